@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+# psd: build, test, lint, install. One Makefile, no recursion into directories; everything lands under build/$(VARIANT)/.
+# Sources are found by directory: a new file needs no line here. `make help` lists what there is.
+
+VERSION := 0.1.0
+SOVERSION := 0
+VARIANT ?= release
+B := build/$(VARIANT)
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+DESTDIR ?=
+JOBS ?= 2
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.SECONDARY:
+.SUFFIXES:
+.DEFAULT_GOAL := all
+
+# all cores unless -j is given; several goals on one line run one after the other
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS))$(word 2,$(MAKECMDGOALS)),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
+# ---- variants ----------------------------------------------------------------------------------------------------------
+ifneq ($(words $(VARIANT)),1)
+$(error VARIANT must be one of release debug asan tsan fuzz)
+endif
+ifeq ($(VARIANT),release)
+MODE := -O2 -g -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
+MODE_LD := -Wl,-z,relro,-z,now
+MODE_SO := -Wl,-z,defs
+else ifeq ($(VARIANT),debug)
+MODE := -Og -g3 -DPSI_DEBUG=1
+MODE_SO := -Wl,-z,defs
+else ifeq ($(VARIANT),asan)
+MODE := -O1 -g -fno-omit-frame-pointer -DPSI_DEBUG=1 -fsanitize=address,undefined -fno-sanitize-recover=all
+MODE_LD := -fsanitize=address,undefined
+else ifeq ($(VARIANT),tsan)
+MODE := -O1 -g -fno-omit-frame-pointer -DPSI_DEBUG=1 -fsanitize=thread
+MODE_LD := -fsanitize=thread
+else ifeq ($(VARIANT),fuzz)
+CC := clang
+MODE := -O1 -g -fno-omit-frame-pointer -DPSI_DEBUG=1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+MODE_LD := -fsanitize=address,undefined
+else
+$(error VARIANT=$(VARIANT) is unknown: it must be one of release debug asan tsan fuzz)
+endif
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+
+# ---- flags -------------------------------------------------------------------------------------------------------------
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wcast-qual -Wformat=2 -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wundef \
+	-Werror=unused-result -Werror=implicit-function-declaration
+ifeq ($(findstring clang,$(CC)),)
+WARN += -Wno-format-truncation
+endif
+ifneq ($(filter 1 true,$(WERROR) $(CI)),)
+WARN += -Werror
+endif
+BASE := -std=gnu2x -D_GNU_SOURCE $(MODE) $(WARN) -fPIC -fvisibility=hidden -pthread -DPSD_VERSION='"$(VERSION)"'
+# common/limits.h and common/link.h must not stand in for the system's: common/ is looked at last
+LIB_INC := -iquote . -iquote proto -idirafter common -I $(B)/gen
+PUBLIC_INC := -I $(B)/include
+TEST_INC := $(LIB_INC) -iquote psd -iquote worker -iquote tests -iquote tests/lib -iquote tests/sim -iquote tests/sim/lib $(PUBLIC_INC)
+# reductions and optimizers give the same bits in every clone (no contraction); gcc 12 vectorises these loops at -O3 only
+MATHS := -O3 -fno-math-errno -ffp-contract=off
+PATHS := -DPSI_LIBDIR='"$(LIBDIR)"' -DPSI_DATADIR='"$(PREFIX)/share/psd/data"'
+# $(call flags_of,SOURCE)
+flags_of = $(BASE) \
+	$(if $(filter psd/optim/% worker/kernels/cpu/%,$1),$(MATHS)) \
+	$(if $(filter worker/kernels/cpu/%,$1),$(BLAS_CFLAGS)) \
+	$(if $(filter worker/kernels/%.c worker/pstrain/%,$1),$(PATHS)) \
+	$(if $(filter worker/psctl/% worker/pstrain/% worker/examples/%,$1),$(PUBLIC_INC), \
+	$(if $(filter tests/%,$1),$(TEST_INC), \
+	$(LIB_INC) $(if $(filter psd/%,$1),-iquote psd,$(if $(filter worker/%,$1),-iquote worker)))) \
+	$(UV_CFLAGS) $(CPPFLAGS) $(CFLAGS)
+LINK = $(CC) -pthread $(MODE_LD) $(LDFLAGS)
+
+# ---- sources -----------------------------------------------------------------------------------------------------------
+PROTO := $(wildcard proto/*.proto)
+GEN_C := $(PROTO:proto/%.proto=$(B)/gen/%.pb.c)
+GEN_H := $(GEN_C:.c=.h)
+COMMON_C := $(wildcard common/*.c)
+NET_C := $(wildcard common/net/*.c)
+PSD_MAIN := $(wildcard psd/main.c)
+PSD_C := $(filter-out psd/main.c,$(wildcard psd/*.c psd/rpc/*.c psd/store/*.c psd/optim/*.c psd/durable/*.c psd/stats/*.c))
+WORKER_C := $(wildcard worker/*.c worker/kernels/*.c)
+NN_C := $(wildcard worker/nn*.c worker/kernels/*.c)
+CPU_C := $(wildcard worker/kernels/cpu/*.c)
+PSCTL_C := $(wildcard worker/psctl/*.c)
+PSTRAIN_C := $(wildcard worker/pstrain/*.c)
+EXAMPLE_C := $(wildcard worker/examples/*.c)
+PUBLIC_H := $(wildcard common/ps_types.h worker/ps.h worker/ps_nn.h psd/psd.h)
+deep = $(wildcard tests/$1/test_*.c tests/$1/*/test_*.c tests/$1/*/*/test_*.c tests/$1/*/*/*/test_*.c)
+UNIT_C := $(call deep,unit)
+KERNELS_C := $(call deep,kernels)
+PARITY_C := $(call deep,parity)
+GOLDEN_C := $(call deep,golden)
+SIM_C := $(call deep,sim)
+SYSTEM_C := $(call deep,system)
+REGRESS_C := $(wildcard tests/regress/*.c)
+SYSTEM_SCRIPTS := $(sort $(wildcard tests/system/test_*.sh tests/system/test_*.py))
+TESTLIB_C := $(wildcard tests/lib/*.c)
+SIMLIB_C := $(wildcard tests/sim/lib/*.c)
+FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
+BENCH_C := $(wildcard tests/bench/*.c)
+TEST_C := $(UNIT_C) $(KERNELS_C) $(PARITY_C) $(GOLDEN_C) $(SIM_C) $(SYSTEM_C) $(REGRESS_C)
+OUR_C := $(COMMON_C) $(NET_C) $(PSD_MAIN) $(PSD_C) $(WORKER_C) $(CPU_C) $(PSCTL_C) $(PSTRAIN_C) $(EXAMPLE_C) $(TEST_C) \
+	$(TESTLIB_C) $(SIMLIB_C) $(FUZZ_C) $(BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
+
+obj = $(patsubst %.c,$(B)/obj/%.o,$(patsubst $(B)/%,%,$1))
+COMMON_O := $(call obj,$(COMMON_C) $(GEN_C))
+NET_O := $(call obj,$(NET_C))
+PSD_O := $(call obj,$(PSD_C))
+WORKER_O := $(call obj,$(WORKER_C))
+PSTRAIN_PARTS_O := $(call obj,$(filter-out %/main.c,$(PSTRAIN_C)))
+PSCTL_PARTS_O := $(call obj,$(filter-out %/main.c,$(PSCTL_C)))
+
+# ---- products (each only when its sources exist) -------------------------------------------------------------------------
+LIBPSD_A := $(if $(PSD_O),$(B)/lib/libpsd.a)
+LIBPSW_A := $(if $(WORKER_O),$(B)/lib/libpsworker.a)
+LIBPSD_SO := $(if $(PSD_O),$(B)/lib/libpsd.so)
+LIBPSW_SO := $(if $(WORKER_O),$(B)/lib/libpsworker.so)
+PLUGIN := $(if $(CPU_C),$(B)/lib/libpsworker_cpu.so)
+COMMON_A := $(if $(COMMON_O),$(B)/obj/libcommon.a)
+NN_A := $(if $(NN_C),$(B)/obj/libnn.a)
+PARTS_A := $(if $(PSTRAIN_PARTS_O),$(B)/obj/libpstrain.a) $(if $(PSCTL_PARTS_O),$(B)/obj/libpsctl.a)
+TESTLIB_A := $(if $(TESTLIB_C),$(B)/obj/libtest.a)
+SIMLIB_A := $(if $(SIMLIB_C),$(B)/obj/libsim.a)
+PROGRAMS := $(if $(PSD_MAIN),$(B)/bin/psd) $(if $(PSCTL_C),$(B)/bin/psctl) $(if $(PSTRAIN_C),$(B)/bin/pstrain)
+EXAMPLES := $(EXAMPLE_C:worker/examples/%.c=$(B)/examples/%)
+PUBLIC := $(addprefix $(B)/include/,$(notdir $(PUBLIC_H)))
+test_bin = $(patsubst tests/%.c,$(B)/tests/%,$1)
+UNIT := $(call test_bin,$(UNIT_C) $(REGRESS_C))
+KERNELS := $(call test_bin,$(KERNELS_C))
+PARITY := $(call test_bin,$(PARITY_C))
+GOLDEN := $(call test_bin,$(GOLDEN_C))
+SIM := $(call test_bin,$(SIM_C))
+SYSTEM := $(call test_bin,$(SYSTEM_C))
+FUZZ := $(call test_bin,$(FUZZ_C))
+BENCH := $(call test_bin,$(BENCH_C))
+LIBS_PRIVATE = $(UV_LIBS) -lprotobuf-nanopb $(JANSSON_LIBS) $(INIH_LIBS) -lm
+LIBS = -Wl,--as-needed $(LIBS_PRIVATE) -ldl
+
+# ---- what this machine has: scripts/deps and scripts/found run once per tree ------------------------------------------------
+GOALS := $(or $(MAKECMDGOALS),all)
+ifneq ($(filter-out help clean deps dist uninstall,$(GOALS)),)
+include build/found.mk
+build/found.mk: scripts/deps scripts/found
+	@scripts/deps
+	@mkdir -p build
+	@scripts/found >$@.new && mv $@.new $@
+
+# stamp: FILE's time is the time of the last change of TEXT
+eq = $(if $(subst x$1,,x$2)$(subst x$2,,x$1),,yes)
+stamp = $(if $(call eq,$(strip $(file <$1)),$(strip $2)),,$(file >$1,$(strip $2)))
+ifdef UV_VERSION
+CC_VERSION := $(shell $(CC) -dumpfullversion 2>/dev/null || echo missing)
+CC_SHORT := $(word 1,$(subst ., ,$(CC_VERSION))).$(word 2,$(subst ., ,$(CC_VERSION)))
+ifeq ($(MAKELEVEL),0)
+$(info uv $(UV_VERSION)  nanopb $(NANOPB_VERSION)  cblas $(BLAS_PROVIDER)  cuda $(CUDA)  $(notdir $(CC)) $(CC_SHORT))
+endif
+$(shell mkdir -p $(B)/obj)
+$(call stamp,$(B)/obj/flags,$(CC) $(CC_VERSION) $(call flags_of,) $(TEST_INC) $(MATHS))
+$(call stamp,$(B)/obj/paths,$(PATHS))
+$(call stamp,$(B)/obj/link,$(LINK) $(MODE_SO) $(LIBS) $(CMOCKA_LIBS) $(ZLIB_LIBS) $(BLAS_LIBS))
+$(call stamp,$(B)/obj/libpsd.list,$(PSD_O) $(COMMON_O) $(NET_O))
+$(call stamp,$(B)/obj/libpsworker.list,$(WORKER_O) $(COMMON_O) $(NET_O))
+$(call stamp,$(B)/obj/libcommon.list,$(COMMON_O))
+$(call stamp,$(B)/obj/libnn.list,$(call obj,$(NN_C)))
+$(call stamp,$(B)/obj/libtest.list,$(call obj,$(TESTLIB_C)))
+$(call stamp,$(B)/obj/libsim.list,$(call obj,$(SIMLIB_C)))
+$(call stamp,$(B)/obj/libpstrain.list,$(call obj,$(PSTRAIN_C)))
+$(call stamp,$(B)/obj/libpsctl.list,$(call obj,$(PSCTL_C)))
+$(call stamp,$(B)/obj/cpu.list,$(call obj,$(CPU_C)))
+$(call stamp,$(B)/obj/sources.list,$(OUR_C))
+endif
+endif
+
+ifeq ($(V),1)
+say := @:
+Q :=
+else
+say := @echo
+Q := @
+endif
+
+# ---- build -------------------------------------------------------------------------------------------------------------
+.PHONY: all
+all: $(LIBPSD_A) $(LIBPSD_SO) $(LIBPSW_A) $(LIBPSW_SO) $(PLUGIN) $(PROGRAMS) $(EXAMPLES) ## libraries, programs, examples (default)
+
+.PHONY: proto
+proto: $(GEN_C) ## generate the C code of proto/*.proto
+
+$(B)/gen/%.pb.c $(B)/gen/%.pb.h &: proto/%.proto proto/%.options
+	@mkdir -p $(B)/gen
+	$(say) "  GEN   $<"
+	$(Q)$(NANOPB_GENERATOR) --error-on-unmatched -q -I proto -D $(B)/gen $<
+	@if grep -n pb_callback_t $(B)/gen/$*.pb.h; then echo "$<: a field has no bound in $(<:.proto=.options)" >&2; exit 1; fi
+
+define public_rule
+$(B)/include/$(notdir $1): $1
+	@mkdir -p $$(@D) && ln -sfn ../../../$1 $$@
+endef
+$(foreach h,$(PUBLIC_H),$(eval $(call public_rule,$h)))
+
+define compile
+	@mkdir -p $(@D)
+	$(say) "  CC    $<"
+	$(Q)$(CC) $(call flags_of,$1) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+endef
+$(B)/obj/gen/%.o: $(B)/gen/%.c $(B)/obj/flags | $(GEN_H)
+	$(call compile,gen/$*.c)
+$(B)/obj/worker/kernels/%.o: worker/kernels/%.c $(B)/obj/flags $(B)/obj/paths | $(GEN_H) $(PUBLIC)
+	$(call compile,$<)
+$(B)/obj/worker/pstrain/%.o: worker/pstrain/%.c $(B)/obj/flags $(B)/obj/paths | $(GEN_H) $(PUBLIC)
+	$(call compile,$<)
+$(B)/obj/%.o: %.c $(B)/obj/flags | $(GEN_H) $(PUBLIC)
+	$(call compile,$<)
+
+define archive
+	@mkdir -p $(@D)
+	$(say) "  AR    $@"
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+endef
+$(B)/lib/libpsd.a: $(PSD_O) $(COMMON_O) $(NET_O) $(B)/obj/libpsd.list
+	$(archive)
+$(B)/lib/libpsworker.a: $(WORKER_O) $(COMMON_O) $(NET_O) $(B)/obj/libpsworker.list
+	$(archive)
+$(B)/obj/libcommon.a: $(COMMON_O) $(B)/obj/libcommon.list
+	$(archive)
+$(B)/obj/libnn.a: $(call obj,$(NN_C)) $(B)/obj/libnn.list
+	$(archive)
+$(B)/obj/libtest.a: $(call obj,$(TESTLIB_C)) $(B)/obj/libtest.list
+	$(archive)
+$(B)/obj/libsim.a: $(call obj,$(SIMLIB_C)) $(B)/obj/libsim.list
+	$(archive)
+$(B)/obj/libpstrain.a: $(PSTRAIN_PARTS_O) $(B)/obj/libpstrain.list
+	$(archive)
+$(B)/obj/libpsctl.a: $(PSCTL_PARTS_O) $(B)/obj/libpsctl.list
+	$(archive)
+
+# $(call shared,MAP): lib/libX.so.N with its soname, and the libX.so that -lX finds
+define shared
+	@mkdir -p $(@D)
+	$(say) "  LD    $@"
+	$(Q)$(LINK) -shared $(MODE_SO) -Wl,-soname,$(notdir $@).$(SOVERSION) -Wl,--version-script,$1 -Wl,--exclude-libs,ALL \
+		-o $@.$(SOVERSION) $(filter %.o,$^) $(LIBS)
+	@ln -sfn $(notdir $@).$(SOVERSION) $@ && touch -h $@
+endef
+$(B)/lib/libpsd.so: $(PSD_O) $(COMMON_O) $(NET_O) psd/libpsd.map $(B)/obj/libpsd.list $(B)/obj/link
+	$(call shared,psd/libpsd.map)
+$(B)/lib/libpsworker.so: $(WORKER_O) $(COMMON_O) $(NET_O) worker/libpsworker.map $(B)/obj/libpsworker.list $(B)/obj/link
+	$(call shared,worker/libpsworker.map)
+$(B)/lib/libpsworker_cpu.so: $(call obj,$(CPU_C)) $(COMMON_A) $(B)/obj/cpu.list $(B)/obj/link
+	@mkdir -p $(@D)
+	$(say) "  LD    $@ (cblas $(BLAS_PROVIDER))"
+	$(Q)$(LINK) -shared $(MODE_SO) -Wl,-soname,$(notdir $@) -Wl,--exclude-libs,ALL -o $@ $(filter %.o,$^) $(COMMON_A) \
+		-Wl,--as-needed $(BLAS_LIBS) -lm
+
+# $(call program,LIBRARIES)
+define program
+	@mkdir -p $(@D)
+	$(say) "  LD    $@"
+	$(Q)$(LINK) -pie -o $@ $(filter %.o,$^) $1
+endef
+grouped = -Wl,--start-group $1 -Wl,--end-group $(LIBS)
+$(B)/bin/psd: $(call obj,$(PSD_MAIN)) $(LIBPSD_A) $(B)/obj/link
+	$(call program,$(LIBPSD_A) $(LIBS))
+$(B)/bin/psctl: $(call obj,$(PSCTL_C)) $(LIBPSW_A) $(B)/obj/link $(B)/obj/libpsctl.list
+	$(call program,$(LIBPSW_A) $(LIBS))
+# both libraries hold the same objects of common/; the linker takes each from the first that has it
+$(B)/bin/pstrain: $(call obj,$(PSTRAIN_C)) $(LIBPSW_A) $(LIBPSD_A) $(B)/obj/link $(B)/obj/libpstrain.list
+	$(call program,$(LIBPSW_A) $(LIBPSD_A) $(LIBS) $(ZLIB_LIBS))
+$(EXAMPLES): $(B)/examples/%: $(B)/obj/worker/examples/%.o $(LIBPSW_A) $(LIBPSD_A) $(B)/obj/link
+	$(call program,$(LIBPSW_A) $(LIBPSD_A) $(LIBS) $(ZLIB_LIBS))
+
+# ---- tests -------------------------------------------------------------------------------------------------------------
+# kernel tests may bring their own ps_param_*: they get the kernels' half of the library only
+$(KERNELS): $(B)/tests/%: $(B)/obj/tests/%.o $(TESTLIB_A) $(NN_A) $(COMMON_A) $(B)/obj/link
+	$(call program,$(call grouped,$(TESTLIB_A) $(NN_A) $(COMMON_A)) $(CMOCKA_LIBS) -ldl)
+UNIT_COMMON := $(filter $(B)/tests/unit/common/test_%,$(UNIT))
+$(UNIT_COMMON): $(B)/tests/%: $(B)/obj/tests/%.o $(TESTLIB_A) $(COMMON_A) $(B)/obj/link
+	$(call program,$(call grouped,$(TESTLIB_A) $(COMMON_A)) $(CMOCKA_LIBS))
+WHOLE_A := $(TESTLIB_A) $(PARTS_A) $(LIBPSD_A) $(LIBPSW_A) $(if $(LIBPSD_A)$(LIBPSW_A),,$(COMMON_A))
+# test_sim brings objects of its own
+-include tests/sim/flags.mk
+$(filter-out $(SIM_SMALL),$(SIM)): $(B)/tests/%: $(B)/obj/tests/%.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link
+	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)) $(CMOCKA_LIBS) $(ZLIB_LIBS))
+$(filter-out $(UNIT_COMMON),$(UNIT)) $(PARITY) $(GOLDEN) $(SYSTEM): $(B)/tests/%: $(B)/obj/tests/%.o $(WHOLE_A) $(B)/obj/link
+	$(call program,$(call grouped,$(WHOLE_A)) $(CMOCKA_LIBS) $(ZLIB_LIBS))
+$(BENCH): $(B)/tests/%: $(B)/obj/tests/%.o $(WHOLE_A) $(B)/obj/link
+	$(call program,$(call grouped,$(WHOLE_A)) $(ZLIB_LIBS))
+ifeq ($(VARIANT),fuzz)
+$(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link
+	$(call program,-fsanitize=fuzzer $(call grouped,$(SIMLIB_A) $(WHOLE_A)))
+else
+$(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/obj/tests/fuzz/replay_main.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link
+	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)))
+endif
+
+RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)')
+.PHONY: check check-unit check-kernels check-parity check-golden check-sim check-system check-fuzz
+check: all stage $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(FUZZ) $(SYSTEM) ## all tests (T=word: only programs with that word in their name)
+	$(RUN_TESTS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(FUZZ) $(SYSTEM) $(SYSTEM_SCRIPTS)
+check-unit: $(UNIT) ## tests of single files
+	$(RUN_TESTS) $(UNIT)
+check-kernels: $(PLUGIN) $(KERNELS) ## CPU kernels against finite differences
+	$(RUN_TESTS) $(KERNELS)
+check-parity: $(PARITY) ## optimizers and placement against TensorFlow's values
+	$(RUN_TESTS) $(PARITY)
+check-golden: $(GOLDEN) ## wire bytes
+	$(RUN_TESTS) $(GOLDEN)
+check-sim: $(SIM) ## simulated clusters with faults
+	$(RUN_TESTS) $(SIM)
+check-system: all stage $(SYSTEM) ## real processes
+	$(RUN_TESTS) $(SYSTEM) $(SYSTEM_SCRIPTS)
+check-fuzz: $(FUZZ) ## replay of the fuzz corpora
+	$(RUN_TESTS) $(FUZZ)
+
+.PHONY: sim
+sim: $(SIM) ## one simulator seed: make sim SEED=7 (T=word: only programs with that word)
+	@test -n '$(SEED)' || { echo 'usage: make sim SEED=NUMBER' >&2; exit 2; }
+	@SEED='$(SEED)' scripts/test-runner --build $(B) --jobs $(JOBS) --show-output $(if $(T),--only '$(T)') $(SIM)
+
+.PHONY: mutants
+mutants: ## apply each patch of tests/mutants to a scratch copy; the tests must catch it
+	@tests/mutants/run
+
+.PHONY: bench-programs bench-quick
+bench-programs: all $(BENCH)
+bench-quick: bench-programs ## push and pull against the bare loop, about a minute
+	@PSD_BUILD=$(B) python3 tests/bench/quick.py
+
+.PHONY: fuzz fuzz-programs
+SECONDS ?= 60
+fuzz-programs: $(FUZZ)
+fuzz: ## libFuzzer (clang): make fuzz T=frame SECONDS=60; without T all targets
+	@$(MAKE) --no-print-directory VARIANT=fuzz fuzz-programs
+	@scripts/fuzz '$(SECONDS)' $(if $(T),'$(T)')
+
+.PHONY: demo
+demo: all ## train digits on 2 ps and 3 workers, show the cluster, check the numbers
+	@PSD_BUILD=$(B) scripts/demo
+
+# ---- lint --------------------------------------------------------------------------------------------------------------
+# What the compiler is told about each source, for the lint tools and for editors.
+define json_entry
+{"directory": "$(CURDIR)", "file": "$1", "command": "$(CC) $(subst ",\",$(subst \,\\,$(call flags_of,$1))) -c $1"},
+
+endef
+$(B)/compile_commands.json: $(B)/obj/flags $(B)/obj/paths $(B)/obj/sources.list Makefile
+	$(file >$@.new,[$(foreach s,$(OUR_C),$(call json_entry,$s)){}])
+	@sed 's/^{}]$$/]/; s/^ *{/{/' $@.new | sed -z 's/,\n*\]/\n]/' >$@ && rm $@.new
+
+.PHONY: lint
+lint: all $(B)/compile_commands.json ## layers, symbols, headers, format, clang-tidy, cppcheck, shellcheck, style
+	@scripts/lint/run $(B)
+.PHONY: format
+format: ## clang-format all C sources in place
+	@clang-format -i $$(find common proto psd worker tests -name '*.[ch]')
+
+# ---- install -----------------------------------------------------------------------------------------------------------
+SHARE := $(PREFIX)/share
+PC_SED = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@LIBS_PRIVATE@|$(LIBS_PRIVATE) -ldl -pthread|g'
+INSTALLED = $(addprefix $(PREFIX)/bin/,$(notdir $(PROGRAMS))) $(addprefix $(PREFIX)/include/psd/,$(notdir $(PUBLIC_H))) \
+	$(addprefix $(LIBDIR)/,libpsd.a libpsd.so libpsd.so.$(SOVERSION) libpsworker.a libpsworker.so libpsworker.so.$(SOVERSION) \
+	libpsworker_cpu.so pkgconfig/psd.pc pkgconfig/psworker.pc) \
+	$(addprefix $(SHARE)/psd/,$(shell find data -type f)) $(SHARE)/doc/psd/LICENSE $(SHARE)/doc/psd/README.md
+INTO = $(DESTDIR)
+define install_files
+	@install -d $(addprefix $(INTO),$(PREFIX)/bin $(PREFIX)/include/psd $(LIBDIR)/pkgconfig $(SHARE)/psd/data $(SHARE)/doc/psd)
+	@install -m 755 $(PROGRAMS) $(INTO)$(PREFIX)/bin/
+	@install -m 644 $(PUBLIC_H) $(INTO)$(PREFIX)/include/psd/
+	@install -m 644 $(LIBPSD_A) $(LIBPSW_A) $(INTO)$(LIBDIR)/
+	@install -m 755 $(LIBPSD_SO).$(SOVERSION) $(LIBPSW_SO).$(SOVERSION) $(PLUGIN) $(INTO)$(LIBDIR)/
+	@ln -sfn libpsd.so.$(SOVERSION) $(INTO)$(LIBDIR)/libpsd.so
+	@ln -sfn libpsworker.so.$(SOVERSION) $(INTO)$(LIBDIR)/libpsworker.so
+	@for name in psd psworker; do $(PC_SED) scripts/$$name.pc.in >$(INTO)$(LIBDIR)/pkgconfig/$$name.pc; done
+	@cp -R --no-preserve=ownership data/. $(INTO)$(SHARE)/psd/data/
+	@install -m 644 LICENSE $(wildcard README.md) $(INTO)$(SHARE)/doc/psd/
+endef
+.PHONY: install uninstall stage
+install: all ## PREFIX=/usr/local DESTDIR= LIBDIR=PREFIX/lib
+	$(install_files)
+	@echo "installed in $(DESTDIR)$(PREFIX)"
+# what `make install` makes, for the test that builds outside the tree
+stage: INTO := $(B)/stage
+stage: all
+	@rm -rf $(INTO)
+	$(install_files)
+uninstall: ## remove what install put there
+	@rm -f $(addprefix $(DESTDIR),$(INSTALLED))
+	@for d in $(addprefix $(DESTDIR),$(addprefix $(SHARE)/psd/,$(wildcard data/*)) $(SHARE)/psd/data $(SHARE)/psd $(SHARE)/doc/psd \
+		$(PREFIX)/include/psd); do if [ -d "$$d" ]; then rmdir --ignore-fail-on-non-empty "$$d"; fi; done
+
+.PHONY: dist clean deps help
+dist: ## build/psd-VERSION.tar.gz of the committed tree
+	@mkdir -p build && git archive --prefix=psd-$(VERSION)/ -o build/psd-$(VERSION).tar.gz HEAD && echo build/psd-$(VERSION).tar.gz
+clean: ## remove build/
+	@rm -rf build
+deps: ## install missing Debian packages, or print the command
+	@scripts/deps && rm -f build/found.mk
+help: ## this list
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | sort | expand -t 18
+	@echo
+	@echo '  VARIANT=release|debug|asan|tsan   output in build/VARIANT (release when not given)'
+	@echo '  CC=clang  WERROR=1  V=1  JOBS=2   compiler, warnings are errors, show commands, test programs at a time'
+
+-include $(patsubst %.o,%.d,$(call obj,$(OUR_C) $(GEN_C)))

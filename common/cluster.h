@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses and the ClusterSpec: jobs (sorted by name), their tasks, where each listens. Built from host lists, from a
+ * spec string "ps=h:p,h:p;worker=h:p", or from TF_CONFIG. Names are not resolved here. Pure; one thread at a time.
+ */
+#ifndef PSI_CLUSTER_H
+#define PSI_CLUSTER_H
+
+#include "buf.h"
+#include "limits.h"
+#include "status.h"
+
+#define PSI_PORT_DEFAULT 2222
+#define PSI_UNIX_PATH_MAX 107
+/** "/job:" + job + "/task:" + digits + NUL. */
+#define PSI_TASK_NAME_MAX (PS_JOB_BYTES_MAX + 24)
+#define PSI_CLUSTER_NAME_DEFAULT "psd"
+
+enum psi_address_kind { PSI_ADDRESS_TCP = 1, PSI_ADDRESS_UNIX = 2 };
+struct psi_address {
+    enum psi_address_kind kind;
+    uint16_t port;                    /* TCP */
+    bool ipv6;                        /* host is an IPv6 literal (without brackets) */
+    char host[PS_HOST_BYTES_MAX + 1]; /* TCP: host name or literal */
+    char path[PSI_UNIX_PATH_MAX + 1]; /* Unix */
+};
+
+/**
+ * "host:port", "host" (port 2222), "[::1]:2222", "[::1]", "unix:PATH", each also after "psd://".
+ * allow_port_zero  port 0 (any free port) is accepted; for --listen only.
+ * Errors  PS_INVALID_ARGUMENT that quotes the address and says what is wrong with it.
+ */
+PSI_MUST ps_status psi_address_parse(const char *text, bool allow_port_zero, struct psi_address *out, struct psi_err *err);
+/** The same of len bytes. */
+PSI_MUST ps_status psi_address_parse_n(const char *text, size_t len, bool allow_port_zero, struct psi_address *out,
+                                       struct psi_err *err);
+/** "host:port", "[v6]:port" or "unix:PATH"; n >= PS_ADDRESS_BYTES_MAX + 1. Returns buf. */
+const char *psi_address_format(const struct psi_address *a, char *buf, size_t n);
+/** Same place as far as the text tells (host names without case). */
+bool psi_address_equal(const struct psi_address *a, const struct psi_address *b);
+
+struct psi_cluster_job {
+    char name[PS_JOB_BYTES_MAX + 1];
+    uint32_t task_count;
+    char **addresses; /* task_count normalised texts */
+};
+struct psi_cluster {
+    char name[PS_JOB_BYTES_MAX + 1]; /* of the cluster; "psd" unless set */
+    uint32_t job_count;
+    struct psi_cluster_job jobs[PS_JOBS_MAX]; /* sorted by name (bytes) */
+};
+
+/** Empty, named "psd". */
+void psi_cluster_init(struct psi_cluster *c);
+void psi_cluster_fini(struct psi_cluster *c);
+PSI_MUST ps_status psi_cluster_set_name(struct psi_cluster *c, const char *name, struct psi_err *err);
+PSI_MUST ps_status psi_cluster_copy(struct psi_cluster *to, const struct psi_cluster *from, struct psi_err *err); /* to: inited */
+
+/**
+ * Add a job with the tasks of a comma-separated list; task i is the i-th. Spaces around an entry do not count.
+ * Errors  PS_INVALID_ARGUMENT: bad job name, job given twice, no or a bad address, an address given twice (both tasks are
+ *         named), more than one chief, more than PS_JOBS_MAX jobs or PS_TASKS_MAX tasks. PS_RESOURCE_EXHAUSTED: memory.
+ *         c is unchanged then.
+ */
+PSI_MUST ps_status psi_cluster_add_job(struct psi_cluster *c, const char *job, const char *hosts, struct psi_err *err);
+/** Add the jobs of a spec string; errors as above, c is unchanged then. */
+PSI_MUST ps_status psi_cluster_parse(struct psi_cluster *c, const char *spec, struct psi_err *err);
+/** The address where a task really listens (port 0 bound, say); index in range or PS_INVALID_ARGUMENT. */
+PSI_MUST ps_status psi_cluster_set_address(struct psi_cluster *c, const char *job, uint32_t task, const char *address,
+                                           struct psi_err *err);
+
+/** Who TF_CONFIG says that this process is. */
+struct psi_cluster_self {
+    bool known;                     /* "task" was there */
+    char job[PS_JOB_BYTES_MAX + 1]; /* "worker", "ps", "chief", "master", "evaluator" or any job of the cluster */
+    uint32_t task;
+};
+/**
+ * Add the jobs of TF_CONFIG's "cluster" and read its "task"; unknown keys are ignored, an index may be a string.
+ * An evaluator need not be in the cluster; any other task must. No "cluster": nothing is added, and "task" must be absent.
+ * Errors  as psi_cluster_add_job, each text begins with TF_CONFIG and the place; c and *out_self are unchanged then.
+ */
+PSI_MUST ps_status psi_cluster_parse_tf_config(struct psi_cluster *c, const char *json, struct psi_cluster_self *out_self,
+                                               struct psi_err *err);
+
+uint32_t psi_cluster_job_count(const struct psi_cluster *c);
+/** index < job count. */
+const char *psi_cluster_job_name(const struct psi_cluster *c, uint32_t job_index);
+/** -1 = no such job. */
+int32_t psi_cluster_job_index(const struct psi_cluster *c, const char *job);
+/** 0 = no such job. */
+uint32_t psi_cluster_num_tasks(const struct psi_cluster *c, const char *job);
+/** Tasks of all jobs. */
+uint32_t psi_cluster_total_tasks(const struct psi_cluster *c);
+/** NULL = no such task. Good until c changes. */
+const char *psi_cluster_task_address(const struct psi_cluster *c, const char *job, uint32_t task);
+/** The directory task: ps:0, or task 0 of the first job by name; false where the cluster is empty. */
+bool psi_cluster_directory(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
+/** The chief: the task of job chief (or master), else task 0 of job worker; false where there is none. */
+bool psi_cluster_chief(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
+/** Append the spec string ("ps=a:1,b:1;worker=c:1"), which psi_cluster_parse reads back. */
+PSI_MUST ps_status psi_cluster_format(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err);
+/** FNV-1a of the cluster name, a zero byte and the number of tasks of job ps as u32 little-endian; HELLO compares it. */
+uint64_t psi_cluster_hash(const struct psi_cluster *c);
+/** "/job:ps/task:1"; n >= PSI_TASK_NAME_MAX. Returns buf. */
+const char *psi_task_name_format(char *buf, size_t n, const char *job, uint32_t task);
+
+#endif

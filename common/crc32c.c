@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CRC32C. Happy path on x86-64 with SSE4.2 and PCLMULQDQ: three independent streams hide the instruction's latency of three
+ * cycles, and are joined by carry-less products. Elsewhere eight tables (slicing by 8), made at first use. No failure modes.
+ *
+ * Joining: with f(a) the register after a block that starts with register a, a block of n bytes maps a to a * x^(8n) mod P.
+ * A reflected 64-bit product of a and k, put through one crc32 step, is a * k * x^33 mod P (x^32 of the step, x^1 of the
+ * reflected product), so k = x^(8n - 33) mod P; the four constants below are these, reflected.
+ */
+#include "crc32c.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static uint32_t tables[8][256];
+static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
+
+static void make_tables(void)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t crc = i;
+        for (int bit = 0; bit < 8; bit++) {
+            crc = (crc >> 1) ^ ((crc & 1) != 0 ? UINT32_C(0x82f63b78) : 0);
+        }
+        tables[0][i] = crc;
+    }
+    for (uint32_t i = 0; i < 256; i++) {
+        for (int t = 1; t < 8; t++) {
+            tables[t][i] = (tables[t - 1][i] >> 8) ^ tables[0][tables[t - 1][i] & 0xff];
+        }
+    }
+}
+
+uint32_t psi_crc32c_software(uint32_t crc, const void *p, size_t n)
+{
+    (void)pthread_once(&tables_once, make_tables);
+    const uint8_t *bytes = p;
+    uint32_t c = ~crc;
+    while (n >= 8) {
+        uint32_t low = c ^ ((uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24);
+        c = tables[7][low & 0xff] ^ tables[6][(low >> 8) & 0xff] ^ tables[5][(low >> 16) & 0xff] ^ tables[4][low >> 24] ^
+            tables[3][bytes[4]] ^ tables[2][bytes[5]] ^ tables[1][bytes[6]] ^ tables[0][bytes[7]];
+        bytes += 8;
+        n -= 8;
+    }
+    for (; n > 0; n--) {
+        c = (c >> 8) ^ tables[0][(c ^ *bytes++) & 0xff];
+    }
+    return ~c;
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+enum {
+    LONG_BYTES = 5456, /* of one of three streams; 4 * 3 * 5456 + 64 = 64 KiB, our segment */
+    SHORT_BYTES = 128
+};
+#define LONG_SHIFT_2 UINT64_C(0x562cc096) /* x^(8 * 2 * 5456 - 33) mod P */
+#define LONG_SHIFT_1 UINT64_C(0x5d4c91fc)
+#define SHORT_SHIFT_2 UINT64_C(0xb9e02b86)
+#define SHORT_SHIFT_1 UINT64_C(0x0d3b6092)
+
+static inline uint64_t load64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+__attribute__((target("sse4.2,pclmul"))) static inline uint64_t shift(uint64_t crc, uint64_t constant)
+{
+    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc), _mm_cvtsi64_si128((long long)constant), 0);
+    return (uint64_t)_mm_cvtsi128_si64(product);
+}
+
+/* Three neighbouring blocks of `block` bytes from p; a is the register before the first. */
+__attribute__((target("sse4.2,pclmul"))) static inline uint64_t three_blocks(uint64_t a, const uint8_t *p, size_t block,
+                                                                             uint64_t shift2, uint64_t shift1)
+{
+    uint64_t b = 0;
+    uint64_t c = 0;
+    for (const uint8_t *end = p + block; p < end; p += 16) {
+        a = _mm_crc32_u64(a, load64(p));
+        b = _mm_crc32_u64(b, load64(p + block));
+        c = _mm_crc32_u64(c, load64(p + 2 * block));
+        a = _mm_crc32_u64(a, load64(p + 8));
+        b = _mm_crc32_u64(b, load64(p + block + 8));
+        c = _mm_crc32_u64(c, load64(p + 2 * block + 8));
+    }
+    return c ^ _mm_crc32_u64(0, shift(a, shift2) ^ shift(b, shift1));
+}
+
+__attribute__((target("sse4.2,pclmul"))) static uint32_t crc32c_hardware(uint32_t crc, const void *p, size_t n)
+{
+    const uint8_t *bytes = p;
+    uint64_t c = (uint32_t)~crc;
+    for (; n >= 3 * LONG_BYTES; n -= 3 * LONG_BYTES, bytes += 3 * LONG_BYTES) {
+        c = three_blocks(c, bytes, LONG_BYTES, LONG_SHIFT_2, LONG_SHIFT_1);
+    }
+    for (; n >= 3 * SHORT_BYTES; n -= 3 * SHORT_BYTES, bytes += 3 * SHORT_BYTES) {
+        c = three_blocks(c, bytes, SHORT_BYTES, SHORT_SHIFT_2, SHORT_SHIFT_1);
+    }
+    for (; n >= 8; n -= 8, bytes += 8) {
+        c = _mm_crc32_u64(c, load64(bytes));
+    }
+    uint32_t r = (uint32_t)c;
+    for (; n > 0; n--) {
+        r = _mm_crc32_u8(r, *bytes++);
+    }
+    return ~r;
+}
+
+uint32_t psi_crc32c(uint32_t crc, const void *p, size_t n)
+{
+    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul")) {
+        return crc32c_hardware(crc, p, n);
+    }
+    return psi_crc32c_software(crc, p, n);
+}
+#else
+uint32_t psi_crc32c(uint32_t crc, const void *p, size_t n)
+{
+    return psi_crc32c_software(crc, p, n);
+}
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CRC32C (Castagnoli, reflected polynomial 0x82f63b78), as in iSCSI and ext4. Pure, any thread. */
+#ifndef PSI_CRC32C_H
+#define PSI_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * CRC of n bytes that follow those whose CRC is crc (0 to start): psi_crc32c(psi_crc32c(0, a), b) == psi_crc32c(0, a b).
+ * "123456789" gives 0xe3069283. Uses SSE4.2 and PCLMULQDQ where the CPU has them, else tables.
+ */
+uint32_t psi_crc32c(uint32_t crc, const void *p, size_t n);
+/** The same by tables, on every CPU. */
+uint32_t psi_crc32c_software(uint32_t crc, const void *p, size_t n);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The frame reader: header -> meta -> segments -> (trailer) -> end.
+ *
+ * Happy path: a frame's header and meta are gathered in r->head, checked, and handed out; each segment that lies whole in the
+ * bytes given is handed out where it lies; the part of a segment at their end goes to the lent buffer and is completed there.
+ * Failure: anything the header claims beyond the limits, a bad CRC, a reserved field: PSI_PIECE_BAD, the connection is lost.
+ */
+#include "frame.h"
+
+#include "crc32c.h"
+
+#include <string.h>
+
+enum reader_state { READ_HEAD, READ_META, READ_BODY, READ_TRAILER, READ_END, READ_BROKEN };
+
+void psi_reader_init(struct psi_reader *r, uint32_t body_limit)
+{
+    r->state = READ_HEAD;
+    r->have = 0;
+    r->body_left = 0;
+    r->meta_bytes = 0;
+    r->payload = NULL;
+    r->payload_bytes = 0;
+    r->body_limit = body_limit;
+    r->has_trailer = false;
+    r->buffer = NULL;
+}
+
+uint64_t psi_body_bytes(uint64_t payload_bytes, bool crc, bool trailer)
+{
+    uint64_t padded = (payload_bytes + 7) & ~(uint64_t)7;
+    uint64_t segments = (padded + PS_SEGMENT_BYTES - 1) / PS_SEGMENT_BYTES;
+    return padded + (crc ? segments * 8 : 0) + (trailer ? sizeof(struct ps_pull_trailer) : 0);
+}
+
+void psi_frame_seal(void *dst)
+{
+    struct ps_frame_header h;
+    memcpy(&h, dst, sizeof(h));
+    uint32_t crc = psi_crc32c(0, dst, offsetof(struct ps_frame_header, crc));
+    if (h.meta_bytes > 0) {
+        crc = psi_crc32c(crc, (const uint8_t *)dst + PS_FRAME_HEADER_BYTES, h.meta_bytes);
+    }
+    memcpy((uint8_t *)dst + offsetof(struct ps_frame_header, crc), &crc, sizeof(crc));
+}
+
+bool psi_reader_holds_buffer(const struct psi_reader *r)
+{
+    return r->buffer != NULL && r->state == READ_BODY && r->have > 0;
+}
+
+static bool is_hot(uint8_t op)
+{
+    return op >= PS_OP_PUSH && op <= PS_OP_ADD;
+}
+
+/* Everything that bounds what follows is checked here, before a byte of meta or body is taken. */
+static ps_status check_header(const struct psi_reader *r, struct psi_err *err)
+{
+    const struct ps_frame_header *h = &r->header;
+    if (h->magic != PS_FRAME_MAGIC) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "not a psd frame (magic 0x%04x)", h->magic);
+    }
+    if (h->reserved0 != 0 || h->reserved1 != 0 || (h->flags & ~PS_FLAG_KNOWN) != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "frame header: reserved field or flag set (flags 0x%04x)", h->flags);
+    }
+    if (h->meta_bytes > PS_META_BYTES_MAX || h->meta_bytes % 8 != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "frame header: TOO_LARGE or ragged meta of %u bytes", h->meta_bytes);
+    }
+    bool crc = (h->flags & PS_FLAG_CRC) != 0;
+    uint64_t most = psi_body_bytes(is_hot(h->op) ? PS_FRAME_BODY_MAX : PS_CONTROL_BODY_MAX, crc, r->has_trailer);
+    if (h->body_bytes > most || h->body_bytes > r->body_limit) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "frame header: TOO_LARGE body of %u bytes (op %u)", h->body_bytes, h->op);
+    }
+    uint32_t trailer = r->has_trailer ? (uint32_t)sizeof(struct ps_pull_trailer) : 0;
+    if (h->body_bytes % 8 != 0 || h->body_bytes < trailer) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "frame header: ragged body of %u bytes", h->body_bytes);
+    }
+    if (crc && (h->body_bytes - trailer) % (PS_SEGMENT_BYTES + 8) == 8) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "frame header: body of %u bytes ends in an empty segment", h->body_bytes);
+    }
+    return PS_OK;
+}
+
+static enum psi_piece broken(struct psi_reader *r)
+{
+    r->state = READ_BROKEN;
+    return PSI_PIECE_BAD;
+}
+
+/* Copy what is missing of `want` bytes at dst; true when they are complete. */
+static bool gather(struct psi_reader *r, uint8_t *dst, uint32_t want, const uint8_t **p, size_t *n)
+{
+    size_t take = want - r->have;
+    if (take > *n) {
+        take = *n;
+    }
+    memcpy(dst + r->have, *p, take);
+    r->have += (uint32_t)take;
+    *p += take;
+    *n -= take;
+    return r->have == want;
+}
+
+static enum psi_piece head_complete(struct psi_reader *r, struct psi_err *err)
+{
+    uint32_t crc = psi_crc32c(0, r->head, offsetof(struct ps_frame_header, crc));
+    crc = psi_crc32c(crc, r->head + PS_FRAME_HEADER_BYTES, r->header.meta_bytes);
+    if (crc != r->header.crc) {
+        PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "BAD_CRC of frame header (op %u)", r->header.op)); /* piece says it */
+        return broken(r);
+    }
+    r->meta_bytes = r->header.meta_bytes;
+    r->body_left = r->header.body_bytes;
+    r->have = 0;
+    uint32_t trailer = r->has_trailer ? (uint32_t)sizeof(struct ps_pull_trailer) : 0;
+    r->state = r->body_left > trailer ? READ_BODY : r->has_trailer ? READ_TRAILER : READ_END;
+    return PSI_PIECE_HEAD;
+}
+
+static enum psi_piece next_segment(struct psi_reader *r, const uint8_t **p, size_t *n, struct psi_err *err)
+{
+    bool crc = (r->header.flags & PS_FLAG_CRC) != 0;
+    uint32_t trailer = r->has_trailer ? (uint32_t)sizeof(struct ps_pull_trailer) : 0;
+    uint32_t whole = PS_SEGMENT_BYTES + (crc ? 8u : 0u);
+    uint32_t left = r->body_left - trailer;
+    uint32_t want = left < whole ? left : whole;
+    const uint8_t *at = NULL;
+    if (r->have == 0 && *n >= want) {
+        at = *p;
+        *p += want;
+        *n -= want;
+    } else {
+        if (r->buffer == NULL) {
+            return PSI_PIECE_NONE; /* the owner lends a buffer and calls again */
+        }
+        if (!gather(r, r->buffer, want, p, n)) {
+            return PSI_PIECE_NONE;
+        }
+        at = r->buffer;
+    }
+    r->have = 0;
+    r->body_left -= want;
+    r->payload = at;
+    r->payload_bytes = want - (crc ? 8u : 0u);
+    if (crc) {
+        uint32_t told[2];
+        memcpy(told, at + r->payload_bytes, sizeof(told));
+        if (told[1] != 0 || psi_crc32c(0, at, r->payload_bytes) != told[0]) {
+            PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "BAD_CRC of a segment (op %u)", r->header.op)); /* piece says it */
+            return broken(r);
+        }
+    }
+    if (r->body_left == trailer) {
+        r->state = r->has_trailer ? READ_TRAILER : READ_END;
+    }
+    return PSI_PIECE_SEGMENT;
+}
+
+enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *n, struct psi_err *err)
+{
+    for (;;) {
+        switch ((enum reader_state)r->state) {
+        case READ_HEAD:
+            if (!gather(r, r->head, PS_FRAME_HEADER_BYTES, p, n)) {
+                /* a foreign protocol is recognised by its first two bytes: do not wait for 40 */
+                if (r->have >= 2 && (r->head[0] != (PS_FRAME_MAGIC & 0xff) || r->head[1] != PS_FRAME_MAGIC >> 8)) {
+                    PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "not a psd frame")); /* the piece says it */
+                    return broken(r);
+                }
+                return PSI_PIECE_NONE;
+            }
+            memcpy(&r->header, r->head, sizeof(r->header));
+            bool pull_reply = r->header.op == PS_OP_PULL && (r->header.flags & PS_FLAG_REPLY) != 0 && r->header.offset == PS_OK;
+            r->has_trailer = pull_reply || (r->header.flags & PS_FLAG_VALUE) != 0;
+            if (check_header(r, err) != PS_OK) {
+                return broken(r);
+            }
+            if (r->header.meta_bytes == 0) {
+                return head_complete(r, err);
+            }
+            r->state = READ_META;
+            break;
+        case READ_META:
+            if (!gather(r, r->head, PS_FRAME_HEADER_BYTES + r->header.meta_bytes, p, n)) {
+                return PSI_PIECE_NONE;
+            }
+            return head_complete(r, err);
+        case READ_BODY:
+            return next_segment(r, p, n, err);
+        case READ_TRAILER:
+            if (!gather(r, (uint8_t *)&r->trailer, (uint32_t)sizeof(r->trailer), p, n)) {
+                return PSI_PIECE_NONE;
+            }
+            r->body_left = 0;
+            if ((r->header.flags & PS_FLAG_CRC) != 0 &&
+                psi_crc32c(0, &r->trailer, offsetof(struct ps_pull_trailer, crc)) != r->trailer.crc) {
+                PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "BAD_CRC of a trailer (op %u)", r->header.op)); /* as above */
+                return broken(r);
+            }
+            r->state = READ_END;
+            break;
+        case READ_END:
+            r->state = READ_HEAD;
+            r->have = 0;
+            return PSI_PIECE_END;
+        case READ_BROKEN:
+            *p += *n;
+            *n = 0;
+            return PSI_PIECE_BAD;
+        }
+    }
+}

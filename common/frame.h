@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames: encode a header, and read frames out of a stream of bytes that arrives in any pieces.
+ *
+ * The reader copies nothing when a whole segment lies in the bytes it is given; only a header, a meta or a segment that is cut
+ * by the end of the bytes is gathered (header and meta inside the reader, a segment in a 64 KiB buffer that the owner lends).
+ * It checks the header against the limits before a byte of meta or body is taken, header+meta CRC always, segment CRCs when
+ * the flag is set. It never resynchronises: after an error the connection is closed.
+ */
+#ifndef PSI_FRAME_H
+#define PSI_FRAME_H
+
+#include "../proto/frame.h"
+#include "limits.h"
+#include "status.h"
+
+/* what psi_reader_next() found */
+enum psi_piece {
+    PSI_PIECE_NONE,    /* all bytes consumed, nothing complete */
+    PSI_PIECE_HEAD,    /* header and meta of a new frame: r->header, r->meta */
+    PSI_PIECE_SEGMENT, /* r->payload, r->payload_bytes: one segment of the frame's body, CRC checked, padding included */
+    PSI_PIECE_END,     /* the frame is complete (always follows HEAD, also with an empty body) */
+    PSI_PIECE_BAD      /* the stream is unusable: close; *err says why */
+};
+
+struct psi_reader {
+    struct ps_frame_header header;
+    uint32_t meta_bytes;       /* of the current frame, with padding */
+    const uint8_t *payload;    /* of the last SEGMENT; valid until the next call */
+    uint32_t payload_bytes;    /* a multiple of 8 unless it ends in the pull trailer; padding included, CRC not */
+    uint32_t body_left;        /* bytes of the current body not consumed yet */
+    uint32_t have;             /* bytes gathered in head or in buffer */
+    uint32_t body_limit;       /* no frame of a longer body is accepted (before HELLO small) */
+    uint8_t state;
+    bool has_trailer;          /* the body of the current frame ends in a pull trailer */
+    struct ps_pull_trailer trailer; /* valid at END of such a frame */
+    uint8_t *buffer;           /* lent by the owner, PSI_READER_BUFFER_BYTES; NULL when none */
+    _Alignas(8) uint8_t head[PS_FRAME_HEADER_BYTES + PS_META_BYTES_MAX];
+};
+#define PSI_READER_BUFFER_BYTES (PS_SEGMENT_BYTES + 32)
+
+/** Start with no frame; body_limit caps body bytes (UINT32_MAX: only the protocol's own limit). */
+void psi_reader_init(struct psi_reader *r, uint32_t body_limit);
+/** Meta of the current frame, meta_bytes long, 8-aligned; valid until the next HEAD. */
+static inline const uint8_t *psi_reader_meta(const struct psi_reader *r)
+{
+    return r->head + PS_FRAME_HEADER_BYTES;
+}
+/** True while part of a segment lies in the lent buffer: the owner must not take it back. */
+bool psi_reader_holds_buffer(const struct psi_reader *r);
+/**
+ * Take the next piece out of *p, *n (advanced). When it returns PSI_PIECE_NONE all bytes are consumed, *n is 0.
+ * r->buffer must be lent before a call unless the bytes are known to hold whole segments only: with buffer NULL and a cut
+ * segment it returns PSI_PIECE_NONE with *n > 0, and the owner calls again with a buffer.
+ * An unknown op, flag or dtype is not the reader's business, except PULL replies and VALUE frames, whose bodies end in a trailer.
+ */
+enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *n, struct psi_err *err);
+
+/** Bytes of a body with payload_bytes of payload: padding, CRCs (if crc) and the trailer (if trailer) included. */
+uint64_t psi_body_bytes(uint64_t payload_bytes, bool crc, bool trailer);
+/** Fill the CRC of a header that lies at dst, followed by header->meta_bytes of meta; header must be complete otherwise. */
+void psi_frame_seal(void *dst);
+static inline uint32_t psi_pad8(uint32_t n)
+{
+    return (n + 7u) & ~7u;
+}
+
+#endif

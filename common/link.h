@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection as the pure cores (psd task, client session) see it, and the contract between a core and its shell.
+ *
+ * The shell (libuv in psd/server.c and worker/io.c, the simulator in tests/sim) turns what happens into events, that is calls of
+ * the core's functions, one at a time; after every event it carries out all effects before the next one:
+ *   - while (link = core's next dirty link): see PSI_LINK_* below
+ *   - the core's other effects (dial, log, shut down ...), see psd/task.h and worker/core.h.
+ */
+#ifndef PSI_LINK_H
+#define PSI_LINK_H
+
+#include "outq.h"
+
+struct psi_link {
+    struct psi_reader in;
+    struct psi_outq out;
+    struct psi_list dirty; /* in the core's list while an effect is pending */
+    void *shell;           /* the shell's connection; the core never looks at it */
+    void *owner;           /* the core's object of this connection */
+    uint64_t name;         /* for logs and replay: rises per core */
+    uint64_t bytes_in;
+    bool closing;  /* effect: close this connection, after its queue is sent when close_after_flush; no more events reach the core.
+                      The core has let go of it: the shell frees the link with psi_link_free() once its handles are closed. */
+    bool close_after_flush; /* at most PSI_LINK_LINGER_MS, then close hard */
+    bool paused;   /* effect: do not read (true) or read (false) */
+    bool want_buffer; /* the core waits for a segment buffer: paused meanwhile */
+};
+enum { PSI_LINK_LINGER_MS = 1000 };
+
+/** A link with a fresh reader (body_limit) and an empty queue; NULL when memory is short. */
+struct psi_link *psi_link_new(void *shell, uint64_t name, uint32_t body_limit);
+/** Drop the queue and free; NULL is fine. */
+void psi_link_free(struct psi_link *link);
+
+/*
+ * Effects of a dirty link, in this order:
+ *   closing               -> the shell closes; it calls nothing of the core for this link any more
+ *   psi_outq_ready(out)   -> compose, try to write, accepted, (hold -> later write -> psi_outq_held_written and the core's
+ *                            writable event); repeat while everything was taken, bounded per turn
+ *   paused                -> stop or start reading
+ */
+
+#endif

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hash maps with entries in order of insertion. `entries` is a dense array that only grows at its end; `slots` is an open
+ * addressing index into it (linear probing, at most 3/4 full, backward shift on removal, so it has no tombstones). A
+ * removed entry leaves a hole; when holes are more than half the array is squeezed at the next put that needs room.
+ * Entries carry a rising id, which is what cursors count, so squeezing does not disturb an iteration.
+ * Failure: no memory at put; the map holds what it held then.
+ */
+#include "map.h"
+
+#include "hash.h"
+#include "mem.h"
+
+#include <string.h>
+
+enum { FIRST_SLOTS = 16, ENTRIES_MAX = 1 << 30 };
+
+struct psi_map_entry {
+    uint64_t id;
+    uint64_t hash;
+    union {
+        char *bytes;     /* owned, with a NUL */
+        uint64_t number; /* psi_u64_map */
+    } key;
+    size_t key_bytes; /* NUMBER_KEY: key.number */
+    void *value;      /* NULL: hole */
+};
+
+#define NUMBER_KEY SIZE_MAX
+
+/* A key to look for: bytes and their length, or a number. */
+struct wanted {
+    uint64_t hash;
+    const void *bytes;
+    size_t len; /* NUMBER_KEY: number counts */
+    uint64_t number;
+};
+
+static uint32_t capacity_of(uint32_t slot_count)
+{
+    return slot_count / 4 * 3;
+}
+
+void psi_map_init(struct psi_map *m, const uint64_t seed[2])
+{
+    *m = (struct psi_map){.key = {seed[0], seed[1]}};
+}
+
+static void free_key(struct psi_map_entry *e)
+{
+    if (e->value != NULL && e->key_bytes != NUMBER_KEY) {
+        psi_free(e->key.bytes);
+    }
+}
+
+void psi_map_fini(struct psi_map *m)
+{
+    for (uint32_t i = 0; i < m->entry_count; i++) {
+        free_key(&m->entries[i]);
+    }
+    psi_free(m->entries);
+    psi_free(m->slots);
+    const uint64_t seed[2] = {m->key[0], m->key[1]};
+    psi_map_init(m, seed);
+}
+
+uint32_t psi_map_count(const struct psi_map *m)
+{
+    return m->live_count;
+}
+
+static bool matches(const struct psi_map_entry *e, const struct wanted *w)
+{
+    if (e->hash != w->hash || e->key_bytes != w->len) {
+        return false;
+    }
+    if (w->len == NUMBER_KEY) {
+        return e->key.number == w->number;
+    }
+    return w->len == 0 || memcmp(e->key.bytes, w->bytes, w->len) == 0;
+}
+
+/* Slot of the entry, or SIZE_MAX. The index always has a free slot, so the search ends. */
+static size_t find_slot(const struct psi_map *m, const struct wanted *w)
+{
+    if (m->slot_count == 0) {
+        return SIZE_MAX;
+    }
+    size_t mask = m->slot_count - 1;
+    size_t i = (size_t)w->hash & mask;
+    while (m->slots[i] != 0) {
+        if (matches(&m->entries[m->slots[i] - 1], w)) {
+            return i;
+        }
+        i = (i + 1) & mask;
+    }
+    return SIZE_MAX;
+}
+
+static void index_entry(uint32_t *slots, uint32_t slot_count, uint64_t hash, uint32_t entry_number)
+{
+    size_t mask = slot_count - 1;
+    size_t i = (size_t)hash & mask;
+    while (slots[i] != 0) {
+        i = (i + 1) & mask;
+    }
+    slots[i] = entry_number + 1;
+}
+
+/* Copy the live entries to `entries` (which may be the map's own), index them in `slots`, and make both the map's. */
+static void squeeze(struct psi_map *m, struct psi_map_entry *entries, uint32_t *slots, uint32_t slot_count)
+{
+    uint32_t count = 0;
+    memset(slots, 0, slot_count * sizeof(*slots));
+    for (uint32_t i = 0; i < m->entry_count; i++) {
+        if (m->entries[i].value != NULL) {
+            entries[count] = m->entries[i];
+            index_entry(slots, slot_count, entries[count].hash, count);
+            count++;
+        }
+    }
+    PSI_ASSERT(count == m->live_count && count < capacity_of(slot_count));
+    m->entries = entries;
+    m->slots = slots;
+    m->entry_count = count;
+    m->entry_capacity = capacity_of(slot_count);
+    m->slot_count = slot_count;
+}
+
+/* Make room for one more entry: squeeze holes out, into tables that fit the live entries. */
+static ps_status make_room(struct psi_map *m, struct psi_err *err)
+{
+    if (m->entry_count < m->entry_capacity) {
+        return PS_OK;
+    }
+    uint32_t slot_count = m->slot_count == 0 ? FIRST_SLOTS : m->slot_count;
+    if (m->live_count >= ENTRIES_MAX) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: more than %d entries", ENTRIES_MAX);
+    }
+    while (m->live_count >= capacity_of(slot_count) / 2 && m->live_count > 0 && slot_count <= (uint32_t)ENTRIES_MAX) {
+        slot_count *= 2;
+    }
+    while (slot_count > FIRST_SLOTS && m->live_count < capacity_of(slot_count) / 8) {
+        slot_count /= 2;
+    }
+    if (slot_count == m->slot_count) {
+        squeeze(m, m->entries, m->slots, slot_count); /* in place: put and remove in turn never allocate */
+        return PS_OK;
+    }
+    uint32_t capacity = capacity_of(slot_count);
+    struct psi_map_entry *entries = psi_malloc(capacity * sizeof(*entries));
+    uint32_t *slots = psi_malloc(slot_count * sizeof(*slots));
+    if (entries == NULL || slots == NULL) {
+        psi_free(entries);
+        psi_free(slots);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for %u entries", capacity);
+    }
+    struct psi_map_entry *old_entries = m->entries;
+    uint32_t *old_slots = m->slots;
+    squeeze(m, entries, slots, slot_count);
+    psi_free(old_entries);
+    psi_free(old_slots);
+    return PS_OK;
+}
+
+static ps_status put(struct psi_map *m, const struct wanted *w, void *value, void **out_old, struct psi_err *err)
+{
+    PSI_ASSERT(value != NULL);
+    size_t slot = find_slot(m, w);
+    if (slot != SIZE_MAX) {
+        struct psi_map_entry *e = &m->entries[m->slots[slot] - 1];
+        void *old = e->value;
+        e->value = value;
+        if (out_old != NULL) {
+            *out_old = old;
+        }
+        return PS_OK;
+    }
+    ps_status st = make_room(m, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psi_map_entry e = {.id = m->next_id, .hash = w->hash, .key_bytes = w->len, .value = value};
+    if (w->len == NUMBER_KEY) {
+        e.key.number = w->number;
+    } else {
+        e.key.bytes = psi_strndup(w->len == 0 ? "" : w->bytes, w->len);
+        if (e.key.bytes == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for a key of %zu bytes", w->len);
+        }
+    }
+    m->entries[m->entry_count] = e;
+    index_entry(m->slots, m->slot_count, e.hash, m->entry_count);
+    m->entry_count++;
+    m->live_count++;
+    m->next_id++;
+    if (out_old != NULL) {
+        *out_old = NULL;
+    }
+    return PS_OK;
+}
+
+/* Empty a slot and move later entries of its run back, so that every search still ends at a free slot. */
+static void free_slot(struct psi_map *m, size_t hole)
+{
+    size_t mask = m->slot_count - 1;
+    size_t i = hole;
+    for (;;) {
+        i = (i + 1) & mask;
+        if (m->slots[i] == 0) {
+            break;
+        }
+        size_t home = (size_t)m->entries[m->slots[i] - 1].hash & mask;
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            m->slots[hole] = m->slots[i];
+            hole = i;
+        }
+    }
+    m->slots[hole] = 0;
+}
+
+static void *take_out(struct psi_map *m, const struct wanted *w)
+{
+    size_t slot = find_slot(m, w);
+    if (slot == SIZE_MAX) {
+        return NULL;
+    }
+    uint32_t number = m->slots[slot] - 1;
+    free_slot(m, slot);
+    struct psi_map_entry *e = &m->entries[number];
+    void *value = e->value;
+    free_key(e);
+    e->value = NULL;
+    e->key_bytes = 0;
+    m->live_count--;
+    while (m->entry_count > 0 && m->entries[m->entry_count - 1].value == NULL) {
+        m->entry_count--; /* holes at the end cost nothing */
+    }
+    return value;
+}
+
+static bool next_entry(const struct psi_map *m, uint64_t *cursor, const struct psi_map_entry **out)
+{
+    /* the first entry with id >= *cursor; holes keep their id, so ids rise through the whole array */
+    uint32_t low = 0;
+    uint32_t high = m->entry_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (m->entries[middle].id < *cursor) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    while (low < m->entry_count && m->entries[low].value == NULL) {
+        low++;
+    }
+    if (low == m->entry_count) {
+        return false;
+    }
+    *out = &m->entries[low];
+    *cursor = m->entries[low].id + 1;
+    return true;
+}
+
+static struct wanted wanted_bytes(const struct psi_map *m, const void *key, size_t len)
+{
+    PSI_ASSERT(len != NUMBER_KEY);
+    return (struct wanted){.hash = psi_siphash13(m->key, key, len), .bytes = key, .len = len};
+}
+
+static struct wanted wanted_number(const struct psi_map *m, uint64_t key)
+{
+    return (struct wanted){.hash = psi_siphash13_u64(m->key, key), .len = NUMBER_KEY, .number = key};
+}
+
+static void *find(const struct psi_map *m, const struct wanted *w)
+{
+    size_t slot = find_slot(m, w);
+    return slot == SIZE_MAX ? NULL : m->entries[m->slots[slot] - 1].value;
+}
+
+void *psi_map_find(const struct psi_map *m, const void *key, size_t len)
+{
+    struct wanted w = wanted_bytes(m, key, len);
+    return find(m, &w);
+}
+
+ps_status psi_map_put(struct psi_map *m, const void *key, size_t len, void *value, void **out_old, struct psi_err *err)
+{
+    struct wanted w = wanted_bytes(m, key, len);
+    return put(m, &w, value, out_old, err);
+}
+
+void *psi_map_remove(struct psi_map *m, const void *key, size_t len)
+{
+    struct wanted w = wanted_bytes(m, key, len);
+    return take_out(m, &w);
+}
+
+bool psi_map_next(const struct psi_map *m, uint64_t *cursor, const char **out_key, size_t *out_len, void **out_value)
+{
+    const struct psi_map_entry *e = NULL;
+    if (!next_entry(m, cursor, &e)) {
+        return false;
+    }
+    if (out_key != NULL) {
+        *out_key = e->key.bytes;
+    }
+    if (out_len != NULL) {
+        *out_len = e->key_bytes;
+    }
+    *out_value = e->value;
+    return true;
+}
+
+void psi_map_check_invariants(const struct psi_map *m)
+{
+    uint32_t live = 0;
+    PSI_ASSERT(m->entry_count <= m->entry_capacity && m->entry_capacity == capacity_of(m->slot_count));
+    for (uint32_t i = 0; i < m->entry_count; i++) {
+        const struct psi_map_entry *e = &m->entries[i];
+        PSI_ASSERT(e->id < m->next_id && (i == 0 || m->entries[i - 1].id < e->id));
+        if (e->value != NULL) {
+            live++;
+            struct wanted w =
+                e->key_bytes == NUMBER_KEY ? wanted_number(m, e->key.number) : wanted_bytes(m, e->key.bytes, e->key_bytes);
+            size_t slot = find_slot(m, &w);
+            PSI_ASSERT(slot != SIZE_MAX && m->slots[slot] == i + 1);
+        }
+    }
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < m->slot_count; i++) {
+        used += m->slots[i] != 0;
+    }
+    PSI_ASSERT(live == m->live_count && used == live);
+}
+
+void psi_u64_map_init(struct psi_u64_map *m, const uint64_t seed[2])
+{
+    psi_map_init(&m->core, seed);
+}
+
+void psi_u64_map_fini(struct psi_u64_map *m)
+{
+    psi_map_fini(&m->core);
+}
+
+uint32_t psi_u64_map_count(const struct psi_u64_map *m)
+{
+    return m->core.live_count;
+}
+
+void *psi_u64_map_find(const struct psi_u64_map *m, uint64_t key)
+{
+    struct wanted w = wanted_number(&m->core, key);
+    return find(&m->core, &w);
+}
+
+ps_status psi_u64_map_put(struct psi_u64_map *m, uint64_t key, void *value, void **out_old, struct psi_err *err)
+{
+    struct wanted w = wanted_number(&m->core, key);
+    return put(&m->core, &w, value, out_old, err);
+}
+
+void *psi_u64_map_remove(struct psi_u64_map *m, uint64_t key)
+{
+    struct wanted w = wanted_number(&m->core, key);
+    return take_out(&m->core, &w);
+}
+
+bool psi_u64_map_next(const struct psi_u64_map *m, uint64_t *cursor, uint64_t *out_key, void **out_value)
+{
+    const struct psi_map_entry *e = NULL;
+    if (!next_entry(&m->core, cursor, &e)) {
+        return false;
+    }
+    if (out_key != NULL) {
+        *out_key = e->key.number;
+    }
+    *out_value = e->value;
+    return true;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hash maps: byte strings (copied) -> pointer, and u64 -> pointer. The hash is keyed, so peers who choose keys cannot
+ * force collisions. Entries are kept in the order of insertion: iteration does not depend on the seed, and a cursor stays
+ * good across any put and remove (it sees what is put later, and nothing twice). Values are never NULL and stay the
+ * caller's. One thread at a time. No allocation in find, remove or next.
+ */
+#ifndef PSI_MAP_H
+#define PSI_MAP_H
+
+#include "status.h"
+
+struct psi_map_entry;
+struct psi_map {
+    uint64_t key[2];               /* of the hash */
+    struct psi_map_entry *entries; /* in order of insertion; a removed one has value NULL */
+    uint32_t *slots;               /* entry number + 1, 0 = free; linear probing; slot_count is a power of two */
+    uint32_t entry_count;          /* entries in use, removed ones included */
+    uint32_t live_count;
+    uint32_t entry_capacity;
+    uint32_t slot_count;
+    uint64_t next_id; /* of the next insertion */
+};
+
+/** seed: 128 random bits. Allocates nothing. */
+void psi_map_init(struct psi_map *m, const uint64_t seed[2]);
+/** Frees keys and tables, not the values; the map is empty afterwards and usable again. */
+void psi_map_fini(struct psi_map *m);
+uint32_t psi_map_count(const struct psi_map *m);
+/** NULL = absent. */
+void *psi_map_find(const struct psi_map *m, const void *key, size_t len);
+/** Add or replace; *out_old (may be NULL) gets the value replaced or NULL. A replaced entry keeps its place in the order.
+ *  Errors PS_RESOURCE_EXHAUSTED (memory, or 2^30 entries); the map is unchanged then. */
+PSI_MUST ps_status psi_map_put(struct psi_map *m, const void *key, size_t len, void *value, void **out_old, struct psi_err *err);
+/** The value taken out, NULL = absent. */
+void *psi_map_remove(struct psi_map *m, const void *key, size_t len);
+/** Next entry at or after *cursor (start with 0), which moves on; false at the end. key is NUL-terminated, the map's,
+ *  good until its entry is removed; out_key and out_len may be NULL. */
+bool psi_map_next(const struct psi_map *m, uint64_t *cursor, const char **out_key, size_t *out_len, void **out_value);
+void psi_map_check_invariants(const struct psi_map *m);
+
+struct psi_u64_map {
+    struct psi_map core;
+};
+void psi_u64_map_init(struct psi_u64_map *m, const uint64_t seed[2]);
+void psi_u64_map_fini(struct psi_u64_map *m);
+uint32_t psi_u64_map_count(const struct psi_u64_map *m);
+void *psi_u64_map_find(const struct psi_u64_map *m, uint64_t key);
+PSI_MUST ps_status psi_u64_map_put(struct psi_u64_map *m, uint64_t key, void *value, void **out_old, struct psi_err *err);
+void *psi_u64_map_remove(struct psi_u64_map *m, uint64_t key);
+/** out_key may be NULL. */
+bool psi_u64_map_next(const struct psi_u64_map *m, uint64_t *cursor, uint64_t *out_key, void **out_value);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The allocator of our own code: libc's, counted, with a fault that tests can arm. Any thread. NULL means out of memory;
+ * the caller turns that into PS_RESOURCE_EXHAUSTED. A size of 0 gives a pointer that can be freed.
+ */
+#ifndef PSI_MEM_H
+#define PSI_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void *psi_malloc(size_t bytes) __attribute__((malloc, warn_unused_result));
+void *psi_calloc(size_t count, size_t bytes) __attribute__((malloc, warn_unused_result)); /* NULL on overflow too */
+void *psi_realloc(void *p, size_t bytes) __attribute__((warn_unused_result));             /* NULL: p is as it was */
+/** alignment a power of two; free with psi_free. */
+void *psi_aligned_malloc(size_t alignment, size_t bytes) __attribute__((malloc, warn_unused_result));
+/** len bytes and a NUL. */
+char *psi_strndup(const char *s, size_t len) __attribute__((malloc, warn_unused_result));
+void psi_free(void *p);
+
+/** Allocations of this process so far, failed ones too (psi_realloc counts as one). */
+uint64_t psi_mem_count(void);
+/** This thread's allocation number n from now on returns NULL (0: the next one), once. -1: off. */
+void psi_mem_fail_after(int64_t n);
+/** What is left of that count; -1 where it has fired or is off. */
+int64_t psi_mem_fail_left(void);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control messages: nanopb's encoder and decoder behind our own status, plus what nanopb leaves open: padding, the end of a list,
+ * text that holds a NUL, enum values out of range. Every field is bounded (proto/control.options), so nothing is allocated.
+ */
+#include "msg.h"
+
+#include "limits.h"
+
+#include <pb_decode.h>
+#include <pb_encode.h>
+#include <string.h>
+
+struct message_name {
+    const pb_msgdesc_t *d;
+    const char *name;
+};
+#define NAME(x) {&ps_v1_##x##_msg, #x}
+static const struct message_name NAMES[] = {
+    NAME(Hello),      NAME(UnresolvedItem), NAME(HelloAnswer),  NAME(TaskItem),     NAME(NumberItem),    NAME(Optimizer),
+    NAME(CreateItem), NAME(CreateAnswer),   NAME(NameItem),     NAME(OpenAnswer),   NAME(Init),          NAME(HandleItem),
+    NAME(Wait),       NAME(Seal),           NAME(ChiefAnswer),  NAME(ContainerItem), NAME(Beat),         NAME(BeatAnswer),
+    NAME(InfoAnswer), NAME(VarAnswer),      NAME(ConfigAnswer), NAME(ListItem),
+};
+
+static const char *name_of(const pb_msgdesc_t *d)
+{
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        if (NAMES[i].d == d) {
+            return NAMES[i].name;
+        }
+    }
+    return "message";
+}
+
+ps_status psi_msg_encode(const pb_msgdesc_t *d, const void *m, uint8_t *dst, size_t cap, size_t *out_bytes, struct psi_err *err)
+{
+    pb_ostream_t stream = pb_ostream_from_buffer(dst, cap);
+    if (!pb_encode(&stream, d, m)) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s does not fit %zu bytes (%s)", name_of(d), cap, PB_GET_ERROR(&stream));
+    }
+    *out_bytes = stream.bytes_written;
+    return PS_OK;
+}
+
+static bool all_zero(const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+ps_status psi_msg_decode(const pb_msgdesc_t *d, void *m, const uint8_t *src, size_t n, struct psi_err *err)
+{
+    static const uint8_t none[1] = {0};
+    pb_istream_t stream = pb_istream_from_buffer(n != 0 ? src : none, n);
+    if (!pb_decode_ex(&stream, d, m, PB_DECODE_NULLTERMINATED)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: %s", name_of(d), PB_GET_ERROR(&stream));
+    }
+    /* a zero tag ended it: that byte and the rest are padding */
+    if (stream.bytes_left != 0 && (stream.bytes_left > 6 || !all_zero(src + (n - stream.bytes_left), stream.bytes_left))) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: bytes after its end", name_of(d));
+    }
+    return PS_OK;
+}
+
+ps_status psi_list_append(struct psi_buf *b, const pb_msgdesc_t *d, const void *m, struct psi_err *err)
+{
+    size_t bytes = 0;
+    if (!pb_get_encoded_size(&bytes, d, m) || bytes == 0 || bytes > PS_LIST_ITEM_BYTES_MAX) {
+        return psi_fail(err, PS_INTERNAL, "%s of %zu bytes cannot stand in a list", name_of(d), bytes);
+    }
+    ps_status st = psi_buf_reserve(b, bytes + 2, err); /* a varint of at most 2 bytes: PS_LIST_ITEM_BYTES_MAX < 2^14 */
+    if (st != PS_OK) {
+        return st;
+    }
+    pb_ostream_t stream = pb_ostream_from_buffer(b->data + b->len, bytes + 2);
+    if (!pb_encode_ex(&stream, d, m, PB_ENCODE_DELIMITED)) {
+        return psi_fail(err, PS_INTERNAL, "%s: %s", name_of(d), PB_GET_ERROR(&stream));
+    }
+    b->len += stream.bytes_written;
+    return PS_OK;
+}
+_Static_assert(PS_LIST_ITEM_BYTES_MAX < 1 << 14, "the length of a list's item takes two bytes at most");
+
+ps_status psi_list_next(const uint8_t **p, size_t *n, const pb_msgdesc_t *d, void *m, bool *out_end, struct psi_err *err)
+{
+    *out_end = false;
+    if (*n == 0) {
+        *out_end = true;
+        return PS_OK;
+    }
+    const uint8_t *at = *p;
+    if (at[0] == 0) {
+        if (*n > 7 || !all_zero(at, *n)) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "list of %s: bytes after its end", name_of(d));
+        }
+        *p += *n;
+        *n = 0;
+        *out_end = true;
+        return PS_OK;
+    }
+    size_t length = at[0] & 0x7fu;
+    size_t head = 1;
+    if ((at[0] & 0x80u) != 0) {
+        if (*n < 2 || (at[1] & 0x80u) != 0 || at[1] == 0) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "list of %s: bad length", name_of(d));
+        }
+        length |= (size_t)at[1] << 7;
+        head = 2;
+    }
+    if (length > PS_LIST_ITEM_BYTES_MAX || length > *n - head) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "list of %s: an item of %zu bytes, %zu are left", name_of(d), length, *n - head);
+    }
+    pb_istream_t stream = pb_istream_from_buffer(at + head, length);
+    if (!pb_decode(&stream, d, m)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: %s", name_of(d), PB_GET_ERROR(&stream));
+    }
+    *p += head + length;
+    *n -= head + length;
+    return PS_OK;
+}
+
+size_t psi_bytes_set(pb_bytes_array_t *field, size_t cap, const char *s)
+{
+    size_t n = strnlen(s, cap);
+    memcpy(field->bytes, s, n);
+    field->size = (pb_size_t)n;
+    return n;
+}
+
+ps_status psi_bytes_text(const pb_bytes_array_t *field, char *dst, size_t cap)
+{
+    dst[0] = '\0';
+    if (field->size >= cap || memchr(field->bytes, 0, field->size) != NULL) {
+        return PS_INVALID_ARGUMENT;
+    }
+    memcpy(dst, field->bytes, field->size);
+    dst[field->size] = '\0';
+    return PS_OK;
+}
+
+void psi_optimizer_to_msg(const ps_optimizer *from, ps_v1_Optimizer *to)
+{
+    *to = (ps_v1_Optimizer){
+        .kind = from->kind,
+        .nesterov = from->nesterov != 0,
+        .learning_rate = from->learning_rate,
+        .momentum = from->momentum,
+        .initial_accumulator = from->initial_accumulator,
+        .beta1 = from->beta1,
+        .beta2 = from->beta2,
+        .epsilon = from->epsilon,
+    };
+}
+
+ps_status psi_optimizer_from_msg(const ps_v1_Optimizer *from, ps_optimizer *to, struct psi_err *err)
+{
+    if (from->kind > PS_OPT_ADAM) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer kind %u is unknown", (unsigned)from->kind);
+    }
+    *to = (ps_optimizer){
+        .kind = from->kind,
+        .nesterov = from->nesterov ? 1 : 0,
+        .learning_rate = from->learning_rate,
+        .momentum = from->momentum,
+        .initial_accumulator = from->initial_accumulator,
+        .beta1 = from->beta1,
+        .beta2 = from->beta2,
+        .epsilon = from->epsilon,
+    };
+    return PS_OK;
+}
+
+ps_status psi_shape_from_dims(const int64_t *dims, size_t count, ps_shape *out, struct psi_err *err)
+{
+    if (count > PS_RANK_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "a shape of rank %zu, at most %d", count, PS_RANK_MAX);
+    }
+    memset(out, 0, sizeof *out);
+    out->rank = (uint32_t)count;
+    for (size_t i = 0; i < count; i++) {
+        out->dims[i] = dims[i];
+    }
+    return PS_OK;
+}

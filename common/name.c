@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Name grammars (DESIGN section "Naming and placement"). A name is refused by the first rule that it breaks; the message
+ * quotes the name safely and states the rule. No locale: the classes are ASCII.
+ */
+#include "name.h"
+
+#include "limits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_quotable(char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '\'' && c != '\\';
+}
+
+const char *psi_quote(char *dst, size_t n, const char *src, size_t len)
+{
+    static const char hex[] = "0123456789abcdef";
+    PSI_ASSERT(n >= 8);
+    size_t whole = 3; /* two quotes and NUL */
+    for (size_t i = 0; i < len && whole <= n; i++) {
+        whole += is_quotable(src[i]) ? 1 : 4;
+    }
+    bool cut = whole > n;
+    size_t limit = n - (cut ? 5 : 2); /* room for '... and NUL, or ' and NUL */
+    size_t used = 0;
+    dst[used++] = '\'';
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)src[i];
+        bool plain = is_quotable(src[i]);
+        if (used + (plain ? 1 : 4) > limit) {
+            break;
+        }
+        if (plain) {
+            dst[used++] = src[i];
+        } else {
+            dst[used++] = '\\';
+            dst[used++] = 'x';
+            dst[used++] = hex[c >> 4];
+            dst[used++] = hex[c & 15];
+        }
+    }
+    PSI_IGNORE(snprintf(dst + used, n - used, "%s", cut ? "'..." : "'"));
+    return dst;
+}
+
+/* "variable name 'x': why; allowed are ..." */
+static ps_status refuse(struct psi_err *err, const char *what, const char *name, size_t len, const char *why)
+{
+    char quoted[PSI_QUOTE_MAX];
+    return psi_fail(err, PS_INVALID_ARGUMENT, "%s %s: %s; allowed are letters, digits and . _ - /", what,
+                    psi_quote(quoted, sizeof(quoted), name, len), why);
+}
+
+static ps_status path_like_check(const char *what, const char *name, size_t len, size_t max, struct psi_err *err)
+{
+    if (len == 0) {
+        return refuse(err, what, name, len, "is empty");
+    }
+    if (len > max) {
+        char why[64];
+        PSI_IGNORE(snprintf(why, sizeof(why), "has %zu bytes, the most is %zu", len, max));
+        return refuse(err, what, name, len, why);
+    }
+    for (size_t i = 0; i < len; i++) {
+        char c = name[i];
+        if (!is_letter(c) && !is_digit(c) && c != '.' && c != '_' && c != '-' && c != '/') {
+            char culprit[16];
+            char why[64];
+            PSI_IGNORE(snprintf(why, sizeof(why), "byte %zu is %s", i, psi_quote(culprit, sizeof(culprit), &c, 1)));
+            return refuse(err, what, name, len, why);
+        }
+    }
+    if (name[0] == '/' || name[len - 1] == '/') {
+        return refuse(err, what, name, len, name[0] == '/' ? "begins with '/'" : "ends with '/'");
+    }
+    size_t start = 0;
+    for (size_t i = 0; i <= len; i++) {
+        if (i < len && name[i] != '/') {
+            continue;
+        }
+        size_t part = i - start;
+        if (part == 0) {
+            return refuse(err, what, name, len, "has an empty component");
+        }
+        if (name[start] == '.' && (part == 1 || (part == 2 && name[start + 1] == '.'))) {
+            return refuse(err, what, name, len, "has a component '.' or '..'");
+        }
+        start = i + 1;
+    }
+    return PS_OK;
+}
+
+ps_status psi_variable_name_check(const char *name, size_t len, struct psi_err *err)
+{
+    return path_like_check("variable name", name, len, PS_NAME_BYTES_MAX, err);
+}
+
+ps_status psi_container_name_check(const char *name, size_t len, struct psi_err *err)
+{
+    return path_like_check("container name", name, len, PS_CONTAINER_BYTES_MAX, err);
+}
+
+ps_status psi_job_name_check(const char *name, size_t len, struct psi_err *err)
+{
+    bool good = len > 0 && len <= PS_JOB_BYTES_MAX && is_letter(name[0]);
+    for (size_t i = 0; good && i < len; i++) {
+        good = is_letter(name[i]) || is_digit(name[i]) || name[i] == '_';
+    }
+    if (!good) {
+        char quoted[PSI_QUOTE_MAX];
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "job name %s: allowed are a letter, then letters, digits and _, at most %d bytes",
+                        psi_quote(quoted, sizeof(quoted), name, len), PS_JOB_BYTES_MAX);
+    }
+    return PS_OK;
+}
+
+ps_status psi_cluster_name_check(const char *name, size_t len, struct psi_err *err)
+{
+    bool good = len > 0 && len <= PS_JOB_BYTES_MAX;
+    for (size_t i = 0; good && i < len; i++) {
+        char c = name[i];
+        good = is_letter(c) || is_digit(c) || c == '.' || c == '_' || c == '-';
+    }
+    if (!good) {
+        char quoted[PSI_QUOTE_MAX];
+        return psi_fail(err, PS_INVALID_ARGUMENT, "cluster name %s: letters, digits and . _ - are allowed, 1 to %d bytes",
+                        psi_quote(quoted, sizeof(quoted), name, len), PS_JOB_BYTES_MAX);
+    }
+    return PS_OK;
+}

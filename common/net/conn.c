@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection on a libuv loop.
+ *
+ * Happy path: libuv reads into the net's scratch -> ops->bytes -> drain, where psi_conn_update() of a dirty link sends what is
+ * queued with uv_try_write(). What does not fit waits: the rest of the current segment as the queue's hold in one uv_write(),
+ * everything else in the queue until that is out.
+ *
+ * Failure modes:
+ *   the peer closes or resets          -> ops->closed, then close
+ *   a write fails                      -> nothing is sent any more; what the peer sent before it went (an error reply, say) is
+ *                                         still read, for PSI_LINK_LINGER_MS; then ops->closed
+ *   the core closes (link->closing)    -> at once, or (close_after_flush) the queue is sent, then the end of the stream; what still
+ *                                         arrives is read and discarded until the peer's end comes, because closing with
+ *                                         unread bytes makes the kernel reset the connection and the peer lose our last reply
+ *   more than PSI_NET_TURN_BYTES       -> reading: libuv is given no memory and tries again next turn; writing: net->again
+ *   no memory for the hold             -> as a failed write
+ */
+#include "conn.h"
+
+#include "../mem.h"
+#include "addr.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void turn_begin(struct psi_conn *conn)
+{
+    if (conn->turn != conn->net->turn) {
+        conn->turn = conn->net->turn;
+        conn->turn_in = 0;
+        conn->turn_out = 0;
+    }
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct psi_conn *conn = handle->data;
+    struct psi_net *net = conn->net;
+    psi_list_remove(&conn->all);
+    net->conn_count--;
+    bool had_link = conn->link != NULL;
+    if (had_link) {
+        psi_outq_fini(&conn->link->out); /* queued frames of the core end here: they may have effects, and mark the link dirty */
+        psi_outq_init(&conn->link->out);
+        psi_list_remove(&conn->link->dirty);
+        psi_link_free(conn->link);
+    }
+    psi_free(conn);
+    if (net->ops->released != NULL) {
+        net->ops->released(net->ctx);
+    }
+    if (had_link) {
+        psi_net_settle(net);
+    }
+}
+
+static void close_now(struct psi_conn *conn)
+{
+    if (conn->state == PSI_CONN_CLOSED) {
+        return;
+    }
+    conn->state = PSI_CONN_CLOSED;
+    conn->reading = false;
+    psi_list_remove(&conn->events);
+    psi_list_remove(&conn->again);
+    psi_list_remove(&conn->linger);
+    uv_close(&conn->u.handle, on_closed);
+}
+
+static void linger_begin(struct psi_conn *conn)
+{
+    if (!psi_list_linked(&conn->linger)) {
+        conn->deadline_ms = uv_now(conn->net->loop) + PSI_LINK_LINGER_MS;
+        psi_list_push_back(&conn->net->lingers, &conn->linger);
+        psi_net_arm_linger(conn->net);
+    }
+}
+
+static void event_later(struct psi_conn *conn)
+{
+    if (!psi_list_linked(&conn->events)) {
+        psi_list_push_back(&conn->net->events, &conn->events);
+    }
+}
+
+/* The connection ended; the core does not know yet. */
+static void lose(struct psi_conn *conn, const char *why)
+{
+    struct psi_link *link = conn->link;
+    if (conn->state == PSI_CONN_OPEN && !link->closing) {
+        conn->net->ops->closed(conn->net->ctx, link, why);
+    }
+    close_now(conn);
+}
+
+static void break_later(struct psi_conn *conn)
+{
+    conn->broken = true;
+    event_later(conn);
+}
+
+/* A write failed: see what the peer said last, if we are reading. */
+static void write_failed(struct psi_conn *conn, const char *why)
+{
+    conn->write_dead = true;
+    psi_list_remove(&conn->again);
+    (void)snprintf(conn->why, sizeof(conn->why), "write: %s", why);
+    if (conn->state == PSI_CONN_LINGERING) {
+        close_now(conn);
+    } else if (conn->reading) {
+        linger_begin(conn);
+    } else {
+        break_later(conn);
+    }
+}
+
+/* Lingering, and all is sent. */
+static void end_stream(struct psi_conn *conn)
+{
+    uv_os_fd_t fd;
+    if (conn->peer_ended || conn->write_dead || uv_fileno(&conn->u.handle, &fd) != 0 || shutdown(fd, SHUT_WR) != 0) {
+        close_now(conn);
+    }
+}
+
+static void flush(struct psi_conn *conn);
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct psi_conn *conn = req->data;
+    conn->holding = false;
+    if (conn->state == PSI_CONN_CLOSED) {
+        return;
+    }
+    if (status < 0) {
+        write_failed(conn, uv_strerror(status));
+    } else {
+        psi_outq_held_written(&conn->link->out);
+        if (conn->state == PSI_CONN_OPEN && !conn->link->closing) {
+            conn->net->ops->writable(conn->net->ctx, conn->link);
+        }
+        flush(conn);
+    }
+    psi_net_settle(conn->net);
+}
+
+static void hold_write(struct psi_conn *conn, const void *hold, size_t bytes)
+{
+    uv_buf_t buf = {.base = (char *)(uintptr_t)hold, .len = bytes};
+    conn->write.data = conn;
+    int rc = uv_write(&conn->write, &conn->u.stream, &buf, 1, on_written);
+    if (rc == 0) {
+        conn->holding = true;
+    } else {
+        write_failed(conn, uv_strerror(rc));
+    }
+}
+
+/* Send what is queued, as far as the kernel and this turn allow. */
+static void flush(struct psi_conn *conn)
+{
+    struct psi_outq *q = &conn->link->out;
+    turn_begin(conn);
+    while (!conn->write_dead && !conn->holding && psi_outq_ready(q)) {
+        if (conn->turn_out >= PSI_NET_TURN_BYTES) {
+            if (!psi_list_linked(&conn->again)) {
+                psi_list_push_back(&conn->net->again, &conn->again);
+                psi_net_arm_again(conn->net);
+            }
+            return;
+        }
+        const struct psi_iov *iov = NULL;
+        uv_buf_t bufs[PSI_OUT_IOV_MAX];
+        size_t count = psi_outq_compose(q, PS_SEND_TRY_BYTES, &iov);
+        for (size_t i = 0; i < count; i++) {
+            bufs[i] = (uv_buf_t){.base = (char *)(uintptr_t)iov[i].base, .len = iov[i].bytes};
+        }
+        int rc = count == 0 ? 0 : uv_try_write(&conn->u.stream, bufs, (unsigned)count);
+        if (rc < 0 && rc != UV_EAGAIN) {
+            write_failed(conn, uv_strerror(rc));
+            return;
+        }
+        size_t taken = rc < 0 ? 0 : (size_t)rc;
+        const void *hold = NULL;
+        size_t hold_bytes = 0;
+        conn->turn_out += taken;
+        if (psi_outq_accepted(q, taken, &hold, &hold_bytes) != PS_OK) {
+            write_failed(conn, "out of memory");
+            return;
+        }
+        if (taken > 0 && conn->state == PSI_CONN_OPEN) {
+            conn->room = true;
+            event_later(conn);
+        }
+        if (hold_bytes > 0) {
+            hold_write(conn, hold, hold_bytes);
+        } else if (count == 0) {
+            break;
+        }
+    }
+    if (conn->state == PSI_CONN_LINGERING && !psi_conn_sending(conn)) {
+        end_stream(conn);
+    }
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    (void)suggested;
+    struct psi_conn *conn = handle->data;
+    turn_begin(conn);
+    if (conn->turn_in >= PSI_NET_TURN_BYTES) {
+        *buf = (uv_buf_t){.base = NULL, .len = 0}; /* UV_ENOBUFS; the socket is readable again next turn */
+        return;
+    }
+    *buf = (uv_buf_t){.base = (char *)conn->net->scratch + (conn->stream_in & 63u), .len = PSI_NET_SCRATCH_BYTES};
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct psi_conn *conn = stream->data;
+    struct psi_net *net = conn->net;
+    if (n == 0 || n == UV_ENOBUFS) {
+        return;
+    }
+    if (conn->state == PSI_CONN_LINGERING) {
+        if (n > 0) {
+            conn->stream_in += (uint64_t)n;
+            conn->turn_in += (size_t)n;
+        } else if (n == UV_EOF && psi_conn_sending(conn)) {
+            conn->peer_ended = true;
+            conn->reading = false;
+            PSI_IGNORE(uv_read_stop(stream)); /* always 0 */
+        } else {
+            close_now(conn);
+        }
+        return;
+    }
+    if (n > 0) {
+        conn->stream_in += (uint64_t)n;
+        conn->turn_in += (size_t)n;
+        net->ops->bytes(net->ctx, conn->link, (const uint8_t *)buf->base, (size_t)n);
+    } else {
+        lose(conn, conn->write_dead ? conn->why : n == UV_EOF ? "closed by peer" : uv_strerror((int)n));
+    }
+    psi_net_settle(net);
+}
+
+static void start_reading(struct psi_conn *conn)
+{
+    if (!conn->reading) {
+        int rc = uv_read_start(&conn->u.stream, on_alloc, on_read);
+        if (rc == 0) {
+            conn->reading = true;
+        } else {
+            (void)snprintf(conn->why, sizeof(conn->why), "read: %s", uv_strerror(rc));
+            break_later(conn);
+        }
+    }
+}
+
+static void stop_reading(struct psi_conn *conn)
+{
+    if (conn->reading) {
+        conn->reading = false;
+        PSI_IGNORE(uv_read_stop(&conn->u.stream)); /* always 0 */
+        if (conn->write_dead) {
+            break_later(conn);
+        }
+    }
+}
+
+ps_status psi_conn_new(struct psi_net *net, int fd, struct psi_conn **out_conn, struct psi_err *err)
+{
+    struct psi_sockaddr local;
+    struct psi_conn *conn = NULL;
+    ps_status st = PS_OK;
+    if (!psi_sockaddr_of_socket(fd, &local)) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "descriptor %d is no TCP or Unix socket", fd);
+        goto fail;
+    }
+    conn = psi_calloc(1, sizeof(*conn));
+    if (conn == NULL) {
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a connection");
+        goto fail;
+    }
+    conn->net = net;
+    conn->turn = net->turn;
+    psi_list_init(&conn->all);
+    psi_list_init(&conn->events);
+    psi_list_init(&conn->again);
+    psi_list_init(&conn->linger);
+    (void)psi_sockaddr_peer_text(fd, conn->peer, sizeof(conn->peer));
+    psi_socket_tune(fd);
+    bool is_unix = local.u.any.sa_family == AF_UNIX;
+    int rc = is_unix ? uv_pipe_init(net->loop, &conn->u.pipe, 0) : uv_tcp_init(net->loop, &conn->u.tcp);
+    PSI_ASSERT(rc == 0); /* cannot fail: no socket is made here */
+    conn->u.handle.data = conn;
+    psi_list_push_back(&net->conns, &conn->all);
+    net->conn_count++;
+    rc = is_unix ? uv_pipe_open(&conn->u.pipe, fd) : uv_tcp_open(&conn->u.tcp, fd);
+    if (rc != 0) {
+        st = psi_fail(err, PS_UNAVAILABLE, "socket cannot be used: %s", uv_strerror(rc));
+        close_now(conn);
+        conn = NULL; /* on_closed frees it */
+        goto fail;
+    }
+    *out_conn = conn;
+    return PS_OK;
+fail:
+    psi_free(conn);
+    PSI_IGNORE(close(fd));
+    return st;
+}
+
+const char *psi_conn_peer(const struct psi_conn *conn)
+{
+    return conn->peer;
+}
+
+bool psi_conn_sending(const struct psi_conn *conn)
+{
+    return conn->link != NULL && !conn->write_dead && (conn->holding || psi_outq_ready(&conn->link->out));
+}
+
+void psi_conn_attach(struct psi_conn *conn, struct psi_link *link)
+{
+    PSI_ASSERT(conn->state == PSI_CONN_NEW && link != NULL);
+    conn->state = PSI_CONN_OPEN;
+    conn->link = link;
+    if (!link->paused && !link->closing) {
+        start_reading(conn);
+    }
+}
+
+void psi_conn_discard(struct psi_conn *conn)
+{
+    PSI_ASSERT(conn->link == NULL);
+    close_now(conn);
+}
+
+void psi_conn_update(struct psi_conn *conn)
+{
+    struct psi_link *link = conn->link;
+    if (conn->state != PSI_CONN_OPEN) {
+        return;
+    }
+    if (link->closing) {
+        psi_list_remove(&conn->events);
+        if (!link->close_after_flush || conn->write_dead) {
+            close_now(conn);
+            return;
+        }
+        conn->state = PSI_CONN_LINGERING;
+        linger_begin(conn);
+        start_reading(conn);
+    }
+    flush(conn);
+    if (conn->state == PSI_CONN_OPEN) {
+        if (link->paused) {
+            stop_reading(conn);
+        } else {
+            start_reading(conn);
+        }
+    }
+}
+
+void psi_conn_deliver(struct psi_conn *conn)
+{
+    bool room = conn->room;
+    conn->room = false;
+    if (conn->broken) {
+        lose(conn, conn->why);
+    } else if (room && conn->state == PSI_CONN_OPEN && !conn->link->closing) {
+        conn->net->ops->writable(conn->net->ctx, conn->link);
+    }
+}
+
+void psi_conn_resume(struct psi_conn *conn)
+{
+    flush(conn);
+}
+
+void psi_conn_expire(struct psi_conn *conn)
+{
+    lose(conn, conn->why);
+}
+
+void psi_conn_finish(struct psi_conn *conn)
+{
+    if (conn->state == PSI_CONN_OPEN && !conn->link->closing) {
+        struct psi_link *link = conn->link;
+        psi_list_remove(&conn->events);
+        conn->net->ops->closed(conn->net->ctx, link, "this side ends");
+        if (conn->write_dead || psi_conn_sending(conn)) {
+            close_now(conn);
+            return;
+        }
+        conn->state = PSI_CONN_LINGERING;
+        linger_begin(conn);
+        start_reading(conn);
+        end_stream(conn);
+    } else if (conn->state == PSI_CONN_NEW) {
+        close_now(conn);
+    }
+}
+
+void psi_conn_abort(struct psi_conn *conn, const char *why)
+{
+    lose(conn, why);
+}

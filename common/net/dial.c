@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a connection.
+ *
+ * Happy path: psi_dial_start() -> timer at once -> (a name: look-up thread -> mailbox -> async handle) -> for each address: socket,
+ * non-blocking connect, writable -> SO_ERROR 0 -> psi_conn_new -> done.
+ * Failure modes:
+ *   no address answers      -> done with the last reason and how many were tried
+ *   time is over            -> done; a look-up that still runs is left to itself, its result is dropped
+ *   the net is closed       -> done never runs; the mailbox outlives the net until the last look-up has returned
+ *   look-ups hang           -> at most LOOKUPS_MAX at a time per process, then RESOURCE_EXHAUSTED
+ */
+#include "dial.h"
+
+#include "../mem.h"
+#include "addr.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    LOOKUPS_MAX = 32,
+    LOOKUP_STACK_BYTES = 512 << 10, /* name service modules want some */
+    ATTEMPT_MS_MIN = 250            /* share of one address, at least */
+};
+
+struct psi_dial {
+    struct psi_net *net;
+    struct psi_list link; /* in net->dials until its handles are closed */
+    struct psi_address address;
+    char text[PS_ADDRESS_BYTES_MAX + 1];
+    struct psi_sockaddr addresses[PSI_RESOLVE_MAX];
+    size_t count, next;
+    uint32_t timeout_ms;
+    uint64_t deadline_ms;
+    bool over;            /* done ran, or never will */
+    bool started;         /* the first timer has fired */
+    bool polling;         /* poll is open */
+    int fd;               /* being connected, -1 */
+    unsigned open_handles;
+    struct lookup *lookup; /* on its way, or NULL */
+    uv_timer_t timer;
+    uv_poll_t poll;
+    psi_dial_done done;
+    void *ctx;
+    char last[256]; /* what the last attempt met */
+};
+
+struct lookup {
+    struct psi_list link; /* in mailbox->finished */
+    struct psi_net_mailbox *mailbox;
+    struct psi_dial *dial; /* loop thread only; NULL: nobody wants it any more */
+    struct psi_address address;
+    struct psi_sockaddr results[PSI_RESOLVE_MAX];
+    size_t count;
+    struct psi_err err;
+};
+
+/* Shared by the loop and its look-up threads; freed by the last of them. */
+struct psi_net_mailbox {
+    pthread_mutex_t mutex;
+    unsigned refs;            /* under mutex: the net, and each look-up on its way */
+    bool open;                /* under mutex: async may be signalled */
+    struct psi_list finished; /* under mutex */
+    uv_async_t async;         /* its memory is free to go when the net's reference is */
+};
+
+static atomic_int lookups_running;
+
+static void attempt(struct psi_dial *dial);
+
+/* ---- look-ups ---- */
+
+static void mailbox_unref(struct psi_net_mailbox *box)
+{
+    pthread_mutex_lock(&box->mutex);
+    bool last = --box->refs == 0;
+    pthread_mutex_unlock(&box->mutex);
+    if (last) {
+        pthread_mutex_destroy(&box->mutex);
+        psi_free(box);
+    }
+}
+
+static void *lookup_thread(void *arg)
+{
+    struct lookup *lookup = arg;
+    struct psi_net_mailbox *box = lookup->mailbox;
+    PSI_IGNORE(psi_resolve(&lookup->address, lookup->results, &lookup->count, &lookup->err)); /* the status is in err */
+    atomic_fetch_sub(&lookups_running, 1);
+    pthread_mutex_lock(&box->mutex);
+    bool wanted = box->open;
+    if (wanted) {
+        psi_list_push_back(&box->finished, &lookup->link);
+        PSI_IGNORE(uv_async_send(&box->async)); /* fails for closed handles only */
+    }
+    pthread_mutex_unlock(&box->mutex);
+    if (!wanted) {
+        psi_free(lookup);
+    }
+    mailbox_unref(box);
+    return NULL;
+}
+
+static void lookup_done(struct psi_dial *dial, struct lookup *lookup)
+{
+    dial->lookup = NULL;
+    if (dial->over) {
+        return;
+    }
+    dial->count = lookup->count;
+    memcpy(dial->addresses, lookup->results, sizeof(dial->addresses));
+    if (dial->count == 0) {
+        (void)snprintf(dial->last, sizeof(dial->last), "%.200s", lookup->err.text);
+    }
+    attempt(dial);
+}
+
+static void on_mail(uv_async_t *handle)
+{
+    struct psi_net *net = handle->data;
+    struct psi_net_mailbox *box = net->mailbox;
+    struct psi_list now;
+    struct psi_list *it;
+    psi_list_init(&now);
+    pthread_mutex_lock(&box->mutex);
+    psi_list_move_all(&now, &box->finished);
+    pthread_mutex_unlock(&box->mutex);
+    while ((it = psi_list_pop_front(&now)) != NULL) {
+        struct lookup *lookup = PSI_CONTAINER_OF(it, struct lookup, link);
+        if (lookup->dial != NULL) {
+            lookup_done(lookup->dial, lookup);
+        }
+        psi_free(lookup);
+    }
+}
+
+static void on_async_closed(uv_handle_t *handle)
+{
+    struct psi_net_mailbox *box = PSI_CONTAINER_OF(handle, struct psi_net_mailbox, async);
+    mailbox_unref(box);
+}
+
+static bool mailbox_open(struct psi_net *net)
+{
+    if (net->mailbox != NULL) {
+        return true;
+    }
+    struct psi_net_mailbox *box = psi_calloc(1, sizeof(*box));
+    if (box == NULL) {
+        return false;
+    }
+    if (uv_async_init(net->loop, &box->async, on_mail) != 0) {
+        psi_free(box);
+        return false;
+    }
+    pthread_mutex_init(&box->mutex, NULL);
+    psi_list_init(&box->finished);
+    box->refs = 1; /* the net's: until the async handle is closed */
+    box->open = true;
+    box->async.data = net;
+    uv_unref((uv_handle_t *)&box->async);
+    net->mailbox = box;
+    return true;
+}
+
+static bool thread_start(struct lookup *lookup)
+{
+    pthread_t thread;
+    pthread_attr_t attr;
+    sigset_t all;
+    sigset_t before;
+    if (pthread_attr_init(&attr) != 0) {
+        return false;
+    }
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    (void)pthread_attr_setstacksize(&attr, LOOKUP_STACK_BYTES);
+    sigfillset(&all); /* signals belong to the program's own threads */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&thread, &attr, lookup_thread, lookup);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attr);
+    return rc == 0;
+}
+
+/* PS_OK: lookup_done() will be called unless the net is closed. */
+static ps_status lookup_start(struct psi_dial *dial, struct psi_err *err)
+{
+    if (atomic_fetch_add(&lookups_running, 1) >= LOOKUPS_MAX) {
+        atomic_fetch_sub(&lookups_running, 1);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%d name look-ups are running: the name server does not answer", LOOKUPS_MAX);
+    }
+    struct lookup *lookup = psi_calloc(1, sizeof(*lookup));
+    if (lookup == NULL || !mailbox_open(dial->net)) {
+        goto fail;
+    }
+    psi_list_init(&lookup->link);
+    lookup->mailbox = dial->net->mailbox;
+    lookup->dial = dial;
+    lookup->address = dial->address;
+    pthread_mutex_lock(&lookup->mailbox->mutex);
+    lookup->mailbox->refs++;
+    pthread_mutex_unlock(&lookup->mailbox->mutex);
+    if (!thread_start(lookup)) {
+        mailbox_unref(lookup->mailbox);
+        goto fail;
+    }
+    dial->lookup = lookup;
+    return PS_OK;
+fail:
+    atomic_fetch_sub(&lookups_running, 1);
+    psi_free(lookup);
+    return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory or thread for a name look-up");
+}
+
+/* ---- dials ---- */
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct psi_dial *dial = handle->data;
+    if (--dial->open_handles == 0) {
+        psi_list_remove(&dial->link);
+        psi_free(dial);
+    }
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct psi_dial *dial = handle->data;
+    dial->polling = false;
+    if (!dial->over) {
+        attempt(dial);
+    }
+    on_handle_closed(handle);
+}
+
+/* No further attempt; handles close, the last one frees. */
+static void wind_up(struct psi_dial *dial)
+{
+    dial->over = true;
+    if (dial->lookup != NULL) {
+        dial->lookup->dial = NULL;
+        dial->lookup = NULL;
+    }
+    if (dial->polling && !uv_is_closing((uv_handle_t *)&dial->poll)) {
+        uv_close((uv_handle_t *)&dial->poll, on_poll_closed);
+    }
+    if (dial->fd >= 0) {
+        PSI_IGNORE(close(dial->fd));
+        dial->fd = -1;
+    }
+    uv_close((uv_handle_t *)&dial->timer, on_handle_closed);
+}
+
+static void report(struct psi_dial *dial, struct psi_conn *conn, const char *why)
+{
+    struct psi_net *net = dial->net;
+    wind_up(dial);
+    dial->done(dial->ctx, conn, why);
+    psi_net_settle(net);
+}
+
+enum end { END_UNREACHABLE, END_TIME };
+
+static void fail(struct psi_dial *dial, enum end end)
+{
+    char why[640];
+    const char *last = dial->last[0] != '\0' ? dial->last : "no answer";
+    if (end == END_TIME) {
+        (void)snprintf(why, sizeof(why), "%s: not reached within %u ms: %s", dial->text, dial->timeout_ms,
+                       dial->lookup != NULL ? "the name look-up has not ended" : last);
+    } else if (dial->next > 1) {
+        (void)snprintf(why, sizeof(why), "%s: none of %zu addresses can be reached, the last: %s", dial->text, dial->next, last);
+    } else {
+        (void)snprintf(why, sizeof(why), "%s: %s", dial->text, last);
+    }
+    report(dial, NULL, why);
+}
+
+static void succeed(struct psi_dial *dial)
+{
+    struct psi_conn *conn = NULL;
+    struct psi_err why = {.code = PS_OK};
+    int fd = dial->fd;
+    dial->fd = -1;
+    if (dial->polling) { /* the descriptor leaves the poll set now, the handle's memory later */
+        uv_close((uv_handle_t *)&dial->poll, on_poll_closed);
+    }
+    if (psi_conn_new(dial->net, fd, &conn, &why) != PS_OK) {
+        psi_err_prefix(&why, "%s", dial->text);
+    }
+    report(dial, conn, conn != NULL ? NULL : why.text);
+}
+
+static void attempt_failed(struct psi_dial *dial, int error)
+{
+    char where[PS_ADDRESS_BYTES_MAX + 1];
+    if (dial->count > 1) {
+        (void)snprintf(dial->last, sizeof(dial->last), "%.150s: %s",
+                       psi_sockaddr_format(&dial->addresses[dial->next - 1], where, sizeof(where)), strerror(error));
+    } else {
+        (void)snprintf(dial->last, sizeof(dial->last), "%s", strerror(error));
+    }
+    if (dial->fd >= 0) {
+        if (dial->polling) {
+            PSI_IGNORE(uv_poll_stop(&dial->poll));
+        }
+        PSI_IGNORE(close(dial->fd));
+        dial->fd = -1;
+    }
+}
+
+static void on_connected(uv_poll_t *handle, int status, int events)
+{
+    struct psi_dial *dial = handle->data;
+    (void)events;
+    int error = 0;
+    socklen_t bytes = sizeof(error);
+    if (status < 0) {
+        error = -status;
+    } else if (getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) {
+        error = errno;
+    }
+    if (error == 0) {
+        succeed(dial);
+        return;
+    }
+    attempt_failed(dial, error);
+    uv_close((uv_handle_t *)handle, on_poll_closed); /* and then the next address */
+}
+
+/* Give the current address its share of the time that is left. */
+static void arm(struct psi_dial *dial, size_t shares)
+{
+    uint64_t now = uv_now(dial->net->loop);
+    uint64_t left = dial->deadline_ms > now ? dial->deadline_ms - now : 0;
+    uint64_t share = left / (shares > 0 ? shares : 1);
+    if (share < ATTEMPT_MS_MIN) {
+        share = left < ATTEMPT_MS_MIN ? left : ATTEMPT_MS_MIN;
+    }
+    PSI_IGNORE(uv_timer_start(&dial->timer, dial->timer.timer_cb, share, 0));
+}
+
+/* 0: connected; EINPROGRESS: wait; else why not. */
+static int connect_start(struct psi_dial *dial, const struct psi_sockaddr *to)
+{
+    dial->fd = socket(to->u.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (dial->fd < 0) {
+        return errno;
+    }
+    return connect(dial->fd, &to->u.any, to->len) == 0 ? 0 : errno == EINTR ? EINPROGRESS : errno;
+}
+
+/* Try addresses from dial->next on until one is connected or on its way. */
+static void attempt(struct psi_dial *dial)
+{
+    while (dial->next < dial->count) {
+        const struct psi_sockaddr *to = &dial->addresses[dial->next++];
+        int error = connect_start(dial, to);
+        if (error == 0) {
+            succeed(dial);
+            return;
+        }
+        if (error == EINPROGRESS) {
+            int rc = uv_poll_init(dial->net->loop, &dial->poll, dial->fd);
+            if (rc == 0) {
+                dial->poll.data = dial;
+                dial->polling = true;
+                dial->open_handles++;
+                PSI_IGNORE(uv_poll_start(&dial->poll, UV_WRITABLE, on_connected)); /* cannot fail for an open handle */
+                arm(dial, dial->count - dial->next + 1);
+                return;
+            }
+            error = -rc;
+        }
+        attempt_failed(dial, error);
+    }
+    fail(dial, END_UNREACHABLE);
+}
+
+static void on_timer(uv_timer_t *handle)
+{
+    struct psi_dial *dial = handle->data;
+    if (!dial->started) {
+        dial->started = true;
+        struct psi_err err = {.code = PS_OK};
+        if (psi_sockaddr_literal(&dial->address, &dial->addresses[0])) {
+            dial->count = 1;
+            attempt(dial);
+        } else if (lookup_start(dial, &err) == PS_OK) {
+            arm(dial, 1);
+        } else {
+            (void)snprintf(dial->last, sizeof(dial->last), "%.200s", err.text);
+            fail(dial, END_UNREACHABLE);
+        }
+    } else if (dial->polling && dial->fd >= 0 && dial->next < dial->count && uv_now(dial->net->loop) < dial->deadline_ms) {
+        attempt_failed(dial, ETIMEDOUT);
+        uv_close((uv_handle_t *)&dial->poll, on_poll_closed); /* and then the next address */
+    } else {
+        fail(dial, END_TIME);
+    }
+}
+
+ps_status psi_dial_start(struct psi_net *net, const char *address, uint32_t timeout_ms, psi_dial_done done, void *ctx,
+                         struct psi_dial **out_dial, struct psi_err *err)
+{
+    struct psi_dial *dial = psi_calloc(1, sizeof(*dial));
+    if (dial == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a connection to %s", address);
+    }
+    ps_status st = psi_address_parse(address, false, &dial->address, err);
+    if (st != PS_OK) {
+        psi_free(dial);
+        return st;
+    }
+    (void)psi_address_format(&dial->address, dial->text, sizeof(dial->text));
+    dial->net = net;
+    dial->fd = -1;
+    dial->done = done;
+    dial->ctx = ctx;
+    dial->timeout_ms = timeout_ms;
+    uv_update_time(net->loop); /* the caller may have worked for long: the deadline counts from here */
+    dial->deadline_ms = uv_now(net->loop) + timeout_ms;
+    PSI_IGNORE(uv_timer_init(net->loop, &dial->timer)); /* always 0 */
+    dial->timer.data = dial;
+    dial->open_handles = 1;
+    psi_list_init(&dial->link);
+    psi_list_push_back(&net->dials, &dial->link);
+    PSI_IGNORE(uv_timer_start(&dial->timer, on_timer, 0, 0)); /* fails for closing handles only */
+    if (out_dial != NULL) {
+        *out_dial = dial;
+    }
+    return PS_OK;
+}
+
+void psi_dial_cancel(struct psi_dial *dial)
+{
+    if (!dial->over) {
+        wind_up(dial);
+    }
+}
+
+void psi_dial_close_all(struct psi_net *net)
+{
+    struct psi_list *it;
+    PSI_LIST_FOREACH(it, &net->dials) {
+        psi_dial_cancel(PSI_CONTAINER_OF(it, struct psi_dial, link));
+    }
+    struct psi_net_mailbox *box = net->mailbox;
+    if (box == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&box->mutex);
+    box->open = false;
+    while ((it = psi_list_pop_front(&box->finished)) != NULL) {
+        psi_free(PSI_CONTAINER_OF(it, struct lookup, link));
+    }
+    pthread_mutex_unlock(&box->mutex);
+    net->mailbox = NULL;
+    uv_close((uv_handle_t *)&box->async, on_async_closed);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the connections of one loop share.
+ *
+ * Happy path: an event of a connection -> the core -> psi_net_settle(): drain; sending may have made new events (room in a queue,
+ * a broken connection); they are delivered one at a time, each followed by a drain, until there are none. The work of that loop is
+ * bounded: a connection sends at most PSI_NET_TURN_BYTES per turn and goes on from the idle handle.
+ * Failure modes: none of its own; psi_net_close() ends everything whatever state it is in.
+ */
+#include "net.h"
+
+#include "../mem.h"
+#include "conn.h"
+#include "dial.h"
+
+#include <string.h>
+
+static void on_check(uv_check_t *handle)
+{
+    struct psi_net *net = handle->data;
+    net->turn++;
+}
+
+static void on_idle(uv_idle_t *handle)
+{
+    struct psi_net *net = handle->data;
+    struct psi_list now;
+    struct psi_list *it;
+    psi_list_init(&now);
+    psi_list_move_all(&now, &net->again);
+    while ((it = psi_list_pop_front(&now)) != NULL) {
+        psi_conn_resume(PSI_CONTAINER_OF(it, struct psi_conn, again));
+        psi_net_settle(net);
+    }
+    if (psi_list_empty(&net->again) && !net->closing) {
+        PSI_IGNORE(uv_idle_stop(handle)); /* always 0 */
+    }
+}
+
+static void on_linger(uv_timer_t *handle)
+{
+    struct psi_net *net = handle->data;
+    struct psi_list *it;
+    while ((it = psi_list_first(&net->lingers)) != NULL) {
+        struct psi_conn *conn = PSI_CONTAINER_OF(it, struct psi_conn, linger);
+        if (conn->deadline_ms > uv_now(net->loop)) {
+            break;
+        }
+        psi_conn_expire(conn);
+        psi_net_settle(net);
+    }
+    psi_net_arm_linger(net);
+}
+
+ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_net_ops *ops, void *ctx, struct psi_err *err)
+{
+    memset(net, 0, sizeof(*net));
+    net->scratch = psi_aligned_malloc(64, PSI_NET_SCRATCH_BYTES + 64);
+    if (net->scratch == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the read scratch");
+    }
+    net->loop = loop;
+    net->ops = ops;
+    net->ctx = ctx;
+    psi_list_init(&net->conns);
+    psi_list_init(&net->events);
+    psi_list_init(&net->again);
+    psi_list_init(&net->lingers);
+    psi_list_init(&net->dials);
+    /* none of these can fail in libuv 1.44: they make no descriptor */
+    PSI_IGNORE(uv_check_init(loop, &net->check));
+    PSI_IGNORE(uv_idle_init(loop, &net->idle));
+    PSI_IGNORE(uv_timer_init(loop, &net->linger_timer));
+    net->check.data = net;
+    net->idle.data = net;
+    net->linger_timer.data = net;
+    PSI_IGNORE(uv_check_start(&net->check, on_check));
+    uv_unref((uv_handle_t *)&net->check);
+    uv_unref((uv_handle_t *)&net->linger_timer);
+    return PS_OK;
+}
+
+void psi_net_settle(struct psi_net *net)
+{
+    PSI_ASSERT(!net->settling);
+    net->settling = true;
+    for (;;) {
+        net->ops->drain(net->ctx);
+        struct psi_list *it = psi_list_pop_front(&net->events);
+        if (it == NULL) {
+            break;
+        }
+        psi_conn_deliver(PSI_CONTAINER_OF(it, struct psi_conn, events));
+    }
+    net->settling = false;
+}
+
+void psi_net_arm_linger(struct psi_net *net)
+{
+    struct psi_list *it = psi_list_first(&net->lingers);
+    if (it == NULL || net->closing) {
+        return;
+    }
+    const struct psi_conn *conn = PSI_CONTAINER_OF(it, struct psi_conn, linger);
+    uint64_t now = uv_now(net->loop);
+    PSI_IGNORE(uv_timer_start(&net->linger_timer, on_linger, conn->deadline_ms > now ? conn->deadline_ms - now : 0, 0));
+}
+
+void psi_net_arm_again(struct psi_net *net)
+{
+    if (!net->closing) {
+        PSI_IGNORE(uv_idle_start(&net->idle, on_idle));
+    }
+}
+
+bool psi_net_sent_all(const struct psi_net *net)
+{
+    struct psi_list *it;
+    PSI_LIST_FOREACH(it, &net->conns) {
+        if (psi_conn_sending(PSI_CONTAINER_OF(it, struct psi_conn, all))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void psi_net_finish(struct psi_net *net)
+{
+    struct psi_list *it;
+    struct psi_list *tmp;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &net->conns) { /* connections leave the list in their close callback only */
+        psi_conn_finish(PSI_CONTAINER_OF(it, struct psi_conn, all));
+        psi_net_settle(net);
+    }
+}
+
+void psi_net_close(struct psi_net *net)
+{
+    struct psi_list *it;
+    struct psi_list *tmp;
+    if (net->closing) {
+        return;
+    }
+    net->closing = true;
+    psi_dial_close_all(net);
+    PSI_LIST_FOREACH_SAFE(it, tmp, &net->conns) {
+        psi_conn_abort(PSI_CONTAINER_OF(it, struct psi_conn, all), "this side ends");
+        psi_net_settle(net);
+    }
+    uv_close((uv_handle_t *)&net->check, NULL);
+    uv_close((uv_handle_t *)&net->idle, NULL);
+    uv_close((uv_handle_t *)&net->linger_timer, NULL);
+}
+
+void psi_net_fini(struct psi_net *net)
+{
+    PSI_ASSERT(net->conn_count == 0 && psi_list_empty(&net->dials));
+    psi_free(net->scratch);
+    net->scratch = NULL;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the connections of one core and one loop share: the scratch that bytes are read into, the order of events and effects,
+ * bounded work per loop turn, name look-ups.
+ *
+ * One core, one loop, one psi_net. Life:
+ *   psi_net_init -> connections come and go -> psi_net_close (loop runs on until every handle is closed) -> psi_net_fini
+ *
+ * The rule of common/link.h (all effects of an event are carried out before the next event) is kept here: after every callback
+ * of connections, listeners and dials the net calls ops->drain(). The owner calls psi_net_settle() after its own events (timers,
+ * requests from other threads). All functions: loop thread only. The loop thread must block SIGPIPE.
+ */
+#ifndef PSI_NET_H
+#define PSI_NET_H
+
+#include "../link.h"
+#include "../list.h"
+
+#include <uv.h>
+
+enum {
+    PSI_NET_SCRATCH_BYTES = 256 << 10, /* one read */
+    PSI_NET_TURN_BYTES = 2 << 20       /* read, and written, per connection and loop turn; then the others get theirs */
+};
+
+/* What the owner of a core provides. Called on the loop thread, one at a time. */
+struct psi_net_ops {
+    /* n bytes arrived on link; borrows p. Not called while link->paused. */
+    void (*bytes)(void *ctx, struct psi_link *link, const uint8_t *p, size_t n);
+    /* The connection ended (why: for logs). The core must let go of link before this returns; the net frees it. Not called for a
+     * link that the core has marked closing. */
+    void (*closed)(void *ctx, struct psi_link *link, const char *why);
+    /* Bytes of link's queue were taken by the system. */
+    void (*writable)(void *ctx, struct psi_link *link);
+    /* Carry out all effects of the core: psi_conn_update() for each dirty link, then the others. */
+    void (*drain)(void *ctx);
+    /* A connection is gone altogether, its descriptor is free. May be NULL. */
+    void (*released)(void *ctx);
+};
+
+struct psi_net_mailbox; /* where look-up threads leave their results (dial.c) */
+
+struct psi_net {
+    uv_loop_t *loop;
+    const struct psi_net_ops *ops;
+    void *ctx;
+    uint8_t *scratch;        /* 64-aligned, PSI_NET_SCRATCH_BYTES + 64; pages are touched by the first reads only */
+    uint64_t turn;           /* loop turns so far */
+    struct psi_list conns;   /* all connections */
+    struct psi_list events;  /* connections with an event for the core that arose while effects were carried out */
+    struct psi_list again;   /* connections that have more to send than one turn allows */
+    struct psi_list lingers; /* connections that must end by conn->deadline_ms; in that order */
+    struct psi_list dials;
+    struct psi_net_mailbox *mailbox; /* NULL before the first look-up */
+    uv_check_t check;        /* counts turns */
+    uv_idle_t idle;          /* runs while again is not empty */
+    uv_timer_t linger_timer;
+    uint32_t conn_count;
+    bool settling, closing;
+};
+
+/** Ready to use; ops and ctx are kept. RESOURCE_EXHAUSTED. */
+PSI_MUST ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_net_ops *ops, void *ctx,
+                                struct psi_err *err);
+/** Carry out effects until there are none; deliver what arose meanwhile. Not from within ops. */
+void psi_net_settle(struct psi_net *net);
+/** Every connection ends in good order: the core is told that it is closed, what it had queued is dropped where it has not gone
+ *  out, the peer sees the end of the stream, and the connection closes when the peer's end arrives or PSI_LINK_LINGER_MS pass. */
+void psi_net_finish(struct psi_net *net);
+/** No connection has anything left to send. */
+bool psi_net_sent_all(const struct psi_net *net);
+/** Close everything now: dials never report, each connection that the core still has gets its closed event. Look-ups are left
+ *  to themselves. When the loop has no handle left, psi_net_fini(). */
+void psi_net_close(struct psi_net *net);
+/** Free; every handle must be closed. */
+void psi_net_fini(struct psi_net *net);
+
+/* for conn.c */
+/** The connection at the end of net->lingers has a deadline. */
+void psi_net_arm_linger(struct psi_net *net);
+/** net->again is not empty. */
+void psi_net_arm_again(struct psi_net *net);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Optimizer and initializer descriptions: names, checks, comparison. The update rules are in psd/optim. Pure, any thread. */
+#ifndef PSI_OPTIMIZER_H
+#define PSI_OPTIMIZER_H
+
+#include "status.h"
+
+#define PSI_OPTIMIZER_TEXT_MAX 256
+
+/**
+ * Hyperparameters that can be applied to a variable of dtype: rate finite and > 0, accumulator finite and > 0, betas in
+ * [0, 1), epsilon finite and >= 0, momentum finite and >= 0, each also after conversion to dtype; f32 and f64 only.
+ * PS_OPT_NONE fits every dtype. Errors  PS_INVALID_ARGUMENT naming the optimizer, the parameter and its value.
+ */
+PSI_MUST ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct psi_err *err);
+
+/** "none", "sgd", "momentum", "adagrad", "adam"; "invalid" otherwise. */
+const char *psi_optimizer_name(uint32_t kind);
+/** The reverse. Errors PS_INVALID_ARGUMENT with the list. */
+PSI_MUST ps_status psi_optimizer_parse(const char *name, uint32_t *out_kind, struct psi_err *err);
+/** Kind and every hyperparameter in force: "adagrad(learning_rate=0.1, initial_accumulator=0.1)"; values read back exactly. */
+const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n);
+/** Same kind and the same bits in every hyperparameter that the kind uses. */
+bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b);
+
+/**
+ * Values that the initializer can give a variable of dtype: uniform, normal and Glorot need f32 or f64; a constant must
+ * be finite and representable (an integer in range for i32 and i64, 0 or 1 for bool); low <= high; stddev >= 0.
+ * Errors  PS_INVALID_ARGUMENT.
+ */
+PSI_MUST ps_status psi_initializer_check(const ps_initializer *init, ps_dtype dtype, const ps_shape *shape, struct psi_err *err);
+/** "zeros", "ones", "constant", "uniform", "normal", "glorot_uniform"; "invalid" otherwise. */
+const char *psi_initializer_name(uint32_t kind);
+
+#endif

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The option table: defaults, flags, configuration file. Happy path: find the row, store the value, note where it came
+ * from. Failure: an unknown name (the nearest known one is named), a bad value, a file line that is not `key = value`.
+ */
+#include "options.h"
+
+#include "mem.h"
+#include "name.h"
+#include "options_internal.h"
+
+#include <ini.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_BYTES_MAX = 63 };
+
+/* Names are compared with - as _. */
+static char fold(char c)
+{
+    return c == '-' ? '_' : c;
+}
+
+static bool same_start(const char *known, const char *given, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (known[i] == '\0' || known[i] != fold(given[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool same_name(const char *known, const char *given, size_t len)
+{
+    return strlen(known) == len && same_start(known, given, len);
+}
+
+static int32_t find(const struct psi_options *o, const char *name, size_t len)
+{
+    for (size_t i = 0; i < o->count; i++) {
+        if (same_name(o->rows[i].name, name, len)) {
+            return (int32_t)i;
+        }
+    }
+    return -1;
+}
+
+int32_t psi_options_find(const struct psi_options *o, const char *name)
+{
+    return find(o, name, strlen(name));
+}
+
+static size_t smallest(size_t a, size_t b, size_t c)
+{
+    size_t m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+/* Levenshtein distance; both at most NAME_BYTES_MAX bytes. */
+static size_t distance(const char *a, const char *b, size_t b_len)
+{
+    size_t row[NAME_BYTES_MAX + 1];
+    for (size_t j = 0; j <= b_len; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            size_t above = row[j];
+            row[j] = smallest(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == fold(b[j - 1]) ? 0 : 1));
+            diagonal = above;
+        }
+    }
+    return row[b_len];
+}
+
+/* The known name that is nearest, NULL where none is near. */
+static const char *nearest(const struct psi_options *o, const char *name, size_t len)
+{
+    const char *best = NULL;
+    size_t best_distance = len / 2 + 1; /* further away is another word */
+    if (len > NAME_BYTES_MAX) {
+        return NULL;
+    }
+    for (size_t i = 0; i < o->count; i++) {
+        size_t d = distance(o->rows[i].name, name, len);
+        if (d < best_distance) {
+            best_distance = d;
+            best = o->rows[i].name;
+        }
+    }
+    for (size_t i = 0; best == NULL && len >= 2 && i < o->count; i++) {
+        if (strlen(o->rows[i].name) > len && same_start(o->rows[i].name, name, len)) {
+            best = o->rows[i].name;
+        }
+    }
+    return best;
+}
+
+static void check_row(const struct psi_options *o, size_t i)
+{
+    const struct psi_option *row = &o->rows[i];
+    size_t len = strlen(row->name);
+    size_t choices = 0;
+    PSI_ASSERT(len > 0 && len <= NAME_BYTES_MAX && row->default_text != NULL && row->help != NULL && row->unit != NULL);
+    for (size_t k = 0; k < len; k++) {
+        char c = row->name[k];
+        PSI_ASSERT((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_');
+    }
+    for (size_t k = 0; k < i; k++) {
+        PSI_ASSERT(strcmp(o->rows[k].name, row->name) != 0);
+        PSI_ASSERT(row->letter == 0 || o->rows[k].letter != row->letter);
+    }
+    switch (row->type) {
+    case PSI_OPTION_INT:
+    case PSI_OPTION_BYTES:
+    case PSI_OPTION_DURATION:
+        PSI_ASSERT(row->size == sizeof(int64_t) && row->min <= row->max);
+        return;
+    case PSI_OPTION_BOOL:
+        PSI_ASSERT(row->size == sizeof(bool));
+        return;
+    case PSI_OPTION_STRING:
+        PSI_ASSERT(row->min >= 0 && row->min <= row->max && row->size == (size_t)row->max + 1);
+        return;
+    case PSI_OPTION_ENUM:
+        PSI_ASSERT(row->size == sizeof(int) && row->choices != NULL);
+        while (row->choices[choices] != NULL) {
+            choices++;
+        }
+        PSI_ASSERT(choices > 0);
+        return;
+    }
+    PSI_ASSERT(row->type == PSI_OPTION_ENUM); /* one of the list in options.h */
+}
+
+void psi_options_init(struct psi_options *o, const struct psi_option *rows, size_t count, void *values, uint8_t *from)
+{
+    *o = (struct psi_options){.rows = rows, .count = count, .values = values, .from = from};
+    for (size_t i = 0; i < count; i++) {
+        check_row(o, i);
+        ps_status st = psi_option_store(o, &rows[i], rows[i].name, rows[i].default_text, NULL);
+        PSI_ASSERT(st == PS_OK); /* a default that its own row allows */
+        from[i] = PSI_FROM_DEFAULT;
+    }
+}
+
+/* Store unless a higher source has spoken; the value is checked in any case. */
+static ps_status set_row(struct psi_options *o, size_t i, enum psi_option_from from, const char *what, const char *text,
+                         struct psi_err *err)
+{
+    const struct psi_option *row = &o->rows[i];
+    if (o->from[i] <= (uint8_t)from) {
+        ps_status st = psi_option_store(o, row, what, text, err);
+        if (st == PS_OK) {
+            o->from[i] = (uint8_t)from;
+        }
+        return st;
+    }
+    struct psi_option detached = *row;
+    detached.offset = 0;
+    void *scratch = psi_calloc(1, row->size);
+    if (scratch == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", what);
+    }
+    struct psi_options aside = {.values = scratch};
+    ps_status st = psi_option_store(&aside, &detached, what, text, err);
+    psi_free(scratch);
+    return st;
+}
+
+static ps_status unknown(const struct psi_options *o, const char *what, const char *dashes, const char *name, size_t len,
+                         struct psi_err *err)
+{
+    char quoted[PSI_QUOTE_MAX];
+    const char *near = nearest(o, name, len);
+    psi_quote(quoted, sizeof(quoted), name, len);
+    return psi_fail(err, PS_INVALID_ARGUMENT, "%s %s is unknown%s%s%s%s", what, quoted, near == NULL ? "" : "; did you mean ",
+                    near == NULL ? "" : dashes, near == NULL ? "" : near, near == NULL ? "" : "?");
+}
+
+ps_status psi_options_set(struct psi_options *o, enum psi_option_from from, const char *what, const char *name, const char *text,
+                          struct psi_err *err)
+{
+    int32_t i = psi_options_find(o, name);
+    return i < 0 ? unknown(o, what, "", name, strlen(name), err) : set_row(o, (size_t)i, from, what, text, err);
+}
+
+/* One flag at argv[*at]; *taken = how many elements it used, 0 where it is not ours and unknown ones stay. */
+static ps_status parse_flag(struct psi_options *o, int left, char **argv, bool strict, int *taken, struct psi_err *err)
+{
+    const char *arg = argv[0];
+    char what[NAME_BYTES_MAX + 8];
+    const char *value = NULL;
+    int32_t i = -1;
+    bool off = false;
+    *taken = 0;
+    if (arg[1] == '-') {
+        const char *name = arg + 2;
+        size_t len = strcspn(name, "=");
+        value = name[len] == '=' ? name + len + 1 : NULL;
+        i = find(o, name, len);
+        if (i < 0 && len > 3 && same_name("no_", name, 3)) {
+            i = find(o, name + 3, len - 3);
+            off = i >= 0 && o->rows[i].type == PSI_OPTION_BOOL;
+            i = off ? i : -1;
+        }
+        if (i < 0) {
+            return strict ? unknown(o, "flag", "--", name, len, err) : PS_OK;
+        }
+        PSI_IGNORE(snprintf(what, sizeof(what), "--%s%s", off ? "no-" : "", o->rows[i].name));
+    } else {
+        for (size_t k = 0; i < 0 && k < o->count; k++) {
+            i = o->rows[k].letter == arg[1] ? (int32_t)k : -1;
+        }
+        if (i < 0) {
+            return strict ? unknown(o, "flag", "--", arg, strlen(arg), err) : PS_OK;
+        }
+        PSI_IGNORE(snprintf(what, sizeof(what), "-%c", arg[1]));
+        value = arg[2] != '\0' ? arg + 2 : NULL;
+    }
+    const struct psi_option *row = &o->rows[i];
+    *taken = 1;
+    if (row->type == PSI_OPTION_BOOL && value == NULL) {
+        value = off ? "false" : "true";
+    } else if (off) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s takes no value", what);
+    } else if (value == NULL) {
+        if (left < 2 || strncmp(argv[1], "--", 2) == 0) {
+            char allowed[160];
+            psi_option_allowed(row, allowed, sizeof(allowed));
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s needs a value: %s", what, allowed);
+        }
+        value = argv[1];
+        *taken = 2;
+    }
+    return set_row(o, (size_t)i, PSI_FROM_FLAG, what, value, err);
+}
+
+ps_status psi_options_parse_argv(struct psi_options *o, int *argc, char **argv, bool strict, struct psi_err *err)
+{
+    int kept = 1;
+    int at = 1;
+    int count = *argc;
+    ps_status st = PS_OK;
+    while (st == PS_OK && at < count) {
+        if (strcmp(argv[at], "--") == 0) {
+            at += strict ? 1 : 0;
+            break;
+        }
+        int taken = 0;
+        if (argv[at][0] == '-' && argv[at][1] != '\0') {
+            st = parse_flag(o, count - at, argv + at, strict, &taken, err);
+            if (st != PS_OK) {
+                return st;
+            }
+        }
+        if (taken == 0) {
+            argv[kept++] = argv[at++]; /* kept <= at: nothing unread is overwritten */
+        }
+        at += taken;
+    }
+    while (at < count) {
+        argv[kept++] = argv[at++];
+    }
+    if (kept < count) {
+        argv[kept] = NULL;
+    }
+    *argc = kept;
+    return st;
+}
+
+/* What the reader and the handler below share. */
+struct file_state {
+    struct psi_options *o;
+    const char *name;
+    const char *text;
+    size_t len, at; /* of text */
+    int line;       /* number of the line that inih has */
+    bool indented;  /* that line begins with a blank: inih takes it for more of the value above */
+    int *seen;      /* per row: the line that set it */
+    ps_status st;   /* of the first failure */
+    struct psi_err *err;
+};
+
+static ps_status fail_line(struct file_state *f, const char *why)
+{
+    return psi_fail(f->err, PS_INVALID_ARGUMENT, "%s:%d: %s", f->name, f->line, why);
+}
+
+/* Feed inih one line. It would split one that is longer than its buffer; that is refused here. */
+static char *read_line(char *buffer, int size, void *stream)
+{
+    struct file_state *f = stream;
+    if (f->st != PS_OK || f->at >= f->len) {
+        return NULL;
+    }
+    const char *p = f->text + f->at;
+    const char *newline = memchr(p, '\n', f->len - f->at);
+    size_t n = newline == NULL ? f->len - f->at : (size_t)(newline - p);
+    f->line++;
+    f->at += n + (newline == NULL ? 0 : 1);
+    f->indented = n > 0 && (p[0] == ' ' || p[0] == '\t');
+    if (memchr(p, '\0', n) != NULL) {
+        f->st = fail_line(f, "has a NUL byte");
+        return NULL;
+    }
+    if (n + 2 > (size_t)size) {
+        f->st = psi_fail(f->err, PS_INVALID_ARGUMENT,
+                         "%s:%d: has %zu bytes, a line has at most %d; a long string goes on in indented lines below it", f->name,
+                         f->line, n, size - 2);
+        return NULL;
+    }
+    size_t first = 0;
+    while (first < n && (p[first] == ' ' || p[first] == '\t')) {
+        first++;
+    }
+    if (first < n && p[first] == '[') {
+        f->st = fail_line(f, "a section; this file has only `key = value` lines");
+        return NULL;
+    }
+    memcpy(buffer, p, n);
+    buffer[n] = '\n';
+    buffer[n + 1] = '\0';
+    return buffer;
+}
+
+/* More text for the string above. */
+static ps_status append_line(struct file_state *f, size_t i, const char *value)
+{
+    const struct psi_option *row = &f->o->rows[i];
+    char what[160];
+    PSI_IGNORE(snprintf(what, sizeof(what), "%s:%d: %s", f->name, f->line, row->name));
+    if (row->type != PSI_OPTION_STRING) {
+        return psi_fail(f->err, PS_INVALID_ARGUMENT, "%s is no string, an indented line cannot go on with it", what);
+    }
+    if (f->o->from[i] > PSI_FROM_FILE) {
+        return PS_OK; /* a flag has spoken */
+    }
+    const char *field = (const char *)f->o->values + row->offset;
+    char *joined = psi_malloc(strlen(field) + strlen(value) + 1);
+    if (joined == NULL) {
+        return psi_fail(f->err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", what);
+    }
+    memcpy(joined, field, strlen(field));
+    memcpy(joined + strlen(field), value, strlen(value) + 1);
+    ps_status st = psi_option_store(f->o, row, what, joined, f->err);
+    psi_free(joined);
+    return st;
+}
+
+static int on_value(void *user, const char *section, const char *name, const char *value)
+{
+    struct file_state *f = user;
+    (void)section; /* read_line refuses sections */
+    int32_t i = psi_options_find(f->o, name);
+    char what[160];
+    PSI_IGNORE(snprintf(what, sizeof(what), "%s:%d:", f->name, f->line));
+    if (i < 0 || f->o->rows[i].flag_only) {
+        f->st = i < 0 ? unknown(f->o, what, "", name, strlen(name), f->err)
+                      : psi_fail(f->err, PS_INVALID_ARGUMENT, "%s '%s' is a flag, it cannot be set in a file", what, name);
+    } else if (f->indented && f->seen[i] != 0) {
+        f->st = append_line(f, (size_t)i, value);
+    } else if (f->seen[i] != 0) {
+        f->st = psi_fail(f->err, PS_INVALID_ARGUMENT, "%s '%s' was set in line %d already", what, name, f->seen[i]);
+    } else {
+        f->seen[i] = f->line;
+        PSI_IGNORE(snprintf(what, sizeof(what), "%s:%d: %s", f->name, f->line, f->o->rows[i].name));
+        f->st = set_row(f->o, (size_t)i, PSI_FROM_FILE, what, value, f->err);
+    }
+    return f->st == PS_OK ? 1 : 0;
+}
+
+ps_status psi_options_parse_file(struct psi_options *o, const char *file_name, const char *text, size_t len, struct psi_err *err)
+{
+    struct file_state f = {.o = o, .name = file_name, .text = text, .len = len, .st = PS_OK, .err = err};
+    f.seen = psi_calloc(o->count, sizeof(*f.seen));
+    if (f.seen == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", file_name);
+    }
+    int first_bad_line = ini_parse_stream(read_line, &f, on_value, &f);
+    psi_free(f.seen);
+    if (f.st == PS_OK && first_bad_line != 0) {
+        f.line = first_bad_line > 0 ? first_bad_line : f.line;
+        f.st = fail_line(&f, "is not of the form `key = value`");
+    }
+    return f.st;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --help and the listing for `psctl config`, from the same rows that parse. Failure: the buffer's maximum. */
+#include "options.h"
+
+#include "mem.h"
+#include "options_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HELP_COLUMN = 30, WIDTH = 100 };
+
+static const char *metavar(const struct psi_option *row)
+{
+    if (row->metavar != NULL) {
+        return row->metavar;
+    }
+    switch (row->type) {
+    case PSI_OPTION_INT:
+        return "N";
+    case PSI_OPTION_BYTES:
+        return "BYTES";
+    case PSI_OPTION_DURATION:
+        return "TIME";
+    case PSI_OPTION_BOOL:
+        return "";
+    case PSI_OPTION_STRING:
+        return "TEXT";
+    case PSI_OPTION_ENUM:
+        return "NAME";
+    }
+    return "";
+}
+
+/* "  -t, --target HOST:PORT" */
+static ps_status add_flag(const struct psi_option *row, size_t *column, struct psi_buf *out, struct psi_err *err)
+{
+    size_t start = out->len;
+    ps_status st = row->letter != 0 ? psi_buf_printf(out, err, "  -%c, ", row->letter) : psi_buf_printf(out, err, "      ");
+    if (st == PS_OK) {
+        const char *value = metavar(row);
+        bool default_on = row->type == PSI_OPTION_BOOL && strcmp(row->default_text, "true") == 0;
+        st = psi_buf_printf(out, err, "--%s%s%s%s", default_on ? "[no-]" : "", row->name, value[0] == '\0' ? "" : " ", value);
+    }
+    *column = out->len - start;
+    return st;
+}
+
+/* Go to the column before the help text, on a line of its own where the flag is too long. */
+static ps_status add_padding(size_t *column, struct psi_buf *out, struct psi_err *err)
+{
+    size_t from = *column;
+    *column = HELP_COLUMN - 1;
+    if (from > HELP_COLUMN - 1) {
+        return psi_buf_printf(out, err, "\n%*s", HELP_COLUMN - 1, "");
+    }
+    return psi_buf_printf(out, err, "%*s", (int)(HELP_COLUMN - 1 - from), "");
+}
+
+/* Words of text, each after a blank or on a new line. */
+static ps_status add_wrapped(const char *text, size_t *column, struct psi_buf *out, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    const char *p = text;
+    while (st == PS_OK && *p != '\0') {
+        size_t n = strcspn(p, " ");
+        if (*column + 1 + n > WIDTH) {
+            st = psi_buf_append(out, "\n", 1, err);
+            if (st == PS_OK) {
+                *column = 0;
+                st = add_padding(column, out, err);
+            }
+        }
+        if (st == PS_OK) {
+            st = psi_buf_printf(out, err, " %.*s", (int)n, p);
+            *column += n + 1;
+        }
+        p += n;
+        p += strspn(p, " ");
+    }
+    return st;
+}
+
+/* "(1s to 1h, default 10s, reloadable)"; a flag that is off by default needs nothing. */
+static void describe(const struct psi_option *row, char *buf, size_t n)
+{
+    char range[200] = "";
+    char allowed[160];
+    psi_option_allowed(row, allowed, sizeof(allowed));
+    if (row->type != PSI_OPTION_BOOL && row->type != PSI_OPTION_STRING) {
+        bool named_unit = row->type == PSI_OPTION_INT && row->unit[0] != '\0';
+        PSI_IGNORE(snprintf(range, sizeof(range), "%s%s%s, ", allowed, named_unit ? " " : "", named_unit ? row->unit : ""));
+    }
+    if (row->type == PSI_OPTION_BOOL && row->flag_only) {
+        buf[0] = '\0';
+        return;
+    }
+    const char *value = row->default_text[0] == '\0' ? "none" : row->default_text;
+    bool bare = row->type == PSI_OPTION_DURATION && value[strspn(value, "0123456789.")] == '\0';
+    PSI_IGNORE(snprintf(buf, n, "(%sdefault %s%s%s)", range, value, bare ? row->unit : "",
+                        row->reloadable ? ", reloadable" : ""));
+}
+
+ps_status psi_options_help(const struct psi_options *o, struct psi_buf *out, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    for (size_t i = 0; st == PS_OK && i < o->count; i++) {
+        const struct psi_option *row = &o->rows[i];
+        char details[320];
+        size_t column = 0;
+        st = add_flag(row, &column, out, err);
+        if (st == PS_OK) {
+            st = add_padding(&column, out, err);
+        }
+        if (st == PS_OK) {
+            st = add_wrapped(row->help, &column, out, err);
+        }
+        if (st == PS_OK) {
+            describe(row, details, sizeof(details));
+            st = add_wrapped(details, &column, out, err);
+        }
+        if (st == PS_OK) {
+            st = psi_buf_append(out, "\n", 1, err);
+        }
+    }
+    return st;
+}
+
+ps_status psi_options_list(const struct psi_options *o, struct psi_buf *out, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    for (size_t i = 0; st == PS_OK && i < o->count; i++) {
+        const struct psi_option *row = &o->rows[i];
+        if (row->flag_only) {
+            continue;
+        }
+        size_t room = row->size > 64 ? row->size : 64;
+        char *value = psi_malloc(room);
+        if (value == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "settings: out of memory");
+        }
+        psi_options_format_value(o, i, value, room);
+        st = psi_buf_printf(out, err, "%s %s %s\n", row->name, value[0] == '\0' ? "\"\"" : value,
+                            row->default_text[0] == '\0' ? "\"\"" : row->default_text);
+        psi_free(value);
+    }
+    return st;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between options.c, options_value.c and options_help.c. Not for others. */
+#ifndef PSI_OPTIONS_INTERNAL_H
+#define PSI_OPTIONS_INTERNAL_H
+
+#include "options.h"
+
+/** Parse text and write the row's field. what ("--lease", "psd.conf:3: lease") begins an error. */
+PSI_MUST ps_status psi_option_store(const struct psi_options *o, const struct psi_option *row, const char *what, const char *text,
+                                    struct psi_err *err);
+/** What the row accepts: "1 to 1024", "true or false", "a, b, c". */
+void psi_option_allowed(const struct psi_option *row, char *buf, size_t n);
+/** A number of the row's type as a user would write it: "64MiB", "10s", "7". */
+void psi_option_format_number(const struct psi_option *row, int64_t v, char *buf, size_t n);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One value of one option: text to field and back. Numbers are read exactly: a fraction ("2.5s") must come out whole.
+ * Failure: PS_INVALID_ARGUMENT with what is allowed; the field is untouched then.
+ */
+#include "options_internal.h"
+
+#include "name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+struct suffix {
+    const char *name;
+    int64_t factor;
+};
+
+static const struct suffix byte_suffixes[] = {
+    {"", 1},
+    {"k", INT64_C(1) << 10},
+    {"kib", INT64_C(1) << 10},
+    {"m", INT64_C(1) << 20},
+    {"mib", INT64_C(1) << 20},
+    {"g", INT64_C(1) << 30},
+    {"gib", INT64_C(1) << 30},
+    {"t", INT64_C(1) << 40},
+    {"tib", INT64_C(1) << 40},
+    {NULL, 0},
+};
+static const struct suffix time_suffixes[] = {
+    {"ms", 1}, {"s", 1000}, {"min", 60000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}, {NULL, 0},
+};
+static const struct suffix no_suffixes[] = {{"", 1}, {NULL, 0}};
+
+static void *field_of(const struct psi_options *o, const struct psi_option *row)
+{
+    return (char *)o->values + row->offset;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* "-12.5" and a suffix; false on anything else, a result that is not whole, or overflow. */
+static bool parse_number(const char *text, const struct suffix *suffixes, int64_t bare_factor, int64_t *out)
+{
+    bool negative = text[0] == '-';
+    const char *p = text + (negative ? 1 : 0);
+    int64_t whole = 0;
+    int64_t fraction = 0;
+    int64_t fraction_unit = 1;
+    if (!is_digit(*p)) {
+        return false;
+    }
+    for (; is_digit(*p); p++) {
+        int64_t digit = *p - '0'; /* counted downwards, so that INT64_MIN can be read */
+        if (__builtin_mul_overflow(whole, 10, &whole) || __builtin_sub_overflow(whole, digit, &whole)) {
+            return false;
+        }
+    }
+    if (*p == '.') {
+        p++;
+        if (!is_digit(*p)) {
+            return false;
+        }
+        for (; is_digit(*p); p++) {
+            if (fraction_unit >= 1000000) {
+                return false;
+            }
+            fraction = fraction * 10 + (*p - '0');
+            fraction_unit *= 10;
+        }
+    }
+    int64_t factor = 0;
+    if (*p == '\0') {
+        factor = bare_factor;
+    }
+    for (const struct suffix *s = suffixes; factor == 0 && s->name != NULL; s++) {
+        if (strcasecmp(p, s->name) == 0) {
+            factor = s->factor;
+        }
+    }
+    int64_t part = 0;
+    int64_t value = 0;
+    if (factor == 0 || __builtin_mul_overflow(fraction, factor, &part) || part % fraction_unit != 0) {
+        return false;
+    }
+    if (__builtin_mul_overflow(whole, factor, &value) || __builtin_sub_overflow(value, part / fraction_unit, &value)) {
+        return false;
+    }
+    if (!negative && __builtin_sub_overflow((int64_t)0, value, &value)) {
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+/* A number with the largest suffix that divides it. */
+static void format_number(int64_t v, const struct suffix *const *table, size_t count, char *buf, size_t n)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (v != 0 && v % table[i]->factor == 0) {
+            PSI_IGNORE(snprintf(buf, n, "%" PRId64 "%s", v / table[i]->factor, table[i]->name));
+            return;
+        }
+    }
+    PSI_IGNORE(snprintf(buf, n, "%" PRId64 "%s", v, count > 0 ? table[count - 1]->name : ""));
+}
+
+void psi_option_format_number(const struct psi_option *row, int64_t v, char *buf, size_t n)
+{
+    static const struct suffix b = {"", 1};
+    static const struct suffix k = {"KiB", INT64_C(1) << 10};
+    static const struct suffix m = {"MiB", INT64_C(1) << 20};
+    static const struct suffix g = {"GiB", INT64_C(1) << 30};
+    static const struct suffix t = {"TiB", INT64_C(1) << 40};
+    static const struct suffix *const bytes[] = {&t, &g, &m, &k, &b};
+    static const struct suffix ms = {"ms", 1};
+    static const struct suffix s = {"s", 1000};
+    static const struct suffix min = {"min", 60000};
+    static const struct suffix h = {"h", 3600000};
+    static const struct suffix *const times[] = {&h, &min, &s, &ms};
+    if (row->type == PSI_OPTION_BYTES) {
+        format_number(v, bytes, 5, buf, n);
+    } else if (row->type == PSI_OPTION_DURATION) {
+        format_number(v, times, 4, buf, n);
+    } else {
+        format_number(v, NULL, 0, buf, n);
+    }
+}
+
+void psi_option_allowed(const struct psi_option *row, char *buf, size_t n)
+{
+    char low[40];
+    char high[40];
+    size_t used = 0;
+    switch (row->type) {
+    case PSI_OPTION_INT:
+    case PSI_OPTION_BYTES:
+    case PSI_OPTION_DURATION:
+        psi_option_format_number(row, row->min, low, sizeof(low));
+        psi_option_format_number(row, row->max, high, sizeof(high));
+        PSI_IGNORE(snprintf(buf, n, "%s to %s%s", low, high,
+                            row->type == PSI_OPTION_BYTES      ? ", with K, M, G or T"
+                            : row->type == PSI_OPTION_DURATION ? ", with ms, s, min, h or d"
+                                                               : ""));
+        break;
+    case PSI_OPTION_BOOL:
+        PSI_IGNORE(snprintf(buf, n, "true or false"));
+        break;
+    case PSI_OPTION_STRING:
+        PSI_IGNORE(snprintf(buf, n, "%" PRId64 " to %" PRId64 " bytes, no control bytes", row->min, row->max));
+        break;
+    case PSI_OPTION_ENUM:
+        buf[0] = '\0';
+        for (size_t i = 0; row->choices[i] != NULL && used < n; i++) {
+            int wrote = snprintf(buf + used, n - used, "%s%s", i == 0 ? "" : ", ", row->choices[i]);
+            used += wrote > 0 ? (size_t)wrote : 0;
+        }
+        break;
+    }
+}
+
+static ps_status refuse(const struct psi_option *row, const char *what, const char *text, struct psi_err *err)
+{
+    char quoted[PSI_QUOTE_MAX];
+    char allowed[160];
+    psi_option_allowed(row, allowed, sizeof(allowed));
+    return psi_fail(err, PS_INVALID_ARGUMENT, "%s: %s is not allowed; allowed: %s", what,
+                    psi_quote(quoted, sizeof(quoted), text, strlen(text)), allowed);
+}
+
+static bool parse_bool(const char *text, bool *out)
+{
+    static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            *out = (i & 1) != 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_control_byte(const char *text)
+{
+    for (const char *p = text; *p != '\0'; p++) {
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) {
+            return true;
+        }
+    }
+    return false;
+}
+
+ps_status psi_option_store(const struct psi_options *o, const struct psi_option *row, const char *what, const char *text,
+                           struct psi_err *err)
+{
+    void *field = field_of(o, row);
+    int64_t number = 0;
+    bool truth = false;
+    bool good = false;
+    switch (row->type) {
+    case PSI_OPTION_INT:
+        good = parse_number(text, no_suffixes, 1, &number);
+        break;
+    case PSI_OPTION_BYTES:
+        good = parse_number(text, byte_suffixes, 1, &number);
+        break;
+    case PSI_OPTION_DURATION:
+        good = parse_number(text, time_suffixes, strcmp(row->unit, "s") == 0 ? 1000 : 1, &number);
+        break;
+    case PSI_OPTION_BOOL:
+        if (!parse_bool(text, &truth)) {
+            return refuse(row, what, text, err);
+        }
+        *(bool *)field = truth;
+        return PS_OK;
+    case PSI_OPTION_STRING:
+        if ((int64_t)strlen(text) < row->min || (int64_t)strlen(text) > row->max || has_control_byte(text)) {
+            return refuse(row, what, text, err);
+        }
+        memcpy(field, text, strlen(text) + 1);
+        return PS_OK;
+    case PSI_OPTION_ENUM:
+        for (int i = 0; row->choices[i] != NULL; i++) {
+            if (strcasecmp(text, row->choices[i]) == 0) {
+                *(int *)field = i;
+                return PS_OK;
+            }
+        }
+        return refuse(row, what, text, err);
+    }
+    if (!good || number < row->min || number > row->max) {
+        return refuse(row, what, text, err);
+    }
+    *(int64_t *)field = number;
+    return PS_OK;
+}
+
+const char *psi_options_format_value(const struct psi_options *o, size_t row_number, char *buf, size_t n)
+{
+    PSI_ASSERT(row_number < o->count);
+    const struct psi_option *row = &o->rows[row_number];
+    const void *field = field_of(o, row);
+    switch (row->type) {
+    case PSI_OPTION_INT:
+    case PSI_OPTION_BYTES:
+    case PSI_OPTION_DURATION:
+        psi_option_format_number(row, *(const int64_t *)field, buf, n);
+        break;
+    case PSI_OPTION_BOOL:
+        PSI_IGNORE(snprintf(buf, n, "%s", *(const bool *)field ? "true" : "false"));
+        break;
+    case PSI_OPTION_STRING:
+        PSI_IGNORE(snprintf(buf, n, "%s", (const char *)field));
+        break;
+    case PSI_OPTION_ENUM:
+        PSI_IGNORE(snprintf(buf, n, "%s", row->choices[*(const int *)field]));
+        break;
+    }
+    return buf;
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The send queue: frames in order, composed unit by unit, never a torn unit.
+ *
+ * Happy path: compose() offers the head, the 64 KiB segments and the trailers of the first frames, about 256 KiB in all; the kernel
+ * takes everything; accepted() pops the frames. When the kernel takes less, the rest of the unit it stopped in (or the next unit, when
+ * it stopped at an end) is copied to the hold; the other composed units are forgotten and composed anew, with the values of then.
+ * Failure: no memory for a copied frame or the hold: RESOURCE_EXHAUSTED, the owner closes the connection.
+ */
+#include "outq.h"
+
+#include "crc32c.h"
+#include "mem.h"
+
+#include <string.h>
+
+struct copied {
+    struct psi_out out; /* ops == NULL; payload_bytes = bytes of data */
+    uint32_t capacity;
+    _Alignas(8) uint8_t data[];
+};
+enum { SMALL_BYTES = 512, SPARE_MAX = 256 };
+
+void psi_outq_init(struct psi_outq *q)
+{
+    memset(q, 0, sizeof(*q));
+    psi_list_init(&q->frames);
+    psi_list_init(&q->spare);
+}
+
+static struct psi_out *out_of(struct psi_list *link)
+{
+    return PSI_CONTAINER_OF(link, struct psi_out, link);
+}
+
+static struct copied *copied_of(struct psi_out *out)
+{
+    return PSI_CONTAINER_OF(out, struct copied, out);
+}
+
+void psi_outq_drop(struct psi_outq *q)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(&q->frames)) != NULL) {
+        struct psi_out *out = out_of(link);
+        if (out->ops == NULL) {
+            psi_free(copied_of(out));
+        } else {
+            out->ops->done(out, false);
+        }
+    }
+    q->queued_bytes = 0;
+    q->frame_count = 0;
+    q->first_sent = 0;
+    q->composed_bytes = 0;
+}
+
+bool psi_outq_has_stream(const struct psi_outq *q)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &q->frames)
+    {
+        if (out_of(it)->ops != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void psi_outq_fini(struct psi_outq *q)
+{
+    psi_outq_drop(q);
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(&q->spare)) != NULL) {
+        psi_free(copied_of(out_of(link)));
+    }
+    psi_free(q->hold);
+    psi_outq_init(q);
+}
+
+static struct copied *copied_new(struct psi_outq *q, uint32_t bytes)
+{
+    if (bytes <= SMALL_BYTES && !psi_list_empty(&q->spare)) {
+        q->spare_count--;
+        return copied_of(out_of(psi_list_pop_front(&q->spare)));
+    }
+    uint32_t capacity = bytes <= SMALL_BYTES ? SMALL_BYTES : bytes;
+    struct copied *c = psi_malloc(sizeof(*c) + capacity);
+    if (c != NULL) {
+        memset(c, 0, sizeof(*c));
+        psi_list_init(&c->out.link);
+        c->capacity = capacity;
+    }
+    return c;
+}
+
+static void copied_done(struct psi_outq *q, struct copied *c)
+{
+    q->queued_bytes -= c->out.payload_bytes;
+    if (c->capacity == SMALL_BYTES && q->spare_count < SPARE_MAX) {
+        q->spare_count++;
+        psi_list_push_front(&q->spare, &c->out.link);
+    } else {
+        psi_free(c);
+    }
+}
+
+static void enqueue_copied(struct psi_outq *q, struct copied *c, uint32_t bytes)
+{
+    c->out.payload_bytes = bytes;
+    psi_frame_seal(c->data);
+    psi_list_push_back(&q->frames, &c->out.link);
+    q->queued_bytes += bytes;
+    q->frame_count++;
+}
+
+ps_status psi_outq_push(struct psi_outq *q, const struct ps_frame_header *header, const void *meta, const void *body)
+{
+    uint32_t bytes = PS_FRAME_HEADER_BYTES + header->meta_bytes + header->body_bytes;
+    struct copied *c = copied_new(q, bytes);
+    if (c == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
+    }
+    memcpy(c->data, header, PS_FRAME_HEADER_BYTES);
+    if (header->meta_bytes > 0) {
+        memcpy(c->data + PS_FRAME_HEADER_BYTES, meta, header->meta_bytes);
+    }
+    if (header->body_bytes > 0) {
+        memcpy(c->data + PS_FRAME_HEADER_BYTES + header->meta_bytes, body, header->body_bytes);
+    }
+    enqueue_copied(q, c, bytes);
+    return PS_OK;
+}
+
+/* Padding and CRC that follow a segment's payload; returns their bytes (0 to 16). */
+static uint32_t segment_tail(const void *payload, uint32_t bytes, bool crc, uint8_t dst[16])
+{
+    uint32_t pad = psi_pad8(bytes) - bytes;
+    memset(dst, 0, 16);
+    if (crc) {
+        uint32_t sum = psi_crc32c(0, payload, bytes);
+        sum = pad > 0 ? psi_crc32c(sum, dst, pad) : sum;
+        memcpy(dst + pad, &sum, sizeof(sum));
+    }
+    return pad + (crc ? 8u : 0u);
+}
+
+ps_status psi_outq_push_body(struct psi_outq *q, const struct ps_frame_header *header, const void *meta, const void *body,
+                             uint32_t payload_bytes, bool crc)
+{
+    struct ps_frame_header h = *header;
+    h.body_bytes = (uint32_t)psi_body_bytes(payload_bytes, crc, false);
+    h.flags = (uint16_t)((h.flags & ~PS_FLAG_CRC) | (crc ? PS_FLAG_CRC : 0));
+    uint32_t bytes = PS_FRAME_HEADER_BYTES + h.meta_bytes + h.body_bytes;
+    struct copied *c = copied_new(q, bytes);
+    if (c == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
+    }
+    memcpy(c->data, &h, PS_FRAME_HEADER_BYTES);
+    if (h.meta_bytes > 0) {
+        memcpy(c->data + PS_FRAME_HEADER_BYTES, meta, h.meta_bytes);
+    }
+    uint8_t *at = c->data + PS_FRAME_HEADER_BYTES + h.meta_bytes;
+    for (uint32_t done = 0; done < payload_bytes; done += PS_SEGMENT_BYTES) {
+        uint32_t part = payload_bytes - done < PS_SEGMENT_BYTES ? payload_bytes - done : PS_SEGMENT_BYTES;
+        const uint8_t *from = (const uint8_t *)body + done;
+        uint8_t tail[16];
+        memcpy(at, from, part);
+        uint32_t tail_bytes = segment_tail(from, part, crc, tail);
+        memcpy(at + part, tail, tail_bytes);
+        at += part + tail_bytes;
+    }
+    enqueue_copied(q, c, bytes);
+    return PS_OK;
+}
+
+void psi_outq_push_stream(struct psi_outq *q, struct psi_out *out)
+{
+    struct ps_frame_header h;
+    memcpy(&h, out->head, sizeof(h));
+    h.body_bytes = (uint32_t)psi_body_bytes(out->payload_bytes, out->crc, out->ops->trailer != NULL);
+    h.flags = (uint16_t)((h.flags & ~PS_FLAG_CRC) | (out->crc ? PS_FLAG_CRC : 0));
+    memcpy(out->head, &h, sizeof(h));
+    psi_list_push_back(&q->frames, &out->link);
+    q->frame_count++;
+}
+
+bool psi_outq_ready(const struct psi_outq *q)
+{
+    return q->hold_bytes == 0 && !psi_list_empty(&q->frames);
+}
+
+/* ---- composing ---- */
+
+static void add_piece(struct psi_outq *q, const void *base, size_t bytes)
+{
+    if (bytes > 0) {
+        q->iov[q->iov_count++] = (struct psi_iov){.base = base, .bytes = bytes};
+        q->composed_bytes += bytes;
+    }
+}
+
+static void end_unit(struct psi_outq *q)
+{
+    q->unit_end[q->unit_count++] = q->composed_bytes;
+}
+
+static bool room(const struct psi_outq *q, size_t max_bytes)
+{
+    return q->unit_count < PSI_OUT_UNITS_MAX && q->iov_count + 2 <= PSI_OUT_IOV_MAX && q->composed_bytes < max_bytes;
+}
+
+static void compose_copied(struct psi_outq *q, struct copied *c, uint64_t from, size_t max_bytes)
+{
+    while (from < c->out.payload_bytes && room(q, max_bytes)) {
+        uint64_t left = c->out.payload_bytes - from;
+        size_t part = left < PS_SEGMENT_BYTES ? (size_t)left : PS_SEGMENT_BYTES;
+        add_piece(q, c->data + from, part);
+        end_unit(q);
+        from += part;
+    }
+}
+
+static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t from, size_t max_bytes)
+{
+    if (from == 0) {
+        if (out->ops->begin != NULL) {
+            out->ops->begin(out);
+        }
+        psi_frame_seal(out->head);
+        add_piece(q, out->head, out->head_bytes);
+        end_unit(q);
+        from = out->head_bytes;
+    }
+    uint64_t step = PS_SEGMENT_BYTES + (out->crc ? 8u : 0u);
+    uint64_t body_end = out->head_bytes + psi_body_bytes(out->payload_bytes, out->crc, false);
+    while (from < body_end && room(q, max_bytes)) {
+        uint64_t done = (from - out->head_bytes) / step * PS_SEGMENT_BYTES;
+        uint64_t left = out->payload_bytes - done;
+        uint32_t part = left < PS_SEGMENT_BYTES ? (uint32_t)left : PS_SEGMENT_BYTES;
+        const void *at = out->ops->payload(out, done, part);
+        uint8_t *tail = q->unit_tail[q->unit_count];
+        uint32_t tail_bytes = segment_tail(at, part, out->crc, tail);
+        add_piece(q, at, part);
+        add_piece(q, tail, tail_bytes);
+        end_unit(q);
+        from += part + tail_bytes;
+    }
+    if (from == body_end && out->ops->trailer != NULL && room(q, max_bytes + sizeof(struct ps_pull_trailer))) {
+        struct ps_pull_trailer trailer = {0};
+        out->ops->trailer(out, &trailer);
+        trailer.crc = out->crc ? psi_crc32c(0, &trailer, offsetof(struct ps_pull_trailer, crc)) : 0;
+        uint8_t *tail = q->unit_tail[q->unit_count];
+        memcpy(tail, &trailer, sizeof(trailer));
+        add_piece(q, tail, sizeof(trailer));
+        end_unit(q);
+    }
+}
+
+static uint64_t frame_bytes(const struct psi_out *out)
+{
+    if (out->ops == NULL) {
+        return out->payload_bytes;
+    }
+    return out->head_bytes + psi_body_bytes(out->payload_bytes, out->crc, out->ops->trailer != NULL);
+}
+
+size_t psi_outq_compose(struct psi_outq *q, size_t max_bytes, const struct psi_iov **out_iov)
+{
+    q->composed_bytes = 0;
+    q->iov_count = 0;
+    q->unit_count = 0;
+    *out_iov = q->iov;
+    if (q->hold_bytes > 0) {
+        return 0;
+    }
+    uint64_t from = q->first_sent;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &q->frames)
+    {
+        if (!room(q, max_bytes)) {
+            break;
+        }
+        struct psi_out *out = out_of(it);
+        size_t before = q->composed_bytes;
+        if (out->ops == NULL) {
+            compose_copied(q, copied_of(out), from, max_bytes);
+        } else {
+            compose_stream(q, out, from, max_bytes);
+        }
+        if (q->composed_bytes - before < frame_bytes(out) - from) {
+            break; /* not whole: what comes after it must wait */
+        }
+        from = 0;
+    }
+    return q->iov_count;
+}
+
+/* The first n composed bytes are out of our hands. */
+static void advance(struct psi_outq *q, uint64_t n)
+{
+    q->sent_bytes += n;
+    q->first_sent += n;
+    struct psi_list *first = NULL;
+    while ((first = psi_list_first(&q->frames)) != NULL) {
+        struct psi_out *out = out_of(first);
+        uint64_t whole = frame_bytes(out);
+        if (q->first_sent < whole) {
+            break;
+        }
+        q->first_sent -= whole;
+        q->frame_count--;
+        psi_list_remove(first);
+        if (out->ops == NULL) {
+            copied_done(q, copied_of(out));
+        } else {
+            out->ops->done(out, true);
+        }
+        if (q->first_sent == 0) {
+            break;
+        }
+    }
+}
+
+static void copy_out(const struct psi_outq *q, size_t from, size_t to, uint8_t *dst)
+{
+    size_t start = 0;
+    for (uint32_t i = 0; i < q->iov_count && start < to; i++) {
+        size_t end = start + q->iov[i].bytes;
+        if (end > from) {
+            size_t a = from > start ? from - start : 0;
+            size_t b = (to < end ? to : end) - start;
+            memcpy(dst, (const uint8_t *)q->iov[i].base + a, b - a);
+            dst += b - a;
+        }
+        start = end;
+    }
+}
+
+ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, size_t *hold_bytes)
+{
+    PSI_ASSERT(n <= q->composed_bytes);
+    *hold = NULL;
+    *hold_bytes = 0;
+    size_t total = q->composed_bytes;
+    if (n == total) {
+        q->composed_bytes = 0;
+        advance(q, n);
+        return PS_OK;
+    }
+    if (q->hold == NULL) {
+        q->hold = psi_malloc(PSI_OUT_HOLD_BYTES);
+        if (q->hold == NULL) {
+            return PS_RESOURCE_EXHAUSTED;
+        }
+    }
+    size_t end = 0;
+    for (uint32_t i = 0; i < q->unit_count; i++) {
+        if (q->unit_end[i] <= n) {
+            continue;
+        }
+        if (q->unit_end[i] - n > PSI_OUT_HOLD_BYTES) {
+            break;
+        }
+        end = q->unit_end[i];
+        if (end - n >= PS_SEGMENT_BYTES / 2) {
+            break; /* enough for one later write; small units are taken together */
+        }
+    }
+    PSI_ASSERT(end > n); /* a unit is at most a segment and its CRC */
+    copy_out(q, n, end, q->hold);
+    q->hold_bytes = end - n;
+    q->composed_bytes = 0;
+    advance(q, end);
+    *hold = q->hold;
+    *hold_bytes = q->hold_bytes;
+    return PS_OK;
+}
+
+void psi_outq_held_written(struct psi_outq *q)
+{
+    q->hold_bytes = 0;
+}
+
+bool psi_outq_cancel(struct psi_outq *q, struct psi_out *out)
+{
+    if (psi_list_first(&q->frames) == &out->link && q->first_sent > 0) {
+        return false;
+    }
+    psi_list_remove(&out->link);
+    q->frame_count--;
+    q->composed_bytes = 0;
+    return true;
+}

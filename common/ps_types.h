@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Types that all public headers of psd share: status codes, data types, shapes, initializers and optimizers.
+ * Installed beside ps.h, ps_nn.h and psd.h; C11 and C++17.
+ */
+#ifndef PS_TYPES_H
+#define PS_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define PS_API __attribute__((visibility("default")))
+#else
+#define PS_API
+#endif
+
+/** What a call ended with: TensorFlow's (and gRPC's) canonical codes with their numbers. */
+typedef enum ps_status {
+    PS_OK = 0,
+    PS_CANCELLED = 1,
+    PS_UNKNOWN = 2,
+    PS_INVALID_ARGUMENT = 3,
+    PS_DEADLINE_EXCEEDED = 4,
+    PS_NOT_FOUND = 5,
+    PS_ALREADY_EXISTS = 6,
+    PS_PERMISSION_DENIED = 7,
+    PS_RESOURCE_EXHAUSTED = 8,
+    PS_FAILED_PRECONDITION = 9,
+    PS_ABORTED = 10,
+    PS_OUT_OF_RANGE = 11,
+    PS_UNIMPLEMENTED = 12,
+    PS_INTERNAL = 13,
+    PS_UNAVAILABLE = 14,
+    PS_DATA_LOSS = 15,
+    PS_UNAUTHENTICATED = 16
+} ps_status;
+
+/** What a failed call did to the state on the ps. A timeout never means "not applied". */
+typedef enum ps_applied {
+    PS_NOTHING_APPLIED = 0, /* safe to repeat */
+    PS_MAYBE_PARTLY_APPLIED = 1,
+    PS_OUTCOME_UNKNOWN = 2
+} ps_applied;
+
+/** Element types. The numbers are on the wire and on disk: never reused. */
+typedef enum ps_dtype {
+    PS_DTYPE_NONE = 0,
+    PS_F32 = 1,
+    PS_F64 = 2,
+    PS_I32 = 3,
+    PS_I64 = 4,
+    PS_BOOL = 5 /* one byte, 0 or 1 */
+} ps_dtype;
+
+#define PS_VERSION "0.1.0"
+#define PS_RANK_MAX 8
+
+/** A tensor's dimensions, row-major. rank 0 is a scalar (one element). */
+typedef struct ps_shape {
+    uint32_t rank;
+    uint32_t reserved;
+    int64_t dims[PS_RANK_MAX];
+} ps_shape;
+
+/** The shape with the given dimensions; the first negative one ends the list. Any thread. ps_shape_of(-1, ...) is a scalar.
+ *  More than PS_RANK_MAX dimensions cannot be written; PS_SHAPE() refuses them at compile time. */
+PS_API ps_shape ps_shape_of(int64_t d0, int64_t d1, int64_t d2, int64_t d3, int64_t d4, int64_t d5, int64_t d6, int64_t d7);
+#define PS_SHAPE(...) PSI_SHAPE8(__VA_ARGS__, -1, -1, -1, -1, -1, -1, -1, -1, 0)
+#define PSI_SHAPE8(a, b, c, d, e, f, g, h, ...) ps_shape_of(a, b, c, d, e, f, g, h)
+#define PS_SCALAR ps_shape_of(-1, -1, -1, -1, -1, -1, -1, -1)
+
+/** Name of a status in upper case ("FAILED_PRECONDITION"); never NULL. Any thread. */
+PS_API const char *ps_status_name(ps_status st);
+/** Name of a dtype as users write it ("float32"); "none" for PS_DTYPE_NONE, "invalid" otherwise. Any thread. */
+PS_API const char *ps_dtype_name(ps_dtype dtype);
+/** Bytes per element; 0 for an unknown dtype. Any thread. */
+PS_API size_t ps_dtype_bytes(ps_dtype dtype);
+/** Product of the dimensions, or -1 on a negative dimension or overflow. Any thread. */
+PS_API int64_t ps_shape_elements(const ps_shape *shape);
+
+/** How a variable gets its first values. The owner evaluates it: element i depends on (seed, name, i) only. */
+typedef enum ps_init_kind {
+    PS_INIT_ZEROS = 1,
+    PS_INIT_ONES = 2,
+    PS_INIT_CONSTANT = 3,     /* a = the value */
+    PS_INIT_UNIFORM = 4,      /* [a, b) */
+    PS_INIT_NORMAL = 5,       /* a = mean, b = standard deviation */
+    PS_INIT_GLOROT_UNIFORM = 6 /* uniform in +-sqrt(6 / (fan_in + fan_out)), Glorot and Bengio 2010 */
+} ps_init_kind;
+typedef struct ps_initializer {
+    uint32_t kind; /* ps_init_kind */
+    uint32_t reserved;
+    double a, b;
+} ps_initializer;
+
+/** Server-side update rules with TensorFlow 1.15's formulas (core/kernels/training_ops.cc). */
+typedef enum ps_opt_kind {
+    PS_OPT_NONE = 0, /* the variable cannot be pushed to */
+    PS_OPT_SGD = 1,
+    PS_OPT_MOMENTUM = 2, /* hyper.momentum, hyper.nesterov */
+    PS_OPT_ADAGRAD = 3,  /* hyper.initial_accumulator */
+    PS_OPT_ADAM = 4      /* hyper.beta1, beta2, epsilon */
+} ps_opt_kind;
+typedef struct ps_optimizer {
+    uint32_t kind;     /* ps_opt_kind */
+    uint32_t nesterov; /* 0 or 1; Momentum only */
+    double learning_rate;       /* > 0 */
+    double momentum;            /* Momentum */
+    double initial_accumulator; /* Adagrad, > 0; 0.1 in TensorFlow */
+    double beta1, beta2;        /* Adam, in [0, 1) */
+    double epsilon;             /* Adam, >= 0 */
+} ps_optimizer;
+
+/* Constructors: pointers to constants or to one of a few thread-local slots, valid until 16 further calls of a
+ * constructor on the same thread; the functions that take them copy at once. Any thread; never NULL. */
+PS_API const ps_initializer *ps_zeros(void);
+PS_API const ps_initializer *ps_ones(void);
+PS_API const ps_initializer *ps_constant(double value);
+PS_API const ps_initializer *ps_uniform(double low, double high);
+PS_API const ps_initializer *ps_normal(double mean, double stddev);
+PS_API const ps_initializer *ps_glorot(void);
+PS_API const ps_optimizer *ps_no_optimizer(void);
+PS_API const ps_optimizer *ps_sgd(double learning_rate);
+PS_API const ps_optimizer *ps_momentum(double learning_rate, double momentum);
+PS_API const ps_optimizer *ps_nesterov(double learning_rate, double momentum);
+PS_API const ps_optimizer *ps_adagrad(double learning_rate);                             /* initial accumulator 0.1 */
+PS_API const ps_optimizer *ps_adagrad_from(double learning_rate, double initial_accumulator);
+PS_API const ps_optimizer *ps_adam(double learning_rate);                                /* 0.9, 0.999, 1e-8 */
+PS_API const ps_optimizer *ps_adam_with(double learning_rate, double beta1, double beta2, double epsilon);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

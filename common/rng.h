@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random numbers that are a function of their arguments: counter-based ones for initializers, a small state generator for
+ * everything else. Only + - * / sqrt and integer operations, so every IEEE machine gives the same bits (built without
+ * floating-point contraction). Not for secrets. Pure, any thread.
+ */
+#ifndef PSI_RNG_H
+#define PSI_RNG_H
+
+#include "ps_types.h"
+
+/** Philox4x32-10 (Salmon et al. 2011): four words from a 128-bit counter and a 64-bit key. */
+void psi_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+/**
+ * Write elements first .. first + count - 1 of a variable's initial value to dst (count elements of dtype). Element i is a
+ * function of (initializer, dtype, shape, seed, name, i) only, so any split of the range gives the same bytes.
+ *
+ * init     passed psi_initializer_check for dtype and shape (asserted).
+ * name     the full variable name, NUL-terminated.
+ * dst      aligned for dtype.
+ */
+void psi_init_fill(const ps_initializer *init, ps_dtype dtype, const ps_shape *shape, uint64_t seed, const char *name,
+                   uint64_t first, uint64_t count, void *dst);
+
+/** TensorFlow's _compute_fans: () 1,1; (n) n,n; (i,o) i,o; (... i,o) receptive field times i and o. */
+void psi_compute_fans(const ps_shape *shape, double *out_fan_in, double *out_fan_out);
+
+/** Next value of splitmix64 (Steele, Lea and Flood 2014); any initial state. */
+uint64_t psi_random_u64(uint64_t *state);
+/** Uniform in [0, bound), bound > 0, without bias. */
+uint64_t psi_random_below(uint64_t *state, uint64_t bound);
+/** Uniform in [0, 1), 53 bits. */
+double psi_random_double(uint64_t *state);
+
+#endif

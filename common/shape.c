@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shape and dtype checks. Everything is computed with overflow checks before any value is trusted. */
+#include "shape.h"
+
+#include "limits.h"
+#include "name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+bool psi_mul_bytes(uint64_t a, uint64_t b, uint64_t *out)
+{
+    uint64_t product = 0;
+    if (__builtin_mul_overflow(a, b, &product)) {
+        return false;
+    }
+    *out = product;
+    return true;
+}
+
+ps_status psi_shape_check(const ps_shape *shape, struct psi_err *err)
+{
+    char text[PSI_SHAPE_TEXT_MAX];
+    if (shape->rank > PS_RANK_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "shape of rank %" PRIu32 ": at most %d dimensions are allowed", shape->rank,
+                        PS_RANK_MAX);
+    }
+    uint64_t bytes = 8; /* of the widest dtype, so that a shape is good or bad whatever the dtype */
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        if (shape->dims[i] < 1) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "shape %s: dimension %" PRIu32 " is %" PRId64 ", at least 1 is needed",
+                            psi_shape_format(shape, text, sizeof(text)), i, shape->dims[i]);
+        }
+    }
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        if (!psi_mul_bytes(bytes, (uint64_t)shape->dims[i], &bytes) || bytes > PS_VARIABLE_BYTES_MAX) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "shape %s: more than %" PRIu64 " elements",
+                            psi_shape_format(shape, text, sizeof(text)), PS_VARIABLE_BYTES_MAX / 8);
+        }
+    }
+    return PS_OK;
+}
+
+bool psi_shape_equal(const ps_shape *a, const ps_shape *b)
+{
+    if (a->rank != b->rank) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->rank && i < PS_RANK_MAX; i++) {
+        if (a->dims[i] != b->dims[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *psi_shape_format(const ps_shape *shape, char *buf, size_t n)
+{
+    if (n == 0) {
+        return "";
+    }
+    if (shape->rank > PS_RANK_MAX) {
+        PSI_IGNORE(snprintf(buf, n, "(invalid rank %" PRIu32 ")", shape->rank));
+        return buf;
+    }
+    char text[PSI_SHAPE_TEXT_MAX + 8];
+    size_t used = 0;
+    text[used++] = '(';
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        int wrote = snprintf(text + used, sizeof(text) - used, "%s%" PRId64, i == 0 ? "" : ", ", shape->dims[i]);
+        PSI_ASSERT(wrote > 0 && (size_t)wrote < sizeof(text) - used);
+        used += (size_t)wrote;
+    }
+    PSI_IGNORE(snprintf(text + used, sizeof(text) - used, "%s", shape->rank == 1 ? ",)" : ")"));
+    PSI_IGNORE(snprintf(buf, n, "%s", text)); /* cut where the caller gave less than PSI_SHAPE_TEXT_MAX */
+    return buf;
+}
+
+ps_status psi_dtype_parse(const char *name, ps_dtype *out_dtype, struct psi_err *err)
+{
+    static const struct {
+        const char *name;
+        ps_dtype dtype;
+    } table[] = {
+        {"float32", PS_F32}, {"float64", PS_F64}, {"int32", PS_I32}, {"int64", PS_I64}, {"bool", PS_BOOL},
+        {"f32", PS_F32},     {"f64", PS_F64},     {"i32", PS_I32},   {"i64", PS_I64},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (strcmp(name, table[i].name) == 0) {
+            *out_dtype = table[i].dtype;
+            return PS_OK;
+        }
+    }
+    char quoted[PSI_QUOTE_MAX];
+    return psi_fail(err, PS_INVALID_ARGUMENT, "dtype %s: allowed are float32, float64, int32, int64, bool",
+                    psi_quote(quoted, sizeof(quoted), name, strlen(name)));
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Status names and error detail. Happy path: psi_fail formats into the caller's psi_err. Texts may hold what a peer sent,
+ * so control bytes become spaces and bytes that are not UTF-8 become '?'; a text that is too long is cut between characters.
+ */
+#include "status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *ps_status_name(ps_status st)
+{
+    static const char *const names[] = {
+        [PS_OK] = "OK",
+        [PS_CANCELLED] = "CANCELLED",
+        [PS_UNKNOWN] = "UNKNOWN",
+        [PS_INVALID_ARGUMENT] = "INVALID_ARGUMENT",
+        [PS_DEADLINE_EXCEEDED] = "DEADLINE_EXCEEDED",
+        [PS_NOT_FOUND] = "NOT_FOUND",
+        [PS_ALREADY_EXISTS] = "ALREADY_EXISTS",
+        [PS_PERMISSION_DENIED] = "PERMISSION_DENIED",
+        [PS_RESOURCE_EXHAUSTED] = "RESOURCE_EXHAUSTED",
+        [PS_FAILED_PRECONDITION] = "FAILED_PRECONDITION",
+        [PS_ABORTED] = "ABORTED",
+        [PS_OUT_OF_RANGE] = "OUT_OF_RANGE",
+        [PS_UNIMPLEMENTED] = "UNIMPLEMENTED",
+        [PS_INTERNAL] = "INTERNAL",
+        [PS_UNAVAILABLE] = "UNAVAILABLE",
+        [PS_DATA_LOSS] = "DATA_LOSS",
+        [PS_UNAUTHENTICATED] = "UNAUTHENTICATED",
+    };
+    unsigned int i = (unsigned int)st;
+    return i < sizeof(names) / sizeof(names[0]) ? names[i] : "INVALID_STATUS";
+}
+
+const char *psi_applied_name(ps_applied applied)
+{
+    switch (applied) {
+    case PS_NOTHING_APPLIED:
+        return "nothing applied";
+    case PS_MAYBE_PARTLY_APPLIED:
+        return "may be partly applied";
+    case PS_OUTCOME_UNKNOWN:
+        return "outcome unknown";
+    }
+    return "outcome unknown"; /* a number that we do not know promises nothing */
+}
+
+/* Bytes of the UTF-8 character at p (n > 0 bytes left), 0 where there is none (RFC 3629: no overlong form, no surrogate). */
+static size_t utf8_length(const unsigned char *p, size_t n)
+{
+    size_t need = 0;
+    if (p[0] < 0x80) {
+        return 1;
+    }
+    if (p[0] >= 0xc2 && p[0] <= 0xdf) {
+        need = 2;
+    } else if (p[0] >= 0xe0 && p[0] <= 0xef) {
+        need = 3;
+    } else if (p[0] >= 0xf0 && p[0] <= 0xf4) {
+        need = 4;
+    } else {
+        return 0;
+    }
+    if (n < need) {
+        return 0;
+    }
+    for (size_t i = 1; i < need; i++) {
+        if ((p[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
+        (p[0] == 0xf4 && p[1] > 0x8f)) {
+        return 0;
+    }
+    return need;
+}
+
+/* Make the text keep psi_err's promise; was_cut: its last character may be half there. */
+static void clean_text(char *text, bool was_cut)
+{
+    size_t len = strlen(text);
+    size_t i = 0;
+    while (i < len) {
+        unsigned char *p = (unsigned char *)&text[i];
+        size_t bytes = utf8_length(p, len - i);
+        if (bytes == 0) {
+            if (was_cut && len - i < 4 && *p >= 0xc2) {
+                text[i] = '\0';
+                return;
+            }
+            *p = '?';
+            bytes = 1;
+        } else if (*p < 0x20 || *p == 0x7f) {
+            *p = ' ';
+        }
+        i += bytes;
+    }
+}
+
+ps_status psi_fail(struct psi_err *err, ps_status st, const char *format, ...)
+{
+    if (err != NULL) {
+        err->code = st;
+        err->applied = PS_NOTHING_APPLIED;
+        va_list ap;
+        va_start(ap, format);
+        int n = vsnprintf(err->text, sizeof(err->text), format, ap);
+        va_end(ap);
+        if (n < 0) {
+            err->text[0] = '\0';
+        }
+        clean_text(err->text, n >= (int)sizeof(err->text));
+    }
+    return st;
+}
+
+void psi_err_prefix(struct psi_err *err, const char *format, ...)
+{
+    if (err == NULL || err->code == PS_OK) {
+        return;
+    }
+    char text[PSI_ERR_TEXT_MAX];
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    if (n < 0) {
+        return;
+    }
+    size_t used = strlen(text);
+    int rest = snprintf(text + used, sizeof(text) - used, ": %s", err->text);
+    clean_text(text, rest < 0 || used + (size_t)rest >= sizeof(text));
+    memcpy(err->text, text, strlen(text) + 1);
+}
+
+void psi_assert_failed(const char *expression, const char *file, int line)
+{
+    fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, expression);
+    abort();
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Status and error detail. A function that can fail returns ps_status and fills a caller's psi_err (may be NULL).
+ * Layers prefix context, they never replace it. The detail travels on the wire as it is.
+ */
+#ifndef PSI_STATUS_H
+#define PSI_STATUS_H
+
+#include "ps_types.h"
+
+#include <stdarg.h>
+
+#define PSI_ERR_TEXT_MAX 512
+
+struct psi_err {
+    ps_status code;      /* PS_OK: nothing in it */
+    ps_applied applied;  /* what the failed call did */
+    char text[PSI_ERR_TEXT_MAX]; /* NUL-terminated, UTF-8, no newline */
+};
+
+#define PSI_IGNORE(x)                                                                                                            \
+    do {                                                                                                                         \
+        __typeof__(x) psi_ignored_ = (x);                                                                                        \
+        (void)psi_ignored_;                                                                                                      \
+    } while (0)
+
+/* must-check in our own build (libraries and psd) */
+#define PSI_MUST __attribute__((warn_unused_result))
+
+/** Set err (code, PS_NOTHING_APPLIED, printf text cut at the limit) and return st. err may be NULL. Any thread. */
+ps_status psi_fail(struct psi_err *err, ps_status st, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/** Put "context: " before the text. Does nothing when err is NULL or PS_OK. */
+void psi_err_prefix(struct psi_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** "nothing applied", "may be partly applied" or "outcome unknown". */
+const char *psi_applied_name(ps_applied applied);
+
+/** Our own bug: prints file, line and expression, aborts. Kept in release builds; never reached by a peer's bytes. */
+#define PSI_ASSERT(x) ((x) ? (void)0 : psi_assert_failed(#x, __FILE__, __LINE__))
+void psi_assert_failed(const char *expression, const char *file, int line) __attribute__((noreturn));
+
+#endif

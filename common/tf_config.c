@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TF_CONFIG: {"cluster": {"ps": [...], "worker": [...], "chief": [...]}, "task": {"type": "worker", "index": 1}}. Unknown
+ * keys are ignored, as TensorFlow does. Failure: not JSON, a wrong type, a task outside the cluster; the text names the place.
+ */
+#include "cluster.h"
+
+#include "cluster_internal.h"
+#include "json.h"
+#include "name.h"
+
+#include <string.h>
+
+static ps_status wrong_type(const char *place, const json_t *value, const char *wanted, struct psi_err *err)
+{
+    return psi_fail(err, PS_INVALID_ARGUMENT, "%s is %s, it must be %s", place, psi_json_type_name(value), wanted);
+}
+
+static ps_status add_json_job(struct psi_cluster *c, const char *job, json_t *list, struct psi_err *err)
+{
+    struct psi_job_builder b;
+    ps_status st = psi_job_builder_init(&b, c, job, strlen(job), err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (!json_is_array(list)) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "job '%s' is %s, it must be a list of addresses", job, psi_json_type_name(list));
+    }
+    size_t count = json_array_size(list);
+    for (size_t i = 0; st == PS_OK && i < count; i++) {
+        json_t *address = json_array_get(list, i);
+        if (!json_is_string(address)) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "/job:%s/task:%zu is %s, it must be a string", job, i,
+                          psi_json_type_name(address));
+        } else {
+            st = psi_job_builder_add(&b, json_string_value(address), json_string_length(address), err);
+        }
+    }
+    if (st == PS_OK) {
+        st = psi_job_builder_finish(&b, c, err);
+    }
+    psi_job_builder_fini(&b);
+    return st;
+}
+
+/* A whole number from 0, as a number or as a string of digits. */
+static bool read_index(const json_t *value, uint32_t *out)
+{
+    if (json_is_integer(value)) {
+        json_int_t v = json_integer_value(value);
+        *out = (uint32_t)v;
+        return v >= 0 && v < PS_TASKS_MAX;
+    }
+    const char *text = json_string_value(value);
+    if (text == NULL || json_string_length(value) == 0 || json_string_length(value) > 5) {
+        return false;
+    }
+    uint32_t v = 0;
+    for (size_t i = 0; i < json_string_length(value); i++) {
+        if (text[i] < '0' || text[i] > '9') {
+            return false;
+        }
+        v = v * 10 + (uint32_t)(text[i] - '0');
+    }
+    *out = v;
+    return v < PS_TASKS_MAX;
+}
+
+static ps_status read_task(const struct psi_cluster *c, bool has_cluster, json_t *task, struct psi_cluster_self *out,
+                           struct psi_err *err)
+{
+    struct psi_cluster_self self = {.known = true};
+    if (!json_is_object(task)) {
+        return wrong_type("task", task, "an object with type and index", err);
+    }
+    const json_t *type = json_object_get(task, "type");
+    const json_t *index = json_object_get(task, "index");
+    if (!json_is_string(type)) {
+        return wrong_type("task.type", type, "a string, the name of a job", err);
+    }
+    ps_status st = psi_job_name_check(json_string_value(type), json_string_length(type), err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "task.type");
+        return st;
+    }
+    memcpy(self.job, json_string_value(type), json_string_length(type));
+    if (!read_index(index, &self.task)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task.index is %s, it must be a whole number from 0 to %d",
+                        json_is_number(index) ? "out of range" : psi_json_type_name(index), PS_TASKS_MAX - 1);
+    }
+    if (!has_cluster) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task is given, cluster is not");
+    }
+    uint32_t tasks = psi_cluster_num_tasks(c, self.job);
+    bool outside = strcmp(self.job, "evaluator") == 0 && tasks == 0;
+    if (!outside && tasks == 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task.type is '%s', which is no job of the cluster", self.job);
+    }
+    if (!outside && self.task >= tasks) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task.index is %u, job '%s' has tasks 0 to %u", self.task, self.job, tasks - 1);
+    }
+    *out = self;
+    return PS_OK;
+}
+
+static ps_status read_config(struct psi_cluster *c, json_t *root, struct psi_cluster_self *out_self, struct psi_err *err)
+{
+    if (!json_is_object(root)) {
+        return wrong_type("the text", root, "an object", err);
+    }
+    json_t *cluster = json_object_get(root, "cluster");
+    json_t *task = json_object_get(root, "task");
+    bool has_cluster = json_object_size(cluster) > 0;
+    if (cluster != NULL && !json_is_object(cluster)) {
+        return wrong_type("cluster", cluster, "an object of job names and address lists", err);
+    }
+    const char *job = NULL;
+    json_t *list = NULL;
+    json_object_foreach(cluster, job, list)
+    {
+        ps_status st = add_json_job(c, job, list, err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "cluster");
+            return st;
+        }
+    }
+    if (task == NULL || (json_is_object(task) && json_object_size(task) == 0)) {
+        return PS_OK;
+    }
+    return read_task(c, has_cluster, task, out_self, err);
+}
+
+ps_status psi_cluster_parse_tf_config(struct psi_cluster *c, const char *json, struct psi_cluster_self *out_self,
+                                      struct psi_err *err)
+{
+    json_t *root = NULL;
+    ps_status st = psi_json_parse("TF_CONFIG", json, strlen(json), &root, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psi_cluster work;
+    struct psi_cluster_self self = {0};
+    psi_cluster_init(&work);
+    st = psi_cluster_copy(&work, c, err);
+    if (st == PS_OK) {
+        st = read_config(&work, root, &self, err);
+    }
+    json_decref(root);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "TF_CONFIG");
+        psi_cluster_fini(&work);
+        return st;
+    }
+    psi_cluster_fini(c);
+    *c = work;
+    *out_self = self;
+    return PS_OK;
+}

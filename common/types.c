@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The functions of ps_types.h: dtypes, shapes and the constructors of initializers and optimizers. A constructor with
+ * arguments writes the next of 16 slots of its thread and returns a pointer to it; nothing can fail.
+ */
+#include "ps_types.h"
+
+#include <string.h>
+
+enum { SLOT_COUNT = 16 };
+
+static _Thread_local union slot {
+    ps_initializer init;
+    ps_optimizer opt;
+} slots[SLOT_COUNT];
+static _Thread_local unsigned int slot_next;
+
+static union slot *next_slot(void)
+{
+    union slot *slot = &slots[slot_next % SLOT_COUNT];
+    slot_next++;
+    memset(slot, 0, sizeof(*slot));
+    return slot;
+}
+
+ps_shape ps_shape_of(int64_t d0, int64_t d1, int64_t d2, int64_t d3, int64_t d4, int64_t d5, int64_t d6, int64_t d7)
+{
+    const int64_t dims[PS_RANK_MAX] = {d0, d1, d2, d3, d4, d5, d6, d7};
+    ps_shape shape = {0};
+    while (shape.rank < PS_RANK_MAX && dims[shape.rank] >= 0) {
+        shape.dims[shape.rank] = dims[shape.rank];
+        shape.rank++;
+    }
+    return shape;
+}
+
+const char *ps_dtype_name(ps_dtype dtype)
+{
+    switch (dtype) {
+    case PS_DTYPE_NONE:
+        return "none";
+    case PS_F32:
+        return "float32";
+    case PS_F64:
+        return "float64";
+    case PS_I32:
+        return "int32";
+    case PS_I64:
+        return "int64";
+    case PS_BOOL:
+        return "bool";
+    }
+    return "invalid";
+}
+
+size_t ps_dtype_bytes(ps_dtype dtype)
+{
+    switch (dtype) {
+    case PS_F32:
+    case PS_I32:
+        return 4;
+    case PS_F64:
+    case PS_I64:
+        return 8;
+    case PS_BOOL:
+        return 1;
+    case PS_DTYPE_NONE:
+        break;
+    }
+    return 0;
+}
+
+int64_t ps_shape_elements(const ps_shape *shape)
+{
+    if (shape->rank > PS_RANK_MAX) {
+        return -1;
+    }
+    int64_t elements = 1;
+    bool overflow = false;
+    bool zero = false;
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        if (shape->dims[i] < 0) {
+            return -1;
+        }
+        zero = zero || shape->dims[i] == 0;
+        overflow = overflow || __builtin_mul_overflow(elements, shape->dims[i], &elements);
+    }
+    if (zero) {
+        return 0; /* also where the other dimensions alone would overflow */
+    }
+    return overflow ? -1 : elements;
+}
+
+const ps_initializer *ps_zeros(void)
+{
+    static const ps_initializer zeros = {.kind = PS_INIT_ZEROS};
+    return &zeros;
+}
+
+const ps_initializer *ps_ones(void)
+{
+    static const ps_initializer ones = {.kind = PS_INIT_ONES};
+    return &ones;
+}
+
+const ps_initializer *ps_glorot(void)
+{
+    static const ps_initializer glorot = {.kind = PS_INIT_GLOROT_UNIFORM};
+    return &glorot;
+}
+
+static const ps_initializer *make_init(ps_init_kind kind, double a, double b)
+{
+    ps_initializer *init = &next_slot()->init;
+    init->kind = (uint32_t)kind;
+    init->a = a;
+    init->b = b;
+    return init;
+}
+
+const ps_initializer *ps_constant(double value)
+{
+    return make_init(PS_INIT_CONSTANT, value, 0);
+}
+
+const ps_initializer *ps_uniform(double low, double high)
+{
+    return make_init(PS_INIT_UNIFORM, low, high);
+}
+
+const ps_initializer *ps_normal(double mean, double stddev)
+{
+    return make_init(PS_INIT_NORMAL, mean, stddev);
+}
+
+static ps_optimizer *make_opt(ps_opt_kind kind, double learning_rate)
+{
+    ps_optimizer *opt = &next_slot()->opt;
+    opt->kind = (uint32_t)kind;
+    opt->learning_rate = learning_rate;
+    return opt;
+}
+
+const ps_optimizer *ps_no_optimizer(void)
+{
+    static const ps_optimizer none = {.kind = PS_OPT_NONE};
+    return &none;
+}
+
+const ps_optimizer *ps_sgd(double learning_rate)
+{
+    return make_opt(PS_OPT_SGD, learning_rate);
+}
+
+const ps_optimizer *ps_momentum(double learning_rate, double momentum)
+{
+    ps_optimizer *opt = make_opt(PS_OPT_MOMENTUM, learning_rate);
+    opt->momentum = momentum;
+    return opt;
+}
+
+const ps_optimizer *ps_nesterov(double learning_rate, double momentum)
+{
+    ps_optimizer *opt = make_opt(PS_OPT_MOMENTUM, learning_rate);
+    opt->momentum = momentum;
+    opt->nesterov = 1;
+    return opt;
+}
+
+const ps_optimizer *ps_adagrad_from(double learning_rate, double initial_accumulator)
+{
+    ps_optimizer *opt = make_opt(PS_OPT_ADAGRAD, learning_rate);
+    opt->initial_accumulator = initial_accumulator;
+    return opt;
+}
+
+const ps_optimizer *ps_adagrad(double learning_rate)
+{
+    return ps_adagrad_from(learning_rate, 0.1);
+}
+
+const ps_optimizer *ps_adam_with(double learning_rate, double beta1, double beta2, double epsilon)
+{
+    ps_optimizer *opt = make_opt(PS_OPT_ADAM, learning_rate);
+    opt->beta1 = beta1;
+    opt->beta2 = beta2;
+    opt->epsilon = epsilon;
+    return opt;
+}
+
+const ps_optimizer *ps_adam(double learning_rate)
+{
+    return ps_adam_with(learning_rate, 0.9, 0.999, 1e-8);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fixed part of the wire: every frame starts with these 40 bytes, little-endian.
+ *
+ *   0         2     3     4      5     6         8                 16        20
+ *   +---------+-----+-----+------+-----+---------+-----------------+---------+-----------+
+ *   | magic   | ver | op  |dtype | 0   | flags   | id              | handle  | body bytes|
+ *   +---------+-----+-----+------+-----+---------+-----------------+---------+-----------+
+ *   24                  32          34     36                    40
+ *   +-------------------+-----------+------+---------------------+
+ *   | offset or status  | meta bytes| 0    | CRC32C(header+meta) |
+ *   +-------------------+-----------+------+---------------------+
+ *
+ * Then meta (zero-padded to 8, meta bytes counts the padding), then the body (body bytes counts everything in it).
+ * A body is a row of segments: payload of at most 64 KiB, zero-padded to 8, then, when PS_FLAG_CRC is set, CRC32C of the
+ * padded payload (u32) and u32 0. A pull reply's body ends in struct ps_pull_trailer.
+ * docs/PROTOCOL.md has the meaning of every field; this file has the bytes.
+ */
+#ifndef PS_FRAME_H
+#define PS_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_FRAME_MAGIC 0x7350u /* "Ps" */
+#define PS_FRAME_VERSION 1u
+#define PS_FRAME_HEADER_BYTES 40u
+
+struct ps_frame_header {
+    uint16_t magic;
+    uint8_t version;
+    uint8_t op;    /* enum ps_op */
+    uint8_t dtype; /* ps_dtype of the payload, 0 for control frames */
+    uint8_t reserved0;
+    uint16_t flags; /* PS_FLAG_* */
+    uint64_t id;    /* sequence number (PS_FLAG_SEQ) or request number */
+    uint32_t handle;
+    uint32_t body_bytes;
+    uint64_t offset; /* elements in a request and in a value frame, ps_status in a reply */
+    uint16_t meta_bytes;
+    uint16_t reserved1;
+    uint32_t crc; /* of bytes 0..35 and of the meta with its padding */
+};
+_Static_assert(sizeof(struct ps_frame_header) == PS_FRAME_HEADER_BYTES, "header is 40 bytes");
+_Static_assert(offsetof(struct ps_frame_header, magic) == 0, "magic");
+_Static_assert(offsetof(struct ps_frame_header, version) == 2, "version");
+_Static_assert(offsetof(struct ps_frame_header, op) == 3, "op");
+_Static_assert(offsetof(struct ps_frame_header, dtype) == 4, "dtype");
+_Static_assert(offsetof(struct ps_frame_header, reserved0) == 5, "reserved0");
+_Static_assert(offsetof(struct ps_frame_header, flags) == 6, "flags");
+_Static_assert(offsetof(struct ps_frame_header, id) == 8, "id");
+_Static_assert(offsetof(struct ps_frame_header, handle) == 16, "handle");
+_Static_assert(offsetof(struct ps_frame_header, body_bytes) == 20, "body_bytes");
+_Static_assert(offsetof(struct ps_frame_header, offset) == 24, "offset");
+_Static_assert(offsetof(struct ps_frame_header, meta_bytes) == 32, "meta_bytes");
+_Static_assert(offsetof(struct ps_frame_header, reserved1) == 34, "reserved1");
+_Static_assert(offsetof(struct ps_frame_header, crc) == 36, "crc");
+
+enum {
+    PS_FLAG_CRC = 1,    /* each segment of the body is followed by its CRC */
+    PS_FLAG_FIRST = 2,  /* first frame of an operation */
+    PS_FLAG_LAST = 4,   /* last frame of an operation */
+    PS_FLAG_SEQ = 8,    /* id is a sequence number */
+    PS_FLAG_REPLY = 16, /* this frame answers id */
+    PS_FLAG_MORE = 32,  /* the list in the body goes on in the next frame with this op and id */
+    PS_FLAG_VALUE = 64, /* PUSHPULL: new values of a range; no acknowledgement */
+    PS_FLAG_KNOWN = 127 /* every other bit must be 0 */
+};
+
+enum ps_op {
+    /* session */
+    PS_OP_HELLO = 1,
+    PS_OP_GOODBYE = 2, /* drops the session's record; replied to, then the connection closes */
+    PS_OP_BEAT = 3,    /* liveness; at the directory also the lease */
+    PS_OP_ABANDON = 4, /* id = a sequence number; answered with its final outcome */
+    PS_OP_ACK = 5,     /* id = a waiting request whose result may be forgotten; not answered */
+    PS_OP_DURABLE = 6, /* from the task, unasked: the durable watermark */
+    /* hot: fixed meta, no names */
+    PS_OP_PUSH = 16,
+    PS_OP_PULL = 17,
+    PS_OP_PUSHPULL = 18,
+    PS_OP_ASSIGN = 19, /* staged, swapped in at its end */
+    PS_OP_ADD = 20,    /* assign_add / assign_sub, whole variable of <= 64 bytes, returns the new value */
+    /* variables */
+    PS_OP_OPEN = 32,   /* owner: names -> handles and state */
+    PS_OP_INIT = 33,   /* owner, sequence number: run the initializer unless initialised */
+    PS_OP_SEAL = 34,   /* owner: mark handles sealed */
+    PS_OP_WAIT = 35,   /* owner, waits: until handles are sealed (or initialised) */
+    /* directory */
+    PS_OP_CREATE = 48, /* waits: get-or-create */
+    PS_OP_FIND = 49,   /* names -> tasks */
+    PS_OP_RESET = 50,  /* waits: empty a container on all tasks */
+    PS_OP_DELETE = 51, /* waits: delete a variable */
+    PS_OP_CHIEF = 52,  /* take the chief lease: its number */
+    PS_OP_WAIT_CLUSTER = 53, /* waits: until tasks are up */
+    /* administration */
+    PS_OP_INFO = 64,
+    PS_OP_VARS = 65,
+    PS_OP_CONFIG = 66,
+    PS_OP_SHUTDOWN = 67,
+    /* between tasks; the connection was opened by the task, requests go from the directory to the task but for LIST */
+    PS_OP_LIST = 80,        /* task -> directory: all names the task holds */
+    PS_OP_LIST_ANSWER = 81, /* directory -> task: names to drop; the task counts as connected */
+    PS_OP_TASK_CREATE = 82,
+    PS_OP_TASK_RESET = 83,
+    PS_OP_TASK_DELETE = 84
+};
+
+/* Meta of the FIRST frame of PUSH, PUSHPULL, ASSIGN and ADD. */
+struct ps_push_meta {
+    uint64_t total_elements; /* of the whole operation */
+    float scale;             /* multiplies the gradient; finite, > 0; 1 for ASSIGN; +1 or -1 for ADD */
+    uint32_t assign_flags;   /* PS_ASSIGN_*; 0 otherwise */
+};
+_Static_assert(sizeof(struct ps_push_meta) == 16, "push meta");
+enum { PS_ASSIGN_INIT_ONLY = 1 }; /* swap in only if the variable is uninitialised then */
+
+/* Meta of a PULL request; the header's offset is the first element. */
+struct ps_pull_meta {
+    uint32_t elements; /* at most PS_FRAME_BODY_MAX bytes of payload */
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct ps_pull_meta) == 8, "pull meta");
+
+/* Meta of a successful PULL reply and of a PUSHPULL value frame. */
+struct ps_pull_reply_meta {
+    uint64_t version; /* when the frame's first byte was composed */
+    uint64_t durable;
+    uint32_t in_progress;
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct ps_pull_reply_meta) == 24, "pull reply meta");
+
+/* End of the body of a PULL reply and of a value frame. */
+struct ps_pull_trailer {
+    uint64_t version; /* when the frame's last byte was composed */
+    uint32_t in_progress;
+    uint32_t crc; /* CRC32C of the 12 bytes before, 0 when PS_FLAG_CRC is not set */
+};
+_Static_assert(sizeof(struct ps_pull_trailer) == 16, "pull trailer");
+
+/* Meta of every other reply: this, then result_bytes (padded to 8), then text_bytes, padded to 8. */
+struct ps_reply_meta {
+    uint64_t position; /* of the mutation in the task's order of application; 0 for none */
+    uint64_t durable;  /* the task's durable watermark */
+    uint64_t version;  /* of the variable after the mutation; 0 for none */
+    uint16_t result_bytes; /* <= PS_RESULT_BYTES_MAX */
+    uint16_t text_bytes;   /* the error's text */
+    uint8_t applied;       /* ps_applied */
+    uint8_t reserved[3];
+    uint32_t retry_after_ms; /* RESOURCE_EXHAUSTED, UNAVAILABLE: when it is worth trying again */
+    uint32_t reserved1;
+};
+_Static_assert(sizeof(struct ps_reply_meta) == 40, "reply meta");
+
+/* What HELLO's reply says of an unresolved number. */
+enum ps_number_state {
+    PS_NUMBER_NOT_RECEIVED = 0,
+    PS_NUMBER_APPLIED = 1,
+    PS_NUMBER_REFUSED = 2,
+    PS_NUMBER_IN_PROGRESS = 3,
+    PS_NUMBER_ABANDONED = 4,
+    PS_NUMBER_UNKNOWN = 5
+};
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory limit and inherited sockets.
+ *
+ * Happy path: /proc/self/cgroup names the cgroup; memory.max (version 2) or memory.limit_in_bytes (version 1) of it and of every
+ * one above it are read, the lowest counts.
+ * Failure modes: what cannot be read is no limit; the machine's memory is always known.
+ */
+#include "machine.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_MAX_BYTES = 1024, INHERITED_MAX = 1024 };
+
+/* Limit in one file; UINT64_MAX for "max" or none. */
+static uint64_t read_limit(const char *path)
+{
+    unsigned long long value = 0;
+    FILE *f = fopen(path, "re");
+    if (f == NULL) {
+        return UINT64_MAX;
+    }
+    int n = fscanf(f, "%llu", &value);
+    (void)fclose(f);
+    return n == 1 && value > 0 ? (uint64_t)value : UINT64_MAX;
+}
+
+/* Lowest limit from group (begins with '/') up to the root of the hierarchy that is mounted at root. */
+static uint64_t lowest_limit(const char *root, const char *group, const char *file)
+{
+    char path[PATH_MAX_BYTES * 2];
+    char walk[PATH_MAX_BYTES];
+    uint64_t lowest = UINT64_MAX;
+    (void)snprintf(walk, sizeof(walk), "%s", group);
+    for (;;) {
+        (void)snprintf(path, sizeof(path), "%s%s/%s", root, walk, file);
+        uint64_t limit = read_limit(path);
+        lowest = limit < lowest ? limit : lowest;
+        char *slash = strrchr(walk, '/');
+        if (slash == NULL) {
+            return lowest;
+        }
+        *slash = '\0';
+    }
+}
+
+static uint64_t cgroup_limit(void)
+{
+    char line[PATH_MAX_BYTES];
+    uint64_t lowest = UINT64_MAX;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    if (f == NULL) {
+        return lowest;
+    }
+    while (fgets(line, sizeof(line), f) != NULL) {
+        char *controllers = strchr(line, ':');
+        char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+        uint64_t limit = UINT64_MAX;
+        line[strcspn(line, "\n")] = '\0';
+        if (group == NULL) {
+            continue;
+        }
+        *group++ = '\0';
+        if (controllers[1] == '\0') {
+            limit = lowest_limit("/sys/fs/cgroup", group, "memory.max");
+        } else if (strstr(controllers, "memory") != NULL) {
+            limit = lowest_limit("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes");
+        }
+        lowest = limit < lowest ? limit : lowest;
+    }
+    (void)fclose(f);
+    return lowest;
+}
+
+uint64_t psd_machine_memory_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    uint64_t machine = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : (uint64_t)1 << 30;
+    uint64_t limit = cgroup_limit();
+    return limit < machine ? limit : machine;
+}
+
+static bool parse_number(const char *text, uint64_t max, uint64_t *out)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > max) {
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+ps_status psd_inherited_sockets(size_t *out_count, struct psi_err *err)
+{
+    const char *fds = getenv("LISTEN_FDS");
+    const char *pid = getenv("LISTEN_PID");
+    uint64_t count = 0;
+    uint64_t who = 0;
+    *out_count = 0;
+    if (fds == NULL || pid == NULL) {
+        return PS_OK;
+    }
+    if (!parse_number(pid, INT32_MAX, &who) || !parse_number(fds, INHERITED_MAX, &count)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "LISTEN_PID '%.32s' and LISTEN_FDS '%.32s' must be numbers (at most %d sockets)", pid, fds,
+                        INHERITED_MAX);
+    }
+    if (who == (uint64_t)getpid()) {
+        *out_count = (size_t)count;
+    }
+    return PS_OK;
+}

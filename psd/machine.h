@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the machine and whoever started us provide: memory, inherited sockets. */
+#ifndef PSD_MACHINE_H
+#define PSD_MACHINE_H
+
+#include "common/status.h"
+
+/** Memory that this process may use: the lowest limit of its cgroups (version 1 or 2), or the machine's. Never 0. Any thread. */
+uint64_t psd_machine_memory_bytes(void);
+
+#define PSD_INHERITED_FIRST 3 /* sd_listen_fds(3): descriptors count from here */
+/**
+ * Number of inherited sockets by the LISTEN_FDS and LISTEN_PID protocol of sd_listen_fds(3); 0 when there are none or they are
+ * for another process. Errors: INVALID_ARGUMENT when the variables make no sense. Does not change the environment.
+ */
+PSI_MUST ps_status psd_inherited_sockets(size_t *out_count, struct psi_err *err);
+
+#endif

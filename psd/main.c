@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psd, the daemon: settings -> one libpsd server per task -> `ready:` lines -> until a signal or `psctl shutdown`.
+ *
+ * The main thread only waits: for signals (signalfd), and for the tasks' threads, which report through an eventfd that they serve or
+ * have ended. Failure modes: a wrong setting: message, exit 2; a task that cannot start: message, the others are stopped, exit 1;
+ * tasks that do not end within the drain time: exit anyway, 1.
+ */
+#include "machine.h"
+#include "psd.h"
+#include "settings.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    EXIT_SETTINGS = 2,
+    GRACE_MS = 1000,       /* for threads to end after their drain time */
+    HELP_BYTES_MAX = 64 << 10,
+    FILES_WANTED = 1 << 16 /* descriptors */
+};
+
+struct slot {
+    psd_server *server;
+    atomic_bool ready, ended;
+    bool announced;
+};
+
+static struct slot slots[PSD_OWN_TASKS_MAX];
+static uint32_t slot_count;
+static int event_fd = -1;
+
+/* ---- called on the tasks' threads ---- */
+
+static void on_log(void *ctx, int level, const char *line)
+{
+    char buf[4096];
+    (void)ctx;
+    (void)level;
+    int n = snprintf(buf, sizeof(buf), "%s\n", line);
+    size_t bytes = n < 0 ? 0 : (size_t)n < sizeof(buf) ? (size_t)n : sizeof(buf) - 1;
+    PSI_IGNORE(write(STDERR_FILENO, buf, bytes)); /* one write per line keeps lines whole; a full disk must not stop training */
+}
+
+static void tell_main(void)
+{
+    uint64_t one = 1;
+    PSI_IGNORE(write(event_fd, &one, sizeof(one))); /* cannot fill up: main reads, and there are few */
+}
+
+static void on_ready(void *ctx, psd_server *server)
+{
+    struct slot *slot = ctx;
+    (void)server;
+    atomic_store(&slot->ready, true);
+    tell_main();
+}
+
+static void on_ended(void *ctx, psd_server *server)
+{
+    struct slot *slot = ctx;
+    (void)server;
+    atomic_store(&slot->ended, true);
+    tell_main();
+}
+
+static bool on_config_row(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value, const char **help)
+{
+    (void)ctx;
+    return psd_settings_row(i, name, value, default_value, help);
+}
+
+/* ---- main thread ---- */
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+static int complain(int status, const char *text)
+{
+    (void)fprintf(stderr, "psd: %s\n", text);
+    return status;
+}
+
+static int print_help(void)
+{
+    struct psi_buf text;
+    struct psi_err err = {.code = PS_OK};
+    psi_buf_init(&text, HELP_BYTES_MAX);
+    if (psd_settings_help(&text, &err) != PS_OK) {
+        psi_buf_fini(&text);
+        return complain(1, err.text);
+    }
+    bool good = fwrite(text.data, 1, text.len, stdout) == text.len && fflush(stdout) == 0;
+    psi_buf_fini(&text);
+    return good ? 0 : 1;
+}
+
+/* `ready:` lines, in the order of the tasks. */
+static void announce(void)
+{
+    for (uint32_t i = 0; i < slot_count; i++) {
+        struct slot *slot = &slots[i];
+        if (slot->announced) {
+            continue;
+        }
+        if (!atomic_load(&slot->ready)) {
+            return;
+        }
+        slot->announced = true;
+        const char *address = psd_server_address(slot->server);
+        (void)printf("ready: %s%s\n", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
+        (void)fflush(stdout); /* whoever started us may be gone: that is no reason to end */
+    }
+}
+
+static bool all_ended(void)
+{
+    for (uint32_t i = 0; i < slot_count; i++) {
+        if (!atomic_load(&slots[i].ended)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void stop_all(int64_t drain_ms)
+{
+    for (uint32_t i = 0; i < slot_count; i++) {
+        psd_server_stop(slots[i].server, drain_ms);
+    }
+}
+
+static void free_all(void)
+{
+    for (uint32_t i = 0; i < slot_count; i++) {
+        psd_server_free(slots[i].server);
+    }
+    slot_count = 0;
+}
+
+/* Until all tasks have ended; returns the exit status. */
+static int serve(int signal_fd, int64_t drain_ms)
+{
+    struct pollfd polls[2] = {{.fd = signal_fd, .events = POLLIN}, {.fd = event_fd, .events = POLLIN}};
+    unsigned signals = 0;
+    uint64_t end_ms = 0;
+    while (!all_ended()) {
+        int timeout = -1;
+        if (signals > 0) {
+            uint64_t now = now_ms();
+            if (now >= end_ms) {
+                (void)complain(1, "tasks are busy and do not end: exiting all the same");
+                _exit(1);
+            }
+            timeout = (int)(end_ms - now);
+        }
+        if (poll(polls, 2, timeout) < 0 && errno != EINTR) {
+            return complain(1, strerror(errno));
+        }
+        struct signalfd_siginfo info;
+        uint64_t count = 0;
+        if (read(event_fd, &count, sizeof(count)) > 0) {
+            announce();
+        }
+        while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+            int64_t drain = signals == 0 ? drain_ms : 0;
+            signals++;
+            end_ms = now_ms() + (uint64_t)drain + GRACE_MS;
+            stop_all(drain);
+        }
+    }
+    return signals > 1 ? 1 : 0;
+}
+
+/* The entry of the comma-separated list that belongs to own task i. */
+static const char *listen_of(struct psd_settings *s, uint32_t i)
+{
+    char *p = s->listen;
+    for (uint32_t k = 0; k < i; k++) {
+        p += strlen(p) + 1; /* commas were replaced by split_listen() */
+    }
+    return p;
+}
+
+/* With several tasks each has one address. */
+static ps_status split_listen(struct psd_settings *s, struct psi_err *err)
+{
+    uint32_t count = 1;
+    for (const char *p = s->listen; *p != '\0'; p++) {
+        count += *p == ',' ? 1u : 0u;
+    }
+    if (count != s->task_count) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--listen has %u addresses for %u tasks: with several tasks it is one each", count,
+                        s->task_count);
+    }
+    for (char *p = s->listen; *p != '\0'; p++) {
+        if (*p == ',') {
+            *p = '\0';
+        }
+    }
+    return PS_OK;
+}
+
+/* Inherited sockets: all of them for one task, or one each. */
+static ps_status share_sockets(const struct psd_settings *s, size_t inherited, struct psi_err *err)
+{
+    if (inherited > 0 && s->listen[0] != '\0') {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "there are inherited sockets (LISTEN_FDS=%zu) and --listen: drop one of them", inherited);
+    }
+    if (inherited > 0 && s->task_count > 1 && inherited != s->task_count) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "LISTEN_FDS has %zu sockets for %u tasks: with several tasks it is one each", inherited,
+                        s->task_count);
+    }
+    return PS_OK;
+}
+
+static int start_all(struct psd_settings *s, size_t inherited)
+{
+    struct psi_err err = {.code = PS_OK};
+    char error[PSI_ERR_TEXT_MAX + 64];
+    int fds[PSD_OWN_TASKS_MAX];
+    bool one_each = s->task_count > 1;
+    uint64_t machine_share = psd_machine_memory_bytes() / 5 * 4 / s->task_count;
+    if (share_sockets(s, inherited, &err) != PS_OK || (one_each && s->listen[0] != '\0' && split_listen(s, &err) != PS_OK)) {
+        return complain(EXIT_SETTINGS, err.text);
+    }
+    if (inherited > PSD_OWN_TASKS_MAX) {
+        return complain(EXIT_SETTINGS, "LISTEN_FDS has too many sockets");
+    }
+    for (size_t i = 0; i < inherited; i++) {
+        fds[i] = PSD_INHERITED_FIRST + (int)i;
+    }
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        psd_server_options o;
+        const char *listen = s->listen[0] == '\0' ? NULL : one_each ? listen_of(s, i) : s->listen;
+        psd_settings_options(s, i, listen, &o);
+        if (o.memory_budget_bytes == 0) {
+            o.memory_budget_bytes = machine_share;
+        }
+        o.listen_fds = inherited == 0 ? NULL : one_each ? &fds[i] : fds;
+        o.listen_fd_count = inherited == 0 || one_each ? (inherited > 0 ? 1 : 0) : inherited;
+        o.log = on_log;
+        o.ready = on_ready;
+        o.ended = on_ended;
+        o.config_row = on_config_row;
+        o.ctx = &slots[i];
+        ps_status st = psd_server_start(&o, &slots[i].server, error, sizeof(error));
+        if (st != PS_OK) {
+            free_all();
+            return complain(st == PS_INVALID_ARGUMENT || st == PS_PERMISSION_DENIED ? EXIT_SETTINGS : 1, error);
+        }
+        slot_count = i + 1;
+    }
+    return 0;
+}
+
+/* Signals that end us are read from the descriptor; those that would kill us for a peer's or a disk's fault are ignored. */
+static int take_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+static void raise_files_limit(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_WANTED) {
+        files.rlim_cur = files.rlim_max < FILES_WANTED ? files.rlim_max : FILES_WANTED;
+        PSI_IGNORE(setrlimit(RLIMIT_NOFILE, &files)); /* then fewer connections */
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct psd_settings *settings = NULL;
+    struct psi_err err = {.code = PS_OK};
+    size_t inherited = 0;
+    if (psd_settings_read(argc, argv, getenv("TF_CONFIG"), &settings, &err) != PS_OK ||
+        psd_inherited_sockets(&inherited, &err) != PS_OK) {
+        psd_settings_free(settings);
+        return complain(EXIT_SETTINGS, err.text);
+    }
+    int status = 0;
+    if (settings->help) {
+        status = print_help();
+    } else if (settings->version) {
+        status = printf("psd %s\n", psd_server_version()) > 0 && fflush(stdout) == 0 ? 0 : 1;
+    } else {
+        int signal_fd = take_signals();
+        event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (signal_fd < 0 || event_fd < 0) {
+            psd_settings_free(settings);
+            return complain(1, strerror(errno));
+        }
+        raise_files_limit();
+        status = start_all(settings, inherited);
+        if (status == 0) {
+            status = serve(signal_fd, settings->drain_ms);
+            free_all();
+        }
+    }
+    psd_settings_free(settings);
+    return status;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Elementwise helpers of pushes that are no optimizer: assign_add and assign_sub, and the check for NaN and infinity.
+ * Integers wrap: they are added as unsigned, which is two's complement addition without undefined behaviour.
+ * Failure modes: psd_add() of a dtype that has no addition returns false.
+ */
+#include "psd/optim/optim.h"
+
+#include "common/clones.h"
+
+#define F32_EXPONENT UINT32_C(0x7f800000)
+#define F64_EXPONENT UINT64_C(0x7ff0000000000000)
+#define FINITE_BLOCK ((size_t)1024) /* elements checked between two exits: long enough to vectorise, short enough to stop early */
+
+PSI_CLONES
+static void add_f32(float *restrict var, const float *restrict delta, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        var[i] += delta[i];
+    }
+}
+
+PSI_CLONES
+static void sub_f32(float *restrict var, const float *restrict delta, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        var[i] -= delta[i];
+    }
+}
+
+PSI_CLONES
+static void add_f64(double *restrict var, const double *restrict delta, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        var[i] += delta[i];
+    }
+}
+
+PSI_CLONES
+static void sub_f64(double *restrict var, const double *restrict delta, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        var[i] -= delta[i];
+    }
+}
+
+PSI_CLONES
+static void add_u32(uint32_t *restrict var, const uint32_t *restrict delta, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        var[i] += delta[i];
+    }
+}
+
+PSI_CLONES
+static void sub_u32(uint32_t *restrict var, const uint32_t *restrict delta, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        var[i] -= delta[i];
+    }
+}
+
+PSI_CLONES
+static void add_u64(uint64_t *restrict var, const uint64_t *restrict delta, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        var[i] += delta[i];
+    }
+}
+
+PSI_CLONES
+static void sub_u64(uint64_t *restrict var, const uint64_t *restrict delta, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        var[i] -= delta[i];
+    }
+}
+
+bool psd_add(ps_dtype dtype, void *var, const void *delta, size_t elements, int sign)
+{
+    bool add = sign >= 0;
+    switch ((int)dtype) {
+    case PS_F32:
+        (add ? add_f32 : sub_f32)(var, delta, elements);
+        return true;
+    case PS_F64:
+        (add ? add_f64 : sub_f64)(var, delta, elements);
+        return true;
+    case PS_I32:
+        (add ? add_u32 : sub_u32)(var, delta, elements);
+        return true;
+    case PS_I64:
+        (add ? add_u64 : sub_u64)(var, delta, elements);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* An IEEE number is NaN or infinite when all bits of its exponent are set. The bits are compared as integers: no flag is raised,
+ * and no fast-math option can fold the test away. memcpy, not a pointer cast: the memory's type is float. */
+static uint32_t bad_f32(const float *x)
+{
+    uint32_t bits = 0;
+    __builtin_memcpy(&bits, x, sizeof(bits));
+    return (bits & F32_EXPONENT) == F32_EXPONENT ? 1U : 0U;
+}
+
+static uint64_t bad_f64(const double *x)
+{
+    uint64_t bits = 0;
+    __builtin_memcpy(&bits, x, sizeof(bits));
+    return (bits & F64_EXPONENT) == F64_EXPONENT ? 1U : 0U;
+}
+
+PSI_CLONES
+static size_t first_bad_f32(const float *x, size_t n)
+{
+    for (size_t start = 0; start < n; start += FINITE_BLOCK) {
+        size_t end = n - start > FINITE_BLOCK ? start + FINITE_BLOCK : n;
+        uint32_t bad = 0;
+        for (size_t i = start; i < end; i++) {
+            bad |= bad_f32(&x[i]);
+        }
+        if (bad == 0) {
+            continue;
+        }
+        while (bad_f32(&x[start]) == 0) {
+            start++;
+        }
+        return start;
+    }
+    return n;
+}
+
+PSI_CLONES
+static size_t first_bad_f64(const double *x, size_t n)
+{
+    for (size_t start = 0; start < n; start += FINITE_BLOCK) {
+        size_t end = n - start > FINITE_BLOCK ? start + FINITE_BLOCK : n;
+        uint64_t bad = 0;
+        for (size_t i = start; i < end; i++) {
+            bad |= bad_f64(&x[i]);
+        }
+        if (bad == 0) {
+            continue;
+        }
+        while (bad_f64(&x[start]) == 0) {
+            start++;
+        }
+        return start;
+    }
+    return n;
+}
+
+bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, size_t *out_first_bad)
+{
+    size_t first = elements;
+    if (dtype == PS_F32) {
+        first = first_bad_f32(grad, elements);
+    } else if (dtype == PS_F64) {
+        first = first_bad_f64(grad, elements);
+    }
+    if (first == elements) {
+        return true;
+    }
+    if (out_first_bad != NULL) {
+        *out_first_bad = first;
+    }
+    return false;
+}

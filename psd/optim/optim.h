@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Server-side optimizers: one segment of a gradient updates one segment of a variable and its slots while it is in cache.
+ * Pure C: no allocation, no libc state, no clock. Formulas are TensorFlow 1.15's (core/kernels/training_ops.cc) in the order of
+ * its operations; square roots and all other arithmetic are in the variable's dtype, so results do not depend on the CPU.
+ *
+ * A push calls psd_optim_begin() at its first segment, keeps the scalars (record, journal, cut), calls psd_optim_apply() for each
+ * segment with them, and psd_optim_end() once when it has been applied to its end.
+ */
+#ifndef PSD_OPTIM_H
+#define PSD_OPTIM_H
+
+#include "common/ps_types.h"
+
+#define PSD_OPTIM_SLOTS_MAX 2
+
+/** What a push captures at its first segment. Fixed size, no padding, goes to disk as it is. Each value is already rounded to
+ *  the variable's dtype, so that conversion to that dtype is exact. */
+struct psd_optim_scalars {
+    double rate;       /* learning rate */
+    double scale;      /* multiplies the gradient before the update; 1 changes no bit */
+    double alpha;      /* Adam: rate * sqrt(1 - beta2^t) / (1 - beta1^t); else 0 */
+    double momentum;   /* Momentum */
+    double beta1;      /* Adam */
+    double beta2;      /* Adam */
+    double epsilon;    /* Adam */
+    uint32_t nesterov; /* Momentum: 0 or 1 */
+    uint32_t reserved; /* 0 */
+};
+_Static_assert(sizeof(struct psd_optim_scalars) == 64, "psd_optim_scalars is on disk");
+
+/** Per variable, advances once per push (Adam; both 0 otherwise). For float32 they are products of floats, as in TensorFlow. */
+struct psd_optim_state {
+    double beta1_power; /* beta1^t, t = 1 before the first push */
+    double beta2_power; /* beta2^t */
+};
+
+/** Slots of a kind (ps_opt_kind): SGD 0, Momentum 1, Adagrad 1, Adam 2; 0 for PS_OPT_NONE and unknown kinds. */
+uint32_t psd_optim_slot_count(uint32_t kind);
+/** TensorFlow's name of slot index ("momentum", "accumulator", "m", "v"); NULL if there is none. */
+const char *psd_optim_slot_name(uint32_t kind, uint32_t index);
+/** Initial value of all elements of slot index: Adagrad's initial accumulator, else 0. */
+double psd_optim_slot_init(const ps_optimizer *opt, uint32_t index);
+
+/** The state of a variable that has seen no push: beta1 and beta2 in its dtype (Adam), else zeros. */
+void psd_optim_state_init(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_state *out_state);
+
+/**
+ * Capture the scalars of one push. Changes no state: pushes in progress at the same time may capture the same powers.
+ *
+ * opt      passed psi_optimizer_check() (common/optimizer.h) for dtype.
+ * scale    finite; 1 for none.
+ */
+void psd_optim_begin(const ps_optimizer *opt, ps_dtype dtype, const struct psd_optim_state *state, float scale,
+                     struct psd_optim_scalars *out_scalars);
+/** Advance the powers after one push: power = power * beta, in dtype. Does nothing for kinds without powers. */
+void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_state *state);
+
+/**
+ * Apply one segment.
+ *
+ * kind      ps_opt_kind other than PS_OPT_NONE; dtype PS_F32 or PS_F64 (anything else changes nothing).
+ * var       [elements] of the variable; slots[i]: the same elements of slot i, unused ones may be NULL; grad: read only.
+ *           All aligned to the element size at least, none overlaps another.
+ *
+ * Each element depends on its own inputs only: any split of a tensor into segments gives the same bits, on every CPU (a NaN stays
+ * a NaN, its payload is not defined). NaN, infinities and denormals do not trap; see psd_optim_finite().
+ */
+void psd_optim_apply(uint32_t kind, ps_dtype dtype, const struct psd_optim_scalars *scalars, void *var,
+                     void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements);
+
+/** True if no element is NaN or infinite; otherwise false and *out_first_bad is the index of the first that is (may be NULL).
+ *  Integers are always finite. */
+bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, size_t *out_first_bad);
+
+/** var += delta (sign >= 0) or var -= delta (sign < 0), elementwise, no overlap; integers wrap modulo 2^bits. f32 f64 i32 i64;
+ *  returns false and changes nothing for another dtype. */
+bool psd_add(ps_dtype dtype, void *var, const void *delta, size_t elements, int sign);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes to frames to requests.
+ *
+ * Happy path: head -> (push family: segment by segment into rpc/push.c; everything else: the body is gathered) -> end -> handler.
+ * Failure: a frame that the reader rejects, or one that this connection may not send now, closes the connection; an unknown
+ * operation is answered UNIMPLEMENTED and the stream stays in step.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+
+#include <string.h>
+
+typedef void (*handler)(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+
+enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, WITH_SEQ = 8, REPLIES = 16, ONLY_DIRECTORY = 32 };
+
+/* Which connection may send what: role bits; REPLIES: as a reply instead of a request; ONLY_DIRECTORY: served by that task only. */
+static const struct row {
+    uint8_t op;
+    uint8_t rules;
+    const char *name;
+    handler handle; /* NULL: push family */
+} rows[] = {
+    {PS_OP_HELLO, AT_CLIENT, "HELLO", psd_rpc_hello},
+    {PS_OP_HELLO, AT_DIRECTORY | REPLIES, "HELLO", psd_rpc_from_directory},
+    {PS_OP_GOODBYE, AT_CLIENT, "GOODBYE", psd_rpc_goodbye},
+    {PS_OP_BEAT, AT_CLIENT | AT_TASK | AT_DIRECTORY, "BEAT", psd_rpc_beat},
+    {PS_OP_BEAT, AT_TASK | AT_DIRECTORY | REPLIES, "BEAT", psd_rpc_beat},
+    {PS_OP_ABANDON, AT_CLIENT | WITH_SEQ, "ABANDON", psd_rpc_abandon},
+    {PS_OP_ACK, AT_CLIENT, "ACK", psd_rpc_ack},
+    {PS_OP_PUSH, AT_CLIENT | WITH_SEQ, "PUSH", NULL},
+    {PS_OP_PUSHPULL, AT_CLIENT | WITH_SEQ, "PUSHPULL", NULL},
+    {PS_OP_ASSIGN, AT_CLIENT | WITH_SEQ, "ASSIGN", NULL},
+    {PS_OP_ADD, AT_CLIENT | WITH_SEQ, "ADD", NULL},
+    {PS_OP_PULL, AT_CLIENT, "PULL", psd_rpc_pull},
+    {PS_OP_OPEN, AT_CLIENT, "OPEN", psd_rpc_open},
+    {PS_OP_INIT, AT_CLIENT | WITH_SEQ, "INIT", psd_rpc_init},
+    {PS_OP_SEAL, AT_CLIENT, "SEAL", psd_rpc_seal},
+    {PS_OP_WAIT, AT_CLIENT, "WAIT", psd_rpc_wait},
+    {PS_OP_CREATE, AT_CLIENT | ONLY_DIRECTORY, "CREATE", psd_rpc_create},
+    {PS_OP_FIND, AT_CLIENT | ONLY_DIRECTORY, "FIND", psd_rpc_find},
+    {PS_OP_RESET, AT_CLIENT | ONLY_DIRECTORY, "RESET", psd_rpc_reset},
+    {PS_OP_DELETE, AT_CLIENT | ONLY_DIRECTORY, "DELETE", psd_rpc_delete},
+    {PS_OP_CHIEF, AT_CLIENT | ONLY_DIRECTORY, "CHIEF", psd_rpc_chief},
+    {PS_OP_WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY, "WAIT_CLUSTER", psd_rpc_wait_cluster},
+    {PS_OP_INFO, AT_CLIENT, "INFO", psd_rpc_info},
+    {PS_OP_VARS, AT_CLIENT, "VARS", psd_rpc_vars},
+    {PS_OP_CONFIG, AT_CLIENT, "CONFIG", psd_rpc_config},
+    {PS_OP_SHUTDOWN, AT_CLIENT, "SHUTDOWN", psd_rpc_shutdown},
+    {PS_OP_LIST, AT_TASK, "LIST", psd_rpc_list},
+    {PS_OP_LIST_ANSWER, AT_DIRECTORY | REPLIES, "LIST_ANSWER", psd_rpc_from_directory},
+    {PS_OP_TASK_CREATE, AT_DIRECTORY, "TASK_CREATE", psd_rpc_from_directory},
+    {PS_OP_TASK_RESET, AT_DIRECTORY, "TASK_RESET", psd_rpc_from_directory},
+    {PS_OP_TASK_DELETE, AT_DIRECTORY, "TASK_DELETE", psd_rpc_from_directory},
+    {PS_OP_TASK_CREATE, AT_TASK | REPLIES, "TASK_CREATE", psd_rpc_task_answer},
+    {PS_OP_TASK_RESET, AT_TASK | REPLIES, "TASK_RESET", psd_rpc_task_answer},
+    {PS_OP_TASK_DELETE, AT_TASK | REPLIES, "TASK_DELETE", psd_rpc_task_answer},
+};
+
+static const struct row *row_of(const struct psd_conn *c, const struct ps_frame_header *h)
+{
+    uint8_t role = c->role == PSD_ROLE_CLIENT ? AT_CLIENT : c->role == PSD_ROLE_TASK ? AT_TASK : AT_DIRECTORY;
+    bool reply = (h->flags & PS_FLAG_REPLY) != 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].op == h->op && (rows[i].rules & role) != 0 && ((rows[i].rules & REPLIES) != 0) == reply) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- segment buffers: 64 KiB each, shared by all connections of the task ---- */
+
+static void set_wanting(struct psd_task *t, bool wanting)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->conns)
+    {
+        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
+        if (c->link->in.buffer == NULL && c->link->want_buffer != wanting) {
+            c->link->want_buffer = wanting;
+            psd_conn_balance(t, c);
+        }
+    }
+}
+
+static bool exhausted(const struct psd_task *t)
+{
+    return t->free_buffer_count == 0 && t->buffer_count >= t->config.segment_buffers_max;
+}
+
+static bool buffer_lend(struct psd_task *t, struct psd_conn *c)
+{
+    uint8_t *buffer = NULL;
+    if (t->free_buffer_count > 0) {
+        buffer = t->free_buffers[--t->free_buffer_count];
+    } else if (t->buffer_count < t->config.segment_buffers_max) {
+        buffer = psi_aligned_malloc(64, PSI_READER_BUFFER_BYTES);
+        t->buffer_count += buffer != NULL;
+    }
+    if (buffer == NULL) {
+        return false;
+    }
+    c->link->in.buffer = buffer;
+    c->segment_since_ms = t->now_ms;
+    if (exhausted(t)) {
+        set_wanting(t, true); /* nobody else is read until one comes back: their bytes would have no place */
+    }
+    return true;
+}
+
+void psd_buffer_return(struct psd_task *t, struct psd_conn *c)
+{
+    if (c->link->in.buffer == NULL) {
+        return;
+    }
+    bool was_exhausted = exhausted(t);
+    t->free_buffers[t->free_buffer_count++] = c->link->in.buffer;
+    c->link->in.buffer = NULL;
+    if (was_exhausted) {
+        set_wanting(t, false);
+    }
+}
+
+/* ---- frames ---- */
+
+static void reject(struct psd_task *t, struct psd_conn *c, const char *why)
+{
+    psd_log(t, PSI_LOG_WARN, "frame_rejected", "peer=%s op=%u msg=%s", c->text, c->link->in.header.op, why);
+    psd_conn_close(t, c, false);
+}
+
+static void on_head(struct psd_task *t, struct psd_conn *c)
+{
+    const struct ps_frame_header *h = &c->link->in.header;
+    c->number = NULL;
+    c->discard = false;
+    c->resend = false;
+    psi_buf_clear(&c->body);
+    if (h->version != PS_FRAME_VERSION) {
+        struct psi_err err;
+        PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "VERSION: %s speaks protocol version %u, the frame says %u", t->name,
+                            PS_FRAME_VERSION, h->version)); /* sent below */
+        psd_reply(t, c, PS_OP_HELLO, 0, h->id, 0, &err, 0, NULL, NULL);
+        psd_conn_close(t, c, true);
+        return;
+    }
+    const struct row *row = row_of(c, h);
+    bool greeting = h->op == PS_OP_HELLO;
+    if (greeting == c->hello_done) {
+        reject(t, c, greeting ? "second HELLO" : "request before HELLO");
+        return;
+    }
+    if (row == NULL) {
+        if ((h->flags & PS_FLAG_REPLY) != 0) {
+            reject(t, c, "reply to nothing");
+            return;
+        }
+        c->discard = true;
+        return;
+    }
+    if (((row->rules & WITH_SEQ) != 0) != ((h->flags & PS_FLAG_SEQ) != 0)) {
+        reject(t, c, "flag SEQ does not fit the operation");
+        return;
+    }
+    if (row->handle == NULL) {
+        psd_push_head(t, c);
+    }
+}
+
+static void on_segment(struct psd_task *t, struct psd_conn *c)
+{
+    const struct psi_reader *in = &c->link->in;
+    if (c->discard) {
+        return;
+    }
+    if (c->number != NULL) {
+        psd_push_segment(t, c, in->payload, in->payload_bytes);
+    } else if (psi_buf_append(&c->body, in->payload, in->payload_bytes, NULL) != PS_OK) {
+        reject(t, c, "no memory for the body of a request");
+    }
+}
+
+static void unknown_op(struct psd_task *t, struct psd_conn *c)
+{
+    const struct ps_frame_header *h = &c->link->in.header;
+    struct psi_err err;
+    PSI_IGNORE(psi_fail(&err, PS_UNIMPLEMENTED, "UNSUPPORTED: operation %u is not known to %s", h->op, t->name)); /* sent below */
+    psd_reply(t, c, h->op, 0, h->id, h->handle, &err, 0, NULL, NULL);
+}
+
+static void on_end(struct psd_task *t, struct psd_conn *c)
+{
+    const struct ps_frame_header *h = &c->link->in.header;
+    const struct row *row = row_of(c, h);
+    if (row == NULL) {
+        unknown_op(t, c);
+        return;
+    }
+    if (row->handle == NULL) {
+        psd_push_end(t, c);
+        return;
+    }
+    if ((row->rules & ONLY_DIRECTORY) != 0 && !t->is_directory) {
+        struct psi_err err;
+        char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "%s is not the directory: ask %s", t->name,
+                            psd_peer_text(t, &t->peers[t->directory], who, sizeof(who)))); /* sent below */
+        psd_reply(t, c, h->op, 0, h->id, 0, &err, 0, NULL, NULL);
+        return;
+    }
+    struct psd_request r = {.header = *h, .meta = psi_reader_meta(&c->link->in), .body = c->body.data, .body_bytes = c->body.len};
+    row->handle(t, c, &r);
+    if (!c->closing && c->body.capacity > PS_SEGMENT_BYTES) {
+        size_t max = c->body.max;
+        psi_buf_fini(&c->body);
+        psi_buf_init(&c->body, max);
+    }
+}
+
+void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size_t n)
+{
+    struct psi_reader *in = &c->link->in;
+    struct psi_err err;
+    while (!c->closing) {
+        switch (psi_reader_next(in, &p, &n, &err)) {
+        case PSI_PIECE_NONE:
+            if (n == 0) {
+                return;
+            }
+            if (in->buffer == NULL && !buffer_lend(t, c)) {
+                reject(t, c, "no buffer for a cut segment");
+            }
+            break;
+        case PSI_PIECE_HEAD:
+            on_head(t, c);
+            break;
+        case PSI_PIECE_SEGMENT:
+            on_segment(t, c);
+            psd_buffer_return(t, c);
+            break;
+        case PSI_PIECE_END:
+            on_end(t, c);
+            break;
+        case PSI_PIECE_BAD:
+            reject(t, c, err.text);
+            break;
+        }
+    }
+}

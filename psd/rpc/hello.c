@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HELLO, GOODBYE, BEAT, and the end of a session's record.
+ *
+ * Happy path: HELLO names the session -> its record (found or new) -> the older connection is closed -> numbers that nobody will go on with
+ * end as torn -> the reply says what became of every unresolved number. docs/PROTOCOL.md §2 is the contract, the session model its proof.
+ * Failure: a refused HELLO is answered, then the connection is closed.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SESSIONS_RESERVE = 64 /* for psctl and other sessions that belong to no job */ };
+
+static void refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err,
+                   uint32_t retry_after_ms)
+{
+    psd_log(t, PSI_LOG_WARN, "hello_refused", "peer=%s st=%s msg=%s", c->text, ps_status_name(err->code), err->text);
+    psd_reply(t, c, PS_OP_HELLO, 0, r->header.id, 0, err, retry_after_ms, NULL, NULL);
+    psd_conn_close(t, c, true);
+}
+
+/* Printable, so that it can go to logs and terminals as it is. */
+static void copy_text(const pb_bytes_array_t *field, char *dst, size_t cap)
+{
+    if (psi_bytes_text(field, dst, cap) != PS_OK) {
+        dst[0] = '\0';
+    }
+    for (char *p = dst; *p != '\0'; p++) {
+        if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f) {
+            *p = '?';
+        }
+    }
+}
+
+static ps_status check_belief(const struct psd_task *t, const ps_v1_Hello *hello, struct psi_err *err)
+{
+    char job[PS_JOB_BYTES_MAX + 1];
+    if (hello->protocol != PS_FRAME_VERSION) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "VERSION: %s speaks protocol %u, the client %u", t->name, PS_FRAME_VERSION,
+                        hello->protocol);
+    }
+    copy_text((const pb_bytes_array_t *)(const void *)&hello->believed_job, job, sizeof(job));
+    if (job[0] != '\0' && (strcmp(job, t->config.job) != 0 || hello->believed_task != t->config.task)) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "the client takes this address for /job:%s/task:%u, but it is %s; check the cluster spec",
+                        job, hello->believed_task, t->name);
+    }
+    if (hello->cluster_hash != 0 && hello->cluster_hash != psi_cluster_hash(&t->cluster)) {
+        return psi_fail(err, PS_FAILED_PRECONDITION,
+                        "the client's cluster (name or number of ps tasks) is not that of %s: cluster '%s' with %u ps tasks", t->name,
+                        t->cluster.name, psi_cluster_num_tasks(&t->cluster, "ps"));
+    }
+    return PS_OK;
+}
+
+/* Found, or made. */
+static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hello, bool *out_fresh, struct psi_err *err)
+{
+    struct psd_record *record = psi_map_find(&t->records, hello->session.bytes, hello->session.size);
+    *out_fresh = record == NULL;
+    if (record != NULL) {
+        if (hello->connection <= record->connection) {
+            PSI_IGNORE(psi_fail(err, PS_ABORTED, "connection %llu of this session is older than %llu, which %s knows",
+                                (unsigned long long)hello->connection, (unsigned long long)record->connection, t->name)); /* caller */
+            return NULL;
+        }
+        return record;
+    }
+    uint32_t most = t->config.sessions_max + (hello->job.size == 0 ? SESSIONS_RESERVE : 0);
+    if (psi_map_count(&t->records) >= most) {
+        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s already has %u sessions (psd --sessions_max)", t->name,
+                            psi_map_count(&t->records))); /* caller */
+        return NULL;
+    }
+    record = psd_record_new(hello->session.bytes, psd_random(t));
+    if (record == NULL || psi_map_put(&t->records, hello->session.bytes, hello->session.size, record, NULL, err) != PS_OK) {
+        psd_record_free(record);
+        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a session", t->name)); /* caller */
+        return NULL;
+    }
+    return record;
+}
+
+static void end_collecting(struct psd_task *t, struct psd_record *record)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &record->waits)
+    {
+        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, link);
+        if (w->collecting) {
+            psd_wait_free(t, w); /* its list comes again, whole */
+        }
+    }
+}
+
+struct unresolved {
+    uint64_t numbers[PS_WINDOW];
+    bool abandoned[PS_WINDOW];
+    uint32_t count;
+};
+
+static ps_status read_unresolved(const struct psd_request *r, struct unresolved *u, struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    for (;;) {
+        ps_v1_UnresolvedItem item;
+        bool end = false;
+        ps_status st = psi_list_next(&p, &n, &ps_v1_UnresolvedItem_msg, &item, &end, err);
+        if (st != PS_OK || end) {
+            return st;
+        }
+        bool rises = u->count == 0 || item.number > u->numbers[u->count - 1];
+        if (u->count == PS_WINDOW || item.number == 0 || !rises) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "HELLO: unresolved numbers must rise and be at most %d", PS_WINDOW);
+        }
+        u->numbers[u->count] = item.number;
+        u->abandoned[u->count++] = item.abandoned;
+    }
+}
+
+static bool listed(const struct unresolved *u, uint64_t number, bool *out_abandoned)
+{
+    for (uint32_t i = 0; i < u->count; i++) {
+        if (u->numbers[i] == number) {
+            *out_abandoned = u->abandoned[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Numbers that nobody will go on with end here. known: the client and this record mean the same history. */
+static void settle(struct psd_task *t, struct psd_record *record, const struct unresolved *u, uint64_t next, bool known)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress)
+    {
+        uint64_t number = PSI_CONTAINER_OF(it, struct psd_progress, link)->number;
+        bool abandoned = false;
+        bool is_listed = listed(u, number, &abandoned);
+        if (abandoned || (is_listed && !known) || (!is_listed && number < next)) {
+            psd_push_tear(t, record, psd_record_find(record, number));
+        }
+    }
+    for (uint32_t i = 0; known && i < u->count; i++) {
+        if (u->abandoned[i] && psd_record_find(record, u->numbers[i]) == NULL && psd_record_admits(record, u->numbers[i])) {
+            psd_record_put(record, u->numbers[i])->state = PS_NUMBER_ABANDONED;
+        }
+    }
+}
+
+static void add_number(struct psd_list *l, struct psd_record *record, uint64_t number, bool known)
+{
+    ps_v1_NumberItem item = ps_v1_NumberItem_init_zero;
+    item.number = number;
+    const struct psd_number *n = psd_record_find(record, number);
+    if (!known) {
+        item.state = PS_NUMBER_UNKNOWN;
+    } else if (n == NULL) {
+        item.state = PS_NUMBER_NOT_RECEIVED;
+    } else {
+        item.state = n->state;
+        item.offset = n->offset;
+        item.position = n->position;
+        item.version = n->version;
+        item.incarnation = n->incarnation;
+        item.result.size = n->result_bytes;
+        memcpy(item.result.bytes, n->result, n->result_bytes);
+        if (n->state == PS_NUMBER_REFUSED) {
+            item.status = n->status;
+            item.applied = n->applied;
+            PSI_IGNORE(PSI_BYTES_SET(item.text, n->text == NULL ? "refused" : n->text)); /* cut is fine */
+        }
+    }
+    psd_list_add(l, &ps_v1_NumberItem_msg, &item);
+}
+
+static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct unresolved *u, bool known)
+{
+    struct psd_record *record = c->record;
+    ps_v1_HelloAnswer a = ps_v1_HelloAnswer_init_zero;
+    a.protocol = PS_FRAME_VERSION;
+    a.task = t->config.task;
+    a.life = t->life;
+    a.record = record == NULL ? 0 : record->name;
+    a.durable = t->durable;
+    a.window = PS_WINDOW;
+    a.task_count = t->peer_count;
+    a.number_count = u->count;
+    a.directory_task = t->peers[t->directory].task;
+    a.lease_ms = t->config.lease_ms;
+    a.beat_ms = t->config.beat_ms;
+    PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));                             /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(a.directory_job, t->peers[t->directory].job));      /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a.cluster_name, t->cluster.name));                  /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));                            /* likewise */
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_HELLO, PS_FLAG_REPLY, r->header.id);
+    psd_list_add(&l, &ps_v1_HelloAnswer_msg, &a);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        ps_v1_TaskItem item = ps_v1_TaskItem_init_zero;
+        const struct psd_peer *p = &t->peers[i];
+        item.task = p->task;
+        PSI_IGNORE(PSI_BYTES_SET(item.job, p->job));                                                          /* fits */
+        PSI_IGNORE(PSI_BYTES_SET(item.address, psi_cluster_task_address(&t->cluster, p->job, p->task)));      /* fits */
+        psd_list_add(&l, &ps_v1_TaskItem_msg, &item);
+    }
+    for (uint32_t i = 0; i < u->count; i++) {
+        add_number(&l, record, u->numbers[i], known);
+    }
+    psd_list_end(&l);
+}
+
+void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct unresolved none = {.count = 0};
+    answer(t, c, r, &none, false);
+}
+
+static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello)
+{
+    struct psd_record *record = c->record;
+    copy_text((const pb_bytes_array_t *)(const void *)&hello->job, record->job, sizeof(record->job));
+    copy_text((const pb_bytes_array_t *)(const void *)&hello->host, record->host, sizeof(record->host));
+    copy_text((const pb_bytes_array_t *)(const void *)&hello->program, record->program, sizeof(record->program));
+    record->task = hello->task;
+    record->pid = hello->pid;
+    record->connection = hello->connection;
+    record->conn = c;
+    record->lease_until_ms = t->now_ms + t->config.lease_ms;
+    if (record->job[0] != '\0') {
+        PSI_IGNORE(snprintf(c->text, sizeof(c->text), "/job:%.40s/task:%u@%.24s:%u", record->job, record->task, record->host,
+                            record->pid)); /* cut is fine */
+    }
+}
+
+void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_Hello hello;
+    struct psi_err err;
+    struct unresolved u = {.count = 0};
+    ps_status st = psi_msg_decode(&ps_v1_Hello_msg, &hello, r->meta, r->header.meta_bytes, &err);
+    if (st == PS_OK) {
+        st = check_belief(t, &hello, &err);
+    }
+    if (st == PS_OK && hello.role == PSD_ROLE_TASK) {
+        c->hello_done = true;
+        psd_task_link_hello(t, c, &hello, r);
+        return;
+    }
+    if (st == PS_OK && (hello.role != PSD_ROLE_CLIENT || hello.session.size != 16)) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "HELLO: role %u with a session of %u bytes; a client's has 16", hello.role,
+                      hello.session.size);
+    }
+    if (st == PS_OK && t->draining) {
+        st = psi_fail(&err, PS_UNAVAILABLE, "%s is shutting down", t->name);
+    }
+    if (st == PS_OK) {
+        st = read_unresolved(r, &u, &err);
+    }
+    bool fresh = false;
+    struct psd_record *record = st == PS_OK ? record_get(t, &hello, &fresh, &err) : NULL;
+    if (record == NULL) {
+        refuse(t, c, r, &err, err.code == PS_UNAVAILABLE || err.code == PS_RESOURCE_EXHAUSTED ? 1000 : 0);
+        return;
+    }
+    if (record->conn != NULL) {
+        psd_conn_close(t, record->conn, false); /* and everything of it that was read and not applied */
+    }
+    c->record = record;
+    c->hello_done = true;
+    c->body.max = PS_CONTROL_BODY_MAX;
+    c->link->in.body_limit = UINT32_MAX;
+    describe(t, c, &hello);
+    bool known = !fresh && hello.record == record->name;
+    end_collecting(t, record);
+    settle(t, record, &u, hello.next_number, known);
+    answer(t, c, r, &u, known);
+    psd_wait_check(t);
+    psd_log(t, PSI_LOG_DEBUG, "session_up", "peer=%s fresh=%d unresolved=%u", c->text, fresh, u.count);
+}
+
+void psd_session_drop(struct psd_task *t, struct psd_record *record)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress)
+    {
+        uint64_t number = PSI_CONTAINER_OF(it, struct psd_progress, link)->number;
+        psd_push_tear(t, record, psd_record_find(record, number));
+    }
+    PSI_LIST_FOREACH_SAFE(it, tmp, &record->waits)
+    {
+        psd_wait_free(t, PSI_CONTAINER_OF(it, struct psd_wait, link));
+    }
+    if (record->conn != NULL) {
+        struct psd_conn *c = record->conn;
+        c->record = NULL;
+        psd_conn_close(t, c, true);
+    }
+    PSI_IGNORE(psi_map_remove(&t->records, record->session, sizeof(record->session))); /* it is record */
+    psd_record_free(record);
+}
+
+void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    psd_reply(t, c, PS_OP_GOODBYE, 0, r->header.id, 0, NULL, 0, NULL, NULL);
+    if (!c->closing) {
+        psd_session_drop(t, c->record);
+        psd_wait_check(t);
+    }
+}
+
+static bool chief_alive(const struct psd_task *t)
+{
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+        const struct psd_record *r = value;
+        if (r->chief_number != 0 && r->chief_number == t->chief_number && r->lease_until_ms > t->now_ms) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    if (c->role == PSD_ROLE_DIRECTORY) {
+        t->directory_heard_ms = t->now_ms;
+    }
+    if ((r->header.flags & PS_FLAG_REPLY) != 0) {
+        return;
+    }
+    if (c->record == NULL || !t->is_directory) {
+        psd_reply(t, c, PS_OP_BEAT, 0, r->header.id, 0, NULL, 0, NULL, NULL);
+        return;
+    }
+    c->record->lease_until_ms = t->now_ms + t->config.lease_ms;
+    ps_v1_BeatAnswer a = {.flags = 2u | (chief_alive(t) ? 1u : 0u), .chief_number = t->chief_number};
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_BEAT, PS_FLAG_REPLY, r->header.id);
+    psd_list_add(&l, &ps_v1_BeatAnswer_msg, &a);
+    psd_list_end(&l);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PULL and the value frames of PUSHPULL: frames that are composed from the variable's memory at the moment they are written. Version and
+ * number of pushes in progress are taken when the first and when the last byte is composed, so the reader knows whether it has a
+ * snapshot. Objects come from a free list: no allocation in steady state.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+
+#include <string.h>
+
+struct psd_pull_out {
+    struct psi_out out; /* first: a free one is linked by out.link */
+    struct psd_task *task;
+    struct psd_conn *conn;
+    struct psd_variable *variable; /* one reference */
+    uint64_t first;                /* element */
+};
+
+static struct psd_pull_out *pull_of(struct psi_out *out)
+{
+    return PSI_CONTAINER_OF(out, struct psd_pull_out, out);
+}
+
+static void begin(struct psi_out *out)
+{
+    const struct psd_pull_out *p = pull_of(out);
+    struct ps_pull_reply_meta m = {
+        .version = p->variable->version, .durable = p->task->durable, .in_progress = p->variable->in_progress};
+    memcpy(out->head + PS_FRAME_HEADER_BYTES, &m, sizeof(m));
+}
+
+static const void *payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
+{
+    const struct psd_pull_out *p = pull_of(out);
+    PSI_ASSERT(p->first * p->variable->element_bytes + offset + bytes <= p->variable->bytes);
+    return (const uint8_t *)p->variable->value + p->first * p->variable->element_bytes + offset;
+}
+
+static void trailer(struct psi_out *out, struct ps_pull_trailer *tr)
+{
+    const struct psd_pull_out *p = pull_of(out);
+    tr->version = p->variable->version;
+    tr->in_progress = p->variable->in_progress;
+}
+
+static void done(struct psi_out *out, bool sent)
+{
+    (void)sent; /* a reply that did not go out is asked for again */
+    struct psd_pull_out *p = pull_of(out);
+    p->conn->pulls--;
+    psd_variable_unref(&p->task->store, p->variable);
+    psi_list_push_front(&p->task->free_pulls, &p->out.link);
+}
+
+static const struct psi_out_ops pull_ops = {.begin = begin, .payload = payload, .trailer = trailer, .done = done};
+
+void psd_pull_free_all(struct psd_task *t)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(&t->free_pulls)) != NULL) {
+        psi_free(PSI_CONTAINER_OF(link, struct psd_pull_out, out.link));
+    }
+}
+
+static void send_values(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h, struct psd_variable *v,
+                        uint64_t first, uint64_t count)
+{
+    struct psi_list *link = psi_list_pop_front(&t->free_pulls);
+    struct psd_pull_out *p = link != NULL ? PSI_CONTAINER_OF(link, struct psd_pull_out, out.link) : psi_malloc(sizeof(*p));
+    if (p == NULL) {
+        psd_conn_close(t, c, false); /* the client asks again */
+        return;
+    }
+    memset(p, 0, sizeof(*p));
+    p->task = t;
+    p->conn = c;
+    p->variable = psd_variable_ref(v);
+    p->first = first;
+    p->out.ops = &pull_ops;
+    p->out.head_bytes = PS_FRAME_HEADER_BYTES + sizeof(struct ps_pull_reply_meta);
+    p->out.payload_bytes = (uint32_t)(count * v->element_bytes);
+    p->out.crc = (c->link->in.header.flags & PS_FLAG_CRC) != 0; /* as the client does it */
+    memcpy(p->out.head, h, sizeof(*h));
+    c->pulls++;
+    psi_outq_push_stream(&c->link->out, &p->out);
+    psd_mark_dirty(t, c);
+}
+
+void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, uint32_t handle, struct psd_variable *v,
+                     uint64_t first, uint64_t count)
+{
+    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
+                                .version = PS_FRAME_VERSION,
+                                .op = PS_OP_PUSHPULL,
+                                .dtype = (uint8_t)v->dtype,
+                                .flags = PS_FLAG_REPLY | PS_FLAG_SEQ | PS_FLAG_VALUE,
+                                .id = number,
+                                .handle = handle,
+                                .offset = first,
+                                .meta_bytes = sizeof(struct ps_pull_reply_meta)};
+    send_values(t, c, &h, v, first, count);
+}
+
+static ps_status check(const struct psd_task *t, const struct psd_variable *v, const struct psd_request *r, uint64_t count,
+                       struct psi_err *err)
+{
+    const struct ps_frame_header *h = &r->header;
+    if (v == NULL) {
+        return psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", h->handle, t->name);
+    }
+    if (!v->initialised) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
+    }
+    if (h->dtype != (uint8_t)v->dtype) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s", v->name, t->name,
+                        ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype));
+    }
+    if (count == 0 || count > PS_FRAME_BODY_MAX / v->element_bytes || h->offset > v->elements ||
+        count > v->elements - h->offset) {
+        return psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': elements [%llu, +%llu); it has %llu, at most %u a request", v->name,
+                        (unsigned long long)h->offset, (unsigned long long)count, (unsigned long long)v->elements,
+                        PS_FRAME_BODY_MAX / v->element_bytes);
+    }
+    return PS_OK;
+}
+
+void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct ps_pull_meta m = {0};
+    struct psi_err err;
+    if (r->header.meta_bytes == sizeof(m)) {
+        memcpy(&m, r->meta, sizeof(m));
+    }
+    struct psd_variable *v = psd_variable_by_handle(&t->store, r->header.handle);
+    if (check(t, v, r, m.elements, &err) != PS_OK) {
+        psd_reply(t, c, PS_OP_PULL, 0, r->header.id, r->header.handle, &err, 0, NULL, NULL);
+        return;
+    }
+    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
+                                .version = PS_FRAME_VERSION,
+                                .op = PS_OP_PULL,
+                                .dtype = (uint8_t)v->dtype,
+                                .flags = PS_FLAG_REPLY,
+                                .id = r->header.id,
+                                .handle = r->header.handle,
+                                .offset = PS_OK,
+                                .meta_bytes = sizeof(struct ps_pull_reply_meta)};
+    t->count.pulls++;
+    send_values(t, c, &h, v, r->header.offset, m.elements);
+}

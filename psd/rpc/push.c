@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD; and ABANDON. Exactly once lives here and in store/record.c.
+ *
+ * Happy path: FIRST frame -> admitted (everything that can be refused is refused here; optimizer scalars captured) -> each segment is
+ * applied while it is in cache, the entry's offset moves -> LAST: version, powers, position, outcome kept, reply.
+ * Failure: a refusal is an outcome like any other and is kept; the rest of its frames is read and dropped. A frame that does not continue
+ * where its number stands is a GAP: the connection is closed, the client resumes from what HELLO tells it.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+#include "common/shape.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LOAD_RETRY_MS = 20, DRAIN_RETRY_MS = 1000 };
+
+static enum psd_push_kind kind_of(uint8_t op)
+{
+    switch (op) {
+    case PS_OP_PUSHPULL:
+        return PSD_PUSH_PULL;
+    case PS_OP_ASSIGN:
+        return PSD_ASSIGN;
+    case PS_OP_ADD:
+        return PSD_ADD;
+    default:
+        return PSD_PUSH;
+    }
+}
+
+static bool is_gradient(uint8_t kind)
+{
+    return kind == PSD_PUSH || kind == PSD_PUSH_PULL;
+}
+
+static void gap(struct psd_task *t, struct psd_conn *c, const char *why)
+{
+    const struct ps_frame_header *h = &c->link->in.header;
+    psd_log(t, PSI_LOG_WARN, "gap", "peer=%s number=%llu offset=%llu msg=%s", c->text, (unsigned long long)h->id,
+            (unsigned long long)h->offset, why);
+    psd_conn_close(t, c, false);
+}
+
+/* ---- progress objects ---- */
+
+static struct psd_progress *progress_new(struct psd_task *t, struct psd_record *record, struct psd_variable *v, uint64_t number)
+{
+    struct psi_list *link = psi_list_pop_front(&t->free_progress);
+    struct psd_progress *p = link != NULL ? PSI_CONTAINER_OF(link, struct psd_progress, link) : psi_malloc(sizeof(*p));
+    if (p == NULL) {
+        return NULL;
+    }
+    memset(p, 0, sizeof(*p));
+    psi_list_init(&p->link);
+    psi_list_push_back(&record->progress, &p->link);
+    record->progress_count++;
+    t->progress_count++;
+    p->variable = psd_variable_ref(v);
+    p->number = number;
+    return p;
+}
+
+/* The number is no longer in progress; its state is the caller's to set. */
+static void progress_end(struct psd_task *t, struct psd_record *record, struct psd_number *n)
+{
+    struct psd_progress *p = n->progress;
+    n->progress = NULL;
+    psi_list_remove(&p->link);
+    record->progress_count--;
+    t->progress_count--;
+    if (p->staging != NULL) {
+        psd_store_unstage(&t->store, p->staging, p->variable->bytes);
+    }
+    if (is_gradient(p->kind)) {
+        p->variable->in_progress--;
+    }
+    psd_variable_unref(&t->store, p->variable);
+    psi_list_push_front(&t->free_progress, &p->link);
+}
+
+void psd_progress_free_all(struct psd_task *t)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(&t->free_progress)) != NULL) {
+        psi_free(PSI_CONTAINER_OF(link, struct psd_progress, link));
+    }
+}
+
+/* ---- outcomes ---- */
+
+void psd_push_outcome(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32_t handle, const struct psd_number *n)
+{
+    struct ps_reply_meta m = {.position = n->position, .version = n->version};
+    if (n->state == PS_NUMBER_APPLIED) {
+        m.result_bytes = n->result_bytes;
+        psd_reply(t, c, op, PS_FLAG_SEQ, n->number, handle, NULL, 0, &m, n->result);
+        return;
+    }
+    struct psi_err err = {.code = PS_ABORTED, .applied = PS_OUTCOME_UNKNOWN, .text = "abandoned"};
+    uint32_t retry = 0;
+    if (n->state == PS_NUMBER_REFUSED) {
+        PSI_IGNORE(psi_fail(&err, (ps_status)n->status, "%s", n->text == NULL ? "refused" : n->text)); /* sent below */
+        err.applied = (ps_applied)n->applied;
+        retry = n->status == PS_RESOURCE_EXHAUSTED ? LOAD_RETRY_MS : n->status == PS_UNAVAILABLE ? DRAIN_RETRY_MS : 0;
+    }
+    psd_reply(t, c, op, PS_FLAG_SEQ, n->number, handle, &err, retry, &m, NULL);
+}
+
+/* n, in progress or new, ends refused; part of it may be in. */
+static void refuse(struct psd_task *t, struct psd_record *record, struct psd_number *n, struct psi_err *err)
+{
+    struct psd_progress *p = n->progress;
+    if (p != NULL) {
+        if (is_gradient(p->kind) && n->offset > 0) {
+            err->applied = PS_MAYBE_PARTLY_APPLIED;
+            p->variable->version++;
+            n->version = p->variable->version;
+            t->count.pushes_torn++;
+        }
+        progress_end(t, record, n);
+    }
+    t->count.pushes_refused++;
+    psd_number_refuse(n, err);
+}
+
+void psd_push_tear(struct psd_task *t, struct psd_record *record, struct psd_number *n)
+{
+    struct psd_progress *p = n->progress;
+    if (is_gradient(p->kind) && n->offset > 0) {
+        p->variable->version++;
+        t->count.pushes_torn++;
+    }
+    progress_end(t, record, n);
+    n->state = PS_NUMBER_ABANDONED;
+}
+
+void psd_push_abort_variable(struct psd_task *t, const struct psd_variable *v)
+{
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (v->refs > 1 && psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+        struct psd_record *record = value;
+        struct psi_list *it = NULL, *tmp = NULL;
+        PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress)
+        {
+            const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
+            if (p->variable != v) {
+                continue;
+            }
+            struct psd_number *n = psd_record_find(record, p->number);
+            uint8_t op = p->kind == PSD_PUSH ? PS_OP_PUSH : p->kind == PSD_ASSIGN ? PS_OP_ASSIGN : PS_OP_PUSHPULL;
+            struct psi_err err;
+            PSI_IGNORE(psi_fail(&err, PS_ABORTED, "variable '%s' at %s was reset or deleted during the operation", v->name,
+                                t->name)); /* kept and sent below */
+            refuse(t, record, n, &err);
+            if (record->conn != NULL) {
+                psd_push_outcome(t, record->conn, op, v->handle, n);
+            }
+        }
+    }
+}
+
+/* ---- the first frame ---- */
+
+static ps_status check_gradient(const struct psd_task *t, const struct psd_variable *v, float scale, struct psi_err *err)
+{
+    if (v->optimizer.kind == PS_OPT_NONE) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "variable '%s' at %s has no optimizer: it can be assigned, not pushed to",
+                        v->name, t->name);
+    }
+    if (!isfinite(scale) || scale <= 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "push to '%s': scale %g; allowed: finite and > 0", v->name, (double)scale);
+    }
+    return PS_OK;
+}
+
+static ps_status check_add(const struct psd_variable *v, float scale, struct psi_err *err)
+{
+    if (v->bytes > PS_RESULT_BYTES_MAX || v->dtype == PS_BOOL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "assign_add to '%s': %s of %llu bytes; allowed: numbers, at most %d bytes (larger: push, then pull)", v->name,
+                        ps_dtype_name(v->dtype), (unsigned long long)v->bytes, PS_RESULT_BYTES_MAX);
+    }
+    if (scale != 1.0F && scale != -1.0F) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "assign_add to '%s': scale %g; allowed: 1 and -1", v->name, (double)scale);
+    }
+    return PS_OK;
+}
+
+static ps_status check_definition(const struct psd_task *t, const struct psd_variable *v, const struct ps_frame_header *h,
+                                  const struct ps_push_meta *m, struct psi_err *err)
+{
+    if (h->dtype != (uint8_t)v->dtype) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s", v->name, t->name,
+                        ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype));
+    }
+    if (m->total_elements != v->elements) {
+        char shape[PSI_SHAPE_TEXT_MAX];
+        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s has shape %s, %llu elements; the request has %llu",
+                        v->name, t->name, psi_shape_format(&v->shape, shape, sizeof(shape)), (unsigned long long)v->elements,
+                        (unsigned long long)m->total_elements);
+    }
+    return PS_OK;
+}
+
+/* Everything that can be refused is refused here. On PS_OK *out_v is the variable. */
+static ps_status admit(struct psd_task *t, const struct psd_record *record, const struct ps_frame_header *h,
+                       const struct ps_push_meta *m, struct psd_variable **out_v, struct psi_err *err)
+{
+    uint8_t kind = (uint8_t)kind_of(h->op);
+    if (t->draining) {
+        return psi_fail(err, PS_UNAVAILABLE, "%s is shutting down", t->name);
+    }
+    if (t->progress_count >= t->config.pushes_in_progress_max ||
+        ((h->flags & PS_FLAG_LAST) == 0 && record->progress_count >= PS_MULTIFRAME_PUSHES_MAX)) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: %u pushes in progress, %u of this session", t->name, t->progress_count,
+                        record->progress_count);
+    }
+    struct psd_variable *v = psd_variable_by_handle(&t->store, h->handle);
+    if (v == NULL) {
+        return psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", h->handle, t->name);
+    }
+    ps_status st = check_definition(t, v, h, m, err);
+    if (st == PS_OK && kind != PSD_ASSIGN && !v->initialised) {
+        st = psi_fail(err, PS_FAILED_PRECONDITION, "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
+    }
+    if (st == PS_OK && is_gradient(kind)) {
+        st = check_gradient(t, v, m->scale, err);
+    }
+    if (st == PS_OK && kind == PSD_ADD) {
+        st = check_add(v, m->scale, err);
+    }
+    *out_v = v;
+    return st;
+}
+
+static ps_status begin(struct psd_task *t, struct psd_record *record, struct psd_number *n, const struct ps_frame_header *h,
+                       const struct ps_push_meta *m, struct psi_err *err)
+{
+    struct psd_variable *v = NULL;
+    ps_status st = admit(t, record, h, m, &v, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    void *staging = NULL;
+    if (h->op == PS_OP_ASSIGN) {
+        staging = psd_store_stage(&t->store, v->bytes);
+        if (staging == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "assign to '%s': no room to stage %llu bytes within the memory budget of %s",
+                            v->name, (unsigned long long)v->bytes, t->name);
+        }
+    }
+    struct psd_progress *p = progress_new(t, record, v, n->number);
+    if (p == NULL) {
+        if (staging != NULL) {
+            psd_store_unstage(&t->store, staging, v->bytes);
+        }
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "push to '%s': memory", v->name);
+    }
+    p->kind = (uint8_t)kind_of(h->op);
+    p->total = m->total_elements;
+    p->scale = m->scale;
+    p->staging = staging;
+    p->init_only = (m->assign_flags & PS_ASSIGN_INIT_ONLY) != 0;
+    if (is_gradient(p->kind)) {
+        psd_optim_begin(&v->optimizer, v->dtype, &v->optim_state, m->scale, &p->scalars);
+        v->in_progress++;
+    }
+    n->state = PS_NUMBER_IN_PROGRESS;
+    n->progress = p;
+    n->incarnation = v->container->incarnation;
+    return PS_OK;
+}
+
+/* Payload bytes of the frame in h, whose operation stands at n; 0 when its length does not fit. */
+static uint64_t frame_payload(const struct ps_frame_header *h, const struct psd_number *n)
+{
+    const struct psd_progress *p = n->progress;
+    bool crc = (h->flags & PS_FLAG_CRC) != 0;
+    uint64_t left = (p->total - n->offset) * p->variable->element_bytes;
+    if ((h->flags & PS_FLAG_LAST) != 0) {
+        return left <= PS_FRAME_BODY_MAX && h->body_bytes == psi_body_bytes(left, crc, false) ? left : 0;
+    }
+    uint64_t segment = PS_SEGMENT_BYTES + (crc ? 8u : 0u);
+    uint64_t payload = h->body_bytes / segment * PS_SEGMENT_BYTES;
+    return h->body_bytes % segment == 0 && payload < left ? payload : 0;
+}
+
+static void first_frame(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h)
+{
+    struct psd_record *record = c->record;
+    if (h->offset != 0 || h->id <= c->last_first || !psd_record_admits(record, h->id)) {
+        gap(t, c, "GAP: a first frame out of order, or a number outside the window");
+        return;
+    }
+    c->last_first = h->id;
+    struct ps_push_meta m = {0};
+    struct psi_err err;
+    ps_status st = PS_OK;
+    if (c->link->in.meta_bytes != sizeof(m)) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "meta of %u bytes; a first frame has %u", c->link->in.meta_bytes,
+                      (unsigned)sizeof(m));
+    } else {
+        memcpy(&m, psi_reader_meta(&c->link->in), sizeof(m));
+    }
+    struct psd_number *n = psd_record_put(record, h->id);
+    if (st == PS_OK) {
+        st = begin(t, record, n, h, &m, &err);
+    }
+    if (st == PS_OK) {
+        c->payload_left = frame_payload(h, n);
+        if (c->payload_left == 0) {
+            st = psi_fail(&err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: body of %u bytes does not fit %llu elements of '%s'",
+                          h->body_bytes, (unsigned long long)m.total_elements, n->progress->variable->name);
+        }
+    }
+    if (st != PS_OK) {
+        refuse(t, record, n, &err);
+        psd_push_outcome(t, c, h->op, h->handle, n);
+        c->discard = true;
+        return;
+    }
+    c->number = n;
+    c->frame_offset = 0;
+}
+
+void psd_push_head(struct psd_task *t, struct psd_conn *c)
+{
+    const struct ps_frame_header *h = &c->link->in.header;
+    bool first = (h->flags & PS_FLAG_FIRST) != 0;
+    struct psd_number *n = psd_record_find(c->record, h->id);
+    if (n == NULL) {
+        if (first) {
+            first_frame(t, c, h);
+        } else {
+            gap(t, c, "GAP: a continuation of a number that is not in progress");
+        }
+        return;
+    }
+    if (first && h->id <= c->last_first) {
+        gap(t, c, "GAP: numbers of first frames fall");
+        return;
+    }
+    if (first) {
+        c->last_first = h->id;
+    }
+    if (n->state != PS_NUMBER_IN_PROGRESS) {
+        c->discard = true;
+        c->resend = first;
+        return;
+    }
+    if (n->offset != h->offset || first != (h->offset == 0) || kind_of(h->op) != n->progress->kind) {
+        gap(t, c, "GAP: not where this number stands");
+        return;
+    }
+    c->payload_left = frame_payload(h, n);
+    if (c->payload_left == 0) {
+        gap(t, c, "GAP: a length that does not fit the operation");
+        return;
+    }
+    c->number = n;
+    c->frame_offset = n->offset;
+}
+
+/* ---- bodies ---- */
+
+static bool apply_gradient(struct psd_task *t, struct psd_number *n, const uint8_t *p, uint64_t elements, struct psi_err *err)
+{
+    struct psd_progress *g = n->progress;
+    struct psd_variable *v = g->variable;
+    size_t bad = 0;
+    if (t->config.refuse_nonfinite && !psd_optim_finite(v->dtype, p, elements, &bad)) {
+        t->count.nonfinite++;
+        PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "gradient of '%s': element %llu is NaN or infinite", v->name,
+                            (unsigned long long)(n->offset + bad))); /* the caller refuses with it */
+        return false;
+    }
+    uint64_t at = n->offset * v->element_bytes;
+    void *slots[PSD_OPTIM_SLOTS_MAX];
+    for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
+        slots[i] = v->slots[i] == NULL ? NULL : (uint8_t *)v->slots[i] + at;
+    }
+    psd_optim_apply(v->optimizer.kind, v->dtype, &g->scalars, (uint8_t *)v->value + at, slots, p, elements);
+    return true;
+}
+
+void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, uint32_t n_bytes)
+{
+    struct psd_number *n = c->number;
+    if (n->progress == NULL) {
+        return; /* aborted meanwhile: the rest of the frame is dropped */
+    }
+    struct psd_progress *g = n->progress;
+    struct psd_variable *v = g->variable;
+    uint64_t take = n_bytes < c->payload_left ? n_bytes : c->payload_left;
+    uint64_t elements = take / v->element_bytes;
+    struct psi_err err;
+    if (is_gradient(g->kind)) {
+        if (!apply_gradient(t, n, p, elements, &err)) {
+            const struct ps_frame_header *h = &c->link->in.header;
+            refuse(t, c->record, n, &err);
+            psd_push_outcome(t, c, h->op, h->handle, n);
+            c->number = NULL;
+            c->discard = true;
+            return;
+        }
+    } else if (g->kind == PSD_ASSIGN) {
+        memcpy((uint8_t *)g->staging + n->offset * v->element_bytes, p, take);
+    } else {
+        bool known = psd_add(v->dtype, v->value, p, elements, g->scale < 0 ? -1 : 1);
+        PSI_ASSERT(known); /* admit() refuses other dtypes */
+    }
+    n->offset += elements;
+    c->payload_left -= take;
+}
+
+/* The last segment is in: the operation counts. */
+static ps_status finish(struct psd_task *t, struct psd_number *n, struct psi_err *err)
+{
+    struct psd_progress *g = n->progress;
+    struct psd_variable *v = g->variable;
+    if (g->kind == PSD_ASSIGN) {
+        if (!g->init_only || !v->initialised) {
+            uint64_t staged = v->bytes;
+            ps_status st = psd_variable_swap_in(&t->store, v, g->staging, err);
+            if (st != PS_OK) {
+                return st;
+            }
+            g->staging = NULL;
+            t->store.promised_bytes -= staged; /* the old value's place is free again */
+        }
+    } else {
+        v->version++;
+    }
+    if (is_gradient(g->kind)) {
+        psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);
+        v->pushes++;
+        t->count.pushes_applied++;
+    }
+    if (g->kind == PSD_ADD) {
+        n->result_bytes = (uint8_t)v->bytes;
+        memcpy(n->result, v->value, v->bytes);
+    }
+    n->version = v->version;
+    n->position = ++t->position;
+    return PS_OK;
+}
+
+void psd_push_end(struct psd_task *t, struct psd_conn *c)
+{
+    const struct ps_frame_header *h = &c->link->in.header;
+    struct psd_number *n = c->number;
+    if (n == NULL) {
+        n = c->resend ? psd_record_find(c->record, h->id) : NULL;
+        if (n != NULL && n->state != PS_NUMBER_IN_PROGRESS) {
+            psd_push_outcome(t, c, h->op, h->handle, n);
+        }
+        return;
+    }
+    c->number = NULL;
+    if (n->progress == NULL) {
+        return;
+    }
+    struct psd_variable *v = n->progress->variable;
+    bool last = (h->flags & PS_FLAG_LAST) != 0;
+    bool initialised_before = v->initialised;
+    struct psi_err err;
+    if (last && finish(t, n, &err) != PS_OK) {
+        refuse(t, c->record, n, &err);
+        psd_push_outcome(t, c, h->op, h->handle, n);
+        return;
+    }
+    if (n->progress->kind == PSD_PUSH_PULL) {
+        psd_pull_values(t, c, n->number, h->handle, v, c->frame_offset, n->offset - c->frame_offset);
+    }
+    if (last) {
+        n->state = PS_NUMBER_APPLIED;
+        progress_end(t, c->record, n);
+        psd_push_outcome(t, c, h->op, h->handle, n);
+        if (!initialised_before) {
+            psd_wait_check(t);
+        }
+    }
+}
+
+struct psd_number *psd_push_number(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psd_number *n = psd_record_find(c->record, r->header.id);
+    if (n != NULL && n->state != PS_NUMBER_IN_PROGRESS) {
+        psd_push_outcome(t, c, r->header.op, r->header.handle, n);
+        return NULL;
+    }
+    if (n != NULL || r->header.id <= c->last_first || !psd_record_admits(c->record, r->header.id)) {
+        gap(t, c, "GAP: a number out of order, or outside the window");
+        return NULL;
+    }
+    c->last_first = r->header.id;
+    return psd_record_put(c->record, r->header.id);
+}
+
+void psd_rpc_abandon(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psd_number *n = psd_record_find(c->record, r->header.id);
+    if (n == NULL) {
+        if (!psd_record_admits(c->record, r->header.id)) {
+            gap(t, c, "GAP: ABANDON of a number outside the window");
+            return;
+        }
+        n = psd_record_put(c->record, r->header.id);
+        n->state = PS_NUMBER_ABANDONED;
+    } else if (n->state == PS_NUMBER_IN_PROGRESS) {
+        psd_push_tear(t, c->record, n);
+    }
+    struct ps_reply_meta m = {.position = n->position, .version = n->version, .result_bytes = 1};
+    psd_reply(t, c, PS_OP_ABANDON, PS_FLAG_SEQ, r->header.id, 0, NULL, 0, &m, &n->state);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replies: one fixed meta for all of them, and lists that are cut into frames. Without memory for a reply the connection is closed: the
+ * client reconnects and asks again, so nothing is lost. */
+#include "rpc.h"
+
+#include <string.h>
+
+enum { TEXT_ON_WIRE_MAX = PS_META_BYTES_MAX - (int)sizeof(struct ps_reply_meta) - PS_RESULT_BYTES_MAX - 8 };
+_Static_assert(TEXT_ON_WIRE_MAX > PSI_ERR_TEXT_MAX, "an error's text fits into a reply");
+
+void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extra_flags, uint64_t id, uint32_t handle,
+               const struct psi_err *err, uint32_t retry_after_ms, const struct ps_reply_meta *meta, const uint8_t *result)
+{
+    if (c->closing) {
+        return;
+    }
+    _Alignas(8) uint8_t bytes[PS_META_BYTES_MAX] = {0};
+    struct ps_reply_meta m = {0};
+    if (meta != NULL) {
+        m = *meta;
+    }
+    m.durable = t->durable;
+    m.retry_after_ms = retry_after_ms;
+    size_t text_bytes = 0;
+    if (err != NULL) {
+        m.applied = (uint8_t)err->applied;
+        text_bytes = strlen(err->text);
+        m.text_bytes = (uint16_t)text_bytes;
+    }
+    memcpy(bytes, &m, sizeof(m));
+    size_t at = sizeof(m);
+    if (m.result_bytes > 0) {
+        memcpy(bytes + at, result, m.result_bytes);
+        at += psi_pad8(m.result_bytes);
+    }
+    if (text_bytes > 0) {
+        memcpy(bytes + at, err->text, text_bytes);
+        at += psi_pad8((uint32_t)text_bytes);
+    }
+    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
+                                .version = PS_FRAME_VERSION,
+                                .op = op,
+                                .flags = (uint16_t)(PS_FLAG_REPLY | extra_flags),
+                                .id = id,
+                                .handle = handle,
+                                .offset = err == NULL ? PS_OK : (uint64_t)err->code,
+                                .meta_bytes = (uint16_t)at};
+    if (psi_outq_push(&c->link->out, &h, bytes, NULL) != PS_OK) {
+        psd_conn_close(t, c, false);
+        return;
+    }
+    psd_mark_dirty(t, c);
+}
+
+void psd_list_begin(struct psd_list *l, struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t flags, uint64_t id)
+{
+    memset(l, 0, sizeof(*l));
+    l->task = t;
+    l->conn = c;
+    l->op = op;
+    l->flags = flags;
+    l->id = id;
+    psi_buf_init(&l->buf, PS_CONTROL_BODY_MAX);
+}
+
+static void list_flush(struct psd_list *l, bool more)
+{
+    if (l->failed || l->conn->closing) {
+        return;
+    }
+    struct ps_reply_meta m = {.durable = l->task->durable};
+    bool reply = (l->flags & PS_FLAG_REPLY) != 0;
+    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
+                                .version = PS_FRAME_VERSION,
+                                .op = l->op,
+                                .flags = (uint16_t)(l->flags | (more ? PS_FLAG_MORE : 0)),
+                                .id = l->id,
+                                .meta_bytes = reply ? (uint16_t)sizeof(m) : 0};
+    l->failed = psi_outq_push_body(&l->conn->link->out, &h, reply ? &m : NULL, l->buf.data, (uint32_t)l->buf.len, true) != PS_OK;
+    psi_buf_clear(&l->buf);
+    psd_mark_dirty(l->task, l->conn);
+}
+
+void psd_list_add(struct psd_list *l, const pb_msgdesc_t *d, const void *m)
+{
+    if (l->buf.len + PS_LIST_ITEM_BYTES_MAX > PS_CONTROL_BODY_MAX) {
+        list_flush(l, true);
+    }
+    if (!l->failed && psi_list_append(&l->buf, d, m, NULL) != PS_OK) {
+        l->failed = true;
+    }
+}
+
+void psd_list_end(struct psd_list *l)
+{
+    list_flush(l, false);
+    psi_buf_fini(&l->buf);
+    if (l->failed) {
+        psd_conn_close(l->task, l->conn, false);
+    }
+}
+
+void psd_list_pause(struct psd_list *l)
+{
+    list_flush(l, true);
+    psi_buf_fini(&l->buf);
+    if (l->failed) {
+        psd_conn_close(l->task, l->conn, false);
+    }
+}
+
+ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err)
+{
+    struct ps_reply_meta m = {0};
+    if (r->header.offset == PS_OK) {
+        return PS_OK;
+    }
+    if (r->header.meta_bytes >= sizeof(m)) {
+        memcpy(&m, r->meta, sizeof(m));
+    }
+    size_t at = sizeof(m) + psi_pad8(m.result_bytes);
+    size_t n = at + m.text_bytes <= r->header.meta_bytes ? m.text_bytes : 0;
+    ps_status code = r->header.offset <= PS_UNAUTHENTICATED ? (ps_status)r->header.offset : PS_UNKNOWN;
+    return psi_fail(err, code, "%.*s", (int)n, n == 0 ? "" : (const char *)r->meta + at);
+}
+
+uint64_t psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m)
+{
+    struct psd_list l;
+    uint64_t id = ++c->next_id;
+    psd_list_begin(&l, t, c, op, 0, id);
+    psd_list_add(&l, d, m);
+    psd_list_end(&l);
+    return id;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * RESET of a container on all tasks, led by the directory.
+ *
+ * Happy path: every task of the directory's job is connected -> the reset is pending -> RESET to all connected tasks -> all have
+ * answered -> the directory forgets the container's names, the client is told. No creation in the container meanwhile.
+ * Failure: a task is missing before it begins: UNAVAILABLE, nothing done. One that drops out midway: the reset stays pending until that
+ * task lists again; RESET goes out before its list is answered.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+
+#include <string.h>
+
+enum { RETRY_MS = 100 };
+
+struct psd_reset *psd_reset_find(struct psd_task *t, const char *container)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->resets)
+    {
+        struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
+        if (strcmp(reset->container, container) == 0) {
+            return reset;
+        }
+    }
+    return NULL;
+}
+
+static void send_reset(struct psd_task *t, struct psd_peer *p, struct psd_reset *reset)
+{
+    reset->outstanding[p->index] = true;
+    struct psd_ask *a = psi_calloc(1, sizeof(*a));
+    if (a == NULL) {
+        psd_conn_close(t, p->conn, false); /* it lists again and is asked again */
+        return;
+    }
+    ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
+    a->op = PS_OP_TASK_RESET;
+    memcpy(a->container, reset->container, sizeof(a->container));
+    psi_list_push_back(&p->asks, &a->link);
+    PSI_IGNORE(PSI_BYTES_SET(m.container, reset->container)); /* fits: checked name */
+    a->id = psd_ask_one(t, p->conn, PS_OP_TASK_RESET, &ps_v1_ContainerItem_msg, &m);
+}
+
+static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (reset->outstanding[i]) {
+            return;
+        }
+    }
+    psd_directory_forget_container(&t->names, reset->container);
+    psi_list_remove(&reset->link);
+    struct psd_wait *w = reset->wait;
+    psi_free(reset->outstanding);
+    psi_free(reset);
+    if (w != NULL) {
+        psd_wait_done(t, w);
+    }
+}
+
+void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *container)
+{
+    struct psd_reset *reset = psd_reset_find(t, container);
+    if (reset != NULL) {
+        reset->outstanding[peer->index] = false;
+        finish_if_done(t, reset);
+    }
+}
+
+void psd_reset_join(struct psd_task *t, struct psd_peer *peer)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->resets)
+    {
+        send_reset(t, peer, PSI_CONTAINER_OF(it, struct psd_reset, link));
+    }
+}
+
+/* Who must be here and is not. */
+static ps_status check_present(const struct psd_task *t, struct psi_err *err)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+        bool fresh_memory = p->heard && t->now_ms - p->missing_since_ms < t->config.lease_ms;
+        if (!p->self && !p->listed && (p->own_job || fresh_memory)) {
+            return psi_fail(err, PS_UNAVAILABLE, "reset refused: %s is not connected to the directory",
+                            psd_peer_text(t, p, who, sizeof(who)));
+        }
+    }
+    return PS_OK;
+}
+
+static ps_status begin(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
+{
+    ps_status st = check_present(t, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (psd_reset_find(t, w->container) != NULL) {
+        return psi_fail(err, PS_UNAVAILABLE, "another reset of container '%s' is pending", w->container);
+    }
+    struct psd_reset *reset = psi_calloc(1, sizeof(*reset));
+    bool *outstanding = psi_calloc(t->peer_count, sizeof(*outstanding));
+    if (reset == NULL || outstanding == NULL) {
+        psi_free(reset);
+        psi_free(outstanding);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "reset: memory");
+    }
+    reset->outstanding = outstanding;
+    reset->wait = w;
+    memcpy(reset->container, w->container, sizeof(reset->container));
+    psi_list_push_back(&t->resets, &reset->link);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].listed) {
+            send_reset(t, &t->peers[i], reset);
+        }
+    }
+    psd_reset_here(t, w->container);
+    finish_if_done(t, reset);
+    return PS_OK;
+}
+
+void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    bool old = false;
+    struct psd_wait *w = psd_wait_get(t, c, r, &old);
+    if (w == NULL || old) {
+        return;
+    }
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    ps_v1_ContainerItem item;
+    bool end = false;
+    struct psi_err err;
+    ps_status st = psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &item, &end, &err);
+    w->collecting = false;
+    if (st == PS_OK && (end || item.container.size == 0)) {
+        memcpy(w->container, PSI_CONTAINER_DEFAULT, sizeof(PSI_CONTAINER_DEFAULT));
+    } else if (st == PS_OK) {
+        st = psi_container_name_check((const char *)item.container.bytes, item.container.size, &err);
+        if (st == PS_OK) {
+            st = PSI_BYTES_TEXT(item.container, w->container, sizeof(w->container));
+        }
+    }
+    if (st == PS_OK) {
+        st = begin(t, w, &err);
+    }
+    if (st != PS_OK) {
+        w->err = err;
+        w->retry_after_ms = st == PS_UNAVAILABLE ? RETRY_MS : 0;
+        psd_wait_done(t, w);
+    }
+    psd_wait_check(t);
+}

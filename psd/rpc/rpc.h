@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests: what arrives on a connection, family by family. dispatch.c reads frames and calls these; one file each.
+ * A handler's body is the control frame's payload, whole, with padding.
+ */
+#ifndef PSD_RPC_H
+#define PSD_RPC_H
+
+#include "psd/state.h"
+
+struct psd_request {
+    struct ps_frame_header header;
+    const uint8_t *meta;
+    const uint8_t *body;
+    size_t body_bytes;
+};
+
+/* ---- reply.c ---- */
+/** A reply without a body. err NULL: OK. meta NULL: position, version and result 0. */
+void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extra_flags, uint64_t id, uint32_t handle,
+               const struct psi_err *err, uint32_t retry_after_ms, const struct ps_reply_meta *meta, const uint8_t *result);
+/* A reply whose body is a list: begin, add ..., end. Splits into frames with MORE. */
+struct psd_list {
+    struct psd_task *task;
+    struct psd_conn *conn;
+    struct psi_buf buf;
+    uint64_t id;
+    uint8_t op;
+    uint16_t flags; /* REPLY, or 0 for a request of ours */
+    bool failed;
+};
+void psd_list_begin(struct psd_list *l, struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t flags, uint64_t id);
+void psd_list_add(struct psd_list *l, const pb_msgdesc_t *d, const void *m);
+void psd_list_end(struct psd_list *l);
+/** As psd_list_end, but the list goes on with another psd_list of the same op and id. */
+void psd_list_pause(struct psd_list *l);
+/** A request of ours with one message in its body (between tasks); returns its id. */
+uint64_t psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m);
+
+/** Status and text of a reply to us. */
+ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err) PSI_MUST;
+
+/* ---- hello.c ---- */
+void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** HELLO's answer to another task (no record, no numbers). */
+void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** session_keep is over, or goodbye: forget the session. */
+void psd_session_drop(struct psd_task *t, struct psd_record *record);
+
+/* ---- push.c: PUSH PUSHPULL ASSIGN ADD ABANDON ---- */
+void psd_push_head(struct psd_task *t, struct psd_conn *c);
+void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, uint32_t n);
+void psd_push_end(struct psd_task *t, struct psd_conn *c);
+/** A fresh entry for the sequence number in r, a mutation without a body; NULL: a replay (its outcome is sent) or a GAP (closed). */
+struct psd_number *psd_push_number(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_abandon(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** End number n, in progress, as abandoned at its offset: its prefix stays (counted as torn). */
+void psd_push_tear(struct psd_task *t, struct psd_record *record, struct psd_number *n);
+/** Every push in progress to v (gone now) ends ABORTED. */
+void psd_push_abort_variable(struct psd_task *t, const struct psd_variable *v);
+/** Send the recorded outcome of n. */
+void psd_push_outcome(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32_t handle, const struct psd_number *n);
+void psd_progress_free_all(struct psd_task *t);
+
+/* ---- pull.c ---- */
+void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** PUSHPULL: send the new values of elements [first, first + count) of v. */
+void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, uint32_t handle, struct psd_variable *v,
+                     uint64_t first, uint64_t count);
+void psd_pull_free_all(struct psd_task *t);
+
+/* ---- variable.c: OPEN INIT SEAL VARS ---- */
+void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_seal(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** Local create: make it or find it with the same definition. */
+ps_status psd_create_here(struct psd_task *t, const char *container, const char *name, const struct psd_definition *d,
+                          bool *out_created, struct psi_err *err) PSI_MUST;
+void psd_drop_here(struct psd_task *t, struct psd_variable *v);
+void psd_reset_here(struct psd_task *t, const char *container);
+/** Name and definition out of a CREATE item; the container's default filled in. */
+ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err) PSI_MUST;
+ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1],
+                         char name[PS_NAME_BYTES_MAX + 1], struct psi_err *err) PSI_MUST;
+void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
+
+/* ---- wait.c: WAIT WAIT_CLUSTER ACK, and the life of all waiting requests ---- */
+/** The waiting request (c's session, id): an old one (returned, *out_old true: joined, nothing to do), a new one, or NULL when refused
+ *  (already answered). */
+struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, bool *out_old);
+/** It is done: w->err and the items say how. Sends the answer when its session is connected. */
+void psd_wait_done(struct psd_task *t, struct psd_wait *w);
+void psd_wait_free(struct psd_task *t, struct psd_wait *w);
+void psd_rpc_wait(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_wait_cluster(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** Something that a WAIT or WAIT_CLUSTER looks at has changed, or time has passed. */
+void psd_wait_check(struct psd_task *t);
+
+/* ---- create.c: CREATE FIND DELETE CHIEF (directory) ---- */
+void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_find(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** The owner's answer to an item (err NULL: it has it). */
+void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, bool created, const struct psi_err *err);
+void psd_delete_answered(struct psd_task *t, struct psd_ask *ask, const struct psi_err *err);
+
+/* ---- reset.c (directory) ---- */
+void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+struct psd_reset *psd_reset_find(struct psd_task *t, const char *container);
+/** The task at peer has done its part. */
+void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *container);
+/** A task lists: it joins every reset that is pending (RESET goes out before its list is answered). */
+void psd_reset_join(struct psd_task *t, struct psd_peer *peer);
+
+/* ---- tasklink.c ---- */
+void psd_task_link_up(struct psd_task *t, struct psd_conn *c);   /* we dialled: say HELLO */
+void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);        /* at the directory */
+void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r); /* at the directory */
+void psd_rpc_from_directory(struct psd_task *t, struct psd_conn *c, const struct psd_request *r); /* at the other tasks */
+void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r);
+void psd_task_link_lost(struct psd_task *t, struct psd_conn *c);
+void psd_task_link_tick(struct psd_task *t);
+
+/* ---- admin.c ---- */
+void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_shutdown(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+
+/* ---- dispatch.c ---- */
+void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size_t n);
+/** Give the segment buffer of c back. */
+void psd_buffer_return(struct psd_task *t, struct psd_conn *c);
+
+#endif

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Variables at their owner: OPEN, INIT, SEAL, VARS, and making, dropping and resetting them here.
+ *
+ * INIT is a mutation like a push (sequence number, outcome kept). It and SEAL carry the number of the chief lease: one lower than this
+ * task has seen is refused, so a chief that was paused and wakes up late changes nothing.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+#include "common/optimizer.h"
+#include "common/shape.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names and definitions from messages ---- */
+
+static ps_status container_parse(const pb_bytes_array_t *field, char container[PS_CONTAINER_BYTES_MAX + 1], struct psi_err *err)
+{
+    if (field->size == 0) {
+        memcpy(container, PSI_CONTAINER_DEFAULT, sizeof(PSI_CONTAINER_DEFAULT));
+        return PS_OK;
+    }
+    ps_status st = psi_container_name_check((const char *)field->bytes, field->size, err);
+    return st != PS_OK ? st : psi_bytes_text(field, container, PS_CONTAINER_BYTES_MAX + 1);
+}
+
+static ps_status name_parse(const pb_bytes_array_t *field, char name[PS_NAME_BYTES_MAX + 1], struct psi_err *err)
+{
+    ps_status st = psi_variable_name_check((const char *)field->bytes, field->size, err);
+    return st != PS_OK ? st : psi_bytes_text(field, name, PS_NAME_BYTES_MAX + 1);
+}
+
+ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1],
+                         char name[PS_NAME_BYTES_MAX + 1], struct psi_err *err)
+{
+    ps_status st = container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
+    return st != PS_OK ? st : name_parse((const pb_bytes_array_t *)(const void *)&item->name, name, err);
+}
+
+ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err)
+{
+    ps_status st = container_parse((const pb_bytes_array_t *)(const void *)&item->container, out->container, err);
+    if (st == PS_OK) {
+        st = name_parse((const pb_bytes_array_t *)(const void *)&item->name, out->name, err);
+    }
+    if (st == PS_OK) {
+        st = psi_shape_from_dims(item->dims, item->dims_count, &out->definition.shape, err);
+    }
+    if (st == PS_OK) {
+        st = psi_optimizer_from_msg(&item->optimizer, &out->definition.optimizer, err);
+    }
+    if (st == PS_OK) {
+        out->definition.dtype = item->dtype <= PS_BOOL ? (ps_dtype)item->dtype : PS_DTYPE_NONE;
+        out->pinned = item->pinned;
+        st = psd_definition_check(&out->definition, out->name, err);
+    }
+    return st;
+}
+
+void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out)
+{
+    *out = (ps_v1_CreateItem)ps_v1_CreateItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(out->container, create->container)); /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(out->name, create->name));           /* likewise */
+    out->dtype = (uint32_t)create->definition.dtype;
+    out->dims_count = (pb_size_t)create->definition.shape.rank;
+    memcpy(out->dims, create->definition.shape.dims, create->definition.shape.rank * sizeof(int64_t));
+    out->has_optimizer = true;
+    psi_optimizer_to_msg(&create->definition.optimizer, &out->optimizer);
+}
+
+/* ---- here ---- */
+
+ps_status psd_create_here(struct psd_task *t, const char *container, const char *name, const struct psd_definition *d,
+                          bool *out_created, struct psi_err *err)
+{
+    struct psd_container *c = NULL;
+    *out_created = false;
+    ps_status st = psd_container_get(&t->store, container, psd_random(t), &c, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psd_variable *v = psd_variable_find(c, name);
+    if (v != NULL) {
+        struct psd_definition have = {.dtype = v->dtype, .shape = v->shape, .optimizer = v->optimizer};
+        return psd_definition_compare(&have, t->name, d, name, err);
+    }
+    st = psd_variable_new(&t->store, c, name, d, psd_random(t), &v, err);
+    *out_created = st == PS_OK;
+    return st;
+}
+
+void psd_drop_here(struct psd_task *t, struct psd_variable *v)
+{
+    struct psd_variable *held = psd_variable_ref(v);
+    psd_variable_drop(&t->store, v);
+    psd_push_abort_variable(t, held);
+    psd_variable_unref(&t->store, held);
+}
+
+void psd_reset_here(struct psd_task *t, const char *container)
+{
+    struct psd_container *c = psd_container_find(&t->store, container);
+    if (c == NULL) {
+        return;
+    }
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&c->variables, &cursor, &key, &len, &value)) {
+        psd_drop_here(t, value);
+    }
+    psd_container_reset(&t->store, c, psd_random(t));
+    psd_log(t, PSI_LOG_INFO, "container_reset", "container=%s task=%s", container, t->name);
+}
+
+/* ---- OPEN ---- */
+
+static void describe(const struct psd_variable *v, ps_v1_OpenAnswer *a)
+{
+    a->handle = v->handle;
+    a->incarnation = v->container->incarnation;
+    a->creation = v->creation;
+    a->dtype = (uint32_t)v->dtype;
+    a->dims_count = (pb_size_t)v->shape.rank;
+    memcpy(a->dims, v->shape.dims, v->shape.rank * sizeof(int64_t));
+    a->has_optimizer = true;
+    psi_optimizer_to_msg(&v->optimizer, &a->optimizer);
+    a->version = v->version;
+    a->initialised = v->initialised;
+    a->sealed = v->sealed;
+    a->restored = v->restored;
+    a->seed = v->seed;
+    a->init_kind = v->init.kind;
+    a->init_a = v->init.a;
+    a->init_b = v->init.b;
+    a->chief_number = v->chief_number;
+}
+
+static void bad_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
+{
+    psd_reply(t, c, r->header.op, 0, r->header.id, 0, err, 0, NULL, NULL);
+}
+
+void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    struct psi_err err;
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_OPEN, PS_FLAG_REPLY, r->header.id);
+    for (uint32_t index = 1;; index++) {
+        ps_v1_NameItem item;
+        bool end = false;
+        if (psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, &err) != PS_OK) {
+            psi_buf_fini(&l.buf);
+            bad_list(t, c, r, &err);
+            return;
+        }
+        if (end) {
+            break;
+        }
+        char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
+        ps_v1_OpenAnswer a = ps_v1_OpenAnswer_init_zero;
+        a.index = index;
+        ps_status st = psd_name_parse(&item, container, name, &err);
+        const struct psd_variable *v = st == PS_OK ? psd_variable_find(psd_container_find(&t->store, container), name) : NULL;
+        if (v != NULL && !t->fenced) {
+            describe(v, &a);
+        } else if (st == PS_OK) {
+            st = psi_fail(&err, PS_NOT_FOUND, "%s has no variable '%s'", t->name, name);
+        }
+        if (st != PS_OK) {
+            a.status = (uint32_t)st;
+            PSI_IGNORE(PSI_BYTES_SET(a.text, err.text)); /* cut is fine */
+        }
+        psd_list_add(&l, &ps_v1_OpenAnswer_msg, &a);
+    }
+    psd_list_end(&l);
+}
+
+/* ---- INIT, SEAL ---- */
+
+static ps_status check_chief(struct psd_task *t, struct psd_conn *c, uint64_t number, struct psi_err *err)
+{
+    if (number == 0) {
+        return PS_OK; /* not as a chief */
+    }
+    if (number < t->chief_number) {
+        return psi_fail(err, PS_ABORTED, "%s follows a newer chief: %s has number %llu, this session %llu", t->name,
+                        t->chief_text[0] == '\0' ? "one" : t->chief_text, (unsigned long long)t->chief_number,
+                        (unsigned long long)number);
+    }
+    if (number > t->chief_number || t->chief_text[0] == '\0') {
+        t->chief_number = number;
+        PSI_IGNORE(snprintf(t->chief_text, sizeof(t->chief_text), "%s", c->text)); /* cut is fine */
+    }
+    return PS_OK;
+}
+
+static ps_status init_variable(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_variable **out_v,
+                               struct psi_err *err)
+{
+    ps_v1_Init m;
+    ps_optimizer opt = {0};
+    ps_status st = psi_msg_decode(&ps_v1_Init_msg, &m, r->meta, r->header.meta_bytes, err);
+    if (st == PS_OK) {
+        st = psi_optimizer_from_msg(&m.optimizer, &opt, err);
+    }
+    if (st == PS_OK && t->draining) {
+        st = psi_fail(err, PS_UNAVAILABLE, "%s is shutting down", t->name);
+    }
+    struct psd_variable *v = psd_variable_by_handle(&t->store, r->header.handle);
+    if (st == PS_OK && v == NULL) {
+        st = psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", r->header.handle, t->name);
+    }
+    if (st == PS_OK) {
+        st = check_chief(t, c, m.chief_number, err);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    *out_v = v;
+    ps_initializer init = {.kind = m.kind, .a = m.a, .b = m.b};
+    struct psd_definition have = {.dtype = v->dtype, .shape = v->shape, .optimizer = v->optimizer};
+    struct psd_definition want = {.dtype = v->dtype, .shape = v->shape, .optimizer = opt};
+    st = psd_definition_compare(&have, t->name, &want, v->name, err);
+    if (st == PS_OK) {
+        st = psd_definition_check(&want, v->name, err);
+    }
+    if (st == PS_OK) {
+        st = psi_initializer_check(&init, v->dtype, &v->shape, err);
+        psi_err_prefix(st == PS_OK ? NULL : err, "variable '%s'", v->name);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    bool run = !v->initialised || m.force;
+    if (run || m.chief_number != 0) {
+        if (!psi_optimizer_equal(&v->optimizer, &opt)) {
+            char text[PSI_OPTIMIZER_TEXT_MAX];
+            psd_log(t, PSI_LOG_INFO, "hyperparameters", "var=%s now=%s", v->name, psi_optimizer_format(&opt, text, sizeof(text)));
+        }
+        v->optimizer = opt;
+        v->chief_number = m.chief_number > v->chief_number ? m.chief_number : v->chief_number;
+    }
+    return run ? psd_variable_initialise(&t->store, v, &init, m.seed, err) : PS_OK;
+}
+
+void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psd_number *n = psd_push_number(t, c, r);
+    if (n == NULL) {
+        return;
+    }
+    struct psd_variable *v = NULL;
+    struct psi_err err;
+    if (init_variable(t, c, r, &v, &err) != PS_OK) {
+        psd_number_refuse(n, &err);
+    } else {
+        n->state = PS_NUMBER_APPLIED;
+        n->position = ++t->position;
+        n->version = v->version;
+        n->incarnation = v->container->incarnation;
+    }
+    psd_push_outcome(t, c, PS_OP_INIT, r->header.handle, n);
+    psd_wait_check(t);
+}
+
+/* First pass checks, second sets: all or none of a frame. */
+static ps_status seal_items(struct psd_task *t, const struct psd_request *r, bool set, struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    for (;;) {
+        ps_v1_HandleItem item;
+        bool end = false;
+        ps_status st = psi_list_next(&p, &n, &ps_v1_HandleItem_msg, &item, &end, err);
+        if (st != PS_OK || end) {
+            return st;
+        }
+        struct psd_variable *v = psd_variable_by_handle(&t->store, item.handle);
+        if (v == NULL || v->creation != item.creation) {
+            return psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", item.handle, t->name);
+        }
+        if (!v->initialised) {
+            return psi_fail(err, PS_FAILED_PRECONDITION, "UNINITIALIZED: variable '%s' at %s cannot be sealed", v->name, t->name);
+        }
+        v->sealed = v->sealed || set;
+    }
+}
+
+void psd_rpc_seal(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_Seal m;
+    struct psi_err err;
+    ps_status st = psi_msg_decode(&ps_v1_Seal_msg, &m, r->meta, r->header.meta_bytes, &err);
+    if (st == PS_OK) {
+        st = check_chief(t, c, m.chief_number, &err);
+    }
+    if (st == PS_OK) {
+        st = seal_items(t, r, false, &err);
+    }
+    if (st == PS_OK) {
+        st = seal_items(t, r, true, &err);
+    }
+    if (st != PS_OK || (r->header.flags & PS_FLAG_MORE) == 0) {
+        psd_reply(t, c, PS_OP_SEAL, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
+    }
+    psd_wait_check(t);
+}
+
+/* ---- VARS ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct psd_variable *const *x = a;
+    const struct psd_variable *const *y = b;
+    int order = strcmp((*x)->container->name, (*y)->container->name);
+    return order != 0 ? order : strcmp((*x)->name, (*y)->name);
+}
+
+static uint32_t collect(const struct psd_task *t, const struct psd_variable **all)
+{
+    uint32_t count = 0;
+    uint64_t cursor = 0;
+    uint64_t handle = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
+        all[count++] = value;
+    }
+    qsort(all, count, sizeof(const struct psd_variable *), by_name);
+    return count;
+}
+
+void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    const struct psd_variable **all = psi_calloc((size_t)t->store.variable_count + 1, sizeof(const struct psd_variable *));
+    if (all == NULL) {
+        struct psi_err err;
+        PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a list of %u variables", t->name,
+                            t->store.variable_count)); /* sent below */
+        bad_list(t, c, r, &err);
+        return;
+    }
+    uint32_t count = collect(t, all);
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_VARS, PS_FLAG_REPLY, r->header.id);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct psd_variable *v = all[i];
+        ps_v1_VarAnswer a = ps_v1_VarAnswer_init_zero;
+        PSI_IGNORE(PSI_BYTES_SET(a.container, v->container->name)); /* fits: checked names */
+        PSI_IGNORE(PSI_BYTES_SET(a.name, v->name));                 /* likewise */
+        a.dtype = (uint32_t)v->dtype;
+        a.dims_count = (pb_size_t)v->shape.rank;
+        memcpy(a.dims, v->shape.dims, v->shape.rank * sizeof(int64_t));
+        a.has_optimizer = true;
+        psi_optimizer_to_msg(&v->optimizer, &a.optimizer);
+        a.version = v->version;
+        a.initialised = v->initialised;
+        a.sealed = v->sealed;
+        a.pushes = v->pushes;
+        a.in_progress = v->in_progress;
+        a.handle = v->handle;
+        psd_list_add(&l, &ps_v1_VarAnswer_msg, &a);
+    }
+    psd_list_end(&l);
+    psi_free(all);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting requests: keyed (session, request number), kept with their result until the client's ACK; and the two that wait for a condition,
+ * WAIT and WAIT_CLUSTER. A client that reconnects sends a request again with its number: it joins the one that waits, or gets the result.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CONDITION_INITIALISED = 1, CONDITION_SEALED = 2, TARGETS_MAX = PS_VARIABLES_MAX };
+
+static void send_creates(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w)
+{
+    struct psd_list l;
+    psd_list_begin(&l, t, c, w->op, PS_FLAG_REPLY, w->id);
+    for (uint32_t i = 0; i < w->create_count; i++) {
+        const struct psd_create *item = &w->creates[i];
+        ps_v1_CreateAnswer a = ps_v1_CreateAnswer_init_zero;
+        a.index = i + 1;
+        a.status = (uint32_t)item->status;
+        a.created = item->created;
+        a.retry_after_ms = item->retry_after_ms;
+        if (item->status == PS_OK) {
+            a.task = t->peers[item->owner].task;
+            PSI_IGNORE(PSI_BYTES_SET(a.job, t->peers[item->owner].job)); /* fits: checked name */
+        } else {
+            PSI_IGNORE(PSI_BYTES_SET(a.text, item->text == NULL ? "refused" : item->text)); /* cut is fine */
+        }
+        psd_list_add(&l, &ps_v1_CreateAnswer_msg, &a);
+    }
+    psd_list_end(&l);
+}
+
+static void answer(struct psd_task *t, struct psd_wait *w)
+{
+    struct psd_conn *c = w->record->conn;
+    if (c == NULL) {
+        return; /* kept */
+    }
+    if (w->err.code != PS_OK) {
+        psd_reply(t, c, w->op, 0, w->id, 0, &w->err, w->retry_after_ms, NULL, NULL);
+    } else if (w->op == PS_OP_CREATE) {
+        send_creates(t, c, w);
+    } else {
+        psd_reply(t, c, w->op, 0, w->id, 0, NULL, 0, NULL, NULL);
+    }
+}
+
+struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, bool *out_old)
+{
+    struct psd_record *record = c->record;
+    struct psi_list *it = NULL;
+    *out_old = false;
+    PSI_LIST_FOREACH(it, &record->waits)
+    {
+        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, link);
+        if (w->id != r->header.id) {
+            continue;
+        }
+        *out_old = !w->collecting;
+        if (*out_old && w->done && (r->header.flags & PS_FLAG_MORE) == 0) {
+            answer(t, w);
+        }
+        return w;
+    }
+    struct psi_err err;
+    struct psd_wait *w = record->wait_count < PS_WAITS_PER_SESSION_MAX ? psi_calloc(1, sizeof(*w)) : NULL;
+    if (w == NULL) {
+        PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: this session already has %u waiting requests", t->name,
+                            record->wait_count)); /* sent below */
+        psd_reply(t, c, r->header.op, 0, r->header.id, 0, &err, 50, NULL, NULL);
+        return NULL;
+    }
+    w->record = record;
+    w->id = r->header.id;
+    w->op = r->header.op;
+    w->collecting = true;
+    psi_list_init(&w->open);
+    psi_list_push_back(&record->waits, &w->link);
+    record->wait_count++;
+    return w;
+}
+
+void psd_wait_free(struct psd_task *t, struct psd_wait *w)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &t->peers[i].asks)
+        {
+            struct psd_ask *ask = PSI_CONTAINER_OF(it, struct psd_ask, link);
+            ask->wait = ask->wait == w ? NULL : ask->wait;
+        }
+    }
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->resets)
+    {
+        struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
+        reset->wait = reset->wait == w ? NULL : reset->wait;
+    }
+    psi_list_remove(&w->open);
+    psi_list_remove(&w->link);
+    w->record->wait_count--;
+    for (uint32_t i = 0; i < w->create_count; i++) {
+        psi_free(w->creates[i].text);
+    }
+    psi_free(w->creates);
+    psi_free(w->targets);
+    psi_free(w);
+}
+
+void psd_wait_done(struct psd_task *t, struct psd_wait *w)
+{
+    w->done = true;
+    w->collecting = false;
+    psi_list_remove(&w->open);
+    answer(t, w);
+}
+
+void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &c->record->waits)
+    {
+        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, link);
+        if (w->id == r->header.id) {
+            psd_wait_free(t, w); /* one that is not done is given up by this */
+            return;
+        }
+    }
+}
+
+/* ---- conditions ---- */
+
+static ps_status add_target(struct psd_wait *w, const struct psd_target *target, struct psi_err *err)
+{
+    if (w->target_count == w->target_capacity) {
+        uint32_t capacity = w->target_capacity == 0 ? 64 : w->target_capacity * 2;
+        struct psd_target *more = capacity > TARGETS_MAX ? NULL : psi_realloc(w->targets, capacity * sizeof(*more));
+        if (more == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a wait for more than %u targets", w->target_count);
+        }
+        w->targets = more;
+        w->target_capacity = capacity;
+    }
+    w->targets[w->target_count++] = *target;
+    return PS_OK;
+}
+
+static ps_status read_targets(struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    for (;;) {
+        struct psd_target target = {0};
+        bool end = false;
+        ps_status st = PS_OK;
+        if (w->op == PS_OP_WAIT) {
+            ps_v1_HandleItem item;
+            st = psi_list_next(&p, &n, &ps_v1_HandleItem_msg, &item, &end, err);
+            target.handle = item.handle;
+            target.creation = item.creation;
+        } else {
+            ps_v1_TaskItem item;
+            st = psi_list_next(&p, &n, &ps_v1_TaskItem_msg, &item, &end, err);
+            if (st == PS_OK && !end) {
+                st = PSI_BYTES_TEXT(item.job, target.job, sizeof(target.job));
+                if (st != PS_OK || psi_job_name_check(target.job, strlen(target.job), err) != PS_OK) {
+                    return psi_fail(err, PS_INVALID_ARGUMENT, "NAME_INVALID: a job name");
+                }
+            }
+            target.task = item.task;
+        }
+        if (st != PS_OK || end) {
+            return st;
+        }
+        st = add_target(w, &target, err);
+        if (st != PS_OK) {
+            return st;
+        }
+    }
+}
+
+static bool task_is_up(struct psd_task *t, const struct psd_target *target)
+{
+    const struct psd_peer *p = psd_peer_find(t, target->job, target->task);
+    if (p != NULL && (p->self || p->listed)) {
+        return true;
+    }
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+        const struct psd_record *r = value;
+        if (r->task == target->task && r->lease_until_ms > t->now_ms && strcmp(r->job, target->job) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum verdict { FULFILLED, MISSING, GONE };
+
+/* One target; name receives what to call it when it is missing or gone. */
+static enum verdict judge(struct psd_task *t, const struct psd_wait *w, const struct psd_target *target, char *name, size_t n)
+{
+    if (w->op == PS_OP_WAIT_CLUSTER) {
+        PSI_IGNORE(psi_task_name_format(name, n, target->job, target->task)); /* fits */
+        return task_is_up(t, target) ? FULFILLED : MISSING;
+    }
+    const struct psd_variable *v = psd_variable_by_handle(&t->store, target->handle);
+    if (v == NULL || v->creation != target->creation) {
+        PSI_IGNORE(snprintf(name, n, "handle %u", target->handle)); /* fits */
+        return GONE;
+    }
+    PSI_IGNORE(snprintf(name, n, "%s", v->name)); /* fits */
+    return (w->condition == CONDITION_SEALED ? v->sealed : v->initialised) ? FULFILLED : MISSING;
+}
+
+static void check_one(struct psd_task *t, struct psd_wait *w)
+{
+    char names[PSI_ERR_TEXT_MAX / 2] = "";
+    size_t used = 0;
+    uint32_t missing = 0;
+    bool late = w->deadline_ms != 0 && t->now_ms >= w->deadline_ms;
+    for (uint32_t i = 0; i < w->target_count; i++) {
+        char name[PS_NAME_BYTES_MAX + 1];
+        enum verdict v = judge(t, w, &w->targets[i], name, sizeof(name));
+        if (v == GONE) {
+            PSI_IGNORE(psi_fail(&w->err, PS_ABORTED, "%s at %s was reset or deleted while waiting", name, t->name)); /* answered below */
+            psd_wait_done(t, w);
+            return;
+        }
+        if (v == MISSING) {
+            missing++;
+            if (!late) {
+                return;
+            }
+            if (used + strlen(name) + 8 < sizeof(names)) {
+                used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", used == 0 ? "" : ", ", name);
+            }
+        }
+    }
+    if (missing > 0) {
+        PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "%u of %u not %s at %s: %s", missing, w->target_count,
+                            w->op == PS_OP_WAIT_CLUSTER            ? "up, as seen"
+                            : w->condition == CONDITION_SEALED ? "made ready by a chief"
+                                                               : "initialised",
+                            t->name, names)); /* answered below */
+    }
+    psd_wait_done(t, w);
+}
+
+void psd_wait_check(struct psd_task *t)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->waits)
+    {
+        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, open);
+        if (w->op == PS_OP_WAIT || w->op == PS_OP_WAIT_CLUSTER) {
+            check_one(t, w);
+        }
+    }
+}
+
+static void start(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    bool old = false;
+    struct psd_wait *w = psd_wait_get(t, c, r, &old);
+    if (w == NULL || old) {
+        return;
+    }
+    ps_v1_Wait m;
+    struct psi_err err;
+    ps_status st = psi_msg_decode(&ps_v1_Wait_msg, &m, r->meta, r->header.meta_bytes, &err);
+    if (st == PS_OK && w->op == PS_OP_WAIT && m.condition != CONDITION_INITIALISED && m.condition != CONDITION_SEALED) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "WAIT for condition %u; known: 1 initialised, 2 sealed", m.condition);
+    }
+    if (st == PS_OK) {
+        st = read_targets(w, r, &err);
+    }
+    if (st != PS_OK) {
+        w->err = err;
+        psd_wait_done(t, w);
+        return;
+    }
+    if ((r->header.flags & PS_FLAG_MORE) != 0) {
+        return;
+    }
+    w->collecting = false;
+    w->condition = (uint8_t)m.condition;
+    w->deadline_ms = m.timeout_ms == 0 || m.timeout_ms > UINT32_MAX ? 0 : t->now_ms + m.timeout_ms;
+    psi_list_push_back(&t->waits, &w->open);
+    check_one(t, w);
+}
+
+void psd_rpc_wait(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    start(t, c, r);
+}
+
+void psd_rpc_wait_cluster(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    start(t, c, r);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From psd_server_options to what the core wants: defaults, checks, the cluster, the limits.
+ * Failure modes: INVALID_ARGUMENT with a text for the person who chose the option; nothing is half done.
+ */
+#include "server_config.h"
+
+#include "common/log.h"
+#include "machine.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void psd_server_options_init(psd_server_options *o)
+{
+    memset(o, 0, sizeof(*o));
+    o->struct_bytes = sizeof(*o);
+    o->cluster_name = PSI_CLUSTER_NAME_DEFAULT;
+    o->job = "ps";
+    o->unix_mode = 0600;
+    o->refuse_nonfinite = true;
+    o->sessions_max = PS_SESSIONS_MAX;
+    o->lease_ms = PS_LEASE_MS;
+    o->beat_ms = PS_BEAT_MS;
+    o->hello_deadline_ms = PS_HELLO_DEADLINE_MS;
+    o->session_keep_ms = PS_SESSION_KEEP_MS;
+    o->drain_ms = PS_DRAIN_MS;
+    o->log_level = PSI_LOG_INFO;
+}
+
+ps_status psd_server_config_check(const psd_server_options *o, struct psi_err *err)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } times[] = {{"lease_ms", o->lease_ms},
+                 {"beat_ms", o->beat_ms},
+                 {"hello_deadline_ms", o->hello_deadline_ms},
+                 {"session_keep_ms", o->session_keep_ms},
+                 {"drain_ms", o->drain_ms + 1}};
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        if (times[i].value <= 0 || times[i].value > INT32_MAX) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s is %lld: it must be between 1 and %d", times[i].name,
+                            (long long)times[i].value, INT32_MAX);
+        }
+    }
+    if (o->beat_ms >= o->lease_ms) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "beat (%lld ms) must be shorter than lease (%lld ms)", (long long)o->beat_ms,
+                        (long long)o->lease_ms);
+    }
+    if (o->sessions_max == 0 || o->unix_mode > 0777) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is out of range", o->sessions_max == 0 ? "sessions_max" : "unix_mode");
+    }
+    if (o->cluster_spec != NULL && (o->ps_hosts != NULL || o->worker_hosts != NULL)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster is given twice: as a spec string and as host lists");
+    }
+    if (o->listen_fd_count > 0 && o->listen != NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "both inherited sockets and listen addresses are given: drop one of them");
+    }
+    return PS_OK;
+}
+
+static ps_status check_task(const struct psi_cluster *c, const char *job, uint32_t task, struct psi_err *err)
+{
+    uint32_t tasks = psi_cluster_num_tasks(c, job);
+    char jobs[PS_JOBS_MAX * (PS_JOB_BYTES_MAX + 2) + 1] = "";
+    size_t used = 0;
+    if (tasks > task) {
+        return PS_OK;
+    }
+    if (tasks > 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task_index %u is not in the cluster: job '%s' has task%s 0%s%.0u", task, job,
+                        tasks > 1 ? "s" : "", tasks > 1 ? " to " : "", tasks - 1);
+    }
+    for (uint32_t i = 0; i < psi_cluster_job_count(c) && used < sizeof(jobs); i++) {
+        int n = snprintf(jobs + used, sizeof(jobs) - used, "%s%s", i > 0 ? ", " : "", psi_cluster_job_name(c, i));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s' is not in the cluster: it has %.400s", job, jobs);
+}
+
+ps_status psd_server_config_cluster(const psd_server_options *o, struct psi_cluster *c, struct psi_err *err)
+{
+    ps_status st = psi_cluster_set_name(c, o->cluster_name, err);
+    if (st == PS_OK && o->cluster_spec != NULL) {
+        st = psi_cluster_parse(c, o->cluster_spec, err);
+    }
+    if (st == PS_OK && o->ps_hosts != NULL) {
+        st = psi_cluster_add_job(c, "ps", o->ps_hosts, err);
+    }
+    if (st == PS_OK && o->worker_hosts != NULL) {
+        st = psi_cluster_add_job(c, "worker", o->worker_hosts, err);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    if (psi_cluster_job_count(c) > 0) {
+        return check_task(c, o->job, o->task_index, err);
+    }
+    if (o->task_index != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task_index %u needs a cluster that has it: none is given", o->task_index);
+    }
+    return PS_OK;
+}
+
+void psd_server_config_limits(const psd_server_options *o, struct psd_task_config *config)
+{
+    config->memory_budget_bytes = o->memory_budget_bytes;
+    if (config->memory_budget_bytes == 0) {
+        config->memory_budget_bytes = psd_machine_memory_bytes() / 5 * 4;
+    }
+    config->lease_ms = (uint32_t)o->lease_ms;
+    config->beat_ms = (uint32_t)o->beat_ms;
+    config->hello_deadline_ms = (uint32_t)o->hello_deadline_ms;
+    config->session_keep_ms = (uint32_t)o->session_keep_ms;
+    config->sessions_max = o->sessions_max;
+    config->pid = (uint32_t)getpid();
+    config->refuse_nonfinite = o->refuse_nonfinite;
+    config->config_row = o->config_row;
+    config->config_ctx = o->ctx;
+}
+

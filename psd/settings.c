@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psd's settings.
+ *
+ * Happy path: table -> defaults -> flags -> file -> TF_CONFIG -> one cluster, own tasks, rows for `psctl config`.
+ * The three ways to give a cluster (--cluster; --ps_hosts and --worker_hosts; TF_CONFIG) exclude each other at one level of
+ * precedence; a higher level replaces what a lower one says altogether, so that parts of two clusters are never mixed.
+ * Failure modes: everything wrong is INVALID_ARGUMENT with the place and what is allowed.
+ */
+#include "settings.h"
+
+#include "common/cluster.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_BYTES_MAX = 1 << 20, DAY_MS = 24 * 60 * 60 * 1000 };
+
+static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL}; /* enum psi_log_level */
+
+#define FIELD(field_) PSI_OPTION_FIELD(struct psd_settings, field_)
+static const struct psi_option rows[] = {
+    {.name = "cluster", .letter = 'c', .type = PSI_OPTION_STRING, .unit = "", .max = PSD_HOSTS_BYTES_MAX, .default_text = "",
+     .metavar = "SPEC", .help = "All tasks of the cluster: ps=HOST:PORT,...;worker=HOST:PORT,... Without any cluster this task is "
+     "alone, at 127.0.0.1:2222.", FIELD(cluster)},
+    {.name = "ps_hosts", .type = PSI_OPTION_STRING, .unit = "", .max = PSD_HOSTS_BYTES_MAX, .default_text = "",
+     .metavar = "HOST:PORT,...", .help = "Addresses of the ps tasks, instead of --cluster.", FIELD(ps_hosts)},
+    {.name = "worker_hosts", .type = PSI_OPTION_STRING, .unit = "", .max = PSD_HOSTS_BYTES_MAX, .default_text = "",
+     .metavar = "HOST:PORT,...", .help = "Addresses of the worker tasks, with --ps_hosts.", FIELD(worker_hosts)},
+    {.name = "job_name", .type = PSI_OPTION_STRING, .unit = "", .min = 1, .max = PS_JOB_BYTES_MAX, .default_text = "ps",
+     .metavar = "JOB", .help = "Job of this process.", FIELD(job_name)},
+    {.name = "task_index", .type = PSI_OPTION_STRING, .unit = "", .min = 1, .max = 1023, .default_text = "0", .metavar = "N",
+     .help = "Task of that job; several run in one process, each on a thread: 0-3, or 0,2.", FIELD(task_index)},
+    {.name = "cluster_name", .type = PSI_OPTION_STRING, .unit = "", .min = 1, .max = PS_JOB_BYTES_MAX,
+     .default_text = PSI_CLUSTER_NAME_DEFAULT, .metavar = "NAME", .help = "Clients that name another cluster are refused.",
+     FIELD(cluster_name)},
+    {.name = "listen", .type = PSI_OPTION_STRING, .unit = "", .max = PSD_LISTEN_BYTES_MAX, .default_text = "",
+     .metavar = "ADDRESS,...", .help = "Where to listen instead of the address in the cluster: HOST:PORT (port 0: any free one); "
+     "unix:PATH adds a Unix socket. With several tasks: one address each.", FIELD(listen)},
+    {.name = "unix_mode", .type = PSI_OPTION_STRING, .unit = "", .min = 3, .max = 4, .default_text = "0600", .metavar = "MODE",
+     .help = "Permissions of Unix sockets, octal.", FIELD(unix_mode)},
+    {.name = "insecure_any_peer", .type = PSI_OPTION_BOOL, .unit = "", .default_text = "false",
+     .help = "Listen on addresses that other machines reach. There is no TLS and no authentication yet: everybody who reaches "
+     "the port can read and change everything.", FIELD(insecure_any_peer)},
+    {.name = "memory_budget", .type = PSI_OPTION_BYTES, .unit = "bytes", .max = INT64_C(1) << 50, .default_text = "0",
+     .help = "Variables, slots and staging of all tasks of this process; 0: 80 % of the cgroup's or the machine's memory.",
+     FIELD(memory_budget)},
+    {.name = "lease", .type = PSI_OPTION_DURATION, .unit = "s", .min = 100, .max = DAY_MS, .default_text = "10s",
+     .help = "A session that says nothing for so long loses its place.", FIELD(lease_ms)},
+    {.name = "beat", .type = PSI_OPTION_DURATION, .unit = "s", .min = 10, .max = DAY_MS, .default_text = "2.5s",
+     .help = "How often an idle connection says that it lives; shorter than the lease.", FIELD(beat_ms)},
+    {.name = "hello_deadline", .type = PSI_OPTION_DURATION, .unit = "s", .min = 50, .max = DAY_MS, .default_text = "5s",
+     .help = "A new connection that has not said who it is by then is closed.", FIELD(hello_deadline_ms)},
+    {.name = "drain", .type = PSI_OPTION_DURATION, .unit = "s", .min = 0, .max = DAY_MS, .default_text = "10s",
+     .help = "On SIGTERM and `psctl shutdown`: time for what is in progress.", FIELD(drain_ms)},
+    {.name = "sessions_max", .type = PSI_OPTION_INT, .unit = "", .min = 1, .max = PS_SESSIONS_MAX, .default_text = "4096",
+     .help = "Sessions per task.", FIELD(sessions_max)},
+    {.name = "session_keep", .type = PSI_OPTION_DURATION, .unit = "s", .min = 1000, .max = DAY_MS, .default_text = "10min",
+     .help = "How long a session that is away is remembered, so that it can go on without doing anything twice.",
+     FIELD(session_keep_ms)},
+    {.name = "refuse_nonfinite", .type = PSI_OPTION_BOOL, .unit = "", .default_text = "true",
+     .help = "Refuse gradients with NaN or infinity.", FIELD(refuse_nonfinite)},
+    {.name = "log_level", .type = PSI_OPTION_ENUM, .unit = "", .choices = levels, .default_text = "info",
+     .help = "Log lines on standard error from this level on.", FIELD(log_level)},
+    {.name = "config", .type = PSI_OPTION_STRING, .unit = "", .max = 1023, .default_text = "", .flag_only = true, .metavar = "FILE",
+     .help = "Read settings from FILE: lines of NAME = VALUE, names as here without the dashes.", FIELD(config)},
+    {.name = "version", .type = PSI_OPTION_BOOL, .unit = "", .default_text = "false", .flag_only = true,
+     .help = "Print the version and exit.", FIELD(version)},
+    {.name = "help", .letter = 'h', .type = PSI_OPTION_BOOL, .unit = "", .default_text = "false", .flag_only = true,
+     .help = "Print this and exit.", FIELD(help)},
+};
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+static char *row_values[ROWS]; /* of the process; written once, before any task runs */
+
+static ps_status read_file(struct psi_options *o, const char *name, struct psi_err *err)
+{
+    struct psi_buf text;
+    FILE *f = fopen(name, "re");
+    if (f == NULL) {
+        return psi_fail(err, PS_NOT_FOUND, "configuration file %.300s: %s", name, strerror(errno));
+    }
+    psi_buf_init(&text, FILE_BYTES_MAX);
+    ps_status st = PS_OK;
+    size_t n = 0;
+    do {
+        st = psi_buf_reserve(&text, 4096, err);
+        if (st == PS_OK) {
+            n = fread(text.data + text.len, 1, 4096, f);
+            text.len += n;
+        }
+    } while (st == PS_OK && n > 0);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "configuration file %.300s", name);
+    } else if (ferror(f) != 0) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "configuration file %.300s cannot be read: %s", name, strerror(errno));
+    } else {
+        st = psi_options_parse_file(o, name, text.data != NULL ? (const char *)text.data : "", text.len, err);
+    }
+    (void)fclose(f);
+    psi_buf_fini(&text);
+    return st;
+}
+
+static uint8_t level_of(const struct psi_options *o, const char *name)
+{
+    return o->from[psi_options_find(o, name)];
+}
+
+static uint8_t highest(uint8_t a, uint8_t b)
+{
+    return a > b ? a : b;
+}
+
+static ps_status read_tf_config(struct psi_options *o, struct psd_settings *s, const char *json, struct psi_err *err)
+{
+    struct psi_cluster c;
+    struct psi_cluster_self self;
+    struct psi_buf spec;
+    psi_cluster_init(&c);
+    psi_buf_init(&spec, PSD_HOSTS_BYTES_MAX + 1);
+    ps_status st = psi_cluster_parse_tf_config(&c, json, &self, err);
+    if (st == PS_OK && psi_cluster_job_count(&c) > 0) {
+        st = psi_cluster_format(&c, &spec, err);
+        if (st == PS_OK) {
+            s->ps_hosts[0] = '\0';
+            s->worker_hosts[0] = '\0';
+            const char *text = psi_buf_text(&spec);
+            st = text != NULL ? psi_options_set(o, PSI_FROM_ENVIRONMENT, "TF_CONFIG", "cluster", text, err)
+                              : psi_fail(err, PS_INVALID_ARGUMENT, "TF_CONFIG: the cluster is too large");
+        }
+    }
+    if (st == PS_OK && self.known) {
+        char index[16];
+        (void)snprintf(index, sizeof(index), "%u", self.task);
+        st = psi_options_set(o, PSI_FROM_ENVIRONMENT, "TF_CONFIG", "job_name", self.job, err);
+        if (st == PS_OK) {
+            st = psi_options_set(o, PSI_FROM_ENVIRONMENT, "TF_CONFIG", "task_index", index, err);
+        }
+    }
+    psi_cluster_fini(&c);
+    psi_buf_fini(&spec);
+    return st;
+}
+
+/* One source of the cluster, the highest. */
+static ps_status choose_cluster(struct psi_options *o, struct psd_settings *s, const char *tf_config, struct psi_err *err)
+{
+    uint8_t spec = level_of(o, "cluster");
+    uint8_t hosts = highest(level_of(o, "ps_hosts"), level_of(o, "worker_hosts"));
+    if (tf_config != NULL && tf_config[0] != '\0' && highest(spec, hosts) < PSI_FROM_ENVIRONMENT) {
+        return read_tf_config(o, s, tf_config, err);
+    }
+    if (spec > hosts) {
+        s->ps_hosts[0] = '\0';
+        s->worker_hosts[0] = '\0';
+    } else if (hosts > spec) {
+        s->cluster[0] = '\0';
+        if (level_of(o, "ps_hosts") < hosts) {
+            s->ps_hosts[0] = '\0';
+        }
+        if (level_of(o, "worker_hosts") < hosts) {
+            s->worker_hosts[0] = '\0';
+        }
+    }
+    if (s->cluster[0] != '\0' && (s->ps_hosts[0] != '\0' || s->worker_hosts[0] != '\0')) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts");
+    }
+    return PS_OK;
+}
+
+/* Digits at *p; advances. */
+static bool read_index(const char **p, uint32_t *out)
+{
+    uint32_t value = 0;
+    const char *start = *p;
+    for (; **p >= '0' && **p <= '9'; (*p)++) {
+        value = value * 10 + (uint32_t)(**p - '0');
+        if (value >= PS_TASKS_MAX) {
+            return false;
+        }
+    }
+    *out = value;
+    return *p != start;
+}
+
+static ps_status add_tasks(struct psd_settings *s, uint32_t first, uint32_t last, struct psi_err *err)
+{
+    for (uint32_t task = first; task <= last; task++) {
+        for (uint32_t i = 0; i < s->task_count; i++) {
+            if (s->tasks[i] == task) {
+                return psi_fail(err, PS_INVALID_ARGUMENT, "--task_index %.64s: task %u is there twice", s->task_index, task);
+            }
+        }
+        if (s->task_count == PSD_OWN_TASKS_MAX) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "--task_index %.64s: more than %d tasks", s->task_index, PSD_OWN_TASKS_MAX);
+        }
+        s->tasks[s->task_count++] = task;
+    }
+    return PS_OK;
+}
+
+static ps_status parse_tasks(struct psd_settings *s, struct psi_err *err)
+{
+    const char *p = s->task_index;
+    for (;;) {
+        uint32_t first = 0;
+        bool good = read_index(&p, &first);
+        uint32_t last = first;
+        if (good && *p == '-') {
+            p++;
+            good = read_index(&p, &last) && last >= first;
+        }
+        if (!good || (*p != ',' && *p != '\0')) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "--task_index '%.64s' must be a number under %d, a range (0-3) or a list (0,2)",
+                            s->task_index, PS_TASKS_MAX);
+        }
+        ps_status st = add_tasks(s, first, last, err);
+        if (st != PS_OK || *p == '\0') {
+            return st;
+        }
+        p++;
+    }
+}
+
+static ps_status derive(struct psd_settings *s, struct psi_err *err)
+{
+    char *end = NULL;
+    unsigned long mode = strtoul(s->unix_mode, &end, 8);
+    if (*end != '\0' || s->unix_mode[0] < '0' || s->unix_mode[0] > '7' || mode > 0777) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--unix_mode '%s' must be octal permissions such as 0600 or 0660", s->unix_mode);
+    }
+    s->mode = (unsigned)mode;
+    if (s->beat_ms >= s->lease_ms) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--beat (%lld ms) must be shorter than --lease (%lld ms)", (long long)s->beat_ms,
+                        (long long)s->lease_ms);
+    }
+    return parse_tasks(s, err);
+}
+
+static void forget_rows(void)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        psi_free(row_values[i]);
+        row_values[i] = NULL;
+    }
+}
+
+/* The values in force, as text. */
+static ps_status keep_rows(const struct psi_options *o, struct psi_err *err)
+{
+    char *buf = psi_malloc(PSD_HOSTS_BYTES_MAX + 64);
+    for (size_t i = 0; buf != NULL && i < ROWS; i++) {
+        const char *text = psi_options_format_value(o, i, buf, PSD_HOSTS_BYTES_MAX + 64);
+        row_values[i] = psi_strndup(text, strlen(text));
+        if (row_values[i] == NULL) {
+            psi_free(buf);
+            buf = NULL;
+        }
+    }
+    if (buf == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the settings");
+    }
+    psi_free(buf);
+    return PS_OK;
+}
+
+static ps_status read_all(struct psi_options *o, struct psd_settings *s, int argc, char **argv, const char *tf_config,
+                          struct psi_err *err)
+{
+    ps_status st = psi_options_parse_argv(o, &argc, argv, true, err);
+    if (st != PS_OK || s->help || s->version) {
+        return st;
+    }
+    if (argc > 1) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "'%.200s' is not understood: psd takes flags only (psd --help)", argv[1]);
+    }
+    if (s->config[0] != '\0') {
+        st = read_file(o, s->config, err);
+    }
+    if (st == PS_OK) {
+        st = choose_cluster(o, s, tf_config, err);
+    }
+    if (st == PS_OK) {
+        st = derive(s, err);
+    }
+    return st == PS_OK ? keep_rows(o, err) : st;
+}
+
+ps_status psd_settings_read(int argc, char **argv, const char *tf_config, struct psd_settings **out_settings, struct psi_err *err)
+{
+    uint8_t from[ROWS];
+    struct psi_options o;
+    struct psd_settings *s = psi_calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the settings");
+    }
+    psi_options_init(&o, rows, ROWS, s, from);
+    ps_status st = read_all(&o, s, argc, argv, tf_config, err);
+    if (st != PS_OK) {
+        psd_settings_free(s);
+        return st;
+    }
+    *out_settings = s;
+    return PS_OK;
+}
+
+void psd_settings_free(struct psd_settings *settings)
+{
+    forget_rows();
+    psi_free(settings);
+}
+
+ps_status psd_settings_help(struct psi_buf *out, struct psi_err *err)
+{
+    uint8_t from[ROWS];
+    struct psi_options o;
+    struct psd_settings *s = psi_calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    psi_options_init(&o, rows, ROWS, s, from);
+    ps_status st = psi_buf_append_text(out,
+                                       "usage: psd [FLAG ...]\n"
+                                       "Parameter server: holds the variables of a training cluster and applies gradients to them.\n"
+                                       "Without flags: task 0 of job ps of a one-task cluster at 127.0.0.1:2222.\n\n",
+                                       err);
+    if (st == PS_OK) {
+        st = psi_options_help(&o, out, err);
+    }
+    if (st == PS_OK) {
+        st = psi_buf_append_text(out,
+                                 "\nA flag counts more than the environment (TF_CONFIG: cluster and task), that more than --config FILE.\n"
+                                 "Inherited listening sockets (LISTEN_FDS, LISTEN_PID) replace the listening addresses; with several\n"
+                                 "tasks they are given out in order, one each. When a task serves, a line `ready: psd://HOST:PORT` goes\n"
+                                 "to standard output. SIGTERM or SIGINT: finish what is in progress (--drain), then exit 0; a second one:\n"
+                                 "at once. Exit status 2: a setting is wrong; 1: psd cannot start.\n",
+                                 err);
+    }
+    psi_free(s);
+    return st;
+}
+
+void psd_settings_options(const struct psd_settings *s, uint32_t i, const char *listen, psd_server_options *out)
+{
+    psd_server_options_init(out);
+    out->cluster_spec = s->cluster[0] != '\0' ? s->cluster : NULL;
+    out->ps_hosts = s->ps_hosts[0] != '\0' ? s->ps_hosts : NULL;
+    out->worker_hosts = s->worker_hosts[0] != '\0' ? s->worker_hosts : NULL;
+    out->cluster_name = s->cluster_name;
+    out->job = s->job_name;
+    out->task_index = s->tasks[i];
+    out->unix_mode = s->mode;
+    out->listen = listen;
+    out->insecure_any_peer = s->insecure_any_peer;
+    out->refuse_nonfinite = s->refuse_nonfinite;
+    out->sessions_max = (uint32_t)s->sessions_max;
+    out->memory_budget_bytes = (uint64_t)s->memory_budget / s->task_count;
+    out->lease_ms = s->lease_ms;
+    out->beat_ms = s->beat_ms;
+    out->hello_deadline_ms = s->hello_deadline_ms;
+    out->session_keep_ms = s->session_keep_ms;
+    out->drain_ms = s->drain_ms;
+    out->log_level = s->log_level;
+}
+
+bool psd_settings_row(uint32_t i, const char **name, const char **value, const char **default_value, const char **help)
+{
+    uint32_t listed = 0;
+    for (size_t row = 0; row < ROWS; row++) {
+        if (!rows[row].flag_only && listed++ == i) {
+            *name = rows[row].name;
+            *value = row_values[row];
+            *default_value = rows[row].default_text;
+            *help = rows[row].help;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of one task, shared by task.c and psd/rpc/. One thread; no part of it is shared with another task.
+ */
+#ifndef PSD_STATE_H
+#define PSD_STATE_H
+
+#include "common/link.h"
+#include "common/log.h"
+#include "common/msg.h"
+#include "psd/store/directory.h"
+#include "psd/store/record.h"
+#include "psd/task.h"
+
+#define PSD_NO_PEER UINT32_MAX
+
+enum psd_role { PSD_ROLE_CLIENT = 0, PSD_ROLE_TASK = 1, PSD_ROLE_DIRECTORY = 2 /* the connection we dialled */ };
+
+/* One connection. */
+struct psd_conn {
+    struct psi_link *link;
+    struct psi_list all;       /* task->conns */
+    struct psi_list buffer_wait;
+    struct psd_record *record; /* role client, after HELLO */
+    struct psd_peer *peer;     /* role task and directory */
+    enum psd_role role;
+    bool hello_done, closing, draining;
+    bool list_begun;           /* role task: its list has begun to arrive */
+    bool discard;              /* the body of the current frame is read and dropped */
+    bool resend;               /* at its end the recorded outcome is sent again */
+    bool paused_out;           /* not read because its queue is long */
+    uint64_t opened_ms, heard_ms, segment_since_ms, beat_sent_ms;
+    uint64_t last_first;       /* highest sequence number of a FIRST frame on this connection */
+    struct psd_number *number; /* push family: the entry that the current frame belongs to */
+    uint64_t frame_offset;     /* ... and the element it began at */
+    uint64_t payload_left;     /* ... payload bytes of the current frame still to come, padding not counted */
+    uint32_t pulls;            /* streamed replies in its queue */
+    uint64_t counted_out;      /* of link->out.sent_bytes, in the task's counter already */
+    struct psi_buf body;       /* control frames */
+    uint64_t next_id;          /* of requests that we send on it */
+    char text[96];             /* who, for logs */
+};
+
+/* Another task of the cluster, as seen from here. */
+struct psd_peer {
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task, index;
+    bool own_job;              /* of the directory's job */
+    bool self;
+    bool listed;               /* directory: its list on the current connection has been taken in */
+    bool heard;                /* directory: it has listed in this life of ours */
+    uint64_t missing_since_ms;
+    struct psd_conn *conn;
+    struct psi_list asks;      /* struct psd_ask, sent on the current connection */
+};
+
+/* A request from the directory to a task that has not been answered. */
+struct psd_ask {
+    struct psi_list link;
+    uint64_t id;
+    uint8_t op;
+    struct psd_wait *wait; /* NULL: its client is gone, the answer is only recorded */
+    uint32_t item;
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    char name[PS_NAME_BYTES_MAX + 1];
+};
+
+struct psd_create {
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    char name[PS_NAME_BYTES_MAX + 1];
+    struct psd_definition definition;
+    uint32_t requested; /* peer index */
+    bool pinned, created, done;
+    uint32_t owner;
+    ps_status status;
+    uint32_t retry_after_ms;
+    char *text; /* of a refusal; may be NULL */
+};
+
+struct psd_target {
+    uint32_t handle;   /* WAIT */
+    uint64_t creation;
+    char job[PS_JOB_BYTES_MAX + 1]; /* WAIT_CLUSTER */
+    uint32_t task;
+};
+
+/* A waiting request: from its arrival to the client's ACK. */
+struct psd_wait {
+    struct psi_list link; /* record->waits */
+    struct psi_list open; /* task->waits while it is not done */
+    struct psd_record *record;
+    uint64_t id, deadline_ms; /* 0: none */
+    uint8_t op;
+    uint8_t condition;
+    bool done, collecting; /* collecting: MORE frames are still to come */
+    struct psi_err err;    /* of the whole request */
+    uint32_t retry_after_ms;
+    struct psd_create *creates; /* CREATE, DELETE */
+    uint32_t create_count, create_capacity, creates_left;
+    struct psd_target *targets; /* WAIT, WAIT_CLUSTER */
+    uint32_t target_count, target_capacity;
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* RESET */
+};
+
+/* A reset that has begun and is not done on all tasks (directory). */
+struct psd_reset {
+    struct psi_list link;
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    struct psd_wait *wait; /* NULL: nobody waits any more */
+    bool *outstanding;     /* per peer */
+};
+
+struct psd_counters {
+    uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out;
+};
+
+struct psd_effect_node {
+    struct psi_list link;
+    struct psd_effect effect;
+};
+
+struct psd_pull_out;
+
+struct psd_task {
+    struct psd_task_config config;
+    struct psi_cluster cluster;
+    char name[PSI_TASK_NAME_MAX];
+    uint64_t random_key[2], random_count;
+    uint64_t now_ms, started_ms, last_tick_ms;
+    uint64_t life, position, durable;
+    struct psd_store store;
+    struct psi_map records; /* session -> struct psd_record */
+    uint64_t chief_number;  /* highest seen or given */
+    char chief_text[160];   /* who had it: for errors */
+    struct psd_counters count;
+    uint64_t rate_pushes, rate_bytes, rate_at_ms;
+    double pushes_per_second, bytes_per_second;
+    /* connections */
+    struct psi_list conns, dead, dirty, effects;
+    uint32_t conn_count;
+    uint64_t next_link_name;
+    bool draining;
+    /* free lists and pools */
+    struct psi_list free_progress, free_pulls;
+    uint8_t **free_buffers;
+    uint32_t free_buffer_count, buffer_count;
+    uint32_t progress_count;
+    struct psi_list waits; /* open */
+    /* cluster */
+    struct psd_peer *peers;
+    uint32_t peer_count, self, directory; /* peer indexes */
+    bool is_directory;
+    /* directory */
+    struct psd_directory names;
+    struct psi_list resets;
+    /* other tasks: the connection to the directory */
+    bool dialling, fenced;
+    uint64_t dial_at_ms, directory_heard_ms;
+    uint32_t dial_failures;
+    uint64_t left_lives[16];
+    uint32_t left_count;
+    uint64_t directory_life;
+};
+
+/* ---- task.c: helpers for all of rpc ---- */
+uint64_t psd_random(struct psd_task *t); /* never 0 */
+void psd_log(struct psd_task *t, enum psi_log_level level, const char *event, const char *fields, ...)
+    __attribute__((format(printf, 4, 5)));
+void psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text);
+void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
+struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text);
+/** The core lets go of c: everything tied to it ends; the shell closes the link (after its queue when flush). */
+void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
+/** Bounded outstanding replies: stop or start reading as the queue demands. */
+void psd_conn_balance(struct psd_task *t, struct psd_conn *c);
+struct psd_peer *psd_peer_find(struct psd_task *t, const char *job, uint32_t task);
+/** "/job:ps/task:1 (host:port)" into a buffer of the caller. */
+const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A shared block is 64 KiB aligned at 64 KiB, so that a piece finds its block by masking; its first 64 bytes are the head.
+ * Large pieces are anonymous mappings, rounded up to blocks: the kernel hands out zeroed pages at the first touch.
+ */
+#include "arena.h"
+
+#include "common/mem.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+struct block {
+    struct psi_list link;
+    void *free_list; /* of pieces that were freed */
+    uint32_t used;   /* pieces handed out */
+    uint32_t next;   /* first piece never handed out */
+    uint32_t piece_bytes;
+    uint32_t class_index;
+};
+enum { HEAD_BYTES = 64 };
+_Static_assert(sizeof(struct block) <= HEAD_BYTES, "block head");
+
+static uint32_t class_of(uint64_t bytes)
+{
+    uint32_t c = 0;
+    while (((uint64_t)64 << c) < bytes) {
+        c++;
+    }
+    return c;
+}
+
+static uint32_t pieces_of(uint32_t piece_bytes)
+{
+    return (uint32_t)((PSD_ARENA_BLOCK_BYTES - HEAD_BYTES) / piece_bytes);
+}
+
+/* A class whose piece would fill most of a block is served by whole blocks. */
+static bool is_large(uint64_t bytes)
+{
+    return bytes > PSD_ARENA_BLOCK_BYTES / 4;
+}
+
+static uint64_t whole_blocks(uint64_t bytes)
+{
+    return (bytes + PSD_ARENA_BLOCK_BYTES - 1) & ~(uint64_t)(PSD_ARENA_BLOCK_BYTES - 1);
+}
+
+void psd_arena_init(struct psd_arena *a)
+{
+    memset(a, 0, sizeof(*a));
+    for (uint32_t i = 0; i < PSD_ARENA_CLASSES; i++) {
+        psi_list_init(&a->classes[i]);
+    }
+    psi_list_init(&a->full);
+}
+
+static void free_blocks(struct psi_list *head)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(head)) != NULL) {
+        psi_free(PSI_CONTAINER_OF(link, struct block, link));
+    }
+}
+
+void psd_arena_fini(struct psd_arena *a)
+{
+    for (uint32_t i = 0; i < PSD_ARENA_CLASSES; i++) {
+        free_blocks(&a->classes[i]);
+    }
+    free_blocks(&a->full);
+}
+
+static void *alloc_small(struct psd_arena *a, uint64_t bytes)
+{
+    uint32_t c = class_of(bytes);
+    struct block *b = NULL;
+    if (psi_list_empty(&a->classes[c])) {
+        b = psi_aligned_malloc(PSD_ARENA_BLOCK_BYTES, PSD_ARENA_BLOCK_BYTES);
+        if (b == NULL) {
+            return NULL;
+        }
+        memset(b, 0, sizeof(*b));
+        b->piece_bytes = (uint32_t)64 << c;
+        b->class_index = c;
+        psi_list_push_front(&a->classes[c], &b->link);
+    } else {
+        b = PSI_CONTAINER_OF(psi_list_first(&a->classes[c]), struct block, link);
+    }
+    uint8_t *p = b->free_list;
+    if (p != NULL) {
+        memcpy(&b->free_list, p, sizeof(b->free_list));
+    } else {
+        p = (uint8_t *)b + HEAD_BYTES + (size_t)b->next * b->piece_bytes;
+        b->next++;
+    }
+    b->used++;
+    if (b->free_list == NULL && b->next == pieces_of(b->piece_bytes)) {
+        psi_list_remove(&b->link);
+        psi_list_push_back(&a->full, &b->link);
+    }
+    memset(p, 0, b->piece_bytes);
+    return p;
+}
+
+static void free_small(struct psd_arena *a, void *p)
+{
+    struct block *b = (struct block *)(void *)((uintptr_t)p & ~(uintptr_t)(PSD_ARENA_BLOCK_BYTES - 1));
+    bool was_full = b->free_list == NULL && b->next == pieces_of(b->piece_bytes);
+    memcpy(p, &b->free_list, sizeof(b->free_list));
+    b->free_list = p;
+    b->used--;
+    if (b->used == 0) {
+        psi_list_remove(&b->link);
+        psi_free(b);
+    } else if (was_full) {
+        psi_list_remove(&b->link);
+        psi_list_push_front(&a->classes[b->class_index], &b->link);
+    }
+}
+
+void *psd_arena_alloc(struct psd_arena *a, uint64_t bytes)
+{
+    void *p = NULL;
+    if (is_large(bytes)) {
+        p = mmap(NULL, whole_blocks(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED) {
+            return NULL;
+        }
+        if (bytes >= ((uint64_t)4 << 20)) {
+            PSI_IGNORE(madvise(p, whole_blocks(bytes), MADV_HUGEPAGE)); /* fewer page faults; a wish only */
+        }
+    } else {
+        p = alloc_small(a, bytes);
+    }
+    if (p != NULL) {
+        a->used_bytes += bytes;
+    }
+    return p;
+}
+
+void psd_arena_free(struct psd_arena *a, void *p, uint64_t bytes)
+{
+    if (p == NULL) {
+        return;
+    }
+    a->used_bytes -= bytes;
+    if (is_large(bytes)) {
+        int failed = munmap(p, whole_blocks(bytes));
+        PSI_ASSERT(failed == 0);
+    } else {
+        free_small(a, p);
+    }
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of variables, slots and staging of one task. 64 KiB and more: whole page-aligned 64 KiB blocks from the system, given
+ * back when freed. Smaller: pieces of shared blocks, 64-byte aligned, in size classes. All of it zeroed. One thread.
+ */
+#ifndef PSD_ARENA_H
+#define PSD_ARENA_H
+
+#include "common/list.h"
+#include "common/status.h"
+
+#include <stdint.h>
+
+#define PSD_ARENA_BLOCK_BYTES ((size_t)64 << 10)
+#define PSD_ARENA_CLASSES 11 /* 64 bytes << class, up to 64 KiB */
+
+struct psd_arena {
+    uint64_t used_bytes;                           /* asked for and not freed */
+    struct psi_list classes[PSD_ARENA_CLASSES];    /* shared blocks with a free piece */
+    struct psi_list full;                          /* shared blocks without */
+};
+
+void psd_arena_init(struct psd_arena *a);
+/** Every piece must have been freed, or is lost with the blocks. */
+void psd_arena_fini(struct psd_arena *a);
+/** bytes > 0, zeroed; NULL when the system has no more. */
+void *psd_arena_alloc(struct psd_arena *a, uint64_t bytes);
+/** p from psd_arena_alloc of the same number of bytes; NULL is fine. */
+void psd_arena_free(struct psd_arena *a, void *p, uint64_t bytes);
+
+#endif

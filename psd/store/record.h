@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The record of one session at one task (DESIGN §8): the outcomes of its last PS_WINDOW sequence numbers and the results of its
+ * waiting requests. Exactly once rests on it: a number that is not here was never received, one that is here is never applied again.
+ */
+#ifndef PSD_RECORD_H
+#define PSD_RECORD_H
+
+#include "common/limits.h"
+#include "common/list.h"
+#include "proto/frame.h"
+#include "psd/store/variable.h"
+
+enum psd_push_kind { PSD_PUSH = 1, PSD_PUSH_PULL, PSD_ASSIGN, PSD_ADD };
+
+/* A mutation that has begun and not ended. Taken from a free list. */
+struct psd_progress {
+    struct psi_list link;          /* of the record, oldest first */
+    struct psd_variable *variable; /* one reference, or NULL: not tied to one */
+    struct psd_optim_scalars scalars;
+    uint64_t total;                /* elements */
+    void *staging;                 /* ASSIGN: variable->bytes */
+    uint64_t number;
+    float scale;
+    uint8_t kind; /* enum psd_push_kind */
+    bool init_only;
+};
+
+struct psd_number {
+    uint64_t number; /* 0: this place is empty */
+    uint64_t offset; /* elements applied or staged */
+    uint64_t position, version, incarnation;
+    struct psd_progress *progress; /* while in progress */
+    char *text;                    /* refused: its text, owned; may be NULL */
+    uint8_t state;                 /* enum ps_number_state: APPLIED, REFUSED, IN_PROGRESS, ABANDONED */
+    uint8_t applied;               /* ps_applied of a refused one */
+    uint8_t status;                /* ps_status of a refused one */
+    uint8_t result_bytes;
+    uint8_t result[PS_RESULT_BYTES_MAX];
+};
+
+struct psd_record {
+    uint8_t session[16];
+    uint64_t name;       /* random, never 0 */
+    uint64_t connection; /* highest connection number */
+    void *conn;          /* its connection now, NULL when there is none */
+    uint64_t idle_since_ms;
+    struct psi_list progress;    /* struct psd_progress */
+    struct psi_list waits;       /* struct psd_wait of psd/state.h */
+    uint32_t wait_count;
+    uint32_t progress_count;
+    /* who it is */
+    char job[PS_JOB_BYTES_MAX + 1];
+    char host[PS_JOB_BYTES_MAX + 2];
+    char program[PS_JOB_BYTES_MAX + 2];
+    uint32_t task, pid;
+    uint64_t lease_until_ms; /* directory: membership */
+    uint64_t chief_number;   /* directory: the chief lease it was given; 0 none */
+    uint64_t highest;        /* number seen */
+    struct psd_number numbers[PS_WINDOW]; /* place = number % PS_WINDOW */
+};
+
+/** NULL when memory is short. */
+struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name);
+/** Everything in progress must have ended, all waits removed. NULL is fine. */
+void psd_record_free(struct psd_record *r);
+/** The entry of `number`, or NULL when the record does not know it. */
+struct psd_number *psd_record_find(struct psd_record *r, uint64_t number);
+/** May `number` begin: true unless its place holds a newer number, or forgetting what the window loses would forget one in
+ *  progress. */
+bool psd_record_admits(const struct psd_record *r, uint64_t number);
+/** A fresh entry for `number`, which psd_record_admits(). */
+struct psd_number *psd_record_put(struct psd_record *r, uint64_t number);
+/** End an entry as refused with err's status, text and applied. */
+void psd_number_refuse(struct psd_number *n, const struct psi_err *err);
+void psd_record_check_invariants(const struct psd_record *r);
+
+#endif

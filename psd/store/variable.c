@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Happy path: container -> variable (promise of memory) -> initialise (memory taken, filled out of place, swapped in) -> pushes by
+ * handle -> drop. Failure: the budget is the only soft one (RESOURCE_EXHAUSTED); nothing is half built afterwards.
+ */
+#include "variable.h"
+
+#include "common/mem.h"
+#include "common/optimizer.h"
+#include "common/rng.h"
+#include "common/shape.h"
+
+#include <string.h>
+
+void psd_store_init(struct psd_store *s, const uint64_t map_seed[2], uint64_t budget_bytes)
+{
+    memset(s, 0, sizeof(*s));
+    psd_arena_init(&s->arena);
+    memcpy(s->map_seed, map_seed, sizeof(s->map_seed));
+    psi_map_init(&s->containers, map_seed);
+    psi_u64_map_init(&s->handles, map_seed);
+    s->budget_bytes = budget_bytes;
+    s->next_handle = 1;
+}
+
+static void drop_all(struct psd_store *s, struct psd_container *c)
+{
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&c->variables, &cursor, &key, &len, &value)) {
+        psd_variable_drop(s, value);
+    }
+}
+
+void psd_store_fini(struct psd_store *s)
+{
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&s->containers, &cursor, &key, &len, &value)) {
+        struct psd_container *c = value;
+        drop_all(s, c);
+        psi_map_fini(&c->variables);
+        psi_free(c);
+    }
+    psi_map_fini(&s->containers);
+    psi_u64_map_fini(&s->handles);
+    psd_arena_fini(&s->arena);
+}
+
+ps_status psd_definition_check(const struct psd_definition *d, const char *name, struct psi_err *err)
+{
+    if (ps_dtype_bytes(d->dtype) == 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "variable '%s': unknown dtype %d; allowed: float32 float64 int32 int64 bool", name, (int)d->dtype);
+    }
+    ps_status st = psi_shape_check(&d->shape, err);
+    if (st == PS_OK) {
+        st = psi_optimizer_check(&d->optimizer, d->dtype, err);
+    }
+    if (st != PS_OK) {
+        psi_err_prefix(err, "variable '%s'", name);
+    }
+    return st;
+}
+
+ps_status psd_definition_compare(const struct psd_definition *have, const char *where, const struct psd_definition *want,
+                                 const char *name, struct psi_err *err)
+{
+    if (have->dtype == want->dtype && psi_shape_equal(&have->shape, &want->shape) &&
+        have->optimizer.kind == want->optimizer.kind) {
+        return PS_OK;
+    }
+    char a[PSI_SHAPE_TEXT_MAX], b[PSI_SHAPE_TEXT_MAX];
+    return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' exists at %s as %s %s optimizer %s; asked for as %s %s optimizer %s",
+                    name, where, ps_dtype_name(have->dtype), psi_shape_format(&have->shape, a, sizeof(a)),
+                    psi_optimizer_name(have->optimizer.kind), ps_dtype_name(want->dtype),
+                    psi_shape_format(&want->shape, b, sizeof(b)), psi_optimizer_name(want->optimizer.kind));
+}
+
+struct psd_container *psd_container_find(const struct psd_store *s, const char *name)
+{
+    return psi_map_find(&s->containers, name, strlen(name));
+}
+
+ps_status psd_container_get(struct psd_store *s, const char *name, uint64_t incarnation, struct psd_container **out,
+                            struct psi_err *err)
+{
+    struct psd_container *c = psd_container_find(s, name);
+    if (c == NULL) {
+        c = psi_calloc(1, sizeof(*c));
+        if (c == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "container '%s': memory", name);
+        }
+        memcpy(c->name, name, strlen(name) + 1);
+        c->incarnation = incarnation;
+        psi_map_init(&c->variables, s->map_seed);
+        ps_status st = psi_map_put(&s->containers, name, strlen(name), c, NULL, err);
+        if (st != PS_OK) {
+            psi_free(c);
+            return st;
+        }
+    }
+    *out = c;
+    return PS_OK;
+}
+
+void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t incarnation)
+{
+    drop_all(s, c);
+    psi_map_fini(&c->variables);
+    psi_map_init(&c->variables, s->map_seed);
+    c->incarnation = incarnation;
+}
+
+struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name)
+{
+    return c == NULL ? NULL : psi_map_find(&c->variables, name, strlen(name));
+}
+
+struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle)
+{
+    return psi_u64_map_find(&s->handles, handle);
+}
+
+static uint64_t promise_of(const struct psd_variable *v)
+{
+    return v->bytes * (1 + psd_optim_slot_count(v->optimizer.kind));
+}
+
+static bool promise(struct psd_store *s, uint64_t n)
+{
+    if (n > s->budget_bytes || s->promised_bytes > s->budget_bytes - n) {
+        return false;
+    }
+    s->promised_bytes += n;
+    return true;
+}
+
+ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const char *name, const struct psd_definition *d,
+                           uint64_t creation, struct psd_variable **out, struct psi_err *err)
+{
+    if (s->variable_count >= PS_VARIABLES_MAX || s->next_handle == UINT32_MAX) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': this task already holds %u variables", name,
+                        s->variable_count);
+    }
+    struct psd_variable *v = psi_calloc(1, sizeof(*v));
+    if (v == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': memory for its record", name);
+    }
+    memcpy(v->name, name, strlen(name) + 1);
+    v->dtype = d->dtype;
+    v->element_bytes = (uint32_t)ps_dtype_bytes(d->dtype);
+    v->shape = d->shape;
+    v->elements = (uint64_t)ps_shape_elements(&d->shape);
+    v->bytes = v->elements * v->element_bytes;
+    v->optimizer = d->optimizer;
+    v->creation = creation;
+    v->handle = s->next_handle;
+    v->refs = 1;
+    v->container = c;
+    if (!promise(s, promise_of(v))) {
+        ps_status st = psi_fail(err, PS_RESOURCE_EXHAUSTED,
+                                "variable '%s' and its slots need %llu bytes; of the memory budget of %llu bytes %llu are taken "
+                                "(psd --memory_budget)",
+                                name, (unsigned long long)promise_of(v), (unsigned long long)s->budget_bytes,
+                                (unsigned long long)s->promised_bytes);
+        psi_free(v);
+        return st;
+    }
+    ps_status st = psi_map_put(&c->variables, name, strlen(name), v, NULL, err);
+    if (st == PS_OK) {
+        st = psi_u64_map_put(&s->handles, v->handle, v, NULL, err);
+        if (st != PS_OK) {
+            PSI_IGNORE(psi_map_remove(&c->variables, name, strlen(name))); /* it is v */
+        }
+    }
+    if (st != PS_OK) {
+        s->promised_bytes -= promise_of(v);
+        psi_free(v);
+        return st;
+    }
+    s->next_handle++;
+    s->variable_count++;
+    *out = v;
+    return PS_OK;
+}
+
+void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
+{
+    if (v->gone) {
+        return;
+    }
+    PSI_IGNORE(psi_map_remove(&v->container->variables, v->name, strlen(v->name))); /* it is v */
+    PSI_IGNORE(psi_u64_map_remove(&s->handles, v->handle));                        /* it is v */
+    v->gone = true;
+    v->container = NULL;
+    s->variable_count--;
+    psd_variable_unref(s, v);
+}
+
+struct psd_variable *psd_variable_ref(struct psd_variable *v)
+{
+    v->refs++;
+    return v;
+}
+
+void psd_variable_unref(struct psd_store *s, struct psd_variable *v)
+{
+    PSI_ASSERT(v->refs > 0);
+    if (--v->refs > 0) {
+        return;
+    }
+    psd_arena_free(&s->arena, v->value, v->bytes);
+    for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
+        psd_arena_free(&s->arena, v->slots[i], v->bytes);
+    }
+    s->promised_bytes -= promise_of(v);
+    psi_free(v);
+}
+
+static ps_status make_slots(struct psd_store *s, struct psd_variable *v, struct psi_err *err)
+{
+    for (uint32_t i = 0; i < psd_optim_slot_count(v->optimizer.kind); i++) {
+        if (v->slots[i] == NULL) {
+            v->slots[i] = psd_arena_alloc(&s->arena, v->bytes);
+        }
+        if (v->slots[i] == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for slot '%s'", v->name,
+                            psd_optim_slot_name(v->optimizer.kind, i));
+        }
+        ps_initializer fill = {.kind = PS_INIT_CONSTANT, .a = psd_optim_slot_init(&v->optimizer, i)};
+        psi_init_fill(&fill, v->dtype, &v->shape, 0, v->name, 0, v->elements, v->slots[i]);
+    }
+    psd_optim_state_init(&v->optimizer, v->dtype, &v->optim_state);
+    return PS_OK;
+}
+
+ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, const ps_initializer *init, uint64_t seed,
+                                  struct psi_err *err)
+{
+    void *value = v->value != NULL ? v->value : psd_arena_alloc(&s->arena, v->bytes);
+    if (value == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its value", v->name);
+    }
+    ps_status st = make_slots(s, v, err);
+    if (st != PS_OK) {
+        if (v->value == NULL) {
+            psd_arena_free(&s->arena, value, v->bytes);
+        }
+        return st;
+    }
+    psi_init_fill(init, v->dtype, &v->shape, seed, v->name, 0, v->elements, value);
+    v->value = value;
+    v->init = *init;
+    v->seed = seed;
+    v->version = v->initialised ? v->version + 1 : 0;
+    v->initialised = true;
+    return PS_OK;
+}
+
+ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, struct psi_err *err)
+{
+    if (!v->initialised) {
+        ps_status st = make_slots(s, v, err);
+        if (st != PS_OK) {
+            return st;
+        }
+    }
+    psd_arena_free(&s->arena, v->value, v->bytes);
+    v->value = value;
+    v->version = v->initialised ? v->version + 1 : 0;
+    v->initialised = true;
+    return PS_OK;
+}
+
+void *psd_store_stage(struct psd_store *s, uint64_t n)
+{
+    if (!promise(s, n)) {
+        return NULL;
+    }
+    void *p = psd_arena_alloc(&s->arena, n);
+    if (p == NULL) {
+        s->promised_bytes -= n;
+    }
+    return p;
+}
+
+void psd_store_unstage(struct psd_store *s, void *p, uint64_t n)
+{
+    psd_arena_free(&s->arena, p, n);
+    s->promised_bytes -= n;
+}
+
+void psd_store_check_invariants(const struct psd_store *s)
+{
+    uint32_t count = 0;
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&s->containers, &cursor, &key, &len, &value)) {
+        const struct psd_container *c = value;
+        uint64_t inner = 0;
+        void *item = NULL;
+        while (psi_map_next(&c->variables, &inner, &key, &len, &item)) {
+            const struct psd_variable *v = item;
+            PSI_ASSERT(!v->gone && v->container == c && v->refs > 0);
+            PSI_ASSERT(!v->initialised || v->value != NULL);
+            PSI_ASSERT(psd_variable_by_handle(s, v->handle) == v);
+            PSI_ASSERT(!v->sealed || v->initialised);
+            count++;
+        }
+    }
+    PSI_ASSERT(count == s->variable_count);
+    PSI_ASSERT(psi_u64_map_count(&s->handles) == count);
+    PSI_ASSERT(s->promised_bytes <= s->budget_bytes);
+}

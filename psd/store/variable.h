@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Variables and containers of one task. A variable is created uninitialised with its definition fixed; value and slots come with its
+ * initialisation. It is counted: the container holds one reference, each push in progress and each pull being sent one more, so
+ * that operations which began before a reset or delete end on the orphan. Handles are never reused within a life.
+ */
+#ifndef PSD_VARIABLE_H
+#define PSD_VARIABLE_H
+
+#include "arena.h"
+#include "common/limits.h"
+#include "common/map.h"
+#include "psd/optim/optim.h"
+
+struct psd_container;
+
+struct psd_variable {
+    struct psd_container *container; /* NULL once gone */
+    char name[PS_NAME_BYTES_MAX + 1];
+    ps_dtype dtype;
+    uint32_t element_bytes;
+    ps_shape shape;
+    uint64_t elements, bytes;
+    ps_optimizer optimizer; /* kind fixed at creation, hyperparameters in force */
+    struct psd_optim_state optim_state;
+    ps_initializer init; /* what the last INIT said */
+    uint64_t seed;
+    void *value;  /* NULL while uninitialised */
+    void *slots[PSD_OPTIM_SLOTS_MAX];
+    uint64_t creation;     /* random: tells this creation from another of the same name */
+    uint64_t version;      /* completed mutations since initialisation, torn ones included */
+    uint64_t chief_number; /* highest that an INIT or SEAL carried */
+    uint64_t pushes;       /* applied in full */
+    uint32_t handle;
+    uint32_t in_progress;  /* pushes begun and not ended */
+    uint32_t refs;
+    bool initialised, sealed, restored;
+    bool gone; /* reset or deleted: lives on for those who hold it */
+};
+
+struct psd_container {
+    char name[PS_CONTAINER_BYTES_MAX + 1];
+    uint64_t incarnation;
+    struct psi_map variables; /* name -> struct psd_variable */
+};
+
+struct psd_store {
+    struct psd_arena arena;
+    struct psi_map containers;
+    struct psi_u64_map handles;
+    uint64_t map_seed[2];
+    uint64_t budget_bytes;
+    uint64_t promised_bytes; /* values and slots of all variables, initialised or not, and staging */
+    uint32_t next_handle;
+    uint32_t variable_count;
+};
+
+/* What a creation fixes. */
+struct psd_definition {
+    ps_dtype dtype;
+    ps_shape shape;
+    ps_optimizer optimizer;
+};
+
+void psd_store_init(struct psd_store *s, const uint64_t map_seed[2], uint64_t budget_bytes);
+void psd_store_fini(struct psd_store *s);
+
+/** dtype known, shape legal, optimizer legal for dtype. INVALID_ARGUMENT names the variable and what is allowed. */
+ps_status psd_definition_check(const struct psd_definition *d, const char *name, struct psi_err *err) PSI_MUST;
+/** INVALID_ARGUMENT that names both sides when dtype, shape or optimizer kind differ. */
+ps_status psd_definition_compare(const struct psd_definition *have, const char *where, const struct psd_definition *want,
+                                 const char *name, struct psi_err *err) PSI_MUST;
+
+/** NULL when absent. */
+struct psd_container *psd_container_find(const struct psd_store *s, const char *name);
+/** Find or make; a new one has the incarnation given. */
+ps_status psd_container_get(struct psd_store *s, const char *name, uint64_t incarnation, struct psd_container **out,
+                            struct psi_err *err) PSI_MUST;
+/** All its variables go, it gets the incarnation given. */
+void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t incarnation);
+
+struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name);
+/** NULL: no such handle in this life, or its variable is gone. */
+struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle);
+/** A new uninitialised variable. RESOURCE_EXHAUSTED when value and slots do not fit the budget. */
+ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const char *name, const struct psd_definition *d,
+                           uint64_t creation, struct psd_variable **out, struct psi_err *err) PSI_MUST;
+/** Out of its container; freed with its last reference. */
+void psd_variable_drop(struct psd_store *s, struct psd_variable *v);
+struct psd_variable *psd_variable_ref(struct psd_variable *v);
+void psd_variable_unref(struct psd_store *s, struct psd_variable *v);
+/** Run the initializer, reset slots and powers. Version 0 after the first time; later (forced) it counts on, so that a read that
+ *  straddles it is not taken for exact. */
+ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, const ps_initializer *init, uint64_t seed,
+                                  struct psi_err *err) PSI_MUST;
+/** Take `value` (staged memory of v->bytes) as the value; the old one is freed; slots are made if it was uninitialised. The caller gives
+ *  back the promise of the staging (promised_bytes). */
+ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, struct psi_err *err) PSI_MUST;
+/** Staging memory of n bytes within the budget; NULL when there is none. */
+void *psd_store_stage(struct psd_store *s, uint64_t n);
+void psd_store_unstage(struct psd_store *s, void *p, uint64_t n);
+void psd_store_check_invariants(const struct psd_store *s);
+
+#endif

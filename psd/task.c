@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The task: its life from new to free, its connections, time, and the effects it asks of the shell. What the bytes mean is in rpc/.
+ *
+ * Happy path: new -> accepted -> bytes (rpc/dispatch.c) ... tick ... -> closed -> free.
+ * Failure: a connection that misbehaves is closed (psd_conn_close), the task goes on; without memory a connection or request is
+ * refused.
+ */
+#include "psd/rpc/rpc.h"
+
+#include "common/hash.h"
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void psd_task_config_init(struct psd_task_config *config)
+{
+    memset(config, 0, sizeof(*config));
+    memcpy(config->cluster_name, "psd", 4);
+    config->memory_budget_bytes = (uint64_t)1 << 40;
+    config->lease_ms = PS_LEASE_MS;
+    config->beat_ms = PS_BEAT_MS;
+    config->hello_deadline_ms = PS_HELLO_DEADLINE_MS;
+    config->segment_deadline_ms = PS_SEGMENT_DEADLINE_MS;
+    config->session_keep_ms = PS_SESSION_KEEP_MS;
+    config->sessions_max = PS_SESSIONS_MAX;
+    config->pushes_in_progress_max = 4096;
+    config->segment_buffers_max = 128;
+    config->refuse_nonfinite = true;
+}
+
+uint64_t psd_random(struct psd_task *t)
+{
+    uint64_t v = 0;
+    while (v == 0) {
+        v = psi_siphash13_u64(t->random_key, t->random_count++);
+    }
+    return v;
+}
+
+/* ---- effects ---- */
+
+static struct psd_effect *effect_new(struct psd_task *t, enum psd_effect_kind kind)
+{
+    struct psd_effect_node *node = psi_calloc(1, sizeof(*node));
+    if (node == NULL) {
+        return NULL; /* a lost log line, or a dial that the next tick asks for again */
+    }
+    node->effect.kind = kind;
+    psi_list_push_back(&t->effects, &node->link);
+    return &node->effect;
+}
+
+void psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text)
+{
+    struct psd_effect *e = effect_new(t, kind);
+    if (e != NULL) {
+        PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", text)); /* bounded by the sender */
+    }
+}
+
+struct capture {
+    struct psd_task *task;
+    const char *event;
+};
+
+/* psi_log_vevent gives a whole line "lvl=... ev=... fields": the effect keeps the fields. */
+static void capture_line(void *data, enum psi_log_level level, const char *line)
+{
+    struct capture *c = data;
+    struct psd_effect *e = effect_new(c->task, PSD_EFFECT_LOG);
+    if (e == NULL) {
+        return;
+    }
+    e->level = (int)level;
+    PSI_IGNORE(snprintf(e->event, sizeof(e->event), "%s", c->event)); /* cut is fine */
+    const char *fields = strstr(line, " ev=");
+    fields = fields == NULL ? line : strchr(fields + 1, ' ');
+    PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", fields == NULL ? "" : fields + 1)); /* cut is fine */
+}
+
+void psd_log(struct psd_task *t, enum psi_log_level level, const char *event, const char *fields, ...)
+{
+    struct capture c = {.task = t, .event = event};
+    struct psi_log log = {.write = capture_line, .data = &c, .level = PSI_LOG_DEBUG};
+    va_list ap;
+    va_start(ap, fields);
+    psi_log_vevent(&log, level, event, fields, ap);
+    va_end(ap);
+}
+
+bool psd_task_next_effect(struct psd_task *t, struct psd_effect *out)
+{
+    struct psi_list *link = psi_list_pop_front(&t->effects);
+    if (link == NULL) {
+        return false;
+    }
+    struct psd_effect_node *node = PSI_CONTAINER_OF(link, struct psd_effect_node, link);
+    *out = node->effect;
+    psi_free(node);
+    return true;
+}
+
+static void free_dead(struct psd_task *t)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(&t->dead)) != NULL) {
+        psi_free(PSI_CONTAINER_OF(link, struct psd_conn, all));
+    }
+}
+
+struct psi_link *psd_task_next_dirty(struct psd_task *t)
+{
+    free_dead(t);
+    struct psi_list *link = psi_list_pop_front(&t->dirty);
+    return link == NULL ? NULL : PSI_CONTAINER_OF(link, struct psi_link, dirty);
+}
+
+void psd_mark_dirty(struct psd_task *t, struct psd_conn *c)
+{
+    if (!c->closing && !psi_list_linked(&c->link->dirty)) {
+        psi_list_push_back(&t->dirty, &c->link->dirty);
+    }
+}
+
+/* ---- connections ---- */
+
+struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text)
+{
+    struct psd_conn *c = psi_calloc(1, sizeof(*c));
+    struct psi_link *link = psi_link_new(shell, t->next_link_name++, role == PSD_ROLE_CLIENT ? PS_PREAUTH_BYTES_MAX : UINT32_MAX);
+    if (c == NULL || link == NULL) {
+        psi_free(c);
+        psi_link_free(link);
+        return NULL;
+    }
+    c->link = link;
+    link->owner = c;
+    c->role = role;
+    c->opened_ms = c->heard_ms = c->beat_sent_ms = t->now_ms;
+    psi_list_init(&c->buffer_wait);
+    psi_buf_init(&c->body, PS_PREAUTH_BYTES_MAX);
+    PSI_IGNORE(snprintf(c->text, sizeof(c->text), "%s", text == NULL ? "?" : text)); /* cut is fine */
+    psi_list_push_back(&t->conns, &c->all);
+    t->conn_count++;
+    return c;
+}
+
+/* What both ends of a connection's life share: nothing refers to c afterwards but the dead list. */
+static void detach(struct psd_task *t, struct psd_conn *c)
+{
+    c->closing = true;
+    psd_buffer_return(t, c);
+    psi_list_remove(&c->buffer_wait);
+    if (c->record != NULL && c->record->conn == c) {
+        c->record->conn = NULL;
+        c->record->idle_since_ms = t->now_ms;
+    }
+    if (c->peer != NULL) {
+        psd_task_link_lost(t, c);
+    }
+    psi_buf_fini(&c->body);
+    psi_list_remove(&c->all);
+    t->conn_count--;
+    psi_list_push_back(&t->dead, &c->all);
+    c->link->owner = NULL;
+}
+
+void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush)
+{
+    if (c->closing) {
+        return;
+    }
+    struct psi_link *link = c->link;
+    psd_mark_dirty(t, c);
+    detach(t, c);
+    flush = flush && !psi_outq_has_stream(&link->out);
+    if (!flush) {
+        psi_outq_drop(&link->out);
+    }
+    link->closing = true;
+    link->close_after_flush = flush;
+}
+
+void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
+{
+    if (c->closing) {
+        return;
+    }
+    const struct psi_outq *q = &c->link->out;
+    if (q->queued_bytes > PS_OUT_QUEUE_STOP_BYTES || q->frame_count > 1024) {
+        c->paused_out = true;
+    } else if (q->queued_bytes < PS_OUT_QUEUE_RESUME_BYTES && q->frame_count < 256) {
+        c->paused_out = false;
+    }
+    t->count.bytes_out += q->sent_bytes - c->counted_out;
+    c->counted_out = q->sent_bytes;
+    bool paused = c->paused_out || c->link->want_buffer;
+    if (paused != c->link->paused) {
+        c->link->paused = paused;
+        c->heard_ms = t->now_ms; /* no deadline runs against a peer that we do not read */
+        c->segment_since_ms = t->now_ms;
+    }
+    psd_mark_dirty(t, c);
+}
+
+struct psi_link *psd_task_accepted(struct psd_task *t, void *shell, const char *peer)
+{
+    if (t->draining) {
+        return NULL;
+    }
+    struct psd_conn *c = psd_conn_new(t, shell, PSD_ROLE_CLIENT, peer);
+    return c == NULL ? NULL : c->link;
+}
+
+void psd_task_closed(struct psd_task *t, struct psi_link *link)
+{
+    struct psd_conn *c = link->owner;
+    if (c == NULL) {
+        return;
+    }
+    psi_list_remove(&link->dirty);
+    detach(t, c);
+    psi_outq_drop(&link->out);
+}
+
+void psd_task_bytes(struct psd_task *t, struct psi_link *link, const uint8_t *p, size_t n)
+{
+    struct psd_conn *c = link->owner;
+    if (c == NULL) {
+        return;
+    }
+    c->heard_ms = t->now_ms;
+    link->bytes_in += n;
+    t->count.bytes_in += n;
+    psd_dispatch(t, c, p, n);
+    psd_conn_balance(t, c);
+}
+
+void psd_task_writable(struct psd_task *t, struct psi_link *link)
+{
+    struct psd_conn *c = link->owner;
+    if (c != NULL) {
+        psd_conn_balance(t, c);
+    }
+}
+
+/* ---- time ---- */
+
+static void tick_conns(struct psd_task *t)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns)
+    {
+        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
+        uint64_t silent = t->now_ms - c->heard_ms;
+        if (!c->hello_done && t->now_ms - c->opened_ms >= t->config.hello_deadline_ms) {
+            psd_log(t, PSI_LOG_WARN, "hello_deadline", "peer=%s msg=%s", c->text, "no HELLO in time: closed");
+            psd_conn_close(t, c, false);
+        } else if (!c->link->paused && silent >= t->config.lease_ms) {
+            psd_log(t, PSI_LOG_WARN, "peer_silent", "peer=%s silent_ms=%llu", c->text, (unsigned long long)silent);
+            psd_conn_close(t, c, false);
+        } else if (!c->link->paused && psi_reader_holds_buffer(&c->link->in) &&
+                   t->now_ms - c->segment_since_ms >= t->config.segment_deadline_ms) {
+            psd_log(t, PSI_LOG_WARN, "segment_deadline", "peer=%s msg=%s", c->text, "half a segment for too long: closed");
+            psd_conn_close(t, c, false);
+        }
+    }
+}
+
+static void tick_records(struct psd_task *t, uint64_t gap_ms)
+{
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+        struct psd_record *r = value;
+        r->lease_until_ms += gap_ms;
+        if (r->conn == NULL && t->now_ms - r->idle_since_ms >= t->config.session_keep_ms) {
+            psd_session_drop(t, r);
+        }
+    }
+}
+
+void psd_task_tick(struct psd_task *t, uint64_t now_ms)
+{
+    if (now_ms <= t->now_ms) {
+        return;
+    }
+    t->now_ms = now_ms;
+    uint64_t gap = now_ms - t->last_tick_ms;
+    if (gap < 20) {
+        return;
+    }
+    t->last_tick_ms = now_ms;
+    uint64_t grace = gap > t->config.lease_ms / 4 ? gap : 0; /* we were not running: nobody is to blame */
+    if (grace > 0) {
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &t->conns)
+        {
+            struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
+            c->heard_ms += grace;
+            c->opened_ms += grace;
+            c->segment_since_ms += grace;
+        }
+        t->directory_heard_ms += grace;
+        for (uint32_t i = 0; i < t->peer_count; i++) {
+            t->peers[i].missing_since_ms += grace;
+        }
+    }
+    tick_conns(t);
+    tick_records(t, grace);
+    psd_wait_check(t);
+    psd_task_link_tick(t);
+    if (now_ms - t->rate_at_ms >= 1000) {
+        double seconds = (double)(now_ms - t->rate_at_ms) / 1000.0;
+        uint64_t bytes = t->count.bytes_in + t->count.bytes_out;
+        t->pushes_per_second = (double)(t->count.pushes_applied - t->rate_pushes) / seconds;
+        t->bytes_per_second = (double)(bytes - t->rate_bytes) / seconds;
+        t->rate_pushes = t->count.pushes_applied;
+        t->rate_bytes = bytes;
+        t->rate_at_ms = now_ms;
+    }
+}
+
+void psd_task_drain(struct psd_task *t)
+{
+    t->draining = true;
+}
+
+bool psd_task_drained(const struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->conns)
+    {
+        const struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
+        if (!psi_list_empty(&c->link->out.frames) || c->link->out.hold_bytes > 0 ||
+            (c->record != NULL && c->record->progress_count > 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- life ---- */
+
+static ps_status peers_init(struct psd_task *t, struct psi_err *err)
+{
+    t->peer_count = psi_cluster_total_tasks(&t->cluster);
+    t->peers = psi_calloc(t->peer_count, sizeof(*t->peers));
+    if (t->peers == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for %u tasks", t->peer_count);
+    }
+    const char *directory_job = NULL;
+    uint32_t directory_task = 0, at = 0;
+    PSI_ASSERT(psi_cluster_directory(&t->cluster, &directory_job, &directory_task)); /* the cluster has our task at least */
+    t->self = PSD_NO_PEER;
+    for (uint32_t j = 0; j < psi_cluster_job_count(&t->cluster); j++) {
+        const char *job = psi_cluster_job_name(&t->cluster, j);
+        for (uint32_t i = 0; i < psi_cluster_num_tasks(&t->cluster, job); i++) {
+            struct psd_peer *p = &t->peers[at];
+            PSI_IGNORE(snprintf(p->job, sizeof(p->job), "%s", job)); /* checked name */
+            p->task = i;
+            p->index = at;
+            p->own_job = strcmp(job, directory_job) == 0;
+            p->self = strcmp(job, t->config.job) == 0 && i == t->config.task;
+            p->missing_since_ms = t->now_ms;
+            psi_list_init(&p->asks);
+            if (p->self) {
+                t->self = at;
+            }
+            if (p->own_job && i == directory_task) {
+                t->directory = at;
+            }
+            at++;
+        }
+    }
+    if (t->self == PSD_NO_PEER) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "/job:%s/task:%u is not in the cluster; job %s has %u tasks", t->config.job,
+                        t->config.task, t->config.job, psi_cluster_num_tasks(&t->cluster, t->config.job));
+    }
+    t->is_directory = t->self == t->directory;
+    return PS_OK;
+}
+
+ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[32], uint64_t now_ms, struct psd_task **out_task,
+                       struct psi_err *err)
+{
+    struct psd_task *t = psi_calloc(1, sizeof(*t));
+    if (t == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory");
+    }
+    t->config = *config;
+    uint64_t words[4];
+    memcpy(words, seed, sizeof(words));
+    t->random_key[0] = words[0] ^ psi_siphash13_u64(&words[2], 1);
+    t->random_key[1] = words[1] ^ psi_siphash13_u64(&words[2], 2);
+    uint64_t map_seed[2] = {psd_random(t), psd_random(t)};
+    t->now_ms = t->started_ms = t->last_tick_ms = t->rate_at_ms = t->directory_heard_ms = t->dial_at_ms = now_ms;
+    t->life = psd_random(t);
+    psi_list_init(&t->conns);
+    psi_list_init(&t->dead);
+    psi_list_init(&t->dirty);
+    psi_list_init(&t->effects);
+    psi_list_init(&t->free_progress);
+    psi_list_init(&t->free_pulls);
+    psi_list_init(&t->waits);
+    psi_list_init(&t->resets);
+    psi_map_init(&t->records, map_seed);
+    psd_directory_init(&t->names, map_seed);
+    psd_store_init(&t->store, map_seed, config->memory_budget_bytes);
+    psi_cluster_init(&t->cluster);
+    t->next_link_name = 1;
+    ps_status st = psi_cluster_copy(&t->cluster, config->cluster, err);
+    if (st == PS_OK) {
+        st = psi_cluster_set_name(&t->cluster, config->cluster_name, err);
+    }
+    if (st == PS_OK) {
+        st = peers_init(t, err);
+    }
+    if (st == PS_OK) {
+        t->free_buffers = psi_calloc(config->segment_buffers_max + 1, sizeof(*t->free_buffers));
+        st = t->free_buffers != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for buffers");
+    }
+    if (st != PS_OK) {
+        psd_task_free(t);
+        return st;
+    }
+    t->config.cluster = NULL;
+    PSI_IGNORE(psi_task_name_format(t->name, sizeof(t->name), config->job, config->task)); /* fits */
+    psd_effect(t, PSD_EFFECT_READY, "");
+    *out_task = t;
+    return PS_OK;
+}
+
+void psd_task_free(struct psd_task *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns)
+    {
+        struct psi_link *link = PSI_CONTAINER_OF(it, struct psd_conn, all)->link;
+        psd_task_closed(t, link);
+        psi_link_free(link);
+    }
+    free_dead(t);
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+        psd_session_drop(t, value);
+    }
+    psi_map_fini(&t->records);
+    while ((it = psi_list_first(&t->resets)) != NULL) {
+        struct psd_reset *r = PSI_CONTAINER_OF(it, struct psd_reset, link);
+        psi_list_remove(&r->link);
+        psi_free(r->outstanding);
+        psi_free(r);
+    }
+    psd_directory_fini(&t->names);
+    psd_store_fini(&t->store);
+    psd_progress_free_all(t);
+    psd_pull_free_all(t);
+    struct psd_effect effect;
+    while (psd_task_next_effect(t, &effect)) {
+    }
+    for (uint32_t i = 0; i < t->free_buffer_count; i++) {
+        psi_free(t->free_buffers[i]);
+    }
+    psi_free(t->free_buffers);
+    psi_free(t->peers);
+    psi_cluster_fini(&t->cluster);
+    psi_free(t);
+}
+
+/* ---- what the shell and tests ask ---- */
+
+struct psd_peer *psd_peer_find(struct psd_task *t, const char *job, uint32_t task)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].task == task && strcmp(t->peers[i].job, job) == 0) {
+            return &t->peers[i];
+        }
+    }
+    return NULL;
+}
+
+const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n)
+{
+    PSI_IGNORE(snprintf(buf, n, "/job:%s/task:%u (%s)", p->job, p->task, psi_cluster_task_address(&t->cluster, p->job, p->task))); /* cut is fine */
+    return buf;
+}
+
+uint64_t psd_task_life(const struct psd_task *t)
+{
+    return t->life;
+}
+
+uint64_t psd_task_memory_bytes(const struct psd_task *t)
+{
+    return t->store.arena.used_bytes;
+}
+
+uint32_t psd_task_link_count(const struct psd_task *t)
+{
+    return t->conn_count;
+}
+
+void psd_task_check_invariants(const struct psd_task *t)
+{
+    psd_store_check_invariants(&t->store);
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    uint32_t progress = 0;
+    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+        const struct psd_record *r = value;
+        psd_record_check_invariants(r);
+        progress += r->progress_count;
+    }
+    PSI_ASSERT(progress == t->progress_count);
+    uint32_t conns = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->conns)
+    {
+        const struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
+        PSI_ASSERT(!c->closing && c->link->owner == c);
+        PSI_ASSERT(c->record == NULL || c->record->conn == c);
+        conns++;
+    }
+    PSI_ASSERT(conns == t->conn_count);
+    PSI_ASSERT(t->free_buffer_count <= t->buffer_count && t->buffer_count <= t->config.segment_buffers_max);
+}
+
+void psd_task_variables(const struct psd_task *t, psd_task_variable_cb cb, void *ctx)
+{
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->store.containers, &cursor, &key, &len, &value)) {
+        const struct psd_container *c = value;
+        uint64_t inner = 0;
+        void *item = NULL;
+        while (psi_map_next(&c->variables, &inner, &key, &len, &item)) {
+            const struct psd_variable *v = item;
+            cb(ctx, c->name, v->name, v->creation, v->initialised, v->sealed, v->version, v->value, v->initialised ? v->bytes : 0);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The core of one task: all of psd's state and protocol, pure (no sockets, no clock, no random, no threads).
+ *
+ * The shell calls one of the event functions, then carries out every effect before the next event:
+ *   1. while ((link = psd_task_next_dirty(task)) != NULL): common/link.h says what a dirty link wants
+ *   2. while (psd_task_next_effect(task, &effect)): enum psd_effect_kind
+ * Times are milliseconds of a monotonic clock that the shell passes in; all random values derive from the seed given at start.
+ */
+#ifndef PSD_TASK_H
+#define PSD_TASK_H
+
+#include "../common/cluster.h"
+#include "../common/link.h"
+
+struct psd_task;
+
+struct psd_task_config {
+    const struct psi_cluster *cluster; /* borrowed until psd_task_new returns; copied */
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task;
+    char cluster_name[PS_JOB_BYTES_MAX + 1]; /* "psd" */
+    char address[PS_ADDRESS_BYTES_MAX + 1];  /* where it listens, as shown by status */
+    uint64_t memory_budget_bytes;            /* variables, slots, staging */
+    uint32_t lease_ms, beat_ms, hello_deadline_ms, segment_deadline_ms, session_keep_ms;
+    uint32_t sessions_max;
+    uint32_t pushes_in_progress_max; /* of the task; above it a new push gets RESOURCE_EXHAUSTED */
+    uint32_t segment_buffers_max;    /* 64 KiB buffers for cut segments, of all connections together */
+    uint32_t pid;                    /* for status */
+    bool refuse_nonfinite;           /* NaN or Inf in a gradient: refuse (default) or apply */
+    /* rows for PS_OP_CONFIG: returns false when there is no row i */
+    bool (*config_row)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value, const char **help);
+    void *config_ctx;
+};
+/** Defaults of DESIGN §1 for everything but cluster, job, task and address. */
+void psd_task_config_init(struct psd_task_config *config);
+
+enum psd_effect_kind {
+    PSD_EFFECT_DIAL,     /* open a connection to `address` (no deadline of its own: at most 5 s); then psd_task_dialed() */
+    PSD_EFFECT_LOG,      /* write the line: level, event, text */
+    PSD_EFFECT_SHUTDOWN, /* PS_OP_SHUTDOWN asked for it: drain and end this task (flags bit 0: all tasks of this process) */
+    PSD_EFFECT_READY     /* the task serves: psd prints `ready:`; for ps:0 also while lists are missing */
+};
+struct psd_effect {
+    enum psd_effect_kind kind;
+    int level; /* LOG: enum psi_log_level */
+    char event[48];
+    char text[PSI_ERR_TEXT_MAX + 128]; /* LOG: logfmt key=value pairs; DIAL: the address */
+};
+
+/**
+ * A task with no variables, in its own life. seed: 32 random bytes, all later random values derive from them.
+ * Errors: INVALID_ARGUMENT (job or task not in the cluster), RESOURCE_EXHAUSTED.
+ */
+ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[32], uint64_t now_ms, struct psd_task **out_task,
+                       struct psi_err *err) PSI_MUST;
+/** Free all state. Links that are still open are freed too (their shell pointers are not touched). NULL is fine. */
+void psd_task_free(struct psd_task *task);
+
+/* ---- events ---- */
+/** A connection was accepted. peer: text for logs (address). NULL when the task is out of memory or draining: close it. */
+struct psi_link *psd_task_accepted(struct psd_task *task, void *shell, const char *peer);
+/** The connection asked for by PSD_EFFECT_DIAL is up (returns its link), or failed (shell NULL; why for the log). */
+struct psi_link *psd_task_dialed(struct psd_task *task, void *shell, const char *why);
+/** n bytes arrived. All are consumed. Must not be called while link->paused. */
+void psd_task_bytes(struct psd_task *task, struct psi_link *link, const uint8_t *p, size_t n);
+/** The peer closed or the connection broke; the core lets go of the link (the shell frees it). Not called after `closing`. */
+void psd_task_closed(struct psd_task *task, struct psi_link *link);
+/** The link's hold went out (psi_outq_held_written was called) or frames were accepted: room for more. */
+void psd_task_writable(struct psd_task *task, struct psi_link *link);
+/** Time passes: call at least every 100 ms. */
+void psd_task_tick(struct psd_task *task, uint64_t now_ms);
+/** Stop accepting and finish: no new sessions or pushes are admitted (UNAVAILABLE), pushes in progress may end.
+ *  The shell ends the task when psd_task_drained() or its drain time is over. */
+void psd_task_drain(struct psd_task *task);
+bool psd_task_drained(const struct psd_task *task);
+
+/* ---- effects ---- */
+struct psi_link *psd_task_next_dirty(struct psd_task *task);
+bool psd_task_next_effect(struct psd_task *task, struct psd_effect *out);
+
+/* ---- for the shell's status and for tests ---- */
+uint64_t psd_task_life(const struct psd_task *task);
+uint64_t psd_task_memory_bytes(const struct psd_task *task); /* variables, slots, staging */
+uint32_t psd_task_link_count(const struct psd_task *task);
+/** Invariants of all stateful parts; asserts. */
+void psd_task_check_invariants(const struct psd_task *task);
+/** What the simulator's oracles look at: calls back for each variable that exists. */
+typedef void (*psd_task_variable_cb)(void *ctx, const char *container, const char *name, uint64_t creation, bool initialised,
+                                     bool sealed, uint64_t version, const void *value, size_t value_bytes);
+void psd_task_variables(const struct psd_task *task, psd_task_variable_cb cb, void *ctx);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernel tests share: odd sizes, seeded values, buffers whose ends are guarded, relative comparison.
+ * References are computed in double by the plainest loops; gradients are compared with central differences of the reference.
+ */
+#ifndef NN_TEST_H
+#define NN_TEST_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/ps_nn.h"
+
+#define GUARD_FLOATS 16
+#define GUARD_VALUE 12345.678f
+#define STEP_H 1e-4 /* of central differences in double */
+
+static const int64_t odd_sizes[] = {1, 3, 17, 64, 130};
+#define ODD_SIZES (sizeof(odd_sizes) / sizeof(odd_sizes[0]))
+
+static uint64_t test_random_state = 0x2545f4914f6cdd1du;
+
+/* xorshift64*: the same values at every run */
+static inline uint32_t test_random(void)
+{
+    test_random_state ^= test_random_state >> 12;
+    test_random_state ^= test_random_state << 25;
+    test_random_state ^= test_random_state >> 27;
+    return (uint32_t)((test_random_state * 0x2545f4914f6cdd1du) >> 32);
+}
+
+/* uniform in [-1, 1) */
+static inline float test_uniform(void)
+{
+    return (float)((double)test_random() / 2147483648.0 - 1.0);
+}
+
+/* count floats with a guard behind them; free with test_floats_free, which checks it */
+static inline float *test_floats(int64_t count)
+{
+    float *p = malloc(((size_t)count + GUARD_FLOATS) * sizeof(float));
+    assert_non_null(p);
+    for (int64_t i = 0; i < count; i++) {
+        p[i] = test_uniform();
+    }
+    for (int64_t i = 0; i < GUARD_FLOATS; i++) {
+        p[count + i] = GUARD_VALUE;
+    }
+    return p;
+}
+
+static inline void test_floats_free(float *p, int64_t count)
+{
+    for (int64_t i = 0; i < GUARD_FLOATS; i++) {
+        assert_true(p[count + i] == GUARD_VALUE);
+    }
+    free(p);
+}
+
+/* |got - want| <= tolerance * max(1, |want|); NaN never passes */
+static inline void test_near(const char *what, int64_t index, double got, double want, double tolerance)
+{
+    const double bound = tolerance * (fabs(want) > 1.0 ? fabs(want) : 1.0);
+    if (!(fabs(got - want) <= bound)) {
+        fail_msg("%s[%lld] is %.9g, must be %.9g within %.3g", what, (long long)index, got, want, bound);
+    }
+}
+
+/* The last error is of the kind that names each of the given words. */
+static inline void test_error_has(const char *word)
+{
+    if (strstr(ps_nn_error(), word) == NULL) {
+        fail_msg("error \"%s\" does not say \"%s\"", ps_nn_error(), word);
+    }
+}
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * worker/kernels/plugin.c: where plugins are looked for, what is said when there is none, threads, BLAS settings.
+ * Some cases run a copy of this program from a directory of their own: plugin.c looks beside the running program.
+ */
+#include "nn_test.h"
+
+#include "worker/kernels/kernels.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define THREADS 8
+#define PATH_BYTES 4096
+
+static char work_dir[] = "/tmp/psk_plugin_XXXXXX";
+static char plugin_path[PATH_BYTES]; /* of the real plugin */
+
+static const char *work_path(const char *name, char path[PATH_BYTES])
+{
+    snprintf(path, PATH_BYTES, "%s/%s", work_dir, name);
+    return path;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES];
+    const char *dirs[] = {"empty", "text", "foreign", "bin", "lib", "real"};
+    if (mkdtemp(work_dir) == NULL) {
+        return -1;
+    }
+    for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+        if (mkdir(work_path(dirs[i], path), 0700) != 0) {
+            return -1;
+        }
+    }
+    FILE *f = fopen(work_path("text/libpsworker_cpu.so", path), "w");
+    if (f == NULL || fputs("not a library\n", f) < 0 || fclose(f) != 0) {
+        return -1;
+    }
+    return symlink("/proc/self/exe", work_path("real/note", path));
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    char command[PATH_BYTES];
+    snprintf(command, sizeof(command), "rm -rf %s", work_dir);
+    return system(command) == 0 ? 0 : -1;
+}
+
+static void *racer(void *arg)
+{
+    const struct psk_table **out = arg;
+    assert_int_equal(psk_table_get("cpu", out, NULL), PS_OK);
+    return NULL;
+}
+
+/* First in the list: the plugin is opened here, by threads that meet at it. */
+static void test_first_use_by_threads(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    const struct psk_table *tables[THREADS] = {NULL};
+    assert_string_equal(ps_nn_backend(), "none");
+    assert_null(psk_backend());
+    for (size_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, racer, &tables[i]), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_non_null(tables[i]);
+        assert_ptr_equal(tables[i], tables[0]);
+    }
+    assert_int_equal(ps_nn_open(), PS_OK);
+    assert_string_equal(tables[0]->device, "cpu");
+    assert_non_null(strstr(ps_nn_backend(), "cpu: /"));
+    assert_int_equal(sscanf(ps_nn_backend(), "cpu: %4095s", plugin_path), 1);
+    assert_int_equal(access(plugin_path, R_OK), 0);
+}
+
+static void test_blas_settings(void **state)
+{
+    (void)state;
+    /* they were in the environment only while the plugin was opened */
+    assert_null(getenv("OPENBLAS_CORETYPE"));
+    assert_null(getenv("OPENBLAS_NUM_THREADS"));
+    if (strstr(ps_nn_backend(), "OpenBLAS") == NULL) {
+        return; /* the reference BLAS has neither threads nor core types */
+    }
+    const char *coretype = psk_blas_coretype();
+    if (coretype != NULL) {
+        char upper[32];
+        size_t i = 0;
+        for (; coretype[i] != '\0'; i++) {
+            upper[i] = coretype[i];
+        }
+        upper[i] = '\0';
+        const char *name = strstr(ps_nn_backend(), "OpenBLAS ") + strlen("OpenBLAS ");
+        assert_int_equal(strncasecmp(name, upper, i), 0);
+    }
+    float *m = test_floats(3 * 256 * 256);
+    assert_int_equal(ps_nn_dense_forward(m, m + 256 * 256, NULL, m + 2 * 256 * 256, 256, 256, 256), PS_OK);
+    test_floats_free(m, 3 * 256 * 256);
+#if !defined(__SANITIZE_THREAD__) /* its runtime has a thread of its own */
+    size_t threads = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (const struct dirent *d = readdir(tasks); d != NULL; d = readdir(tasks)) {
+        threads += d->d_name[0] != '.';
+    }
+    closedir(tasks);
+    assert_int_equal(threads, 1); /* BLAS started none */
+#endif
+}
+
+static void test_nothing_usable(void **state)
+{
+    (void)state;
+    char empty[PATH_BYTES];
+    char text[PATH_BYTES];
+    char foreign[PATH_BYTES];
+    char foreign_file[PATH_BYTES];
+    Dl_info libc;
+    const struct psk_table *table = NULL;
+    struct psi_err err = {0};
+    work_path("empty", empty);
+    work_path("text", text);
+    work_path("foreign", foreign);
+    assert_int_not_equal(dladdr(stdout, &libc), 0); /* a library that is no plugin */
+    assert_int_equal(symlink(libc.dli_fname, work_path("foreign/libpsworker_cpu.so", foreign_file)), 0);
+
+    const char *nothing[] = {empty, "/nonexistent/place"};
+    assert_int_equal(psk_table_load("cpu", nothing, 2, &table, NULL, 0, &err), PS_UNIMPLEMENTED);
+    assert_non_null(strstr(err.text, "libpsworker_cpu.so"));
+    assert_non_null(strstr(err.text, "PS_PLUGIN_DIR"));
+    assert_non_null(strstr(err.text, empty));
+    assert_non_null(strstr(err.text, "/nonexistent/place"));
+
+    const char *bad_file[] = {text};
+    assert_int_equal(psk_table_load("cpu", bad_file, 1, &table, NULL, 0, &err), PS_UNIMPLEMENTED);
+    assert_non_null(strstr(err.text, "text/libpsworker_cpu.so"));
+    const char *no_symbol[] = {foreign};
+    assert_int_equal(psk_table_load("cpu", no_symbol, 1, &table, NULL, 0, &err), PS_UNIMPLEMENTED);
+    assert_non_null(strstr(err.text, "has no psk_open"));
+    assert_int_equal(psk_table_load("cpu", NULL, 0, &table, NULL, 0, NULL), PS_UNIMPLEMENTED);
+    assert_null(table);
+    assert_null(getenv("OPENBLAS_NUM_THREADS"));
+
+    /* a place with a bad one does not hide a later good one */
+    char real[PATH_BYTES];
+    char real_file[PATH_BYTES];
+    char path[PATH_BYTES];
+    assert_int_equal(symlink(plugin_path, work_path("real/libpsworker_cpu.so", real_file)), 0);
+    const char *all[] = {empty, text, foreign, work_path("real", real)};
+    assert_int_equal(psk_table_load("cpu", all, 4, &table, path, sizeof(path), &err), PS_OK);
+    assert_string_equal(path, real_file);
+    assert_int_equal(table->abi, PSK_ABI);
+}
+
+static void test_another_abi(void **state)
+{
+    (void)state;
+    void *handle = dlopen(plugin_path, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(handle);
+    const psk_open_fn open_table = (psk_open_fn)dlsym(handle, PSK_OPEN_SYMBOL);
+    assert_non_null(open_table);
+    assert_null(open_table(PSK_ABI + 1));
+    assert_non_null(open_table(PSK_ABI));
+    dlclose(handle);
+}
+
+static void test_device_names(void **state)
+{
+    (void)state;
+    const struct psk_table *table = NULL;
+    struct psi_err err = {0};
+    const char *bad[] = {NULL, "", "../cpu", "CPU", "a-b", "sixteen_letters_", "abcdefghijklmnop"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(psk_table_get(bad[i], &table, &err), PS_INVALID_ARGUMENT);
+    }
+    assert_int_equal(psk_table_get("abcdefghijklmno", &table, &err), PS_UNIMPLEMENTED);
+    assert_non_null(strstr(err.text, "libpsworker_abcdefghijklmno.so"));
+    assert_null(table);
+    /* a plugin of another device under this name */
+    char place[PATH_BYTES];
+    char file[PATH_BYTES];
+    assert_int_equal(symlink(plugin_path, work_path("real/libpsworker_other.so", file)), 0);
+    const char *places[] = {work_path("real", place)};
+    assert_int_equal(psk_table_load("other", places, 1, &table, NULL, 0, &err), PS_UNIMPLEMENTED);
+    assert_non_null(strstr(err.text, "is for device cpu"));
+}
+
+/* ---- a copy of this program in <work_dir>/bin ---- */
+
+static int child_backend(void)
+{
+    if (ps_nn_open() != PS_OK) {
+        printf("%s", ps_nn_error());
+        return 1;
+    }
+    printf("%s", ps_nn_backend());
+    return 0;
+}
+
+static int child_missing(void)
+{
+    const struct psk_table *table = NULL;
+    struct psi_err err = {0};
+    const ps_status st = psk_table_get("missing", &table, &err);
+    printf("%s", err.text);
+    return st == PS_UNIMPLEMENTED ? 0 : 1;
+}
+
+static void copy_program(const char *to)
+{
+    char buffer[65536];
+    FILE *in = fopen("/proc/self/exe", "rb");
+    FILE *out = fopen(to, "wb");
+    assert_non_null(in);
+    assert_non_null(out);
+    for (size_t n = fread(buffer, 1, sizeof(buffer), in); n > 0; n = fread(buffer, 1, sizeof(buffer), in)) {
+        assert_int_equal(fwrite(buffer, 1, n, out), n);
+    }
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(chmod(to, 0700), 0);
+}
+
+/* Exit status of `VARIABLES program mode`; its output goes to output. */
+static int run_copy(const char *variables, const char *mode, char output[PATH_BYTES])
+{
+    char command[2 * PATH_BYTES];
+    snprintf(command, sizeof(command), "env -u PS_PLUGIN_DIR %s %.200s/bin/copy %s", variables, work_dir, mode);
+    FILE *child = popen(command, "r");
+    assert_non_null(child);
+    const size_t n = fread(output, 1, PATH_BYTES - 1, child);
+    output[n] = '\0';
+    const int status = pclose(child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_places(void **state)
+{
+    (void)state;
+    char copy[PATH_BYTES];
+    char name[PATH_BYTES];
+    char variables[PATH_BYTES + 64];
+    char output[PATH_BYTES];
+    char want[PATH_BYTES + 64];
+    copy_program(work_path("bin/copy", copy));
+
+    /* without a plugin for it: all places are named, in order */
+    snprintf(variables, sizeof(variables), "PS_PLUGIN_DIR=%s", work_path("empty", name));
+    assert_int_equal(run_copy(variables, "missing", output), 0);
+    snprintf(want, sizeof(want), "%s/empty, %s/bin, %s/lib", work_dir, work_dir, work_dir);
+    assert_non_null(strstr(output, want));
+    assert_non_null(strstr(output, "libpsworker_missing.so"));
+
+    /* ../lib beside the program, then the program's own directory, then PS_PLUGIN_DIR win over each other */
+    assert_int_equal(symlink(plugin_path, work_path("lib/libpsworker_cpu.so", name)), 0);
+    snprintf(want, sizeof(want), "cpu: %s ", name);
+    assert_int_equal(run_copy("", "backend", output), 0);
+    assert_non_null(strstr(output, want));
+    assert_int_equal(run_copy("PS_PLUGIN_DIR=", "backend", output), 0); /* empty: as if it were not set */
+    assert_non_null(strstr(output, want));
+    assert_int_equal(symlink(plugin_path, work_path("bin/libpsworker_cpu.so", name)), 0);
+    snprintf(want, sizeof(want), "cpu: %s ", name);
+    assert_int_equal(run_copy(variables, "backend", output), 0); /* PS_PLUGIN_DIR has none: the next place */
+    assert_non_null(strstr(output, want));
+    snprintf(variables, sizeof(variables), "PS_PLUGIN_DIR=%s", work_path("real", name));
+    snprintf(want, sizeof(want), "cpu: %s/libpsworker_cpu.so ", name);
+    assert_int_equal(run_copy(variables, "backend", output), 0);
+    assert_non_null(strstr(output, want));
+
+    /* what the user has set stays: the core type that OpenBLAS then uses is the user's */
+    if (strstr(output, "OpenBLAS") != NULL) {
+        assert_int_equal(run_copy("OPENBLAS_CORETYPE=Nehalem", "backend", output), 0);
+        assert_non_null(strstr(output, "OpenBLAS Nehalem"));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "backend") == 0) {
+        return child_backend();
+    }
+    if (argc == 2 && strcmp(argv[1], "missing") == 0) {
+        return child_missing();
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_use_by_threads), cmocka_unit_test(test_blas_settings), cmocka_unit_test(test_nothing_usable),
+        cmocka_unit_test(test_another_abi),          cmocka_unit_test(test_device_names),  cmocka_unit_test(test_places),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# test_sim is linked with its own objects of the pure cores, built with frames of two segments instead of 64, so that operations
+# of three and more frames are cheap. Included by the Makefile; sources with sockets, threads or kernels are left out.
+SIM_FRAME_BODY_MAX := 131072
+SIM_SMALL := $(B)/tests/sim/test_sim
+SIM_SMALL_C := $(COMMON_C) $(SIMLIB_C) tests/sim/test_sim.c \
+	$(shell grep -LE '^\#include .*(uv\.h|net/|pthread\.h|"(worker/)?(io|api|nn)\.h|psd\.h|settings\.h|machine\.h|listen\.h)' $(PSD_C) $(WORKER_C))
+sim_small_obj = $(patsubst %.c,$(B)/sim/%.o,$1)
+
+$(B)/sim/%.o: %.c $(B)/obj/flags tests/sim/flags.mk | $(GEN_H) $(PUBLIC)
+	@mkdir -p $(@D)
+	$(say) "  CC    $< (small frames)"
+	$(Q)$(CC) $(call flags_of,$<) -DPS_SIM_FRAME_BODY_MAX=$(SIM_FRAME_BODY_MAX) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+$(SIM_SMALL): $(call sim_small_obj,$(SIM_SMALL_C)) $(call obj,$(GEN_C)) $(B)/obj/link tests/sim/flags.mk
+	$(call program,$(LIBS) $(CMOCKA_LIBS))
+-include $(patsubst %.o,%.d,$(call sim_small_obj,$(SIM_SMALL_C)))

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lives of variables at the tasks, watched after every event of a task.
+ *
+ * A birth is one creation of a name at a task. Rules: one task at a time serves a name; a birth ends only by a restart of its task
+ * or by a RESET or DELETE that may still take effect; within a birth nothing goes back (initialised, sealed, version, digits).
+ * Ghosts for half a model: a variable that gets first values while others are trained is tainted, and so is one whose trained values
+ * were lost while others lived; no session may become ready on a set that mixes these with trained ones.
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+
+struct sim_birth *sim_birth_find(struct sim *s, uint64_t creation)
+{
+    for (size_t i = s->birth_count; i > 0; i--) {
+        if (s->birth[i - 1].creation == creation) {
+            return &s->birth[i - 1];
+        }
+    }
+    return NULL;
+}
+
+static struct sim_var *var_named(struct sim *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->var_count; i++) {
+        const char *a = s->var[i].name, *b = name;
+        while (*a != '\0' && *a == *b) {
+            a++;
+            b++;
+        }
+        if (*a == *b) {
+            return &s->var[i];
+        }
+    }
+    return NULL;
+}
+
+static bool in_model(const struct sim_var *v)
+{
+    return v->kind != SIM_VAR_TMP && v->kind != SIM_VAR_HYPER;
+}
+
+struct poll {
+    struct sim *sim;
+    struct sim_task *task;
+    bool full; /* compare all elements with the ledger */
+};
+
+static void born(struct sim *s, struct sim_task *t, struct sim_var *v, uint64_t creation)
+{
+    uint32_t index = (uint32_t)(t - s->task);
+    for (size_t i = 0; i < s->birth_count; i++) {
+        const struct sim_birth *b = &s->birth[i];
+        if (b->alive && b->var == v && (b->task == index || (t->same_job && s->task[b->task].same_job))) {
+            sim_fail(s, "TWO OWNERS: '%s' is made at /job:%s/task:%u while /job:%s/task:%u serves it", v->name, t->job, t->index,
+                     s->task[b->task].job, s->task[b->task].index);
+        }
+    }
+    if (s->birth_count == s->birth_capacity) {
+        s->birth_capacity = s->birth_capacity == 0 ? 64 : s->birth_capacity * 2;
+        s->birth = realloc(s->birth, s->birth_capacity * sizeof(s->birth[0]));
+        if (s->birth == NULL) {
+            abort();
+        }
+    }
+    s->birth[s->birth_count++] = (struct sim_birth){
+        .creation = creation, .var = v, .task = index, .task_life = t->life, .born_event = s->event, .died_event = SIM_NEVER, .alive = true};
+    sim_trace(s, "'%s' is born at %s:%u", v->name, t->job, t->index);
+}
+
+/* First values: are they given to a model that others have trained? */
+static void taint(struct sim *s, struct sim_birth *b)
+{
+    bool trained = false;
+    if (!in_model(b->var)) {
+        return;
+    }
+    for (size_t i = 0; i < s->birth_count; i++) {
+        const struct sim_birth *o = &s->birth[i];
+        trained = trained || (o->alive && o != b && in_model(o->var) && o->version > 0);
+    }
+    b->taint = trained ? 1 : b->var->lost ? 2 : 0;
+}
+
+static void look_at(void *ctx, const char *container, const char *name, uint64_t creation, bool initialised, bool sealed,
+                    uint64_t version, const void *value, size_t value_bytes)
+{
+    struct poll *p = ctx;
+    struct sim *s = p->sim;
+    (void)container;
+    struct sim_var *v = var_named(s, name);
+    if (v == NULL) {
+        sim_fail(s, "/job:%s/task:%u has a variable '%s' that nobody made", p->task->job, p->task->index, name);
+    }
+    struct sim_birth *b = sim_birth_find(s, creation);
+    if (b == NULL) {
+        born(s, p->task, v, creation);
+        b = &s->birth[s->birth_count - 1];
+    }
+    if (!b->alive || b->var != v || b->task != (uint32_t)(p->task - s->task)) {
+        sim_fail(s, "creation number %llx of '%s' is used again", (unsigned long long)creation, v->name);
+    }
+    if ((b->initialised && !initialised) || (b->sealed && !sealed) || (b->initialised && version < b->version)) {
+        sim_fail(s, "'%s' goes back: initialised %d to %d, sealed %d to %d, version %llu to %llu", v->name, b->initialised, initialised,
+                 b->sealed, sealed, (unsigned long long)b->version, (unsigned long long)version);
+    }
+    if (initialised && !b->initialised) {
+        sim_trace(s, "'%s' at %s:%u gets its first values", v->name, p->task->job, p->task->index);
+        taint(s, b);
+    }
+    b->seen = true;
+    b->initialised = initialised;
+    b->sealed = sealed;
+    b->version = version;
+    if (!initialised) {
+        return;
+    }
+    if (v->kind != SIM_VAR_HYPER && v->kind != SIM_VAR_REGISTER) {
+        uint64_t first = sim_element(s, v, value, 0), last = sim_element(s, v, value, v->elements - 1);
+        if (v->kind != SIM_VAR_STEP && ((first & b->first) != b->first || (last & b->last) != b->last)) {
+            sim_fail(s, "LOST: '%s' at /job:%s/task:%u had digits %llx (last element %llx), now %llx (%llx): trained values were "
+                        "overwritten or a push was doubled",
+                     v->name, p->task->job, p->task->index, (unsigned long long)b->first, (unsigned long long)b->last,
+                     (unsigned long long)first, (unsigned long long)last);
+        }
+        b->first = first;
+        b->last = last;
+    }
+    if (p->full) {
+        sim_check_values(s, b, value, value_bytes);
+    }
+}
+
+static bool may_be_wiped(const struct sim *s, const struct sim_birth *b)
+{
+    for (uint32_t i = 0; i < s->wipe_count; i++) {
+        const struct sim_wipe *w = &s->wipe[i];
+        bool over = w->op->state == SIM_OP_DONE && ((w->op->status == PS_OK && w->op->done_event < b->born_event) ||
+                                                    (w->op->status != PS_OK && w->op->applied == PS_NOTHING_APPLIED &&
+                                                     w->op->done_event < s->event));
+        if (!over && (w->var == NULL || w->var == b->var)) {
+            return true;
+        }
+    }
+    return !s->task[b->task].same_job;
+}
+
+/* Trained values are gone while others lived: remember it until nothing is left of the model. */
+static void remember_loss(struct sim *s, const struct sim_birth *b)
+{
+    bool others = false;
+    for (size_t i = 0; i < s->birth_count; i++) {
+        const struct sim_birth *o = &s->birth[i];
+        others = others || (o->alive && o->task != b->task && in_model(o->var) && o->initialised);
+    }
+    if (others && b->version > 0 && in_model(b->var)) {
+        b->var->lost = true;
+    }
+}
+
+static void forget_losses(struct sim *s)
+{
+    for (size_t i = 0; i < s->birth_count; i++) {
+        if (s->birth[i].alive && in_model(s->birth[i].var) && s->birth[i].initialised) {
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < s->var_count; i++) {
+        s->var[i].lost = false;
+    }
+}
+
+static void dies(struct sim *s, struct sim_birth *b, bool by_restart)
+{
+    if (!by_restart && !may_be_wiped(s, b)) {
+        sim_fail(s, "LOST: '%s' (version %llu) vanished at /job:%s/task:%u without a RESET or DELETE that could still act", b->var->name,
+                 (unsigned long long)b->version, s->task[b->task].job, s->task[b->task].index);
+    }
+    if (by_restart || !s->task[b->task].same_job) {
+        remember_loss(s, b);
+    }
+    b->alive = false;
+    b->by_restart = by_restart;
+    b->died_event = s->event;
+    sim_trace(s, "'%s' at %s:%u is gone", b->var->name, s->task[b->task].job, s->task[b->task].index);
+}
+
+static void poll(struct sim *s, struct sim_task *t, bool full)
+{
+    struct poll p = {.sim = s, .task = t, .full = full};
+    uint32_t index = (uint32_t)(t - s->task);
+    bool died = false;
+    for (size_t i = 0; i < s->birth_count; i++) {
+        s->birth[i].seen = false;
+    }
+    psd_task_variables(t->core, look_at, &p);
+    for (size_t i = 0; i < s->birth_count; i++) {
+        struct sim_birth *b = &s->birth[i];
+        if (b->alive && b->task == index && !b->seen) {
+            dies(s, b, false);
+            died = true;
+        }
+    }
+    if (died) {
+        forget_losses(s);
+    }
+}
+
+void sim_births_poll(struct sim *s, struct sim_task *t)
+{
+    poll(s, t, false);
+}
+
+void sim_births_restart(struct sim *s, struct sim_task *t)
+{
+    uint32_t index = (uint32_t)(t - s->task);
+    poll(s, t, true);
+    for (size_t i = 0; i < s->birth_count; i++) {
+        if (s->birth[i].alive && s->birth[i].task == index) {
+            dies(s, &s->birth[i], true);
+        }
+    }
+    forget_losses(s);
+}
+
+void sim_check_ready(struct sim *s, struct sim_program *p)
+{
+    bool fresh = false, trained = false, lost = false;
+    const struct sim_var *which = NULL;
+    for (uint32_t i = 0; i < s->var_count; i++) {
+        const struct psi_var *var = p->var[i];
+        if ((p->set & 1u << i) == 0 || !in_model(&s->var[i])) {
+            continue;
+        }
+        const struct sim_birth *b = sim_birth_find(s, var->creation);
+        if (b == NULL || !b->alive) {
+            return; /* it learns so at its next call */
+        }
+        if (!b->initialised) {
+            sim_fail(s, "client%u is ready, but '%s' has no values", p->index, b->var->name);
+        }
+        which = b->taint != 0 ? b->var : which;
+        fresh = fresh || b->taint == 1;
+        lost = lost || b->taint == 2;
+        trained = trained || (b->taint == 0 && b->version > 0);
+    }
+    if (fresh && trained) {
+        sim_fail(s, "MIXED: client%u is ready on a model of trained and fresh variables ('%s' is fresh)", p->index, which->name);
+    }
+    if (lost) {
+        sim_fail(s, "MIXED: client%u is ready, '%s' lost its trained values while others lived, and got first values again", p->index,
+                 which->name);
+    }
+}
+
+void sim_check_reset(struct sim *s, const struct sim_op *op)
+{
+    for (size_t i = 0; i < s->birth_count; i++) {
+        const struct sim_birth *b = &s->birth[i];
+        if (b->alive && b->born_event < op->started_event && s->task[b->task].same_job) {
+            sim_fail(s, "a RESET ended OK, but '%s' at /job:%s/task:%u is from before it", b->var->name, s->task[b->task].job,
+                     s->task[b->task].index);
+        }
+    }
+}
+
+void sim_check_end(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        if (s->task[i].core != NULL) {
+            poll(s, &s->task[i], true);
+        }
+    }
+    for (uint32_t i = 0; i < s->partial_count; i++) {
+        const struct sim_partial *p = &s->partial[i];
+        if (p->push->state == SIM_OP_DONE && p->push->status == PS_OK) {
+            char pull[200], push[200];
+            sim_fail(s, "%s was called exact and showed %llu elements of %s", sim_op_text(p->pull, pull),
+                     (unsigned long long)p->elements, sim_op_text(p->push, push));
+        }
+    }
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One call: a ledger entry, a request with buffers of its own, and the callback that compares what it is told with the ledger.
+ *
+ * The law of callbacks is checked here: exactly once, never from within the start, never later than the deadline. After a callback
+ * the gradient buffer is scribbled over and all memory is freed, so a library that still reads it sends nonsense (or is caught by
+ * the address sanitizer).
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LATE_MS = 150 }; /* after a deadline; ticks come every 50 ms */
+
+static struct sim_op *op_new(struct sim *s, struct sim_program *p, enum psi_request_kind kind, struct sim_var *var)
+{
+    if (s->op_count == s->op_capacity) {
+        s->op_capacity = s->op_capacity == 0 ? 256 : s->op_capacity * 2;
+        s->op = realloc(s->op, s->op_capacity * sizeof(s->op[0]));
+        if (s->op == NULL) {
+            abort();
+        }
+    }
+    struct sim_op *op = sim_alloc(sizeof(*op));
+    op->id = s->op_count + 1;
+    op->program = p->index;
+    op->life = p->life;
+    op->kind = kind;
+    op->var = var;
+    op->started_event = s->event;
+    op->started_ms = s->now;
+    s->op[s->op_count++] = op;
+    return op;
+}
+
+static void call_free(struct sim_call *call)
+{
+    if (call->src != NULL) {
+        memset(call->src, 0x41, call->bytes); /* as f64 about 2.2e6, no power of four */
+    }
+    free(call->src);
+    free(call->dst);
+    free(call);
+}
+
+static void on_done(struct psi_request *req)
+{
+    struct sim_call *call = (struct sim_call *)(void *)req;
+    struct sim_program *p = call->program;
+    struct sim *s = p->sim;
+    struct sim_op *op = call->op;
+    if (op->state == SIM_OP_KILLED) {
+        p->calls[call->slot] = NULL;
+        call_free(call);
+        return;
+    }
+    char text[200];
+    if (p->in_start || op->state != SIM_OP_PENDING) {
+        sim_fail(s, "the callback of %s runs %s", sim_op_text(op, text), p->in_start ? "from within a start" : "a second time");
+    }
+    op->state = SIM_OP_DONE;
+    op->status = req->status;
+    op->applied = req->applied;
+    op->version = req->version;
+    op->exact = req->exact;
+    op->done_event = s->event;
+    if (op->kind == PSI_REQ_ADD && op->status == PS_OK) {
+        if (req->result_bytes != sim_var_bytes(op->var)) {
+            sim_fail(s, "%s: an answer of %u bytes", sim_op_text(op, text), req->result_bytes);
+        }
+        memcpy(&op->result, req->result, 8);
+        for (uint32_t i = 8; i < req->result_bytes; i += 8) {
+            if (memcmp(req->result, req->result + i, 8) != 0) {
+                sim_fail(s, "%s: elements of its answer differ", sim_op_text(op, text));
+            }
+        }
+    }
+    s->count_ok += op->status == PS_OK;
+    s->count_failed += op->status != PS_OK;
+    if (s->verbose) {
+        sim_trace(s, "client%u.%u done %s version %llu%s %s", p->index, p->life, sim_op_text(op, text), (unsigned long long)op->version,
+                  op->exact ? " exact" : "", req->err != NULL ? req->err->text : "");
+    }
+    sim_check_done(s, call);
+    p->calls[call->slot] = NULL;
+    p->calls_out--;
+    sim_program_done(s, p, call);
+    call_free(call);
+}
+
+static double power4(uint32_t k)
+{
+    return (double)((uint64_t)1 << (2 * k));
+}
+
+static void fill(const struct sim_var *v, uint8_t *to, double x)
+{
+    for (uint64_t i = 0; i < v->elements; i++) {
+        float f = (float)x;
+        int64_t n = (int64_t)x;
+        switch (v->dtype) {
+        case PS_F32:
+            memcpy(to + i * 4, &f, 4);
+            break;
+        case PS_I64:
+            memcpy(to + i * 8, &n, 8);
+            break;
+        default:
+            memcpy(to + i * 8, &x, 8);
+            break;
+        }
+    }
+}
+
+static uint8_t *buffer(const struct sim_var *v, struct sim_call *call)
+{
+    call->bytes = sim_var_bytes(v);
+    uint8_t *b = aligned_alloc(64, (call->bytes + 63) & ~(size_t)63);
+    if (b == NULL) {
+        abort();
+    }
+    return b;
+}
+
+static void next_digit(struct sim *s, struct sim_op *op)
+{
+    struct sim_var *v = op->var;
+    if (v->digits_used >= v->digits_max) {
+        sim_fail(s, "no digit left for '%s': a fault of the workload", v->name);
+    }
+    op->digit = v->digits_used++;
+    v->digit[op->digit] = op;
+}
+
+static void prepare_variable(struct sim *s, struct sim_call *call)
+{
+    struct sim_op *op = call->op;
+    struct sim_var *v = op->var;
+    struct psi_request *req = &call->req;
+    req->scale = 1;
+    switch (op->kind) {
+    case PSI_REQ_PUSH:
+    case PSI_REQ_PUSH_PULL: {
+        float scale = (float)sim_range(s, 1, 2) / 2.0f;
+        next_digit(s, op);
+        call->src = buffer(v, call);
+        fill(v, call->src, -power4(op->digit) / (double)scale);
+        req->scale = scale;
+        break;
+    }
+    case PSI_REQ_ADD: {
+        bool minus = sim_one_in(s, 3);
+        if (v->kind == SIM_VAR_COUNTER) {
+            next_digit(s, op);
+        }
+        op->add = v->kind == SIM_VAR_COUNTER ? (int64_t)power4(op->digit) : 1;
+        call->src = buffer(v, call);
+        fill(v, call->src, minus ? -(double)op->add : (double)op->add);
+        req->scale = minus ? -1 : 1;
+        break;
+    }
+    case PSI_REQ_ASSIGN:
+    case PSI_REQ_INIT_FROM:
+        call->src = buffer(v, call);
+        op->tag = v->kind == SIM_VAR_REGISTER ? ++s->tag_next : 0;
+        fill(v, call->src, op->tag);
+        break;
+    default:
+        break;
+    }
+    if (op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL) {
+        call->dst = buffer(v, call);
+        memset(call->dst, 0xff, call->bytes); /* NaN, -1 */
+    }
+    req->src = call->src;
+    req->dst = call->dst;
+    req->bytes = call->bytes;
+}
+
+static void on_variable(void *ctx, const ps_variable_info *info)
+{
+    struct sim_call *call = ctx;
+    if (info->name[0] == '\0' || info->dtype == PS_DTYPE_NONE) {
+        sim_fail(call->program->sim, "VARS lists a variable without name or dtype");
+    }
+}
+
+static void on_config(void *ctx, const char *name, const char *value, const char *default_value, const char *help)
+{
+    struct sim_call *call = ctx;
+    if (strcmp(name, "simulated") != 0 || strcmp(value, "true") != 0 || strcmp(default_value, "false") != 0 || help[0] == '\0') {
+        sim_fail(call->program->sim, "CONFIG lists %s = %s", name, value);
+    }
+}
+
+static void prepare_other(struct sim *s, struct sim_call *call)
+{
+    struct psi_request *req = &call->req;
+    switch (call->op->kind) {
+    case PSI_REQ_INFO:
+        call->bytes = sizeof(ps_task_info);
+        call->dst = sim_alloc(call->bytes);
+        break;
+    case PSI_REQ_VARS:
+    case PSI_REQ_CONFIG: {
+        struct psi_list_sink sink = {.variable = on_variable, .config = on_config, .ctx = call};
+        call->bytes = sizeof(sink);
+        call->dst = sim_alloc(call->bytes);
+        memcpy(call->dst, &sink, sizeof(sink));
+        break;
+    }
+    case PSI_REQ_WAIT_CLUSTER:
+        req->src = "ps";
+        break;
+    case PSI_REQ_DELETE:
+        req->src = call->op->var->name;
+        req->var = NULL;
+        break;
+    default:
+        break;
+    }
+    if (call->dst != NULL) {
+        req->dst = call->dst;
+        req->bytes = call->bytes;
+    }
+    uint32_t tasks = psi_client_task_count(call->program->core);
+    req->task = tasks > 0 ? (uint32_t)sim_below(s, tasks) : 0;
+}
+
+/* RESET and DELETE may take effect from now on. */
+static void note_wipe(struct sim *s, struct sim_op *op)
+{
+    if (op->kind != PSI_REQ_RESET && op->kind != PSI_REQ_DELETE) {
+        return;
+    }
+    if (s->wipe_count == SIM_EXACT_MAX) {
+        sim_fail(s, "more than %d resets and deletes: a fault of the workload", SIM_EXACT_MAX);
+    }
+    s->wipe[s->wipe_count++] = (struct sim_wipe){.op = op, .var = op->kind == PSI_REQ_DELETE ? op->var : NULL};
+}
+
+struct sim_op *sim_call_start(struct sim *s, struct sim_program *p, enum psi_request_kind kind, struct sim_var *var,
+                              uint32_t timeout_ms)
+{
+    uint32_t slot = 0;
+    while (p->calls[slot] != NULL) {
+        slot++;
+    }
+    struct sim_call *call = sim_alloc(sizeof(*call));
+    struct sim_op *op = op_new(s, p, kind, var);
+    struct psi_err err = {.code = PS_OK};
+    call->program = p;
+    call->op = op;
+    call->slot = slot;
+    call->req.done = on_done;
+    call->req.kind = kind;
+    op->deadline_ms = s->now + timeout_ms;
+    call->req.deadline_ms = op->deadline_ms;
+    if (var != NULL) {
+        call->req.var = p->var[var - s->var];
+        op->creation = call->req.var != NULL ? call->req.var->creation : 0;
+        const struct sim_birth *b = sim_birth_find(s, op->creation);
+        if (b != NULL) {
+            op->floor_version = b->done_version;
+            op->floor_value = var->kind == SIM_VAR_HYPER ? (int64_t)b->chief_number : b->done_value;
+        }
+        prepare_variable(s, call);
+    }
+    prepare_other(s, call);
+    note_wipe(s, op);
+    p->calls[slot] = call;
+    p->calls_out++;
+    char text[200];
+    if (s->verbose) {
+        sim_trace(s, "client%u.%u calls %s, %u ms", p->index, p->life, sim_op_text(op, text), timeout_ms);
+    }
+    p->in_start = true;
+    ps_status st = psi_client_start(p->core, &call->req, &err);
+    p->in_start = false;
+    if (st == PS_OK) {
+        return op;
+    }
+    op->state = SIM_OP_DONE;
+    op->status = st;
+    op->applied = PS_NOTHING_APPLIED;
+    op->done_event = s->event;
+    bool gone = var != NULL && call->req.var != NULL && (call->req.var->lost || !call->req.var->open);
+    if (err.text[0] == '\0' || (st != PS_RESOURCE_EXHAUSTED && !(gone && (st == PS_FAILED_PRECONDITION || st == PS_ABORTED)))) {
+        sim_fail(s, "%s is refused: %s", sim_op_text(op, text), err.text);
+    }
+    sim_trace(s, "client%u.%u refused: %s", p->index, p->life, err.text);
+    p->calls[slot] = NULL;
+    p->calls_out--;
+    call_free(call);
+    return NULL;
+}
+
+void sim_calls_forget(struct sim *s, struct sim_program *p)
+{
+    (void)s;
+    for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
+        if (p->calls[i] != NULL) {
+            p->calls[i]->op->state = SIM_OP_KILLED;
+        }
+    }
+    p->calls_out = 0;
+}
+
+void sim_calls_late(struct sim *s, struct sim_program *p)
+{
+    char text[200];
+    for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
+        if (p->calls[i] != NULL && s->now > p->calls[i]->op->deadline_ms + LATE_MS) {
+            sim_fail(s, "%s has had no callback %llu ms after its deadline", sim_op_text(p->calls[i]->op, text),
+                     (unsigned long long)(s->now - p->calls[i]->op->deadline_ms));
+        }
+    }
+}

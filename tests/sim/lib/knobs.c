@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a seed is about. Each seed has few kinds of faults at high rates rather than all of them at low ones, because faults of many
+ * kinds hide each other's consequences.
+ */
+#include "sim.h"
+
+#include <string.h>
+
+static uint32_t pick(struct sim *s, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    const uint32_t of[4] = {a, b, c, d};
+    return of[sim_below(s, 4)];
+}
+
+static void draw_network(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    k->delay_ms = pick(s, 0, 1, 5, 40);
+    k->pipe_bytes = pick(s, 3000, 70000, 200000, 1u << 20);
+    k->small_read_in = pick(s, 0, 0, 40, 8);
+    k->boundary_read_in = pick(s, 0, 2, 3, 8);
+    k->short_write_in = pick(s, 0, 3, 8, 30);
+    k->advance_in = pick(s, 2, 4, 16, 64);
+    k->backlog_survives_in = pick(s, 0, 2, 4, 1);
+}
+
+static void draw_times(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    k->lease_ms = pick(s, 1500, 2000, 3000, 10000);
+    k->beat_ms = k->lease_ms / 4;
+    k->hello_ms = 1000;
+    k->segment_ms = pick(s, 300, 1000, 1000, 5000);
+    k->session_keep_ms = 60000;
+    k->operation_ms = pick(s, 3000, 5000, 8000, 8000);
+    k->ready_ms = pick(s, 4000, 8000, 8000, 12000);
+    k->short_deadline_in = pick(s, 0, 0, 30, 8);
+    k->depth = (uint32_t)sim_range(s, 1, 12);
+    k->think_ms = pick(s, 0, 10, 60, 200);
+    k->pushes_max = 1024;
+    k->buffers_max = 64;
+    k->fault_from_ms = s->now + sim_below(s, 1500);
+    k->fault_until_ms = s->now + sim_range(s, 3000, 9000);
+    k->fault_every_ms = pick(s, 20, 100, 400, 1000);
+}
+
+static void faults_of_session(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    k->fault_weight[SIM_FAULT_CUT] = pick(s, 0, 2, 4, 8);
+    k->fault_weight[SIM_FAULT_CUT_BOUNDARY] = pick(s, 4, 4, 8, 16);
+    k->fault_weight[SIM_FAULT_HALF_OPEN] = pick(s, 0, 0, 1, 4);
+    k->fault_weight[SIM_FAULT_PAUSE_DIR] = pick(s, 0, 0, 2, 4);
+    k->fault_weight[SIM_FAULT_STOP_TASK] = pick(s, 0, 0, 1, 3);
+    k->fault_weight[SIM_FAULT_STOP_CLIENT] = pick(s, 0, 0, 1, 3);
+    k->fault_weight[SIM_FAULT_SLOW_TICK] = pick(s, 0, 0, 1, 3);
+    k->fault_weight[SIM_FAULT_PARTITION] = pick(s, 0, 0, 0, 2);
+    if (sim_one_in(s, 6)) {
+        k->fault_weight[SIM_FAULT_RESTART_TASK] = 2;
+        k->may_lose = true;
+        k->may_forget = true;
+    }
+    if (sim_one_in(s, 5)) {
+        k->fault_weight[SIM_FAULT_KILL_CLIENT] = 2;
+    }
+    if (sim_one_in(s, 5)) {
+        k->session_keep_ms = (uint32_t)sim_range(s, 100, 1500);
+        k->may_forget = true;
+    }
+    if (sim_one_in(s, 4)) {
+        k->pushes_max = (uint32_t)sim_range(s, 1, 3);
+        k->may_refuse = true;
+    }
+    if (sim_one_in(s, 3)) {
+        k->buffers_max = (uint32_t)sim_range(s, 1, 3);
+    }
+}
+
+static void faults_of_directory(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    k->fault_weight[SIM_FAULT_RESTART_TASK] = pick(s, 0, 4, 4, 8);
+    k->fault_weight[SIM_FAULT_CUT] = pick(s, 0, 4, 8, 8);
+    k->fault_weight[SIM_FAULT_CUT_BOUNDARY] = pick(s, 0, 2, 4, 8);
+    k->fault_weight[SIM_FAULT_HALF_OPEN] = pick(s, 0, 0, 2, 4);
+    k->fault_weight[SIM_FAULT_PAUSE_DIR] = pick(s, 0, 2, 4, 8);
+    k->fault_weight[SIM_FAULT_PARTITION] = pick(s, 0, 0, 2, 4);
+    k->fault_weight[SIM_FAULT_STOP_TASK] = pick(s, 0, 0, 2, 4);
+    k->fault_weight[SIM_FAULT_STOP_CLIENT] = pick(s, 0, 1, 2, 6);
+    k->fault_weight[SIM_FAULT_KILL_CLIENT] = pick(s, 0, 0, 1, 4);
+    k->fault_weight[SIM_FAULT_RESET] = pick(s, 0, 1, 4, 8);
+    k->fault_every_ms = pick(s, 50, 150, 400, 1000);
+    k->may_lose = true;
+    k->may_forget = true;
+}
+
+/* One program, one call on one variable of three frames, one cut: nothing else may disturb it. */
+static void calm_for_boundary(struct sim *s, const struct sim_options *options)
+{
+    struct sim_knobs *k = &s->k;
+    k->programs = 1;
+    k->vars = 1;
+    k->large = true;
+    k->workers_listed = true;
+    k->crc = true;
+    k->lease_ms = 10000;
+    k->beat_ms = 2500;
+    k->operation_ms = 8000;
+    k->ready_ms = 8000;
+    k->short_deadline_in = 0;
+    k->think_ms = 0;
+    k->depth = 4;
+    k->pipe_bytes = k->pipe_bytes < 70000 ? 70000 : k->pipe_bytes;
+    k->fault_from_ms = SIM_NEVER;
+    k->fault_until_ms = s->now + 600;
+    s->cut_boundary = options->boundary_index;
+    s->cut_side = options->boundary_side;
+    s->cut_shift = options->boundary_shift;
+    s->boundary_kind = options->boundary_kind;
+}
+
+static enum sim_profile draw_profile(struct sim *s)
+{
+    uint64_t x = sim_below(s, 100);
+    return x < 5 ? SIM_CALM : x < 45 ? SIM_SESSION : x < 60 ? SIM_FRAMES : x < 85 ? SIM_DIRECTORY : SIM_CHIEFS;
+}
+
+void sim_knobs_draw(struct sim *s, const struct sim_options *options)
+{
+    struct sim_knobs *k = &s->k;
+    memset(k, 0, sizeof(*k));
+    k->profile = options->boundary ? SIM_BOUNDARY : draw_profile(s);
+    k->frame_bytes = options->frame_bytes;
+    k->crc = !sim_one_in(s, 5);
+    draw_network(s);
+    draw_times(s);
+    k->ps_tasks = 1;
+    k->programs = (uint32_t)sim_range(s, 1, 3);
+    k->vars = (uint32_t)sim_range(s, 2, 6);
+    k->workers_listed = !sim_one_in(s, 4);
+    k->large = options->large;
+    switch (k->profile) {
+    case SIM_CALM:
+        k->quiet = true;
+        k->ps_tasks = (uint32_t)sim_range(s, 1, 2);
+        k->lease_ms = 10000;
+        k->beat_ms = 2500;
+        k->short_deadline_in = 0;
+        k->workers_listed = true;
+        k->monitor = true;
+        k->fault_from_ms = SIM_NEVER;
+        break;
+    case SIM_SESSION:
+        k->ps_tasks = sim_one_in(s, 3) ? 2 : 1;
+        k->monitor = sim_one_in(s, 4);
+        k->large = k->large || sim_one_in(s, 6);
+        faults_of_session(s);
+        break;
+    case SIM_FRAMES:
+        k->programs = (uint32_t)sim_range(s, 1, 2);
+        k->vars = 2;
+        k->large = true;
+        faults_of_session(s);
+        k->pipe_bytes = k->pipe_bytes < 70000 ? 70000 : k->pipe_bytes;
+        break;
+    case SIM_DIRECTORY:
+        k->ps_tasks = (uint32_t)sim_range(s, 2, 3);
+        k->other_tasks = k->workers_listed && sim_one_in(s, 4) ? 1 : 0;
+        k->monitor = sim_one_in(s, 2);
+        k->second_chief = k->workers_listed && sim_one_in(s, 3);
+        k->vars = (uint32_t)sim_range(s, 2, 4);
+        faults_of_directory(s);
+        break;
+    case SIM_CHIEFS:
+        k->ps_tasks = (uint32_t)sim_range(s, 1, 2);
+        k->second_chief = k->workers_listed;
+        k->programs = 2;
+        k->vars = (uint32_t)sim_range(s, 2, 3);
+        faults_of_directory(s);
+        k->fault_weight[SIM_FAULT_RESET] = 0;
+        k->fault_weight[SIM_FAULT_RESTART_TASK] = pick(s, 0, 0, 1, 2);
+        k->fault_weight[SIM_FAULT_STOP_CLIENT] = 6;
+        break;
+    case SIM_BOUNDARY:
+        calm_for_boundary(s, options);
+        break;
+    case SIM_PROFILE_COUNT:
+        break;
+    }
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++) {
+        total += k->fault_weight[i];
+    }
+    if (total == 0) {
+        k->fault_weight[SIM_FAULT_CUT] = 1;
+    }
+    sim_trace(s, "profile %d: %u ps tasks, %u others, %u programs%s, delay %u ms, pipe %u bytes, keep %u ms, pushes %u, buffers %u",
+              (int)k->profile, k->ps_tasks, k->other_tasks, k->programs, k->workers_listed ? "" : " (all chiefs)", k->delay_ms,
+              k->pipe_bytes, k->session_keep_ms, k->pushes_max, k->buffers_max);
+}
+
+static struct sim_var *add(struct sim *s, enum sim_var_kind kind, const char *name, ps_dtype dtype, uint64_t elements)
+{
+    struct sim_var *v = &s->var[s->var_count++];
+    (void)snprintf(v->name, sizeof(v->name), "%s", name);
+    v->kind = kind;
+    v->dtype = dtype;
+    v->elements = elements;
+    v->digits_max = dtype == PS_F32 ? 12 : dtype == PS_F64 ? 25 : 31;
+    if (kind == SIM_VAR_STEP || kind == SIM_VAR_REGISTER || kind == SIM_VAR_HYPER) {
+        v->digits_max = 0;
+    }
+    return v;
+}
+
+static uint64_t draw_elements(struct sim *s, ps_dtype dtype)
+{
+    uint64_t segment = PS_SEGMENT_BYTES / ps_dtype_bytes(dtype);
+    switch (sim_below(s, 8)) {
+    case 0:
+        return segment;
+    case 1:
+        return segment + 1;
+    case 2:
+        return segment * 2 + sim_below(s, segment);
+    case 3:
+        return segment * 3;
+    default:
+        return sim_range(s, 1, 60);
+    }
+}
+
+void sim_vars_draw(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    char name[24];
+    for (uint32_t i = 0; i < k->vars; i++) {
+        ps_dtype dtype = sim_one_in(s, 3) ? PS_F32 : PS_F64;
+        bool other = s->boundary_kind == PSI_REQ_ASSIGN || (i > 0 && sim_one_in(s, 4));
+        enum sim_var_kind kind = other ? SIM_VAR_REGISTER : SIM_VAR_PUSH;
+        dtype = other ? PS_F64 : dtype;
+        bool large = k->large && i == 0;
+        uint64_t frame = k->frame_bytes / ps_dtype_bytes(dtype);
+        uint64_t elements = large ? 2 * frame + sim_range(s, 1, frame) : draw_elements(s, dtype);
+        (void)snprintf(name, sizeof(name), "v%u", i);
+        struct sim_var *v = add(s, kind, name, dtype, elements);
+        if (sim_one_in(s, 5)) {
+            (void)snprintf(v->device, sizeof(v->device), "/job:ps/task:%u", (uint32_t)sim_below(s, k->ps_tasks));
+        }
+        if (k->other_tasks > 0 && i + 1 == k->vars) {
+            (void)snprintf(v->device, sizeof(v->device), "/job:worker/task:%u", k->programs);
+        }
+    }
+    PSI_IGNORE(add(s, SIM_VAR_COUNTER, "counter", PS_I64, sim_range(s, 1, 8)));
+    PSI_IGNORE(add(s, SIM_VAR_STEP, "global_step", PS_I64, 1));
+    if (k->profile == SIM_CHIEFS || sim_one_in(s, 3)) {
+        PSI_IGNORE(add(s, SIM_VAR_HYPER, "hyper", PS_F32, 3));
+    }
+    if (k->monitor) {
+        PSI_IGNORE(add(s, SIM_VAR_TMP, "tmp", PS_F64, sim_range(s, 1, 40)));
+    }
+    if (k->large && sim_one_in(s, 3) && k->vars > 1) {
+        uint64_t frame = k->frame_bytes / 8;
+        PSI_IGNORE(add(s, SIM_VAR_REGISTER, "large", PS_F64, 2 * frame + sim_range(s, 1, frame)));
+    }
+}

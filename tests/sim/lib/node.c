@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tasks and clients of the simulated world: events into their cores, effects out of them, starts and ends.
+ *
+ * As in the real shells every effect of an event is carried out before the next event. A killed process loses its connections in
+ * the middle of whatever is in flight; a killed client's core is run down far from the world, because its requests must end before
+ * it can be freed.
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool sim_task_running(const struct sim *s, const struct sim_task *t)
+{
+    return t->core != NULL && s->now >= t->stopped_until;
+}
+
+bool sim_program_running(const struct sim *s, const struct sim_program *p)
+{
+    return p->core != NULL && s->now >= p->stopped_until;
+}
+
+bool sim_end_running(const struct sim *s, const struct sim_end *e)
+{
+    return e->is_task ? sim_task_running(s, &s->task[e->node]) : sim_program_running(s, &s->program[e->node]);
+}
+
+static void random_bytes(struct sim *s, uint8_t out[32])
+{
+    for (uint32_t i = 0; i < 32; i += 8) {
+        uint64_t word = psi_random_u64(&s->rng);
+        memcpy(out + i, &word, 8);
+    }
+}
+
+static bool heavy_checks(const struct sim *s)
+{
+#ifdef PSI_DEBUG
+    (void)s;
+    return true;
+#else
+    return s->event % 64 == 0;
+#endif
+}
+
+static struct sim_task *task_at(struct sim *s, const char *address)
+{
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        if (strcmp(s->task[i].address, address) == 0) {
+            return &s->task[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- effects ---- */
+
+static void task_log(struct sim *s, struct sim_task *t, const struct psd_effect *effect)
+{
+    sim_trace(s, "%s:%u log %d %s %s", t->job, t->index, effect->level, effect->event, effect->text);
+    static const char *const ours[] = {"GAP", "BAD_CRC", "TOO_LARGE", "ragged", "not a psd frame"};
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+        if (strstr(effect->text, ours[i]) != NULL) {
+            sim_fail(s, "/job:%s/task:%u had to close a connection of our own client: %s %s", t->job, t->index, effect->event,
+                     effect->text);
+        }
+    }
+}
+
+static void task_dial(struct sim *s, struct sim_task *t, const char *address)
+{
+    struct sim_task *to = task_at(s, address);
+    uint32_t from = (uint32_t)(t - s->task);
+    if (to == NULL) {
+        sim_fail(s, "/job:%s/task:%u dials %s, which nobody has", t->job, t->index, address);
+    }
+    uint32_t index = (uint32_t)(to - s->task);
+    struct sim_conn *c = sim_conn_new(s, true, from, index);
+    c->refused = s->now < s->blocked_until[SIM_PROGRAMS_MAX + from][index];
+    sim_trace(s, "c%llu %s:%u dials %s", (unsigned long long)c->id, t->job, t->index, address);
+}
+
+void sim_task_settle(struct sim *s, struct sim_task *t)
+{
+    struct psd_effect effect;
+    struct psi_link *link = NULL;
+    for (;;) {
+        link = psd_task_next_dirty(t->core);
+        if (link != NULL) {
+            struct sim_end *e = link->shell;
+            if (e->link == link) {
+                sim_end_update(s, e);
+            }
+        } else if (psd_task_next_effect(t->core, &effect)) {
+            switch (effect.kind) {
+            case PSD_EFFECT_DIAL:
+                task_dial(s, t, effect.text);
+                break;
+            case PSD_EFFECT_LOG:
+                task_log(s, t, &effect);
+                break;
+            case PSD_EFFECT_READY:
+                t->ready = true;
+                break;
+            case PSD_EFFECT_SHUTDOWN:
+                sim_fail(s, "/job:%s/task:%u wants to shut down and nobody asked", t->job, t->index);
+            }
+        } else {
+            break;
+        }
+    }
+    sim_births_poll(s, t);
+    if (heavy_checks(s)) {
+        psd_task_check_invariants(t->core);
+    }
+}
+
+static void client_dial(struct sim *s, struct sim_program *p, const struct psi_client_effect *effect)
+{
+    struct sim_task *to = task_at(s, effect->text);
+    uint32_t index = to == NULL ? 0 : (uint32_t)(to - s->task);
+    for (uint32_t i = 0; i < s->conn_count; i++) {
+        const struct sim_end *e = &s->conn[i]->end[0];
+        if (!e->is_task && e->node == p->index && e->life == p->life && e->state == SIM_END_DIALING &&
+            s->conn[i]->table_index == effect->task) {
+            sim_fail(s, "client%u dials %s a second time while a dial is out", p->index, effect->text);
+        }
+    }
+    struct sim_conn *c = sim_conn_new(s, false, p->index, index);
+    c->table_index = effect->task;
+    c->refused = to == NULL || s->now < s->blocked_until[p->index][index];
+    p->dials[effect->task % (SIM_TASKS_MAX + SIM_PROGRAMS_MAX)]++;
+    sim_trace(s, "c%llu client%u.%u dials %s", (unsigned long long)c->id, p->index, p->life, effect->text);
+}
+
+void sim_program_settle(struct sim *s, struct sim_program *p)
+{
+    struct psi_client_effect effect;
+    for (;;) {
+        struct psi_link *link = psi_client_next_dirty(p->core);
+        struct psi_request *req = NULL;
+        if (link != NULL) {
+            struct sim_end *e = link->shell;
+            if (e->link == link) {
+                sim_end_update(s, e);
+            }
+        } else if (psi_client_next_effect(p->core, &effect)) {
+            if (effect.kind == PSI_CLIENT_DIAL) {
+                client_dial(s, p, &effect);
+            } else {
+                sim_trace(s, "client%u.%u log %d %s %s", p->index, p->life, effect.level, effect.event, effect.text);
+            }
+        } else if ((req = psi_client_next_done(p->core)) != NULL) {
+            req->done(req);
+        } else {
+            break;
+        }
+    }
+    if (heavy_checks(s)) {
+        psi_client_check_invariants(p->core);
+    }
+}
+
+void sim_node_settle(struct sim *s, const struct sim_end *e)
+{
+    if (e->is_task && s->task[e->node].core != NULL && s->task[e->node].life == e->life) {
+        sim_task_settle(s, &s->task[e->node]);
+    } else if (!e->is_task && s->program[e->node].core != NULL && s->program[e->node].life == e->life) {
+        sim_program_settle(s, &s->program[e->node]);
+    }
+}
+
+/* ---- starts and ends ---- */
+
+static bool config_row(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value, const char **help)
+{
+    (void)ctx;
+    *name = "simulated";
+    *value = "true";
+    *default_value = "false";
+    *help = "This task lives in a simulator.";
+    return i == 0;
+}
+
+void sim_task_start(struct sim *s, struct sim_task *t)
+{
+    struct psd_task_config config;
+    struct psi_err err = {.code = PS_OK};
+    uint8_t seed[32];
+    psd_task_config_init(&config);
+    config.cluster = &s->cluster;
+    (void)snprintf(config.job, sizeof(config.job), "%s", t->job);
+    config.task = t->index;
+    (void)snprintf(config.cluster_name, sizeof(config.cluster_name), "psd");
+    (void)snprintf(config.address, sizeof(config.address), "%s", t->address);
+    config.lease_ms = s->k.lease_ms;
+    config.beat_ms = s->k.beat_ms;
+    config.hello_deadline_ms = s->k.hello_ms;
+    config.segment_deadline_ms = s->k.segment_ms;
+    config.session_keep_ms = s->k.session_keep_ms;
+    config.pushes_in_progress_max = s->k.pushes_max;
+    config.segment_buffers_max = s->k.buffers_max;
+    config.config_row = config_row;
+    random_bytes(s, seed);
+    t->life++;
+    t->ready = false;
+    t->stopped_until = 0;
+    if (psd_task_new(&config, seed, s->now, &t->core, &err) != PS_OK) {
+        sim_fail(s, "psd_task_new: %s", err.text);
+    }
+    t->next_tick = s->now + sim_range(s, 1, 90);
+    sim_trace(s, "%s:%u starts (%u.)", t->job, t->index, t->life);
+    sim_task_settle(s, t);
+}
+
+void sim_task_kill(struct sim *s, struct sim_task *t, uint64_t up_at)
+{
+    uint32_t node = (uint32_t)(t - s->task);
+    sim_trace(s, "%s:%u is killed, back in %llu ms", t->job, t->index, (unsigned long long)(up_at - s->now));
+    s->count_restarts++;
+    sim_births_restart(s, t);
+    for (uint32_t i = 0; i < s->conn_count; i++) { /* links that the core has let go of are the shell's */
+        for (uint32_t side = 0; side < 2; side++) {
+            struct sim_end *e = &s->conn[i]->end[side];
+            if (e->is_task && e->node == node && (e->state == SIM_END_LINGER || e->state == SIM_END_CLOSED)) {
+                sim_end_release(e);
+            }
+        }
+    }
+    psd_task_free(t->core);
+    t->core = NULL;
+    t->up_at = up_at;
+    for (uint32_t i = 0; i < s->conn_count; i++) {
+        for (uint32_t side = 0; side < 2; side++) {
+            struct sim_end *e = &s->conn[i]->end[side];
+            bool survives = e->state == SIM_END_BACKLOG && !sim_one_in(s, s->k.backlog_survives_in);
+            if (e->is_task && e->node == node && !survives) {
+                sim_end_drop(s, e);
+            }
+        }
+    }
+}
+
+void sim_client_start(struct sim *s, struct sim_program *p)
+{
+    struct psi_err err = {.code = PS_OK};
+    uint8_t random[32];
+    random_bytes(s, random);
+    bool by_target = sim_one_in(s, 4);
+    struct psi_client_config config = {
+        .cluster = by_target ? NULL : &s->cluster,
+        .target = by_target ? s->task[sim_below(s, s->k.ps_tasks)].address : NULL,
+        .cluster_name = sim_one_in(s, 2) ? "psd" : "",
+        .job = p->job,
+        .task = p->task,
+        .host = "simulated",
+        .program = "sim",
+        .pid = p->index + 1,
+        .operation_timeout_ms = s->k.operation_ms,
+        .ready_timeout_ms = s->k.ready_ms,
+        .seed = 7,
+        .crc = s->k.crc,
+    };
+    p->life = ++s->session_count;
+    p->stopped_until = 0;
+    memset(p->dials, 0, sizeof(p->dials));
+    memset(p->var, 0, sizeof(p->var));
+    if (psi_client_new(&config, random, s->now, &p->core, &err) != PS_OK) {
+        sim_fail(s, "psi_client_new: %s", err.text);
+    }
+    p->next_tick = s->now + sim_range(s, 1, 40);
+    sim_trace(s, "client%u.%u starts%s", p->index, p->life, by_target ? " (by target)" : "");
+    sim_program_settle(s, p);
+}
+
+/* Every connection of a client ends; the core learns it, or (killed) only as far as it must before it is freed. */
+static void client_disconnect(struct sim *s, struct sim_program *p, bool killed)
+{
+    for (uint32_t i = 0; i < s->conn_count; i++) {
+        struct sim_end *e = &s->conn[i]->end[0];
+        if (e->is_task || e->node != p->index || e->life != p->life) {
+            continue;
+        }
+        if (e->state == SIM_END_DIALING) {
+            e->state = SIM_END_CLOSED;
+            continue;
+        }
+        bool tell = e->state == SIM_END_OPEN;
+        struct psi_link *link = e->link;
+        if (killed) {
+            sim_end_drop(s, e);
+            e->link = link;
+        } else {
+            sim_end_close(s, e, true);
+        }
+        if (tell && !link->closing) {
+            psi_client_closed(p->core, link);
+        }
+        sim_end_release(e);
+    }
+}
+
+void sim_client_end(struct sim *s, struct sim_program *p)
+{
+    sim_trace(s, "client%u.%u ends", p->index, p->life);
+    client_disconnect(s, p, false);
+    if (psi_client_pending(p->core) != 0) {
+        sim_fail(s, "client%u: %u requests are pending although each has had its callback", p->index, psi_client_pending(p->core));
+    }
+    psi_client_free(p->core);
+    p->core = NULL;
+    p->state = SIM_OFF;
+}
+
+void sim_client_kill(struct sim *s, struct sim_program *p)
+{
+    sim_trace(s, "client%u.%u is killed", p->index, p->life);
+    sim_calls_forget(s, p);
+    client_disconnect(s, p, true);
+    for (uint32_t hour = 1; hour <= 3 && psi_client_pending(p->core) > 0; hour++) {
+        struct psi_client_effect effect;
+        struct psi_request *req = NULL;
+        psi_client_tick(p->core, s->now + hour * 3600000u);
+        while (psi_client_next_dirty(p->core) != NULL) {
+            sim_fail(s, "client%u: a link is dirty although all were closed", p->index);
+        }
+        while (psi_client_next_effect(p->core, &effect)) {
+        }
+        while ((req = psi_client_next_done(p->core)) != NULL) {
+            req->done(req);
+        }
+    }
+    if (psi_client_pending(p->core) != 0) {
+        sim_fail(s, "client%u: %u requests do not end hours after their deadlines", p->index, psi_client_pending(p->core));
+    }
+    psi_client_free(p->core);
+    p->core = NULL;
+    p->state = SIM_OFF;
+}
+
+/* ---- events ---- */
+
+void sim_dial_result(struct sim *s, struct sim_conn *c)
+{
+    struct sim_end *from = &c->end[0], *to = &c->end[1];
+    struct sim_task *t = &s->task[to->node];
+    bool up = t->core != NULL || (t->life > 0 && sim_one_in(s, 2)); /* while it restarts its socket may be listening */
+    bool refused = c->refused || !up;
+    if (refused) {
+        from->state = SIM_END_CLOSED;
+    } else {
+        from->state = SIM_END_OPEN;
+        to->state = SIM_END_BACKLOG;
+    }
+    sim_trace(s, "c%llu dial %s", (unsigned long long)c->id, refused ? "refused" : "connected");
+    const char *why = refused ? "connection refused" : t->address;
+    if (from->is_task) {
+        struct sim_task *me = &s->task[from->node];
+        from->link = psd_task_dialed(me->core, refused ? NULL : from, why);
+        if (!refused && from->link == NULL) {
+            sim_end_close(s, from, false);
+        }
+        sim_task_settle(s, me);
+    } else {
+        struct sim_program *p = &s->program[from->node];
+        from->link = psi_client_dialed(p->core, c->table_index, refused ? NULL : from, why);
+        if (!refused && from->link == NULL) {
+            sim_end_close(s, from, false);
+        }
+        sim_program_settle(s, p);
+    }
+}
+
+void sim_accept(struct sim *s, struct sim_end *e)
+{
+    struct sim_task *t = &s->task[e->node];
+    char peer[32];
+    e->life = t->life;
+    e->state = SIM_END_OPEN;
+    e->link = psd_task_accepted(t->core, e, sim_end_name(s, &e->conn->end[0], peer));
+    sim_trace(s, "c%llu accepted by %s:%u", (unsigned long long)e->conn->id, t->job, t->index);
+    if (e->link == NULL) {
+        sim_fail(s, "/job:%s/task:%u accepts no connection", t->job, t->index);
+    }
+    sim_task_settle(s, t);
+}
+
+void sim_deliver(struct sim *s, struct sim_end *e)
+{
+    struct sim_pipe *p = &e->conn->pipe[1 - e->side];
+    uint8_t *bytes = NULL;
+    size_t n = sim_pipe_read(s, e, &bytes);
+    bool cut = p->cut_at != 0 && p->delivered == p->cut_at;
+    struct sim_conn *c = e->conn;
+    if (s->verbose) {
+        char to[32];
+        sim_trace(s, "c%llu %s reads %zu bytes, %zu more in flight", (unsigned long long)c->id, sim_end_name(s, e, to), n, p->len);
+    }
+    if (cut) {
+        p->len = 0;
+        p->limit = p->delivered;
+    }
+    if (e->is_task) {
+        psd_task_bytes(s->task[e->node].core, e->link, bytes, n);
+    } else {
+        psi_client_bytes(s->program[e->node].core, e->link, bytes, n);
+    }
+    memset(bytes, 0xa5, n < 4096 ? n : 4096); /* nobody may look at them again */
+    sim_node_settle(s, e);
+    if (cut) {
+        sim_conn_cut(s, c, sim_below(s, 40), sim_below(s, 40));
+    }
+}
+
+void sim_closed(struct sim *s, struct sim_end *e)
+{
+    char name[32];
+    sim_trace(s, "c%llu %s learns that it is closed", (unsigned long long)e->conn->id, sim_end_name(s, e, name));
+    sim_end_close(s, e, false);
+    if (e->is_task) {
+        psd_task_closed(s->task[e->node].core, e->link);
+    } else {
+        psi_client_closed(s->program[e->node].core, e->link);
+    }
+    if (sim_one_in(s, 2)) {
+        sim_node_settle(s, e);
+    }
+    sim_release(s, e);
+}
+
+void sim_release(struct sim *s, struct sim_end *e)
+{
+    sim_end_release(e);
+    sim_node_settle(s, e);
+}
+
+void sim_writable(struct sim *s, struct sim_end *e)
+{
+    e->room = false;
+    if (e->is_task) {
+        psd_task_writable(s->task[e->node].core, e->link);
+    } else {
+        psi_client_writable(s->program[e->node].core, e->link);
+    }
+    sim_node_settle(s, e);
+}
+
+void sim_task_tick(struct sim *s, struct sim_task *t)
+{
+    t->next_tick = s->now + sim_range(s, 20, 100);
+    psd_task_tick(t->core, s->now);
+    sim_task_settle(s, t);
+}
+
+void sim_program_tick(struct sim *s, struct sim_program *p)
+{
+    p->next_tick = s->now + sim_range(s, 5, 50);
+    psi_client_tick(p->core, s->now);
+    sim_program_settle(s, p);
+    if (p->core != NULL) {
+        sim_calls_late(s, p);
+    }
+}

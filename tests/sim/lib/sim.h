@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulator: real server cores (psd_task) and real client cores (psi_client) in one thread, over a network, a clock and a
+ * scheduler that are all drawn from one seed, so that every run can be repeated.
+ *
+ *   sim_run()  draws the knobs of a seed (knobs.c) -> makes a world (world.c) -> repeats: choose one of the events that can happen
+ *   now (step.c: bytes arrive, a write goes on, a tick, a program starts a call, a fault), carry it out, carry out the effects of
+ *   the core it went to (node.c), look at the oracles (oracle.c, birth.c) -> faults end, everything must finish -> last checks.
+ *
+ * net.c      byte streams with frame boundaries, delays, cuts, half-open connections, backlog
+ * node.c     tasks and clients: events, effects, restarts
+ * program.c  what a client does: get, ready, work, end, come back;  call.c: one request, from start to its callback
+ * oracle.c   values against the ledger of calls;  birth.c: variables' lives, two owners, mixed models
+ *
+ * A broken rule ends the run by sim_fail(), whose text says what was lost, doubled or mixed.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include "../../../common/cluster.h"
+#include "../../../common/rng.h"
+#include "../../../psd/task.h"
+#include "../../../worker/core.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+
+enum {
+    SIM_TASKS_MAX = 4,
+    SIM_PROGRAMS_MAX = 6,
+    SIM_VARS_MAX = 12,
+    SIM_CONNS_MAX = 256,
+    SIM_CALLS_MAX = 64,        /* of one program at a time */
+    SIM_DIGITS_MAX = 31,       /* pushes of one variable */
+    SIM_BOUNDARIES_MAX = 256,
+    SIM_READ_MAX = 128 << 10   /* one read of a shell */
+};
+#define SIM_NEVER UINT64_MAX
+
+struct sim;
+struct sim_conn;
+
+/* ---- knobs: what a seed is about ---- */
+enum sim_fault {
+    SIM_FAULT_CUT,          /* both sides learn soon */
+    SIM_FAULT_CUT_BOUNDARY, /* the same, exactly at (or a byte beside) the n-th boundary from now */
+    SIM_FAULT_HALF_OPEN,    /* one side learns late or never */
+    SIM_FAULT_PAUSE_DIR,    /* one direction stands still */
+    SIM_FAULT_STOP_TASK,    /* SIGSTOP ... SIGCONT */
+    SIM_FAULT_STOP_CLIENT,
+    SIM_FAULT_SLOW_TICK,    /* a node gets bytes but no tick */
+    SIM_FAULT_RESTART_TASK, /* empty, at once or after a while */
+    SIM_FAULT_KILL_CLIENT,
+    SIM_FAULT_PARTITION,    /* no new connections between two nodes, the old one is cut */
+    SIM_FAULT_RESET,        /* a program empties the container */
+    SIM_FAULT_COUNT
+};
+
+enum sim_profile { SIM_CALM, SIM_SESSION, SIM_FRAMES, SIM_DIRECTORY, SIM_CHIEFS, SIM_BOUNDARY, SIM_PROFILE_COUNT };
+
+struct sim_knobs {
+    enum sim_profile profile;
+    uint32_t ps_tasks, other_tasks; /* other: a task of job worker that holds a pinned variable */
+    uint32_t programs;
+    bool workers_listed;            /* otherwise every session is a chief */
+    bool second_chief;
+    bool monitor;                   /* a program that finds, lists, creates and deletes "tmp" */
+    uint32_t vars;
+    uint32_t frame_bytes;           /* PS_FRAME_BODY_MAX of the cores */
+    bool large;                     /* one variable of three frames and a bit */
+    bool crc;
+    uint64_t fault_from_ms, fault_until_ms;
+    uint32_t fault_every_ms;
+    uint32_t fault_weight[SIM_FAULT_COUNT];
+    uint32_t delay_ms;              /* of bytes, at most */
+    uint32_t pipe_bytes;            /* what the kernel takes */
+    uint32_t small_read_in, boundary_read_in; /* one read in n is small, ends at a boundary; 0 never */
+    uint32_t short_write_in;        /* one write in n is taken in part */
+    uint32_t advance_in;            /* time goes on after one event in n */
+    uint32_t operation_ms, ready_ms;
+    uint32_t short_deadline_in;     /* one call in n gets a deadline of 1 to 300 ms */
+    uint32_t depth;                 /* calls of a program at a time */
+    uint32_t think_ms;
+    uint32_t backlog_survives_in;   /* of a restart: one in n is lost; 0 never */
+    uint32_t lease_ms, beat_ms, hello_ms, segment_ms, session_keep_ms;
+    uint32_t pushes_max, buffers_max;
+    /* what follows from the faults: */
+    bool may_lose;                  /* variables may be lost: restarts, resets */
+    bool may_forget;                /* records may be dropped: session_keep is short, or restarts */
+    bool may_refuse;                /* pushes_max is small */
+    bool quiet;                     /* nothing breaks a connection */
+};
+
+/* ---- network ---- */
+struct sim_parser {
+    uint8_t head[PS_FRAME_HEADER_BYTES];
+    uint32_t have, meta_left, body_left, segment_left, segment_whole;
+};
+struct sim_pipe {
+    uint8_t *data;
+    size_t head, len, capacity;
+    uint64_t written, delivered; /* stream offsets */
+    uint64_t limit;              /* bytes from here on are lost; SIM_NEVER: none */
+    uint64_t ready_at, paused_until;
+    bool fin;                    /* the writer has closed */
+    bool stuck;                  /* lost bytes are not even taken: a half-open connection with full buffers */
+    uint32_t trigger;            /* cut at this many boundaries from now; 0: not armed */
+    int trigger_shift;
+    uint64_t cut_at;
+    struct sim_parser parser;
+    uint64_t boundary[SIM_BOUNDARIES_MAX];
+    uint32_t boundary_first, boundary_count;
+};
+enum sim_end_state { SIM_END_NONE, SIM_END_DIALING, SIM_END_BACKLOG, SIM_END_OPEN, SIM_END_LINGER, SIM_END_CLOSED };
+struct sim_end {
+    struct sim_conn *conn;
+    uint32_t side;               /* 0: dialled, 1: accepts */
+    bool is_task;
+    uint32_t node;               /* task or program */
+    uint32_t life;               /* of the node when the end was made */
+    enum sim_end_state state;
+    struct psi_link *link;
+    const uint8_t *hold;
+    size_t hold_bytes, hold_sent;
+    bool write_turn, room;       /* more to send; the writable event is due */
+    uint64_t linger_until, learn_at;
+};
+struct sim_conn {
+    struct sim *sim;
+    uint64_t id;
+    struct sim_end end[2];
+    struct sim_pipe pipe[2];     /* [i]: from end i */
+    bool cut;
+    bool refused;                /* the dial will fail */
+    uint64_t dial_at;
+    uint32_t table_index;        /* of the dialled task in the client's table */
+};
+
+/* ---- nodes ---- */
+struct sim_task {
+    char job[16];
+    uint32_t index;
+    char address[32];
+    bool same_job;               /* as the directory's */
+    struct psd_task *core;       /* NULL: down */
+    uint32_t life;               /* counts starts */
+    uint64_t up_at;              /* down: when it starts */
+    uint64_t stopped_until, next_tick;
+    bool ready;
+};
+
+enum sim_program_state { SIM_OFF, SIM_CLUSTER, SIM_GET, SIM_FIRST_VALUES, SIM_READY, SIM_WORK, SIM_END, SIM_RESET, SIM_GOODBYE };
+enum sim_role { SIM_CHIEF, SIM_WORKER, SIM_MONITOR, SIM_FINAL };
+struct sim_program {
+    struct sim *sim;
+    uint32_t index;
+    enum sim_role role;
+    char job[16];
+    uint32_t task;
+    struct psi_client *core;     /* NULL: off */
+    uint32_t life;               /* counts sessions, of all programs */
+    enum sim_program_state state;
+    uint64_t start_at, next_call_at;
+    uint64_t stopped_until, next_tick;
+    bool in_start;
+    bool wants_reset, ended_ok;
+    uint32_t calls_out;          /* calls that are not done */
+    uint32_t set, todo;          /* variables of this session, and those not got yet: bits */
+    uint32_t failures;           /* in a row */
+    uint32_t work_ok;            /* calls of this session that ended OK */
+    bool initialised_tmp;
+    struct psi_var *var[SIM_VARS_MAX];
+    uint32_t order[SIM_VARS_MAX]; /* of gets */
+    uint64_t work_until;
+    uint32_t dials[SIM_TASKS_MAX + SIM_PROGRAMS_MAX];
+    struct sim_call *calls[SIM_CALLS_MAX];
+};
+
+/* ---- variables, calls, births ---- */
+enum sim_var_kind {
+    SIM_VAR_PUSH,     /* f64 or f32, SGD with rate 1: the sum of 4^k over the pushes applied */
+    SIM_VAR_COUNTER,  /* i64, ADD of 4^k */
+    SIM_VAR_STEP,     /* i64 global_step, ADD of 1 */
+    SIM_VAR_REGISTER, /* f64, ASSIGN and INIT_FROM of a tag in all elements */
+    SIM_VAR_HYPER,    /* chief sessions only: the rate is 1 + session / 1024 */
+    SIM_VAR_TMP       /* as PUSH; made, given first values, and deleted by the monitor */
+};
+struct sim_var {
+    char name[24], device[32];
+    enum sim_var_kind kind;
+    ps_dtype dtype;
+    uint64_t elements;
+    uint32_t digits_max, digits_used;
+    struct sim_op *digit[SIM_DIGITS_MAX];
+    bool lost;                   /* ghost: trained values were lost while others lived */
+};
+
+enum sim_op_state { SIM_OP_PENDING, SIM_OP_DONE, SIM_OP_KILLED };
+/* The ledger's entry of one call. */
+struct sim_op {
+    uint64_t id;
+    uint32_t program, life;
+    enum psi_request_kind kind;
+    struct sim_var *var;         /* NULL: none */
+    uint32_t digit;
+    double tag;                  /* REGISTER: of this ASSIGN */
+    int64_t add;                 /* STEP, COUNTER */
+    uint64_t creation;           /* of the variable when the call was started */
+    uint64_t started_event, done_event, started_ms, deadline_ms;
+    uint64_t floor_version;      /* highest version of a call that had ended by then */
+    int64_t floor_value;         /* COUNTER and STEP: the same of values */
+    enum sim_op_state state;
+    ps_status status;
+    ps_applied applied;
+    uint64_t version;
+    bool exact;
+    int64_t result;              /* ADD: the new value */
+    double pulled;               /* REGISTER, uniform pull: the tag */
+};
+struct sim_call {
+    struct psi_request req;      /* first: a request is its call */
+    struct sim_op *op;
+    struct sim_program *program;
+    uint32_t slot;
+    uint8_t *src, *dst;
+    size_t bytes;
+};
+
+/* One life of a variable at a task. */
+struct sim_birth {
+    uint64_t creation;
+    struct sim_var *var;
+    uint32_t task, task_life;
+    uint64_t born_event, died_event; /* died: SIM_NEVER while alive */
+    bool alive, seen, initialised, sealed;
+    int taint;                   /* 1: first values while others were trained; 2: trained values were lost before */
+    uint64_t version;
+    uint64_t done_version;       /* highest of a mutation that ended OK */
+    int64_t done_value;
+    uint64_t first, last;        /* first and last element as last seen, PUSH and TMP */
+    bool by_restart;             /* how it died */
+    uint64_t chief_number;       /* HYPER: highest seen */
+};
+enum { SIM_HYPERS_MAX = 512 };
+/* Which rate was seen in force under which chief number. */
+struct sim_hyper {
+    uint64_t creation, number;
+    double rate;
+};
+enum { SIM_EXACT_MAX = 512 };
+/* An exact pull that showed part of a push: that push must have ended torn, there. */
+struct sim_partial {
+    struct sim_op *pull, *push;
+    uint64_t creation, elements;
+};
+
+/* A RESET or DELETE that may take effect. */
+struct sim_wipe {
+    struct sim_op *op;
+    struct sim_var *var; /* DELETE; NULL: all */
+};
+
+struct sim {
+    uint64_t seed, rng;
+    struct sim_knobs k;
+    bool verbose;
+    bool healing, ending;
+    uint64_t now, event, steps;
+    uint64_t next_fault, reset_wanted_at;
+    struct psi_cluster cluster;
+    uint32_t task_count, program_count;
+    struct sim_task task[SIM_TASKS_MAX];
+    struct sim_program program[SIM_PROGRAMS_MAX];
+    uint64_t blocked_until[SIM_PROGRAMS_MAX + SIM_TASKS_MAX][SIM_TASKS_MAX]; /* [node][task]: no dial succeeds */
+    uint32_t session_count;
+    struct sim_conn *conn[SIM_CONNS_MAX];
+    uint32_t conn_count;
+    uint64_t conn_next;
+    struct sim_var var[SIM_VARS_MAX];
+    uint32_t var_count;
+    double tag_next;
+    struct sim_op **op;
+    size_t op_count, op_capacity;
+    struct sim_birth *birth;
+    size_t birth_count, birth_capacity;
+    struct sim_partial partial[SIM_EXACT_MAX];
+    uint32_t partial_count;
+    struct sim_wipe wipe[SIM_EXACT_MAX];
+    uint32_t wipe_count;
+    struct sim_hyper hyper[SIM_HYPERS_MAX];
+    uint32_t hyper_count;
+    uint8_t *scratch;
+    uint8_t *fill;               /* bytes of the largest variable, for building gradients */
+    size_t fill_bytes;
+    jmp_buf failed;
+    char why[960];
+    uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed;
+    uint64_t cut_boundary;       /* BOUNDARY profile: the boundary to cut at, counted from the first */
+    uint32_t cut_side;
+    int cut_shift;
+    uint64_t boundary_seen[2];
+    bool boundary_armed;
+    enum psi_request_kind boundary_kind; /* PSI_REQ_NONE: another profile */
+};
+
+struct sim_options {
+    uint64_t seed;
+    bool verbose;
+    uint32_t frame_bytes;        /* PS_FRAME_BODY_MAX that the cores were built with */
+    bool large;                  /* every seed has a variable of three frames */
+    /* BOUNDARY profile: one call of this kind on a variable of three frames, one cut */
+    bool boundary;
+    enum psi_request_kind boundary_kind;
+    uint32_t boundary_side;      /* 0: of the client's bytes, 1: of the task's */
+    uint64_t boundary_index;
+    int boundary_shift;
+};
+struct sim_summary {
+    uint64_t events, ok, failed, cuts, restarts, virtual_ms;
+    uint64_t boundaries[2];      /* BOUNDARY profile: boundaries that passed in each direction */
+};
+
+/** Run one seed. Returns true when every rule held; otherwise why (>= 1024 bytes) says which was broken. */
+bool sim_run(const struct sim_options *options, struct sim_summary *out, char *why);
+
+/* ---- knobs.c ---- */
+void sim_knobs_draw(struct sim *s, const struct sim_options *options);
+void sim_vars_draw(struct sim *s);
+
+/* ---- world.c ---- */
+void sim_fail(struct sim *s, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+void sim_trace(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+uint64_t sim_below(struct sim *s, uint64_t bound);
+uint64_t sim_range(struct sim *s, uint64_t low, uint64_t high); /* both included */
+bool sim_one_in(struct sim *s, uint32_t n);                     /* 0: never */
+void *sim_alloc(size_t bytes);                                  /* zeroed; aborts when there is no memory */
+
+/* ---- step.c ---- */
+/** One event, or time goes on. */
+void sim_step(struct sim *s);
+void sim_fault_now(struct sim *s);
+void sim_heal(struct sim *s);
+
+/* ---- net.c ---- */
+struct sim_conn *sim_conn_new(struct sim *s, bool by_task, uint32_t node, uint32_t task);
+void sim_conn_sweep(struct sim *s); /* free those that are over */
+void sim_conn_cut(struct sim *s, struct sim_conn *c, uint64_t learn0_ms, uint64_t learn1_ms);
+void sim_end_write(struct sim *s, struct sim_end *e);
+void sim_end_hold(struct sim *s, struct sim_end *e);
+void sim_end_update(struct sim *s, struct sim_end *e);
+/** The shell closes: the peer will see the end of the stream; the link is freed by sim_end_release(), now or later. */
+void sim_end_close(struct sim *s, struct sim_end *e, bool unread_lost);
+/** Free the link of a closed end. Queued frames end here, which may have effects: settle the node afterwards. */
+void sim_end_release(struct sim_end *e);
+void sim_end_drop(struct sim *s, struct sim_end *e); /* the process is gone: no core call */
+size_t sim_pipe_room(const struct sim *s, const struct sim_pipe *p);
+bool sim_pipe_readable(const struct sim_pipe *p);
+size_t sim_pipe_read(struct sim *s, struct sim_end *e, uint8_t **out);
+const char *sim_end_name(const struct sim *s, const struct sim_end *e, char buf[32]);
+
+/* ---- node.c ---- */
+bool sim_task_running(const struct sim *s, const struct sim_task *t);
+bool sim_program_running(const struct sim *s, const struct sim_program *p);
+bool sim_end_running(const struct sim *s, const struct sim_end *e);
+void sim_task_start(struct sim *s, struct sim_task *t);
+void sim_task_kill(struct sim *s, struct sim_task *t, uint64_t up_at);
+void sim_task_settle(struct sim *s, struct sim_task *t);
+void sim_program_settle(struct sim *s, struct sim_program *p);
+void sim_client_kill(struct sim *s, struct sim_program *p); /* SIGKILL */
+void sim_client_end(struct sim *s, struct sim_program *p);  /* in good order */
+void sim_client_start(struct sim *s, struct sim_program *p);
+void sim_release(struct sim *s, struct sim_end *e);
+void sim_node_settle(struct sim *s, const struct sim_end *e);
+void sim_dial_result(struct sim *s, struct sim_conn *c);
+void sim_accept(struct sim *s, struct sim_end *e);
+void sim_deliver(struct sim *s, struct sim_end *e);
+void sim_closed(struct sim *s, struct sim_end *e);
+void sim_writable(struct sim *s, struct sim_end *e);
+void sim_task_tick(struct sim *s, struct sim_task *t);
+void sim_program_tick(struct sim *s, struct sim_program *p);
+
+/* ---- program.c ---- */
+bool sim_program_wants(const struct sim *s, const struct sim_program *p);
+void sim_program_act(struct sim *s, struct sim_program *p);
+void sim_program_done(struct sim *s, struct sim_program *p, struct sim_call *call);
+
+/* ---- call.c ---- */
+/** Start a call; NULL where the core refused it (the program's state says that this may happen). */
+struct sim_op *sim_call_start(struct sim *s, struct sim_program *p, enum psi_request_kind kind, struct sim_var *var,
+                              uint32_t timeout_ms);
+void sim_calls_forget(struct sim *s, struct sim_program *p); /* the process was killed */
+void sim_calls_late(struct sim *s, struct sim_program *p);   /* every deadline is kept */
+
+/* ---- oracle.c ---- */
+/** What the call's result says against what is known. call->op has the result. */
+void sim_check_done(struct sim *s, struct sim_call *call);
+/** All that a task holds of a variable against the ledger. */
+void sim_check_values(struct sim *s, struct sim_birth *b, const void *value, size_t bytes);
+void sim_check_end(struct sim *s);
+uint64_t sim_element(struct sim *s, const struct sim_var *v, const void *value, uint64_t i);
+size_t sim_var_bytes(const struct sim_var *v);
+const char *sim_op_text(const struct sim_op *op, char buf[200]);
+
+/* ---- birth.c ---- */
+struct sim_birth *sim_birth_find(struct sim *s, uint64_t creation);
+void sim_births_poll(struct sim *s, struct sim_task *t);
+void sim_births_restart(struct sim *s, struct sim_task *t); /* before its core is freed */
+void sim_check_ready(struct sim *s, struct sim_program *p);
+void sim_check_reset(struct sim *s, const struct sim_op *op);
+
+#endif

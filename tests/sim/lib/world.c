@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One run: a world is made from a seed, lives through its faults, heals, must finish, and is compared with the ledger.
+ */
+#include "sim.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS_MAX = 4000000 };
+
+void sim_fail(struct sim *s, const char *format, ...)
+{
+    va_list ap;
+    int n = snprintf(s->why, sizeof(s->why), "at event %llu, %llu ms: ", (unsigned long long)s->event, (unsigned long long)s->now);
+    va_start(ap, format);
+    (void)vsnprintf(s->why + n, sizeof(s->why) - (size_t)n, format, ap);
+    va_end(ap);
+    longjmp(s->failed, 1);
+}
+
+void sim_trace(struct sim *s, const char *format, ...)
+{
+    if (!s->verbose) {
+        return;
+    }
+    va_list ap;
+    (void)printf("%6llu %6llu ", (unsigned long long)s->event, (unsigned long long)s->now);
+    va_start(ap, format);
+    (void)vprintf(format, ap);
+    va_end(ap);
+    (void)printf("\n");
+}
+
+uint64_t sim_below(struct sim *s, uint64_t bound)
+{
+    return psi_random_below(&s->rng, bound);
+}
+
+uint64_t sim_range(struct sim *s, uint64_t low, uint64_t high)
+{
+    return low + psi_random_below(&s->rng, high - low + 1);
+}
+
+bool sim_one_in(struct sim *s, uint32_t n)
+{
+    return n > 0 && psi_random_below(&s->rng, n) == 0;
+}
+
+void *sim_alloc(size_t bytes)
+{
+    void *p = calloc(1, bytes);
+    if (p == NULL) {
+        abort();
+    }
+    return p;
+}
+
+static void add_task(struct sim *s, const char *job, uint32_t index, char letter)
+{
+    struct sim_task *t = &s->task[s->task_count++];
+    (void)snprintf(t->job, sizeof(t->job), "%s", job);
+    (void)snprintf(t->address, sizeof(t->address), "%c%u:1", letter, index);
+    t->index = index;
+    t->same_job = letter == 't';
+    t->up_at = s->now + (s->k.quiet ? 0 : sim_below(s, 400));
+}
+
+static void add_program(struct sim *s, enum sim_role role, uint32_t task)
+{
+    struct sim_program *p = &s->program[s->program_count];
+    p->sim = s;
+    p->index = s->program_count++;
+    p->role = role;
+    p->task = task;
+    if (s->k.workers_listed && role != SIM_MONITOR) {
+        (void)snprintf(p->job, sizeof(p->job), "worker");
+    }
+    p->start_at = s->now + sim_below(s, 500);
+}
+
+static void make_world(struct sim *s)
+{
+    char spec[256];
+    size_t n = 0;
+    struct psi_err err = {.code = PS_OK};
+    uint32_t workers = s->k.programs + 1;
+    for (uint32_t i = 0; i < s->k.ps_tasks; i++) {
+        n += (size_t)snprintf(spec + n, sizeof(spec) - n, "%st%u:1", i == 0 ? "ps=" : ",", i);
+        add_task(s, "ps", i, 't');
+    }
+    for (uint32_t i = 0; s->k.workers_listed && i < workers; i++) {
+        n += (size_t)snprintf(spec + n, sizeof(spec) - n, "%sw%u:1", i == 0 ? ";worker=" : ",", i);
+    }
+    if (s->k.other_tasks > 0) {
+        add_task(s, "worker", workers - 1, 'w');
+    }
+    psi_cluster_init(&s->cluster);
+    if (psi_cluster_parse(&s->cluster, spec, &err) != PS_OK) {
+        sim_fail(s, "%s: %s", spec, err.text);
+    }
+    for (uint32_t i = 0; i < s->k.programs; i++) {
+        bool chief = i == 0 || !s->k.workers_listed;
+        add_program(s, chief ? SIM_CHIEF : SIM_WORKER, chief ? 0 : i);
+    }
+    if (s->k.second_chief) {
+        add_program(s, SIM_CHIEF, 0);
+        s->program[s->program_count - 1].start_at += sim_below(s, 4000);
+    }
+    if (s->k.monitor) {
+        add_program(s, SIM_MONITOR, 0);
+    }
+    add_program(s, SIM_FINAL, 0);
+    s->next_fault = s->k.fault_from_ms;
+    s->scratch = aligned_alloc(64, SIM_READ_MAX + 64);
+    if (s->scratch == NULL) {
+        abort();
+    }
+}
+
+static void run_until(struct sim *s, uint64_t time)
+{
+    while (s->now < time) {
+        if (++s->steps > STEPS_MAX) {
+            sim_fail(s, "no end after %d steps: something goes round in circles", STEPS_MAX);
+        }
+        sim_step(s);
+    }
+}
+
+static bool all_off(const struct sim *s)
+{
+    for (uint32_t i = 0; i < s->program_count; i++) {
+        if (s->program[i].core != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void check_dials(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->program_count && s->k.quiet; i++) {
+        for (uint32_t t = 0; t < SIM_TASKS_MAX; t++) {
+            if (s->program[i].dials[t] > 2) {
+                sim_fail(s, "client%u dialled task %u %u times although nothing breaks connections in this seed", i, t,
+                         s->program[i].dials[t]);
+            }
+        }
+    }
+}
+
+static void life(struct sim *s)
+{
+    run_until(s, s->k.fault_until_ms);
+    sim_heal(s);
+    run_until(s, s->now + sim_range(s, 100, 2000));
+    s->ending = true;
+    sim_trace(s, "-- programs end --");
+    struct sim_program *final = &s->program[s->program_count - 1];
+    uint64_t longest = s->k.ready_ms > s->k.operation_ms ? s->k.ready_ms : s->k.operation_ms;
+    uint64_t bound = s->now + 3 * longest + 2ull * s->k.lease_ms;
+    final->start_at = SIM_NEVER;
+    while (!all_off(s)) {
+        if (s->now > bound) {
+            sim_fail(s, "programs have not ended %llu ms after the last fault", (unsigned long long)(3 * longest));
+        }
+        run_until(s, s->now + 20);
+    }
+    check_dials(s);
+    sim_trace(s, "-- the final program --");
+    bound = s->now + 4 * longest + 30000;
+    final->start_at = s->now;
+    while (!final->ended_ok || !all_off(s)) {
+        if (s->now > bound) {
+            sim_fail(s, "a new session cannot work %llu ms after the last fault (state %d)", (unsigned long long)(4 * longest + 30000),
+                     (int)final->state);
+        }
+        run_until(s, s->now + 20);
+    }
+    sim_check_end(s);
+}
+
+static void unmake_world(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->conn_count; i++) {
+        sim_end_release(&s->conn[i]->end[0]);
+    }
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        if (s->task[i].core != NULL) {
+            s->k.backlog_survives_in = 1;
+            sim_task_kill(s, &s->task[i], SIM_NEVER);
+        }
+    }
+    sim_conn_sweep(s);
+    for (size_t i = 0; i < s->op_count; i++) {
+        free(s->op[i]);
+    }
+    free(s->op);
+    free(s->birth);
+    free(s->scratch);
+    psi_cluster_fini(&s->cluster);
+}
+
+bool sim_run(const struct sim_options *options, struct sim_summary *out, char *why)
+{
+    struct sim *s = sim_alloc(sizeof(*s));
+    bool ok = false;
+    s->seed = options->seed;
+    s->rng = options->seed * 0x9e3779b97f4a7c15u + 1;
+    s->verbose = options->verbose;
+    s->now = 1000;
+    if (setjmp(s->failed) == 0) {
+        sim_knobs_draw(s, options);
+        sim_vars_draw(s);
+        make_world(s);
+        life(s);
+        ok = true;
+        *out = (struct sim_summary){.events = s->event,
+                                    .ok = s->count_ok,
+                                    .failed = s->count_failed,
+                                    .cuts = s->count_cuts,
+                                    .restarts = s->count_restarts,
+                                    .virtual_ms = s->now,
+                                    .boundaries = {s->boundary_seen[0], s->boundary_seen[1]}};
+        unmake_world(s);
+    } else {
+        (void)snprintf(why, 1024, "seed %llu: %s", (unsigned long long)s->seed, s->why); /* the world is left as it is */
+    }
+    free(s);
+    return ok;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulator's seeds. test-timeout: 300
+ *
+ *   SIM_SEEDS=1000 test_sim         that many seeds (200)
+ *   SIM_SEED=7 or SEED=7 test_sim   one seed, with a trace of its events on standard output (`make sim SEED=7`)
+ *
+ * Built with small frames (tests/sim/flags.mk), so that variables of several frames cost little.
+ */
+#include "lib/sim.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* after the four above */
+#include <cmocka.h>
+
+static char running[160]; /* what is to be run again when an assertion of a core ends the program */
+
+static void on_abort(int number)
+{
+    (void)number;
+    static const char text[] = "\naborted; to repeat it: ";
+    ssize_t n = write(STDERR_FILENO, text, sizeof(text) - 1);
+    n = write(STDERR_FILENO, running, strlen(running));
+    n = write(STDERR_FILENO, "\n", 1);
+    (void)n;
+}
+
+static uint64_t number_of(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 10) : fallback;
+}
+
+static void run_seed(uint64_t seed, bool verbose, struct sim_summary *total)
+{
+    struct sim_options options = {.seed = seed, .verbose = verbose, .frame_bytes = PS_FRAME_BODY_MAX};
+    struct sim_summary one = {0};
+    char why[1024];
+    (void)snprintf(running, sizeof(running), "make sim SEED=%llu", (unsigned long long)seed);
+    if (!sim_run(&options, &one, why)) {
+        fail_msg("%s\nto see it: %s", why, running);
+    }
+    total->events += one.events;
+    total->ok += one.ok;
+    total->failed += one.failed;
+    total->cuts += one.cuts;
+    total->restarts += one.restarts;
+    total->virtual_ms += one.virtual_ms;
+}
+
+static void test_seeds(void **state)
+{
+    (void)state;
+    struct sim_summary total = {0};
+    const char *only = getenv("SIM_SEED") != NULL ? "SIM_SEED" : "SEED";
+    uint64_t seeds = number_of("SIM_SEEDS", 200);
+    uint64_t first = number_of("SIM_FIRST", 1);
+    if (getenv(only) != NULL && getenv(only)[0] != '\0') {
+        run_seed(number_of(only, 1), true, &total);
+        seeds = 1;
+    } else {
+        for (uint64_t seed = first; seed < first + seeds; seed++) {
+            run_seed(seed, false, &total);
+        }
+    }
+    print_message("%llu seeds: %llu events, %llu calls ended OK, %llu otherwise, %llu connections cut, %llu tasks restarted, "
+                  "%llu s of virtual time\n",
+                  (unsigned long long)seeds, (unsigned long long)total.events, (unsigned long long)total.ok,
+                  (unsigned long long)total.failed, (unsigned long long)total.cuts, (unsigned long long)total.restarts,
+                  (unsigned long long)total.virtual_ms / 1000);
+    assert_true(seeds < 50 || (total.ok > 1000 && total.cuts > 100 && total.restarts > 10)); /* the world is not idle */
+}
+
+/* One call on a variable of three frames is cut at every boundary of its bytes, in both directions, and a byte beside each. */
+static uint64_t cut_everywhere(enum psi_request_kind kind, uint32_t side)
+{
+    uint64_t boundaries = 0;
+    for (uint64_t index = 1; index == 1 || index <= boundaries; index++) {
+        for (int shift = -1; shift <= 1; shift++) {
+            struct sim_options options = {.seed = index * 8 + (uint64_t)(shift + 1) * 2 + side,
+                                          .frame_bytes = PS_FRAME_BODY_MAX,
+                                          .boundary = true,
+                                          .boundary_kind = kind,
+                                          .boundary_side = side,
+                                          .boundary_index = index,
+                                          .boundary_shift = shift,
+                                          .verbose = getenv("SIM_BOUNDARY") != NULL};
+            struct sim_summary one = {0};
+            char why[1024];
+            (void)snprintf(running, sizeof(running), "call kind %d, boundary %llu of side %u, shift %d", (int)kind,
+                           (unsigned long long)index, side, shift);
+            if (!sim_run(&options, &one, why)) {
+                fail_msg("%s: %s", running, why);
+            }
+            uint64_t limit = one.boundaries[side] < 40 ? one.boundaries[side] : 40;
+            boundaries = boundaries < limit ? limit : boundaries;
+        }
+    }
+    return boundaries;
+}
+
+static void test_every_boundary(void **state)
+{
+    (void)state;
+    if (getenv("SIM_SEED") != NULL || getenv("SEED") != NULL) {
+        return;
+    }
+    /* three frames of a push: heads, metas, five or six segments, ends */
+    assert_true(cut_everywhere(PSI_REQ_PUSH, 0) >= 9);
+    assert_true(cut_everywhere(PSI_REQ_PUSH, 1) >= 2);
+    assert_true(cut_everywhere(PSI_REQ_PUSH_PULL, 0) >= 9);
+    assert_true(cut_everywhere(PSI_REQ_PUSH_PULL, 1) >= 9);
+    assert_true(cut_everywhere(PSI_REQ_ASSIGN, 0) >= 9);
+    assert_true(cut_everywhere(PSI_REQ_ASSIGN, 1) >= 2);
+    assert_true(cut_everywhere(PSI_REQ_PULL, 0) >= 3);
+    assert_true(cut_everywhere(PSI_REQ_PULL, 1) >= 9);
+}
+
+int main(void)
+{
+    (void)signal(SIGABRT, on_abort);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_boundary),
+        cmocka_unit_test(test_seeds),
+    };
+    return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
+}

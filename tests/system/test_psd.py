@@ -1,0 +1,577 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# test-timeout: 120
+"""The daemon as its operator and its enemies see it: start, settings, addresses, sockets, signals, hostile bytes.
+
+Real processes on free ports of 127.0.0.1; PSD_BUILD names the build directory.
+"""
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+BUILD = os.environ.get("PSD_BUILD", "build/release")
+PSD = os.path.join(BUILD, "bin", "psd")
+VARIANT = os.path.basename(os.path.normpath(BUILD))
+WAIT_S = 30  # for an event that must come; never a measure
+PREFIX = ["setarch", "-R"] if VARIANT == "tsan" else []
+
+
+class Psd:
+    """A running psd; its standard error is collected by a thread."""
+
+    def __init__(self, *args, env=None, lines=1, preexec=None):
+        clean = {k: v for k, v in os.environ.items() if k not in ("TF_CONFIG", "LISTEN_FDS", "LISTEN_PID", "PSD_TARGET")}
+        clean.update(env or {})
+        self.process = subprocess.Popen(PREFIX + [PSD, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean,
+                                        preexec_fn=preexec)
+        self.log = []
+        self.news = threading.Condition()
+        self.reader = threading.Thread(target=self.collect, daemon=True)
+        self.reader.start()
+        self.ready = [self.process.stdout.readline().strip() for _ in range(lines)]
+
+    def collect(self):
+        for line in self.process.stderr:
+            with self.news:
+                self.log.append(line.rstrip("\n"))
+                self.news.notify_all()
+
+    def wait_log(self, word):
+        with self.news:
+            good = self.news.wait_for(lambda: any(word in line for line in self.log), WAIT_S)
+        assert good, f"no log line with {word!r} in {self.log}"
+
+    def address(self, i=0):
+        host, port = re.fullmatch(r"ready: psd://(.*):(\d+)", self.ready[i]).groups()
+        return host.strip("[]"), int(port)
+
+    def connect(self, i=0):
+        return socket.create_connection(self.address(i), WAIT_S)
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.end()
+
+    def end(self):
+        status = self.process.wait(WAIT_S)
+        self.reader.join(WAIT_S)
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return status
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.end()
+
+
+def run(*args, env=None):
+    """A psd that is expected to end by itself: (status, stdout, stderr)."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("TF_CONFIG", "LISTEN_FDS", "LISTEN_PID", "PSD_TARGET")}
+    clean.update(env or {})
+    done = subprocess.run(PREFIX + [PSD, *args], capture_output=True, text=True, env=clean, timeout=WAIT_S, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def read_to_end(connection):
+    """Bytes until the peer's end; fails when it does not come."""
+    connection.settimeout(WAIT_S)
+    received = b""
+    while True:
+        try:
+            more = connection.recv(65536)
+        except ConnectionResetError:
+            return received
+        if not more:
+            return received
+        received += more
+
+
+def stays_open(connection):
+    connection.settimeout(0.3)
+    try:
+        return connection.recv(1) != b""
+    except TimeoutError:
+        return True
+
+
+def listening(address="127.0.0.1", family=socket.AF_INET):
+    s = socket.socket(family, socket.SOCK_STREAM)
+    s.bind((address, 0) if family != socket.AF_UNIX else address)
+    s.listen(16)
+    return s
+
+
+def free_ports(count):
+    """Ports that nothing listens on now; another program might take one: tests that can use port 0 do."""
+    sockets = [listening() for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+class Directory(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="psd-")
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def file(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as f:
+            f.write(text)
+        return self.path(name)
+
+    def refused(self, *args, words=(), status=2, **kwargs):
+        code, out, err = run(*args, **kwargs)
+        self.assertEqual(code, status, err)
+        self.assertEqual(out, "")
+        for word in words:
+            self.assertIn(word, err)
+        self.assertTrue(err.startswith("psd: "), err)
+        self.assertEqual(err.count("\n"), 1, err)
+
+
+class Start(Directory):
+    def test_ready_line_has_the_real_port_and_the_port_serves(self):
+        with Psd("--listen", "127.0.0.1:0") as psd:
+            host, port = psd.address()
+            self.assertEqual(host, "127.0.0.1")
+            self.assertGreater(port, 0)
+            with psd.connect() as c:
+                self.assertTrue(stays_open(c))
+            self.assertEqual(psd.stop(), 0)
+
+    def test_without_flags_it_is_at_port_2222(self):
+        try:
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", 2222))
+        except OSError:
+            self.skipTest("port 2222 is in use on this machine")
+        with Psd() as psd:
+            self.assertEqual(psd.ready, ["ready: psd://127.0.0.1:2222"])
+
+    def test_help_and_version(self):
+        code, out, err = run("--help")
+        self.assertEqual((code, err), (0, ""))
+        for name in ("cluster", "ps_hosts", "worker_hosts", "job_name", "task_index", "listen", "unix_mode", "insecure_any_peer",
+                     "memory_budget", "lease", "beat", "hello_deadline", "drain", "sessions_max", "session_keep", "log_level",
+                     "cluster_name", "refuse_nonfinite", "config", "version", "help"):
+            self.assertRegex(out, rf"--(\[no-\])?{name}\b")
+        code, out, err = run("--version")
+        self.assertEqual((code, err), (0, ""))
+        self.assertRegex(out, r"^psd \d+\.\d+\.\d+\n$")
+
+    def test_ipv6(self):
+        try:
+            listening("::1", socket.AF_INET6).close()
+        except OSError:
+            self.skipTest("no IPv6 loopback here")
+        with Psd("--listen", "[::1]:0") as psd:
+            self.assertTrue(psd.ready[0].startswith("ready: psd://[::1]:"))
+            with psd.connect() as c:
+                self.assertTrue(stays_open(c))
+
+    def test_several_tasks_in_one_process(self):
+        ports = free_ports(3)
+        spec = "ps=" + ",".join(f"127.0.0.1:{p}" for p in ports)
+        with Psd("--cluster", spec, "--task_index", "0-2", lines=3) as psd:
+            self.assertEqual(psd.ready, [f"ready: psd://127.0.0.1:{p}" for p in ports])
+            for i in range(3):
+                with psd.connect(i) as c:
+                    self.assertTrue(stays_open(c))
+            self.assertEqual(psd.stop(), 0)
+        with Psd("--cluster", spec, "--task_index", "0,2", "--listen", "127.0.0.1:0,127.0.0.1:0", lines=2) as psd:
+            self.assertEqual(len(set(psd.ready)), 2)
+            self.assertEqual(psd.stop(), 0)
+
+    @unittest.skipUnless(VARIANT == "release", "memory is measured in the release build")
+    def test_idle_memory(self):
+        with Psd("--listen", "127.0.0.1:0") as psd:
+            with open(f"/proc/{psd.process.pid}/status", encoding="utf-8") as status:
+                rss_kib = int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1))
+            self.assertLess(rss_kib, 10 * 1024)
+
+    def test_tf_config(self):
+        port, other = free_ports(2)
+        config = json.dumps({"cluster": {"ps": [f"127.0.0.1:{other}", f"127.0.0.1:{port}"], "worker": ["127.0.0.1:1"]},
+                             "task": {"type": "ps", "index": 1}})
+        with Psd(env={"TF_CONFIG": config}) as psd:
+            self.assertEqual(psd.ready, [f"ready: psd://127.0.0.1:{port}"])
+        with Psd("--task_index", "0", env={"TF_CONFIG": config}) as psd:  # a flag counts more
+            self.assertEqual(psd.ready, [f"ready: psd://127.0.0.1:{other}"])
+
+    def test_configuration_file_and_precedence(self):
+        conf = self.file("psd.conf", "# a comment\nlisten = 127.0.0.1:1\nhello-deadline = 250ms\n")
+        with Psd("--config", conf, "--listen", "127.0.0.1:0") as psd:
+            self.assertNotEqual(psd.address()[1], 1)
+            with psd.connect() as c:  # the file's hello_deadline is in force: the default is beyond this test's patience for ready
+                self.assertEqual(read_to_end(c), b"")
+        config = json.dumps({"cluster": {"ps": ["127.0.0.1:1"]}})
+        flag_port, = free_ports(1)
+        with Psd("--ps_hosts", f"127.0.0.1:{flag_port}", env={"TF_CONFIG": config}) as psd:
+            self.assertEqual(psd.address()[1], flag_port)
+
+
+class Refusals(Directory):
+    def test_bad_flags(self):
+        spec = "ps=127.0.0.1:1,127.0.0.1:2;worker=127.0.0.1:3"
+        for args, words in (
+                (["--no-such-flag"], ["no-such-flag"]),
+                (["--taskindex", "0"], ["taskindex", "task_index"]),
+                (["extra"], ["extra"]),
+                (["--lease"], ["lease"]),
+                (["--lease", "soon"], ["lease", "soon"]),
+                (["--lease", "1ms"], ["lease", "100ms"]),
+                (["--beat", "20s"], ["beat", "lease"]),
+                (["--drain", "-1"], ["drain"]),
+                (["--sessions_max", "0"], ["sessions_max", "1"]),
+                (["--sessions_max", "4097"], ["sessions_max", "4096"]),
+                (["--memory_budget", "lots"], ["memory_budget", "lots"]),
+                (["--log_level", "loud"], ["log_level", "loud", "debug"]),
+                (["--unix_mode", "0999"], ["unix_mode", "0999", "octal"]),
+                (["--task_index", "1"], ["task_index 1", "cluster"]),
+                (["--task_index", "x"], ["task_index", "'x'", "0-3"]),
+                (["--task_index", "3-1"], ["task_index", "3-1"]),
+                (["--task_index", "0,0", "-c", spec], ["task 0 is there twice"]),
+                (["--task_index", "99999"], ["task_index", "99999"]),
+                (["-c", spec, "--task_index", "2"], ["task_index 2", "'ps'", "0 to 1"]),
+                (["-c", spec, "--job_name", "chief"], ["'chief'", "ps, worker"]),
+                (["-c", spec, "--ps_hosts", "127.0.0.1:1"], ["twice", "--cluster", "--ps_hosts"]),
+                (["-c", "ps"], ["ps"]),
+                (["-c", "ps=127.0.0.1:0"], ["127.0.0.1:0"]),
+                (["-c", "ps=127.0.0.1:1,127.0.0.1:1"], ["127.0.0.1:1"]),
+                (["-c", "ps=127.0.0.1:70000"], ["70000"]),
+                (["--cluster_name", ""], ["cluster_name"]),
+                (["--listen", "127.0.0.1:x"], ["127.0.0.1:x"]),
+                (["--listen", "[::1:0"], ["[::1:0"]),
+                (["--listen", "127.0.0.1:0,,127.0.0.1:0"], ["''"]),
+                (["--listen", "127.0.0.1:0", "-c", spec, "--task_index", "0-1"], ["--listen", "2 tasks"]),
+                (["--listen", "192.0.2.1:0", "--insecure_any_peer"], ["192.0.2.1:0", "not an address of this machine"]),
+                (["--config", "/no/such/psd.conf"], ["/no/such/psd.conf", "No such file"]),
+                (["--config", "/"], ["configuration file /"]),
+        ):
+            with self.subTest(args=args):
+                self.refused(*args, words=words)
+
+    def test_bad_configuration_files(self):
+        for text, words in (
+                ("no_such_key = 1\n", [":1", "no_such_key"]),
+                ("lease = 10s\nlease = 11s\n", [":2", "lease"]),
+                ("\nlease = never\n", [":2", "lease", "never"]),
+                ("config = other.conf\n", [":1", "config"]),
+                ("[server]\nlease = 10s\n", [":1"]),
+                ("lease\n", [":1"]),
+                ("ps_hosts = " + "x" * 300000 + "\n", [":1"]),
+        ):
+            with self.subTest(text=text[:40]):
+                self.refused("--config", self.file("psd.conf", text), words=["psd.conf", *words])
+
+    def test_bad_tf_config(self):
+        for text, words in (("{", []), ('{"cluster": 7}', ["cluster"]), ('{"task": {"type": "ps", "index": 0}}', ["cluster"]),
+                            ('{"cluster": {"ps": ["127.0.0.1:1"]}, "task": {"type": "ps", "index": 4}}', ["4"])):
+            with self.subTest(text=text):
+                self.refused(env={"TF_CONFIG": text}, words=["TF_CONFIG", *words])
+
+    def test_addresses_that_other_machines_reach(self):
+        for args in (["--listen", "0.0.0.0:0"], ["--listen", "[::]:0"], ["--listen", "192.0.2.1:0"], ["-c", "ps=192.0.2.1:2222"]):
+            with self.subTest(args=args):
+                self.refused(*args, words=["TLS", "--insecure_any_peer", "127.0.0.1"])
+        with Psd("--listen", "0.0.0.0:0", "--insecure_any_peer") as psd:
+            self.assertTrue(psd.ready[0].startswith("ready: psd://0.0.0.0:"))
+            self.assertEqual(psd.stop(), 0)
+
+    def test_host_name_that_does_not_resolve(self):
+        self.refused("--listen", "no-such-host.invalid:2222", words=["no-such-host.invalid", "resolve"], status=1)
+
+    def test_port_in_use(self):
+        with listening() as s:
+            address = f"127.0.0.1:{s.getsockname()[1]}"
+            self.refused("--listen", address, words=[address, "in use"], status=1)
+            # the second of two tasks: the first, which serves already, is ended again
+            spec = f"ps=127.0.0.1:{free_ports(1)[0]},{address}"
+            code, _, err = run("-c", spec, "--task_index", "0-1", "--log_level", "off")
+            self.assertEqual(code, 1)
+            self.assertIn(address, err)
+
+
+class UnixSockets(Directory):
+    def connect(self, path):
+        c = socket.socket(socket.AF_UNIX)
+        c.settimeout(WAIT_S)
+        c.connect(path)
+        return c
+
+    def test_serves_with_the_mode_asked_for_and_removes_its_file(self):
+        path = self.path("s")
+        for flags, mode in (([], 0o600), (["--unix_mode", "0666"], 0o666)):
+            with Psd("--listen", f"127.0.0.1:0,unix:{path}", *flags) as psd:
+                info = os.stat(path)
+                self.assertTrue(stat.S_ISSOCK(info.st_mode))
+                self.assertEqual(stat.S_IMODE(info.st_mode), mode)
+                with self.connect(path) as c:
+                    self.assertTrue(stays_open(c))
+                with psd.connect() as c:
+                    self.assertTrue(stays_open(c))
+                self.assertEqual(psd.stop(), 0)
+            self.assertFalse(os.path.exists(path))
+
+    def test_only_a_unix_socket(self):
+        path = self.path("s")
+        with Psd("-c", f"ps=unix:{path}") as psd:
+            self.assertEqual(psd.ready, [f"ready: unix:{path}"])
+            with self.connect(path) as c:
+                self.assertTrue(stays_open(c))
+
+    def test_stale_file_is_replaced_living_one_is_not(self):
+        path = self.path("s")
+        s = listening(path, socket.AF_UNIX)
+        self.refused("-c", f"ps=unix:{path}", words=[path, "in use"], status=1)
+        s.close()  # the file stays: stale
+        self.assertTrue(os.path.exists(path))
+        with Psd("-c", f"ps=unix:{path}") as psd:
+            with self.connect(path) as c:
+                self.assertTrue(stays_open(c))
+            self.assertEqual(psd.stop(), 0)
+
+    def test_killed_psd_leaves_a_stale_file_and_the_next_one_starts(self):
+        path = self.path("s")
+        with Psd("-c", f"ps=unix:{path}") as psd:
+            psd.stop(signal.SIGKILL)
+        self.assertTrue(os.path.exists(path))
+        with Psd("-c", f"ps=unix:{path}") as psd:
+            self.assertEqual(psd.stop(), 0)
+
+    def test_other_files_are_left_alone(self):
+        path = self.file("s", "precious")
+        self.refused("-c", f"ps=unix:{path}", words=[path], status=1)
+        with open(path, encoding="utf-8") as f:
+            self.assertEqual(f.read(), "precious")
+        self.refused("-c", f"ps=unix:{self.path('no/such/dir/s')}", words=["directory does not exist"])
+
+    def test_path_length(self):
+        longest = self.path("s" * (107 - len(self.dir) - 1))
+        self.assertEqual(len(longest), 107)
+        with Psd("-c", f"ps=unix:{longest}") as psd:
+            with self.connect(longest) as c:
+                self.assertTrue(stays_open(c))
+        self.refused("--listen", f"unix:{longest}s", words=["107"])
+
+
+class InheritedSockets(Directory):
+    def start(self, sockets, *args, pid="$$"):
+        """psd with the sockets as descriptors 3, 4, ..."""
+        script = f'LISTEN_FDS={len(sockets)} LISTEN_PID={pid} exec "$@"'
+        numbers = [s.fileno() for s in sockets]
+        self.assertTrue(all(n > 2 for n in numbers))
+
+        def preexec():
+            for i, fd in enumerate(numbers):
+                os.dup2(fd, 200 + i)
+            for i in range(len(numbers)):
+                os.dup2(200 + i, 3 + i)
+
+        return subprocess.Popen(["sh", "-c", script, "sh", *PREFIX, PSD, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                preexec_fn=preexec, close_fds=False)
+
+    def end(self, process, number=signal.SIGTERM):
+        process.send_signal(number)
+        _, err = process.communicate(timeout=WAIT_S)
+        return process.returncode, err
+
+    def test_one_task_takes_all_of_them(self):
+        with listening() as a, listening() as b:
+            process = self.start([a, b])
+            self.assertEqual(process.stdout.readline().strip(), f"ready: psd://127.0.0.1:{a.getsockname()[1]}")
+            for s in (a, b):
+                with socket.create_connection(s.getsockname(), WAIT_S) as c:
+                    self.assertTrue(stays_open(c))
+            self.assertEqual(self.end(process)[0], 0)
+
+    def test_several_tasks_take_one_each_in_order(self):
+        with listening() as a, listening() as b:
+            ports = [s.getsockname()[1] for s in (a, b)]
+            spec = "ps=" + ",".join(f"127.0.0.1:{p}" for p in ports)
+            process = self.start([a, b], "-c", spec, "--task_index", "0-1")
+            lines = [process.stdout.readline().strip() for _ in range(2)]
+            self.assertEqual(lines, [f"ready: psd://127.0.0.1:{p}" for p in ports])
+            self.assertEqual(self.end(process)[0], 0)
+
+    def test_variables_for_another_process_do_not_count(self):
+        with listening() as a:
+            process = self.start([a], "--listen", "127.0.0.1:0", pid="1")
+            line = process.stdout.readline().strip()
+            self.assertNotEqual(line, f"ready: psd://127.0.0.1:{a.getsockname()[1]}")
+            self.assertEqual(self.end(process)[0], 0)
+
+    def failure(self, process, *words):
+        out, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual((process.returncode, out), (2, ""), err)
+        for word in words:
+            self.assertIn(word, err)
+
+    def test_refusals(self):
+        with listening("0.0.0.0") as wide:
+            self.failure(self.start([wide]), "TLS", "--insecure_any_peer")
+        with socket.socket() as idle:
+            self.failure(self.start([idle]), "descriptor 3", "listening")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+            self.failure(self.start([datagrams]), "descriptor 3")
+        with listening() as a:
+            self.failure(self.start([a], "--listen", "127.0.0.1:0"), "LISTEN_FDS", "--listen")
+            self.failure(self.start([a], "-c", "ps=127.0.0.1:1,127.0.0.1:2", "--task_index", "0-1"), "LISTEN_FDS", "2 tasks")
+            self.failure(self.start([a], pid="nonsense"), "LISTEN_PID", "nonsense")
+
+
+class Signals(Directory):
+    def test_sigterm_and_sigint_end_with_0_and_tell_the_peers(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with Psd("--listen", "127.0.0.1:0") as psd:
+                with psd.connect() as c:
+                    self.assertTrue(stays_open(c))
+                    psd.process.send_signal(number)
+                    self.assertEqual(read_to_end(c), b"")
+                self.assertEqual(psd.end(), 0)
+                self.assertTrue(any("ev=ended" in line and "drained=true" in line for line in psd.log), psd.log)
+
+    def test_a_peer_that_does_not_leave_cannot_hold_it(self):
+        with Psd("--listen", "127.0.0.1:0", "--drain", "10min") as psd:
+            with psd.connect() as c:
+                self.assertTrue(stays_open(c))
+                self.assertEqual(psd.stop(), 0)  # c stays open all the time
+
+    def test_second_signal_ends_it_at_once(self):
+        with Psd("--listen", "127.0.0.1:0", "--drain", "10min") as psd:
+            psd.process.send_signal(signal.SIGSTOP)  # so that it finds both
+            psd.process.send_signal(signal.SIGTERM)
+            psd.process.send_signal(signal.SIGINT)
+            psd.process.send_signal(signal.SIGCONT)
+            self.assertEqual(psd.end(), 1)
+
+    def test_sigpipe_and_sigxfsz_do_not_end_it(self):
+        with Psd("--listen", "127.0.0.1:0") as psd:
+            psd.process.send_signal(signal.SIGPIPE)
+            psd.process.send_signal(signal.SIGXFSZ)
+            with psd.connect() as c:
+                self.assertTrue(stays_open(c))
+            self.assertEqual(psd.stop(), 0)
+
+    def test_it_serves_on_when_nobody_reads_its_output(self):
+        with Psd("--listen", "127.0.0.1:0", "--hello_deadline", "50ms") as psd:
+            psd.process.stdout.close()
+            psd.process.stderr.close()
+            for _ in range(3):  # each makes a log line
+                with psd.connect() as c:
+                    read_to_end(c)
+            self.assertIsNone(psd.process.poll())
+            psd.process.send_signal(signal.SIGTERM)
+            self.assertEqual(psd.process.wait(WAIT_S), 0)
+
+
+class HostileBytes(Directory):
+    HELLO_START = b"\x50\x73\x01\x01" + bytes(36)
+
+    def survives(self, psd):
+        with psd.connect() as c:
+            self.assertTrue(stays_open(c))
+        self.assertIsNone(psd.process.poll())
+
+    def test_other_protocols_are_closed_at_once(self):
+        with Psd("--listen", "127.0.0.1:0", "--hello_deadline", "10min") as psd:
+            for request in (b"GET / HTTP/1.1\r\nHost: psd\r\nUser-Agent: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64),
+                            b"\x00" * 64, b"\xff" * 4096, os.urandom(65536)):
+                with psd.connect() as c:
+                    try:
+                        c.sendall(request)
+                    except (BrokenPipeError, ConnectionResetError):
+                        pass
+                    self.assertLess(len(read_to_end(c)), 4096)
+            self.survives(psd)
+
+    def test_headers_cut_anywhere(self):
+        with Psd("--listen", "127.0.0.1:0") as psd:
+            for cut in range(len(self.HELLO_START)):
+                with psd.connect() as c:
+                    c.sendall(self.HELLO_START[:cut])
+            self.survives(psd)
+
+    def test_a_hello_that_never_ends_meets_the_deadline(self):
+        with Psd("--listen", "127.0.0.1:0", "--hello_deadline", "300ms") as psd:
+            with psd.connect() as c:
+                c.settimeout(0.05)
+                sent = 0
+                closed = False
+                while not closed and sent < len(self.HELLO_START):
+                    try:
+                        closed = c.recv(4096) == b""
+                    except TimeoutError:  # one byte every 50 ms: never silent, never done
+                        c.sendall(self.HELLO_START[sent:sent + 1])
+                        sent += 1
+                    except ConnectionResetError:
+                        closed = True
+                self.assertTrue(closed)
+                self.assertLess(sent, len(self.HELLO_START))
+            psd.wait_log("ev=hello_deadline")
+            with psd.connect() as c:  # and one that says nothing at all
+                self.assertEqual(read_to_end(c), b"")
+
+    def test_out_of_descriptors(self):
+        def few():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+        with Psd("--listen", "127.0.0.1:0", "--hello_deadline", "10min", preexec=few) as psd:
+            connections = [psd.connect() for _ in range(60)]
+            psd.wait_log("ev=accept_failed")
+            self.assertTrue(stays_open(connections[0]))
+            self.assertEqual(read_to_end(connections[-1]), b"")  # told, not left hanging
+            with open(f"/proc/{psd.process.pid}/stat", encoding="utf-8") as f:
+                ticks = sum(map(int, f.read().rpartition(")")[2].split()[11:13]))
+            self.assertTrue(stays_open(connections[0]))
+            with open(f"/proc/{psd.process.pid}/stat", encoding="utf-8") as f:
+                more = sum(map(int, f.read().rpartition(")")[2].split()[11:13]))
+            self.assertLess(more - ticks, 20, "it spins")  # of 30 ticks in 0.3 s
+            for c in connections:
+                c.close()
+            psd_is_back = False
+            for _ in range(100):
+                with psd.connect() as c:
+                    psd_is_back = stays_open(c)
+                if psd_is_back:
+                    break
+            self.assertTrue(psd_is_back)
+            self.assertEqual(psd.stop(), 0)
+
+    def test_more_connections_than_it_takes_wait_their_turn(self):
+        with Psd("--listen", "127.0.0.1:0", "--hello_deadline", "10min", "--sessions_max", "1") as psd:
+            connections = [psd.connect() for _ in range(65 + 5)]
+            psd.wait_log("ev=connections_full")
+            last = connections.pop()
+            last.sendall(b"GET / HTTP/1.1\r\nHost: psd\r\nUser-Agent: x\r\n\r\n")
+            self.assertTrue(stays_open(last))  # nobody looks at it yet
+            for c in connections:
+                c.close()
+            self.assertEqual(read_to_end(last)[:0], b"")
+            self.survives(psd)
+            self.assertEqual(psd.stop(), 0)
+
+
+if __name__ == "__main__":
+    outcome = unittest.main(exit=False, verbosity=1).result
+    bad = len(outcome.failures) + len(outcome.errors)
+    print(f"{outcome.testsRun - bad - len(outcome.skipped)} passed, {bad} failed, {len(outcome.skipped)} skipped", flush=True)
+    sys.exit(1 if bad else 0)

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* common/crc32c.c: published values, and both ways against the bit-by-bit definition at every length that changes the path. */
+#include "check.h"
+
+#include "common/crc32c.h"
+
+#include <stdlib.h>
+
+static uint32_t by_definition(uint32_t crc, const uint8_t *p, size_t n)
+{
+    uint32_t c = ~crc;
+    for (size_t i = 0; i < n; i++) {
+        c ^= p[i];
+        for (int bit = 0; bit < 8; bit++) {
+            c = (c & 1) != 0 ? (c >> 1) ^ UINT32_C(0x82f63b78) : c >> 1;
+        }
+    }
+    return ~c;
+}
+
+static void test_published_values(void **state)
+{
+    (void)state;
+    uint8_t bytes[32];
+    struct {
+        uint32_t (*crc)(uint32_t, const void *, size_t);
+    } ways[] = {{psi_crc32c}, {psi_crc32c_software}};
+    for (size_t w = 0; w < ARRAY_COUNT(ways); w++) {
+        assert_int_equal(ways[w].crc(0, "123456789", 9), 0xe3069283);
+        assert_int_equal(ways[w].crc(0, NULL, 0), 0);
+        assert_int_equal(ways[w].crc(0x12345678, NULL, 0), 0x12345678);
+        /* RFC 3720, B.4 */
+        memset(bytes, 0, sizeof(bytes));
+        assert_int_equal(ways[w].crc(0, bytes, sizeof(bytes)), 0x8a9136aa);
+        memset(bytes, 0xff, sizeof(bytes));
+        assert_int_equal(ways[w].crc(0, bytes, sizeof(bytes)), 0x62a8ab43);
+        for (size_t i = 0; i < sizeof(bytes); i++) {
+            bytes[i] = (uint8_t)i;
+        }
+        assert_int_equal(ways[w].crc(0, bytes, sizeof(bytes)), 0x46dd794e);
+        for (size_t i = 0; i < sizeof(bytes); i++) {
+            bytes[i] = (uint8_t)(31 - i);
+        }
+        assert_int_equal(ways[w].crc(0, bytes, sizeof(bytes)), 0x113fdb5c);
+    }
+}
+
+static void test_lengths_and_alignments(void **state)
+{
+    (void)state;
+    const size_t room = 66000;
+    uint8_t *bytes = malloc(room + 16);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < room + 16; i++) {
+        bytes[i] = (uint8_t)((i * i * 2654435761u) >> 13);
+    }
+    static const size_t edges[] = {384, 768, 5456, 16368, 16752, 32736, 65472, 65536};
+    for (size_t n = 0; n < 900; n++) {
+        uint32_t expected = by_definition((uint32_t)n, bytes + n % 16, n);
+        assert_int_equal(psi_crc32c((uint32_t)n, bytes + n % 16, n), expected);
+        assert_int_equal(psi_crc32c_software((uint32_t)n, bytes + n % 16, n), expected);
+    }
+    for (size_t e = 0; e < ARRAY_COUNT(edges); e++) {
+        for (size_t n = edges[e] - 9; n <= edges[e] + 9; n += 3) {
+            uint32_t expected = by_definition(0xffffffff, bytes + n % 16, n);
+            assert_int_equal(psi_crc32c(0xffffffff, bytes + n % 16, n), expected);
+            assert_int_equal(psi_crc32c_software(0xffffffff, bytes + n % 16, n), expected);
+        }
+    }
+    free(bytes);
+}
+
+static void test_parts_and_flips(void **state)
+{
+    (void)state;
+    uint8_t bytes[2000];
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (uint8_t)(i * 37);
+    }
+    uint32_t whole = psi_crc32c(0, bytes, sizeof(bytes));
+    for (size_t cut = 0; cut <= sizeof(bytes); cut += 13) {
+        assert_int_equal(psi_crc32c(psi_crc32c(0, bytes, cut), bytes + cut, sizeof(bytes) - cut), whole);
+    }
+    for (size_t bit = 0; bit < sizeof(bytes) * 8; bit += 7) {
+        bytes[bit / 8] = (uint8_t)(bytes[bit / 8] ^ (1u << (bit % 8)));
+        assert_int_not_equal(psi_crc32c(0, bytes, sizeof(bytes)), whole);
+        bytes[bit / 8] = (uint8_t)(bytes[bit / 8] ^ (1u << (bit % 8)));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_published_values),
+        cmocka_unit_test(test_lengths_and_alignments),
+        cmocka_unit_test(test_parts_and_flips),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* common/log.c: levels, every conversion, quoting that no value can break out of, cut lines, time. */
+#include "check.h"
+
+#include "common/log.h"
+
+#include <inttypes.h>
+
+static char last[PSI_LOG_LINE_MAX + 16];
+static int lines;
+static enum psi_log_level last_level;
+
+static void write_line(void *data, enum psi_log_level level, const char *line)
+{
+    assert_ptr_equal(data, &lines);
+    lines++;
+    last_level = level;
+    assert_true(strlen(line) < PSI_LOG_LINE_MAX);
+    memcpy(last, line, strlen(line) + 1);
+}
+
+static void stamp(void *data, char *buf, size_t n)
+{
+    (void)data;
+    PSI_IGNORE(psi_log_format_time(1709210096789, buf, n));
+}
+
+static struct psi_log plain = {.write = write_line, .data = &lines, .level = PSI_LOG_DEBUG};
+
+static void test_line(void **state)
+{
+    (void)state;
+    struct psi_log log = plain;
+    log.stamp = stamp;
+    psi_log_event(&log, PSI_LOG_WARN, "push_rejected", "conn=%u var=%s st=%s msg=%s", 7u, "w3", "INVALID_ARGUMENT", "bad shape");
+    assert_string_equal(last, "ts=2024-02-29T12:34:56.789Z lvl=warn ev=push_rejected conn=7 var=w3 st=INVALID_ARGUMENT "
+                              "msg=\"bad shape\"");
+    assert_int_equal(last_level, PSI_LOG_WARN);
+    psi_log_event(&plain, PSI_LOG_INFO, "started", "k=%d", 1); /* without a stamp */
+    assert_string_equal(last, "lvl=info ev=started k=1");
+}
+
+static void test_levels(void **state)
+{
+    (void)state;
+    struct psi_log log = plain;
+    lines = 0;
+    log.level = PSI_LOG_WARN;
+    psi_log_event(&log, PSI_LOG_DEBUG, "a", "k=%d", 1);
+    psi_log_event(&log, PSI_LOG_INFO, "a", "k=%d", 1);
+    assert_int_equal(lines, 0);
+    psi_log_event(&log, PSI_LOG_WARN, "a", "k=%d", 1);
+    psi_log_event(&log, PSI_LOG_ERROR, "a", "k=%d", 1);
+    assert_int_equal(lines, 2);
+    log.level = PSI_LOG_OFF;
+    psi_log_event(&log, PSI_LOG_ERROR, "a", "k=%d", 1);
+    psi_log_event(&log, PSI_LOG_OFF, "a", "k=%d", 1);
+    log.level = PSI_LOG_DEBUG;
+    log.write = NULL;
+    psi_log_event(&log, PSI_LOG_ERROR, "a", "k=%d", 1);
+    psi_log_event(NULL, PSI_LOG_ERROR, "a", "k=%d", 1);
+    assert_int_equal(lines, 2);
+    for (int i = PSI_LOG_DEBUG; i <= PSI_LOG_OFF; i++) {
+        enum psi_log_level level = PSI_LOG_DEBUG;
+        assert_true(psi_log_level_parse(psi_log_level_name((enum psi_log_level)i), &level));
+        assert_int_equal(level, i);
+    }
+    enum psi_log_level level = PSI_LOG_ERROR;
+    assert_false(psi_log_level_parse("WARN", &level));
+    assert_false(psi_log_level_parse("", &level));
+    assert_int_equal(level, PSI_LOG_ERROR);
+    assert_string_equal(psi_log_level_name((enum psi_log_level)9), "invalid");
+}
+
+static void test_conversions(void **state)
+{
+    (void)state;
+    psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%d b=%i c=%u d=%x e=%ld f=%lu g=%lld h=%llu", -5, INT32_MIN, UINT32_MAX, 255u, -1L,
+                  ~0UL, INT64_MIN + 0LL, ~0ULL);
+    assert_string_equal(last, "lvl=info ev=e a=-5 b=-2147483648 c=4294967295 d=ff e=-1 f=18446744073709551615 "
+                              "g=-9223372036854775808 h=18446744073709551615");
+    psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%zu b=%zd c=%jd d=%ju e=%td f=%hd g=%hhu h=%" PRIu64 " i=%" PRId64, (size_t)3,
+                  (ssize_t)-3, (intmax_t)-4, (uintmax_t)5, (ptrdiff_t)-6, (short)-7, (unsigned char)200, UINT64_MAX, INT64_MIN);
+    assert_string_equal(last, "lvl=info ev=e a=3 b=-3 c=-4 d=5 e=-6 f=-7 g=200 h=18446744073709551615 i=-9223372036854775808");
+    psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%016llx b=%04d c=%3d d=%c e=%.2f f=%g g=%.3e h=100%% i=%s:%u j=text", 0xabcULL, 7, 7,
+                  'z', 2.345, 0.1, 12345.678, "host", 22u);
+    assert_string_equal(last, "lvl=info ev=e a=0000000000000abc b=0007 c=\"  7\" d=z e=2.35 f=0.1 g=1.235e+04 h=100% i=host:22 "
+                              "j=text");
+    const char *volatile nothing = NULL; /* the compiler must not see it */
+    psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%.*s b=%.2s c=%s d=%f", 3, "abcdef", "xyz", nothing, 1e308);
+    assert_memory_equal(last, "lvl=info ev=e a=abc b=xy c=\"\" d=1000000000", 42);
+    psi_log_event(&plain, PSI_LOG_INFO, "no_fields", "k=%s", "v");
+    assert_string_equal(last, "lvl=info ev=no_fields k=v");
+}
+
+static void test_quoting(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *in, *out;
+    } rows[] = {
+        {"plain-1.2/3:4", "plain-1.2/3:4"},
+        {"", "\"\""},
+        {"two words", "\"two words\""},
+        {"a=b", "\"a=b\""},
+        {"say \"hi\"", "\"say \\\"hi\\\"\""},
+        {"back\\slash", "\"back\\\\slash\""},
+        {"x\ny\tz\r", "\"x\\ny\\tz\\r\""},
+        {"\x01\x1b[31m\x7f", "\"\\x01\\x1b[31m\\x7f\""},
+        {"\xff\xc3\xbc", "\"\\xff\\xc3\\xbc\""},
+        {"v lvl=error ev=forged", "\"v lvl=error ev=forged\""},
+        {"\" ev=forged x=\"", "\"\\\" ev=forged x=\\\"\""},
+        {"\x1f%s%n", "\"\\x1f%s%n\""},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        char expected[128];
+        psi_log_event(&plain, PSI_LOG_INFO, "e", "k=%s n=%d", rows[i].in, 1);
+        PSI_IGNORE(snprintf(expected, sizeof(expected), "lvl=info ev=e k=%s n=1", rows[i].out));
+        assert_string_equal(last, expected);
+    }
+}
+
+static void test_long_lines_are_cut(void **state)
+{
+    (void)state;
+    char in[3000];
+    static const char fill[] = {'x', '"', '\x01', ' '};
+    for (size_t f = 0; f < ARRAY_COUNT(fill); f++) {
+        for (size_t n = 400; n < sizeof(in); n++) {
+            memset(in, fill[f], n);
+            in[n] = '\0';
+            psi_log_event(&plain, PSI_LOG_INFO, "e", "k=%s n=%d", in, 1);
+            size_t len = strlen(last);
+            bool whole = strcmp(last + len - 4, " n=1") == 0;
+            bool cut = strcmp(last + len - 9, " cut=true") == 0;
+            assert_true(whole != cut);
+            /* quotes are balanced: a '"' that is not escaped opens and one closes */
+            unsigned int quotes = 0;
+            for (size_t i = 0; i < len; i++) {
+                quotes += last[i] == '"' && last[i - 1] != '\\';
+            }
+            assert_int_equal(quotes, fill[f] == 'x' ? 0 : 2);
+            if (f == 0 && n <= 1900) {
+                assert_true(whole);
+            }
+            if (n > 2048) {
+                assert_true(cut && len > PSI_LOG_LINE_MAX - 16);
+            }
+        }
+    }
+}
+
+static void test_time(void **state)
+{
+    (void)state;
+    char buf[32];
+    static const struct {
+        uint64_t ms;
+        const char *text;
+    } rows[] = {
+        {0, "1970-01-01T00:00:00.000Z"},
+        {951782399999, "2000-02-28T23:59:59.999Z"},
+        {951782400000, "2000-02-29T00:00:00.000Z"},
+        {951868800000, "2000-03-01T00:00:00.000Z"},
+        {1709210096789, "2024-02-29T12:34:56.789Z"},
+        {1735689599000, "2024-12-31T23:59:59.000Z"},
+        {4107542400000, "2100-03-01T00:00:00.000Z"}, /* no leap year */
+        {253402300799999, "9999-12-31T23:59:59.999Z"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        assert_string_equal(psi_log_format_time(rows[i].ms, buf, sizeof(buf)), rows[i].text);
+    }
+    psi_log_format_time(UINT64_MAX, buf, sizeof(buf));
+    assert_true(strlen(buf) < sizeof(buf));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_line),    cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_conversions), cmocka_unit_test(test_quoting),
+        cmocka_unit_test(test_long_lines_are_cut), cmocka_unit_test(test_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

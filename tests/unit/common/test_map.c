@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* common/map.c: against a plain array under random operations; order, cursors, memory faults, no allocation in a steady state. */
+#include "check.h"
+
+#include "common/map.h"
+#include "common/mem.h"
+#include "common/rng.h"
+
+static const uint64_t seed[2] = {1, 2};
+static char values[4096];
+
+static void test_basics(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    struct psi_map m;
+    void *old = &old;
+    psi_map_init(&m, seed);
+    assert_null(psi_map_find(&m, "a", 1));
+    assert_null(psi_map_remove(&m, "a", 1));
+    assert_int_equal(psi_map_count(&m), 0);
+    assert_ok(psi_map_put(&m, "a", 1, &values[0], &old, &err), &err);
+    assert_null(old);
+    assert_ok(psi_map_put(&m, "", 0, &values[1], NULL, &err), &err);
+    assert_ok(psi_map_put(&m, "a\0b", 3, &values[2], NULL, &err), &err); /* NUL is a byte like any other */
+    assert_int_equal(psi_map_count(&m), 3);
+    assert_ptr_equal(psi_map_find(&m, "a", 1), &values[0]);
+    assert_ptr_equal(psi_map_find(&m, "", 0), &values[1]);
+    assert_ptr_equal(psi_map_find(&m, "a\0b", 3), &values[2]);
+    assert_null(psi_map_find(&m, "a\0c", 3));
+    assert_ok(psi_map_put(&m, "a", 1, &values[9], &old, &err), &err);
+    assert_ptr_equal(old, &values[0]);
+    assert_int_equal(psi_map_count(&m), 3);
+    assert_ptr_equal(psi_map_remove(&m, "a", 1), &values[9]);
+    assert_null(psi_map_find(&m, "a", 1));
+    psi_map_check_invariants(&m);
+    psi_map_fini(&m);
+    assert_int_equal(psi_map_count(&m), 0);
+    assert_ok(psi_map_put(&m, "again", 5, &values[0], NULL, &err), &err);
+    psi_map_fini(&m);
+}
+
+static void test_keys_are_copied(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    struct psi_map m;
+    char key[] = "name";
+    psi_map_init(&m, seed);
+    assert_ok(psi_map_put(&m, key, 4, &values[0], NULL, &err), &err);
+    memset(key, 'x', 4);
+    assert_ptr_equal(psi_map_find(&m, "name", 4), &values[0]);
+    uint64_t cursor = 0;
+    const char *got = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    assert_true(psi_map_next(&m, &cursor, &got, &len, &value));
+    assert_string_equal(got, "name"); /* with a NUL */
+    assert_int_equal(len, 4);
+    assert_false(psi_map_next(&m, &cursor, NULL, NULL, &value));
+    psi_map_fini(&m);
+}
+
+/* Random puts and removes of 200 keys, compared with an array after each. */
+static void test_against_array(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    for (uint64_t run = 0; run < 4; run++) {
+        struct psi_map m;
+        struct psi_u64_map u;
+        void *model[200] = {NULL};
+        uint32_t count = 0;
+        uint64_t random = run;
+        const uint64_t own_seed[2] = {run * 77, run};
+        psi_map_init(&m, own_seed);
+        psi_u64_map_init(&u, own_seed);
+        for (int step = 0; step < 6000; step++) {
+            uint64_t k = psi_random_below(&random, ARRAY_COUNT(model));
+            /* phases of growth and of shrinking */
+            bool put = psi_random_below(&random, 10) < (step / 1000 % 2 == 0 ? 8u : 2u);
+            char key[16];
+            size_t len = (size_t)snprintf(key, sizeof(key), "key%u", (unsigned int)k);
+            if (put) {
+                void *value = &values[step % (int)sizeof(values)];
+                void *old = NULL;
+                assert_ok(psi_map_put(&m, key, len, value, &old, &err), &err);
+                assert_ptr_equal(old, model[k]);
+                assert_ok(psi_u64_map_put(&u, k * 1024, value, &old, &err), &err);
+                assert_ptr_equal(old, model[k]);
+                count += model[k] == NULL;
+                model[k] = value;
+            } else {
+                assert_ptr_equal(psi_map_remove(&m, key, len), model[k]);
+                assert_ptr_equal(psi_u64_map_remove(&u, k * 1024), model[k]);
+                count -= model[k] != NULL;
+                model[k] = NULL;
+            }
+            assert_int_equal(psi_map_count(&m), count);
+            assert_int_equal(psi_u64_map_count(&u), count);
+            assert_ptr_equal(psi_map_find(&m, key, len), model[k]);
+            if (step % 50 == 0) {
+                psi_map_check_invariants(&m);
+                psi_map_check_invariants(&u.core);
+                for (uint64_t i = 0; i < ARRAY_COUNT(model); i++) {
+                    assert_ptr_equal(psi_u64_map_find(&u, i * 1024), model[i]);
+                }
+            }
+        }
+        psi_map_fini(&m);
+        psi_u64_map_fini(&u);
+    }
+}
+
+static void test_order_is_insertion(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    for (uint64_t s = 0; s < 3; s++) {
+        struct psi_u64_map m;
+        const uint64_t own_seed[2] = {s, ~s};
+        uint64_t cursor = 0;
+        uint64_t key = 0;
+        uint64_t expected = 1;
+        void *value = NULL;
+        psi_u64_map_init(&m, own_seed);
+        for (uint64_t i = 0; i < 1000; i++) {
+            assert_ok(psi_u64_map_put(&m, i * 31 % 1000, &values[i], NULL, &err), &err);
+        }
+        for (uint64_t i = 0; i < 1000; i += 2) {
+            assert_non_null(psi_u64_map_remove(&m, i * 31 % 1000));
+        }
+        assert_ok(psi_u64_map_put(&m, 31, &values[7], NULL, &err), &err); /* replaced: keeps its place, the first */
+        while (psi_u64_map_next(&m, &cursor, &key, &value)) {
+            assert_true(key == expected * 31 % 1000);
+            expected += 2;
+        }
+        assert_true(expected == 1001);
+        psi_u64_map_fini(&m);
+    }
+}
+
+static void test_cursor_survives_changes(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    struct psi_u64_map m;
+    uint64_t cursor = 0;
+    uint64_t key = 0;
+    uint64_t seen = 0;
+    void *value = NULL;
+    psi_u64_map_init(&m, seed);
+    for (uint64_t i = 0; i < 100; i++) {
+        assert_ok(psi_u64_map_put(&m, i, &values[i], NULL, &err), &err);
+    }
+    /* while reading: remove what was just read, add new ones, so that the tables are squeezed and grown under the cursor */
+    while (psi_u64_map_next(&m, &cursor, &key, &value)) {
+        assert_true(key == seen);
+        assert_ptr_equal(value, &values[key]);
+        assert_ptr_equal(psi_u64_map_remove(&m, key), value);
+        if (key < 1000) {
+            assert_ok(psi_u64_map_put(&m, 100 + key, &values[100 + key], NULL, &err), &err);
+        }
+        seen++;
+    }
+    assert_true(seen == 1100);
+    assert_int_equal(psi_u64_map_count(&m), 0);
+    psi_u64_map_fini(&m);
+}
+
+static void test_steady_state_does_not_allocate(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    struct psi_u64_map m;
+    psi_u64_map_init(&m, seed);
+    uint64_t before = 0;
+    for (uint64_t i = 0; i < 20000; i++) {
+        assert_ok(psi_u64_map_put(&m, i, &values[i % 4096], NULL, &err), &err);
+        if (i >= 256) {
+            assert_non_null(psi_u64_map_remove(&m, i - 256));
+        }
+        if (i == 2000) {
+            before = psi_mem_count();
+        }
+    }
+    assert_true(psi_mem_count() == before);
+    psi_map_check_invariants(&m.core);
+    psi_u64_map_fini(&m);
+}
+
+static void test_memory_is_given_back(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    struct psi_u64_map m;
+    psi_u64_map_init(&m, seed);
+    for (uint64_t i = 0; i < 4096; i++) {
+        assert_ok(psi_u64_map_put(&m, i, &values[i], NULL, &err), &err);
+    }
+    uint32_t big = m.core.slot_count;
+    for (uint64_t i = 0; i < 4096; i++) {
+        assert_non_null(psi_u64_map_remove(&m, i));
+    }
+    for (uint64_t i = 0; i < 100000 && m.core.slot_count > 16; i++) {
+        assert_ok(psi_u64_map_put(&m, i, &values[1], NULL, &err), &err);
+        assert_ok(psi_u64_map_put(&m, i + 1, &values[1], NULL, &err), &err);
+        assert_non_null(psi_u64_map_remove(&m, i));
+    }
+    assert_true(big >= 4096);
+    assert_int_equal(m.core.slot_count, 16);
+    psi_u64_map_fini(&m);
+}
+
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    struct psi_map m;
+    psi_map_init(&m, seed);
+    char key[16];
+    uint32_t count = 0;
+    for (int64_t n = 0; n < 3; n++) { /* entries, slots, key */
+        psi_mem_fail_after(n);
+        assert_fails(psi_map_put(&m, "k", 1, &values[0], NULL, &err), PS_RESOURCE_EXHAUSTED, &err, "out of memory");
+        assert_int_equal(psi_map_count(&m), 0);
+        psi_map_check_invariants(&m);
+        psi_map_fini(&m);
+    }
+    while (count < 500) {
+        size_t len = (size_t)snprintf(key, sizeof(key), "%u", count);
+        psi_mem_fail_after((int64_t)(count % 3));
+        ps_status st = psi_map_put(&m, key, len, &values[count], NULL, &err);
+        psi_mem_fail_after(-1);
+        if (st != PS_OK) {
+            assert_int_equal(psi_map_count(&m), count);
+            assert_null(psi_map_find(&m, key, len));
+            psi_map_check_invariants(&m);
+            assert_ok(psi_map_put(&m, key, len, &values[count], NULL, &err), &err);
+        }
+        count++;
+    }
+    assert_int_equal(psi_map_count(&m), 500);
+    psi_map_fini(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_basics),
+        cmocka_unit_test(test_keys_are_copied),
+        cmocka_unit_test(test_against_array),
+        cmocka_unit_test(test_order_is_insertion),
+        cmocka_unit_test(test_cursor_survives_changes),
+        cmocka_unit_test(test_steady_state_does_not_allocate),
+        cmocka_unit_test(test_memory_is_given_back),
+        cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* common/mem.c: counting, the armed fault, overflow, alignment. */
+#include "check.h"
+
+#include "common/mem.h"
+
+#include <pthread.h>
+
+static void test_count(void **state)
+{
+    (void)state;
+    uint64_t before = psi_mem_count();
+    void *a = psi_malloc(10);
+    void *b = psi_calloc(3, 4);
+    a = psi_realloc(a, 20);
+    void *c = psi_aligned_malloc(64, 100);
+    char *d = psi_strndup("abcdef", 3);
+    assert_true(psi_mem_count() == before + 5);
+    assert_non_null(a);
+    assert_non_null(b);
+    assert_int_equal((uintptr_t)c % 64, 0);
+    assert_string_equal(d, "abc");
+    psi_free(a);
+    psi_free(b);
+    psi_free(c);
+    psi_free(d);
+    psi_free(NULL);
+    assert_true(psi_mem_count() == before + 5);
+}
+
+static void test_zero_sizes(void **state)
+{
+    (void)state;
+    void *p[4] = {psi_malloc(0), psi_calloc(0, 8), psi_realloc(NULL, 0), psi_aligned_malloc(1, 0)};
+    for (size_t i = 0; i < ARRAY_COUNT(p); i++) {
+        assert_non_null(p[i]);
+        psi_free(p[i]);
+    }
+    volatile size_t huge = SIZE_MAX / 2 + 1;
+    assert_null(psi_calloc(huge, 2));
+    assert_null(psi_strndup("x", SIZE_MAX));
+}
+
+static void test_fault(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 4; n++) {
+        psi_mem_fail_after(n);
+        for (int64_t i = 0; i < 6; i++) {
+            void *p = psi_malloc(8);
+            assert_int_equal(p == NULL, i == n); /* once, and only the n-th */
+            assert_true(psi_mem_fail_left() == (i < n ? n - i - 1 : -1));
+            psi_free(p);
+        }
+    }
+    void *kept = psi_malloc(8);
+    psi_mem_fail_after(0);
+    assert_null(psi_realloc(kept, 100)); /* kept is untouched */
+    psi_mem_fail_after(0);
+    assert_null(psi_calloc(1, 1));
+    psi_mem_fail_after(0);
+    assert_null(psi_aligned_malloc(64, 1));
+    psi_mem_fail_after(0);
+    assert_null(psi_strndup("a", 1));
+    psi_mem_fail_after(5);
+    psi_mem_fail_after(-1);
+    assert_true(psi_mem_fail_left() == -1);
+    psi_free(kept);
+}
+
+static void *other_thread(void *arg)
+{
+    void *p = psi_malloc(1);
+    *(bool *)arg = p != NULL;
+    psi_free(p);
+    return NULL;
+}
+
+static void test_fault_is_per_thread(void **state)
+{
+    (void)state;
+    bool good = false;
+    pthread_t thread;
+    psi_mem_fail_after(0);
+    assert_int_equal(pthread_create(&thread, NULL, other_thread, &good), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(good);
+    assert_null(psi_malloc(1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_count),
+        cmocka_unit_test(test_zero_sizes),
+        cmocka_unit_test(test_fault),
+        cmocka_unit_test(test_fault_is_per_thread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

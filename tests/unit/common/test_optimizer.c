@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* common/optimizer.c: hyperparameter ranges at their edges (FAULTS 24), names, text, comparison, initializers. */
+#include "check.h"
+
+#include "common/optimizer.h"
+
+#include <float.h>
+#include <math.h>
+
+static void test_good(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    const ps_optimizer *good[] = {
+        ps_no_optimizer(),      ps_sgd(0.1),           ps_sgd(DBL_MAX),         ps_momentum(0.1, 0),
+        ps_momentum(0.1, 0.9),  ps_nesterov(1, 1),     ps_adagrad(0.1),         ps_adagrad_from(1, 1e-300),
+        ps_adam(0.001),         ps_adam_with(1, 0, 0, 0),
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
+        assert_ok(psi_optimizer_check(good[i], PS_F64, &err), &err);
+    }
+    assert_ok(psi_optimizer_check(ps_adam(0.001), PS_F32, &err), &err);
+    assert_ok(psi_optimizer_check(ps_no_optimizer(), PS_BOOL, &err), &err);
+}
+
+static void test_bad(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    const struct {
+        const ps_optimizer *opt;
+        const char *fault;
+    } rows[] = {
+        {ps_sgd(0), "sgd: learning_rate is 0"},
+        {ps_sgd(-0.5), "learning_rate is -0.5"},
+        {ps_sgd(NAN), "learning_rate is nan"},
+        {ps_sgd(INFINITY), "learning_rate is inf, it must be finite and > 0"},
+        {ps_momentum(0.1, -1e-9), "momentum: momentum is -1"},
+        {ps_momentum(0.1, NAN), "momentum is nan"},
+        {ps_momentum(0.1, INFINITY), "momentum is inf"},
+        {ps_adagrad_from(0.1, 0), "adagrad: initial_accumulator is 0"},
+        {ps_adagrad_from(0.1, -1), "initial_accumulator is -1"},
+        {ps_adagrad_from(0.1, NAN), "initial_accumulator is nan"},
+        {ps_adam_with(0.1, 1, 0.9, 0), "adam: beta1 is 1, it must be >= 0 and < 1"},
+        {ps_adam_with(0.1, -0.1, 0.9, 0), "beta1 is -0.1"},
+        {ps_adam_with(0.1, 0.9, 1.5, 0), "beta2 is 1.5"},
+        {ps_adam_with(0.1, 0.9, NAN, 0), "beta2 is nan"},
+        {ps_adam_with(0.1, 0.9, 0.9, -1e-8), "epsilon is -1"},
+        {ps_adam_with(0.1, 0.9, 0.9, INFINITY), "epsilon is inf"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        assert_fails(psi_optimizer_check(rows[i].opt, PS_F64, &err), PS_INVALID_ARGUMENT, &err, rows[i].fault);
+        assert_fails(psi_optimizer_check(rows[i].opt, PS_F32, &err), PS_INVALID_ARGUMENT, &err, rows[i].fault);
+    }
+    ps_optimizer odd = *ps_sgd(0.1);
+    odd.kind = 5;
+    assert_fails(psi_optimizer_check(&odd, PS_F32, &err), PS_INVALID_ARGUMENT, &err, "number 5");
+    odd = *ps_sgd(0.1);
+    odd.nesterov = 1;
+    assert_fails(psi_optimizer_check(&odd, PS_F32, &err), PS_INVALID_ARGUMENT, &err, "nesterov is 1");
+    odd = *ps_momentum(0.1, 0.9);
+    odd.nesterov = 2;
+    assert_fails(psi_optimizer_check(&odd, PS_F32, &err), PS_INVALID_ARGUMENT, &err, "nesterov is 2");
+}
+
+static void test_dtypes(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    static const ps_dtype none[] = {PS_I32, PS_I64, PS_BOOL, PS_DTYPE_NONE};
+    for (size_t i = 0; i < ARRAY_COUNT(none); i++) {
+        assert_fails(psi_optimizer_check(ps_sgd(0.1), none[i], &err), PS_INVALID_ARGUMENT, &err, "only float32 and float64");
+    }
+    /* good as doubles, not as floats */
+    const ps_optimizer *narrow[] = {ps_sgd(1e-50), ps_sgd(1e39), ps_adagrad_from(1, 1e-50), ps_adam_with(1, 1 - 1e-12, 0.9, 0),
+                                    ps_momentum(1, 1e300)};
+    for (size_t i = 0; i < ARRAY_COUNT(narrow); i++) {
+        assert_ok(psi_optimizer_check(narrow[i], PS_F64, &err), &err);
+        assert_fails(psi_optimizer_check(narrow[i], PS_F32, &err), PS_INVALID_ARGUMENT, &err, "in float32");
+    }
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    static const char *const names[] = {"none", "sgd", "momentum", "adagrad", "adam"};
+    for (uint32_t kind = 0; kind < ARRAY_COUNT(names); kind++) {
+        uint32_t parsed = 99;
+        assert_string_equal(psi_optimizer_name(kind), names[kind]);
+        assert_ok(psi_optimizer_parse(names[kind], &parsed, &err), &err);
+        assert_int_equal(parsed, kind);
+    }
+    assert_string_equal(psi_optimizer_name(5), "invalid");
+    uint32_t kind = 77;
+    assert_fails(psi_optimizer_parse("Adam", &kind, &err), PS_INVALID_ARGUMENT, &err, "'Adam': allowed are none, sgd");
+    assert_int_equal(kind, 77);
+}
+
+static void test_format(void **state)
+{
+    (void)state;
+    char buf[PSI_OPTIMIZER_TEXT_MAX];
+    const struct {
+        const ps_optimizer *opt;
+        const char *text;
+    } rows[] = {
+        {ps_no_optimizer(), "none"},
+        {ps_sgd(0.1), "sgd(learning_rate=0.1)"},
+        {ps_momentum(0.1, 0.9), "momentum(learning_rate=0.1, momentum=0.9, nesterov=false)"},
+        {ps_nesterov(0.1, 0.9), "momentum(learning_rate=0.1, momentum=0.9, nesterov=true)"},
+        {ps_adagrad(0.05), "adagrad(learning_rate=0.05, initial_accumulator=0.1)"},
+        {ps_adam(0.001), "adam(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-08)"},
+        {ps_sgd(1.0 / 3), "sgd(learning_rate=0.3333333333333333)"},
+        {ps_sgd(0.1 + 0.2), "sgd(learning_rate=0.30000000000000004)"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        assert_string_equal(psi_optimizer_format(rows[i].opt, buf, sizeof(buf)), rows[i].text);
+    }
+    const ps_optimizer *longest = ps_adam_with(-2.2250738585072014e-308, -2.2250738585072014e-308, -2.2250738585072014e-308,
+                                               -2.2250738585072014e-308);
+    assert_true(strlen(psi_optimizer_format(longest, buf, sizeof(buf))) > 120);
+    ps_optimizer odd = {.kind = 9};
+    assert_string_equal(psi_optimizer_format(&odd, buf, sizeof(buf)), "invalid");
+}
+
+static void test_equal(void **state)
+{
+    (void)state;
+    ps_optimizer a = *ps_adam(0.001);
+    ps_optimizer b = *ps_adam(0.001);
+    assert_true(psi_optimizer_equal(&a, &b));
+    b.momentum = 5; /* Adam has none */
+    assert_true(psi_optimizer_equal(&a, &b));
+    b.epsilon = nextafter(b.epsilon, 1);
+    assert_false(psi_optimizer_equal(&a, &b));
+    b = *ps_sgd(0.001);
+    assert_false(psi_optimizer_equal(&a, &b));
+    a = *ps_momentum(1, 0.0);
+    b = *ps_momentum(1, -0.0); /* equal numbers, other bits */
+    assert_false(psi_optimizer_equal(&a, &b));
+    b = *ps_nesterov(1, 0.0);
+    assert_false(psi_optimizer_equal(&a, &b));
+    a = *ps_no_optimizer();
+    b = a;
+    assert_true(psi_optimizer_equal(&a, &b));
+}
+
+static void test_initializers(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    const ps_shape shape = PS_SHAPE(4, 3);
+    const struct {
+        const ps_initializer *init;
+        ps_dtype dtype;
+        const char *fault; /* NULL: good */
+    } rows[] = {
+        {ps_zeros(), PS_F32, NULL},
+        {ps_ones(), PS_BOOL, NULL},
+        {ps_constant(1.5), PS_F32, NULL},
+        {ps_constant(1.5), PS_I32, "not a finite value of dtype int32"},
+        {ps_constant(2147483647.0), PS_I32, NULL},
+        {ps_constant(2147483648.0), PS_I32, "2147483648"},
+        {ps_constant(-2147483648.0), PS_I32, NULL},
+        {ps_constant(-2147483649.0), PS_I32, "int32"},
+        {ps_constant(9223372036854774784.0), PS_I64, NULL},
+        {ps_constant(9223372036854775808.0), PS_I64, "int64"},
+        {ps_constant(1), PS_BOOL, NULL},
+        {ps_constant(2), PS_BOOL, "bool"},
+        {ps_constant(NAN), PS_F64, "nan"},
+        {ps_constant(1e39), PS_F32, "float32"},
+        {ps_constant(1e39), PS_F64, NULL},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        if (rows[i].fault == NULL) {
+            assert_ok(psi_initializer_check(rows[i].init, rows[i].dtype, &shape, &err), &err);
+        } else {
+            assert_fails(psi_initializer_check(rows[i].init, rows[i].dtype, &shape, &err), PS_INVALID_ARGUMENT, &err,
+                         rows[i].fault);
+        }
+    }
+    assert_ok(psi_initializer_check(ps_uniform(-1, 1), PS_F32, &shape, &err), &err);
+    assert_ok(psi_initializer_check(ps_uniform(1, 1), PS_F64, &shape, &err), &err);
+    assert_fails(psi_initializer_check(ps_uniform(1, -1), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "low <= high");
+    assert_fails(psi_initializer_check(ps_uniform(0, INFINITY), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "inf");
+    assert_fails(psi_initializer_check(ps_uniform(-3e38, 3e38), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "uniform");
+    assert_fails(psi_initializer_check(ps_uniform(0, 5), PS_I32, &shape, &err), PS_INVALID_ARGUMENT, &err,
+                 "needs dtype float32 or float64, not int32");
+    assert_ok(psi_initializer_check(ps_normal(0, 0), PS_F32, &shape, &err), &err);
+    assert_fails(psi_initializer_check(ps_normal(0, -1), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "stddev >= 0");
+    assert_fails(psi_initializer_check(ps_normal(NAN, 1), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "mean nan");
+    assert_fails(psi_initializer_check(ps_normal(0, 1e38), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "normal");
+    assert_ok(psi_initializer_check(ps_glorot(), PS_F64, &shape, &err), &err);
+    assert_fails(psi_initializer_check(ps_glorot(), PS_BOOL, &shape, &err), PS_INVALID_ARGUMENT, &err, "glorot_uniform");
+    assert_fails(psi_initializer_check(ps_zeros(), (ps_dtype)6, &shape, &err), PS_INVALID_ARGUMENT, &err, "number 6");
+    const ps_shape empty = PS_SHAPE(0);
+    assert_fails(psi_initializer_check(ps_zeros(), PS_F32, &empty, &err), PS_INVALID_ARGUMENT, &err, "dimension 0");
+    ps_initializer odd = {.kind = 7};
+    assert_fails(psi_initializer_check(&odd, PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "number 7");
+    odd.kind = 0;
+    assert_fails(psi_initializer_check(&odd, PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "number 0");
+}
+
+static void test_initializer_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"invalid", "zeros", "ones", "constant", "uniform", "normal", "glorot_uniform", "invalid"};
+    for (uint32_t i = 0; i < ARRAY_COUNT(names); i++) {
+        assert_string_equal(psi_initializer_name(i), names[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),         cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_dtypes),       cmocka_unit_test(test_names),
+        cmocka_unit_test(test_format),       cmocka_unit_test(test_equal),
+        cmocka_unit_test(test_initializers), cmocka_unit_test(test_initializer_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

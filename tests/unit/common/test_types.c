@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* common/types.c: the functions behind ps_types.h. */
+#include "check.h"
+
+#include <pthread.h>
+
+static void test_shape_of(void **state)
+{
+    (void)state;
+    ps_shape s = PS_SHAPE(64, 10);
+    assert_int_equal(s.rank, 2);
+    assert_int_equal(s.dims[0], 64);
+    assert_int_equal(s.dims[1], 10);
+    assert_int_equal(s.dims[2], 0);
+    s = PS_SCALAR;
+    assert_int_equal(s.rank, 0);
+    s = PS_SHAPE(1, 2, 3, 4, 5, 6, 7, 8);
+    assert_int_equal(s.rank, PS_RANK_MAX);
+    assert_int_equal(s.dims[7], 8);
+    s = PS_SHAPE(3, -1, 5);
+    assert_int_equal(s.rank, 1);
+    s = PS_SHAPE(0);
+    assert_int_equal(s.rank, 1);
+}
+
+static void test_elements(void **state)
+{
+    (void)state;
+    const ps_shape scalar = PS_SCALAR;
+    const ps_shape matrix = PS_SHAPE(64, 10);
+    const ps_shape empty = PS_SHAPE(INT64_MAX, INT64_MAX, 0);
+    const ps_shape most = PS_SHAPE(INT64_MAX, 1);
+    const ps_shape over = PS_SHAPE(INT64_C(1) << 32, INT64_C(1) << 31);
+    ps_shape bad = PS_SHAPE(2, 3);
+    assert_int_equal(ps_shape_elements(&scalar), 1);
+    assert_int_equal(ps_shape_elements(&matrix), 640);
+    assert_int_equal(ps_shape_elements(&empty), 0);
+    assert_true(ps_shape_elements(&most) == INT64_MAX);
+    assert_int_equal(ps_shape_elements(&over), -1);
+    bad.dims[1] = -3;
+    assert_int_equal(ps_shape_elements(&bad), -1);
+    bad.rank = PS_RANK_MAX + 1;
+    assert_int_equal(ps_shape_elements(&bad), -1);
+}
+
+static void test_dtypes(void **state)
+{
+    (void)state;
+    static const struct {
+        ps_dtype dtype;
+        const char *name;
+        size_t bytes;
+    } rows[] = {{PS_DTYPE_NONE, "none", 0}, {PS_F32, "float32", 4}, {PS_F64, "float64", 8},
+                {PS_I32, "int32", 4},       {PS_I64, "int64", 8},   {PS_BOOL, "bool", 1},
+                {(ps_dtype)6, "invalid", 0}};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        assert_string_equal(ps_dtype_name(rows[i].dtype), rows[i].name);
+        assert_int_equal(ps_dtype_bytes(rows[i].dtype), rows[i].bytes);
+    }
+}
+
+static void test_constructors(void **state)
+{
+    (void)state;
+    assert_int_equal(ps_zeros()->kind, PS_INIT_ZEROS);
+    assert_int_equal(ps_ones()->kind, PS_INIT_ONES);
+    assert_int_equal(ps_glorot()->kind, PS_INIT_GLOROT_UNIFORM);
+    const ps_initializer *init = ps_constant(2.5);
+    assert_true(init->kind == PS_INIT_CONSTANT && init->a == 2.5 && init->b == 0 && init->reserved == 0);
+    init = ps_uniform(-1, 3);
+    assert_true(init->kind == PS_INIT_UNIFORM && init->a == -1 && init->b == 3);
+    init = ps_normal(1, 2);
+    assert_true(init->kind == PS_INIT_NORMAL && init->a == 1 && init->b == 2);
+    assert_int_equal(ps_no_optimizer()->kind, PS_OPT_NONE);
+    const ps_optimizer *opt = ps_sgd(0.5);
+    assert_true(opt->kind == PS_OPT_SGD && opt->learning_rate == 0.5 && opt->momentum == 0);
+    opt = ps_momentum(0.5, 0.9);
+    assert_true(opt->kind == PS_OPT_MOMENTUM && opt->momentum == 0.9 && opt->nesterov == 0);
+    opt = ps_nesterov(0.5, 0.9);
+    assert_true(opt->kind == PS_OPT_MOMENTUM && opt->momentum == 0.9 && opt->nesterov == 1);
+    opt = ps_adagrad(0.05);
+    assert_true(opt->kind == PS_OPT_ADAGRAD && opt->learning_rate == 0.05 && opt->initial_accumulator == 0.1);
+    opt = ps_adagrad_from(0.05, 2);
+    assert_true(opt->initial_accumulator == 2 && opt->beta1 == 0);
+    opt = ps_adam(0.001);
+    assert_true(opt->kind == PS_OPT_ADAM && opt->beta1 == 0.9 && opt->beta2 == 0.999 && opt->epsilon == 1e-8);
+    opt = ps_adam_with(1, 2, 3, 4);
+    assert_true(opt->learning_rate == 1 && opt->beta1 == 2 && opt->beta2 == 3 && opt->epsilon == 4);
+}
+
+static void test_slots_last_sixteen_calls(void **state)
+{
+    (void)state;
+    const ps_optimizer *first = ps_sgd(1000);
+    for (int i = 1; i <= 15; i++) {
+        PSI_IGNORE(ps_constant(i));
+        assert_true(first->learning_rate == 1000);
+    }
+    const ps_optimizer *second = ps_sgd(7);
+    assert_ptr_equal(first, second); /* the ring has come round */
+}
+
+static void *other_thread(void *arg)
+{
+    const ps_optimizer **out = arg;
+    for (int i = 0; i < 40; i++) {
+        *out = ps_sgd(i + 1);
+    }
+    return NULL;
+}
+
+static void test_slots_are_per_thread(void **state)
+{
+    (void)state;
+    const ps_optimizer *mine = ps_adam(0.25);
+    const ps_optimizer *theirs = NULL;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, other_thread, &theirs), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_non_null(theirs);
+    assert_true(mine->kind == PS_OPT_ADAM && mine->learning_rate == 0.25);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shape_of),     cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_dtypes),       cmocka_unit_test(test_constructors),
+        cmocka_unit_test(test_slots_last_sixteen_calls), cmocka_unit_test(test_slots_are_per_thread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

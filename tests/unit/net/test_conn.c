@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * common/net/conn.c and net.c: frames arrive whole whatever the kernel takes, pausing holds everything, a connection that ends is
+ * told once and leaves nothing behind, a last reply is not lost to a reset, one connection cannot take a whole loop turn.
+ */
+#include "net_test.h"
+
+#include <signal.h>
+
+enum { STREAMS = 12 };
+
+static const bool kinds[] = {true, false}; /* TCP, Unix socket */
+
+static void streams_push(struct end *end, struct stream *streams, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        stream_push(end, &streams[i], TEST_FRAME_BYTES, (uint8_t)(i + 1));
+    }
+}
+
+static void streams_free(struct stream *streams, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        free(streams[i].payload);
+    }
+}
+
+static void big_frames_arrive_whole_and_aligned(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct bed *bed = bed_new();
+        struct stream streams[STREAMS];
+        uint64_t sum = 0;
+        bed_connect(bed, kinds[k], 0);
+        streams_push(&bed->a, streams, STREAMS);
+        psi_net_settle(&bed->net);
+        RUN_UNTIL(bed, bed->b.frames == STREAMS || bed->b.bad);
+        for (unsigned i = 0; i < STREAMS; i++) {
+            assert_int_equal(streams[i].sent, 1);
+            assert_int_equal(streams[i].dropped, 0);
+            sum += (uint64_t)(i + 1) * TEST_FRAME_BYTES;
+        }
+        assert_false(bed->b.bad);
+        assert_int_equal(bed->b.payload_bytes, (uint64_t)STREAMS * TEST_FRAME_BYTES);
+        assert_int_equal(bed->b.payload_sum, sum);
+        assert_int_equal(bed->b.misaligned, 0);
+        assert_true(bed->a.writable_events > 0);
+        bed_free(bed);
+        streams_free(streams, STREAMS);
+    }
+}
+
+/* The sender's memory changes all the time, as a variable's does: every 64 KiB segment must be of one moment. */
+static struct stream *changing;
+
+static void change_memory(struct end *end)
+{
+    (void)end;
+    for (unsigned i = 0; i < 2; i++) {
+        memset(changing[i].payload, changing[i].payload[0] + 1, TEST_FRAME_BYTES);
+    }
+}
+
+static void partial_writes_never_tear_a_segment(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct bed *bed = bed_new();
+        struct stream streams[2];
+        changing = streams;
+        bed->after_bytes = change_memory;
+        bed_connect(bed, kinds[k], 20000); /* the kernel takes less than a segment at a time */
+        streams_push(&bed->a, streams, 2);
+        small_push(&bed->a, "the end of it", 13);
+        psi_net_settle(&bed->net);
+        RUN_UNTIL(bed, bed->b.frames == 3 || bed->b.bad);
+        assert_string_equal(bed->b.why, "");
+        assert_int_equal(bed->b.uneven_segments, 1); /* the small frame's text */
+        assert_int_equal(bed->b.payload_bytes, 2 * TEST_FRAME_BYTES + 16);
+        assert_int_equal(bed->b.misaligned, 0);
+        bed_free(bed);
+        streams_free(streams, 2);
+    }
+}
+
+static void paused_link_gets_nothing_and_then_everything(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct bed *bed = bed_new();
+        struct stream streams[STREAMS];
+        bed_connect(bed, kinds[k], 0);
+        bed->b.link->paused = true;
+        mark(&bed->b);
+        streams_push(&bed->a, streams, STREAMS);
+        psi_net_settle(&bed->net);
+        /* the sender stops when the kernel's buffers are full: then only the guard would wake the loop */
+        while (!bed->a.conn->holding) {
+            turn(bed);
+        }
+        for (int i = 0; i < 20; i++) {
+            (void)uv_run(&bed->loop, UV_RUN_NOWAIT);
+        }
+        assert_int_equal(bed->b.bytes_events, 0);
+        assert_int_equal(streams[STREAMS - 1].sent, 0);
+        bed->b.link->paused = false;
+        mark(&bed->b);
+        psi_net_settle(&bed->net);
+        RUN_UNTIL(bed, bed->b.frames == STREAMS || bed->b.bad);
+        assert_false(bed->b.bad);
+        bed_free(bed);
+        streams_free(streams, STREAMS);
+    }
+}
+
+static void pause_after_one(struct end *end)
+{
+    end->link->paused = true;
+    mark(end);
+}
+
+static void pausing_while_reading_takes_effect_at_once(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new();
+    struct stream streams[2];
+    bed_connect(bed, true, 0);
+    bed->after_bytes = pause_after_one;
+    streams_push(&bed->a, streams, 2);
+    psi_net_settle(&bed->net);
+    unsigned events = 0;
+    while (bed->b.frames < 2) { /* on_bytes asserts that it is not paused */
+        RUN_UNTIL(bed, bed->b.bytes_events > events);
+        assert_int_equal(bed->b.bytes_events, events + 1);
+        events = bed->b.bytes_events;
+        bed->b.link->paused = false;
+        mark(&bed->b);
+        psi_net_settle(&bed->net);
+    }
+    bed_free(bed);
+    streams_free(streams, 2);
+}
+
+static void close_in_mid_write_ends_each_object_once(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 4; k++) {
+        struct bed *bed = bed_new();
+        struct stream streams[STREAMS];
+        bool far_end = k >= 2; /* who closes */
+        bed_connect(bed, kinds[k % 2], 0);
+        streams_push(&bed->a, streams, STREAMS);
+        psi_net_settle(&bed->net);
+        RUN_UNTIL(bed, bed->b.bytes > TEST_FRAME_BYTES);
+        end_close(far_end ? &bed->b : &bed->a, false);
+        psi_net_settle(&bed->net);
+        RUN_UNTIL(bed, bed->released == 2);
+        assert_int_equal(bed->a.closed_events, far_end ? 1 : 0);
+        assert_int_equal(bed->b.closed_events, far_end ? 0 : 1);
+        assert_int_equal(bed->net.conn_count, 0);
+        assert_int_equal(streams[STREAMS - 1].dropped, 1);
+        for (unsigned i = 0; i < STREAMS; i++) {
+            assert_int_equal(streams[i].sent + streams[i].dropped, 1);
+        }
+        bed_free(bed);
+        streams_free(streams, STREAMS);
+    }
+}
+
+/* The server refuses a client that is in the middle of sending: it must still get the reason. */
+static void last_reply_survives_unread_bytes(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct bed *bed = bed_new();
+        struct stream streams[STREAMS];
+        bed_connect(bed, kinds[k], 0);
+        bed->a.link->paused = true;
+        mark(&bed->a);
+        streams_push(&bed->b, streams, STREAMS);
+        psi_net_settle(&bed->net);
+        RUN_UNTIL(bed, bed->b.conn->holding);
+        small_push(&bed->a, "refused", 7);
+        end_close(&bed->a, true);
+        psi_net_settle(&bed->net);
+        RUN_UNTIL(bed, bed->released == 2);
+        assert_int_equal(bed->b.frames, 1);
+        assert_int_equal(bed->b.closed_events, 1);
+        assert_int_equal(bed->a.closed_events, 0);
+        assert_int_equal(bed->a.bytes_events, 0); /* what arrived while lingering was discarded */
+        bed_free(bed);
+        streams_free(streams, STREAMS);
+    }
+}
+
+/* A peer that neither reads nor closes is left after PSI_LINK_LINGER_MS. */
+static void linger_is_bounded(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new();
+    struct stream streams[STREAMS];
+    bed_connect(bed, true, 0);
+    bed->b.link->paused = true;
+    mark(&bed->b);
+    streams_push(&bed->a, streams, STREAMS);
+    psi_net_settle(&bed->net);
+    RUN_UNTIL(bed, bed->a.conn->holding);
+    end_close(&bed->a, true);
+    psi_net_settle(&bed->net);
+    RUN_UNTIL(bed, bed->released == 1);
+    assert_int_equal(streams[STREAMS - 1].dropped, 1);
+    assert_int_equal(bed->b.closed_events, 0); /* it is not reading: it learns of it when it does */
+    bed->b.link->paused = false;
+    mark(&bed->b);
+    psi_net_settle(&bed->net);
+    RUN_UNTIL(bed, bed->released == 2);
+    assert_int_equal(bed->b.closed_events, 1);
+    bed_free(bed);
+    streams_free(streams, STREAMS);
+}
+
+/* Writing to a peer that is gone, while not reading from it, is noticed by the write. */
+static void failed_write_of_a_paused_link_closes_it(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new();
+    struct stream streams[STREAMS];
+    bed_connect(bed, false, 0);
+    bed->a.link->paused = true;
+    mark(&bed->a);
+    end_close(&bed->b, false);
+    psi_net_settle(&bed->net);
+    RUN_UNTIL(bed, bed->released == 1);
+    streams_push(&bed->a, streams, STREAMS);
+    psi_net_settle(&bed->net);
+    RUN_UNTIL(bed, bed->released == 2);
+    assert_int_equal(bed->a.closed_events, 1);
+    assert_non_null(strstr(bed->a.why, "broken pipe"));
+    assert_int_equal(streams[0].dropped, 1);
+    bed_free(bed);
+    streams_free(streams, STREAMS);
+}
+
+static void one_connection_gets_its_share_of_a_turn_only(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new();
+    struct stream streams[STREAMS];
+    bed_connect(bed, false, 0);
+    /* all of it lies in the kernel before the reader starts: without a bound it would be read in one turn */
+    int fds[2] = {-1, -1};
+    assert_int_equal(uv_fileno(&bed->a.conn->u.handle, &fds[0]), 0);
+    assert_int_equal(uv_fileno(&bed->b.conn->u.handle, &fds[1]), 0);
+    int big = 16 << 20;
+    for (int i = 0; i < 2; i++) { /* FORCE needs root; without it the buffers are smaller and so is the test */
+        if (setsockopt(fds[i], SOL_SOCKET, SO_SNDBUFFORCE, &big, sizeof(big)) != 0) {
+            assert_int_equal(errno, EPERM);
+        }
+    }
+    bed->b.link->paused = true;
+    mark(&bed->b);
+    streams_push(&bed->a, streams, STREAMS);
+    psi_net_settle(&bed->net);
+    RUN_UNTIL(bed, bed->a.conn->holding || streams[STREAMS - 1].sent == 1);
+    bed->b.link->paused = false;
+    mark(&bed->b);
+    psi_net_settle(&bed->net);
+    RUN_UNTIL(bed, bed->b.frames == STREAMS || bed->b.bad);
+    assert_true(bed->b.turn_bytes_max < PSI_NET_TURN_BYTES + PSI_NET_SCRATCH_BYTES);
+    bed_free(bed);
+    streams_free(streams, STREAMS);
+}
+
+static void sending_is_bounded_per_turn(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new();
+    struct stream streams[STREAMS];
+    bed_connect(bed, true, 0);
+    streams_push(&bed->a, streams, STREAMS);
+    psi_net_settle(&bed->net);
+    uint64_t before = 0;
+    while (bed->b.frames < STREAMS && !bed->b.bad) {
+        uint64_t sent = bed->a.link->out.sent_bytes;
+        assert_true(sent - before <= PSI_NET_TURN_BYTES + PS_SEND_TRY_BYTES + 2 * PSI_OUT_HOLD_BYTES);
+        before = sent;
+        turn(bed);
+    }
+    assert_false(bed->b.bad);
+    bed_free(bed);
+    streams_free(streams, STREAMS);
+}
+
+static void finish_tells_core_and_peer(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new();
+    bed_connect(bed, true, 0);
+    small_push(&bed->a, "bye", 3);
+    psi_net_settle(&bed->net);
+    assert_true(psi_net_sent_all(&bed->net));
+    psi_net_finish(&bed->net); /* both ends are of this net */
+    assert_int_equal(bed->a.closed_events, 1);
+    assert_int_equal(bed->b.closed_events, 1);
+    RUN_UNTIL(bed, bed->released == 2);
+    bed_free(bed);
+}
+
+static void garbage_is_reported_by_the_reader(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new();
+    int fds[2];
+    struct psi_conn *conn = NULL;
+    static const char http[] = "GET / HTTP/1.1\r\nHost: psd\r\nAccept: text/html\r\n\r\n";
+    connected_pair(true, fds);
+    assert_int_equal(psi_conn_new(&bed->net, fds[0], &conn, NULL), PS_OK);
+    assert_non_null(strstr(psi_conn_peer(conn), "127.0.0.1:"));
+    end_attach(&bed->a, conn);
+    assert_int_equal(write(fds[1], http, sizeof(http) - 1), sizeof(http) - 1);
+    RUN_UNTIL(bed, bed->a.bad);
+    bed_free(bed);
+    assert_int_equal(close(fds[1]), 0);
+}
+
+static void descriptors_that_are_no_sockets_are_refused(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new();
+    struct psi_conn *conn = NULL;
+    struct psi_err err = {.code = PS_OK};
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(psi_conn_new(&bed->net, fds[0], &conn, &err), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.text, "no TCP or Unix socket"));
+    assert_int_equal(write(fds[1], "x", 1), -1); /* it was closed: nobody reads */
+    assert_int_equal(errno, EPIPE);
+    assert_int_equal(close(fds[1]), 0);
+    bed_free(bed);
+}
+
+/* Every allocation of psi_conn_new fails once: typed error, nothing leaks, the next call works. */
+static void memory_failures_are_soft(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new();
+    int fds[2];
+    struct psi_conn *conn = NULL;
+    connected_pair(false, fds);
+    psi_mem_fail_after(0);
+    assert_int_equal(psi_conn_new(&bed->net, fds[0], &conn, NULL), PS_RESOURCE_EXHAUSTED);
+    psi_mem_fail_after(-1);
+    assert_null(conn);
+    assert_int_equal(close(fds[1]), 0);
+    connected_pair(false, fds);
+    assert_int_equal(psi_conn_new(&bed->net, fds[0], &conn, NULL), PS_OK);
+    psi_conn_discard(conn);
+    RUN_UNTIL(bed, bed->released == 1);
+    assert_int_equal(close(fds[1]), 0);
+    bed_free(bed);
+}
+
+int main(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(big_frames_arrive_whole_and_aligned),
+        cmocka_unit_test(partial_writes_never_tear_a_segment),
+        cmocka_unit_test(paused_link_gets_nothing_and_then_everything),
+        cmocka_unit_test(pausing_while_reading_takes_effect_at_once),
+        cmocka_unit_test(close_in_mid_write_ends_each_object_once),
+        cmocka_unit_test(last_reply_survives_unread_bytes),
+        cmocka_unit_test(linger_is_bounded),
+        cmocka_unit_test(failed_write_of_a_paused_link_closes_it),
+        cmocka_unit_test(one_connection_gets_its_share_of_a_turn_only),
+        cmocka_unit_test(sending_is_bounded_per_turn),
+        cmocka_unit_test(finish_tells_core_and_peer),
+        cmocka_unit_test(garbage_is_reported_by_the_reader),
+        cmocka_unit_test(descriptors_that_are_no_sockets_are_refused),
+        cmocka_unit_test(memory_failures_are_soft),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

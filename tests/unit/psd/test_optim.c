@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Optimizers apart from TensorFlow's values (tests/parity): any split into segments and any clone gives the bits of a plain
+ * scalar loop, the scale, the powers, the slot table, the check for NaN and infinity at every position, wrapping addition.
+ */
+#include "psd/optim/optim.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define N 150 /* two vectors of any width and a remainder */
+
+static const ps_optimizer opts[] = {
+    {PS_OPT_SGD, 0, 0.1, 0, 0, 0, 0, 0},
+    {PS_OPT_MOMENTUM, 0, 0.01, 0.9, 0, 0, 0, 0},
+    {PS_OPT_MOMENTUM, 1, 0.01, 0.9, 0, 0, 0, 0},
+    {PS_OPT_ADAGRAD, 0, 0.05, 0, 0.1, 0, 0, 0},
+    {PS_OPT_ADAM, 0, 0.001, 0, 0, 0.9, 0.999, 1e-8},
+};
+#define OPTS (sizeof(opts) / sizeof(opts[0]))
+static const ps_dtype dtypes[] = {PS_F32, PS_F64};
+
+/* variable, two slots, gradient; in the dtype's bytes */
+struct arrays {
+    _Alignas(64) unsigned char a[4][N * 8];
+};
+
+/* spread over many magnitudes, both signs; slots and sums of squares stay positive */
+static double sample(unsigned *seed)
+{
+    *seed = *seed * 1664525U + 1013904223U;
+    double x = ((double)(*seed >> 8) / (double)(1 << 24) - 0.5) * 4;
+    return (*seed & 16U) != 0 ? x * 1e-5 : x;
+}
+
+static void fill(struct arrays *arrays, ps_dtype dtype, unsigned seed)
+{
+    memset(arrays, 0, sizeof(*arrays));
+    for (size_t k = 0; k < 4; k++) {
+        for (size_t i = 0; i < N; i++) {
+            double x = sample(&seed);
+            x = k == 1 || k == 2 ? fabs(x) + 0.01 : x;
+            if (dtype == PS_F32) {
+                float f = (float)x;
+                memcpy(&arrays->a[k][i * sizeof(f)], &f, sizeof(f));
+            } else {
+                memcpy(&arrays->a[k][i * sizeof(x)], &x, sizeof(x));
+            }
+        }
+    }
+}
+
+static void apply(const ps_optimizer *opt, ps_dtype dtype, float scale, struct arrays *arrays, size_t first, size_t count)
+{
+    struct psd_optim_state state;
+    struct psd_optim_scalars scalars;
+    size_t at = first * ps_dtype_bytes(dtype);
+    void *slots[PSD_OPTIM_SLOTS_MAX] = {&arrays->a[1][at], &arrays->a[2][at]};
+    psd_optim_state_init(opt, dtype, &state);
+    psd_optim_begin(opt, dtype, &state, scale, &scalars);
+    psd_optim_apply(opt->kind, dtype, &scalars, &arrays->a[0][at], slots, &arrays->a[3][at], count);
+}
+
+static void test_any_split_gives_the_same_bits(void **unused)
+{
+    (void)unused;
+    for (size_t d = 0; d < 2; d++) {
+        for (size_t o = 0; o < OPTS; o++) {
+            struct arrays start;
+            struct arrays whole;
+            fill(&start, dtypes[d], 7);
+            whole = start;
+            apply(&opts[o], dtypes[d], 1.0f, &whole, 0, N);
+            assert_memory_not_equal(whole.a[0], start.a[0], N * ps_dtype_bytes(dtypes[d]));
+            for (size_t cut = 0; cut <= N; cut++) {
+                struct arrays split = start;
+                apply(&opts[o], dtypes[d], 1.0f, &split, 0, cut);
+                apply(&opts[o], dtypes[d], 1.0f, &split, cut, N - cut);
+                assert_memory_equal(&split, &whole, sizeof(split));
+            }
+        }
+    }
+}
+
+/* One element at a time in this file's own code: no vector code, no clone. volatile keeps the compiler from fusing or
+ * reordering; each operation rounds to T. T is a type, which cannot stand in parentheses. */
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
+#define DEFINE_REFERENCE(T, NAME, SQRT)                                                                                          \
+    static void NAME(const ps_optimizer *opt, T scale, T *w, T *s1, T *s2, const T *grad)                                        \
+    {                                                                                                                            \
+        volatile T rate = (T)opt->learning_rate, mom = (T)opt->momentum, b1 = (T)opt->beta1, b2 = (T)opt->beta2;                 \
+        volatile T one = 1, alpha, t, u, g = *grad;                                                                              \
+        g = g * scale;                                                                                                           \
+        if (opt->kind == PS_OPT_SGD) {                                                                                           \
+            t = g * rate;                                                                                                        \
+            *w = *w - t;                                                                                                         \
+        } else if (opt->kind == PS_OPT_MOMENTUM) {                                                                               \
+            t = *s1 * mom;                                                                                                       \
+            *s1 = t + g;                                                                                                         \
+            t = *s1 * (opt->nesterov != 0 ? mom : one);                                                                          \
+            t = t * rate;                                                                                                        \
+            u = g * rate;                                                                                                        \
+            u = u + t;                                                                                                           \
+            *w = *w - (opt->nesterov != 0 ? u : t);                                                                              \
+        } else if (opt->kind == PS_OPT_ADAGRAD) {                                                                                \
+            t = g * g;                                                                                                           \
+            *s1 = *s1 + t;                                                                                                       \
+            t = g * rate;                                                                                                        \
+            u = SQRT(*s1);                                                                                                       \
+            t = t / u;                                                                                                           \
+            *w = *w - t;                                                                                                         \
+        } else {                                                                                                                 \
+            t = one - b2;                                                                                                        \
+            t = SQRT(t);                                                                                                         \
+            alpha = rate * t;                                                                                                    \
+            t = one - b1;                                                                                                        \
+            alpha = alpha / t;                                                                                                   \
+            u = g - *s1;                                                                                                         \
+            t = u * t;                                                                                                           \
+            *s1 = *s1 + t;                                                                                                       \
+            t = g * g;                                                                                                           \
+            t = t - *s2;                                                                                                         \
+            u = one - b2;                                                                                                        \
+            t = t * u;                                                                                                           \
+            *s2 = *s2 + t;                                                                                                       \
+            u = SQRT(*s2);                                                                                                       \
+            u = u + (T)opt->epsilon;                                                                                             \
+            t = *s1 * alpha;                                                                                                     \
+            t = t / u;                                                                                                           \
+            *w = *w - t;                                                                                                         \
+        }                                                                                                                        \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+DEFINE_REFERENCE(float, reference_f32, sqrtf)
+DEFINE_REFERENCE(double, reference_f64, sqrt)
+
+static void test_clones_give_the_bits_of_a_scalar_loop(void **unused)
+{
+    static const float scales[] = {1.0f, 0.5f, 1.0f / 3.0f};
+    (void)unused;
+    for (size_t d = 0; d < 2; d++) {
+        for (size_t o = 0; o < OPTS; o++) {
+            for (size_t s = 0; s < 3; s++) {
+                struct arrays got;
+                struct arrays wanted;
+                fill(&got, dtypes[d], 11);
+                wanted = got;
+                apply(&opts[o], dtypes[d], scales[s], &got, 0, N);
+                for (size_t i = 0; i < N; i++) {
+                    size_t at = i * ps_dtype_bytes(dtypes[d]);
+                    void *p[4] = {&wanted.a[0][at], &wanted.a[1][at], &wanted.a[2][at], &wanted.a[3][at]};
+                    if (dtypes[d] == PS_F32) {
+                        reference_f32(&opts[o], scales[s], p[0], p[1], p[2], p[3]);
+                    } else {
+                        reference_f64(&opts[o], (double)scales[s], p[0], p[1], p[2], p[3]);
+                    }
+                }
+                assert_memory_equal(&got, &wanted, sizeof(got));
+            }
+        }
+    }
+}
+
+static void test_slot_table(void **unused)
+{
+    (void)unused;
+    assert_int_equal(psd_optim_slot_count(PS_OPT_NONE), 0);
+    assert_int_equal(psd_optim_slot_count(PS_OPT_SGD), 0);
+    assert_int_equal(psd_optim_slot_count(PS_OPT_MOMENTUM), 1);
+    assert_int_equal(psd_optim_slot_count(PS_OPT_ADAGRAD), 1);
+    assert_int_equal(psd_optim_slot_count(PS_OPT_ADAM), 2);
+    assert_int_equal(psd_optim_slot_count(PS_OPT_ADAM + 1), 0);
+    assert_int_equal(psd_optim_slot_count(UINT32_MAX), 0);
+    assert_string_equal(psd_optim_slot_name(PS_OPT_MOMENTUM, 0), "momentum");
+    assert_string_equal(psd_optim_slot_name(PS_OPT_ADAGRAD, 0), "accumulator");
+    assert_string_equal(psd_optim_slot_name(PS_OPT_ADAM, 0), "m");
+    assert_string_equal(psd_optim_slot_name(PS_OPT_ADAM, 1), "v");
+    assert_null(psd_optim_slot_name(PS_OPT_SGD, 0));
+    assert_null(psd_optim_slot_name(PS_OPT_ADAM, 2));
+    assert_null(psd_optim_slot_name(UINT32_MAX, 0));
+    assert_true(psd_optim_slot_init(&opts[3], 0) == 0.1);
+    assert_true(psd_optim_slot_init(&opts[4], 1) == 0.0);
+}
+
+/* Each neighbouring pair of values must be rounded (see table.c on gcc 12.2). */
+static void test_scalars_are_rounded_to_the_dtype(void **unused)
+{
+    struct psd_optim_state state;
+    struct psd_optim_scalars scalars;
+    const ps_optimizer adam = {PS_OPT_ADAM, 0, 0.001, 0.9, 0.1, 0.9, 0.999, 1e-8};
+    const ps_optimizer momentum = {PS_OPT_MOMENTUM, 1, 0.001, 0.9, 0.1, 0.9, 0.999, 1e-8};
+    volatile float b1 = 0.9f;
+    volatile float b2 = 0.999f;
+    volatile float p1 = b1;
+    volatile float p2 = b2;
+    (void)unused;
+
+    psd_optim_state_init(&adam, PS_F32, &state);
+    for (int push = 0; push < 500; push++) {
+        assert_true(state.beta1_power == (double)p1);
+        assert_true(state.beta2_power == (double)p2);
+        psd_optim_end(&adam, PS_F32, &state);
+        p1 *= b1;
+        p2 *= b2;
+    }
+    psd_optim_begin(&adam, PS_F32, &state, 0.25f, &scalars);
+    assert_true(scalars.rate == (double)0.001f);
+    assert_true(scalars.scale == 0.25);
+    assert_true(scalars.beta1 == (double)0.9f);
+    assert_true(scalars.beta2 == (double)0.999f);
+    assert_true(scalars.epsilon == (double)1e-8f);
+    assert_true(scalars.momentum == 0 && scalars.nesterov == 0 && scalars.reserved == 0);
+    psd_optim_begin(&momentum, PS_F32, &state, 1.0f, &scalars);
+    assert_true(scalars.rate == (double)0.001f);
+    assert_true(scalars.momentum == (double)0.9f);
+    assert_true(scalars.nesterov == 1 && scalars.alpha == 0 && scalars.beta1 == 0);
+
+    psd_optim_state_init(&adam, PS_F64, &state);
+    psd_optim_end(&adam, PS_F64, &state);
+    assert_true(state.beta1_power == 0.9 * 0.9);
+    assert_true(state.beta2_power == 0.999 * 0.999);
+    psd_optim_state_init(&momentum, PS_F64, &state);
+    psd_optim_end(&momentum, PS_F64, &state);
+    assert_true(state.beta1_power == 0 && state.beta2_power == 0);
+}
+
+static void test_begin_changes_no_state_and_unknown_kinds_nothing(void **unused)
+{
+    struct arrays arrays;
+    struct arrays before;
+    struct psd_optim_state state;
+    struct psd_optim_scalars first;
+    struct psd_optim_scalars second;
+    (void)unused;
+    psd_optim_state_init(&opts[4], PS_F32, &state);
+    psd_optim_begin(&opts[4], PS_F32, &state, 1.0f, &first);
+    psd_optim_begin(&opts[4], PS_F32, &state, 1.0f, &second);
+    assert_memory_equal(&first, &second, sizeof(first));
+
+    fill(&arrays, PS_F32, 3);
+    before = arrays;
+    void *slots[PSD_OPTIM_SLOTS_MAX] = {arrays.a[1], arrays.a[2]};
+    psd_optim_apply(PS_OPT_NONE, PS_F32, &first, arrays.a[0], slots, arrays.a[3], N);
+    psd_optim_apply(99, PS_F32, &first, arrays.a[0], slots, arrays.a[3], N);
+    for (uint32_t kind = PS_OPT_SGD; kind <= PS_OPT_ADAM; kind++) {
+        psd_optim_apply(kind, PS_I32, &first, arrays.a[0], slots, arrays.a[3], N);
+        psd_optim_apply(kind, PS_F32, &first, arrays.a[0], slots, arrays.a[3], 0);
+    }
+    assert_memory_equal(&arrays, &before, sizeof(before));
+}
+
+static void test_finite_finds_each_position(void **unused)
+{
+    enum { COUNT = 2100 }; /* more than two of its blocks */
+    static float f[COUNT];
+    static double d[COUNT];
+    const float bad_f[] = {INFINITY, -INFINITY, NAN, -NAN};
+    const double bad_d[] = {INFINITY, -INFINITY, (double)NAN, -(double)NAN};
+    (void)unused;
+    for (size_t i = 0; i < COUNT; i++) {
+        f[i] = i % 3 == 0 ? 3.402823466e38f : 1e-42f;
+        d[i] = i % 3 == 0 ? -1.7976931348623157e308 : 4.9e-324;
+    }
+    size_t at = 77;
+    assert_true(psd_optim_finite(PS_F32, f, COUNT, &at));
+    assert_true(psd_optim_finite(PS_F64, d, COUNT, &at));
+    assert_true(psd_optim_finite(PS_F32, f, 0, NULL));
+    assert_int_equal(at, 77);
+    for (size_t i = 0; i < COUNT; i++) {
+        float old_f = f[i];
+        double old_d = d[i];
+        f[i] = bad_f[i % 4];
+        d[i] = bad_d[i % 4];
+        f[COUNT - 1] = i % 2 != 0 ? NAN : f[COUNT - 1];
+        assert_false(psd_optim_finite(PS_F32, f, COUNT, &at));
+        assert_int_equal(at, i);
+        assert_false(psd_optim_finite(PS_F64, d, COUNT, &at));
+        assert_int_equal(at, i);
+        assert_false(psd_optim_finite(PS_F64, d, i + 1, NULL));
+        assert_true(psd_optim_finite(PS_F32, f, i, NULL));
+        assert_true(psd_optim_finite(PS_I64, d, COUNT, NULL));
+        f[COUNT - 1] = 0;
+        f[i] = old_f;
+        d[i] = old_d;
+    }
+}
+
+static void test_add(void **unused)
+{
+    int32_t i32[] = {INT32_MAX, INT32_MIN, 5, -7};
+    const int32_t di32[] = {1, -1, 10, 7};
+    int64_t i64[] = {INT64_MAX, INT64_MIN, 5};
+    const int64_t di64[] = {INT64_MAX, -1, 10};
+    float f[N];
+    float df[N];
+    double d[3] = {1, 2, 3};
+    const double dd[3] = {0.5, -2, 1e300};
+    (void)unused;
+
+    assert_true(psd_add(PS_I32, i32, di32, 4, 1));
+    assert_int_equal(i32[0], INT32_MIN);
+    assert_int_equal(i32[1], INT32_MAX);
+    assert_int_equal(i32[2], 15);
+    assert_int_equal(i32[3], 0);
+    assert_true(psd_add(PS_I32, i32, di32, 4, -1));
+    assert_int_equal(i32[0], INT32_MAX);
+    assert_int_equal(i32[1], INT32_MIN);
+    assert_int_equal(i32[3], -7);
+    assert_true(psd_add(PS_I64, i64, di64, 3, 1));
+    assert_true(i64[0] == -2);
+    assert_true(i64[1] == INT64_MAX);
+    assert_true(i64[2] == 15);
+    assert_true(psd_add(PS_I64, i64, di64, 3, -1));
+    assert_true(i64[0] == INT64_MAX && i64[1] == INT64_MIN && i64[2] == 5);
+    for (size_t i = 0; i < N; i++) {
+        f[i] = (float)i;
+        df[i] = 0.5f;
+    }
+    assert_true(psd_add(PS_F32, f, df, N, 0));
+    assert_true(f[0] == 0.5f && f[N - 1] == (float)(N - 1) + 0.5f);
+    assert_true(psd_add(PS_F32, f, df, N - 1, -1));
+    assert_true(f[0] == 0.0f && f[N - 2] == (float)(N - 2) && f[N - 1] == (float)(N - 1) + 0.5f);
+    assert_true(psd_add(PS_F64, d, dd, 3, 1));
+    assert_true(d[0] == 1.5 && d[1] == 0 && d[2] == 1e300);
+    assert_true(psd_add(PS_F64, d, dd, 2, -1));
+    assert_true(d[0] == 1 && d[1] == 2);
+    assert_false(psd_add(PS_BOOL, f, df, 4, 1));
+    assert_false(psd_add(PS_DTYPE_NONE, f, df, 4, 1));
+    assert_true(f[0] == 0.0f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_split_gives_the_same_bits),
+        cmocka_unit_test(test_clones_give_the_bits_of_a_scalar_loop),
+        cmocka_unit_test(test_slot_table),
+        cmocka_unit_test(test_scalars_are_rounded_to_the_dtype),
+        cmocka_unit_test(test_begin_changes_no_state_and_unknown_kinds_nothing),
+        cmocka_unit_test(test_finite_finds_each_position),
+        cmocka_unit_test(test_add),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

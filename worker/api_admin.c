@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls about the whole session or about tasks: readiness, reset, delete, and administration.
+ *
+ * Happy path: one blocking call (api_call.c) each; what concerns all tasks or all variables is started for all at once and then
+ * waited for one after the other, so a dead task costs its own timeout only.
+ * Failure modes: an error of the call; ps_cluster_info() puts a task's error into its entry instead.
+ */
+#include "api.h"
+
+#include "mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static ps_status fail_last(struct psi_err *err, ps_status st)
+{
+    return st == PS_OK ? PS_OK : psi_api_last_error_set(err);
+}
+
+/* ---- the session's variables ---- */
+
+static ps_status prepare_status(struct psi_api_call *call, struct psi_err *err)
+{
+    (void)err;
+    call->req.kind = PSI_REQ_STATUS;
+    call->req.var = call->variable->var;
+    return PS_OK;
+}
+
+static void finish_status(struct psi_api_call *call)
+{
+    *(bool *)call->arg = call->variable->var->initialised;
+}
+
+struct status_of {
+    struct psi_api_call call;
+    bool started, initialised;
+};
+
+/* The session's variables now; *out_count of them, psi_free. NULL when there is no memory. */
+static ps_variable **variables_copy(ps_session *s, size_t *out_count)
+{
+    size_t count = 0;
+    struct psi_list *it;
+    (void)pthread_mutex_lock(&s->lock);
+    PSI_LIST_FOREACH(it, &s->variables) {
+        count++;
+    }
+    ps_variable **all = psi_calloc(count + 1, sizeof(*all));
+    *out_count = 0;
+    if (all != NULL) {
+        PSI_LIST_FOREACH(it, &s->variables) {
+            all[(*out_count)++] = PSI_CONTAINER_OF(it, ps_variable, link);
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return all;
+}
+
+static ps_status status_of_all(ps_session *s, ps_variable **all, struct status_of *of, size_t count, struct psi_err *err)
+{
+    ps_status first = PS_OK;
+    for (size_t i = 0; i < count && first == PS_OK; i++) {
+        of[i].call = (struct psi_api_call){.session = s, .prepare = prepare_status, .finish = finish_status, .arg = &of[i].initialised, .variable = all[i]};
+        first = psi_api_call_start(&of[i].call, err);
+        of[i].started = first == PS_OK;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct psi_err one = {0};
+        ps_status st = of[i].started ? psi_api_call_wait(&of[i].call, &one) : PS_OK;
+        if (st != PS_OK && first == PS_OK) {
+            first = st;
+            *err = one;
+        }
+    }
+    return first;
+}
+
+int ps_report_uninitialized(ps_session *s, const char **names, int max)
+{
+    struct psi_err err = {0};
+    if (psi_api_check(s, true, &err) != PS_OK) {
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
+        return -1;
+    }
+    size_t count = 0;
+    ps_variable **all = variables_copy(s, &count);
+    struct status_of *of = psi_calloc(count + 1, sizeof(*of));
+    int total = 0;
+    if (all == NULL || of == NULL) {
+        (void)psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the list of variables");
+        total = -1;
+    } else if (status_of_all(s, all, of, count, &err) != PS_OK) {
+        total = -1;
+    }
+    for (size_t i = 0; total >= 0 && i < count; i++) {
+        if (!of[i].initialised) {
+            if (total < max && names != NULL) {
+                names[total] = all[i]->name;
+            }
+            total++;
+        }
+    }
+    psi_free(of);
+    psi_free(all);
+    if (total < 0) {
+        PSI_IGNORE(psi_api_last_error_set(&err));
+    }
+    return total;
+}
+
+/* ---- calls with a kind and at most a text ---- */
+
+struct plain {
+    enum psi_request_kind kind;
+    char *text;
+};
+
+static ps_status prepare_plain(struct psi_api_call *call, struct psi_err *err)
+{
+    const struct plain *p = call->arg;
+    (void)err;
+    call->req.kind = p->kind;
+    call->req.src = p->text;
+    call->req.bytes = p->text == NULL ? 0 : strlen(p->text);
+    return PS_OK;
+}
+
+static ps_status plain(ps_session *s, enum psi_request_kind kind, const char *text, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    struct plain p = {.kind = kind};
+    if (text != NULL) {
+        p.text = psi_strndup(text, strlen(text));
+        if (p.text == NULL) {
+            return fail_last(&err, psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory"));
+        }
+    }
+    struct psi_api_call call = {.session = s, .prepare = prepare_plain, .arg = &p, .timeout_ms = timeout_ms};
+    ps_status st = psi_api_call_run(&call, &err);
+    psi_free(p.text);
+    return fail_last(&err, st);
+}
+
+ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)
+{
+    int64_t timeout = timeout_ms > 0 || s == NULL ? timeout_ms : s->ready_timeout_ms;
+    return plain(s, PSI_REQ_WAIT_READY, NULL, timeout);
+}
+
+ps_status ps_reset(ps_session *s)
+{
+    return plain(s, PSI_REQ_RESET, NULL, 0);
+}
+
+ps_status ps_variable_delete(ps_session *s, const char *name)
+{
+    struct psi_err err = {0};
+    if (name == NULL) {
+        return fail_last(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "the variable's name is NULL"));
+    }
+    return plain(s, PSI_REQ_DELETE, name, 0);
+}
+
+ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    if (jobs == NULL) {
+        return fail_last(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "jobs is NULL"));
+    }
+    return plain(s, PSI_REQ_WAIT_CLUSTER, jobs, timeout_ms);
+}
+
+/* ---- one task ---- */
+
+int ps_cluster_tasks(ps_session *s)
+{
+    struct psi_err err = {0};
+    if (psi_api_know_cluster(s, 0, &err) != PS_OK) {
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
+        return -1;
+    }
+    return (int)s->task_count;
+}
+
+const char *ps_cluster_task_name(ps_session *s, int task)
+{
+    int count = ps_cluster_tasks(s);
+    return task >= 0 && task < count ? s->tasks[task].name : NULL;
+}
+
+static ps_status find_task(ps_session *s, int task, int64_t timeout_ms, const struct psi_api_task **out_task, struct psi_err *err)
+{
+    ps_status st = psi_api_know_cluster(s, timeout_ms, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (task < 0 || (uint32_t)task >= s->task_count) {
+        return psi_fail(err, PS_OUT_OF_RANGE, "task %d: the cluster has %u tasks, 0 is the first", task, s->task_count);
+    }
+    *out_task = &s->tasks[task];
+    return PS_OK;
+}
+
+struct admin {
+    enum psi_request_kind kind;
+    const struct psi_api_task *task;
+    void *dst;
+};
+
+static ps_status prepare_admin(struct psi_api_call *call, struct psi_err *err)
+{
+    const struct admin *a = call->arg;
+    (void)err;
+    call->req.kind = a->kind;
+    call->req.task = a->task->index;
+    call->req.dst = a->dst;
+    return PS_OK;
+}
+
+static ps_status admin(ps_session *s, enum psi_request_kind kind, int task, void *dst, int64_t timeout_ms, struct psi_err *err)
+{
+    struct admin a = {.kind = kind, .dst = dst};
+    ps_status st = find_task(s, task, timeout_ms, &a.task, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psi_api_call call = {.session = s, .prepare = prepare_admin, .arg = &a, .timeout_ms = timeout_ms};
+    return psi_api_call_run(&call, err);
+}
+
+ps_status ps_task_shutdown(ps_session *s, int task, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    return fail_last(&err, admin(s, PSI_REQ_SHUTDOWN, task, NULL, timeout_ms, &err));
+}
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+struct ping {
+    struct admin admin; /* first */
+    int64_t sent_us, took_us;
+};
+
+static ps_status prepare_ping(struct psi_api_call *call, struct psi_err *err)
+{
+    struct ping *p = call->arg;
+    ps_status st = prepare_admin(call, err);
+    p->sent_us = now_us();
+    return st;
+}
+
+static void finish_ping(struct psi_api_call *call)
+{
+    struct ping *p = call->arg;
+    p->took_us = now_us() - p->sent_us;
+}
+
+ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out_us)
+{
+    struct psi_err err = {0};
+    struct ping p = {.admin.kind = PSI_REQ_PING};
+    ps_status st = find_task(s, task, timeout_ms, &p.admin.task, &err);
+    for (int round = 0; st == PS_OK && round < 2; round++) { /* the first one also connects */
+        struct psi_api_call call = {.session = s, .prepare = prepare_ping, .finish = finish_ping, .arg = &p,
+                                .timeout_ms = timeout_ms};
+        st = psi_api_call_run(&call, &err);
+    }
+    if (st == PS_OK && out_us != NULL) {
+        *out_us = p.took_us;
+    }
+    return fail_last(&err, st);
+}
+
+/* ---- lists ---- */
+
+/* Entries as they come, on the loop thread; given to the caller's function when the answer is complete. */
+struct gather {
+    void *items;
+    size_t count, capacity, item_bytes;
+    bool no_memory;
+};
+
+static void *gather_next(struct gather *g)
+{
+    if (g->count == g->capacity) {
+        size_t capacity = g->capacity == 0 ? 64 : g->capacity * 2;
+        void *items = g->no_memory ? NULL : psi_realloc(g->items, capacity * g->item_bytes);
+        if (items == NULL) {
+            g->no_memory = true;
+            return NULL;
+        }
+        g->items = items;
+        g->capacity = capacity;
+    }
+    return (char *)g->items + g->count++ * g->item_bytes;
+}
+
+static void gather_variable(void *ctx, const ps_variable_info *info)
+{
+    ps_variable_info *next = gather_next(ctx);
+    if (next != NULL) {
+        *next = *info;
+    }
+}
+
+struct config_row {
+    char name[64], value[512], default_value[512], help[512];
+};
+
+static void gather_config(void *ctx, const char *name, const char *value, const char *default_value, const char *help)
+{
+    struct config_row *next = gather_next(ctx);
+    if (next != NULL) {
+        (void)snprintf(next->name, sizeof(next->name), "%s", name);
+        (void)snprintf(next->value, sizeof(next->value), "%s", value);
+        (void)snprintf(next->default_value, sizeof(next->default_value), "%s", default_value);
+        (void)snprintf(next->help, sizeof(next->help), "%s", help);
+    }
+}
+
+static ps_status list(ps_session *s, enum psi_request_kind kind, int task, int64_t timeout_ms, struct gather *g)
+{
+    struct psi_err err = {0};
+    struct psi_list_sink sink = {.variable = gather_variable, .config = gather_config, .ctx = g};
+    ps_status st = admin(s, kind, task, &sink, timeout_ms, &err);
+    if (st == PS_OK && g->no_memory) {
+        st = psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the answer");
+    }
+    return fail_last(&err, st);
+}
+
+static int by_container_and_name(const void *a, const void *b)
+{
+    const ps_variable_info *x = a;
+    const ps_variable_info *y = b;
+    int order = strcmp(x->container, y->container);
+    return order != 0 ? order : strcmp(x->name, y->name);
+}
+
+ps_status ps_task_variables(ps_session *s, int task, int64_t timeout_ms, ps_variable_info_fn each, void *ctx)
+{
+    struct gather g = {.item_bytes = sizeof(ps_variable_info)};
+    ps_status st = list(s, PSI_REQ_VARS, task, timeout_ms, &g);
+    if (st == PS_OK && g.count > 0) {
+        const ps_variable_info *items = g.items;
+        qsort(g.items, g.count, sizeof(ps_variable_info), by_container_and_name);
+        for (size_t i = 0; each != NULL && i < g.count; i++) {
+            each(ctx, &items[i]);
+        }
+    }
+    psi_free(g.items);
+    return st;
+}
+
+ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_config_fn each, void *ctx)
+{
+    struct gather g = {.item_bytes = sizeof(struct config_row)};
+    ps_status st = list(s, PSI_REQ_CONFIG, task, timeout_ms, &g);
+    const struct config_row *rows = g.items;
+    for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
+        each(ctx, rows[i].name, rows[i].value, rows[i].default_value, rows[i].help);
+    }
+    psi_free(g.items);
+    return st;
+}
+
+/* ---- all tasks at once ---- */
+
+struct info_of {
+    struct psi_api_call call;
+    struct admin admin;
+    ps_task_info info; /* the core writes here */
+    bool started;
+};
+
+static void info_result(const struct psi_api_task *task, ps_status st, const struct psi_err *err, ps_task_info *info)
+{
+    if (st != PS_OK) {
+        memset(info, 0, sizeof(*info));
+        (void)snprintf(info->error, sizeof(info->error), "%s: %.200s", ps_status_name(st), err->text);
+    }
+    info->up = st == PS_OK;
+    info->task = task->task;
+    (void)snprintf(info->job, sizeof(info->job), "%s", task->job);
+    if (info->address[0] == '\0') {
+        (void)snprintf(info->address, sizeof(info->address), "%s", task->address);
+    }
+}
+
+ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, int count, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    ps_status st = psi_api_know_cluster(s, timeout_ms, &err);
+    if (st == PS_OK && (count < 0 || (uint32_t)count > s->task_count || (infos == NULL && count > 0))) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "infos has %d entries; the cluster has %u tasks", count, s->task_count);
+    }
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    struct info_of *of = psi_calloc((size_t)count + 1, sizeof(*of));
+    if (of == NULL) {
+        return fail_last(&err, psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count));
+    }
+    for (int i = 0; i < count; i++) {
+        of[i].admin = (struct admin){.kind = PSI_REQ_INFO, .task = &s->tasks[i], .dst = &of[i].info};
+        of[i].call = (struct psi_api_call){.session = s, .prepare = prepare_admin, .arg = &of[i].admin,
+                                       .timeout_ms = timeout_ms};
+        struct psi_err one = {0};
+        ps_status started = psi_api_call_start(&of[i].call, &one);
+        of[i].started = started == PS_OK;
+        if (started != PS_OK) {
+            info_result(&s->tasks[i], started, &one, &infos[i]);
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        if (of[i].started) {
+            struct psi_err one = {0};
+            ps_status ended = psi_api_call_wait(&of[i].call, &one);
+            infos[i] = of[i].info;
+            info_result(&s->tasks[i], ended, &one, &infos[i]);
+        }
+    }
+    psi_free(of);
+    return PS_OK;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocking calls: one work on the loop thread, at most one request of the core, and a wait on the caller's thread.
+ *
+ * Happy path: psi_api_call_start() submits -> begin() on the loop: prepare(), psi_client_start() -> request_done(): finish() -> the
+ * caller wakes up in psi_api_call_wait(). Everything lies on the caller's stack; nothing is allocated.
+ * Failure modes: prepare() or the core refuses, or the request fails: err is what psi_api_call_wait() returns. There is no other way
+ * out of the wait, because the core's deadline ends every request; the core also logs what takes longer than 5 s.
+ */
+#include "api.h"
+
+#include <string.h>
+
+static _Thread_local struct psi_err last_error;
+
+ps_status psi_api_last_error_set(const struct psi_err *err)
+{
+    last_error = *err;
+    return err->code;
+}
+
+const char *ps_last_error(void)
+{
+    return last_error.text;
+}
+
+ps_applied ps_last_applied(void)
+{
+    return last_error.applied;
+}
+
+uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms)
+{
+    int64_t timeout = timeout_ms > 0 ? timeout_ms : s->operation_timeout_ms;
+    uint64_t now = psi_io_now_ms();
+    return (uint64_t)timeout > UINT64_MAX / 2 - now ? UINT64_MAX / 2 : now + (uint64_t)timeout;
+}
+
+/* The caller's frame may be gone as soon as the lock is. */
+static void call_end(struct psi_api_call *call, const struct psi_err *err)
+{
+    ps_session *s = call->session;
+    (void)pthread_mutex_lock(&s->lock);
+    if (err != NULL) {
+        call->err = *err;
+    }
+    call->ended = true;
+    s->in_flight--;
+    (void)pthread_cond_signal(&call->ended_cond);
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void request_done(struct psi_request *req)
+{
+    struct psi_api_call *call = req->ctx;
+    if (req->status == PS_OK) {
+        if (call->finish != NULL) {
+            call->finish(call);
+        }
+        call_end(call, NULL);
+        return;
+    }
+    struct psi_err err = {0};
+    if (req->err != NULL) {
+        err = *req->err;
+    }
+    err.code = req->status;
+    err.applied = req->applied;
+    call_end(call, &err);
+}
+
+static void begin(struct psi_io_work *work, struct psi_client *c)
+{
+    struct psi_api_call *call = PSI_CONTAINER_OF(work, struct psi_api_call, work);
+    struct psi_err err = {0};
+    call->client = c;
+    ps_status st = call->prepare(call, &err);
+    if (st == PS_OK && call->req.kind != PSI_REQ_NONE) {
+        call->req.done = request_done;
+        call->req.ctx = call;
+        call->req.deadline_ms = psi_api_deadline_ms(call->session, call->timeout_ms);
+        st = psi_client_start(c, &call->req, &err);
+        if (st == PS_OK) {
+            return;
+        }
+    } else if (st == PS_OK && call->finish != NULL) {
+        call->finish(call);
+    }
+    err.code = st;
+    call_end(call, st == PS_OK ? NULL : &err);
+}
+
+ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err)
+{
+    ps_session *s = call->session;
+    ps_status st = psi_api_check(s, true, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    (void)pthread_cond_init(&call->ended_cond, NULL); /* cannot fail with default attributes */
+    psi_list_init(&call->work.link);
+    memset(&call->err, 0, sizeof(call->err));
+    call->ended = false;
+    call->work.run = begin;
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->closing && !call->when_closing) {
+        (void)pthread_mutex_unlock(&s->lock);
+        (void)pthread_cond_destroy(&call->ended_cond);
+        return psi_fail(err, PS_FAILED_PRECONDITION, "the session is closing");
+    }
+    s->in_flight++;
+    (void)pthread_mutex_unlock(&s->lock);
+    psi_io_submit(s->io, &call->work);
+    return PS_OK;
+}
+
+ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err)
+{
+    ps_session *s = call->session;
+    (void)pthread_mutex_lock(&s->lock);
+    while (!call->ended) {
+        (void)pthread_cond_wait(&call->ended_cond, &s->lock);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_cond_destroy(&call->ended_cond);
+    if (call->err.code != PS_OK && err != NULL) {
+        *err = call->err;
+    }
+    return call->err.code;
+}
+
+ps_status psi_api_call_run(struct psi_api_call *call, struct psi_err *err)
+{
+    ps_status st = psi_api_call_start(call, err);
+    return st == PS_OK ? psi_api_call_wait(call, err) : st;
+}

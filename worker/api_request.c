@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The asynchronous requests of ps.h: ps_x_start() checks, hands the request to the loop thread and returns.
+ *
+ * Happy path: start() -> begin() on the loop thread -> the core -> request_done(): the caller's callback, from which the same
+ * ps_request may be started again. A ps_request holds the core's request, so nothing is allocated.
+ * Failure modes: what can be seen at once (size, scale, session) is returned and the callback never runs; everything else, also
+ * what the core refuses, comes to the callback.
+ */
+#include "api.h"
+
+#include <math.h>
+#include <string.h>
+
+struct psi_api_request {
+    struct psi_request core; /* first; ctx is the caller's, ctx2 the ps_variable */
+    struct psi_io_work work;
+    ps_done_fn done;
+    uint32_t busy; /* atomic: from start to callback */
+};
+_Static_assert(sizeof(struct psi_api_request) <= sizeof(ps_request), "a ps_request holds a psi_api_request");
+_Static_assert(_Alignof(struct psi_api_request) <= _Alignof(ps_request), "and is aligned for it");
+
+static struct psi_api_request *api_of(ps_request *req)
+{
+    return (struct psi_api_request *)(void *)req;
+}
+
+static void end(struct psi_api_request *r, const struct psi_err *err)
+{
+    ps_variable *v = r->core.ctx2;
+    ps_session *s = v->session;
+    ps_done_fn done = r->done;
+    void *ctx = r->core.ctx;
+    bool read = r->core.kind == PSI_REQ_PULL || r->core.kind == PSI_REQ_PUSH_PULL;
+    ps_result result = {.status = err->code, .applied = err->applied, .text = err->text};
+    if (err->code == PS_OK) {
+        result.applied = PS_NOTHING_APPLIED;
+        result.version = r->core.version;
+        result.exact = r->core.exact;
+        result.result_bytes = r->core.result_bytes;
+        memcpy(result.result, r->core.result, sizeof(result.result));
+    }
+    if (read && err->code == PS_OK) {
+        (void)pthread_mutex_lock(&s->lock);
+        v->version = result.version;
+        v->exact = result.exact;
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
+    done(ctx, (ps_request *)(void *)r, &result); /* r may be in use again, or freed, from here on */
+    (void)pthread_mutex_lock(&s->lock);
+    s->in_flight--;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void request_done(struct psi_request *req)
+{
+    struct psi_api_request *r = PSI_CONTAINER_OF(req, struct psi_api_request, core);
+    struct psi_err err = {0};
+    if (req->status != PS_OK && req->err != NULL) {
+        err = *req->err;
+    }
+    err.code = req->status;
+    err.applied = req->applied;
+    end(r, &err);
+}
+
+static void begin(struct psi_io_work *work, struct psi_client *c)
+{
+    struct psi_api_request *r = PSI_CONTAINER_OF(work, struct psi_api_request, work);
+    struct psi_err err = {0};
+    ps_status st = psi_client_start(c, &r->core, &err);
+    if (st != PS_OK) {
+        err.code = st;
+        end(r, &err);
+    }
+}
+
+/* What start() needs besides the request itself. */
+struct start {
+    enum psi_request_kind kind;
+    ps_variable *variable;
+    const void *src;
+    void *dst;
+    size_t bytes;
+    float scale;
+    int64_t timeout_ms;
+    ps_done_fn done;
+    void *ctx;
+};
+
+static ps_status check(const struct start *a, struct psi_err *err)
+{
+    if (a->variable == NULL || a->done == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", a->variable == NULL ? "the variable" : "done");
+    }
+    const ps_variable *v = a->variable;
+    if (a->bytes != v->bytes) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s' has %llu bytes, the buffer %zu", v->name,
+                        (unsigned long long)v->bytes, a->bytes);
+    }
+    if ((a->kind != PSI_REQ_PULL && a->src == NULL) ||
+        ((a->kind == PSI_REQ_PULL || a->kind == PSI_REQ_PUSH_PULL) && a->dst == NULL)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s': the buffer is NULL", v->name);
+    }
+    if (!isfinite(a->scale) || a->scale <= 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s': scale %g is not finite and > 0", v->name, (double)a->scale);
+    }
+    return psi_api_check(v->session, false, err);
+}
+
+static ps_status start(const struct start *a, ps_request *req)
+{
+    struct psi_err err = {0};
+    ps_status st = req == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the request is NULL") : check(a, &err);
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    struct psi_api_request *r = api_of(req);
+    ps_session *s = a->variable->session;
+    if (__atomic_exchange_n(&r->busy, 1, __ATOMIC_ACQUIRE) != 0) {
+        (void)psi_fail(&err, PS_FAILED_PRECONDITION, "variable '%s': the request is in flight", a->variable->name);
+        return psi_api_last_error_set(&err);
+    }
+    r->done = a->done;
+    r->core.ctx = a->ctx;
+    r->core.ctx2 = a->variable;
+    r->core.kind = a->kind;
+    r->core.var = a->variable->var;
+    r->core.src = a->src;
+    r->core.dst = a->dst;
+    r->core.bytes = a->bytes;
+    r->core.scale = a->scale;
+    r->core.deadline_ms = psi_api_deadline_ms(s, a->timeout_ms);
+    r->core.done = request_done;
+    r->work.run = begin;
+    psi_list_init(&r->work.link);
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->closing) {
+        (void)pthread_mutex_unlock(&s->lock);
+        __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
+        (void)psi_fail(&err, PS_FAILED_PRECONDITION, "the session is closing");
+        return psi_api_last_error_set(&err);
+    }
+    s->in_flight++;
+    (void)pthread_mutex_unlock(&s->lock);
+    psi_io_submit(s->io, &r->work);
+    return PS_OK;
+}
+
+ps_status ps_push_start(ps_variable *v, const void *grad, size_t bytes, float scale, int64_t timeout_ms, ps_request *req,
+                        ps_done_fn done, void *ctx)
+{
+    return start(&(struct start){.kind = PSI_REQ_PUSH, .variable = v, .src = grad, .bytes = bytes, .scale = scale,
+                                 .timeout_ms = timeout_ms, .done = done, .ctx = ctx}, req);
+}
+
+ps_status ps_pull_start(ps_variable *v, void *dst, size_t bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done, void *ctx)
+{
+    return start(&(struct start){.kind = PSI_REQ_PULL, .variable = v, .dst = dst, .bytes = bytes, .scale = 1,
+                                 .timeout_ms = timeout_ms, .done = done, .ctx = ctx}, req);
+}
+
+ps_status ps_push_pull_start(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale, int64_t timeout_ms,
+                             ps_request *req, ps_done_fn done, void *ctx)
+{
+    return start(&(struct start){.kind = PSI_REQ_PUSH_PULL, .variable = v, .src = grad, .dst = dst, .bytes = bytes,
+                                 .scale = scale, .timeout_ms = timeout_ms, .done = done, .ctx = ctx}, req);
+}
+
+ps_status ps_assign_start(ps_variable *v, const void *src, size_t bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done,
+                          void *ctx)
+{
+    return start(&(struct start){.kind = PSI_REQ_ASSIGN, .variable = v, .src = src, .bytes = bytes, .scale = 1,
+                                 .timeout_ms = timeout_ms, .done = done, .ctx = ctx}, req);
+}
+
+ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t bytes, int64_t timeout_ms, ps_request *req,
+                              ps_done_fn done, void *ctx)
+{
+    return start(&(struct start){.kind = PSI_REQ_ADD, .variable = v, .src = delta, .bytes = bytes, .scale = 1,
+                                 .timeout_ms = timeout_ms, .done = done, .ctx = ctx}, req);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One thread per session: a libuv loop between the pure core and common/net. The only file of the library that knows sockets and
+ * loops.
+ *
+ * Happy path: psi_io_submit() puts a work into the queue and wakes the loop -> on_wake() tells the core the time, runs each work
+ * and lets psi_net_settle() carry out the effects -> bytes of connections become core events in common/net, which drains the
+ * same way -> done() of finished requests, on this thread, from drain().
+ *
+ * Failure modes: a dial that fails is told to the core, which tries again after its back-off; the loop itself does not fail once
+ * it is set up. psi_io_close() ends connections and dials at once; a running name look-up is left to itself (common/net/dial.h).
+ */
+#define _GNU_SOURCE 1 /* pthread_setname_np */
+#include "io.h"
+
+#include "mem.h"
+#include "net/conn.h"
+#include "net/dial.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <uv.h>
+
+enum { IO_TICK_MS = 25 };      /* the core asks for 50 at most */
+enum { IO_DIAL_MS = 5000 };    /* one attempt, look-up and all addresses; the core's own deadlines go on meanwhile */
+
+/* A dial that is out, or a spare one. */
+struct io_dial {
+    struct psi_io *io;
+    struct psi_list link; /* in io->dials or io->spare_dials */
+    uint32_t task;
+};
+
+struct psi_io {
+    struct psi_client *client;
+    void (*log)(void *ctx, int level, const char *event, const char *fields);
+    void *log_ctx;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t tick;
+    struct psi_net net;
+    struct psi_list dials, spare_dials; /* of struct io_dial.link */
+    pthread_t thread;
+    bool closing;           /* loop thread */
+    pthread_mutex_t lock;   /* of the two below */
+    struct psi_list queue;  /* of struct psi_io_work.link */
+    bool stop;
+};
+
+uint64_t psi_io_now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+bool psi_io_on_loop(const struct psi_io *io)
+{
+    return pthread_equal(pthread_self(), io->thread) != 0;
+}
+
+/* ---- events of common/net ---- */
+
+static void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, size_t n)
+{
+    struct psi_io *io = ctx;
+    psi_client_bytes(io->client, link, p, n);
+}
+
+static void on_link_closed(void *ctx, struct psi_link *link, const char *why)
+{
+    struct psi_io *io = ctx;
+    (void)why; /* the core's own line names the task and what it does next */
+    psi_client_closed(io->client, link);
+}
+
+static void on_writable(void *ctx, struct psi_link *link)
+{
+    struct psi_io *io = ctx;
+    psi_client_writable(io->client, link);
+}
+
+static void dial_release(struct io_dial *dial)
+{
+    psi_list_remove(&dial->link);
+    psi_list_push_back(&dial->io->spare_dials, &dial->link);
+}
+
+static void on_dialed(void *ctx, struct psi_conn *conn, const char *why)
+{
+    struct io_dial *dial = ctx;
+    struct psi_io *io = dial->io;
+    uint32_t task = dial->task;
+    dial_release(dial);
+    struct psi_link *link = psi_client_dialed(io->client, task, conn, why);
+    if (conn == NULL) {
+        return;
+    }
+    if (link == NULL) {
+        psi_conn_discard(conn);
+    } else {
+        psi_conn_attach(conn, link);
+    }
+}
+
+static void dial(struct psi_io *io, uint32_t task, const char *address)
+{
+    struct io_dial *d = NULL;
+    struct psi_list *spare = psi_list_pop_front(&io->spare_dials);
+    if (spare != NULL) {
+        d = PSI_CONTAINER_OF(spare, struct io_dial, link);
+    } else {
+        d = psi_calloc(1, sizeof(*d));
+    }
+    if (d == NULL) {
+        PSI_ASSERT(psi_client_dialed(io->client, task, NULL, "out of memory") == NULL);
+        return;
+    }
+    d->io = io;
+    d->task = task;
+    psi_list_init(&d->link);
+    psi_list_push_back(&io->dials, &d->link);
+    struct psi_err err = {0};
+    if (psi_dial_start(&io->net, address, IO_DIAL_MS, on_dialed, d, NULL, &err) != PS_OK) {
+        dial_release(d);
+        PSI_ASSERT(psi_client_dialed(io->client, task, NULL, err.text) == NULL);
+    }
+}
+
+static void drain(void *ctx)
+{
+    struct psi_io *io = ctx;
+    bool more = true;
+    while (more) {
+        more = false;
+        struct psi_link *link;
+        while ((link = psi_client_next_dirty(io->client)) != NULL) {
+            psi_conn_update(link->shell);
+            more = true;
+        }
+        struct psi_client_effect effect;
+        while (psi_client_next_effect(io->client, &effect)) {
+            if (effect.kind == PSI_CLIENT_LOG) {
+                io->log(io->log_ctx, effect.level, effect.event, effect.text);
+            } else if (io->closing) {
+                PSI_ASSERT(psi_client_dialed(io->client, effect.task, NULL, "the session is closing") == NULL);
+            } else {
+                dial(io, effect.task, effect.text);
+            }
+            more = true;
+        }
+        struct psi_request *req;
+        while ((req = psi_client_next_done(io->client)) != NULL) {
+            req->done(req);
+            more = true;
+        }
+    }
+}
+
+static const struct psi_net_ops net_ops = {
+    .bytes = on_bytes,
+    .closed = on_link_closed,
+    .writable = on_writable,
+    .drain = drain,
+};
+
+/* ---- own events ---- */
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct psi_io *io = timer->data;
+    psi_client_tick(io->client, psi_io_now_ms());
+    psi_net_settle(&io->net);
+}
+
+static void on_wake(uv_async_t *async)
+{
+    struct psi_io *io = async->data;
+    struct psi_list works;
+    psi_list_init(&works);
+    (void)pthread_mutex_lock(&io->lock);
+    psi_list_move_all(&works, &io->queue);
+    bool stop = io->stop;
+    (void)pthread_mutex_unlock(&io->lock);
+    if (!psi_list_empty(&works)) {
+        psi_client_tick(io->client, psi_io_now_ms());
+        psi_net_settle(&io->net);
+    }
+    struct psi_list *it;
+    while ((it = psi_list_pop_front(&works)) != NULL) {
+        struct psi_io_work *work = PSI_CONTAINER_OF(it, struct psi_io_work, link);
+        work->run(work, io->client);
+        psi_net_settle(&io->net);
+    }
+    if (stop && !io->closing) {
+        io->closing = true;
+        psi_net_close(&io->net);
+        uv_close((uv_handle_t *)&io->tick, NULL);
+        uv_close((uv_handle_t *)&io->wake, NULL);
+    }
+}
+
+void psi_io_submit(struct psi_io *io, struct psi_io_work *work)
+{
+    (void)pthread_mutex_lock(&io->lock);
+    bool first = psi_list_empty(&io->queue);
+    psi_list_push_back(&io->queue, &work->link);
+    if (first) {
+        PSI_IGNORE(uv_async_send(&io->wake)); /* fails for a closed handle only: nothing is submitted then (psi_io_close) */
+    }
+    (void)pthread_mutex_unlock(&io->lock);
+}
+
+/* ---- life ---- */
+
+static void *io_main(void *arg)
+{
+    struct psi_io *io = arg;
+    PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT)); /* returns when every handle is closed */
+    return NULL;
+}
+
+/* The core of a config whose process and host are filled in here. */
+static ps_status client_new(const struct psi_client_config *config, struct psi_client **out_client, struct psi_err *err)
+{
+    uint8_t random[32];
+    size_t have = 0;
+    while (have < sizeof(random)) {
+        ssize_t n = getrandom(random + have, sizeof(random) - have, 0);
+        if (n < 0 && errno != EINTR) {
+            return psi_fail(err, PS_INTERNAL, "getrandom: %s", strerror(errno));
+        }
+        have += n > 0 ? (size_t)n : 0;
+    }
+    return psi_client_new(config, random, psi_io_now_ms(), out_client, err);
+}
+
+static ps_status loop_init(struct psi_io *io, struct psi_err *err)
+{
+    int rc = uv_loop_init(&io->loop);
+    if (rc != 0) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no event loop: %s", uv_strerror(rc));
+    }
+    rc = uv_async_init(&io->loop, &io->wake, on_wake);
+    if (rc != 0) {
+        PSI_IGNORE(uv_loop_close(&io->loop)); /* it has no handle */
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no descriptor to wake the loop: %s", uv_strerror(rc));
+    }
+    PSI_IGNORE(uv_timer_init(&io->loop, &io->tick)); /* always 0 */
+    io->wake.data = io;
+    io->tick.data = io;
+    PSI_IGNORE(uv_timer_start(&io->tick, on_tick, IO_TICK_MS, IO_TICK_MS)); /* fails without a callback only */
+    return PS_OK;
+}
+
+/* Run the loop until nothing is open, and free it. The thread is not running. */
+static void loop_fini(struct psi_io *io)
+{
+    if (!uv_is_closing((uv_handle_t *)&io->wake)) {
+        uv_close((uv_handle_t *)&io->wake, NULL);
+        uv_close((uv_handle_t *)&io->tick, NULL);
+    }
+    PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT));
+    PSI_ASSERT(uv_loop_close(&io->loop) == 0);
+}
+
+/* All signals are blocked in the thread: SIGPIPE would end the program, the others belong to the program's own threads. */
+static int thread_start(struct psi_io *io)
+{
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    int rc = pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = pthread_create(&io->thread, NULL, io_main, io);
+    if (rc == 0) {
+        (void)pthread_setname_np(io->thread, "ps-io"); /* for top(1) only */
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io, struct psi_err *err)
+{
+    struct psi_io *io = psi_calloc(1, sizeof(*io));
+    if (io == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a session");
+    }
+    io->log = config->log;
+    io->log_ctx = config->log_ctx;
+    psi_list_init(&io->queue);
+    psi_list_init(&io->dials);
+    psi_list_init(&io->spare_dials);
+    (void)pthread_mutex_init(&io->lock, NULL); /* cannot fail with default attributes */
+    ps_status st = client_new(&config->client, &io->client, err);
+    if (st != PS_OK) {
+        goto fail_client;
+    }
+    st = loop_init(io, err);
+    if (st != PS_OK) {
+        goto fail_loop;
+    }
+    st = psi_net_init(&io->net, &io->loop, &net_ops, io, err);
+    if (st != PS_OK) {
+        goto fail_net;
+    }
+    int rc = thread_start(io);
+    if (rc == 0) {
+        *out_io = io;
+        return PS_OK;
+    }
+    st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "no thread for the session: %s", strerror(rc));
+    psi_net_close(&io->net);
+    loop_fini(io);
+    psi_net_fini(&io->net);
+    goto fail_loop;
+fail_net:
+    loop_fini(io);
+fail_loop:
+    psi_client_free(io->client);
+fail_client:
+    (void)pthread_mutex_destroy(&io->lock);
+    psi_free(io);
+    return st;
+}
+
+void psi_io_close(struct psi_io *io)
+{
+    if (io == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&io->lock);
+    io->stop = true;
+    PSI_IGNORE(uv_async_send(&io->wake)); /* it is open: only this function closes it */
+    (void)pthread_mutex_unlock(&io->lock);
+    PSI_ASSERT(pthread_join(io->thread, NULL) == 0);
+    PSI_ASSERT(psi_list_empty(&io->queue));
+    loop_fini(io);
+    psi_net_fini(&io->net);
+    psi_client_free(io->client);
+    psi_list_move_all(&io->spare_dials, &io->dials); /* psi_net_close() has cancelled them */
+    struct psi_list *it;
+    while ((it = psi_list_pop_front(&io->spare_dials)) != NULL) {
+        psi_free(PSI_CONTAINER_OF(it, struct io_dial, link));
+    }
+    (void)pthread_mutex_destroy(&io->lock);
+    psi_free(io);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shell of a session's core: one thread with one loop that carries bytes, time and requests to a psi_client and its effects
+ * back. Everything that touches the core is a psi_io_work, run on that thread; other threads hand works over through one queue.
+ *
+ *   psi_io_open -> psi_io_submit (any thread, any number of works) -> psi_io_close
+ */
+#ifndef PSI_WORKER_IO_H
+#define PSI_WORKER_IO_H
+
+#include "core.h"
+
+struct psi_io;
+
+/* Something to do on the loop thread. Embedded in its owner's object, which lives until run() is called. */
+struct psi_io_work {
+    struct psi_list link;
+    /* Once; c's effects are carried out when it has returned. Must not block. */
+    void (*run)(struct psi_io_work *work, struct psi_client *c);
+};
+
+struct psi_io_config {
+    struct psi_client_config client; /* borrows; the core copies */
+    /* A line of the core's log: level of enum psi_log_level, fields as key=value pairs. Loop thread. */
+    void (*log)(void *ctx, int level, const char *event, const char *fields);
+    void *log_ctx;
+};
+
+/**
+ * Start the core and its thread, with all signals blocked in it. client borrows.
+ * Errors: as psi_client_new(); RESOURCE_EXHAUSTED where the system gives no thread, descriptors or memory.
+ */
+ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io, struct psi_err *err) PSI_MUST;
+/** Queue work; it runs once, later, also when it comes from the loop thread itself. Any thread; never blocks, never allocates. */
+void psi_io_submit(struct psi_io *io, struct psi_io_work *work);
+/** True on the loop thread, where nothing may block. Any thread. */
+bool psi_io_on_loop(const struct psi_io *io);
+/** End the thread and free all: no work may be queued any more and no request be in flight. Not on the loop thread. NULL is fine. */
+void psi_io_close(struct psi_io *io);
+/** Milliseconds of the clock that the core is told. Any thread. */
+uint64_t psi_io_now_ms(void);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What nn.c (plain pointers) and nn_tensor.c (tensors and parameters) share. */
+#ifndef PSI_NN_H
+#define PSI_NN_H
+
+#include "common/status.h"
+#include "worker/ps_nn.h"
+
+/** Set the calling thread's error text (ps_nn_error) and return st. */
+ps_status psi_nn_fail(ps_status st, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

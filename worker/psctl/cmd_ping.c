@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* psctl ping: round-trip time to each task. Failure modes: a task that does not answer is `down`, the reason follows; exit 1. */
+#include "psctl.h"
+
+#include <inttypes.h>
+
+enum { COLUMNS = 3 };
+
+enum psctl_exit psctl_ping(struct psctl *c)
+{
+    static const char *const headings[COLUMNS] = {"TASK", "ADDRESS", "TIME"};
+    struct out_table table;
+    if (!psctl_connect(c) || !psctl_ask(c)) {
+        return PSCTL_FAILED;
+    }
+    if (c->json) {
+        json_object(NULL);
+        json_list("tasks");
+    } else {
+        out_table_init(&table, COLUMNS, 0x4u, headings);
+    }
+    for (int i = 0; i < c->task_count; i++) {
+        ps_task_info *t = &c->infos[i];
+        int64_t us = 0;
+        if (t->up && ps_task_ping(c->session, i, psctl_left_ms(c), &us) != PS_OK) {
+            t->up = false;
+            (void)snprintf(t->error, sizeof(t->error), "%.*s", (int)sizeof(t->error) - 1, ps_last_error());
+        }
+        if (c->json) {
+            json_object(NULL);
+            json_text("name", ps_cluster_task_name(c->session, i));
+            json_text("address", t->address);
+            json_bool("up", t->up);
+            if (t->up) {
+                json_i64("time_us", us);
+            } else {
+                json_text("error", t->error);
+            }
+            json_end();
+            continue;
+        }
+        out_cell(&table, "%s", ps_cluster_task_name(c->session, i));
+        out_cell(&table, "%s", t->address);
+        if (t->up) {
+            out_cell(&table, "%" PRId64 " us", us);
+        } else {
+            out_cell(&table, "down");
+        }
+    }
+    if (c->json) {
+        json_end();
+        json_end();
+    } else {
+        out_table_print(&table);
+    }
+    (void)fflush(stdout); /* the table before the reasons; errors show at the end */
+    return psctl_all_up(c, -1) ? PSCTL_OK : PSCTL_FAILED;
+}

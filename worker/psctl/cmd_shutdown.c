@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psctl shutdown: let one task, or all, finish what is in progress and end.
+ * Happy path: choose -> ask on a terminal -> ask each task; the directory last, because the others need it until they end.
+ * Failure modes: no such task, or several and none chosen: exit 2; a task that is down or refuses: named, exit 1.
+ */
+#include "psctl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The task that the user means without naming it; -1: said why there is none. */
+static int default_task(const struct psctl *c)
+{
+    if (c->task_count == 1) {
+        return 0;
+    }
+    const char *target = c->target != NULL ? c->target : getenv("PSD_TARGET");
+    if (target != NULL && strncmp(target, "psd://", 6) == 0) {
+        target += 6;
+    }
+    for (int i = 0; target != NULL && i < c->task_count; i++) {
+        if (strcmp(c->infos[i].address, target) == 0) {
+            return i;
+        }
+    }
+    psctl_error(c, PS_INVALID_ARGUMENT, "the cluster has %d tasks: say which one, as %s, or --all", c->task_count,
+                ps_cluster_task_name(c->session, 0));
+    return -1;
+}
+
+static bool confirmed(const struct psctl *c, int only)
+{
+    char answer[16] = "";
+    if (c->yes || isatty(STDIN_FILENO) == 0) {
+        return true;
+    }
+    if (only < 0) {
+        (void)fprintf(stderr, "Shut down all %d tasks? What they hold in memory is lost. [y/N] ", c->task_count);
+    } else {
+        (void)fprintf(stderr, "Shut down %s (%s)? What it holds in memory is lost. [y/N] ", ps_cluster_task_name(c->session, only),
+                      c->infos[only].address);
+    }
+    if (fgets(answer, sizeof(answer), stdin) == NULL) {
+        return false;
+    }
+    return answer[0] == 'y' || answer[0] == 'Y';
+}
+
+static bool shut_down(const struct psctl *c, int i)
+{
+    const char *name = ps_cluster_task_name(c->session, i);
+    char error[512] = "";
+    if (!c->infos[i].up) {
+        (void)snprintf(error, sizeof(error), "%s", c->infos[i].error);
+    } else if (ps_task_shutdown(c->session, i, psctl_left_ms(c)) != PS_OK) {
+        (void)snprintf(error, sizeof(error), "%s", ps_last_error());
+    }
+    bool ok = error[0] == '\0';
+    if (c->json) {
+        json_object(NULL);
+        json_text("name", name);
+        json_text("address", c->infos[i].address);
+        json_bool("ok", ok);
+        if (!ok) {
+            json_text("error", error);
+        }
+        json_end();
+    } else if (ok) {
+        (void)printf("%s (%s) is shutting down\n", name, c->infos[i].address);
+    }
+    if (!ok) {
+        (void)fprintf(stderr, "psctl: %s (%s): %s\n", name, c->infos[i].address, error);
+    }
+    return ok;
+}
+
+enum psctl_exit psctl_shutdown(struct psctl *c)
+{
+    bool failed = false;
+    if (c->all && c->argc > 0) {
+        (void)fprintf(stderr, "psctl: shutdown takes a task or --all, not both\n");
+        return PSCTL_USAGE;
+    }
+    if (!psctl_connect(c) || !psctl_ask(c)) {
+        return PSCTL_FAILED;
+    }
+    int only = c->all ? -1 : c->argc > 0 ? psctl_find_task(c, c->argv[0]) : default_task(c);
+    if (only < 0 && !c->all) {
+        return PSCTL_USAGE;
+    }
+    if (!confirmed(c, only)) {
+        (void)fprintf(stderr, "psctl: nothing was shut down\n");
+        return PSCTL_FAILED;
+    }
+    psctl_restart_clock(c);
+    if (c->json) {
+        json_object(NULL);
+        json_list("tasks");
+    }
+    for (int round = 0; round < 2; round++) { /* 1: the directory */
+        for (int i = 0; i < c->task_count; i++) {
+            if ((only < 0 || only == i) && c->infos[i].directory == (round == 1)) {
+                failed = !shut_down(c, i) || failed;
+            }
+        }
+    }
+    if (c->json) {
+        json_end();
+        json_end();
+    }
+    return failed ? PSCTL_FAILED : PSCTL_OK;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* psctl vars: the variables of all tasks. Failure modes: a task that does not answer is left out and named; exit 1. */
+#include "psctl.h"
+
+#include <inttypes.h>
+
+enum { COLUMNS = 8 };
+
+struct list {
+    const struct psctl *c;
+    struct out_table table;
+    const char *task_name;
+    uint64_t count, elements;
+};
+
+static const char *state_of(const ps_variable_info *v)
+{
+    return v->sealed ? "ready" : v->initialised ? "initialised" : "uninitialised";
+}
+
+static void each_row(void *ctx, const ps_variable_info *v)
+{
+    struct list *list = ctx;
+    char shape[192];
+    char optimizer[256];
+    out_cell(&list->table, "%s", v->name);
+    out_cell(&list->table, "%s", list->task_name);
+    out_cell(&list->table, "%s", ps_dtype_name(v->dtype));
+    out_cell(&list->table, "%s", out_shape(&v->shape, shape, sizeof(shape)));
+    out_cell(&list->table, "%" PRIu64, v->version);
+    out_cell(&list->table, "%" PRIu64, v->pushes);
+    out_cell(&list->table, "%s", state_of(v));
+    out_cell(&list->table, "%s", out_optimizer(&v->optimizer, optimizer, sizeof(optimizer)));
+    list->count++;
+}
+
+static void json_optimizer(const ps_optimizer *o)
+{
+    json_object("optimizer");
+    json_text("kind", out_optimizer_name(o));
+    if (o->kind != PS_OPT_NONE) {
+        json_f64("learning_rate", o->learning_rate);
+    }
+    if (o->kind == PS_OPT_MOMENTUM) {
+        json_f64("momentum", o->momentum);
+        json_bool("nesterov", o->nesterov != 0);
+    } else if (o->kind == PS_OPT_ADAGRAD) {
+        json_f64("initial_accumulator", o->initial_accumulator);
+    } else if (o->kind == PS_OPT_ADAM) {
+        json_f64("beta1", o->beta1);
+        json_f64("beta2", o->beta2);
+        json_f64("epsilon", o->epsilon);
+    }
+    json_end();
+}
+
+static void each_json(void *ctx, const ps_variable_info *v)
+{
+    struct list *list = ctx;
+    json_object(NULL);
+    json_text("name", v->name);
+    json_text("container", v->container);
+    json_text("task", list->task_name);
+    json_text("dtype", ps_dtype_name(v->dtype));
+    json_list("shape");
+    for (uint32_t i = 0; i < v->shape.rank && i < PS_RANK_MAX; i++) {
+        json_i64(NULL, v->shape.dims[i]);
+    }
+    json_end();
+    json_u64("version", v->version);
+    json_u64("pushes", v->pushes);
+    json_u64("in_progress", v->in_progress);
+    json_bool("initialised", v->initialised);
+    json_bool("sealed", v->sealed);
+    json_optimizer(&v->optimizer);
+    json_end();
+    list->count++;
+}
+
+enum psctl_exit psctl_vars(struct psctl *c)
+{
+    static const char *const headings[COLUMNS] = {"NAME", "TASK", "DTYPE", "SHAPE", "VERSION", "PUSHES", "STATE", "OPTIMIZER"};
+    struct list list = {.c = c};
+    bool failed = false;
+    if (!psctl_connect(c) || !psctl_ask(c)) {
+        return PSCTL_FAILED;
+    }
+    if (c->json) {
+        json_object(NULL);
+        json_list("variables");
+    } else {
+        out_table_init(&list.table, COLUMNS, 0x30u, headings);
+    }
+    for (int i = 0; i < c->task_count; i++) {
+        list.task_name = ps_cluster_task_name(c->session, i);
+        if (c->infos[i].up && ps_task_variables(c->session, i, psctl_left_ms(c), c->json ? each_json : each_row, &list) != PS_OK) {
+            (void)fprintf(stderr, "psctl: %s: %s\n", list.task_name, ps_last_error());
+            failed = true;
+        }
+    }
+    if (c->json) {
+        json_end();
+        json_list("down");
+        for (int i = 0; i < c->task_count; i++) {
+            if (!c->infos[i].up) {
+                json_text(NULL, ps_cluster_task_name(c->session, i));
+            }
+        }
+        json_end();
+        json_end();
+    } else {
+        out_table_print(&list.table);
+        (void)printf("%" PRIu64 " variable%s\n", list.count, list.count == 1 ? "" : "s");
+    }
+    (void)fflush(stdout); /* the table before the reasons; errors show at the end */
+    return psctl_all_up(c, -1) && !failed ? PSCTL_OK : PSCTL_FAILED;
+}

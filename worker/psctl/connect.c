@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psctl's session: one target, from which the cluster is learned; then all tasks are asked at once.
+ * Happy path: connect -> ask -> the verb. Failure modes: nobody answers at the target: message and exit 1; a task that does not
+ * answer is down in c->infos, with the reason.
+ */
+#include "psctl.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void psctl_error(const struct psctl *c, ps_status st, const char *format, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    (void)fprintf(stderr, "psctl: %s\n", text);
+    if (c->json) {
+        json_object(NULL);
+        json_object("error");
+        json_text("status", ps_status_name(st));
+        json_text("message", text);
+        json_end();
+        json_end();
+    }
+}
+
+/* Its own answers say what went wrong; the library's log lines would say it twice. */
+static void no_log(void *ctx, ps_log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+int64_t psctl_left_ms(const struct psctl *c)
+{
+    int64_t left = c->deadline_ms - now_ms();
+    return left > 50 ? left : 50;
+}
+
+void psctl_restart_clock(struct psctl *c)
+{
+    c->deadline_ms = now_ms() + c->timeout_ms;
+}
+
+bool psctl_connect(struct psctl *c)
+{
+    ps_session_options o;
+    char error[512] = "";
+    ps_session_options_init(&o);
+    o.target = c->target;
+    o.cluster_name = NULL; /* whatever it is called */
+    o.operation_timeout_ms = c->timeout_ms;
+    o.log_level = PS_LOG_ERROR;
+    o.log = no_log;
+    o.program = "psctl";
+    psctl_restart_clock(c);
+    ps_status st = ps_session_open(&o, &c->session, error, sizeof(error));
+    if (st != PS_OK) {
+        psctl_error(c, st, "%s", error);
+        return false;
+    }
+    c->task_count = ps_cluster_tasks(c->session);
+    if (c->task_count < 0) {
+        psctl_error(c, PS_UNAVAILABLE, "%s", ps_last_error());
+        return false;
+    }
+    return true;
+}
+
+bool psctl_ask(struct psctl *c)
+{
+    c->infos = (ps_task_info *)calloc((size_t)c->task_count + 1, sizeof(*c->infos));
+    if (c->infos == NULL) {
+        psctl_error(c, PS_RESOURCE_EXHAUSTED, "out of memory");
+        return false;
+    }
+    ps_status st = ps_cluster_info(c->session, c->infos, c->task_count, psctl_left_ms(c));
+    if (st != PS_OK) {
+        psctl_error(c, st, "%s", ps_last_error());
+        return false;
+    }
+    return true;
+}
+
+bool psctl_all_up(const struct psctl *c, int only)
+{
+    bool all = true;
+    for (int i = 0; i < c->task_count; i++) {
+        if (!c->infos[i].up && (only < 0 || only == i)) {
+            (void)fprintf(stderr, "psctl: %s (%s) is down: %s\n", ps_cluster_task_name(c->session, i), c->infos[i].address,
+                          c->infos[i].error);
+            all = false;
+        }
+    }
+    return all;
+}
+
+int psctl_find_task(const struct psctl *c, const char *text)
+{
+    char tasks[512] = "";
+    size_t len = 0;
+    for (int i = 0; i < c->task_count; i++) {
+        const char *name = ps_cluster_task_name(c->session, i);
+        char text_of[160];
+        (void)snprintf(text_of, sizeof(text_of), "%s:%u", c->infos[i].job, c->infos[i].task);
+        if (strcmp(name, text) == 0 || strcmp(text_of, text) == 0) {
+            return i;
+        }
+        if (len < sizeof(tasks)) {
+            len += (size_t)snprintf(tasks + len, sizeof(tasks) - len, "%s%s", i > 0 ? ", " : "", name);
+        }
+    }
+    psctl_error(c, PS_INVALID_ARGUMENT, "there is no task '%.100s'; the cluster has %s", text, tasks);
+    return -1;
+}
+
+void psctl_disconnect(struct psctl *c)
+{
+    free(c->infos);
+    c->infos = NULL;
+    (void)ps_session_close(c->session); /* its error, if any, was shown where it happened */
+    c->session = NULL;
+}

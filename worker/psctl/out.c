@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables and short texts for people. Happy path: headings, cells, print. Failure modes: no memory ends the program with a message. */
+#include "psctl.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add(struct out_table *t, const char *text)
+{
+    if (t->count == t->capacity) {
+        t->capacity = t->capacity == 0 ? 64 : t->capacity * 2;
+        char **cells = (char **)realloc((void *)t->cells, t->capacity * sizeof(*cells));
+        if (cells == NULL) {
+            (void)fprintf(stderr, "psctl: out of memory\n");
+            exit(PSCTL_FAILED);
+        }
+        t->cells = cells;
+    }
+    t->cells[t->count] = strdup(text);
+    if (t->cells[t->count] == NULL) {
+        (void)fprintf(stderr, "psctl: out of memory\n");
+        exit(PSCTL_FAILED);
+    }
+    t->count++;
+}
+
+void out_table_init(struct out_table *t, int columns, uint32_t right, const char *const *headings)
+{
+    memset(t, 0, sizeof(*t));
+    t->columns = columns;
+    t->right = right;
+    for (int i = 0; i < columns; i++) {
+        add(t, headings[i]);
+    }
+}
+
+void out_cell(struct out_table *t, const char *format, ...)
+{
+    char text[OUT_CELL_MAX];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    add(t, text);
+}
+
+void out_table_print(struct out_table *t)
+{
+    int width[OUT_COLUMNS_MAX] = {0};
+    for (size_t i = 0; i < t->count; i++) {
+        int column = (int)(i % (size_t)t->columns);
+        int len = (int)strlen(t->cells[i]);
+        width[column] = len > width[column] ? len : width[column];
+    }
+    for (size_t i = 0; i < t->count; i++) {
+        int column = (int)(i % (size_t)t->columns);
+        bool last = column == t->columns - 1;
+        if ((t->right >> column & 1u) != 0) {
+            (void)printf("%*s%s", width[column], t->cells[i], last ? "\n" : "  ");
+        } else if (last) {
+            (void)printf("%s\n", t->cells[i]);
+        } else {
+            (void)printf("%-*s  ", width[column], t->cells[i]);
+        }
+        free(t->cells[i]);
+    }
+    free((void *)t->cells);
+    memset(t, 0, sizeof(*t));
+}
+
+const char *out_duration(uint64_t ms, char *buf, size_t n)
+{
+    unsigned long long s = ms / 1000;
+    if (s < 60) {
+        (void)snprintf(buf, n, "%llu.%llu s", s, (unsigned long long)(ms % 1000 / 100));
+    } else if (s < 3600) {
+        (void)snprintf(buf, n, "%llum %llus", s / 60, s % 60);
+    } else if (s < 86400) {
+        (void)snprintf(buf, n, "%lluh %llum", s / 3600, s % 3600 / 60);
+    } else {
+        (void)snprintf(buf, n, "%llud %lluh", s / 86400, s % 86400 / 3600);
+    }
+    return buf;
+}
+
+const char *out_bytes(double bytes, char *buf, size_t n)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    size_t unit = 0;
+    while (bytes >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        bytes /= 1024;
+        unit++;
+    }
+    (void)snprintf(buf, n, "%.*f %s", unit == 0 || bytes >= 100 ? 0 : 1, bytes, units[unit]);
+    return buf;
+}
+
+const char *out_shape(const ps_shape *shape, char *buf, size_t n)
+{
+    size_t len = (size_t)snprintf(buf, n, "(");
+    for (uint32_t i = 0; i < shape->rank && i < PS_RANK_MAX && len < n; i++) {
+        len += (size_t)snprintf(buf + len, n - len, "%s%lld", i > 0 ? ", " : "", (long long)shape->dims[i]);
+    }
+    if (len < n) {
+        (void)snprintf(buf + len, n - len, "%s)", shape->rank == 1 ? "," : "");
+    }
+    return buf;
+}
+
+const char *out_optimizer_name(const ps_optimizer *o)
+{
+    switch (o->kind) {
+    case PS_OPT_NONE:
+        return "none";
+    case PS_OPT_SGD:
+        return "sgd";
+    case PS_OPT_MOMENTUM:
+        return "momentum";
+    case PS_OPT_ADAGRAD:
+        return "adagrad";
+    case PS_OPT_ADAM:
+        return "adam";
+    default:
+        return "unknown";
+    }
+}
+
+const char *out_optimizer(const ps_optimizer *o, char *buf, size_t n)
+{
+    const char *name = out_optimizer_name(o);
+    switch (o->kind) {
+    case PS_OPT_SGD:
+        (void)snprintf(buf, n, "%s(learning_rate=%.9g)", name, o->learning_rate);
+        break;
+    case PS_OPT_MOMENTUM:
+        (void)snprintf(buf, n, "%s(learning_rate=%.9g, momentum=%.9g%s)", name, o->learning_rate, o->momentum,
+                       o->nesterov != 0 ? ", nesterov" : "");
+        break;
+    case PS_OPT_ADAGRAD:
+        (void)snprintf(buf, n, "%s(learning_rate=%.9g, initial_accumulator=%.9g)", name, o->learning_rate, o->initial_accumulator);
+        break;
+    case PS_OPT_ADAM:
+        (void)snprintf(buf, n, "%s(learning_rate=%.9g, beta1=%.9g, beta2=%.9g, epsilon=%.9g)", name, o->learning_rate, o->beta1,
+                       o->beta2, o->epsilon);
+        break;
+    default:
+        (void)snprintf(buf, n, "%s", name);
+        break;
+    }
+    return buf;
+}

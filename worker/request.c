@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a request outside the wire: checks at its start, the dispatch by kind, being put off, its deadline, its end.
+ *
+ * Every request ends exactly once, through psi_request_ended(), and is then the caller's again. What a failed one says it did to
+ * the task is decided where that is known: here only for requests that never had a number (nothing applied).
+ */
+#include "client.h"
+
+#include "../common/mem.h"
+#include "../common/rng.h"
+#include "../common/shape.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DELAY_FIRST_MS = 20, DELAY_MAX_MS = 1000 };
+
+const char *psi_request_kind_name(enum psi_request_kind kind)
+{
+    static const char *const NAMES[] = {
+        "none",   "push",   "push_pull",    "assign",  "init_from", "assign_add", "init", "pull", "get",    "find",     "status",
+        "ready",  "wait_ready", "reset",    "delete",  "wait_cluster", "cluster", "goodbye", "info", "vars", "config",  "shutdown",
+        "ping",
+    };
+    return (size_t)kind < sizeof(NAMES) / sizeof(NAMES[0]) ? NAMES[kind] : "request";
+}
+
+bool psi_request_is_data(const struct psi_request *req)
+{
+    return req->kind >= PSI_REQ_PUSH && req->kind <= PSI_REQ_PULL;
+}
+
+static ps_status check_data(const struct psi_request *req, struct psi_err *err)
+{
+    const char *kind = psi_request_kind_name(req->kind);
+    const struct psi_var *var = req->var;
+    if (var == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no variable is given", kind);
+    }
+    if (var->creation == 0) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "%s of '%s': get or create the variable first", kind, var->name);
+    }
+    if (req->kind == PSI_REQ_INIT) {
+        return PS_OK;
+    }
+    uint64_t bytes = 0;
+    if (!psi_mul_bytes(var->elements, ps_dtype_bytes(var->dtype), &bytes) || req->bytes != bytes) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes are given, the variable has %llu", kind, var->name,
+                        (unsigned long long)req->bytes, (unsigned long long)bytes);
+    }
+    bool reads = req->kind == PSI_REQ_PULL || req->kind == PSI_REQ_PUSH_PULL;
+    if ((req->kind != PSI_REQ_PULL && req->src == NULL) || (reads && req->dst == NULL)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given", kind, var->name);
+    }
+    if (req->kind == PSI_REQ_ADD) {
+        if (bytes > PS_RESULT_BYTES_MAX) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes, at most %d: push it, then pull", kind, var->name,
+                            (unsigned long long)bytes, PS_RESULT_BYTES_MAX);
+        }
+        if (req->scale != 1.0f && req->scale != -1.0f) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the sign is %g, it must be 1 or -1", kind, var->name,
+                            (double)req->scale);
+        }
+    }
+    bool pushes = req->kind == PSI_REQ_PUSH || req->kind == PSI_REQ_PUSH_PULL;
+    if (pushes && (!isfinite(req->scale) || req->scale <= 0.0f)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the scale is %g, it must be finite and above 0", kind, var->name,
+                        (double)req->scale);
+    }
+    return PS_OK;
+}
+
+ps_status psi_request_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err)
+{
+    if (req->done == NULL || req->deadline_ms == 0 || req->kind <= PSI_REQ_NONE || req->kind > PSI_REQ_PING) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "a request without kind, deadline or callback");
+    }
+    if (psi_request_is_data(req)) {
+        return check_data(req, err);
+    }
+    if ((req->kind == PSI_REQ_GET || req->kind == PSI_REQ_LOOKUP) &&
+        (req->var == NULL || req->var->found_only != (req->kind == PSI_REQ_LOOKUP))) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no variable is given", psi_request_kind_name(req->kind));
+    }
+    return psi_control_check(c, req, err);
+}
+
+void psi_request_prepare(struct psi_client *c, struct psi_request *req)
+{
+    req->owner = c;
+    req->stage = PSI_STAGE_NONE;
+    req->flags = 0;
+    req->started_ms = c->now_ms;
+    req->status = PS_OK;
+    req->applied = PS_NOTHING_APPLIED;
+    req->version = 0;
+    req->exact = false;
+    req->result_bytes = 0;
+    req->err = NULL;
+    req->number = 0;
+    req->offset = 0;
+    req->offset2 = 0;
+    req->counter = 0;
+    req->counter2 = 0;
+    req->extra = NULL;
+    req->again_ms = 0;
+    req->flying = 0;
+    req->tries = 0;
+    req->why_status = PS_OK;
+    req->why[0] = '\0';
+    psi_list_init(&req->link);
+    psi_list_push_back(&c->all, &req->all);
+    c->pending++;
+    uint64_t due = c->now_ms + PSI_SLOW_MS < req->deadline_ms ? c->now_ms + PSI_SLOW_MS : req->deadline_ms;
+    c->scan_ms = due < c->scan_ms ? due : c->scan_ms;
+}
+
+void psi_request_go(struct psi_request *req)
+{
+    struct psi_client *c = req->owner;
+    if (psi_request_is_data(req)) {
+        psi_var_queue(req);
+        return;
+    }
+    switch (req->kind) {
+    case PSI_REQ_GET:
+    case PSI_REQ_LOOKUP:
+        if (req->var->open) {
+            psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+            return;
+        }
+        if (req->var->lost) {
+            psi_request_end(req, PS_ABORTED, PS_NOTHING_APPLIED, "variable '%s' is gone: it was reset or deleted, or its task %s",
+                            req->var->name, "restarted without it");
+            return;
+        }
+        req->stage = PSI_STAGE_VAR;
+        psi_list_push_back(&req->var->getters, &req->link);
+        psi_var_want(c, req->var);
+        return;
+    case PSI_REQ_READY:
+    case PSI_REQ_WAIT_READY:
+    case PSI_REQ_STATUS:
+        psi_ready_go(req);
+        return;
+    default:
+        psi_control_go(req);
+        return;
+    }
+}
+
+struct psi_session *psi_request_session(const struct psi_request *req)
+{
+    struct psi_client *c = req->owner;
+    if (!c->known) {
+        return c->sessions[0];
+    }
+    if (psi_request_is_data(req)) {
+        return req->var->owner < c->session_count ? c->sessions[req->var->owner] : psi_client_directory(c);
+    }
+    switch (req->kind) {
+    case PSI_REQ_GET:
+    case PSI_REQ_LOOKUP:
+        if (req->var->step == PSI_VAR_OPEN || req->var->step == PSI_VAR_OPENING) {
+            return c->sessions[req->var->owner];
+        }
+        return psi_client_directory(c);
+    case PSI_REQ_RESET:
+    case PSI_REQ_DELETE:
+    case PSI_REQ_WAIT_CLUSTER:
+        return psi_client_directory(c);
+    case PSI_REQ_INFO:
+    case PSI_REQ_VARS:
+    case PSI_REQ_CONFIG:
+    case PSI_REQ_SHUTDOWN:
+    case PSI_REQ_PING:
+        return c->sessions[req->task];
+    default:
+        return NULL;
+    }
+}
+
+bool psi_reply_repeatable(const struct psi_reply *r)
+{
+    return (r->status == PS_RESOURCE_EXHAUSTED || r->status == PS_UNAVAILABLE) && r->applied == PS_NOTHING_APPLIED;
+}
+
+/* ---- the end ---- */
+
+static struct psi_err *new_err(struct psi_client *c)
+{
+    if (c->err_count > 0) {
+        return c->errs[--c->err_count];
+    }
+    if (c->err_capacity < 64) {
+        struct psi_err **more = psi_realloc(c->errs, (c->err_capacity + 16) * sizeof(*more));
+        if (more != NULL) {
+            c->errs = more;
+            c->err_capacity += 16;
+        }
+    }
+    return psi_malloc(sizeof(struct psi_err));
+}
+
+static struct psi_err *make_err(struct psi_client *c, ps_status st, ps_applied applied, const char *format, va_list ap)
+    __attribute__((format(printf, 4, 0)));
+static struct psi_err *make_err(struct psi_client *c, ps_status st, ps_applied applied, const char *format, va_list ap)
+{
+    struct psi_err *e = new_err(c);
+    if (e == NULL) {
+        return &c->no_memory;
+    }
+    e->code = st;
+    e->applied = applied;
+    vsnprintf(e->text, sizeof(e->text), format, ap);
+    return e;
+}
+
+struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_applied applied, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    struct psi_err *e = make_err(c, st, applied, format, ap);
+    va_end(ap);
+    return e;
+}
+
+void psi_request_ended(struct psi_request *req)
+{
+    struct psi_client *c = req->owner;
+    PSI_ASSERT(req->stage != PSI_STAGE_DONE && req->stage != PSI_STAGE_NONE);
+    req->stage = PSI_STAGE_DONE;
+    req->extra = NULL;
+    psi_list_remove(&req->link);
+    psi_list_remove(&req->all);
+    c->pending--;
+    psi_list_push_back(&c->done, &req->link);
+}
+
+void psi_request_end(struct psi_request *req, ps_status st, ps_applied applied, const char *format, ...)
+{
+    struct psi_client *c = req->owner;
+    if (req->stage == PSI_STAGE_NONE) {
+        req->stage = PSI_STAGE_CALL; /* ends before it went anywhere */
+    }
+    req->status = st;
+    req->applied = applied;
+    if (st != PS_OK) {
+        va_list ap;
+        va_start(ap, format);
+        req->err = make_err(c, st, applied, format, ap);
+        va_end(ap);
+        if (req->kind == PSI_REQ_INFO) {
+            psi_control_failed(req);
+        }
+    }
+    psi_request_ended(req);
+}
+
+void psi_request_delay(struct psi_request *req, ps_status st, const char *why, uint32_t retry_ms)
+{
+    struct psi_client *c = req->owner;
+    req->why_status = st;
+    snprintf(req->why, sizeof(req->why), "%s", why);
+    uint32_t wait = DELAY_FIRST_MS << (req->tries < 6 ? req->tries : 6);
+    wait = wait > DELAY_MAX_MS ? DELAY_MAX_MS : wait;
+    wait = retry_ms > wait ? retry_ms : wait;
+    wait = wait > 60000 ? 60000 : wait;
+    req->tries++;
+    req->again_ms = c->now_ms + wait - wait / 4 + psi_random_below(&c->random, wait / 2 + 1);
+    req->again_ms = req->again_ms < c->now_ms + retry_ms && retry_ms <= 60000 ? c->now_ms + retry_ms : req->again_ms;
+    req->stage = PSI_STAGE_DELAYED;
+    psi_list_remove(&req->link);
+    struct psi_list *at = c->delayed.prev;
+    while (at != &c->delayed && PSI_CONTAINER_OF(at, struct psi_request, link)->again_ms > req->again_ms) {
+        at = at->prev;
+    }
+    psi_list_insert_before(at->next, &req->link);
+}
+
+/* ---- deadlines ---- */
+
+const char *psi_request_obstacle(const struct psi_request *req)
+{
+    const struct psi_session *s = psi_request_session(req);
+    return s != NULL && s->state != PSI_SESSION_UP ? s->last_error : "";
+}
+
+/* "push of 'w' to /job:ps/task:0 (127.0.0.1:2222)" */
+static void describe(const struct psi_request *req, char *dst, size_t n)
+{
+    const struct psi_session *s = psi_request_session(req);
+    char where[PSI_WHERE_MAX];
+    const char *name = req->var != NULL ? req->var->name : NULL;
+    snprintf(dst, n, "%s%s%.*s%s%s%s", psi_request_kind_name(req->kind), name != NULL ? " of '" : "", PS_NAME_BYTES_MAX,
+             name != NULL ? name : "", name != NULL ? "'" : "", s != NULL ? " at " : "",
+             s != NULL ? psi_session_where(s, where, sizeof(where)) : "");
+}
+
+/* The end of a request of which nothing can have been applied (or only what `applied` says). */
+static void timed_out(struct psi_request *req, ps_applied applied)
+{
+    char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
+    describe(req, what, sizeof(what));
+    const struct psi_session *s = psi_request_session(req);
+    unsigned long long waited = req->owner->now_ms - req->started_ms;
+    bool down = s != NULL && s->state != PSI_SESSION_UP;
+    if (down && s->last_error[0] != '\0') {
+        psi_request_end(req, PS_UNAVAILABLE, applied, "%s: no connection within %llu ms: %s", what, waited, s->last_error);
+    } else if (down) {
+        psi_request_end(req, PS_UNAVAILABLE, applied, "%s: no connection within %llu ms", what, waited);
+    } else if (req->why_status != PS_OK) {
+        psi_request_end(req, req->why_status, applied, "%s: refused for %llu ms: %s", what, waited, req->why);
+    } else {
+        psi_request_end(req, PS_DEADLINE_EXCEEDED, applied, "%s: no answer within %llu ms", what, waited);
+    }
+}
+
+void psi_request_expire(struct psi_request *req)
+{
+    struct psi_client *c = req->owner;
+    if (req->kind == PSI_REQ_GOODBYE) {
+        psi_call_drop(c, req);
+        psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+        return;
+    }
+    switch ((enum psi_request_stage)req->stage) {
+    case PSI_STAGE_WINDOW:
+        psi_window_expire(req);
+        return;
+    case PSI_STAGE_COMPOSITE:
+        psi_ready_expire(req);
+        return;
+    case PSI_STAGE_VAR:
+        if (req->why_status == PS_OK && req->var->tries > 0) {
+            req->why_status = PS_UNAVAILABLE;
+            snprintf(req->why, sizeof(req->why), "it was not ready");
+        }
+        timed_out(req, PS_NOTHING_APPLIED);
+        return;
+    case PSI_STAGE_WAITING:
+    case PSI_STAGE_READY:
+    case PSI_STAGE_PULLING:
+    case PSI_STAGE_DELAYED:
+        psi_var_release(req);
+        timed_out(req, (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED);
+        return;
+    case PSI_STAGE_CALL:
+        psi_call_drop(c, req);
+        timed_out(req, (req->flags & PSI_REQUEST_SENT) != 0 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED);
+        return;
+    default:
+        timed_out(req, PS_NOTHING_APPLIED);
+        return;
+    }
+}
+
+void psi_request_slow(struct psi_request *req)
+{
+    if (req->stage == PSI_STAGE_COMPOSITE) {
+        psi_ready_slow(req);
+        return;
+    }
+    char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
+    char why[200];
+    describe(req, what, sizeof(what));
+    const char *obstacle = psi_request_obstacle(req);
+    psi_client_quote(why, sizeof(why), obstacle[0] != '\0' ? obstacle : req->why);
+    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=\"%.400s\" seconds=%d why=\"%.150s\"", what, PSI_SLOW_MS / 1000, why);
+}
+
+void psi_request_fail_session(struct psi_session *s)
+{
+    struct psi_client *c = s->c;
+    bool again = true;
+    while (again) {
+        again = false;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &c->all)
+        {
+            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
+            if (psi_request_session(req) != s || req->kind == PSI_REQ_GOODBYE) {
+                continue;
+            }
+            ps_applied applied = PS_NOTHING_APPLIED;
+            if (req->stage == PSI_STAGE_WINDOW) {
+                psi_window_lose(s, req->var, s->last_error);
+                again = true;
+                break;
+            }
+            if (req->stage == PSI_STAGE_CALL) {
+                psi_call_drop(c, req);
+                applied = (req->flags & PSI_REQUEST_SENT) != 0 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
+            } else {
+                psi_var_release(req);
+            }
+            psi_request_end(req, s->refused, applied, "%s", s->last_error);
+            again = true;
+            break;
+        }
+    }
+}
