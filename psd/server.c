@@ -346,6 +346,11 @@ void psd_server_stop(psd_server *s, int64_t drain_ms)
 static void *server_thread(void *arg)
 {
     struct psd_server *s = arg;
+    for (size_t i = 0; i < s->listen.count; i++) {
+        char address[PS_ADDRESS_BYTES_MAX + 1];
+        psi_log_event(&s->log, PSI_LOG_INFO, "listening", "task=%s address=%s version=%s", s->name,
+                      psi_sockaddr_format(&s->listen.sockets[i].address, address, sizeof(address)), PSD_VERSION);
+    }
     psi_net_settle(&s->net); /* what the core wants from the start: dial, log, ready */
     PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* returns when every handle is closed */
     psd_task_free(s->task);

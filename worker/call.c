@@ -78,7 +78,6 @@ static void send_call(struct psi_session *s, struct psi_call *call)
     h.meta_bytes = call->meta_bytes;
     call->sent = true;
     call->tried = true;
-    call->record = s->record;
     if (call->once && call->req != NULL) {
         call->req->flags |= PSI_REQUEST_SENT;
     }
@@ -246,18 +245,4 @@ void psi_call_drop(struct psi_client *c, const struct psi_request *req)
             }
         }
     }
-}
-
-bool psi_call_outstanding(const struct psi_client *c, const struct psi_request *req)
-{
-    for (uint32_t i = 0; i < c->session_count; i++) {
-        struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &c->sessions[i]->calls)
-        {
-            if (PSI_CONTAINER_OF(it, struct psi_call, link)->req == req) {
-                return true;
-            }
-        }
-    }
-    return false;
 }

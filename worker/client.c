@@ -83,6 +83,7 @@ void psi_client_free(struct psi_client *c)
     if (c == NULL) {
         return;
     }
+    psi_ready_free_all(c);
     for (uint32_t i = 0; i < c->session_count; i++) {
         psi_session_free(c->sessions[i]);
     }
@@ -95,7 +96,9 @@ void psi_client_free(struct psi_client *c)
         psi_free(c->errs[i]);
     }
     psi_free(c->errs);
-    psi_free(c->delivered);
+    if (c->delivered != &c->no_memory) {
+        psi_free(c->delivered);
+    }
     psi_free(c->logs);
     psi_cluster_fini(&c->cluster);
     psi_free(c);
@@ -248,22 +251,14 @@ bool psi_client_next_effect(struct psi_client *c, struct psi_client_effect *out)
 
 struct psi_request *psi_client_next_done(struct psi_client *c)
 {
-    if (c->delivered != NULL) {
-        if (c->err_count < c->err_capacity) {
-            c->errs[c->err_count++] = c->delivered;
-        } else {
-            psi_free(c->delivered);
-        }
-        c->delivered = NULL;
-    }
+    psi_client_err_free(c, c->delivered);
+    c->delivered = NULL;
     struct psi_list *link = psi_list_pop_front(&c->done);
     if (link == NULL) {
         return NULL;
     }
     struct psi_request *req = PSI_CONTAINER_OF(link, struct psi_request, link);
-    if (req->err != NULL && req->err != &c->no_memory) {
-        c->delivered = req->err;
-    }
+    c->delivered = req->err;
     return req;
 }
 
@@ -396,7 +391,7 @@ ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct
         return st;
     }
     psi_request_prepare(c, req);
-    if (!c->known) {
+    if (!c->known && req->kind != PSI_REQ_GOODBYE) {
         req->stage = PSI_STAGE_EARLY;
         psi_list_push_back(&c->early, &req->link);
         psi_session_want(c->sessions[0]);

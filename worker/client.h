@@ -55,7 +55,8 @@ enum psi_request_stage {
 enum {
     PSI_REQUEST_SLOW_LOGGED = 1,
     PSI_REQUEST_PUSHED = 2, /* PUSH_PULL: applied, values that are missing are being pulled */
-    PSI_REQUEST_SENT = 4    /* RESET, DELETE, SHUTDOWN: may have been carried out */
+    PSI_REQUEST_SENT = 4,   /* RESET, DELETE, SHUTDOWN: may have been carried out */
+    PSI_REQUEST_INNER = 8   /* part of a READY: psi_ready_inner() hears of its end, not the caller */
 };
 
 enum psi_var_step {
@@ -78,6 +79,8 @@ struct psi_entry {
     uint64_t next;        /* first element that is not queued */
     uint64_t frame_first; /* first element of the frame in out */
     uint64_t chief_number; /* INIT */
+    uint64_t creation;    /* of the variable that it is meant for */
+    uint32_t handle;      /* in the life it was last sent in */
     uint8_t op;
     bool multi;       /* several frames */
     bool queued;      /* out is in the send queue */
@@ -119,7 +122,6 @@ struct psi_call {
     struct psi_request *req; /* whose it is; NULL: of the variables in vars, or of the session */
     psi_call_fn fn;
     uint64_t number;  /* request number, 0: none yet */
-    uint64_t record;  /* of the task when it was sent */
     uint8_t op;
     bool sent;    /* on this connection */
     bool tried;   /* on any connection */
@@ -257,6 +259,7 @@ void psi_request_ended(struct psi_request *req);
 /** An error block filled by printf; never NULL. */
 struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_applied applied, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+void psi_client_err_free(struct psi_client *c, struct psi_err *e);
 /** Put off until at least retry_ms from now (0: back off by req->tries), remembering why. It leaves the list that it is in. */
 void psi_request_delay(struct psi_request *req, ps_status st, const char *why, uint32_t retry_ms);
 /** Start or start again: the cluster is known, nothing of it is on the wire. */
@@ -297,6 +300,8 @@ void psi_session_want(struct psi_session *s);
 struct psi_link *psi_session_dialed(struct psi_session *s, void *shell, const char *why);
 /** The connection is gone or is to be closed (close): everything in flight is as after a disconnect. */
 void psi_session_lost(struct psi_session *s, bool close, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/** Never dial it again; what is not up is closed. */
+void psi_session_leave(struct psi_session *s);
 void psi_session_tick(struct psi_session *s);
 void psi_session_pump(struct psi_session *s);
 /** HELLO's answer is in s->reply and s->hello. */
@@ -377,7 +382,6 @@ ps_status psi_call_meta(struct psi_call *call, const pb_msgdesc_t *d, const void
 void psi_call_free(struct psi_call *call);
 /** Calls of req at any task are dropped. */
 void psi_call_drop(struct psi_client *c, const struct psi_request *req);
-bool psi_call_outstanding(const struct psi_client *c, const struct psi_request *req);
 void psi_call_reply(struct psi_session *s, uint64_t number, uint8_t op, const struct psi_reply *r);
 /** Those to be sent; reopen: only them. */
 void psi_call_send(struct psi_session *s, bool reopen);
@@ -412,9 +416,10 @@ void psi_var_release(struct psi_request *req); /* req leaves its variable's queu
 /* ---- ready.c ---- */
 void psi_ready_go(struct psi_request *req); /* READY, WAIT_READY, STATUS */
 void psi_ready_pump(struct psi_client *c);
+void psi_ready_inner(struct psi_request *inner);
+void psi_ready_free_all(struct psi_client *c);
 void psi_ready_expire(struct psi_request *req);
 void psi_ready_slow(struct psi_request *req);
-void psi_ready_fail(struct psi_request *req, ps_status st, ps_applied applied, const char *text);
 
 /* ---- control.c ---- */
 void psi_control_go(struct psi_request *req);

@@ -84,9 +84,7 @@ static void queue_init(struct psi_entry *e, struct ps_frame_header *h)
     psi_optimizer_to_msg(&var->optimizer, &m.optimizer);
     _Alignas(8) uint8_t meta[(ps_v1_Init_size + 7) / 8 * 8] = {0};
     size_t bytes = 0;
-    if (psi_msg_encode(&ps_v1_Init_msg, &m, meta, sizeof(meta), &bytes, NULL) != PS_OK) {
-        PSI_ASSERT(!"INIT fits its own bound");
-    }
+    PSI_ASSERT(psi_msg_encode(&ps_v1_Init_msg, &m, meta, sizeof(meta), &bytes, NULL) == PS_OK); /* meta has its bound */
     h->meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
     h->flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
     psi_session_send(e->s, h, meta, NULL, 0);
@@ -98,7 +96,7 @@ void psi_push_queue(struct psi_entry *e)
     struct ps_frame_header h;
     psi_session_header(s, e->op, e->number, &h);
     h.flags = PS_FLAG_SEQ;
-    h.handle = e->var->handle;
+    h.handle = e->handle;
     h.dtype = (uint8_t)e->var->dtype;
     h.offset = e->next;
     struct ps_push_meta meta;

@@ -63,9 +63,6 @@ void psi_var_release(struct psi_request *req)
 {
     struct psi_var *var = req->var;
     psi_list_remove(&req->link);
-    if (!psi_request_is_data(req)) {
-        return;
-    }
     if (req->stage == PSI_STAGE_PULLING) {
         psi_pull_forget(req);
     }

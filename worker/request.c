@@ -15,7 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DELAY_FIRST_MS = 20, DELAY_MAX_MS = 1000 };
+#define DELAY_FIRST_MS 20u
+#define DELAY_MAX_MS 1000u
 
 const char *psi_request_kind_name(enum psi_request_kind kind)
 {
@@ -39,7 +40,7 @@ static ps_status check_data(const struct psi_request *req, struct psi_err *err)
     if (var == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no variable is given", kind);
     }
-    if (var->creation == 0) {
+    if (var->owner == UINT32_MAX) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s of '%s': get or create the variable first", kind, var->name);
     }
     if (req->kind == PSI_REQ_INIT) {
@@ -204,6 +205,18 @@ static struct psi_err *new_err(struct psi_client *c)
     return psi_malloc(sizeof(struct psi_err));
 }
 
+void psi_client_err_free(struct psi_client *c, struct psi_err *e)
+{
+    if (e == NULL || e == &c->no_memory) {
+        return;
+    }
+    if (c->err_count < c->err_capacity) {
+        c->errs[c->err_count++] = e;
+    } else {
+        psi_free(e);
+    }
+}
+
 static struct psi_err *make_err(struct psi_client *c, ps_status st, ps_applied applied, const char *format, va_list ap)
     __attribute__((format(printf, 4, 0)));
 static struct psi_err *make_err(struct psi_client *c, ps_status st, ps_applied applied, const char *format, va_list ap)
@@ -236,7 +249,11 @@ void psi_request_ended(struct psi_request *req)
     psi_list_remove(&req->link);
     psi_list_remove(&req->all);
     c->pending--;
-    psi_list_push_back(&c->done, &req->link);
+    if ((req->flags & PSI_REQUEST_INNER) != 0) {
+        psi_ready_inner(req);
+    } else {
+        psi_list_push_back(&c->done, &req->link);
+    }
 }
 
 void psi_request_end(struct psi_request *req, ps_status st, ps_applied applied, const char *format, ...)
@@ -344,7 +361,9 @@ void psi_request_expire(struct psi_request *req)
     case PSI_STAGE_READY:
     case PSI_STAGE_PULLING:
     case PSI_STAGE_DELAYED:
-        psi_var_release(req);
+        if (psi_request_is_data(req)) {
+            psi_var_release(req);
+        }
         timed_out(req, (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED);
         return;
     case PSI_STAGE_CALL:
@@ -393,7 +412,7 @@ void psi_request_fail_session(struct psi_session *s)
             if (req->stage == PSI_STAGE_CALL) {
                 psi_call_drop(c, req);
                 applied = (req->flags & PSI_REQUEST_SENT) != 0 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
-            } else {
+            } else if (psi_request_is_data(req)) {
                 psi_var_release(req);
             }
             psi_request_end(req, s->refused, applied, "%s", s->last_error);

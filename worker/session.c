@@ -93,6 +93,20 @@ void psi_session_want(struct psi_session *s)
     }
 }
 
+void psi_session_leave(struct psi_session *s)
+{
+    s->leaving = true;
+    if (s->dial_effect) {
+        s->dial_effect = false;
+        s->c->dial_count--;
+    }
+    if (s->state == PSI_SESSION_HELLO || s->state == PSI_SESSION_REOPEN) {
+        psi_session_lost(s, true, "the session was closed");
+    } else if (s->state == PSI_SESSION_WAIT || s->state == PSI_SESSION_DIAL) {
+        s->state = PSI_SESSION_IDLE; /* a dial that is out comes too late */
+    }
+}
+
 /* WAIT for the next dial, with back-off. */
 static void wait_to_dial(struct psi_session *s)
 {
@@ -112,7 +126,7 @@ static void set_error(struct psi_session *s, const char *text)
     char before[sizeof(s->last_error)];
     memcpy(before, s->last_error, sizeof(before));
     psi_client_quote(s->last_error, sizeof(s->last_error), text);
-    if (strcmp(before, s->last_error) != 0 && s->c->now_ms >= s->bad_logged_ms) {
+    if (!s->leaving && strcmp(before, s->last_error) != 0 && s->c->now_ms >= s->bad_logged_ms) {
         s->bad_logged_ms = s->c->now_ms + BAD_LOG_MS;
         psi_client_log(s->c, PSI_LOG_WARN, "disconnected", "task=%s address=\"%s\" why=\"%s\"", s->name, s->address, s->last_error);
     }

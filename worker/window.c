@@ -57,12 +57,15 @@ void psi_window_admit(struct psi_session *s, struct psi_request *req)
     e->total = psi_push_total(req);
     e->multi = e->total * ps_dtype_bytes(req->var->dtype) > PS_FRAME_BODY_MAX;
     e->chief_number = req->counter;
+    e->creation = req->var->creation;
+    e->handle = req->var->handle;
     s->multi += e->multi ? 1 : 0;
     s->resume_at = s->next;
     req->number = e->number;
     req->extra = e;
     req->stage = PSI_STAGE_WINDOW;
-    req->counter = 0;
+    req->offset2 = 0;
+    req->counter2 = 0;
     psi_push_queue(e);
 }
 
@@ -265,6 +268,18 @@ static void end_unknown(struct psi_entry *e, const char *why)
     outcome(e, &r);
 }
 
+/* Its variable is the one that it was meant for, and open in this life. */
+static bool fits(const struct psi_entry *e)
+{
+    return e->var->open && e->var->creation == e->creation && e->var->life == e->s->life;
+}
+
+static void end_gone(struct psi_entry *e, ps_applied applied)
+{
+    struct psi_reply r = {.status = PS_ABORTED, .applied = applied, .text = "the variable was reset, deleted or lost"};
+    outcome(e, &r);
+}
+
 /* One row of HELLO's answer. */
 static ps_status settle_one(struct psi_session *s, struct psi_entry *e, const ps_v1_NumberItem *m, struct psi_err *err)
 {
@@ -300,6 +315,12 @@ static ps_status settle_one(struct psi_session *s, struct psi_entry *e, const ps
             psi_call_abandon(s, e->number);
             return PS_OK;
         }
+        if (!fits(e)) {
+            psi_call_abandon(s, e->number); /* its answer comes for a number that is free then, and is ignored */
+            end_gone(e, PS_OUTCOME_UNKNOWN);
+            return PS_OK;
+        }
+        e->handle = e->var->handle;
         e->next = m->offset;
         e->begun = true;
         e->unsent = true;
@@ -311,14 +332,20 @@ static ps_status settle_one(struct psi_session *s, struct psi_entry *e, const ps
         }
         e->next = 0;
         e->begun = false;
+        if (!fits(e)) {
+            end_gone(e, PS_NOTHING_APPLIED);
+            return PS_OK;
+        }
+        e->handle = e->var->handle;
         e->unsent = true;
         return PS_OK;
     case PS_NUMBER_ABANDONED:
     case PS_NUMBER_UNKNOWN:
         if (e->req == NULL) {
             entry_free(e);
-        } else if (m->state == PS_NUMBER_UNKNOWN && !e->begun) {
+        } else if (m->state == PS_NUMBER_UNKNOWN && !e->begun && fits(e)) {
             e->next = 0; /* no byte of it was ever sent: what the task forgot cannot hold it */
+            e->handle = e->var->handle;
             e->unsent = true;
         } else {
             end_unknown(e, m->state == PS_NUMBER_UNKNOWN ? "the task has lost its record of this session: outcome unknown"

@@ -321,10 +321,10 @@ static void on_connected(uv_poll_t *handle, int status, int events)
     (void)events;
     int error = 0;
     socklen_t bytes = sizeof(error);
-    if (status < 0) {
-        error = -status;
-    } else if (getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) {
+    if (getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) {
         error = errno;
+    } else if (error == 0 && status < 0) { /* libuv says EBADF for any failure: the socket knows better */
+        error = -status;
     }
     if (error == 0) {
         succeed(dial);

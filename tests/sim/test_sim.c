@@ -125,6 +125,7 @@ static void test_every_boundary(void **state)
 int main(void)
 {
     (void)signal(SIGABRT, on_abort);
+    (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* what is known when a core aborts */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_boundary),
         cmocka_unit_test(test_seeds),

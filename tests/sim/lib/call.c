@@ -194,6 +194,18 @@ static void on_config(void *ctx, const char *name, const char *value, const char
     }
 }
 
+/* Table index of a task that serves; workers are listed and do not. */
+static uint32_t some_task(struct sim *s, const struct sim_program *p)
+{
+    const struct sim_task *t = &s->task[sim_below(s, s->task_count)];
+    for (uint32_t i = 0; i < psi_client_task_count(p->core); i++) {
+        if (strcmp(psi_client_task_address(p->core, i), t->address) == 0) {
+            return i;
+        }
+    }
+    return 0;
+}
+
 static void prepare_other(struct sim *s, struct sim_call *call)
 {
     struct psi_request *req = &call->req;
@@ -224,8 +236,7 @@ static void prepare_other(struct sim *s, struct sim_call *call)
         req->dst = call->dst;
         req->bytes = call->bytes;
     }
-    uint32_t tasks = psi_client_task_count(call->program->core);
-    req->task = tasks > 0 ? (uint32_t)sim_below(s, tasks) : 0;
+    req->task = some_task(s, call->program);
 }
 
 /* RESET and DELETE may take effect from now on. */

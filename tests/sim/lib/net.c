@@ -158,7 +158,9 @@ static void pipe_write(struct sim *s, struct sim_conn *c, uint32_t side, const u
         p->ready_at = s->now + sim_below(s, (uint64_t)s->k.delay_ms + 1);
     }
     if (p->head + p->len + n > p->capacity) {
-        memmove(p->data, p->data + p->head, p->len);
+        if (p->len > 0) {
+            memmove(p->data, p->data + p->head, p->len);
+        }
         p->head = 0;
         if (p->len + n > p->capacity) {
             p->capacity = (p->len + n) * 2;

@@ -535,9 +535,9 @@ void sim_check_values(struct sim *s, struct sim_birth *b, const void *value, siz
             sim_fail(s, "LOST: %s ended OK, '%s' is %llu", sim_op_text(op, text), v->name,
                      (unsigned long long)sim_element(s, v, value, 0));
         }
-        for (size_t j = i + 1; is_ok && j < s->op_count; j++) {
-            const struct sim_op *o = s->op[j];
-            if (o->creation == b->creation && is_mutation(o->kind) && o->state == SIM_OP_DONE && o->status == PS_OK &&
+        for (size_t j = i + 1; is_ok && op->kind != PSI_REQ_PUSH_PULL && j < s->op_count; j++) {
+            const struct sim_op *o = s->op[j]; /* a push-pull's version is that of the values it got */
+            if (o->creation == b->creation && is_mutation(o->kind) && o->kind != PSI_REQ_PUSH_PULL && o->state == SIM_OP_DONE && o->status == PS_OK &&
                 o->version == op->version) {
                 char other[200];
                 sim_fail(s, "%s and %s both ended with version %llu", sim_op_text(op, text), sim_op_text(o, other),

@@ -184,9 +184,6 @@ static void life(struct sim *s)
 
 static void unmake_world(struct sim *s)
 {
-    for (uint32_t i = 0; i < s->conn_count; i++) {
-        sim_end_release(&s->conn[i]->end[0]);
-    }
     for (uint32_t i = 0; i < s->task_count; i++) {
         if (s->task[i].core != NULL) {
             s->k.backlog_survives_in = 1;
@@ -206,7 +203,7 @@ static void unmake_world(struct sim *s)
 bool sim_run(const struct sim_options *options, struct sim_summary *out, char *why)
 {
     struct sim *s = sim_alloc(sizeof(*s));
-    bool ok = false;
+    volatile bool ok = false; /* survives the longjmp */
     s->seed = options->seed;
     s->rng = options->seed * 0x9e3779b97f4a7c15u + 1;
     s->verbose = options->verbose;

@@ -129,8 +129,8 @@ static void test_equal(void **state)
         const char *a, *b;
         bool equal;
     } rows[] = {
-        {"h", "h:2222", true},      {"Host:1", "hOST:1", true},     {"h:1", "h:2", false},
-        {"a:1", "b:1", false},      {"unix:/a", "unix:/A", false},  {"unix:/a", "psd://unix:/a", true},
+        {"h", "h:2222", true},       {"Host:1", "hOST:1", true},    {"h:1", "h:2", false},
+        {"a:1", "b:1", false},       {"unix:/a", "unix:/A", false}, {"unix:/a", "psd://unix:/a", true},
         {"unix:h", "h:2222", false}, {"[::1]:1", "[::1]:1", true},  {"[::1]:1", "[::2]:1", false},
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {

@@ -89,6 +89,7 @@ static void test_faults_name_the_place(void **state)
         {"p-s=a:1", "job name 'p-s'"},
         {"ps=a:1;ps=b:1", "job 'ps' is given twice"},
         {"ps=a:1,b:1,A:1", "address 'A:1' is given twice: /job:ps/task:0 and /job:ps/task:2"},
+        {"ps=x,y,X", "address 'X:2222' is given twice: /job:ps/task:0 and /job:ps/task:2"},
         {"worker=x,y;ps=z,x:2222", "address 'x:2222' is given twice: /job:worker/task:0 and /job:ps/task:1"},
         {"a=unix:/s;b=unix:/s", "given twice: /job:a/task:0 and /job:b/task:0"},
         {"chief=a:1,b:1", "job 'chief': at most one chief"},
@@ -146,7 +147,8 @@ static void test_limits(void **state)
         PSI_IGNORE(snprintf(host, sizeof(host), "h:%d", i + 1));
         assert_ok(psi_cluster_add_job(&c, job, host, &err), &err);
     }
-    assert_fails(psi_cluster_add_job(&c, "one", "more:1", &err), PS_INVALID_ARGUMENT, &err, "job 'one': a cluster has at most 32");
+    assert_fails(psi_cluster_add_job(&c, "one", "more:1", &err), PS_INVALID_ARGUMENT, &err,
+                 "job 'one': a cluster has at most 32");
     for (uint32_t i = 1; i < psi_cluster_job_count(&c); i++) {
         assert_true(strcmp(psi_cluster_job_name(&c, i - 1), psi_cluster_job_name(&c, i)) < 0);
     }
@@ -279,10 +281,14 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_from_flags),  cmocka_unit_test(test_spec_strings),
-        cmocka_unit_test(test_faults_name_the_place), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_directory_and_chief),   cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_set_address), cmocka_unit_test(test_task_name),
+        cmocka_unit_test(test_from_flags),
+        cmocka_unit_test(test_spec_strings),
+        cmocka_unit_test(test_faults_name_the_place),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_directory_and_chief),
+        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_set_address),
+        cmocka_unit_test(test_task_name),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,8 +15,7 @@ static void expect(struct psi_list *head, const int *numbers, size_t count)
 {
     struct psi_list *it = NULL;
     size_t i = 0;
-    PSI_LIST_FOREACH(it, head)
-    {
+    PSI_LIST_FOREACH(it, head) {
         assert_true(i < count);
         assert_int_equal(PSI_CONTAINER_OF(it, struct item, link)->number, numbers[i]);
         assert_ptr_equal(it->next->prev, it);
@@ -91,8 +90,7 @@ static void test_foreach_safe(void **state)
     for (int i = 0; i < 5; i++) {
         psi_list_push_back(&head, &items[i].link);
     }
-    PSI_LIST_FOREACH_SAFE(it, tmp, &head)
-    {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &head) {
         visited++;
         if (PSI_CONTAINER_OF(it, struct item, link)->number % 2 == 0) {
             psi_list_remove(it);

@@ -75,15 +75,15 @@ static void test_levels(void **state)
 static void test_conversions(void **state)
 {
     (void)state;
-    psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%d b=%i c=%u d=%x e=%ld f=%lu g=%lld h=%llu", -5, INT32_MIN, UINT32_MAX, 255u, -1L,
-                  ~0UL, INT64_MIN + 0LL, ~0ULL);
+    psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%d b=%i c=%u d=%x e=%ld f=%lu g=%lld h=%llu", -5, INT32_MIN, UINT32_MAX, 255u,
+                  -1L, ~0UL, INT64_MIN + 0LL, ~0ULL);
     assert_string_equal(last, "lvl=info ev=e a=-5 b=-2147483648 c=4294967295 d=ff e=-1 f=18446744073709551615 "
                               "g=-9223372036854775808 h=18446744073709551615");
     psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%zu b=%zd c=%jd d=%ju e=%td f=%hd g=%hhu h=%" PRIu64 " i=%" PRId64, (size_t)3,
                   (ssize_t)-3, (intmax_t)-4, (uintmax_t)5, (ptrdiff_t)-6, (short)-7, (unsigned char)200, UINT64_MAX, INT64_MIN);
     assert_string_equal(last, "lvl=info ev=e a=3 b=-3 c=-4 d=5 e=-6 f=-7 g=200 h=18446744073709551615 i=-9223372036854775808");
-    psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%016llx b=%04d c=%3d d=%c e=%.2f f=%g g=%.3e h=100%% i=%s:%u j=text", 0xabcULL, 7, 7,
-                  'z', 2.345, 0.1, 12345.678, "host", 22u);
+    psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%016llx b=%04d c=%3d d=%c e=%.2f f=%g g=%.3e h=100%% i=%s:%u j=text", 0xabcULL, 7,
+                  7, 'z', 2.345, 0.1, 12345.678, "host", 22u);
     assert_string_equal(last, "lvl=info ev=e a=0000000000000abc b=0007 c=\"  7\" d=z e=2.35 f=0.1 g=1.235e+04 h=100% i=host:22 "
                               "j=text");
     const char *volatile nothing = NULL; /* the compiler must not see it */
@@ -177,9 +177,12 @@ static void test_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_line),    cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_conversions), cmocka_unit_test(test_quoting),
-        cmocka_unit_test(test_long_lines_are_cut), cmocka_unit_test(test_time),
+        cmocka_unit_test(test_line),
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_quoting),
+        cmocka_unit_test(test_long_lines_are_cut),
+        cmocka_unit_test(test_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

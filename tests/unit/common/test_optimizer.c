@@ -12,9 +12,11 @@ static void test_good(void **state)
     (void)state;
     struct psi_err err;
     const ps_optimizer *good[] = {
-        ps_no_optimizer(),      ps_sgd(0.1),           ps_sgd(DBL_MAX),         ps_momentum(0.1, 0),
-        ps_momentum(0.1, 0.9),  ps_nesterov(1, 1),     ps_adagrad(0.1),         ps_adagrad_from(1, 1e-300),
-        ps_adam(0.001),         ps_adam_with(1, 0, 0, 0),
+        ps_no_optimizer(),     ps_sgd(0.1),
+        ps_sgd(DBL_MAX),       ps_momentum(0.1, 0),
+        ps_momentum(0.1, 0.9), ps_nesterov(1, 1),
+        ps_adagrad(0.1),       ps_adagrad_from(1, 1e-300),
+        ps_adam(0.001),        ps_adam_with(1, 0, 0, 0),
     };
     for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
         assert_ok(psi_optimizer_check(good[i], PS_F64, &err), &err);
@@ -117,8 +119,8 @@ static void test_format(void **state)
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         assert_string_equal(psi_optimizer_format(rows[i].opt, buf, sizeof(buf)), rows[i].text);
     }
-    const ps_optimizer *longest = ps_adam_with(-2.2250738585072014e-308, -2.2250738585072014e-308, -2.2250738585072014e-308,
-                                               -2.2250738585072014e-308);
+    const ps_optimizer *longest =
+        ps_adam_with(-2.2250738585072014e-308, -2.2250738585072014e-308, -2.2250738585072014e-308, -2.2250738585072014e-308);
     assert_true(strlen(psi_optimizer_format(longest, buf, sizeof(buf))) > 120);
     ps_optimizer odd = {.kind = 9};
     assert_string_equal(psi_optimizer_format(&odd, buf, sizeof(buf)), "invalid");

@@ -16,23 +16,73 @@ struct settings {
 static const char *const levels[] = {"debug", "info", "warn", NULL};
 #define FIELD(f) PSI_OPTION_FIELD(struct settings, f)
 static const struct psi_option rows[] = {
-    {.name = "lease", .type = PSI_OPTION_DURATION, .unit = "ms", .min = 100, .max = 3600000, .default_text = "10s",
-     .reloadable = true, .help = "How long a silent worker counts as alive.", FIELD(lease_ms)},
-    {.name = "memory_budget", .type = PSI_OPTION_BYTES, .unit = "bytes", .min = 0, .max = INT64_C(1) << 44, .default_text = "64M",
-     .help = "Most memory that variables may take; 0 means 80 % of the machine's.", FIELD(budget_bytes)},
-    {.name = "task_index", .type = PSI_OPTION_INT, .unit = "", .min = -1, .max = 1023, .default_text = "0", .letter = 'i',
-     .help = "Number of the task in its job.", FIELD(task_index)},
-    {.name = "timeout", .type = PSI_OPTION_DURATION, .unit = "s", .min = 0, .max = 86400000, .default_text = "5", .flag_only = true,
-     .help = "Deadline of a command.", FIELD(timeout_ms)},
+    {.name = "lease",
+     .type = PSI_OPTION_DURATION,
+     .unit = "ms",
+     .min = 100,
+     .max = 3600000,
+     .default_text = "10s",
+     .reloadable = true,
+     .help = "How long a silent worker counts as alive.",
+     FIELD(lease_ms)},
+    {.name = "memory_budget",
+     .type = PSI_OPTION_BYTES,
+     .unit = "bytes",
+     .min = 0,
+     .max = INT64_C(1) << 44,
+     .default_text = "64M",
+     .help = "Most memory that variables may take; 0 means 80 % of the machine's.",
+     FIELD(budget_bytes)},
+    {.name = "task_index",
+     .type = PSI_OPTION_INT,
+     .unit = "",
+     .min = -1,
+     .max = 1023,
+     .default_text = "0",
+     .letter = 'i',
+     .help = "Number of the task in its job.",
+     FIELD(task_index)},
+    {.name = "timeout",
+     .type = PSI_OPTION_DURATION,
+     .unit = "s",
+     .min = 0,
+     .max = 86400000,
+     .default_text = "5",
+     .flag_only = true,
+     .help = "Deadline of a command.",
+     FIELD(timeout_ms)},
     {.name = "fresh", .type = PSI_OPTION_BOOL, .unit = "", .default_text = "false", .help = "Start over.", FIELD(fresh)},
     {.name = "color", .type = PSI_OPTION_BOOL, .unit = "", .default_text = "true", .help = "Use colours.", FIELD(color)},
-    {.name = "help", .type = PSI_OPTION_BOOL, .unit = "", .default_text = "false", .flag_only = true, .letter = 'h',
-     .help = "Print this text.", FIELD(help)},
-    {.name = "ps_hosts", .type = PSI_OPTION_STRING, .unit = "", .min = 0, .max = 512, .default_text = "",
-     .metavar = "HOST:PORT,...", .help = "Addresses of the parameter servers.", FIELD(hosts)},
-    {.name = "job_name", .type = PSI_OPTION_STRING, .unit = "", .min = 1, .max = 8, .default_text = "ps", .help = "Job of this task.",
+    {.name = "help",
+     .type = PSI_OPTION_BOOL,
+     .unit = "",
+     .default_text = "false",
+     .flag_only = true,
+     .letter = 'h',
+     .help = "Print this text.",
+     FIELD(help)},
+    {.name = "ps_hosts",
+     .type = PSI_OPTION_STRING,
+     .unit = "",
+     .min = 0,
+     .max = 512,
+     .default_text = "",
+     .metavar = "HOST:PORT,...",
+     .help = "Addresses of the parameter servers.",
+     FIELD(hosts)},
+    {.name = "job_name",
+     .type = PSI_OPTION_STRING,
+     .unit = "",
+     .min = 1,
+     .max = 8,
+     .default_text = "ps",
+     .help = "Job of this task.",
      FIELD(name)},
-    {.name = "log_level", .type = PSI_OPTION_ENUM, .unit = "", .default_text = "info", .choices = levels,
+    {.name = "log_level",
+     .type = PSI_OPTION_ENUM,
+     .unit = "",
+     .default_text = "info",
+     .choices = levels,
      .help = "Least important line that is still written; debug has one line per frame, which costs a lot of time.",
      FIELD(level)},
 };
@@ -124,7 +174,8 @@ static void test_flags_of_others_stay(void **state)
     (void)state;
     struct psi_err err;
     char rest[256];
-    assert_ok(parse("--epochs 5 --lease=1s -x --task_index 2 data --no-mine -- --lease 2s", false, rest, sizeof(rest), &err), &err);
+    assert_ok(parse("--epochs 5 --lease=1s -x --task_index 2 data --no-mine -- --lease 2s", false, rest, sizeof(rest), &err),
+              &err);
     assert_string_equal(rest, "--epochs 5 -x data --no-mine -- --lease 2s");
     assert_true(values.lease_ms == 1000 && values.task_index == 2);
     assert_fails(parse("--epochs 5 --lease=x", false, rest, sizeof(rest), &err), PS_INVALID_ARGUMENT, &err, "--lease: 'x'");
@@ -192,13 +243,26 @@ static void test_values(void **state)
         int64_t value;
         const char *printed;
     } good[] = {
-        {"lease", "100", 100, "100ms"},        {"lease", "3600000", 3600000, "1h"},   {"lease", "0.1s", 100, "100ms"},
-        {"lease", "1.25s", 1250, "1250ms"},    {"lease", "2min", 120000, "2min"},     {"lease", "2M", 120000, "2min"},
-        {"lease", "0.5h", 1800000, "30min"},   {"timeout", "3", 3000, "3s"},          {"timeout", "1.5", 1500, "1500ms"},
-        {"timeout", "1d", 86400000, "24h"},    {"timeout", "0", 0, "0ms"},            {"timeout", "7ms", 7, "7ms"},
-        {"memory_budget", "0", 0, "0"},        {"memory_budget", "512", 512, "512"},  {"memory_budget", "1K", 1024, "1KiB"},
-        {"memory_budget", "1.5MiB", 1572864, "1536KiB"}, {"memory_budget", "16T", INT64_C(1) << 44, "16TiB"},
-        {"memory_budget", "1.5K", 1536, "1536"}, {"task_index", "-1", -1, "-1"},      {"task_index", "1023", 1023, "1023"},
+        {"lease", "100", 100, "100ms"},
+        {"lease", "3600000", 3600000, "1h"},
+        {"lease", "0.1s", 100, "100ms"},
+        {"lease", "1.25s", 1250, "1250ms"},
+        {"lease", "2min", 120000, "2min"},
+        {"lease", "2M", 120000, "2min"},
+        {"lease", "0.5h", 1800000, "30min"},
+        {"timeout", "3", 3000, "3s"},
+        {"timeout", "1.5", 1500, "1500ms"},
+        {"timeout", "1d", 86400000, "24h"},
+        {"timeout", "0", 0, "0ms"},
+        {"timeout", "7ms", 7, "7ms"},
+        {"memory_budget", "0", 0, "0"},
+        {"memory_budget", "512", 512, "512"},
+        {"memory_budget", "1K", 1024, "1KiB"},
+        {"memory_budget", "1.5MiB", 1572864, "1536KiB"},
+        {"memory_budget", "16T", INT64_C(1) << 44, "16TiB"},
+        {"memory_budget", "1.5K", 1536, "1536"},
+        {"task_index", "-1", -1, "-1"},
+        {"task_index", "1023", 1023, "1023"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
         char text[64];
@@ -345,13 +409,13 @@ static void test_help(void **state)
     assert_ok(psi_options_help(&options, &b, &err), &err);
     const char *text = psi_buf_text(&b);
     static const char *const parts[] = {
-        "      --lease TIME            How long a silent worker counts as alive. (100ms to 1h, with ms, s,\n"
-        "                              min, h or d, default 10s, reloadable)\n",
+        ("      --lease TIME            How long a silent worker counts as alive. (100ms to 1h, with ms, s,\n"
+         "                              min, h or d, default 10s, reloadable)\n"),
         "  -i, --task_index N          Number of the task in its job. (-1 to 1023, default 0)\n",
         "  -h, --help                  Print this text.\n",
         "      --[no-]color            Use colours. (default true)\n",
         "      --ps_hosts HOST:PORT,...\n                              Addresses of the parameter servers. (default none)\n",
-        "default 5s)\n",
+        "                              5s)\n",
         "(debug, info, warn, default info)\n",
     };
     for (size_t i = 0; i < ARRAY_COUNT(parts); i++) {
@@ -379,8 +443,9 @@ static void test_list(void **state)
     psi_buf_init(&b, 1 << 16);
     assert_ok(parse("--lease=7s --fresh --ps_hosts=a,b --log-level=warn", true, NULL, 0, &err), &err);
     assert_ok(psi_options_list(&options, &b, &err), &err);
-    assert_string_equal(psi_buf_text(&b), "lease 7s 10s\nmemory_budget 64MiB 64M\ntask_index 0 0\nfresh true false\ncolor true true\n"
-                                          "ps_hosts a,b \"\"\njob_name ps ps\nlog_level warn info\n");
+    assert_string_equal(psi_buf_text(&b),
+                        "lease 7s 10s\nmemory_budget 64MiB 64M\ntask_index 0 0\nfresh true false\ncolor true true\n"
+                        "ps_hosts a,b \"\"\njob_name ps ps\nlog_level warn info\n");
     psi_buf_fini(&b);
 }
 
@@ -407,12 +472,18 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_defaults, setup),   cmocka_unit_test_setup(test_flags, setup),
-        cmocka_unit_test_setup(test_flags_of_others_stay, setup), cmocka_unit_test_setup(test_bad_flags, setup),
-        cmocka_unit_test_setup(test_values, setup),     cmocka_unit_test_setup(test_file, setup),
-        cmocka_unit_test_setup(test_bad_files, setup),  cmocka_unit_test_setup(test_long_lines, setup),
-        cmocka_unit_test_setup(test_precedence, setup), cmocka_unit_test_setup(test_help, setup),
-        cmocka_unit_test_setup(test_list, setup),       cmocka_unit_test_setup(test_out_of_memory, setup),
+        cmocka_unit_test_setup(test_defaults, setup),
+        cmocka_unit_test_setup(test_flags, setup),
+        cmocka_unit_test_setup(test_flags_of_others_stay, setup),
+        cmocka_unit_test_setup(test_bad_flags, setup),
+        cmocka_unit_test_setup(test_values, setup),
+        cmocka_unit_test_setup(test_file, setup),
+        cmocka_unit_test_setup(test_bad_files, setup),
+        cmocka_unit_test_setup(test_long_lines, setup),
+        cmocka_unit_test_setup(test_precedence, setup),
+        cmocka_unit_test_setup(test_help, setup),
+        cmocka_unit_test_setup(test_list, setup),
+        cmocka_unit_test_setup(test_out_of_memory, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,7 +99,7 @@ static void test_round_robin(void **state)
         {NULL, "ps", 1, 2, false},
         {NULL, "ps", 2, 0, false},
         {NULL, "ps", 0, 1, false},
-        {"/job:ps/task:0", "ps", 0, 2, true},      /* the counter has still advanced */
+        {"/job:ps/task:0", "ps", 0, 2, true}, /* the counter has still advanced */
         {"/task:0", "ps", 0, 0, true},
         {"/job:ps", "ps", 0, 1, false},
         {"/cpu:0", "ps", 1, 2, false},
@@ -173,9 +173,12 @@ static void test_partitioner(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pins),         cmocka_unit_test(test_bad_pins),
-        cmocka_unit_test(test_round_robin),  cmocka_unit_test(test_book_example),
-        cmocka_unit_test(test_errors_do_not_advance), cmocka_unit_test(test_partitioner),
+        cmocka_unit_test(test_pins),
+        cmocka_unit_test(test_bad_pins),
+        cmocka_unit_test(test_round_robin),
+        cmocka_unit_test(test_book_example),
+        cmocka_unit_test(test_errors_do_not_advance),
+        cmocka_unit_test(test_partitioner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,12 @@ static void test_splitmix(void **state)
     for (size_t i = 0; i < 5; i++) {
         assert_in_range(seen[i], 850, 1150); /* 1000 +- 5 standard deviations; the seed is fixed */
     }
+    /* of 3 * 2^62 values a third is below 2^62; without refusing some of 2^64 it would be the half */
+    size_t low = 0;
+    for (int i = 0; i < 3000; i++) {
+        low += psi_random_below(&s, UINT64_C(3) << 62) < UINT64_C(1) << 62;
+    }
+    assert_in_range(low, 870, 1130); /* 1000 +- 5 standard deviations */
     assert_true(psi_random_below(&s, 1) == 0);
     assert_true(psi_random_below(&s, UINT64_MAX) < UINT64_MAX);
 }
@@ -113,8 +119,8 @@ static void test_arguments_matter(void **state)
         uint64_t seed;
         const char *name;
         uint64_t first;
-    } rows[] = {{0, "v", 0}, {1, "v", 0}, {UINT64_C(1) << 32, "v", 0}, {0, "w", 0}, {0, "vv", 0}, {0, "", 0},
-                {0, "v", 1000}, {0, "v", UINT64_C(1) << 32}};
+    } rows[] = {{0, "v", 0}, {1, "v", 0},    {UINT64_C(1) << 32, "v", 0}, {0, "w", 0}, {0, "vv", 0},
+                {0, "", 0},  {0, "v", 1000}, {0, "v", UINT64_C(1) << 32}};
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         psi_init_fill(ps_uniform(0, 1), PS_F64, &shape, rows[i].seed, rows[i].name, rows[i].first, 100, f64 + i * 100);
         for (size_t j = 0; j < i; j++) {
@@ -237,7 +243,10 @@ static void test_frozen_values(void **state)
     (void)state;
     static const struct {
         double uniform, normal;
-    } rows[] = {{0x1.594a27b11f71fp-1, 0x1.33b2387aea924p-1}, {0x1.d83182562f298p-1, 0x1.11a6369d7308ap-3}, {0x1.fb4e429d33fb8p-3, 0x1.a68eb73346d48p+0}, {0x1.8376f1ac02cc2p-1, 0x1.8833bc8a574e5p-2}};
+    } rows[] = {{0x1.594a27b11f71fp-1, 0x1.33b2387aea924p-1},
+                {0x1.d83182562f298p-1, 0x1.11a6369d7308ap-3},
+                {0x1.fb4e429d33fb8p-3, 0x1.a68eb73346d48p+0},
+                {0x1.8376f1ac02cc2p-1, 0x1.8833bc8a574e5p-2}};
     const ps_shape shape = PS_SHAPE(4);
     double u[4];
     double n[4];

@@ -77,11 +77,11 @@ static void test_texts_are_clean(void **state)
         {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"},
         {"\xe2\x82\xac\xf0\x9f\x98\x80", "\xe2\x82\xac\xf0\x9f\x98\x80"},
         {"\xff\xfe", "??"},
-        {"\xc0\xaf", "??"},                     /* overlong '/' */
-        {"\xed\xa0\x80", "???"},                /* surrogate */
-        {"\xf4\x90\x80\x80", "????"},           /* over U+10FFFF */
-        {"\xe0\x80\x80x", "???x"},              /* overlong */
-        {"a\xc3", "a?"},                        /* half a character, not cut by us */
+        {"\xc0\xaf", "??"},           /* overlong '/' */
+        {"\xed\xa0\x80", "???"},      /* surrogate */
+        {"\xf4\x90\x80\x80", "????"}, /* over U+10FFFF */
+        {"\xe0\x80\x80x", "???x"},    /* overlong */
+        {"a\xc3", "a?"},              /* half a character, not cut by us */
         {"\xe2\x82zz", "??zz"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
@@ -113,12 +113,9 @@ static void test_cut_does_not_split_a_character(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_fail_fills_detail),
-        cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_long_texts_are_cut),
-        cmocka_unit_test(test_texts_are_clean),
-        cmocka_unit_test(test_cut_does_not_split_a_character),
+        cmocka_unit_test(test_names),           cmocka_unit_test(test_fail_fills_detail),
+        cmocka_unit_test(test_prefix),          cmocka_unit_test(test_long_texts_are_cut),
+        cmocka_unit_test(test_texts_are_clean), cmocka_unit_test(test_cut_does_not_split_a_character),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

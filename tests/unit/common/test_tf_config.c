@@ -18,8 +18,8 @@ static void test_good(void **state)
     } rows[] = {
         {"{\"cluster\":{\"ps\":[\"a:1\",\"b:1\"],\"worker\":[\"c:1\",\"d:1\"]},\"task\":{\"type\":\"worker\",\"index\":1}}",
          "ps=a:1,b:1;worker=c:1,d:1", "worker", 1},
-        {"{\"cluster\":{\"worker\":[\"c\"],\"ps\":[\"a\"]},\"task\":{\"type\":\"ps\",\"index\":\"0\"}}", "ps=a:2222;worker=c:2222",
-         "ps", 0},
+        {"{\"cluster\":{\"worker\":[\"c\"],\"ps\":[\"a\"]},\"task\":{\"type\":\"ps\",\"index\":\"0\"}}",
+         "ps=a:2222;worker=c:2222", "ps", 0},
         {"{\"cluster\":{\"chief\":[\"x:1\"],\"ps\":[\"a:1\"]},\"task\":{\"type\":\"chief\",\"index\":0,\"trial\":\"7\"},"
          "\"environment\":\"cloud\",\"rpc_layer\":\"grpc\",\"job\":{\"a\":[1]}}",
          "chief=x:1;ps=a:1", "chief", 0},
@@ -134,8 +134,9 @@ static void test_type_names(void **state)
     struct psi_err err;
     static const struct {
         const char *text, *name;
-    } rows[] = {{"{}", "an object"}, {"[]", "a list"}, {"[\"s\"]", "a string"}, {"[1]", "a number"},
-                {"[1.5]", "a number"}, {"[true]", "true or false"}, {"[false]", "true or false"}, {"[null]", "null"}};
+    } rows[] = {{"{}", "an object"},          {"[]", "a list"},      {"[\"s\"]", "a string"},
+                {"[1]", "a number"},          {"[1.5]", "a number"}, {"[true]", "true or false"},
+                {"[false]", "true or false"}, {"[null]", "null"}};
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         json_t *value = NULL;
         assert_ok(psi_json_parse("it", rows[i].text, strlen(rows[i].text), &value, &err), &err);
@@ -171,9 +172,8 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),           cmocka_unit_test(test_faults_name_the_place),
-        cmocka_unit_test(test_size_and_depth), cmocka_unit_test(test_type_names),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_good),       cmocka_unit_test(test_faults_name_the_place), cmocka_unit_test(test_size_and_depth),
+        cmocka_unit_test(test_type_names), cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

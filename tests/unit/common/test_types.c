@@ -50,9 +50,8 @@ static void test_dtypes(void **state)
         ps_dtype dtype;
         const char *name;
         size_t bytes;
-    } rows[] = {{PS_DTYPE_NONE, "none", 0}, {PS_F32, "float32", 4}, {PS_F64, "float64", 8},
-                {PS_I32, "int32", 4},       {PS_I64, "int64", 8},   {PS_BOOL, "bool", 1},
-                {(ps_dtype)6, "invalid", 0}};
+    } rows[] = {{PS_DTYPE_NONE, "none", 0}, {PS_F32, "float32", 4}, {PS_F64, "float64", 8},     {PS_I32, "int32", 4},
+                {PS_I64, "int64", 8},       {PS_BOOL, "bool", 1},   {(ps_dtype)6, "invalid", 0}};
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         assert_string_equal(ps_dtype_name(rows[i].dtype), rows[i].name);
         assert_int_equal(ps_dtype_bytes(rows[i].dtype), rows[i].bytes);
@@ -124,9 +123,12 @@ static void test_slots_are_per_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shape_of),     cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_dtypes),       cmocka_unit_test(test_constructors),
-        cmocka_unit_test(test_slots_last_sixteen_calls), cmocka_unit_test(test_slots_are_per_thread),
+        cmocka_unit_test(test_shape_of),
+        cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_constructors),
+        cmocka_unit_test(test_slots_last_sixteen_calls),
+        cmocka_unit_test(test_slots_are_per_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

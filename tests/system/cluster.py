@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real psd processes for the Python system tests: a cluster on free ports of 127.0.0.1, each task with an inherited socket."""
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+
+BUILD = os.environ.get("PSD_BUILD", "build/release")
+
+
+def path(name):
+    return os.path.abspath(os.path.join(BUILD, name))
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def free_port():
+    """A port that was free a moment ago, for tests that want nobody to answer."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Cluster:
+    """ps tasks; `with Cluster(2) as c:` starts all and kills what is left."""
+
+    def __init__(self, count, more_jobs=""):
+        self.sockets = []
+        for _ in range(count):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.bind(("127.0.0.1", 0))
+            s.listen(64)
+            self.sockets.append(s)
+        self.addresses = ["127.0.0.1:%d" % s.getsockname()[1] for s in self.sockets]
+        self.hosts = ",".join(self.addresses)
+        self.spec = "ps=" + self.hosts + more_jobs
+        self.tasks = [None] * count
+
+    def start(self, i, *flags):
+        fd = self.sockets[i].fileno()
+        script = 'exec 3<&%d; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@"' % fd
+        self.tasks[i] = subprocess.Popen(
+            ["/bin/bash", "-c", script, path("bin/psd"), "--cluster", self.spec, "--job_name", "ps", "--task_index", str(i),
+             "--log_level", "warn", *flags],
+            stdout=subprocess.PIPE, pass_fds=[fd], text=True, preexec_fn=die_with_parent)
+        line = self.tasks[i].stdout.readline()
+        if not line.startswith("ready:"):
+            raise RuntimeError("psd task %d is not ready: %r" % (i, line))
+
+    def kill(self, i, how=signal.SIGKILL):
+        self.tasks[i].send_signal(how)
+        self.tasks[i].stdout.close()
+        code = self.tasks[i].wait()
+        self.tasks[i] = None
+        return code
+
+    def refuse(self, i):
+        """Close the port of a task that does not run: connections are refused."""
+        self.sockets[i].close()
+
+    def __enter__(self):
+        for i in range(len(self.tasks)):
+            self.start(i)
+        return self
+
+    def __exit__(self, *_):
+        for i, task in enumerate(self.tasks):
+            if task is not None:
+                self.kill(i)
+        for s in self.sockets:
+            s.close()
+
+
+def run(*argv, env=None, timeout=60, stdin=subprocess.DEVNULL):
+    """(exit status, standard output, standard error)"""
+    full = {k: v for k, v in os.environ.items() if k not in ("PSD_TARGET", "TF_CONFIG")}
+    full.update(env or {})
+    done = subprocess.run(argv, env=full, stdin=stdin, capture_output=True, text=True, timeout=timeout, check=False,
+                          preexec_fn=die_with_parent)
+    return done.returncode, done.stdout, done.stderr
+
+
+def main(unittest):
+    """Run the cases; the last line is what the test runner counts."""
+    result = unittest.TextTestRunner(verbosity=2).run(unittest.defaultTestLoader.loadTestsFromName("__main__"))
+    failed = len(result.failures) + len(result.errors)
+    print("%d passed, %d failed, %d skipped" % (result.testsRun - failed - len(result.skipped), failed, len(result.skipped)),
+          flush=True)
+    return 1 if failed else 0

@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The public API against real psd processes: variables, exactly-once sums from many threads, callbacks exactly once, no allocation
+ * per push and pull, fork, errors that name the dead task, a task that comes back.
+ */
+#include "daemon.h"
+#include "ps.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct test_cluster cluster;
+
+static void no_log(void *ctx, ps_log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+static ps_session *open_session(int64_t timeout_ms)
+{
+    ps_session_options o;
+    ps_session *s = NULL;
+    char error[512];
+    ps_session_options_init(&o);
+    o.target = cluster.address[0];
+    o.operation_timeout_ms = timeout_ms;
+    o.ready_timeout_ms = timeout_ms;
+    o.log = no_log;
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
+    return s;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    test_cluster_init(&cluster, 2, "");
+    test_cluster_start_all(&cluster);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    test_cluster_fini(&cluster);
+    return 0;
+}
+
+static ps_variable *get(ps_session *s, const char *name, ps_dtype dtype, ps_shape shape, const ps_optimizer *optimizer)
+{
+    ps_variable_spec spec;
+    ps_variable *v = NULL;
+    ps_variable_spec_init(&spec);
+    spec.name = name;
+    spec.dtype = dtype;
+    spec.shape = shape;
+    spec.optimizer = optimizer;
+    ps_status st = ps_variable_get(s, &spec, &v);
+    if (st != PS_OK) {
+        print_error("%s\n", ps_last_error());
+    }
+    assert_int_equal(st, PS_OK);
+    return v;
+}
+
+/* ---- values ---- */
+
+static void values_go_round(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    enum { COUNT = 3 << 20 }; /* 12 MiB: three frames */
+    float *in = calloc(COUNT, sizeof(*in));
+    float *out = calloc(COUNT, sizeof(*out));
+    ps_variable *v = get(s, "values/big", PS_F32, PS_SHAPE(COUNT), ps_sgd(0.5));
+    bool there = true;
+    bool exact = false;
+    assert_int_equal(ps_variable_is_initialized(v, &there), PS_OK);
+    assert_false(there);
+    assert_int_equal(ps_variable_read(v, out, COUNT * sizeof(*out)), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(ps_last_error(), "values/big"));
+    assert_int_equal(ps_last_applied(), PS_NOTHING_APPLIED);
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(ps_variable_is_initialized(v, &there), PS_OK);
+    assert_true(there);
+    for (int i = 0; i < COUNT; i++) {
+        in[i] = (float)(i % 1000);
+    }
+    assert_int_equal(ps_variable_assign(v, in, COUNT * sizeof(*in)), PS_OK);
+    assert_int_equal(ps_variable_push(v, in, COUNT * sizeof(*in), 1.0F), PS_OK); /* v -= 0.5 * in */
+    assert_int_equal(ps_variable_read(v, out, COUNT * sizeof(*out)), PS_OK);
+    for (int i = 0; i < COUNT; i++) {
+        if (out[i] != 0.5F * in[i]) {
+            fail_msg("element %d is %g, not %g", i, (double)out[i], 0.5 * (double)in[i]);
+        }
+    }
+    assert_int_equal(ps_variable_version(v, &exact), 2);
+    assert_true(exact);
+    assert_int_equal(ps_variable_push_pull(v, in, out, COUNT * sizeof(*in), 1.0F), PS_OK);
+    for (int i = 0; i < COUNT; i++) {
+        if (out[i] != 0) {
+            fail_msg("element %d is %g after push_pull, not 0", i, (double)out[i]);
+        }
+    }
+    assert_int_equal(ps_variable_init(v, true), PS_OK);
+    assert_int_equal(ps_variable_read(v, out, COUNT * sizeof(*out)), PS_OK);
+    assert_true(out[0] == 0 && out[COUNT - 1] == 0);
+    assert_int_equal(ps_variable_read(v, out, 4), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_variable_push(v, in, COUNT * sizeof(*in), 0), PS_INVALID_ARGUMENT);
+    free(in);
+    free(out);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+static void small_adds_return_the_value(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_variable *v = get(s, "values/counter", PS_I64, PS_SCALAR, NULL);
+    int64_t five = 5;
+    int64_t value = 0;
+    assert_int_equal(ps_variable_init_from(v, &five, sizeof(five)), PS_OK);
+    assert_int_equal(ps_variable_assign_add(v, &five, sizeof(five), &value), PS_OK);
+    assert_int_equal(value, 10);
+    assert_int_equal(ps_variable_assign_sub(v, &five, sizeof(five), &value), PS_OK);
+    assert_int_equal(value, 5);
+    value = 77;
+    assert_int_equal(ps_variable_init_from(v, &value, sizeof(value)), PS_OK); /* initialised: nothing happens */
+    assert_int_equal(ps_variable_read(v, &value, sizeof(value)), PS_OK);
+    assert_int_equal(value, 5);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+static void definitions_must_agree(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_session *other = open_session(20000);
+    ps_variable *v = get(s, "definition", PS_F32, PS_SHAPE(2, 3), ps_sgd(0.1));
+    ps_variable *found = NULL;
+    ps_variable_spec spec;
+    assert_int_equal(ps_variable_find(other, "definition", &found), PS_OK);
+    assert_int_equal(ps_variable_dtype(found), PS_F32);
+    assert_int_equal(ps_shape_elements(ps_variable_shape(found)), 6);
+    assert_string_equal(ps_variable_device(found), ps_variable_device(v));
+    assert_int_equal(ps_variable_find(other, "definition/none", &found), PS_NOT_FOUND);
+    assert_non_null(strstr(ps_last_error(), "definition/none"));
+    ps_variable_spec_init(&spec);
+    spec.name = "definition";
+    spec.dtype = PS_F32;
+    spec.shape = PS_SHAPE(3, 2);
+    assert_int_equal(ps_variable_get(other, &spec, &found), PS_ALREADY_EXISTS);
+    assert_non_null(strstr(ps_last_error(), "(2, 3)"));
+    assert_non_null(strstr(ps_last_error(), "(3, 2)"));
+    spec.name = "../etc/passwd";
+    assert_int_equal(ps_variable_get(other, &spec, &found), PS_INVALID_ARGUMENT);
+    spec.name = "partitioned";
+    spec.partitions = 2;
+    assert_int_equal(ps_variable_get(other, &spec, &found), PS_UNIMPLEMENTED);
+    assert_int_equal(ps_session_close(other), 0);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+static void placement_is_round_robin(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "place/v%d", i);
+        assert_int_equal(ps_variable_task(get(s, name, PS_F32, PS_SHAPE(4), NULL)), i % 2);
+    }
+    assert_int_equal(ps_ps_count(s), 2);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+/* ---- exactly once under many threads ---- */
+
+enum { THREADS = 8, ADDS = 100, PUSHES = 40, WIDTH = 20000 };
+
+struct adder {
+    ps_session *session;
+    ps_variable *counter, *wide;
+    const float *grad;
+};
+
+static void *add_many(void *arg)
+{
+    const struct adder *a = arg;
+    const int64_t one = 1;
+    for (int i = 0; i < ADDS; i++) {
+        if (ps_variable_assign_add(a->counter, &one, sizeof(one), NULL) != PS_OK) {
+            return (void *)(uintptr_t)1;
+        }
+        if (i < PUSHES && ps_variable_push(a->wide, a->grad, WIDTH * sizeof(float), 1.0F) != PS_OK) {
+            return (void *)(uintptr_t)1;
+        }
+    }
+    return NULL;
+}
+
+static void sums_of_many_threads_are_exact(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(30000);
+    struct adder a = {.session = s, .counter = get(s, "sum/counter", PS_I64, PS_SCALAR, NULL),
+                      .wide = get(s, "sum/wide", PS_F32, PS_SHAPE(WIDTH), ps_sgd(1.0))};
+    static float grad[WIDTH];
+    static float value[WIDTH];
+    pthread_t threads[THREADS];
+    for (int i = 0; i < WIDTH; i++) {
+        grad[i] = -1.0F;
+    }
+    a.grad = grad;
+    assert_int_equal(ps_variable_init(a.counter, false), PS_OK);
+    assert_int_equal(ps_variable_init(a.wide, false), PS_OK);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, add_many, &a), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *failed = NULL;
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    int64_t sum = 0;
+    assert_int_equal(ps_variable_read(a.counter, &sum, sizeof(sum)), PS_OK);
+    assert_int_equal(sum, THREADS * ADDS);
+    assert_int_equal(ps_variable_read(a.wide, value, sizeof(value)), PS_OK);
+    for (int i = 0; i < WIDTH; i++) {
+        if (value[i] != (float)(THREADS * PUSHES)) {
+            fail_msg("element %d is %g, not %d", i, (double)value[i], THREADS * PUSHES);
+        }
+    }
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+/* ---- the asynchronous core ---- */
+
+enum { REQUESTS = 16, ROUNDS = 200 };
+
+struct looping {
+    ps_variable *v;
+    ps_request req;
+    const float *grad;
+    float value[64];
+    int left, done, bad;
+    atomic_int *running;
+    pthread_t thread;
+};
+
+static void on_done(void *ctx, ps_request *req, const ps_result *result)
+{
+    struct looping *l = ctx;
+    l->bad += result->status != PS_OK || req != &l->req;
+    l->done++;
+    l->left--;
+    l->thread = pthread_self();
+    if (l->left == 0) {
+        atomic_fetch_sub(l->running, 1);
+    } else if (l->left % 2 == 0) {
+        l->bad += ps_push_start(l->v, l->grad, 256, 1.0F, 0, req, on_done, l) != PS_OK;
+    } else {
+        l->bad += ps_pull_start(l->v, l->value, 256, 0, req, on_done, l) != PS_OK;
+    }
+}
+
+static void callbacks_run_exactly_once(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(30000);
+    ps_variable *v = get(s, "async/v", PS_F32, PS_SHAPE(64), ps_sgd(1.0));
+    static struct looping loops[REQUESTS];
+    static float grad[64];
+    atomic_int running = REQUESTS;
+    float value[64];
+    for (int i = 0; i < 64; i++) {
+        grad[i] = -1.0F;
+    }
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    memset(loops, 0, sizeof(loops));
+    for (int i = 0; i < REQUESTS; i++) {
+        loops[i] = (struct looping){.v = v, .grad = grad, .left = ROUNDS, .running = &running};
+        assert_int_equal(ps_push_start(v, grad, sizeof(grad), 1.0F, 0, &loops[i].req, on_done, &loops[i]), PS_OK);
+    }
+    while (atomic_load(&running) > 0) {
+        bool there = false;
+        assert_int_equal(ps_variable_is_initialized(v, &there), PS_OK); /* a round trip: no busy loop */
+    }
+    for (int i = 0; i < REQUESTS; i++) {
+        assert_int_equal(loops[i].done, ROUNDS);
+        assert_int_equal(loops[i].bad, 0);
+        assert_false(pthread_equal(loops[i].thread, pthread_self()));
+    }
+    assert_int_equal(ps_variable_read(v, value, sizeof(value)), PS_OK);
+    assert_true(value[0] == (float)(REQUESTS * ROUNDS / 2)); /* one push, then pull and push in turn */
+    assert_int_equal(ps_push_start(v, grad, 8, 1.0F, 0, &loops[0].req, on_done, &loops[0]), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_push_start(v, NULL, sizeof(grad), 1.0F, 0, &loops[0].req, on_done, &loops[0]), PS_INVALID_ARGUMENT);
+    assert_int_equal(loops[0].done, ROUNDS);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+struct blocked {
+    ps_status status;
+    ps_variable *v;
+};
+
+static void blocking_in_callback(void *ctx, ps_request *req, const ps_result *result)
+{
+    struct blocked *blocked = ctx;
+    bool there = false;
+    (void)req;
+    (void)result;
+    blocked->status = ps_variable_is_initialized(blocked->v, &there);
+}
+
+static void a_blocking_call_in_a_callback_is_refused(void **state)
+{
+    (void)state;
+    struct blocked ctx = {.status = PS_OK};
+    ps_session *s = open_session(20000);
+    ps_request req;
+    float value[2];
+    memset(&req, 0, sizeof(req));
+    ctx.v = get(s, "async/block", PS_F32, PS_SHAPE(2), NULL);
+    assert_int_equal(ps_variable_init(ctx.v, false), PS_OK);
+    assert_int_equal(ps_pull_start(ctx.v, value, sizeof(value), 0, &req, blocking_in_callback, &ctx), PS_OK);
+    assert_int_equal(ps_session_close(s), 0); /* waits for it */
+    assert_int_equal(ctx.status, PS_FAILED_PRECONDITION);
+}
+
+static void a_forked_child_is_refused(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_variable *v = get(s, "fork/v", PS_F32, PS_SHAPE(2), NULL);
+    int status = 0;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        float value[2];
+        bool good = ps_variable_read(v, value, sizeof(value)) == PS_FAILED_PRECONDITION &&
+                    strstr(ps_last_error(), "fork") != NULL && ps_pull(s) == PS_FAILED_PRECONDITION && ps_should_stop(s) &&
+                    ps_session_close(s) == PS_FAILED_PRECONDITION;
+        _exit(good ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(ps_variable_init(v, false), PS_OK); /* the parent's session is untouched */
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+/* ---- training level ---- */
+
+static void parameters_train(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_param *a = ps_param_get(s, "train/a", PS_SHAPE(3), ps_constant(1), ps_sgd(1));
+    ps_param *b = ps_param_get(s, "train/b", PS_SHAPE(100, 100), ps_ones(), ps_sgd(1));
+    int64_t found_step = -1;
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    assert_int_equal(ps_session_found(s, &found_step), 0);
+    int64_t before = ps_global_step(s);
+    assert_int_equal(found_step, before);
+    assert_int_equal((uintptr_t)ps_param_value(a) % 64, 0);
+    ps_set_steps(s, before + 10);
+    int steps = 0;
+    for (; !ps_should_stop(s); steps++) {
+        float *ga = ps_param_grad(a);
+        float *gb = ps_param_grad(b);
+        assert_non_null(ga);
+        assert_int_equal((uintptr_t)ga % 64, 0);
+        ga[2] = 1;
+        gb[9999] = -1;
+        assert_int_equal(ps_push(s, a), PS_OK);
+        assert_int_equal(ps_push(s, b), PS_OK);
+        assert_int_equal(ps_step_done(s), PS_OK);
+    }
+    assert_int_equal(steps, 10);
+    assert_int_equal(ps_global_step(s), before + 10);
+    assert_int_equal(ps_pull(s), PS_OK);
+    assert_true(((float *)ps_param_value(a))[2] == -9.0F);
+    assert_true(((float *)ps_param_value(b))[9999] == 11.0F);
+    bool exact = false;
+    assert_int_equal(ps_param_version(a, &exact), 10);
+    assert_true(exact);
+    assert_int_equal(ps_report_uninitialized(s, NULL, 0), 0);
+    assert_int_equal(ps_session_close(s), 0);
+
+    s = open_session(20000); /* a second run finds both */
+    a = ps_param_get(s, "train/a", PS_SHAPE(3), ps_constant(1), ps_sgd(1));
+    b = ps_param_get(s, "train/b", PS_SHAPE(100, 100), ps_ones(), ps_sgd(1));
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    assert_int_equal(ps_session_found(s, &found_step), 2);
+    assert_int_equal(found_step, before + 10);
+    assert_int_equal(ps_pull_param(a), PS_OK);
+    assert_true(((float *)ps_param_value(a))[2] == -9.0F);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+static void errors_stick(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_param *good = ps_param_get(s, "stick/good", PS_SHAPE(3), ps_zeros(), ps_sgd(1));
+    ps_param *bad = ps_param_get(s, "stick//bad", PS_SHAPE(5), ps_zeros(), ps_sgd(1));
+    assert_non_null(bad);
+    assert_int_equal(ps_session_status(s), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_session_error(s), "stick//bad"));
+    ((float *)ps_param_value(bad))[4] = 1; /* harmless */
+    assert_null(ps_param_grad(good));
+    assert_int_equal(ps_push(s, good), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_ready(s), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_fail(s, PS_INTERNAL, "later"), PS_INVALID_ARGUMENT);
+    assert_true(ps_should_stop(s));
+    assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
+}
+
+static void options_are_checked(void **state)
+{
+    (void)state;
+    ps_session_options o;
+    ps_session *s = NULL;
+    char error[512];
+    ps_session_options_init(&o);
+    o.target = "127.0.0.1:99999";
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(error, "target"));
+    o.target = NULL;
+    o.cluster_spec = "ps=127.0.0.1:1;worker=127.0.0.1:2";
+    o.job = "worker";
+    o.task_index = 1;
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(error, "worker"));
+    o.task_index = 0;
+    o.progress = PS_PROGRESS_CALLER;
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_UNIMPLEMENTED);
+    o.progress = PS_PROGRESS_THREAD;
+    o.operation_timeout_ms = 0;
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_INVALID_ARGUMENT);
+    assert_null(s);
+}
+
+/* ---- administration ---- */
+
+struct seen {
+    int count;
+    char last[256];
+    bool sorted;
+};
+
+static void see(void *ctx, const ps_variable_info *info)
+{
+    struct seen *seen = ctx;
+    seen->sorted = seen->sorted && strcmp(seen->last, info->name) <= 0;
+    (void)snprintf(seen->last, sizeof(seen->last), "%s", info->name);
+    seen->count++;
+}
+
+static void see_config(void *ctx, const char *name, const char *value, const char *default_value, const char *help)
+{
+    int *count = ctx;
+    assert_true(name[0] != '\0' && help[0] != '\0' && value != NULL && default_value != NULL);
+    (*count)++;
+}
+
+static void tasks_can_be_asked(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_task_info infos[2];
+    struct seen seen = {.sorted = true};
+    int settings = 0;
+    int64_t us = -1;
+    (void)get(s, "admin/b", PS_F32, PS_SHAPE(4), NULL);
+    (void)get(s, "admin/c", PS_F32, PS_SHAPE(4), NULL);
+    (void)get(s, "admin/a", PS_F32, PS_SHAPE(4), NULL);
+    assert_int_equal(ps_cluster_tasks(s), 2);
+    assert_string_equal(ps_cluster_task_name(s, 1), "/job:ps/task:1");
+    assert_null(ps_cluster_task_name(s, 2));
+    assert_int_equal(ps_cluster_info(s, infos, 2, 5000), PS_OK);
+    assert_true(infos[0].up && infos[1].up && infos[0].directory && !infos[1].directory);
+    assert_int_equal(infos[0].pid, cluster.pid[0]);
+    assert_int_equal(infos[1].pid, cluster.pid[1]);
+    assert_string_equal(infos[1].address, cluster.address[1]);
+    assert_string_equal(infos[0].job, "ps");
+    assert_int_equal(ps_task_variables(s, 0, 5000, see, &seen), PS_OK);
+    assert_int_equal(seen.count, infos[0].variables);
+    assert_true(seen.sorted);
+    assert_int_equal(ps_task_config(s, 1, 5000, see_config, &settings), PS_OK);
+    assert_true(settings > 3);
+    assert_int_equal(ps_task_ping(s, 1, 5000, &us), PS_OK);
+    assert_true(us >= 0);
+    assert_int_equal(ps_task_ping(s, 7, 5000, &us), PS_OUT_OF_RANGE);
+    assert_int_equal(ps_session_wait_cluster(s, "ps", 5000), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+static void delete_and_reset(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_variable *v = get(s, "gone/v", PS_F32, PS_SHAPE(4), NULL);
+    ps_variable *found = NULL;
+    float value[4];
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(ps_variable_delete(s, "gone/v"), PS_OK);
+    assert_int_not_equal(ps_variable_read(v, value, sizeof(value)), PS_OK);
+    assert_int_equal(ps_variable_find(s, "gone/v", &found), PS_NOT_FOUND);
+    assert_int_equal(ps_variable_delete(s, "gone/v"), PS_NOT_FOUND);
+    v = get(s, "gone/w", PS_F32, PS_SHAPE(4), NULL);
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(ps_reset(s), PS_OK);
+    assert_int_equal(ps_variable_read(v, value, sizeof(value)), PS_ABORTED);
+    assert_int_equal(ps_variable_find(s, "gone/w", &found), PS_NOT_FOUND);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+/* ---- a task that is dead ---- */
+
+static void a_dead_task_is_named_and_comes_back(void **state)
+{
+    (void)state;
+    struct timespec t0;
+    struct timespec t1;
+    ps_session *s = open_session(1500);
+    ps_variable *on0 = get(s, "dead/v0", PS_I64, PS_SCALAR, NULL);
+    ps_variable *on1 = get(s, "dead/v1", PS_I64, PS_SCALAR, NULL);
+    int64_t value = 3;
+    ps_task_info infos[2];
+    assert_int_equal(ps_variable_task(on1), 1);
+    assert_int_equal(ps_variable_init(on0, false), PS_OK);
+    assert_int_equal(ps_variable_init(on1, false), PS_OK);
+    test_cluster_kill(&cluster, 1);
+    (void)clock_gettime(CLOCK_MONOTONIC, &t0);
+    ps_status st = ps_variable_assign_add(on1, &value, sizeof(value), &value);
+    (void)clock_gettime(CLOCK_MONOTONIC, &t1);
+    assert_true(st == PS_DEADLINE_EXCEEDED || st == PS_UNAVAILABLE);
+    assert_non_null(strstr(ps_last_error(), "/job:ps/task:1"));
+    assert_non_null(strstr(ps_last_error(), cluster.address[1]));
+    assert_true(t1.tv_sec - t0.tv_sec <= 10); /* bounded: not the session keep, not for ever */
+    assert_int_equal(ps_variable_read(on0, &value, sizeof(value)), PS_OK); /* the others go on */
+    assert_int_equal(ps_cluster_info(s, infos, 2, 700), PS_OK);
+    assert_true(infos[0].up);
+    assert_false(infos[1].up);
+    assert_true(infos[1].error[0] != '\0');
+    assert_string_equal(infos[1].address, cluster.address[1]);
+
+    test_cluster_start(&cluster, 1);
+    value = 3;
+    assert_int_equal(ps_variable_assign_add(on1, &value, sizeof(value), &value), PS_ABORTED); /* it came back empty */
+    assert_non_null(strstr(ps_last_error(), "/job:ps/task:1"));
+    assert_int_equal(ps_cluster_info(s, infos, 2, 3000), PS_OK);
+    assert_true(infos[1].up);
+    ps_session *again = open_session(5000);
+    on1 = get(again, "dead/v1", PS_I64, PS_SCALAR, NULL);
+    assert_int_equal(ps_variable_task(on1), 1);
+    assert_int_equal(ps_variable_read(on1, &value, sizeof(value)), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_session_close(again), 0);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+static void nobody_at_the_target(void **state)
+{
+    (void)state;
+    struct test_cluster none;
+    ps_session_options o;
+    ps_session *s = NULL;
+    test_cluster_init(&none, 1, "");
+    test_cluster_refuse(&none, 0);
+    ps_session_options_init(&o);
+    o.target = none.address[0];
+    o.operation_timeout_ms = 300;
+    o.log = no_log;
+    assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
+    assert_int_equal(ps_cluster_tasks(s), -1);
+    assert_non_null(strstr(ps_last_error(), none.address[0]));
+    assert_int_equal(ps_session_close(s), 0);
+    test_cluster_fini(&none);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_go_round),
+        cmocka_unit_test(small_adds_return_the_value),
+        cmocka_unit_test(definitions_must_agree),
+        cmocka_unit_test(placement_is_round_robin),
+        cmocka_unit_test(sums_of_many_threads_are_exact),
+        cmocka_unit_test(callbacks_run_exactly_once),
+        cmocka_unit_test(a_blocking_call_in_a_callback_is_refused),
+        cmocka_unit_test(a_forked_child_is_refused),
+        cmocka_unit_test(parameters_train),
+        cmocka_unit_test(errors_stick),
+        cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(tasks_can_be_asked),
+        cmocka_unit_test(delete_and_reset),
+        cmocka_unit_test(a_dead_task_is_named_and_comes_back),
+        cmocka_unit_test(nobody_at_the_target),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The example softmax: two ps and two workers by flags and by TF_CONFIG, and its command line's errors."""
+import json
+import re
+import subprocess
+import sys
+import unittest
+
+from cluster import Cluster, die_with_parent, free_port, main, path, run
+
+SOFTMAX = path("examples/softmax")
+
+
+def workers(count, flags_of, env_of):
+    """Start one process per worker; (exit status, output) of each."""
+    children = [subprocess.Popen([SOFTMAX, *flags_of(i)], env=env_of(i), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 stdin=subprocess.DEVNULL, text=True, preexec_fn=die_with_parent) for i in range(count)]
+    outputs = [child.communicate(timeout=120)[0] for child in children]
+    return [(child.returncode, out) for child, out in zip(children, outputs)]
+
+
+class Softmax(unittest.TestCase):
+    def learned(self, results):
+        for code, out in results:
+            self.assertEqual(code, 0, out)
+            found = re.search(r"^test accuracy (0\.\d+)$", out, re.M)
+            self.assertIsNotNone(found, out)
+            self.assertGreaterEqual(float(found.group(1)), 0.90)
+
+    def steps(self, cluster):
+        code, out, err = run(path("bin/psctl"), "-t", cluster.addresses[0], "get", "global_step", "--json")
+        self.assertEqual(code, 0, out + err)
+        return json.loads(out)["values"][0]
+
+    def test_flags(self):
+        with Cluster(2) as cluster:
+            hosts = "127.0.0.1:%d,127.0.0.1:%d" % (free_port(), free_port())
+            forms = (["--ps_hosts", cluster.hosts, "--worker_hosts", hosts, "--job_name", "worker", "--task_index", "0"],
+                     ["--ps-hosts=" + cluster.hosts, "--worker-hosts=" + hosts, "--job-name=worker", "--task-index=1"])
+            self.learned(workers(2, lambda i: forms[i], lambda i: None))
+            self.assertIn(self.steps(cluster), (2000, 2001))
+
+    def test_tf_config(self):
+        with Cluster(2) as cluster:
+            spec = {"ps": cluster.addresses, "worker": ["127.0.0.1:%d" % free_port(), "127.0.0.1:%d" % free_port()]}
+            self.learned(workers(2, lambda i: ["--steps", "1500"], lambda i: {
+                "TF_CONFIG": json.dumps({"cluster": spec, "task": {"type": "worker", "index": str(i)}}),
+                "PATH": "/usr/bin", "PS_DATA_DIR": "data"}))
+            self.assertIn(self.steps(cluster), (1500, 1501))
+
+    def test_alone_by_target(self):
+        with Cluster(1) as cluster:
+            self.learned([(code, out) for code, out, _ in [run(SOFTMAX, env={"PSD_TARGET": cluster.addresses[0]})]])
+
+    def test_command_line(self):
+        ps = "127.0.0.1:%d" % free_port()
+        both = ["--ps_hosts", ps, "--worker_hosts", "127.0.0.1:%d" % free_port()]
+        for args, words in (
+                (both, ["--job_name is missing", "ps, worker"]),
+                ([*both, "--job_name", ""], ["--job_name is empty", "ps, worker"]),
+                ([*both, "--job_name", "wrker"], ["wrker", "ps, worker"]),
+                ([*both, "--job_name", "ps"], ["psd", "worker"]),
+                ([*both, "--job_name", "worker", "--task_index", "1"], ["task_index"]),
+                (["--worker_hosts", ps], ["--ps_hosts"]),
+                (["--ps_hosts", "a b:c"], ["--ps_hosts"]),
+                (["--steps", "-1"], ["--steps"]),
+                (["--target"], ["--target needs a value"]),
+                (["--target", ps, "--data", "/nonexistent"], ["--data"]),
+                (["--ps_hosts", ps, "--timeout", "300ms"], [ps, "/job:ps/task:0"])):
+            code, out, err = run(SOFTMAX, *args)
+            self.assertNotEqual(code, 0, (args, out, err))
+            self.assertEqual(out, "")
+            for word in words:
+                self.assertIn(word, err, args)
+        code, out, err = run(SOFTMAX, "--help")
+        self.assertEqual((code, err), (0, ""))
+        for word in ("--ps_hosts", "--task_index", "Softmax"):
+            self.assertIn(word, out)
+
+    def test_bad_tf_config(self):
+        code, out, err = run(SOFTMAX, env={"TF_CONFIG": "{broken"})
+        self.assertNotEqual(code, 0)
+        self.assertEqual(out, "")
+        self.assertIn("TF_CONFIG", err)
+
+
+if __name__ == "__main__":
+    sys.exit(main(unittest))

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * No allocation per push or pull: the test has its own malloc, which counts. Sanitizers have theirs, so the case is skipped there.
+ */
+#include "daemon.h"
+#include "ps.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COUNTS 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define COUNTS 0
+#endif
+#endif
+#ifndef COUNTS
+#define COUNTS 1
+#endif
+
+static atomic_long allocations;
+
+#if COUNTS
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *p, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *p, size_t bytes)
+{
+    atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+    return __libc_realloc(p, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+    return __libc_memalign(alignment, bytes);
+}
+
+int posix_memalign(void **out, size_t alignment, size_t bytes)
+{
+    atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+    *out = __libc_memalign(alignment, bytes);
+    return *out == NULL ? 12 /* ENOMEM */ : 0;
+}
+#endif
+
+static void no_log(void *ctx, ps_log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+static void step(ps_session *s, ps_param *small, ps_param *large)
+{
+    assert_int_equal(ps_pull(s), PS_OK);
+    ((float *)ps_param_grad(small))[0] = 1;
+    ((float *)ps_param_grad(large))[0] = 1;
+    assert_int_equal(ps_push(s, small), PS_OK);
+    assert_int_equal(ps_push(s, large), PS_OK);
+    assert_int_equal(ps_step_done(s), PS_OK);
+}
+
+static void steps_allocate_nothing(void **state)
+{
+    (void)state;
+    if (!COUNTS) {
+        skip(); /* the sanitizer's allocator is in the way */
+    }
+    struct test_cluster c;
+    ps_session_options o;
+    ps_session *s = NULL;
+    test_cluster_init(&c, 1, "");
+    test_cluster_start_all(&c);
+    ps_session_options_init(&o);
+    o.target = c.address[0];
+    o.log = no_log;
+    long before_open = atomic_load(&allocations);
+    assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
+    ps_param *small = ps_param_get(s, "small", PS_SHAPE(10), ps_zeros(), ps_sgd(1));
+    ps_param *large = ps_param_get(s, "large", PS_SHAPE(3 << 20), ps_zeros(), ps_adagrad(0.1)); /* 12 MiB: three frames */
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    assert_true(atomic_load(&allocations) > before_open); /* it does count */
+    for (int i = 0; i < 20; i++) {
+        step(s, small, large);
+    }
+    long before = atomic_load(&allocations);
+    for (int i = 0; i < 50; i++) {
+        step(s, small, large);
+    }
+    assert_int_equal(atomic_load(&allocations) - before, 0);
+    assert_int_equal(ps_session_close(s), 0);
+    test_cluster_fini(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_allocate_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

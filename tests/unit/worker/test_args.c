@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker/args.c: flags, TF_CONFIG, jobs. No task is needed: a session dials on first use only. */
+#include "ps.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ARGS_MAX = 24 };
+
+struct line {
+    int argc;
+    char *argv[ARGS_MAX + 1];
+    char text[2048];
+};
+
+/* Words separated by blanks; '' is an empty one. */
+static void split(struct line *l, const char *text)
+{
+    (void)snprintf(l->text, sizeof(l->text), "program %s", text);
+    l->argc = 0;
+    for (char *word = strtok(l->text, " "); word != NULL; word = strtok(NULL, " ")) {
+        char *equals = strchr(word, '=');
+        assert_true(l->argc < ARGS_MAX);
+        if (strcmp(word, "''") == 0) {
+            word[0] = '\0';
+        } else if (equals != NULL && strcmp(equals, "=''") == 0) {
+            equals[1] = '\0';
+        }
+        l->argv[l->argc++] = word;
+    }
+    l->argv[l->argc] = NULL;
+}
+
+static ps_session *open_line(struct line *l, const char *text)
+{
+    split(l, text);
+    ps_session *s = ps_session_open_args(&l->argc, l->argv, "about this program");
+    assert_non_null(s);
+    return s;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    (void)unsetenv("TF_CONFIG");
+    (void)unsetenv("PSD_TARGET");
+    return 0;
+}
+
+static void flags_are_taken_out(void **state)
+{
+    (void)state;
+    struct line l;
+    ps_session *s = open_line(&l, "a --ps_hosts h:1,h:2 --data x --worker-hosts=h:3,h:4 --job_name worker b --task-index=1 --seed 9 "
+                                  "--steps 5 --timeout 2s --log_level error --verbose");
+    assert_int_equal(ps_session_status(s), PS_OK);
+    assert_int_equal(l.argc, 6);
+    assert_string_equal(l.argv[1], "a");
+    assert_string_equal(l.argv[2], "--data");
+    assert_string_equal(l.argv[3], "x");
+    assert_string_equal(l.argv[4], "b");
+    assert_string_equal(l.argv[5], "--verbose");
+    assert_null(l.argv[6]);
+    assert_int_equal(ps_task_index(s), 1);
+    assert_int_equal(ps_task_count(s), 2);
+    assert_int_equal(ps_ps_count(s), 2);
+    assert_int_equal(ps_cluster_tasks(s), 2);
+    assert_string_equal(ps_cluster_task_name(s, 1), "/job:ps/task:1");
+    assert_false(ps_is_chief(s));
+    assert_int_equal(ps_seed(s), 9);
+    assert_false(ps_should_stop(s));
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+static void without_flags_there_is_no_job(void **state)
+{
+    (void)state;
+    struct line l;
+    ps_session *s = open_line(&l, "");
+    assert_int_equal(ps_session_status(s), PS_OK);
+    assert_int_equal(ps_task_index(s), 0);
+    assert_int_equal(ps_task_count(s), 1);
+    assert_true(ps_is_chief(s));
+    assert_int_equal(ps_session_close(s), 0);
+    s = open_line(&l, "--ps_hosts h:1");
+    assert_int_equal(ps_session_status(s), PS_OK);
+    assert_true(ps_is_chief(s));
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+static void the_chief_is_task_0_or_job_chief(void **state)
+{
+    (void)state;
+    struct line l;
+    ps_session *s = open_line(&l, "--ps_hosts h:1 --worker_hosts h:2,h:3 --job_name worker");
+    assert_true(ps_is_chief(s));
+    assert_int_equal(ps_session_close(s), 0);
+    (void)setenv("TF_CONFIG", "{\"cluster\":{\"ps\":[\"h:1\"],\"chief\":[\"h:2\"],\"worker\":[\"h:3\"]},"
+                              "\"task\":{\"type\":\"worker\",\"index\":0}}", 1);
+    s = open_line(&l, "");
+    assert_int_equal(ps_session_status(s), PS_OK);
+    assert_false(ps_is_chief(s));
+    assert_int_equal(ps_session_close(s), 0);
+    s = open_line(&l, "--job_name chief"); /* a flag wins over the environment */
+    assert_int_equal(ps_session_status(s), PS_OK);
+    assert_true(ps_is_chief(s));
+    assert_int_equal(ps_session_close(s), 0);
+    s = open_line(&l, "--ps_hosts h:1,h:2,h:3"); /* cluster flags: TF_CONFIG does not count at all */
+    assert_int_equal(ps_ps_count(s), 3);
+    assert_int_equal(ps_session_close(s), 0);
+    (void)unsetenv("TF_CONFIG");
+}
+
+static void tf_config_gives_the_task(void **state)
+{
+    (void)state;
+    struct line l;
+    (void)setenv("TF_CONFIG", "{\"cluster\":{\"ps\":[\"h:1\",\"h:2\"],\"worker\":[\"h:3\",\"h:4\",\"h:5\"]},"
+                              "\"task\":{\"type\":\"worker\",\"index\":\"2\"},\"environment\":\"cloud\"}", 1);
+    ps_session *s = open_line(&l, "");
+    assert_int_equal(ps_session_status(s), PS_OK);
+    assert_int_equal(ps_task_index(s), 2);
+    assert_int_equal(ps_task_count(s), 3);
+    assert_int_equal(ps_ps_count(s), 2);
+    assert_int_equal(ps_session_close(s), 0);
+    (void)unsetenv("TF_CONFIG");
+}
+
+static void bad(const char *text, const char *tf_config, const char *word1, const char *word2)
+{
+    struct line l;
+    if (tf_config != NULL) {
+        (void)setenv("TF_CONFIG", tf_config, 1);
+    }
+    ps_session *s = open_line(&l, text);
+    (void)unsetenv("TF_CONFIG");
+    if (ps_session_status(s) != PS_INVALID_ARGUMENT || strstr(ps_session_error(s), word1) == NULL ||
+        strstr(ps_session_error(s), word2) == NULL) {
+        fail_msg("'%s' gives %s '%s', not '%s' and '%s'", text, ps_status_name(ps_session_status(s)), ps_session_error(s), word1,
+                 word2);
+    }
+    assert_true(ps_should_stop(s));
+    ps_param *p = ps_param_get(s, "w", PS_SHAPE(2, 3), ps_zeros(), ps_sgd(1));
+    ((float *)ps_param_value(p))[5] = 1;
+    assert_int_equal(ps_pull(s), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_step_done(s), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
+}
+
+static void errors_name_the_flag_and_the_jobs(void **state)
+{
+    (void)state;
+    bad("--ps_hosts h:1 --worker_hosts h:2", NULL, "--job_name is missing", "ps, worker");
+    bad("--ps_hosts h:1 --worker_hosts h:2 --job_name ''", NULL, "--job_name is empty", "ps, worker");
+    bad("--ps_hosts h:1 --worker_hosts h:2 --job_name=''", NULL, "--job_name is empty", "ps, worker");
+    bad("--ps_hosts h:1 --worker_hosts h:2 --job_name wroker", NULL, "wroker", "ps, worker");
+    bad("--ps_hosts h:1 --worker_hosts h:2 --job_name ps", NULL, "psd", "jobs for it: worker");
+    bad("--ps_hosts h:1 --worker_hosts h:2 --job_name worker --task_index 1", NULL, "task_index", "1 tasks");
+    bad("--ps_hosts h:1 --job_name chief", NULL, "chief", "ps, worker");
+    bad("--worker_hosts h:2 --job_name worker", NULL, "--worker_hosts", "--ps_hosts");
+    bad("--ps_hosts h:1,h:1", NULL, "--ps_hosts", "h:1");
+    bad("--ps_hosts h:1 --worker_hosts h:1 --job_name worker", NULL, "--worker_hosts", "h:1");
+    bad("--task_index x", NULL, "--task_index", "x");
+    bad("--target h:1:2", NULL, "target", "h:1:2");
+    bad("--log_level loud", NULL, "--log_level", "debug");
+    bad("", "{\"cluster\":{\"ps\":[\"h:1\"],\"worker\":[\"h:2\"]}}", "--job_name is missing", "ps, worker");
+    bad("", "{\"cluster\":{\"ps\":[\"h:1\"]},\"task\":{\"type\":\"ps\",\"index\":0}}", "TF_CONFIG", "psd");
+    bad("", "[]", "TF_CONFIG", "");
+}
+
+static void help_prints_and_stops(void **state)
+{
+    (void)state;
+    struct line l;
+    char path[] = "/tmp/test_args_XXXXXX";
+    char text[8192] = "";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    (void)fflush(stdout);
+    int saved = dup(STDOUT_FILENO);
+    assert_true(saved >= 0 && dup2(file, STDOUT_FILENO) >= 0);
+    ps_session *s = open_line(&l, "--help");
+    ps_param *p = ps_param_get(s, "w", PS_SHAPE(4), ps_zeros(), ps_sgd(1));
+    assert_true(((float *)ps_param_value(p))[3] == 0);
+    assert_true(ps_should_stop(s));
+    assert_int_not_equal(ps_session_ready(s), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+    assert_true(dup2(saved, STDOUT_FILENO) >= 0);
+    assert_true(pread(file, text, sizeof(text) - 1, 0) > 0);
+    (void)close(saved);
+    (void)close(file);
+    (void)unlink(path);
+    assert_non_null(strstr(text, "usage: program"));
+    assert_non_null(strstr(text, "about this program"));
+    static const char *const flags[] = {"--ps_hosts", "--worker_hosts", "--job_name", "--task_index", "--target",
+                                        "--steps",    "--seed",         "--timeout",  "--log_level",  "--help"};
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        assert_non_null(strstr(text, flags[i]));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flags_are_taken_out),
+        cmocka_unit_test(without_flags_there_is_no_job),
+        cmocka_unit_test(the_chief_is_task_0_or_job_chief),
+        cmocka_unit_test(tf_config_gives_the_task),
+        cmocka_unit_test(errors_name_the_flag_and_the_jobs),
+        cmocka_unit_test(help_prints_and_stops),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

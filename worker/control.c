@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests that are one call: RESET, DELETE, WAIT_CLUSTER at the directory; INFO, VARS, CONFIG, SHUTDOWN, PING at one task; and
+ * CLUSTER and GOODBYE, which concern the session itself.
+ *
+ * Happy path: build the call, its answer ends the request.
+ * Failure: not ready yet -> put off until the deadline; RESET, DELETE and SHUTDOWN are never asked twice unless the first time did
+ * nothing. INFO of a task that is down fills the caller's struct with what is known of it.
+ */
+#include "client.h"
+
+#include "../common/mem.h"
+#include "../common/name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+ps_status psi_control_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err)
+{
+    const char *kind = psi_request_kind_name(req->kind);
+    switch (req->kind) {
+    case PSI_REQ_INFO:
+    case PSI_REQ_VARS:
+    case PSI_REQ_CONFIG:
+    case PSI_REQ_SHUTDOWN:
+    case PSI_REQ_PING:
+        if (!c->known || req->task >= c->session_count) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s: the cluster has no task %u", kind, req->task);
+        }
+        if (req->dst == NULL && req->kind != PSI_REQ_SHUTDOWN && req->kind != PSI_REQ_PING) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", kind);
+        }
+        return PS_OK;
+    case PSI_REQ_DELETE: {
+        const char *name = req->src != NULL ? req->src : "";
+        return psi_variable_name_check(name, strlen(name), err);
+    }
+    case PSI_REQ_WAIT_CLUSTER:
+        if (req->src == NULL) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no jobs are given", kind);
+        }
+        return PS_OK;
+    default:
+        return PS_OK;
+    }
+}
+
+/* Not carried out: again later, or the end. */
+static void refused(struct psi_call *call, const struct psi_reply *r)
+{
+    struct psi_request *req = call->req;
+    char where[PSI_WHERE_MAX];
+    if (psi_reply_repeatable(r) && call->s->state != PSI_SESSION_REFUSED) {
+        req->flags &= (uint8_t)~PSI_REQUEST_SENT;
+        psi_request_delay(req, r->status, r->text, r->retry_after_ms);
+        return;
+    }
+    psi_request_end(req, r->status, r->applied, "%s at %s: %s", psi_request_kind_name(req->kind),
+                    psi_session_where(call->s, where, sizeof(where)), r->text);
+}
+
+static void on_plain(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+{
+    (void)c;
+    if (r->status != PS_OK) {
+        refused(call, r);
+    } else if (!r->more) {
+        psi_request_end(call->req, PS_OK, PS_NOTHING_APPLIED, NULL);
+    }
+}
+
+/* ---- INFO ---- */
+
+static void describe_task(const struct psi_session *s, ps_task_info *info)
+{
+    memset(info, 0, sizeof(*info));
+    snprintf(info->job, sizeof(info->job), "%s", s->job);
+    info->task = s->task;
+    snprintf(info->address, sizeof(info->address), "%s", s->address);
+    info->directory = s->index == s->c->directory;
+}
+
+void psi_control_failed(struct psi_request *req)
+{
+    ps_task_info *info = req->dst;
+    describe_task(req->owner->sessions[req->task], info);
+    snprintf(info->error, sizeof(info->error), "%.*s", (int)sizeof(info->error) - 1, req->err->text);
+}
+
+static void on_info(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+{
+    (void)c;
+    struct psi_request *req = call->req;
+    ps_task_info *info = req->dst;
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    ps_v1_InfoAnswer m;
+    bool end = false;
+    if (r->status != PS_OK) {
+        refused(call, r);
+        return;
+    }
+    if (r->more) {
+        return; /* it is one message; a task that says otherwise has it in the last frame */
+    }
+    describe_task(call->s, info);
+    if (psi_list_next(&p, &n, &ps_v1_InfoAnswer_msg, &m, &end, NULL) != PS_OK || end ||
+        PSI_BYTES_TEXT(m.version, info->version, sizeof(info->version)) != PS_OK ||
+        PSI_BYTES_TEXT(m.waiting_for, info->waiting_for, sizeof(info->waiting_for)) != PS_OK) {
+        psi_request_end(req, PS_INTERNAL, PS_NOTHING_APPLIED, "info at %s: its answer is not understood", call->s->name);
+        return;
+    }
+    info->up = true;
+    info->directory = m.directory;
+    info->pid = m.pid;
+    info->uptime_ms = m.uptime_ms;
+    info->memory_bytes = m.memory_bytes;
+    info->budget_bytes = m.budget_bytes;
+    info->variable_bytes = m.variable_bytes;
+    info->connections = m.connections;
+    info->sessions = m.sessions;
+    info->variables = m.variables;
+    info->pushes_applied = m.pushes_applied;
+    info->pushes_torn = m.pushes_torn;
+    info->pushes_refused = m.pushes_refused;
+    info->nonfinite = m.nonfinite;
+    info->pulls = m.pulls;
+    info->bytes_in = m.bytes_in;
+    info->bytes_out = m.bytes_out;
+    info->life = m.life;
+    info->pushes_per_second = m.pushes_per_second;
+    info->bytes_per_second = m.bytes_per_second;
+    psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+}
+
+/* ---- VARS and CONFIG: gathered whole, so that a reconnect in the middle shows nothing twice ---- */
+
+static ps_status give_variable(const struct psi_session *s, const struct psi_list_sink *sink, const ps_v1_VarAnswer *m)
+{
+    ps_variable_info info;
+    memset(&info, 0, sizeof(info));
+    ps_status st = psi_shape_from_dims(m->dims, m->dims_count, &info.shape, NULL);
+    st = st == PS_OK ? PSI_BYTES_TEXT(m->container, info.container, sizeof(info.container)) : st;
+    st = st == PS_OK ? PSI_BYTES_TEXT(m->name, info.name, sizeof(info.name)) : st;
+    st = st == PS_OK ? psi_optimizer_from_msg(&m->optimizer, &info.optimizer, NULL) : st;
+    if (st != PS_OK || m->dtype > PS_BOOL) {
+        return PS_INVALID_ARGUMENT;
+    }
+    snprintf(info.job, sizeof(info.job), "%s", s->job);
+    info.task = s->task;
+    info.dtype = (ps_dtype)m->dtype;
+    info.version = m->version;
+    info.pushes = m->pushes;
+    info.initialised = m->initialised;
+    info.sealed = m->sealed;
+    info.in_progress = m->in_progress;
+    if (sink->variable != NULL) {
+        sink->variable(sink->ctx, &info);
+    }
+    return PS_OK;
+}
+
+static ps_status give_config(const struct psi_list_sink *sink, const ps_v1_ConfigAnswer *m)
+{
+    char name[64];
+    char value[512];
+    char standard[256];
+    char help[512];
+    if (PSI_BYTES_TEXT(m->name, name, sizeof(name)) != PS_OK || PSI_BYTES_TEXT(m->value, value, sizeof(value)) != PS_OK ||
+        PSI_BYTES_TEXT(m->default_value, standard, sizeof(standard)) != PS_OK || PSI_BYTES_TEXT(m->help, help, sizeof(help)) != PS_OK) {
+        return PS_INVALID_ARGUMENT;
+    }
+    if (sink->config != NULL) {
+        sink->config(sink->ctx, name, value, standard, help);
+    }
+    return PS_OK;
+}
+
+static ps_status give_all(struct psi_call *call, struct psi_err *err)
+{
+    const struct psi_list_sink *sink = call->req->dst;
+    const uint8_t *p = call->answer.data;
+    size_t n = call->answer.len;
+    for (;;) {
+        union {
+            ps_v1_VarAnswer variable;
+            ps_v1_ConfigAnswer config;
+        } m;
+        bool vars = call->req->kind == PSI_REQ_VARS;
+        bool end = false;
+        ps_status st = psi_list_next(&p, &n, vars ? &ps_v1_VarAnswer_msg : &ps_v1_ConfigAnswer_msg, &m, &end, err);
+        if (st != PS_OK || end) {
+            return st;
+        }
+        st = vars ? give_variable(call->s, sink, &m.variable) : give_config(sink, &m.config);
+        if (st != PS_OK) {
+            return psi_fail(err, st, "a field is out of range");
+        }
+    }
+}
+
+static void on_list(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+{
+    (void)c;
+    struct psi_request *req = call->req;
+    struct psi_err err = {0};
+    if (r->status != PS_OK) {
+        refused(call, r);
+        return;
+    }
+    ps_status st = PS_OK;
+    size_t bytes = psi_list_strip(r->body, r->body_bytes);
+    if (bytes > 0) {
+        st = psi_buf_append(&call->answer, r->body, bytes, &err);
+    }
+    if (st != PS_OK) {
+        call->var_count = UINT32_MAX; /* remembered until the last frame */
+    }
+    if (r->more) {
+        return;
+    }
+    if (call->var_count == UINT32_MAX) {
+        psi_request_end(req, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s at %s: its answer does not fit memory",
+                        psi_request_kind_name(req->kind), call->s->name);
+        return;
+    }
+    st = give_all(call, &err);
+    if (st != PS_OK) {
+        psi_request_end(req, PS_INTERNAL, PS_NOTHING_APPLIED, "%s at %s: its answer is not understood: %s",
+                        psi_request_kind_name(req->kind), call->s->name, err.text);
+        return;
+    }
+    psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+}
+
+/* ---- WAIT_CLUSTER ---- */
+
+static ps_status append_jobs(struct psi_client *c, struct psi_call *call, const char *jobs, struct psi_err *err)
+{
+    uint32_t tasks = 0;
+    while (*jobs != '\0') {
+        size_t n = strcspn(jobs, ", ");
+        char job[PS_JOB_BYTES_MAX + 1];
+        char quoted[PSI_QUOTE_MAX];
+        snprintf(job, sizeof(job), "%.*s", n < sizeof(job) ? (int)n : (int)sizeof(job) - 1, jobs);
+        uint32_t count = n < sizeof(job) && n > 0 ? psi_cluster_num_tasks(&c->cluster, job) : 0;
+        if (n > 0 && count == 0) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster has no job %s", psi_quote(quoted, sizeof(quoted), jobs, n));
+        }
+        for (uint32_t t = 0; t < count; t++, tasks++) {
+            ps_v1_TaskItem m = ps_v1_TaskItem_init_zero;
+            PSI_BYTES_SET(m.job, job);
+            m.task = t;
+            ps_status st = psi_list_append(&call->body, &ps_v1_TaskItem_msg, &m, err);
+            if (st != PS_OK) {
+                return st;
+            }
+        }
+        jobs += n;
+        jobs += *jobs != '\0' ? 1 : 0;
+    }
+    return tasks > 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "no jobs are given");
+}
+
+static ps_status build(struct psi_call *call, struct psi_err *err)
+{
+    struct psi_request *req = call->req;
+    struct psi_client *c = req->owner;
+    switch (req->kind) {
+    case PSI_REQ_RESET: {
+        ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
+        PSI_BYTES_SET(m.container, PSI_CONTAINER_DEFAULT);
+        return psi_list_append(&call->body, &ps_v1_ContainerItem_msg, &m, err);
+    }
+    case PSI_REQ_DELETE: {
+        ps_v1_NameItem m = ps_v1_NameItem_init_zero;
+        PSI_BYTES_SET(m.container, PSI_CONTAINER_DEFAULT);
+        PSI_BYTES_SET(m.name, (const char *)req->src);
+        return psi_list_append(&call->body, &ps_v1_NameItem_msg, &m, err);
+    }
+    case PSI_REQ_WAIT_CLUSTER: {
+        uint64_t left = req->deadline_ms > c->now_ms ? req->deadline_ms - c->now_ms : 1;
+        uint64_t early = left / 10 < 200 ? left / 10 : 200; /* the task's answer names who is missing: let it come first */
+        ps_v1_Wait m = {.timeout_ms = left > early + 1 ? left - early : 1};
+        ps_status st = psi_call_meta(call, &ps_v1_Wait_msg, &m, err);
+        return st == PS_OK ? append_jobs(c, call, req->src, err) : st;
+    }
+    default:
+        return PS_OK;
+    }
+}
+
+/* ---- GOODBYE ---- */
+
+static void on_goodbye(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+{
+    (void)c;
+    (void)r;
+    struct psi_request *req = call->req;
+    if (call->s->link != NULL) {
+        psi_session_lost(call->s, true, "the session was closed");
+    }
+    req->counter--;
+    if (req->counter == 0) {
+        psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+    }
+}
+
+static void say_goodbye(struct psi_request *req)
+{
+    struct psi_client *c = req->owner;
+    req->stage = PSI_STAGE_CALL;
+    for (uint32_t i = 0; i < c->session_count; i++) {
+        struct psi_session *s = c->sessions[i];
+        psi_session_leave(s);
+        struct psi_call *call = s->state == PSI_SESSION_UP ? psi_call_new(s, PS_OP_GOODBYE, req, on_goodbye, 0) : NULL;
+        if (call != NULL) {
+            req->counter++;
+            psi_call_start(call);
+        }
+    }
+    if (req->counter == 0) {
+        psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+    }
+}
+
+void psi_control_go(struct psi_request *req)
+{
+    if (req->kind == PSI_REQ_CLUSTER) {
+        psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+        return;
+    }
+    if (req->kind == PSI_REQ_GOODBYE) {
+        say_goodbye(req);
+        return;
+    }
+    static const struct {
+        enum psi_request_kind kind;
+        uint8_t op;
+        psi_call_fn fn;
+    } ROWS[] = {
+        {PSI_REQ_RESET, PS_OP_RESET, on_plain},
+        {PSI_REQ_DELETE, PS_OP_DELETE, on_plain},
+        {PSI_REQ_WAIT_CLUSTER, PS_OP_WAIT_CLUSTER, on_plain},
+        {PSI_REQ_INFO, PS_OP_INFO, on_info},
+        {PSI_REQ_VARS, PS_OP_VARS, on_list},
+        {PSI_REQ_CONFIG, PS_OP_CONFIG, on_list},
+        {PSI_REQ_SHUTDOWN, PS_OP_SHUTDOWN, on_plain},
+        {PSI_REQ_PING, PS_OP_BEAT, on_plain},
+    };
+    for (size_t i = 0; i < sizeof(ROWS) / sizeof(ROWS[0]); i++) {
+        if (ROWS[i].kind != req->kind) {
+            continue;
+        }
+        struct psi_err err = {0};
+        struct psi_call *call = psi_call_new(psi_request_session(req), ROWS[i].op, req, ROWS[i].fn, 0);
+        ps_status st = call != NULL ? build(call, &err) : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory");
+        if (st != PS_OK) {
+            psi_call_free(call);
+            psi_request_end(req, st, PS_NOTHING_APPLIED, "%s: %s", psi_request_kind_name(req->kind), err.text);
+            return;
+        }
+        req->stage = PSI_STAGE_CALL;
+        psi_call_start(call);
+        return;
+    }
+    PSI_ASSERT(req->kind == PSI_REQ_NONE); /* every other kind has a row */
+}
