@@ -3,9 +3,9 @@
  * The listening sockets of one task.
  *
  * Happy path: the address of the cluster spec -> its socket addresses -> all are loopback -> one socket each.
- * Failure modes: an address that other machines reach is refused, before anything is bound, also for inherited sockets; a name with
- * several addresses of which some cannot be bound (::1 where IPv6 is off) needs one that can; anything else refuses the start, and
- * what was opened before is closed.
+ * Failure modes: an address that other machines reach is refused, before anything is bound, also for inherited sockets; a name
+ * with several addresses of which some cannot be bound (::1 where IPv6 is off) needs one that can; anything else refuses the
+ * start, and what was opened before is closed.
  */
 #include "listen.h"
 
@@ -20,11 +20,12 @@ static ps_status allowed(const struct psi_sockaddr *a, bool any_peer, struct psi
     if (any_peer || psi_sockaddr_local(a)) {
         return PS_OK;
     }
-    return psi_fail(err, PS_PERMISSION_DENIED,
-                    "%s can be reached from other machines, and this release has no TLS yet: whoever reaches it could read and change "
-                    "everything. Listen on 127.0.0.1 or on a Unix socket (ssh -L carries either to another machine), or pass "
-                    "--insecure_any_peer if you trust everybody on that network",
-                    psi_sockaddr_format(a, text, sizeof(text)));
+    return psi_fail(
+        err, PS_PERMISSION_DENIED,
+        "%s can be reached from other machines, and this release has no TLS yet: whoever reaches it could read and change "
+        "everything. Listen on 127.0.0.1 or on a Unix socket (ssh -L carries either to another machine), or pass "
+        "--insecure_any_peer if you trust everybody on that network",
+        psi_sockaddr_format(a, text, sizeof(text)));
 }
 
 static void note_file(struct psd_listen_socket *s)
@@ -43,7 +44,8 @@ static ps_status full(struct psi_err *err)
 }
 
 /* One address of the list, which may be a name with several socket addresses. */
-static ps_status open_one(struct psd_listen *l, const struct psi_address *a, unsigned unix_mode, bool any_peer, struct psi_err *err)
+static ps_status open_one(struct psd_listen *l, const struct psi_address *a, unsigned unix_mode, bool any_peer,
+                          struct psi_err *err)
 {
     struct psi_sockaddr found[PSI_RESOLVE_MAX];
     size_t count = 0;

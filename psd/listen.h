@@ -25,7 +25,8 @@ struct psd_listen {
 /**
  * Open sockets: those of `text` ("h:p,unix:PATH", may be NULL), and `home` unless text has a TCP address.
  * home  the task's own address.
- * Errors: as psi_listen_open(); PERMISSION_DENIED for an address that other machines reach, unless any_peer; nothing is open then.
+ * Errors: as psi_listen_open(); PERMISSION_DENIED for an address that other machines reach, unless any_peer; nothing is open
+ * then.
  */
 PSI_MUST ps_status psd_listen_open(struct psd_listen *l, const char *text, const char *home, unsigned unix_mode, bool any_peer,
                                    struct psi_err *err);

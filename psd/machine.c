@@ -17,17 +17,31 @@
 
 enum { PATH_MAX_BYTES = 1024, INHERITED_MAX = 1024 };
 
+static bool parse_number(const char *text, uint64_t max, uint64_t *out)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > max) {
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
 /* Limit in one file; UINT64_MAX for "max" or none. */
 static uint64_t read_limit(const char *path)
 {
-    unsigned long long value = 0;
+    char line[64] = "";
+    uint64_t value = 0;
     FILE *f = fopen(path, "re");
     if (f == NULL) {
         return UINT64_MAX;
     }
-    int n = fscanf(f, "%llu", &value);
+    bool good = fgets(line, sizeof(line), f) != NULL;
     (void)fclose(f);
-    return n == 1 && value > 0 ? (uint64_t)value : UINT64_MAX;
+    line[strcspn(line, "\n")] = '\0';
+    return good && parse_number(line, UINT64_MAX, &value) && value > 0 ? value : UINT64_MAX;
 }
 
 /* Lowest limit from group (begins with '/') up to the root of the hierarchy that is mounted at root. */
@@ -86,18 +100,6 @@ uint64_t psd_machine_memory_bytes(void)
     return limit < machine ? limit : machine;
 }
 
-static bool parse_number(const char *text, uint64_t max, uint64_t *out)
-{
-    char *end = NULL;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > max) {
-        return false;
-    }
-    *out = value;
-    return true;
-}
-
 ps_status psd_inherited_sockets(size_t *out_count, struct psi_err *err)
 {
     const char *fds = getenv("LISTEN_FDS");
@@ -109,7 +111,8 @@ ps_status psd_inherited_sockets(size_t *out_count, struct psi_err *err)
         return PS_OK;
     }
     if (!parse_number(pid, INT32_MAX, &who) || !parse_number(fds, INHERITED_MAX, &count)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "LISTEN_PID '%.32s' and LISTEN_FDS '%.32s' must be numbers (at most %d sockets)", pid, fds,
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "LISTEN_PID '%.32s' and LISTEN_FDS '%.32s' must be numbers (at most %d sockets)", pid, fds,
                         INHERITED_MAX);
     }
     if (who == (uint64_t)getpid()) {

@@ -2,9 +2,11 @@
 /*
  * psd, the daemon: settings -> one libpsd server per task -> `ready:` lines -> until a signal or `psctl shutdown`.
  *
- * The main thread only waits: for signals (signalfd), and for the tasks' threads, which report through an eventfd that they serve or
- * have ended. Failure modes: a wrong setting: message, exit 2; a task that cannot start: message, the others are stopped, exit 1;
- * tasks that do not end within the drain time: exit anyway, 1.
+ * The main thread only waits: for signals (signalfd), and for the tasks' threads, which report through an eventfd that they serve
+ * or have ended.
+ *
+ * Failure modes: a wrong setting: message, exit 2; a task that cannot start: message, the others are stopped, exit 1; tasks that
+ * do not end within the drain time: exit anyway, 1.
  */
 #include "machine.h"
 #include "psd.h"
@@ -25,7 +27,7 @@
 
 enum {
     EXIT_SETTINGS = 2,
-    GRACE_MS = 1000,       /* for threads to end after their drain time */
+    GRACE_MS = 1000, /* for threads to end after their drain time */
     HELP_BYTES_MAX = 64 << 10,
     FILES_WANTED = 1 << 16 /* descriptors */
 };
@@ -74,7 +76,8 @@ static void on_ended(void *ctx, psd_server *server)
     tell_main();
 }
 
-static bool on_config_row(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value, const char **help)
+static bool on_config_row(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
+                          const char **help)
 {
     (void)ctx;
     return psd_settings_row(i, name, value, default_value, help);
@@ -204,8 +207,8 @@ static ps_status split_listen(struct psd_settings *s, struct psi_err *err)
         count += *p == ',' ? 1u : 0u;
     }
     if (count != s->task_count) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "--listen has %u addresses for %u tasks: with several tasks it is one each", count,
-                        s->task_count);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--listen has %u addresses for %u tasks: with several tasks it is one each",
+                        count, s->task_count);
     }
     for (char *p = s->listen; *p != '\0'; p++) {
         if (*p == ',') {
@@ -219,11 +222,12 @@ static ps_status split_listen(struct psd_settings *s, struct psi_err *err)
 static ps_status share_sockets(const struct psd_settings *s, size_t inherited, struct psi_err *err)
 {
     if (inherited > 0 && s->listen[0] != '\0') {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "there are inherited sockets (LISTEN_FDS=%zu) and --listen: drop one of them", inherited);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "there are inherited sockets (LISTEN_FDS=%zu) and --listen: drop one of them",
+                        inherited);
     }
     if (inherited > 0 && s->task_count > 1 && inherited != s->task_count) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "LISTEN_FDS has %zu sockets for %u tasks: with several tasks it is one each", inherited,
-                        s->task_count);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "LISTEN_FDS has %zu sockets for %u tasks: with several tasks it is one each",
+                        inherited, s->task_count);
     }
     return PS_OK;
 }

@@ -26,8 +26,8 @@ extern "C" {
 
 typedef struct psd_server psd_server;
 
-/** One log line (logfmt, no newline); level 0 debug, 1 info, 2 warning, 3 error. On the task's thread; must not block for long and
- *  must not call psd_server_wait or psd_server_free. */
+/** One log line (logfmt, no newline); level 0 debug, 1 info, 2 warning, 3 error. On the task's thread; must not block for long
+ * and must not call psd_server_wait or psd_server_free. */
 typedef void (*psd_server_log_fn)(void *ctx, int level, const char *line);
 /** Something happened to the server. On the task's thread; may call psd_server_address and psd_server_stop. */
 typedef void (*psd_server_event_fn)(void *ctx, psd_server *server);
@@ -36,38 +36,38 @@ typedef bool (*psd_server_config_fn)(void *ctx, uint32_t i, const char **name, c
                                      const char **help);
 
 typedef struct psd_server_options {
-    size_t struct_bytes;            /* filled by psd_server_options_init */
+    size_t struct_bytes; /* filled by psd_server_options_init */
     /* the cluster: all NULL means that this task is the only one, at its own address */
-    const char *cluster_spec;       /* "ps=h:p,h:p;worker=h:p" */
-    const char *ps_hosts;           /* "h:p,h:p": the same as two host lists; not together with cluster_spec */
+    const char *cluster_spec; /* "ps=h:p,h:p;worker=h:p" */
+    const char *ps_hosts;     /* "h:p,h:p": the same as two host lists; not together with cluster_spec */
     const char *worker_hosts;
-    const char *cluster_name;       /* "psd"; clients that name another cluster are refused */
-    const char *job;                /* "ps" */
+    const char *cluster_name; /* "psd"; clients that name another cluster are refused */
+    const char *job;          /* "ps" */
     uint32_t task_index;
     /* where it listens */
-    uint32_t unix_mode;             /* of Unix socket files, 0600 */
-    const char *listen;             /* "h:p,unix:PATH"; port 0: any free one. NULL: the task's address in the cluster, or
-                                       127.0.0.1:2222. With Unix sockets only, they are added to that address. */
-    const int *listen_fds;          /* inherited listening sockets instead of addresses; taken over from psd_server_start on */
+    uint32_t unix_mode;    /* of Unix socket files, 0600 */
+    const char *listen;    /* "h:p,unix:PATH"; port 0: any free one. NULL: the task's address in the cluster, or
+                              127.0.0.1:2222. With Unix sockets only, they are added to that address. */
+    const int *listen_fds; /* inherited listening sockets instead of addresses; taken over from psd_server_start on */
     size_t listen_fd_count;
-    bool insecure_any_peer;         /* listen on addresses that other machines reach, without TLS: false */
-    bool refuse_nonfinite;          /* refuse gradients with NaN or infinity: true */
+    bool insecure_any_peer; /* listen on addresses that other machines reach, without TLS: false */
+    bool refuse_nonfinite;  /* refuse gradients with NaN or infinity: true */
     uint8_t reserved[2];
     /* limits */
-    uint32_t sessions_max;          /* 4,096 */
-    uint64_t memory_budget_bytes;   /* variables, slots and staging; 0: 80 % of the cgroup's or the machine's memory */
-    int64_t lease_ms;               /* 10,000: a session that says nothing for so long loses its place */
-    int64_t beat_ms;                /* 2,500 */
-    int64_t hello_deadline_ms;      /* 5,000: a connection must have said who it is */
-    int64_t session_keep_ms;        /* 600,000: what is remembered of a session that is away */
-    int64_t drain_ms;               /* 10,000: when a client asks the task to shut down */
+    uint32_t sessions_max;        /* 4,096 */
+    uint64_t memory_budget_bytes; /* variables, slots and staging; 0: 80 % of the cgroup's or the machine's memory */
+    int64_t lease_ms;             /* 10,000: a session that says nothing for so long loses its place */
+    int64_t beat_ms;              /* 2,500 */
+    int64_t hello_deadline_ms;    /* 5,000: a connection must have said who it is */
+    int64_t session_keep_ms;      /* 600,000: what is remembered of a session that is away */
+    int64_t drain_ms;             /* 10,000: when a client asks the task to shut down */
     /* what the program hears */
-    int log_level;                  /* 1: lines below it are not made */
-    psd_server_log_fn log;          /* NULL: nothing is logged */
-    psd_server_event_fn ready;      /* the task serves; may be NULL */
-    psd_server_event_fn ended;      /* the task has ended, by psd_server_stop or by a client's request; may be NULL */
+    int log_level;                   /* 1: lines below it are not made */
+    psd_server_log_fn log;           /* NULL: nothing is logged */
+    psd_server_event_fn ready;       /* the task serves; may be NULL */
+    psd_server_event_fn ended;       /* the task has ended, by psd_server_stop or by a client's request; may be NULL */
     psd_server_config_fn config_row; /* may be NULL */
-    void *ctx;                      /* handed to the four above */
+    void *ctx;                       /* handed to the four above */
 } psd_server_options;
 /** Defaults. Any thread. */
 PS_API void psd_server_options_init(psd_server_options *options);
@@ -80,12 +80,12 @@ PS_API void psd_server_options_init(psd_server_options *options);
  * (address not allowed), UNAVAILABLE (host name does not resolve), RESOURCE_EXHAUSTED.
  */
 PS_API ps_status psd_server_start(const psd_server_options *options, psd_server **out_server, char *error, size_t error_bytes);
-/** Where it listens, with the real port: "127.0.0.1:2222", "[::1]:2222" or "unix:PATH". Valid until psd_server_free. Any thread. */
+/** Where it listens, with the real port: "127.0.0.1:2222", "[::1]:2222" or "unix:PATH"; until psd_server_free. Any thread. */
 PS_API const char *psd_server_address(const psd_server *server);
 /** "/job:ps/task:0". Valid until psd_server_free. Any thread. */
 PS_API const char *psd_server_name(const psd_server *server);
-/** Let it finish what is in progress, at most drain_ms (0: end at once), then end. Returns at once; any thread, any number of times;
- *  the earliest end counts. */
+/** Let it finish what is in progress, at most drain_ms (0: end at once), then end. Returns at once; any thread, any number of
+ * times; the earliest end counts. */
 PS_API void psd_server_stop(psd_server *server, int64_t drain_ms);
 /** Block until it has ended. Not on the task's thread. */
 PS_API void psd_server_wait(psd_server *server);

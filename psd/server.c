@@ -3,8 +3,8 @@
  * One task in a thread: the only file that joins core (task.h), sockets (common/net) and options (psd.h).
  *
  * Happy path: psd_server_start(): cluster, sockets, loop, core -> thread: connections become events of the core, each followed by
- * drain(), which carries out its effects -> psd_server_stop(): drain_begin(): listening ends, the core admits nothing new -> all is
- * answered and sent: every connection gets its end of stream -> the loop has no handle left -> ended.
+ * drain(), which carries out its effects -> psd_server_stop(): drain_begin(): listening ends, the core admits nothing new -> all
+ * is answered and sent: every connection gets its end of stream -> the loop has no handle left -> ended.
  *
  *   RUNNING -> DRAINING (core finishes) -> FINISHING (connections end) -> CLOSING (handles close) -> ended
  *
@@ -33,11 +33,11 @@
 #include <unistd.h>
 
 enum {
-    TICK_MS = 50,              /* the core wants one per 100 ms */
-    DRAIN_TICK_MS = 10,        /* while draining: how late the end is noticed */
-    DIAL_MS = 5000,            /* to another task, look-up and all addresses */
-    CONNECTIONS_RESERVE = 64,  /* on top of the sessions: psctl, other tasks, connections being replaced */
-    DESCRIPTORS_RESERVE = 64,  /* the rest of the process */
+    TICK_MS = 50,             /* the core wants one per 100 ms */
+    DRAIN_TICK_MS = 10,       /* while draining: how late the end is noticed */
+    DIAL_MS = 5000,           /* to another task, look-up and all addresses */
+    CONNECTIONS_RESERVE = 64, /* on top of the sessions: psctl, other tasks, connections being replaced */
+    DESCRIPTORS_RESERVE = 64, /* the rest of the process */
     FULL_LOG_INTERVAL_MS = 5000
 };
 
@@ -58,17 +58,17 @@ struct psd_server {
     uint64_t ticked_ms, full_logged_ms;
     uint32_t connections_max;
     enum phase phase;
-    uint64_t end_ms;       /* DRAINING and later: hard end */
+    uint64_t end_ms; /* DRAINING and later: hard end */
     bool dial_failed;
     char dial_why[PSI_ERR_TEXT_MAX];
     pthread_t thread;
-    bool thread_joinable;  /* under mutex */
+    bool thread_joinable; /* under mutex */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool loop_open;        /* under mutex: wake may be signalled */
-    bool stop_asked;       /* under mutex */
-    uint64_t stop_end_ms;  /* under mutex: the earliest end asked for */
-    bool ended;            /* under mutex */
+    bool loop_open;       /* under mutex: wake may be signalled */
+    bool stop_asked;      /* under mutex */
+    uint64_t stop_end_ms; /* under mutex: the earliest end asked for */
+    bool ended;           /* under mutex */
 };
 
 static uint64_t now_ms(void)
@@ -149,9 +149,15 @@ static bool carry_out_effects(struct psd_server *s)
     while (psd_task_next_effect(s->task, &effect)) {
         any = true;
         switch (effect.kind) {
-        case PSD_EFFECT_DIAL: dial(s, effect.text); break;
-        case PSD_EFFECT_LOG: log_core(s, &effect); break;
-        case PSD_EFFECT_SHUTDOWN: psd_server_stop(s, s->o.drain_ms); break;
+        case PSD_EFFECT_DIAL:
+            dial(s, effect.text);
+            break;
+        case PSD_EFFECT_LOG:
+            log_core(s, &effect);
+            break;
+        case PSD_EFFECT_SHUTDOWN:
+            psd_server_stop(s, s->o.drain_ms);
+            break;
         case PSD_EFFECT_READY:
             if (s->o.ready != NULL) {
                 s->o.ready(s->o.ctx, s);
@@ -252,8 +258,9 @@ static void on_trouble(void *ctx, int error, uint64_t count)
 {
     struct psd_server *s = ctx;
     bool files = error == EMFILE || error == ENFILE;
-    psi_log_event(&s->log, PSI_LOG_WARN, "accept_failed", "task=%s count=%llu error=%s msg=%s", s->name, (unsigned long long)count,
-                  strerror(error), files ? "connections are closed unserved: raise the limit of open files" : "");
+    psi_log_event(&s->log, PSI_LOG_WARN, "accept_failed", "task=%s count=%llu error=%s msg=%s", s->name,
+                  (unsigned long long)count, strerror(error),
+                  files ? "connections are closed unserved: raise the limit of open files" : "");
 }
 
 static const struct psi_listener_ops listener_ops = {.accepted = on_accepted, .trouble = on_trouble};
@@ -351,7 +358,7 @@ static void *server_thread(void *arg)
         psi_log_event(&s->log, PSI_LOG_INFO, "listening", "task=%s address=%s version=%s", s->name,
                       psi_sockaddr_format(&s->listen.sockets[i].address, address, sizeof(address)), PSD_VERSION);
     }
-    psi_net_settle(&s->net); /* what the core wants from the start: dial, log, ready */
+    psi_net_settle(&s->net);                      /* what the core wants from the start: dial, log, ready */
     PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* returns when every handle is closed */
     psd_task_free(s->task);
     s->task = NULL;

@@ -120,4 +120,3 @@ void psd_server_config_limits(const psd_server_options *o, struct psd_task_confi
     config->config_row = o->config_row;
     config->config_ctx = o->ctx;
 }
-

@@ -25,54 +25,176 @@ static const char *const levels[] = {"debug", "info", "warn", "error", "off", NU
 
 #define FIELD(field_) PSI_OPTION_FIELD(struct psd_settings, field_)
 static const struct psi_option rows[] = {
-    {.name = "cluster", .letter = 'c', .type = PSI_OPTION_STRING, .unit = "", .max = PSD_HOSTS_BYTES_MAX, .default_text = "",
-     .metavar = "SPEC", .help = "All tasks of the cluster: ps=HOST:PORT,...;worker=HOST:PORT,... Without any cluster this task is "
-     "alone, at 127.0.0.1:2222.", FIELD(cluster)},
-    {.name = "ps_hosts", .type = PSI_OPTION_STRING, .unit = "", .max = PSD_HOSTS_BYTES_MAX, .default_text = "",
-     .metavar = "HOST:PORT,...", .help = "Addresses of the ps tasks, instead of --cluster.", FIELD(ps_hosts)},
-    {.name = "worker_hosts", .type = PSI_OPTION_STRING, .unit = "", .max = PSD_HOSTS_BYTES_MAX, .default_text = "",
-     .metavar = "HOST:PORT,...", .help = "Addresses of the worker tasks, with --ps_hosts.", FIELD(worker_hosts)},
-    {.name = "job_name", .type = PSI_OPTION_STRING, .unit = "", .min = 1, .max = PS_JOB_BYTES_MAX, .default_text = "ps",
-     .metavar = "JOB", .help = "Job of this process.", FIELD(job_name)},
-    {.name = "task_index", .type = PSI_OPTION_STRING, .unit = "", .min = 1, .max = 1023, .default_text = "0", .metavar = "N",
-     .help = "Task of that job; several run in one process, each on a thread: 0-3, or 0,2.", FIELD(task_index)},
-    {.name = "cluster_name", .type = PSI_OPTION_STRING, .unit = "", .min = 1, .max = PS_JOB_BYTES_MAX,
-     .default_text = PSI_CLUSTER_NAME_DEFAULT, .metavar = "NAME", .help = "Clients that name another cluster are refused.",
+    {.name = "cluster",
+     .letter = 'c',
+     .type = PSI_OPTION_STRING,
+     .unit = "",
+     .max = PSD_HOSTS_BYTES_MAX,
+     .default_text = "",
+     .metavar = "SPEC",
+     .help = "All tasks of the cluster: ps=HOST:PORT,...;worker=HOST:PORT,... Without any cluster this task is "
+             "alone, at 127.0.0.1:2222.",
+     FIELD(cluster)},
+    {.name = "ps_hosts",
+     .type = PSI_OPTION_STRING,
+     .unit = "",
+     .max = PSD_HOSTS_BYTES_MAX,
+     .default_text = "",
+     .metavar = "HOST:PORT,...",
+     .help = "Addresses of the ps tasks, instead of --cluster.",
+     FIELD(ps_hosts)},
+    {.name = "worker_hosts",
+     .type = PSI_OPTION_STRING,
+     .unit = "",
+     .max = PSD_HOSTS_BYTES_MAX,
+     .default_text = "",
+     .metavar = "HOST:PORT,...",
+     .help = "Addresses of the worker tasks, with --ps_hosts.",
+     FIELD(worker_hosts)},
+    {.name = "job_name",
+     .type = PSI_OPTION_STRING,
+     .unit = "",
+     .min = 1,
+     .max = PS_JOB_BYTES_MAX,
+     .default_text = "ps",
+     .metavar = "JOB",
+     .help = "Job of this process.",
+     FIELD(job_name)},
+    {.name = "task_index",
+     .type = PSI_OPTION_STRING,
+     .unit = "",
+     .min = 1,
+     .max = 1023,
+     .default_text = "0",
+     .metavar = "N",
+     .help = "Task of that job; several run in one process, each on a thread: 0-3, or 0,2.",
+     FIELD(task_index)},
+    {.name = "cluster_name",
+     .type = PSI_OPTION_STRING,
+     .unit = "",
+     .min = 1,
+     .max = PS_JOB_BYTES_MAX,
+     .default_text = PSI_CLUSTER_NAME_DEFAULT,
+     .metavar = "NAME",
+     .help = "Clients that name another cluster are refused.",
      FIELD(cluster_name)},
-    {.name = "listen", .type = PSI_OPTION_STRING, .unit = "", .max = PSD_LISTEN_BYTES_MAX, .default_text = "",
-     .metavar = "ADDRESS,...", .help = "Where to listen instead of the address in the cluster: HOST:PORT (port 0: any free one); "
-     "unix:PATH adds a Unix socket. With several tasks: one address each.", FIELD(listen)},
-    {.name = "unix_mode", .type = PSI_OPTION_STRING, .unit = "", .min = 3, .max = 4, .default_text = "0600", .metavar = "MODE",
-     .help = "Permissions of Unix sockets, octal.", FIELD(unix_mode)},
-    {.name = "insecure_any_peer", .type = PSI_OPTION_BOOL, .unit = "", .default_text = "false",
+    {.name = "listen",
+     .type = PSI_OPTION_STRING,
+     .unit = "",
+     .max = PSD_LISTEN_BYTES_MAX,
+     .default_text = "",
+     .metavar = "ADDRESS,...",
+     .help = "Where to listen instead of the address in the cluster: HOST:PORT (port 0: any free one); "
+             "unix:PATH adds a Unix socket. With several tasks: one address each.",
+     FIELD(listen)},
+    {.name = "unix_mode",
+     .type = PSI_OPTION_STRING,
+     .unit = "",
+     .min = 3,
+     .max = 4,
+     .default_text = "0600",
+     .metavar = "MODE",
+     .help = "Permissions of Unix sockets, octal.",
+     FIELD(unix_mode)},
+    {.name = "insecure_any_peer",
+     .type = PSI_OPTION_BOOL,
+     .unit = "",
+     .default_text = "false",
      .help = "Listen on addresses that other machines reach. There is no TLS and no authentication yet: everybody who reaches "
-     "the port can read and change everything.", FIELD(insecure_any_peer)},
-    {.name = "memory_budget", .type = PSI_OPTION_BYTES, .unit = "bytes", .max = INT64_C(1) << 50, .default_text = "0",
+             "the port can read and change everything.",
+     FIELD(insecure_any_peer)},
+    {.name = "memory_budget",
+     .type = PSI_OPTION_BYTES,
+     .unit = "bytes",
+     .max = INT64_C(1) << 50,
+     .default_text = "0",
      .help = "Variables, slots and staging of all tasks of this process; 0: 80 % of the cgroup's or the machine's memory.",
      FIELD(memory_budget)},
-    {.name = "lease", .type = PSI_OPTION_DURATION, .unit = "s", .min = 100, .max = DAY_MS, .default_text = "10s",
-     .help = "A session that says nothing for so long loses its place.", FIELD(lease_ms)},
-    {.name = "beat", .type = PSI_OPTION_DURATION, .unit = "s", .min = 10, .max = DAY_MS, .default_text = "2.5s",
-     .help = "How often an idle connection says that it lives; shorter than the lease.", FIELD(beat_ms)},
-    {.name = "hello_deadline", .type = PSI_OPTION_DURATION, .unit = "s", .min = 50, .max = DAY_MS, .default_text = "5s",
-     .help = "A new connection that has not said who it is by then is closed.", FIELD(hello_deadline_ms)},
-    {.name = "drain", .type = PSI_OPTION_DURATION, .unit = "s", .min = 0, .max = DAY_MS, .default_text = "10s",
-     .help = "On SIGTERM and `psctl shutdown`: time for what is in progress.", FIELD(drain_ms)},
-    {.name = "sessions_max", .type = PSI_OPTION_INT, .unit = "", .min = 1, .max = PS_SESSIONS_MAX, .default_text = "4096",
-     .help = "Sessions per task.", FIELD(sessions_max)},
-    {.name = "session_keep", .type = PSI_OPTION_DURATION, .unit = "s", .min = 1000, .max = DAY_MS, .default_text = "10min",
+    {.name = "lease",
+     .type = PSI_OPTION_DURATION,
+     .unit = "s",
+     .min = 100,
+     .max = DAY_MS,
+     .default_text = "10s",
+     .help = "A session that says nothing for so long loses its place.",
+     FIELD(lease_ms)},
+    {.name = "beat",
+     .type = PSI_OPTION_DURATION,
+     .unit = "s",
+     .min = 10,
+     .max = DAY_MS,
+     .default_text = "2.5s",
+     .help = "How often an idle connection says that it lives; shorter than the lease.",
+     FIELD(beat_ms)},
+    {.name = "hello_deadline",
+     .type = PSI_OPTION_DURATION,
+     .unit = "s",
+     .min = 50,
+     .max = DAY_MS,
+     .default_text = "5s",
+     .help = "A new connection that has not said who it is by then is closed.",
+     FIELD(hello_deadline_ms)},
+    {.name = "drain",
+     .type = PSI_OPTION_DURATION,
+     .unit = "s",
+     .min = 0,
+     .max = DAY_MS,
+     .default_text = "10s",
+     .help = "On SIGTERM and `psctl shutdown`: time for what is in progress.",
+     FIELD(drain_ms)},
+    {.name = "sessions_max",
+     .type = PSI_OPTION_INT,
+     .unit = "",
+     .min = 1,
+     .max = PS_SESSIONS_MAX,
+     .default_text = "4096",
+     .help = "Sessions per task.",
+     FIELD(sessions_max)},
+    {.name = "session_keep",
+     .type = PSI_OPTION_DURATION,
+     .unit = "s",
+     .min = 1000,
+     .max = DAY_MS,
+     .default_text = "10min",
      .help = "How long a session that is away is remembered, so that it can go on without doing anything twice.",
      FIELD(session_keep_ms)},
-    {.name = "refuse_nonfinite", .type = PSI_OPTION_BOOL, .unit = "", .default_text = "true",
-     .help = "Refuse gradients with NaN or infinity.", FIELD(refuse_nonfinite)},
-    {.name = "log_level", .type = PSI_OPTION_ENUM, .unit = "", .choices = levels, .default_text = "info",
-     .help = "Log lines on standard error from this level on.", FIELD(log_level)},
-    {.name = "config", .type = PSI_OPTION_STRING, .unit = "", .max = 1023, .default_text = "", .flag_only = true, .metavar = "FILE",
-     .help = "Read settings from FILE: lines of NAME = VALUE, names as here without the dashes.", FIELD(config)},
-    {.name = "version", .type = PSI_OPTION_BOOL, .unit = "", .default_text = "false", .flag_only = true,
-     .help = "Print the version and exit.", FIELD(version)},
-    {.name = "help", .letter = 'h', .type = PSI_OPTION_BOOL, .unit = "", .default_text = "false", .flag_only = true,
-     .help = "Print this and exit.", FIELD(help)},
+    {.name = "refuse_nonfinite",
+     .type = PSI_OPTION_BOOL,
+     .unit = "",
+     .default_text = "true",
+     .help = "Refuse gradients with NaN or infinity.",
+     FIELD(refuse_nonfinite)},
+    {.name = "log_level",
+     .type = PSI_OPTION_ENUM,
+     .unit = "",
+     .choices = levels,
+     .default_text = "info",
+     .help = "Log lines on standard error from this level on.",
+     FIELD(log_level)},
+    {.name = "config",
+     .type = PSI_OPTION_STRING,
+     .unit = "",
+     .max = 1023,
+     .default_text = "",
+     .flag_only = true,
+     .metavar = "FILE",
+     .help = "Read settings from FILE: lines of NAME = VALUE, names as here without the dashes.",
+     FIELD(config)},
+    {.name = "version",
+     .type = PSI_OPTION_BOOL,
+     .unit = "",
+     .default_text = "false",
+     .flag_only = true,
+     .help = "Print the version and exit.",
+     FIELD(version)},
+    {.name = "help",
+     .letter = 'h',
+     .type = PSI_OPTION_BOOL,
+     .unit = "",
+     .default_text = "false",
+     .flag_only = true,
+     .help = "Print this and exit.",
+     FIELD(help)},
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
@@ -217,8 +339,9 @@ static ps_status parse_tasks(struct psd_settings *s, struct psi_err *err)
             good = read_index(&p, &last) && last >= first;
         }
         if (!good || (*p != ',' && *p != '\0')) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "--task_index '%.64s' must be a number under %d, a range (0-3) or a list (0,2)",
-                            s->task_index, PS_TASKS_MAX);
+            return psi_fail(err, PS_INVALID_ARGUMENT,
+                            "--task_index '%.64s' must be a number under %d, a range (0-3) or a list (0,2)", s->task_index,
+                            PS_TASKS_MAX);
         }
         ps_status st = add_tasks(s, first, last, err);
         if (st != PS_OK || *p == '\0') {
@@ -233,12 +356,13 @@ static ps_status derive(struct psd_settings *s, struct psi_err *err)
     char *end = NULL;
     unsigned long mode = strtoul(s->unix_mode, &end, 8);
     if (*end != '\0' || s->unix_mode[0] < '0' || s->unix_mode[0] > '7' || mode > 0777) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "--unix_mode '%s' must be octal permissions such as 0600 or 0660", s->unix_mode);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--unix_mode '%s' must be octal permissions such as 0600 or 0660",
+                        s->unix_mode);
     }
     s->mode = (unsigned)mode;
     if (s->beat_ms >= s->lease_ms) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "--beat (%lld ms) must be shorter than --lease (%lld ms)", (long long)s->beat_ms,
-                        (long long)s->lease_ms);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--beat (%lld ms) must be shorter than --lease (%lld ms)",
+                        (long long)s->beat_ms, (long long)s->lease_ms);
     }
     return parse_tasks(s, err);
 }
@@ -325,22 +449,24 @@ ps_status psd_settings_help(struct psi_buf *out, struct psi_err *err)
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory");
     }
     psi_options_init(&o, rows, ROWS, s, from);
-    ps_status st = psi_buf_append_text(out,
-                                       "usage: psd [FLAG ...]\n"
-                                       "Parameter server: holds the variables of a training cluster and applies gradients to them.\n"
-                                       "Without flags: task 0 of job ps of a one-task cluster at 127.0.0.1:2222.\n\n",
-                                       err);
+    ps_status st =
+        psi_buf_append_text(out,
+                            "usage: psd [FLAG ...]\n"
+                            "Parameter server: holds the variables of a training cluster and applies gradients to them.\n"
+                            "Without flags: task 0 of job ps of a one-task cluster at 127.0.0.1:2222.\n\n",
+                            err);
     if (st == PS_OK) {
         st = psi_options_help(&o, out, err);
     }
     if (st == PS_OK) {
-        st = psi_buf_append_text(out,
-                                 "\nA flag counts more than the environment (TF_CONFIG: cluster and task), that more than --config FILE.\n"
-                                 "Inherited listening sockets (LISTEN_FDS, LISTEN_PID) replace the listening addresses; with several\n"
-                                 "tasks they are given out in order, one each. When a task serves, a line `ready: psd://HOST:PORT` goes\n"
-                                 "to standard output. SIGTERM or SIGINT: finish what is in progress (--drain), then exit 0; a second one:\n"
-                                 "at once. Exit status 2: a setting is wrong; 1: psd cannot start.\n",
-                                 err);
+        st = psi_buf_append_text(
+            out,
+            "\nA flag counts more than the environment (TF_CONFIG: cluster and task), that more than --config FILE.\n"
+            "Inherited listening sockets (LISTEN_FDS, LISTEN_PID) replace the listening addresses; with several\n"
+            "tasks they are given out in order, one each. When a task serves, a line `ready: psd://HOST:PORT` goes\n"
+            "to standard output. SIGTERM or SIGINT: finish what is in progress (--drain), then exit 0; a second one:\n"
+            "at once. Exit status 2: a setting is wrong; 1: psd cannot start.\n",
+            err);
     }
     psi_free(s);
     return st;

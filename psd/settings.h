@@ -14,7 +14,7 @@
 enum {
     PSD_HOSTS_BYTES_MAX = 64 << 10, /* a host list or spec string */
     PSD_LISTEN_BYTES_MAX = 8 << 10,
-    PSD_OWN_TASKS_MAX = 256         /* tasks in one process */
+    PSD_OWN_TASKS_MAX = 256 /* tasks in one process */
 };
 
 /* Values as the table stores them. Empty strings: not given. */
@@ -48,7 +48,8 @@ PSI_MUST ps_status psd_settings_read(int argc, char **argv, const char *tf_confi
 void psd_settings_free(struct psd_settings *settings);
 /** The --help text. */
 PSI_MUST ps_status psd_settings_help(struct psi_buf *out, struct psi_err *err);
-/** Options of own task i; strings borrow from settings. listen: of this task, NULL where inherited sockets are used or none given. */
+/** Options of own task i; strings borrow from settings. listen: of this task, NULL where inherited sockets are used or none
+ * given. */
 void psd_settings_options(const struct psd_settings *settings, uint32_t i, const char *listen, psd_server_options *out);
 /** A psd_server_config_fn without its ctx; texts live until psd_settings_free. Any thread. */
 bool psd_settings_row(uint32_t i, const char **name, const char **value, const char **default_value, const char **help);

@@ -2,9 +2,10 @@
 /*
  * What the files of the public API share (api_*.c, param.c, args.c): the session object, blocking calls and requests.
  *
- * Threads: the core belongs to the loop thread. A public function makes a struct psi_api_call or takes a ps_request, hands it to the
- * loop (worker/io.h) and, where it blocks, waits for it under the session's lock. What other threads read (variables, errors,
- * cluster) is copied on the loop thread under that lock before the call ends. There is one lock and nothing is called with it held.
+ * Threads: the core belongs to the loop thread. A public function makes a struct psi_api_call or takes a ps_request, hands it to
+ * the loop (worker/io.h) and, where it blocks, waits for it under the session's lock. What other threads read (variables, errors,
+ * cluster) is copied on the loop thread under that lock before the call ends. There is one lock and nothing is called with it
+ * held.
  */
 #ifndef PSI_WORKER_API_H
 #define PSI_WORKER_API_H
@@ -15,15 +16,15 @@
 #include <sys/types.h>
 
 #define PSI_API_VERSION "0.1.0"
-enum { PSI_GOODBYE_MS = 1000 };     /* how long close waits for the tasks' goodbyes */
+enum { PSI_GOODBYE_MS = 1000 }; /* how long close waits for the tasks' goodbyes */
 enum { PSI_PARAM_ALIGN = 64 };
 
 /* A task of the cluster as programs may see it at any time. */
 struct psi_api_task {
     char name[PSI_TASK_NAME_MAX]; /* "/job:ps/task:0" */
     char job[PS_JOB_BYTES_MAX + 1];
-    uint32_t task;                /* in its job */
-    uint32_t index;               /* in the core's table */
+    uint32_t task;  /* in its job */
+    uint32_t index; /* in the core's table */
     char address[PS_ADDRESS_BYTES_MAX + 1];
 };
 
@@ -33,8 +34,8 @@ struct ps_param {
     struct psi_list link;  /* in session->params */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
-    void *value, *grad;    /* 64-byte aligned */
-    size_t bytes;          /* of each */
+    void *value, *grad; /* 64-byte aligned */
+    size_t bytes;       /* of each */
     ps_request push, pull;
     bool pushing, pulling; /* under the lock: the request is in flight */
     uint64_t version;      /* under the lock: of the last pull */
@@ -43,42 +44,42 @@ struct ps_param {
 
 struct ps_variable {
     ps_session *session;
-    struct psi_var *var;   /* loop thread only, but for its address */
-    struct psi_list link;  /* in session->variables */
+    struct psi_var *var;  /* loop thread only, but for its address */
+    struct psi_list link; /* in session->variables */
     char name[PS_NAME_BYTES_MAX + 1];
     char device[PSI_TASK_NAME_MAX + 16]; /* "/job:ps/task:0/device:CPU:0" */
     ps_dtype dtype;
     ps_shape shape;
     uint64_t bytes;
     int task;
-    uint64_t version;      /* under the lock: of the last read */
+    uint64_t version; /* under the lock: of the last read */
     bool exact;
 };
 
 struct ps_session {
-    struct psi_io *io;   /* NULL: it was never opened; every call gets `error` */
-    pid_t pid;           /* of the process that opened it */
-    bool is_static;      /* the object for when there is no memory */
+    struct psi_io *io; /* NULL: it was never opened; every call gets `error` */
+    pid_t pid;         /* of the process that opened it */
+    bool is_static;    /* the object for when there is no memory */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* of what params wait for: pushing, pulling, pushes */
     /* under the lock */
-    struct psi_err error;   /* the first error, sticky; PS_OK: none */
+    struct psi_err error; /* the first error, sticky; PS_OK: none */
     bool closing;
-    bool stopping;          /* --help */
-    uint32_t in_flight;     /* calls and requests handed to the loop and not ended */
+    bool stopping;      /* --help */
+    uint32_t in_flight; /* calls and requests handed to the loop and not ended */
     struct psi_list variables, params;
-    uint32_t pushes;        /* of parameters, in flight */
-    bool cluster_known;     /* tasks and job_task_count are final from then on */
+    uint32_t pushes;            /* of parameters, in flight */
+    bool cluster_known;         /* tasks and job_task_count are final from then on */
     struct psi_api_task *tasks; /* server jobs only */
     uint32_t task_count;
-    uint32_t job_task_count;    /* of this session's job; 0 = not listed */
+    uint32_t job_task_count; /* of this session's job; 0 = not listed */
     uint32_t ps_count;
     bool chief;
     ps_variable *global_step_variable;
     int64_t global_step, found_global_step;
     int found;
     int64_t steps;
-    bool steps_fixed;       /* the command line gave them */
+    bool steps_fixed; /* the command line gave them */
     /* constant after open */
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
@@ -88,13 +89,14 @@ struct ps_session {
     void *log_ctx;
     pthread_mutex_t log_lock; /* lines never overlap; taken with nothing else held */
     uint64_t seed;
-    ps_param spare;         /* the dummy for when there is no memory for one */
+    ps_param spare; /* the dummy for when there is no memory for one */
 };
 
 /* ---- api_session.c ---- */
-/** Errors that every call looks for first: never opened, called after fork() or in a callback, closing. NULL s is INVALID_ARGUMENT. */
+/** Errors that every call looks for first: never opened, called after fork() or in a callback, closing. NULL s is
+ * INVALID_ARGUMENT. */
 ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err) PSI_MUST;
-/** A session that was never opened, for ps_session_open_args: err is its error (PS_OK: --help). Never NULL. */
+/** A session that was never opened: err is its error (PS_OK: --help; NULL: there is no session). Never NULL. */
 ps_session *psi_api_broken(const struct psi_err *err);
 /** Make *err the session's first error unless there is one, and log it then. Returns the code of the first error. Any thread. */
 ps_status psi_api_stick(ps_session *s, const struct psi_err *err);
@@ -113,8 +115,9 @@ ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err
 
 /* ---- api_call.c: blocking calls ---- */
 /*
- * A blocking call. prepare() runs on the loop thread: it fills in call->req (kind, var, src, dst, bytes, scale, task) or leaves kind
- * PSI_REQ_NONE when there is nothing to wait for. finish() runs there after a success and copies what the caller wants to know.
+ * A blocking call. prepare() runs on the loop thread: it fills in call->req (kind, var, src, dst, bytes, scale, task) or leaves
+ * kind PSI_REQ_NONE when there is nothing to wait for. finish() runs there after a success and copies what the caller wants to
+ * know.
  */
 struct psi_api_call {
     struct psi_io_work work;
@@ -122,16 +125,17 @@ struct psi_api_call {
     struct psi_client *client; /* set on the loop thread */
     ps_status (*prepare)(struct psi_api_call *call, struct psi_err *err);
     void (*finish)(struct psi_api_call *call); /* may be NULL */
-    void *arg;                             /* for both */
-    ps_variable *variable;                 /* what it is about; may be NULL */
-    int64_t timeout_ms;                    /* <= 0: the operation timeout */
-    bool when_closing;                     /* made by ps_session_close() itself */
+    void *arg;                                 /* for both */
+    ps_variable *variable;                     /* what it is about; may be NULL */
+    int64_t timeout_ms;                        /* <= 0: the operation timeout */
+    bool when_closing;                         /* made by ps_session_close() itself */
     struct psi_request req;
     pthread_cond_t ended_cond;
-    bool ended;                            /* under the session's lock */
+    bool ended; /* under the session's lock */
     struct psi_err err;
 };
-/** Start a call whose fields up to timeout_ms are set and whose req is zero; psi_api_call_wait() must follow where it is PS_OK. */
+/** Start a call whose fields up to timeout_ms are set and whose req is zero; psi_api_call_wait() must follow where it is PS_OK.
+ */
 ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
 /** Wait for its end. */
 ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
@@ -145,7 +149,7 @@ ps_status psi_api_last_error_set(const struct psi_err *err);
 /* ---- api_variable.c ---- */
 /** Get or create (find_only false) or look up, and publish. */
 ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, bool find_only, ps_variable **out_variable,
-                            struct psi_err *err) PSI_MUST;
+                           struct psi_err *err) PSI_MUST;
 /** get-or-create `global_step`, once per session. */
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
 

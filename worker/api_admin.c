@@ -64,7 +64,8 @@ static ps_status status_of_all(ps_session *s, ps_variable **all, struct status_o
 {
     ps_status first = PS_OK;
     for (size_t i = 0; i < count && first == PS_OK; i++) {
-        of[i].call = (struct psi_api_call){.session = s, .prepare = prepare_status, .finish = finish_status, .arg = &of[i].initialised, .variable = all[i]};
+        of[i].call = (struct psi_api_call){
+            .session = s, .prepare = prepare_status, .finish = finish_status, .arg = &of[i].initialised, .variable = all[i]};
         first = psi_api_call_start(&of[i].call, err);
         of[i].started = first == PS_OK;
     }
@@ -270,8 +271,8 @@ ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out
     struct ping p = {.admin.kind = PSI_REQ_PING};
     ps_status st = find_task(s, task, timeout_ms, &p.admin.task, &err);
     for (int round = 0; st == PS_OK && round < 2; round++) { /* the first one also connects */
-        struct psi_api_call call = {.session = s, .prepare = prepare_ping, .finish = finish_ping, .arg = &p,
-                                .timeout_ms = timeout_ms};
+        struct psi_api_call call = {
+            .session = s, .prepare = prepare_ping, .finish = finish_ping, .arg = &p, .timeout_ms = timeout_ms};
         st = psi_api_call_run(&call, &err);
     }
     if (st == PS_OK && out_us != NULL) {
@@ -412,8 +413,7 @@ ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, int count, int64_t
     }
     for (int i = 0; i < count; i++) {
         of[i].admin = (struct admin){.kind = PSI_REQ_INFO, .task = &s->tasks[i], .dst = &of[i].info};
-        of[i].call = (struct psi_api_call){.session = s, .prepare = prepare_admin, .arg = &of[i].admin,
-                                       .timeout_ms = timeout_ms};
+        of[i].call = (struct psi_api_call){.session = s, .prepare = prepare_admin, .arg = &of[i].admin, .timeout_ms = timeout_ms};
         struct psi_err one = {0};
         ps_status started = psi_api_call_start(&of[i].call, &one);
         of[i].started = started == PS_OK;

@@ -2,10 +2,10 @@
 /*
  * Blocking calls: one work on the loop thread, at most one request of the core, and a wait on the caller's thread.
  *
- * Happy path: psi_api_call_start() submits -> begin() on the loop: prepare(), psi_client_start() -> request_done(): finish() -> the
- * caller wakes up in psi_api_call_wait(). Everything lies on the caller's stack; nothing is allocated.
- * Failure modes: prepare() or the core refuses, or the request fails: err is what psi_api_call_wait() returns. There is no other way
- * out of the wait, because the core's deadline ends every request; the core also logs what takes longer than 5 s.
+ * Happy path: psi_api_call_start() submits -> begin() on the loop: prepare(), psi_client_start() -> request_done(): finish() ->
+ * the caller wakes up in psi_api_call_wait(). Everything lies on the caller's stack; nothing is allocated. Failure modes:
+ * prepare() or the core refuses, or the request fails: err is what psi_api_call_wait() returns. There is no other way out of the
+ * wait, because the core's deadline ends every request; the core also logs what takes longer than 5 s.
  */
 #include "api.h"
 

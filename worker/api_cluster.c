@@ -75,8 +75,8 @@ ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err
         return PS_OK;
     }
     struct know k = {0};
-    struct psi_api_call call = {.session = s, .prepare = prepare_know, .finish = finish_know, .arg = &k,
-                            .timeout_ms = timeout_ms};
+    struct psi_api_call call = {
+        .session = s, .prepare = prepare_know, .finish = finish_know, .arg = &k, .timeout_ms = timeout_ms};
     st = psi_api_call_run(&call, err);
     if (st == PS_OK && k.no_memory) {
         st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the list of tasks");

@@ -153,33 +153,69 @@ static ps_status start(const struct start *a, ps_request *req)
 ps_status ps_push_start(ps_variable *v, const void *grad, size_t bytes, float scale, int64_t timeout_ms, ps_request *req,
                         ps_done_fn done, void *ctx)
 {
-    return start(&(struct start){.kind = PSI_REQ_PUSH, .variable = v, .src = grad, .bytes = bytes, .scale = scale,
-                                 .timeout_ms = timeout_ms, .done = done, .ctx = ctx}, req);
+    return start(&(struct start){.kind = PSI_REQ_PUSH,
+                                 .variable = v,
+                                 .src = grad,
+                                 .bytes = bytes,
+                                 .scale = scale,
+                                 .timeout_ms = timeout_ms,
+                                 .done = done,
+                                 .ctx = ctx},
+                 req);
 }
 
 ps_status ps_pull_start(ps_variable *v, void *dst, size_t bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done, void *ctx)
 {
-    return start(&(struct start){.kind = PSI_REQ_PULL, .variable = v, .dst = dst, .bytes = bytes, .scale = 1,
-                                 .timeout_ms = timeout_ms, .done = done, .ctx = ctx}, req);
+    return start(&(struct start){.kind = PSI_REQ_PULL,
+                                 .variable = v,
+                                 .dst = dst,
+                                 .bytes = bytes,
+                                 .scale = 1,
+                                 .timeout_ms = timeout_ms,
+                                 .done = done,
+                                 .ctx = ctx},
+                 req);
 }
 
 ps_status ps_push_pull_start(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale, int64_t timeout_ms,
                              ps_request *req, ps_done_fn done, void *ctx)
 {
-    return start(&(struct start){.kind = PSI_REQ_PUSH_PULL, .variable = v, .src = grad, .dst = dst, .bytes = bytes,
-                                 .scale = scale, .timeout_ms = timeout_ms, .done = done, .ctx = ctx}, req);
+    return start(&(struct start){.kind = PSI_REQ_PUSH_PULL,
+                                 .variable = v,
+                                 .src = grad,
+                                 .dst = dst,
+                                 .bytes = bytes,
+                                 .scale = scale,
+                                 .timeout_ms = timeout_ms,
+                                 .done = done,
+                                 .ctx = ctx},
+                 req);
 }
 
 ps_status ps_assign_start(ps_variable *v, const void *src, size_t bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                           void *ctx)
 {
-    return start(&(struct start){.kind = PSI_REQ_ASSIGN, .variable = v, .src = src, .bytes = bytes, .scale = 1,
-                                 .timeout_ms = timeout_ms, .done = done, .ctx = ctx}, req);
+    return start(&(struct start){.kind = PSI_REQ_ASSIGN,
+                                 .variable = v,
+                                 .src = src,
+                                 .bytes = bytes,
+                                 .scale = 1,
+                                 .timeout_ms = timeout_ms,
+                                 .done = done,
+                                 .ctx = ctx},
+                 req);
 }
 
 ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t bytes, int64_t timeout_ms, ps_request *req,
                               ps_done_fn done, void *ctx)
 {
-    return start(&(struct start){.kind = PSI_REQ_ADD, .variable = v, .src = delta, .bytes = bytes, .scale = 1,
-                                 .timeout_ms = timeout_ms, .done = done, .ctx = ctx}, req);
+    return start(&(struct start){.kind = PSI_REQ_ADD,
+                                 .variable = v,
+                                 .src = delta,
+                                 .bytes = bytes,
+                                 .scale = 1,
+                                 .timeout_ms = timeout_ms,
+                                 .done = done,
+                                 .ctx = ctx},
+                 req);
 }

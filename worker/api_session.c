@@ -2,10 +2,10 @@
 /*
  * Sessions: options, opening and closing, the first error, the cluster as the session knows it.
  *
- * Happy path: ps_session_open() checks the options and starts the core and its thread (worker/io.c) -> calls -> ps_session_close()
- * refuses new calls, waits for what is in flight, says goodbye, ends the thread and frees everything.
- * Failure modes: bad options (nothing is opened); in a forked child every call is refused and close frees nothing, because the
- * thread is the parent's; with no memory for a session object ps_session_open_args() gives a static one that only has an error.
+ * Happy path: ps_session_open() checks the options and starts the core and its thread (worker/io.c) -> calls ->
+ * ps_session_close() refuses new calls, waits for what is in flight, says goodbye, ends the thread and frees everything. Failure
+ * modes: bad options (nothing is opened); in a forked child every call is refused and close frees nothing, because the thread is
+ * the parent's; with no memory for a session object ps_session_open_args() gives a static one that only has an error.
  */
 #include "api.h"
 
@@ -100,7 +100,8 @@ static ps_status options_copy(const ps_session_options *from, ps_session_options
     const uint8_t *bytes = (const uint8_t *)from;
     for (size_t i = sizeof(*to); i < from->struct_bytes; i++) {
         if (bytes[i] != 0) {
-            return psi_fail(err, PS_UNIMPLEMENTED, "options: this library is older than its header and does not know one of them");
+            return psi_fail(err, PS_UNIMPLEMENTED,
+                            "options: this library is older than its header and does not know one of them");
         }
     }
     memcpy(to, from, from->struct_bytes < sizeof(*to) ? from->struct_bytes : sizeof(*to));
@@ -321,28 +322,32 @@ ps_status ps_session_open(const ps_session_options *options, ps_session **out_se
     return st == PS_OK ? st : psi_api_last_error_set(&err);
 }
 
-static ps_session no_memory; /* what psi_api_broken() gives when it has none */
-static pthread_once_t no_memory_once = PTHREAD_ONCE_INIT;
+/* What psi_api_broken() gives when there is no memory for a session, or no session at all; never freed. */
+static ps_session no_memory, no_session;
+static pthread_once_t statics_once = PTHREAD_ONCE_INIT;
 
-static void no_memory_init(void)
+static void statics_init(void)
 {
     session_init(&no_memory);
+    session_init(&no_session);
     no_memory.is_static = true;
+    no_session.is_static = true;
     (void)psi_fail(&no_memory.error, PS_RESOURCE_EXHAUSTED, "out of memory for a session");
+    (void)psi_fail(&no_session.error, PS_INVALID_ARGUMENT, "the session is NULL");
 }
 
 ps_session *psi_api_broken(const struct psi_err *err)
 {
-    ps_session *s = psi_calloc(1, sizeof(*s));
+    ps_session *s = err == NULL ? NULL : psi_calloc(1, sizeof(*s));
     if (s == NULL) {
-        (void)pthread_once(&no_memory_once, no_memory_init);
-        return &no_memory;
+        (void)pthread_once(&statics_once, statics_init);
+        return err == NULL ? &no_session : &no_memory;
     }
     session_init(s);
     if (err->code == PS_OK) {
         s->stopping = true;
     } else {
-        (void)psi_api_stick(s, err);
+        PSI_IGNORE(psi_api_stick(s, err)); /* it is in the session now */
     }
     return s;
 }
@@ -392,8 +397,7 @@ int ps_session_close(ps_session *s)
             (void)pthread_cond_wait(&s->changed, &s->lock);
         }
         (void)pthread_mutex_unlock(&s->lock);
-        struct psi_api_call call = {.session = s, .prepare = prepare_goodbye, .timeout_ms = PSI_GOODBYE_MS,
-                                .when_closing = true};
+        struct psi_api_call call = {.session = s, .prepare = prepare_goodbye, .timeout_ms = PSI_GOODBYE_MS, .when_closing = true};
         PSI_IGNORE(psi_api_call_run(&call, NULL)); /* it is a courtesy: without it the tasks forget the session by themselves */
         psi_io_close(s->io);
         s->io = NULL;
@@ -428,7 +432,8 @@ ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
 {
     if (s->pid != getpid()) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, FORKED, (long)s->pid); /* the lock may be held by a thread that is not here */
+        return psi_fail(err, PS_FAILED_PRECONDITION, FORKED,
+                        (long)s->pid); /* the lock may be held by a thread that is not here */
     }
     (void)pthread_mutex_lock(&s->lock);
     ps_status st = s->error.code;
@@ -453,7 +458,7 @@ ps_status psi_api_stick(ps_session *s, const struct psi_err *err)
     (void)pthread_mutex_unlock(&s->lock);
     if (first) {
         psi_api_log(s, PS_LOG_ERROR, "session_failed", "st=%s applied=%s msg=%s", ps_status_name(err->code),
-                        psi_applied_name(err->applied), err->text);
+                    psi_applied_name(err->applied), err->text);
     }
     return st;
 }

@@ -74,7 +74,7 @@ static ps_status spec_check(const ps_variable_spec *spec, struct psi_err *err)
 }
 
 ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, bool find_only, ps_variable **out_variable,
-                            struct psi_err *err)
+                           struct psi_err *err)
 {
     ps_status st = psi_api_check(s, true, err);
     if (st == PS_OK) {
@@ -277,8 +277,7 @@ static ps_status run(ps_variable *v, struct op op)
     struct psi_err err = {0};
     ps_status st = op_check(v, &op, &err);
     if (st == PS_OK) {
-        struct psi_api_call call = {.session = v->session, .prepare = prepare_op, .finish = finish_op, .arg = &op,
-                                .variable = v};
+        struct psi_api_call call = {.session = v->session, .prepare = prepare_op, .finish = finish_op, .arg = &op, .variable = v};
         st = psi_api_call_run(&call, &err);
     }
     return st == PS_OK ? st : psi_api_last_error_set(&err);

@@ -2,10 +2,10 @@
 /*
  * A session from the command line: the flags of a TensorFlow trainer, TF_CONFIG, PSD_TARGET.
  *
- * Happy path: psi_options takes the flags out of argv -> the cluster comes from --ps_hosts and --worker_hosts, else from TF_CONFIG,
- * else is asked from the target -> the job is checked against it -> ps_session_open().
- * Failure modes: each gives a session that only has the error (already logged), so a program needs no check here. --help prints to
- * standard output and gives a session that says stop and closes with 0.
+ * Happy path: psi_options takes the flags out of argv -> the cluster comes from --ps_hosts and --worker_hosts, else from
+ * TF_CONFIG, else is asked from the target -> the job is checked against it -> ps_session_open(). Failure modes: each gives a
+ * session that only has the error (already logged), so a program needs no check here. --help prints to standard output and gives
+ * a session that says stop and closes with 0.
  */
 #include "api.h"
 
@@ -30,36 +30,105 @@ struct args {
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 
-enum row { ROW_PS_HOSTS, ROW_WORKER_HOSTS, ROW_JOB_NAME, ROW_TASK_INDEX, ROW_TARGET, ROW_STEPS, ROW_SEED, ROW_TIMEOUT,
-           ROW_LOG_LEVEL, ROW_HELP, ROW_COUNT };
+enum row {
+    ROW_PS_HOSTS,
+    ROW_WORKER_HOSTS,
+    ROW_JOB_NAME,
+    ROW_TASK_INDEX,
+    ROW_TARGET,
+    ROW_STEPS,
+    ROW_SEED,
+    ROW_TIMEOUT,
+    ROW_LOG_LEVEL,
+    ROW_HELP,
+    ROW_COUNT
+};
 
 static const struct psi_option rows[] = {
-    [ROW_PS_HOSTS] = {.name = "ps_hosts", .type = PSI_OPTION_STRING, .unit = "", .min = 0, .max = HOSTS_BYTES_MAX,
-                      .default_text = "", .metavar = "HOST:PORT,...", .help = "addresses of the ps tasks, task 0 first",
+    [ROW_PS_HOSTS] = {.name = "ps_hosts",
+                      .type = PSI_OPTION_STRING,
+                      .unit = "",
+                      .min = 0,
+                      .max = HOSTS_BYTES_MAX,
+                      .default_text = "",
+                      .metavar = "HOST:PORT,...",
+                      .help = "addresses of the ps tasks, task 0 first",
                       PSI_OPTION_FIELD(struct args, ps_hosts)},
-    [ROW_WORKER_HOSTS] = {.name = "worker_hosts", .type = PSI_OPTION_STRING, .unit = "", .min = 0, .max = HOSTS_BYTES_MAX,
-                          .default_text = "", .metavar = "HOST:PORT,...", .help = "addresses of the workers; they need not listen",
+    [ROW_WORKER_HOSTS] = {.name = "worker_hosts",
+                          .type = PSI_OPTION_STRING,
+                          .unit = "",
+                          .min = 0,
+                          .max = HOSTS_BYTES_MAX,
+                          .default_text = "",
+                          .metavar = "HOST:PORT,...",
+                          .help = "addresses of the workers; they need not listen",
                           PSI_OPTION_FIELD(struct args, worker_hosts)},
-    [ROW_JOB_NAME] = {.name = "job_name", .type = PSI_OPTION_STRING, .unit = "", .min = 0, .max = PS_JOB_BYTES_MAX,
-                      .default_text = "", .metavar = "JOB", .help = "job of this process: worker",
+    [ROW_JOB_NAME] = {.name = "job_name",
+                      .type = PSI_OPTION_STRING,
+                      .unit = "",
+                      .min = 0,
+                      .max = PS_JOB_BYTES_MAX,
+                      .default_text = "",
+                      .metavar = "JOB",
+                      .help = "job of this process: worker",
                       PSI_OPTION_FIELD(struct args, job_name)},
-    [ROW_TASK_INDEX] = {.name = "task_index", .type = PSI_OPTION_INT, .unit = "", .min = 0, .max = PS_TASKS_MAX - 1,
-                        .default_text = "0", .help = "task of this process in its job", PSI_OPTION_FIELD(struct args, task_index)},
-    [ROW_TARGET] = {.name = "target", .type = PSI_OPTION_STRING, .unit = "", .min = 0, .max = PS_ADDRESS_BYTES_MAX + 6,
-                    .default_text = "", .metavar = "HOST:PORT",
+    [ROW_TASK_INDEX] = {.name = "task_index",
+                        .type = PSI_OPTION_INT,
+                        .unit = "",
+                        .min = 0,
+                        .max = PS_TASKS_MAX - 1,
+                        .default_text = "0",
+                        .help = "task of this process in its job",
+                        PSI_OPTION_FIELD(struct args, task_index)},
+    [ROW_TARGET] = {.name = "target",
+                    .type = PSI_OPTION_STRING,
+                    .unit = "",
+                    .min = 0,
+                    .max = PS_ADDRESS_BYTES_MAX + 6,
+                    .default_text = "",
+                    .metavar = "HOST:PORT",
                     .help = "any task of the cluster, which knows the others; PSD_TARGET and then 127.0.0.1:2222 where nothing "
                             "else says where the cluster is",
                     PSI_OPTION_FIELD(struct args, target)},
-    [ROW_STEPS] = {.name = "steps", .type = PSI_OPTION_INT, .unit = "", .min = 0, .max = INT64_MAX, .default_text = "0",
-                   .help = "global step to stop at; 0 leaves it to the program", PSI_OPTION_FIELD(struct args, steps)},
-    [ROW_SEED] = {.name = "seed", .type = PSI_OPTION_INT, .unit = "", .min = 0, .max = INT64_MAX, .default_text = "0",
-                  .help = "of initializers and of what the program draws", PSI_OPTION_FIELD(struct args, seed)},
-    [ROW_TIMEOUT] = {.name = "timeout", .type = PSI_OPTION_DURATION, .unit = "s", .min = 1, .max = (int64_t)86400 * 1000,
-                     .default_text = "60s", .help = "how long an operation may take", PSI_OPTION_FIELD(struct args, timeout_ms)},
-    [ROW_LOG_LEVEL] = {.name = "log_level", .type = PSI_OPTION_ENUM, .unit = "", .choices = log_levels, .default_text = "info",
-                       .help = "least important lines that are logged", PSI_OPTION_FIELD(struct args, log_level)},
-    [ROW_HELP] = {.name = "help", .type = PSI_OPTION_BOOL, .unit = "", .default_text = "false", .letter = 'h',
-                  .flag_only = true, .help = "print this", PSI_OPTION_FIELD(struct args, help)},
+    [ROW_STEPS] = {.name = "steps",
+                   .type = PSI_OPTION_INT,
+                   .unit = "",
+                   .min = 0,
+                   .max = INT64_MAX,
+                   .default_text = "0",
+                   .help = "global step to stop at; 0 leaves it to the program",
+                   PSI_OPTION_FIELD(struct args, steps)},
+    [ROW_SEED] = {.name = "seed",
+                  .type = PSI_OPTION_INT,
+                  .unit = "",
+                  .min = 0,
+                  .max = INT64_MAX,
+                  .default_text = "0",
+                  .help = "of initializers and of what the program draws",
+                  PSI_OPTION_FIELD(struct args, seed)},
+    [ROW_TIMEOUT] = {.name = "timeout",
+                     .type = PSI_OPTION_DURATION,
+                     .unit = "s",
+                     .min = 1,
+                     .max = (int64_t)86400 * 1000,
+                     .default_text = "60s",
+                     .help = "how long an operation may take",
+                     PSI_OPTION_FIELD(struct args, timeout_ms)},
+    [ROW_LOG_LEVEL] = {.name = "log_level",
+                       .type = PSI_OPTION_ENUM,
+                       .unit = "",
+                       .choices = log_levels,
+                       .default_text = "info",
+                       .help = "least important lines that are logged",
+                       PSI_OPTION_FIELD(struct args, log_level)},
+    [ROW_HELP] = {.name = "help",
+                  .type = PSI_OPTION_BOOL,
+                  .unit = "",
+                  .default_text = "false",
+                  .letter = 'h',
+                  .flag_only = true,
+                  .help = "print this",
+                  PSI_OPTION_FIELD(struct args, help)},
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == ROW_COUNT, "a row for each");
 
@@ -68,7 +137,7 @@ struct place {
     struct psi_cluster cluster;
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
-    bool job_known; /* somebody said what job this is */
+    bool job_known;       /* somebody said what job this is */
     const char *job_from; /* for errors: "--job_name" or "TF_CONFIG" */
 };
 
@@ -154,16 +223,18 @@ static ps_status check_job(const struct place *place, struct psi_err *err)
         return listed > 0 || strcmp(place->job, "ps") == 0
                    ? psi_fail(err, PS_INVALID_ARGUMENT, "%s %s: this program is a worker, `psd` serves job %s; jobs for it: %s",
                               place->job_from, place->job, place->job, jobs)
-                   : psi_fail(err, PS_INVALID_ARGUMENT, "%s %s is unknown: it must be one of %s", place->job_from, place->job, jobs);
+                   : psi_fail(err, PS_INVALID_ARGUMENT, "%s %s is unknown: it must be one of %s", place->job_from, place->job,
+                              jobs);
     }
-    if (listed == 0 && strcmp(place->job, "worker") != 0 && psi_cluster_job_count(c) > 0 && strcmp(place->job, "evaluator") != 0) {
+    if (listed == 0 && strcmp(place->job, "worker") != 0 && psi_cluster_job_count(c) > 0 &&
+        strcmp(place->job, "evaluator") != 0) {
         jobs_text(c, false, jobs, sizeof(jobs));
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s %s is not in the cluster: it must be one of %s", place->job_from, place->job,
-                        jobs);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s %s is not in the cluster: it must be one of %s", place->job_from,
+                        place->job, jobs);
     }
     if (listed > 0 && place->task >= listed) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "--task_index %u: job %s has %u tasks, 0 to %u", place->task, place->job, listed,
-                        listed - 1);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--task_index %u: job %s has %u tasks, 0 to %u", place->task, place->job,
+                        listed, listed - 1);
     }
     return PS_OK;
 }
@@ -195,8 +266,8 @@ static ps_status print_help(const struct psi_options *o, const char *program, co
 {
     struct psi_buf text;
     psi_buf_init(&text, HELP_BYTES_MAX);
-    ps_status st = psi_buf_printf(&text, err, "usage: %s [FLAGS]\n%s%s\n", program, about == NULL ? "" : about,
-                                  about == NULL ? "" : "\n");
+    ps_status st =
+        psi_buf_printf(&text, err, "usage: %s [FLAGS]\n%s%s\n", program, about == NULL ? "" : about, about == NULL ? "" : "\n");
     if (st == PS_OK) {
         st = psi_options_help(o, &text, err);
     }
@@ -247,7 +318,8 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path != NULL ? path : "program";
 }
 
-static ps_status open_args(struct args *a, int *argc, char **argv, const char *about, ps_session **out_session, struct psi_err *err)
+static ps_status open_args(struct args *a, int *argc, char **argv, const char *about, ps_session **out_session,
+                           struct psi_err *err)
 {
     uint8_t from[ROW_COUNT];
     struct psi_options o;

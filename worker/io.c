@@ -25,8 +25,8 @@
 #include <time.h>
 #include <uv.h>
 
-enum { IO_TICK_MS = 25 };      /* the core asks for 50 at most */
-enum { IO_DIAL_MS = 5000 };    /* one attempt, look-up and all addresses; the core's own deadlines go on meanwhile */
+enum { IO_TICK_MS = 25 };   /* the core asks for 50 at most */
+enum { IO_DIAL_MS = 5000 }; /* one attempt, look-up and all addresses; the core's own deadlines go on meanwhile */
 
 /* A dial that is out, or a spare one. */
 struct io_dial {
@@ -45,9 +45,10 @@ struct psi_io {
     struct psi_net net;
     struct psi_list dials, spare_dials; /* of struct io_dial.link */
     pthread_t thread;
-    bool closing;           /* loop thread */
-    pthread_mutex_t lock;   /* of the two below */
-    struct psi_list queue;  /* of struct psi_io_work.link */
+    bool loop_open, net_open; /* they were initialised */
+    bool closing;             /* loop thread: their handles are being closed */
+    pthread_mutex_t lock;     /* of the two below */
+    struct psi_list queue;    /* of struct psi_io_work.link */
     bool stop;
 };
 
@@ -257,15 +258,33 @@ static ps_status loop_init(struct psi_io *io, struct psi_err *err)
     return PS_OK;
 }
 
-/* Run the loop until nothing is open, and free it. The thread is not running. */
-static void loop_fini(struct psi_io *io)
+/* Free what there is of io; its thread is not running. */
+static void io_free(struct psi_io *io)
 {
-    if (!uv_is_closing((uv_handle_t *)&io->wake)) {
-        uv_close((uv_handle_t *)&io->wake, NULL);
-        uv_close((uv_handle_t *)&io->tick, NULL);
+    if (io->net_open && !io->closing) {
+        psi_net_close(&io->net);
     }
-    PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT));
-    PSI_ASSERT(uv_loop_close(&io->loop) == 0);
+    if (io->loop_open) {
+        if (!io->closing) {
+            uv_close((uv_handle_t *)&io->wake, NULL);
+            uv_close((uv_handle_t *)&io->tick, NULL);
+        }
+        PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT)); /* until nothing is open */
+        PSI_ASSERT(uv_loop_close(&io->loop) == 0);
+    }
+    if (io->net_open) {
+        psi_net_fini(&io->net);
+    }
+    if (io->client != NULL) {
+        psi_client_free(io->client);
+    }
+    psi_list_move_all(&io->spare_dials, &io->dials); /* psi_net_close() has cancelled them */
+    struct psi_list *it;
+    while ((it = psi_list_pop_front(&io->spare_dials)) != NULL) {
+        psi_free(PSI_CONTAINER_OF(it, struct io_dial, link));
+    }
+    (void)pthread_mutex_destroy(&io->lock);
+    psi_free(io);
 }
 
 /* All signals are blocked in the thread: SIGPIPE would end the program, the others belong to the program's own threads. */
@@ -299,35 +318,24 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
     psi_list_init(&io->spare_dials);
     (void)pthread_mutex_init(&io->lock, NULL); /* cannot fail with default attributes */
     ps_status st = client_new(&config->client, &io->client, err);
+    if (st == PS_OK) {
+        st = loop_init(io, err);
+        io->loop_open = st == PS_OK;
+    }
+    if (st == PS_OK) {
+        st = psi_net_init(&io->net, &io->loop, &net_ops, io, err);
+        io->net_open = st == PS_OK;
+    }
+    if (st == PS_OK) {
+        int rc = thread_start(io);
+        st = rc == 0 ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no thread for the session: %s", strerror(rc));
+    }
     if (st != PS_OK) {
-        goto fail_client;
+        io_free(io);
+        return st;
     }
-    st = loop_init(io, err);
-    if (st != PS_OK) {
-        goto fail_loop;
-    }
-    st = psi_net_init(&io->net, &io->loop, &net_ops, io, err);
-    if (st != PS_OK) {
-        goto fail_net;
-    }
-    int rc = thread_start(io);
-    if (rc == 0) {
-        *out_io = io;
-        return PS_OK;
-    }
-    st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "no thread for the session: %s", strerror(rc));
-    psi_net_close(&io->net);
-    loop_fini(io);
-    psi_net_fini(&io->net);
-    goto fail_loop;
-fail_net:
-    loop_fini(io);
-fail_loop:
-    psi_client_free(io->client);
-fail_client:
-    (void)pthread_mutex_destroy(&io->lock);
-    psi_free(io);
-    return st;
+    *out_io = io;
+    return PS_OK;
 }
 
 void psi_io_close(struct psi_io *io)
@@ -341,14 +349,5 @@ void psi_io_close(struct psi_io *io)
     (void)pthread_mutex_unlock(&io->lock);
     PSI_ASSERT(pthread_join(io->thread, NULL) == 0);
     PSI_ASSERT(psi_list_empty(&io->queue));
-    loop_fini(io);
-    psi_net_fini(&io->net);
-    psi_client_free(io->client);
-    psi_list_move_all(&io->spare_dials, &io->dials); /* psi_net_close() has cancelled them */
-    struct psi_list *it;
-    while ((it = psi_list_pop_front(&io->spare_dials)) != NULL) {
-        psi_free(PSI_CONTAINER_OF(it, struct io_dial, link));
-    }
-    (void)pthread_mutex_destroy(&io->lock);
-    psi_free(io);
+    io_free(io);
 }

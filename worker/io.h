@@ -35,7 +35,8 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
 void psi_io_submit(struct psi_io *io, struct psi_io_work *work);
 /** True on the loop thread, where nothing may block. Any thread. */
 bool psi_io_on_loop(const struct psi_io *io);
-/** End the thread and free all: no work may be queued any more and no request be in flight. Not on the loop thread. NULL is fine. */
+/** End the thread and free all: no work may be queued any more and no request be in flight. Not on the loop thread. NULL is fine.
+ */
 void psi_io_close(struct psi_io *io);
 /** Milliseconds of the clock that the core is told. Any thread. */
 uint64_t psi_io_now_ms(void);

@@ -6,8 +6,8 @@
  * parameters at once, ps_push() hands a gradient buffer to the library, ps_step_done() waits for the pushes and adds one to the
  * global step.
  * Failure modes: the first error of any of these sticks to the session and is logged; from then on every call returns it and does
- * nothing, and ps_param_get() gives dummies whose buffers can be read and written. Every wait ends because the core's deadlines end
- * what is waited for.
+ * nothing, and ps_param_get() gives dummies whose buffers can be read and written. Every wait ends because the core's deadlines
+ * end what is waited for.
  */
 #include "api.h"
 
@@ -107,8 +107,7 @@ static ps_param *dummy(ps_session *s, const char *name, const ps_shape *shape)
     struct psi_err err = {0};
     ps_param *p = NULL;
     if (s == NULL) {
-        s = psi_api_broken(&(struct psi_err){.code = PS_INVALID_ARGUMENT, .text = "ps_param_get: the session is NULL"});
-        return &s->spare;
+        return &psi_api_broken(NULL)->spare;
     }
     if (!s->is_static && s->pid == getpid() && psi_shape_check(shape, &err) == PS_OK) {
         p = param_new(s, name, shape, (size_t)ps_shape_elements(shape) * sizeof(float));
@@ -429,7 +428,12 @@ ps_status ps_session_ready(ps_session *s)
         return stick(s, &err, "ps_session_ready");
     }
     struct ready r = {0};
-    struct psi_api_call call = {.session = s, .prepare = prepare_ready, .finish = finish_ready, .arg = &r, .variable = step, .timeout_ms = s->ready_timeout_ms};
+    struct psi_api_call call = {.session = s,
+                                .prepare = prepare_ready,
+                                .finish = finish_ready,
+                                .arg = &r,
+                                .variable = step,
+                                .timeout_ms = s->ready_timeout_ms};
     st = psi_api_call_run(&call, &err);
     if (st != PS_OK) {
         return stick(s, &err, "ps_session_ready");

@@ -96,7 +96,8 @@ PS_API int ps_ps_count(ps_session *s);
 /**
  * Get or create a trainable float32 variable in the default container with its own value and gradient buffers (64-byte aligned).
  * Placement: round robin over the ps tasks in creation order. Blocks. Never NULL; after a failure a harmless dummy.
- * name borrows; init and optimizer are copied. Errors (sticky): INVALID_ARGUMENT, ALREADY_EXISTS with both sides named.
+ * name borrows; init and optimizer are copied. Errors (sticky): INVALID_ARGUMENT, also for another definition
+ * (SHAPE_MISMATCH, both sides named).
  */
 PS_API ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                               const ps_optimizer *optimizer);
@@ -153,7 +154,8 @@ typedef struct ps_variable_spec {
 PS_API void ps_variable_spec_init(ps_variable_spec *spec);
 
 /** Get or create. Blocks up to the operation timeout. The variable belongs to the session (freed at close).
- *  Not sticky. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (other definition; both sides named), UNAVAILABLE, DEADLINE_EXCEEDED. */
+ *  Not sticky. Errors: INVALID_ARGUMENT (also for another definition: SHAPE_MISMATCH, both sides named), UNAVAILABLE,
+ *  DEADLINE_EXCEEDED. */
 PS_API ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable);
 /** Find an existing variable by name, whatever its definition. NOT_FOUND. Blocks. */
 PS_API ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_variable);

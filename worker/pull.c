@@ -155,7 +155,9 @@ void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *hea
         req->exact = true;
     }
     req->counter2++;
-    req->version = tail->version;
+    if (req->kind == PSI_REQ_PULL) {
+        req->version = req->counter; /* no value is older; the trailer's may be newer than the values */
+    }
     if (head->version != req->counter || tail->version != req->counter || head->in_progress != 0 || tail->in_progress != 0) {
         req->exact = false;
     }

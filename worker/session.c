@@ -514,8 +514,9 @@ void psi_session_tick(struct psi_session *s)
     default:
         return;
     }
-    if (s->link->out.sent_bytes != s->sent_seen) {
-        s->sent_seen = s->link->out.sent_bytes; /* it takes what we send: alive, although its answers may be far behind */
+    uint64_t sent = s->link->out.sent_bytes - s->link->out.hold_bytes;
+    if (sent != s->sent_seen) {
+        s->sent_seen = sent; /* it takes what we send: alive, although its answers may be far behind */
         s->heard_ms = now;
     }
     if (now > s->heard_ms && now - s->heard_ms > s->lease_ms) {

@@ -108,7 +108,9 @@ const char *psi_sockaddr_format(const struct psi_sockaddr *a, char *buf, size_t 
             (void)snprintf(buf, n, "unix:(unnamed)");
         }
         break;
-    default: (void)snprintf(buf, n, "(address family %d)", a->u.any.sa_family); break;
+    default:
+        (void)snprintf(buf, n, "(address family %d)", a->u.any.sa_family);
+        break;
     }
     return buf;
 }
@@ -116,12 +118,15 @@ const char *psi_sockaddr_format(const struct psi_sockaddr *a, char *buf, size_t 
 bool psi_sockaddr_local(const struct psi_sockaddr *a)
 {
     switch (a->u.any.sa_family) {
-    case AF_UNIX: return true;
-    case AF_INET: return (ntohl(a->u.v4.sin_addr.s_addr) >> 24) == 127;
+    case AF_UNIX:
+        return true;
+    case AF_INET:
+        return (ntohl(a->u.v4.sin_addr.s_addr) >> 24) == 127;
     case AF_INET6:
         return IN6_IS_ADDR_LOOPBACK(&a->u.v6.sin6_addr) ||
                (IN6_IS_ADDR_V4MAPPED(&a->u.v6.sin6_addr) && a->u.v6.sin6_addr.s6_addr[12] == 127);
-    default: return false;
+    default:
+        return false;
     }
 }
 

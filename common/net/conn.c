@@ -7,14 +7,14 @@
  * everything else in the queue until that is out.
  *
  * Failure modes:
- *   the peer closes or resets          -> ops->closed, then close
- *   a write fails                      -> nothing is sent any more; what the peer sent before it went (an error reply, say) is
- *                                         still read, for PSI_LINK_LINGER_MS; then ops->closed
- *   the core closes (link->closing)    -> at once, or (close_after_flush) the queue is sent, then the end of the stream; what still
- *                                         arrives is read and discarded until the peer's end comes, because closing with
- *                                         unread bytes makes the kernel reset the connection and the peer lose our last reply
- *   more than PSI_NET_TURN_BYTES       -> reading: libuv is given no memory and tries again next turn; writing: net->again
- *   no memory for the hold             -> as a failed write
+ *   the peer closes or resets        -> ops->closed, then close
+ *   a write fails                    -> nothing is sent any more; what the peer sent before it went (an error reply, say) is
+ *                                       still read, for PSI_LINK_LINGER_MS; then ops->closed
+ *   the core closes (link->closing)  -> at once; or (close_after_flush) the queue is sent, then the end of the stream; what still
+ *                                       arrives is read and discarded until the peer's end comes, because closing with unread
+ *                                       bytes makes the kernel reset the connection and the peer lose our last reply
+ *   more than PSI_NET_TURN_BYTES     -> reading: libuv is given no memory and tries again next turn; writing: net->again
+ *   no memory for the hold           -> as a failed write
  */
 #include "conn.h"
 

@@ -26,18 +26,18 @@ enum psi_conn_state {
 /* Fields belong to conn.c and net.c. */
 struct psi_conn {
     struct psi_net *net;
-    struct psi_link *link;  /* owned since psi_conn_attach() */
+    struct psi_link *link; /* owned since psi_conn_attach() */
     enum psi_conn_state state;
-    bool reading;           /* uv_read_start is in force */
-    bool holding;           /* write is on its way with the queue's hold */
-    bool write_dead;        /* a write failed: nothing can be sent any more, what the peer sent before is still read */
-    bool peer_ended;        /* lingering: the peer's end of stream has come */
-    bool broken;            /* event: closed, because of `why` */
-    bool room;              /* event: writable */
-    uint64_t stream_in;     /* bytes read so far */
-    uint64_t turn;          /* net->turn that turn_in and turn_out belong to */
+    bool reading;       /* uv_read_start is in force */
+    bool holding;       /* write is on its way with the queue's hold */
+    bool write_dead;    /* a write failed: nothing can be sent any more, what the peer sent before is still read */
+    bool peer_ended;    /* lingering: the peer's end of stream has come */
+    bool broken;        /* event: closed, because of `why` */
+    bool room;          /* event: writable */
+    uint64_t stream_in; /* bytes read so far */
+    uint64_t turn;      /* net->turn that turn_in and turn_out belong to */
     size_t turn_in, turn_out;
-    uint64_t deadline_ms;   /* while in net->lingers */
+    uint64_t deadline_ms; /* while in net->lingers */
     struct psi_list all, events, again, linger;
     uv_write_t write;
     union {

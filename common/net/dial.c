@@ -2,13 +2,14 @@
 /*
  * Opening a connection.
  *
- * Happy path: psi_dial_start() -> timer at once -> (a name: look-up thread -> mailbox -> async handle) -> for each address: socket,
- * non-blocking connect, writable -> SO_ERROR 0 -> psi_conn_new -> done.
+ * Happy path: psi_dial_start() -> timer at once -> (a name: look-up thread -> mailbox -> async handle) -> for each address:
+ * socket, non-blocking connect, writable -> SO_ERROR 0 -> psi_conn_new -> done.
+ *
  * Failure modes:
- *   no address answers      -> done with the last reason and how many were tried
- *   time is over            -> done; a look-up that still runs is left to itself, its result is dropped
- *   the net is closed       -> done never runs; the mailbox outlives the net until the last look-up has returned
- *   look-ups hang           -> at most LOOKUPS_MAX at a time per process, then RESOURCE_EXHAUSTED
+ *   no address answers  -> done with the last reason and how many were tried
+ *   time is over        -> done; a look-up that still runs is left to itself, its result is dropped
+ *   the net is closed   -> done never runs; the mailbox outlives the net until the last look-up has returned
+ *   look-ups hang       -> at most LOOKUPS_MAX at a time per process, then done with that reason
  */
 #include "dial.h"
 
@@ -38,10 +39,10 @@ struct psi_dial {
     size_t count, next;
     uint32_t timeout_ms;
     uint64_t deadline_ms;
-    bool over;            /* done ran, or never will */
-    bool started;         /* the first timer has fired */
-    bool polling;         /* poll is open */
-    int fd;               /* being connected, -1 */
+    bool over;    /* done ran, or never will */
+    bool started; /* the first timer has fired */
+    bool polling; /* poll is open */
+    int fd;       /* being connected, -1 */
     unsigned open_handles;
     struct lookup *lookup; /* on its way, or NULL */
     uv_timer_t timer;

@@ -2,9 +2,9 @@
 /*
  * Opening a connection: look the name up (anew each time), try all its addresses in turn, each with its share of the time left.
  *
- * A look-up runs on a thread of its own, because getaddrinfo can neither be cancelled nor bounded and libuv's loop cannot be closed
- * while one of its own is running: closing here leaves the thread to itself, it frees what it has. Literal addresses need none.
- * Loop thread only.
+ * A look-up runs on a thread of its own, because getaddrinfo can neither be cancelled nor bounded and libuv's loop cannot be
+ * closed while one of its own is running: closing here leaves the thread to itself, it frees what it has. Literal addresses need
+ * none. Loop thread only.
  */
 #ifndef PSI_NET_DIAL_H
 #define PSI_NET_DIAL_H
@@ -13,7 +13,8 @@
 
 struct psi_dial;
 
-/** Once, never before psi_dial_start() returned: conn (attach it or discard it), or NULL and why (borrowed). ops->drain() follows. */
+/** Once, never before psi_dial_start() returned: conn (attach it or discard it), or NULL and why (borrowed). ops->drain()
+ * follows. */
 typedef void (*psi_dial_done)(void *ctx, struct psi_conn *conn, const char *why);
 
 /**

@@ -2,8 +2,9 @@
 /*
  * Listening sockets.
  *
- * Happy path: psi_listen_open() binds and listens -> psi_listener_new() watches -> readable: accept4 up to ACCEPTS_PER_TURN times ->
- * ops->accepted.
+ * Happy path: psi_listen_open() binds and listens -> psi_listener_new() watches -> readable: accept4 up to ACCEPTS_PER_TURN
+ * times -> ops->accepted.
+ *
  * Failure modes:
  *   address in use, not ours, not allowed -> typed error with the address and the way out
  *   stale Unix socket file                -> replaced; only if it is a socket and connect gives ECONNREFUSED
@@ -24,7 +25,7 @@
 enum {
     BACKLOG = 1024,
     ACCEPTS_PER_TURN = 64,
-    PAUSE_MS = 100,           /* after an accept that failed for want of anything */
+    PAUSE_MS = 100, /* after an accept that failed for want of anything */
     TROUBLE_INTERVAL_MS = 1000
 };
 
@@ -49,11 +50,12 @@ static ps_status bind_failed(const struct psi_sockaddr *address, int error, stru
     bool is_unix = address->u.any.sa_family == AF_UNIX;
     switch (error) {
     case EADDRINUSE:
-        return psi_fail(err, PS_ALREADY_EXISTS,
-                        is_unix ? "%s is in use: a program listens there, or the file is no socket. Stop it, remove the file, or choose "
-                                  "another path"
-                                : "%s is in use by another program (ss -ltnp shows which). Stop it, or choose another port",
-                        text);
+        return psi_fail(
+            err, PS_ALREADY_EXISTS,
+            is_unix ? "%s is in use: a program listens there, or the file is no socket. Stop it, remove the file, or choose "
+                      "another path"
+                    : "%s is in use by another program (ss -ltnp shows which). Stop it, or choose another port",
+            text);
     case EACCES:
     case EPERM:
     case EROFS:
@@ -62,8 +64,10 @@ static ps_status bind_failed(const struct psi_sockaddr *address, int error, stru
     case EADDRNOTAVAIL:
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s is not an address of this machine", text);
     case ENOENT:
-    case ENOTDIR: return psi_fail(err, PS_INVALID_ARGUMENT, "%s: the directory does not exist", text);
-    default: return psi_fail(err, PS_UNAVAILABLE, "%s: %s", text, strerror(error));
+    case ENOTDIR:
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: the directory does not exist", text);
+    default:
+        return psi_fail(err, PS_UNAVAILABLE, "%s: %s", text, strerror(error));
     }
 }
 

@@ -29,8 +29,8 @@ struct psi_listener_ops {
 };
 /**
  * Accept from fd (taken over, closed with the listener; also when this fails). Loop thread only, as the rest.
- * Out of descriptors: a spare one is used to take the connection and close it, so that the peer learns of it and the loop does not
- * spin; without the spare one accepting pauses for 100 ms.
+ * Out of descriptors: a spare one is used to take the connection and close it, so that the peer learns of it and the loop does
+ * not spin; without the spare one accepting pauses for 100 ms.
  */
 PSI_MUST ps_status psi_listener_new(struct psi_net *net, int fd, const struct psi_listener_ops *ops, void *ctx,
                                     struct psi_listener **out_listener, struct psi_err *err);

@@ -3,8 +3,9 @@
  * What the connections of one loop share.
  *
  * Happy path: an event of a connection -> the core -> psi_net_settle(): drain; sending may have made new events (room in a queue,
- * a broken connection); they are delivered one at a time, each followed by a drain, until there are none. The work of that loop is
- * bounded: a connection sends at most PSI_NET_TURN_BYTES per turn and goes on from the idle handle.
+ * a broken connection); they are delivered one at a time, each followed by a drain, until there are none. The work of that loop
+ * is bounded: a connection sends at most PSI_NET_TURN_BYTES per turn and goes on from the idle handle.
+ *
  * Failure modes: none of its own; psi_net_close() ends everything whatever state it is in.
  */
 #include "net.h"

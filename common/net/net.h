@@ -52,8 +52,8 @@ struct psi_net {
     struct psi_list lingers; /* connections that must end by conn->deadline_ms; in that order */
     struct psi_list dials;
     struct psi_net_mailbox *mailbox; /* NULL before the first look-up */
-    uv_check_t check;        /* counts turns */
-    uv_idle_t idle;          /* runs while again is not empty */
+    uv_check_t check;                /* counts turns */
+    uv_idle_t idle;                  /* runs while again is not empty */
     uv_timer_t linger_timer;
     uint32_t conn_count;
     bool settling, closing;

@@ -5,7 +5,6 @@
  * Prints one JSON line like bare.c: GB are 1e9 bytes, seconds are CLOCK_MONOTONIC. Exit status 1 when the values are wrong
  * afterwards, 2 when it could not run.
  */
-#define _GNU_SOURCE
 #include <math.h>
 #include <ps.h>
 #include <sched.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Processes for system tests.
- * Happy path: bind -> fork -> the child gets the socket as descriptor 3 -> exec psd -> its ready line. Failure modes: anything that
- * does not work fails the running test; a child dies with its parent.
+ * Happy path: bind -> fork -> the child gets the socket as descriptor 3 -> exec psd -> its ready line. Failure modes: anything
+ * that does not work fails the running test; a child dies with its parent.
  */
 #define _GNU_SOURCE 1 /* pipe2 */
 #include "daemon.h"
@@ -82,7 +82,8 @@ static void exec_psd(const struct test_cluster *c, int i, int out)
         _exit(127);
     }
     (void)test_build_path("bin/psd", path, sizeof(path));
-    (void)execl(path, "psd", "--cluster", c->spec, "--job_name", "ps", "--task_index", index, "--log_level", "warn", (char *)NULL);
+    (void)execl(path, "psd", "--cluster", c->spec, "--job_name", "ps", "--task_index", index, "--log_level", "warn",
+                (char *)NULL);
     _exit(127);
 }
 

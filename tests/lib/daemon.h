@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Real psd processes for system tests: a cluster of ps tasks, each a process with an inherited listening socket on a free port, so
- * that a task that is started again has its old address. Failures end the test.
+ * Real psd processes for system tests: a cluster of ps tasks, each a process with an inherited listening socket on a free port,
+ * so that a task that is started again has its old address. Failures end the test.
  */
 #ifndef TEST_DAEMON_H
 #define TEST_DAEMON_H
@@ -14,10 +14,10 @@ enum { TEST_TASKS_MAX = 4 };
 
 struct test_cluster {
     int count;
-    char spec[512];                       /* "ps=127.0.0.1:p,127.0.0.1:p" + extra */
-    char address[TEST_TASKS_MAX][64];     /* "127.0.0.1:p" */
-    int listener[TEST_TASKS_MAX];         /* -1: given up */
-    pid_t pid[TEST_TASKS_MAX];            /* 0: not running */
+    char spec[512];                   /* "ps=127.0.0.1:p,127.0.0.1:p" + extra */
+    char address[TEST_TASKS_MAX][64]; /* "127.0.0.1:p" */
+    int listener[TEST_TASKS_MAX];     /* -1: given up */
+    pid_t pid[TEST_TASKS_MAX];        /* 0: not running */
 };
 
 /** Bind the ports of count ps tasks; more_jobs is added to the spec (";worker=..."), "" for none. Starts nothing. */

@@ -65,14 +65,6 @@ void wire_zeros(struct wire *w, size_t n)
     }
 }
 
-void wire_consume(struct wire *w, size_t n)
-{
-    w->len -= n;
-    if (w->len > 0) {
-        memmove(w->data, w->data + n, w->len);
-    }
-}
-
 static size_t padding(size_t n)
 {
     return n % 8 == 0 ? 0 : 8 - n % 8;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames as bytes, for tests: a plain encoder that shares no code with common/outq.c, and a growing byte string that takes its memory
- * from libc, so that psi_mem_fail_after() and psi_mem_count() see the code under test only. Aborts when memory is short.
+ * Frames as bytes, for tests: a plain encoder that shares no code with common/outq.c, and a growing byte string that takes its
+ * memory from libc, so that psi_mem_fail_after() and psi_mem_count() see the code under test only. Aborts when memory is short.
  */
 #ifndef TESTS_LIB_WIRE_H
 #define TESTS_LIB_WIRE_H
@@ -19,8 +19,6 @@ void wire_fini(struct wire *w);
 void wire_clear(struct wire *w);
 void wire_append(struct wire *w, const void *p, size_t n);
 void wire_zeros(struct wire *w, size_t n);
-/** Drop the first n bytes. */
-void wire_consume(struct wire *w, size_t n);
 
 /* What a frame says; lengths and CRCs are worked out. */
 struct wire_frame {

@@ -157,7 +157,7 @@ class HalfDead(unittest.TestCase):
                 if refuse:
                     cluster.refuse(1)  # else: accepted by nobody, the worse case
                 started = time.monotonic()
-                code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "1.5", "--json", "status")
+                code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "0.7", "--json", "status")
                 self.assertLess(time.monotonic() - started, 10)
                 self.assertEqual(code, 1, out + err)
                 tasks = json.loads(out)["tasks"]
@@ -166,10 +166,10 @@ class HalfDead(unittest.TestCase):
                 self.assertIn("/job:ps/task:1", err)
                 self.assertIn(cluster.addresses[1], err)
                 for verb in ("ping", "vars", "config"):
-                    code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "1.5", verb)
+                    code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "0.5", verb)
                     self.assertEqual(code, 1, verb + out + err)
                     self.assertIn("/job:ps/task:1", err)
-                self.assertIn("down", run(PSCTL, "-t", cluster.addresses[2], "--timeout", "1", "status")[1])
+                self.assertIn("down", run(PSCTL, "-t", cluster.addresses[2], "--timeout", "0.5", "status")[1])
 
     def test_nobody_there(self):
         target = "127.0.0.1:%d" % free_port()
@@ -196,7 +196,7 @@ class Shutdown(unittest.TestCase):
             self.assertEqual(cluster.tasks[2].wait(15), 0)
             cluster.refuse(2)
             self.assertEqual(run(PSCTL, "-t", cluster.addresses[0], "shutdown", "/job:ps/task:7")[0], 2)
-            code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "2", "--json", "shutdown", "--all")
+            code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "1", "--json", "shutdown", "--all")
             self.assertEqual(code, 1, out + err)  # one was down already
             done = {t["name"]: t["ok"] for t in json.loads(out)["tasks"]}
             self.assertEqual(done, {"/job:ps/task:0": True, "/job:ps/task:1": True, "/job:ps/task:2": False})

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The example softmax: two ps and two workers by flags and by TF_CONFIG, and its command line's errors."""
 import json
+import os
 import re
 import subprocess
 import sys
@@ -45,8 +46,8 @@ class Softmax(unittest.TestCase):
         with Cluster(2) as cluster:
             spec = {"ps": cluster.addresses, "worker": ["127.0.0.1:%d" % free_port(), "127.0.0.1:%d" % free_port()]}
             self.learned(workers(2, lambda i: ["--steps", "1500"], lambda i: {
-                "TF_CONFIG": json.dumps({"cluster": spec, "task": {"type": "worker", "index": str(i)}}),
-                "PATH": "/usr/bin", "PS_DATA_DIR": "data"}))
+                **os.environ, "PS_DATA_DIR": "data",
+                "TF_CONFIG": json.dumps({"cluster": spec, "task": {"type": "worker", "index": str(i)}})}))
             self.assertIn(self.steps(cluster), (1500, 1501))
 
     def test_alone_by_target(self):

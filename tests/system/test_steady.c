@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No allocation per push or pull: the test has its own malloc, which counts. Sanitizers have theirs, so the case is skipped there.
+ * No allocation per push or pull: the test has its own malloc, which counts. Sanitizers have theirs, so the case is skipped
+ * there.
  */
 #include "daemon.h"
 #include "ps.h"

@@ -39,8 +39,8 @@ static bool confirmed(const struct psctl *c, int only)
     if (only < 0) {
         (void)fprintf(stderr, "Shut down all %d tasks? What they hold in memory is lost. [y/N] ", c->task_count);
     } else {
-        (void)fprintf(stderr, "Shut down %s (%s)? What it holds in memory is lost. [y/N] ", ps_cluster_task_name(c->session, only),
-                      c->infos[only].address);
+        (void)fprintf(stderr, "Shut down %s (%s)? What it holds in memory is lost. [y/N] ",
+                      ps_cluster_task_name(c->session, only), c->infos[only].address);
     }
     if (fgets(answer, sizeof(answer), stdin) == NULL) {
         return false;

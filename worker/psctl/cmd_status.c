@@ -113,8 +113,11 @@ static void print_table(const struct psctl *c, const struct total *sum)
         out_cell(&table, "%s", t->up ? t->version : "-");
         out_cell(&table, "%s", t->up ? out_duration(t->uptime_ms, uptime, sizeof(uptime)) : "-");
         if (t->up) {
-            print_row(&table, &(struct total){.memory = t->memory_bytes, .connections = t->connections, .variables = t->variables,
-                                              .pushes = t->pushes_applied, .pushes_per_second = t->pushes_per_second,
+            print_row(&table, &(struct total){.memory = t->memory_bytes,
+                                              .connections = t->connections,
+                                              .variables = t->variables,
+                                              .pushes = t->pushes_applied,
+                                              .pushes_per_second = t->pushes_per_second,
                                               .bytes_per_second = t->bytes_per_second});
         } else {
             for (int k = 5; k < COLUMNS; k++) {

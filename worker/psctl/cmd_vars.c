@@ -93,7 +93,8 @@ enum psctl_exit psctl_vars(struct psctl *c)
     }
     for (int i = 0; i < c->task_count; i++) {
         list.task_name = ps_cluster_task_name(c->session, i);
-        if (c->infos[i].up && ps_task_variables(c->session, i, psctl_left_ms(c), c->json ? each_json : each_row, &list) != PS_OK) {
+        if (c->infos[i].up &&
+            ps_task_variables(c->session, i, psctl_left_ms(c), c->json ? each_json : each_row, &list) != PS_OK) {
             (void)fprintf(stderr, "psctl: %s: %s\n", list.task_name, ps_last_error());
             failed = true;
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * psctl: look at a psd cluster and end it, from the command line.
- * Happy path: flags and verb -> connect -> the verb prints -> exit 0. Failure modes: exit 1 when something failed or a task is down,
- * 2 for a command line that makes no sense; the reason goes to standard error.
+ * Happy path: flags and verb -> connect -> the verb prints -> exit 0. Failure modes: exit 1 when something failed or a task is
+ * down, 2 for a command line that makes no sense; the reason goes to standard error.
  */
 #include "psctl.h"
 
@@ -10,24 +10,48 @@
 #include <string.h>
 
 static const struct psctl_verb verbs[] = {
-    {.name = "status", .arguments = "", .summary = "tasks: up or down, memory, variables, traffic", .run = psctl_status,
+    {.name = "status",
+     .arguments = "",
+     .summary = "tasks: up or down, memory, variables, traffic",
+     .run = psctl_status,
      .help = "One line per task and the total. Exit status 1 when a task is down.\n"},
-    {.name = "vars", .arguments = "", .summary = "variables: owner, shape, dtype, optimizer in force, version", .run = psctl_vars,
+    {.name = "vars",
+     .arguments = "",
+     .summary = "variables: owner, shape, dtype, optimizer in force, version",
+     .run = psctl_vars,
      .help = "All variables of all tasks, with the optimizer and the values that are in force. STATE is `uninitialised`,\n"
              "`initialised`, or `ready` once the chief has declared the model ready.\n"},
-    {.name = "get", .arguments = "NAME [--npy FILE]", .summary = "value of a variable", .args_max = 1, .takes_npy = true,
+    {.name = "get",
+     .arguments = "NAME [--npy FILE]",
+     .summary = "value of a variable",
+     .args_max = 1,
+     .takes_npy = true,
      .run = psctl_get,
-     .help = "Prints the variable's definition and its first 1,000 values; with --json all of them (NaN and infinities as null).\n"
-             "  --npy FILE    write all values to FILE for numpy.load(); - is standard output, with nothing else on it\n"},
-    {.name = "ping", .arguments = "", .summary = "round-trip time to each task", .run = psctl_ping,
+     .help =
+         "Prints the variable's definition and its first 1,000 values; with --json all of them (NaN and infinities as null).\n"
+         "  --npy FILE    write all values to FILE for numpy.load(); - is standard output, with nothing else on it\n"},
+    {.name = "ping",
+     .arguments = "",
+     .summary = "round-trip time to each task",
+     .run = psctl_ping,
      .help = "The time of one empty request on an open connection.\n"},
-    {.name = "config", .arguments = "[/job:JOB/task:N]", .summary = "settings of the tasks", .args_max = 1, .run = psctl_config,
+    {.name = "config",
+     .arguments = "[/job:JOB/task:N]",
+     .summary = "settings of the tasks",
+     .args_max = 1,
+     .run = psctl_config,
      .help = "Value and default of every setting that the tasks run with.\n"},
-    {.name = "shutdown", .arguments = "[/job:JOB/task:N | --all]", .summary = "let a task, or all, finish and end", .args_max = 1,
-     .takes_all = true, .takes_yes = true, .run = psctl_shutdown,
-     .help = "Without an argument it ends the task that -t names, or the only one. Asks first when standard input is a terminal.\n"
-             "  --all         every task of the cluster\n"
-             "  --yes         do not ask\n"},
+    {.name = "shutdown",
+     .arguments = "[/job:JOB/task:N | --all]",
+     .summary = "let a task, or all, finish and end",
+     .args_max = 1,
+     .takes_all = true,
+     .takes_yes = true,
+     .run = psctl_shutdown,
+     .help =
+         "Without an argument it ends the task that -t names, or the only one. Asks first when standard input is a terminal.\n"
+         "  --all         every task of the cluster\n"
+         "  --yes         do not ask\n"},
 };
 enum { VERB_COUNT = sizeof(verbs) / sizeof(verbs[0]) };
 
@@ -102,11 +126,12 @@ static bool parse_flag(struct psctl *c, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at];
     const char *value = NULL;
-    bool *on = is_flag(arg, "--json")      ? &c->json
-               : is_flag(arg, "--all")     ? &c->all
-               : is_flag(arg, "--yes")     ? &c->yes
-               : is_flag(arg, "--version") ? &c->version
-               : is_flag(arg, "--help") || strcmp(arg, "-h") == 0 ? &c->help : NULL;
+    bool *on = is_flag(arg, "--json")                             ? &c->json
+               : is_flag(arg, "--all")                            ? &c->all
+               : is_flag(arg, "--yes")                            ? &c->yes
+               : is_flag(arg, "--version")                        ? &c->version
+               : is_flag(arg, "--help") || strcmp(arg, "-h") == 0 ? &c->help
+                                                                  : NULL;
     if (on != NULL && strchr(arg, '=') == NULL) {
         *on = true;
         return true;
@@ -171,11 +196,13 @@ static enum psctl_exit run(struct psctl *c)
     }
     c->argc--;
     c->argv++;
-    const char *flag = c->npy != NULL && !verb->takes_npy ? "--npy" : c->all && !verb->takes_all ? "--all"
-                       : c->yes && !verb->takes_yes ? "--yes" : NULL;
+    const char *flag = c->npy != NULL && !verb->takes_npy ? "--npy"
+                       : c->all && !verb->takes_all       ? "--all"
+                       : c->yes && !verb->takes_yes       ? "--yes"
+                                                          : NULL;
     if (flag != NULL || c->argc > verb->args_max) {
-        (void)fprintf(stderr, "psctl: %s takes no %s; see psctl %s --help\n", verb->name, flag != NULL ? flag : c->argv[verb->args_max],
-                      verb->name);
+        (void)fprintf(stderr, "psctl: %s takes no %s; see psctl %s --help\n", verb->name,
+                      flag != NULL ? flag : c->argv[verb->args_max], verb->name);
         return PSCTL_USAGE;
     }
     return verb->run(c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables and short texts for people. Happy path: headings, cells, print. Failure modes: no memory ends the program with a message. */
+/* Tables and short texts for people. Happy path: headings, cells, print. Failure modes: no memory ends the program with a
+ * message. */
 #include "psctl.h"
 
 #include <stdarg.h>
@@ -138,7 +139,8 @@ const char *out_optimizer(const ps_optimizer *o, char *buf, size_t n)
                        o->nesterov != 0 ? ", nesterov" : "");
         break;
     case PS_OPT_ADAGRAD:
-        (void)snprintf(buf, n, "%s(learning_rate=%.9g, initial_accumulator=%.9g)", name, o->learning_rate, o->initial_accumulator);
+        (void)snprintf(buf, n, "%s(learning_rate=%.9g, initial_accumulator=%.9g)", name, o->learning_rate,
+                       o->initial_accumulator);
         break;
     case PS_OPT_ADAM:
         (void)snprintf(buf, n, "%s(learning_rate=%.9g, beta1=%.9g, beta2=%.9g, epsilon=%.9g)", name, o->learning_rate, o->beta1,

@@ -61,8 +61,8 @@ void psctl_error(const struct psctl *c, ps_status st, const char *format, ...) _
 enum { OUT_COLUMNS_MAX = 16, OUT_CELL_MAX = 512 };
 struct out_table {
     int columns;
-    uint32_t right;   /* bit i: column i is aligned to the right */
-    char **cells;     /* rows * columns, owned */
+    uint32_t right; /* bit i: column i is aligned to the right */
+    char **cells;   /* rows * columns, owned */
     size_t count, capacity;
 };
 /** Start with the headings, columns of them. */

@@ -80,7 +80,8 @@ static void taint(struct sim *s, struct sim_birth *b)
         const struct sim_birth *o = &s->birth[i];
         trained = trained || (o->alive && o != b && in_model(o->var) && o->version > 0);
     }
-    b->taint = trained ? 1 : b->var->lost ? 2 : 0;
+    bool by_program = b->var->kind == SIM_VAR_REGISTER; /* its INIT_FROM says what it wants */
+    b->taint = by_program ? 0 : trained ? 1 : b->var->lost ? 2 : 0;
 }
 
 static void look_at(void *ctx, const char *container, const char *name, uint64_t creation, bool initialised, bool sealed,

@@ -71,6 +71,8 @@ static void faults_of_session(struct sim *s)
     if (sim_one_in(s, 4)) {
         k->pushes_max = (uint32_t)sim_range(s, 1, 3);
         k->may_refuse = true;
+        k->session_keep_ms = 4000; /* what sessions left in progress must not fill the few places for ever */
+        k->may_forget = true;
     }
     if (sim_one_in(s, 3)) {
         k->buffers_max = (uint32_t)sim_range(s, 1, 3);

@@ -318,7 +318,7 @@ void sim_client_kill(struct sim *s, struct sim_program *p)
     sim_trace(s, "client%u.%u is killed", p->index, p->life);
     sim_calls_forget(s, p);
     client_disconnect(s, p, true);
-    for (uint32_t hour = 1; hour <= 3 && psi_client_pending(p->core) > 0; hour++) {
+    for (uint32_t hour = 1; hour <= 2; hour++) {
         struct psi_client_effect effect;
         struct psi_request *req = NULL;
         psi_client_tick(p->core, s->now + hour * 3600000u);

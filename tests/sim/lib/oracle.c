@@ -84,6 +84,14 @@ static uint32_t digit_of(uint64_t value, uint32_t k)
     return (uint32_t)(value >> (2 * k)) & 3u;
 }
 
+/* A call of a variable that was lost before its session had used it goes to whatever is got next: the first place counts. */
+static void adopt(struct sim_op *op, uint64_t creation)
+{
+    if (op->creation == 0) {
+        op->creation = creation;
+    }
+}
+
 /* ---- pushes ---- */
 
 /* Digits of one run that no history can explain. */
@@ -95,7 +103,7 @@ static void check_run(struct sim *s, const struct sim_var *v, uint64_t creation,
         if (d == 0) {
             continue;
         }
-        const struct sim_op *op = k < v->digits_used ? v->digit[k] : NULL;
+        struct sim_op *op = k < v->digits_used ? v->digit[k] : NULL;
         if (op == NULL) {
             sim_fail(s, "%s: '%s' element %llu has digit %u of a push that was never made", where, v->name,
                      (unsigned long long)r->from, k);
@@ -104,6 +112,7 @@ static void check_run(struct sim *s, const struct sim_var *v, uint64_t creation,
             sim_fail(s, "%s: DOUBLED: %s was applied %u times at elements %llu to %llu", where, sim_op_text(op, text), d,
                      (unsigned long long)r->from, (unsigned long long)r->end - 1);
         }
+        adopt(op, creation);
         if (op->creation != creation) {
             sim_fail(s, "%s: %s landed in another incarnation of the variable", where, sim_op_text(op, text));
         }
@@ -247,6 +256,7 @@ static struct sim_op *check_tag(struct sim *s, const struct sim_var *v, uint64_t
     if (op == NULL) {
         sim_fail(s, "%s: register '%s' holds %llu, which nobody assigned", where, v->name, (unsigned long long)tag);
     }
+    adopt(op, creation);
     if (op->creation != creation) {
         sim_fail(s, "%s: %s landed in another incarnation", where, sim_op_text(op, text));
     }
@@ -281,7 +291,7 @@ static void check_pulled_register(struct sim *s, struct sim_op *op, const void *
                 sim_fail(s, "%s shows %s, older than %s", sim_op_text(op, mine), from != NULL ? sim_op_text(from, text) : "the first value",
                          kind_name(a->kind));
             }
-            if (whole && a->version == op->version && from != a) {
+            if (whole && a->version == op->version && from != a && older) {
                 sim_fail(s, "%s at version %llu does not show %s", sim_op_text(op, mine), (unsigned long long)op->version,
                          sim_op_text(a, text));
             }
@@ -430,6 +440,7 @@ static void check_ok(struct sim *s, struct sim_call *call)
     if (!value_call) {
         return;
     }
+    adopt(op, call->req.var->creation);
     struct sim_birth *b = sim_birth_find(s, op->creation);
     if (b == NULL) {
         sim_fail(s, "%s ended OK in a variable that no task ever had", sim_op_text(op, text));

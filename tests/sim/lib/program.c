@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { FINAL_CALLS = 24 };
+enum { FINAL_CALLS = 24, CALLS_MANY = 600 };
 
 static const ps_optimizer *optimizer_of(const struct sim_var *v, const struct sim_program *p)
 {
@@ -58,6 +58,7 @@ static void session_begin(struct sim *s, struct sim_program *p)
     p->work_ok = 0;
     p->ended_ok = false;
     p->initialised_tmp = false;
+    p->ready_out = false;
     p->set = 0;
     for (uint32_t i = 0; i < s->var_count; i++) {
         enum sim_var_kind kind = s->var[i].kind;
@@ -133,12 +134,16 @@ static struct sim_var *draw_var(struct sim *s, const struct sim_program *p)
 static void work(struct sim *s, struct sim_program *p)
 {
     p->next_call_at = s->now + sim_below(s, (uint64_t)s->k.think_ms + 1);
+    if (s->op_count > CALLS_MANY && p->role != SIM_FINAL) {
+        p->next_call_at = s->now + sim_range(s, 100, 400); /* enough of them for one seed */
+    }
     if (sim_one_in(s, 40)) {
         static const enum psi_request_kind others[] = {PSI_REQ_PING, PSI_REQ_INFO, PSI_REQ_VARS, PSI_REQ_CONFIG, PSI_REQ_WAIT_CLUSTER};
         PSI_IGNORE(sim_call_start(s, p, others[sim_below(s, 5)], NULL, timeout_of(s, p))); /* none of them can be refused */
         return;
     }
-    if (p->role != SIM_MONITOR && p->role != SIM_FINAL && sim_one_in(s, 80)) {
+    if (p->role != SIM_MONITOR && p->role != SIM_FINAL && !p->ready_out && sim_one_in(s, 80)) {
+        p->ready_out = true;
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_READY, NULL, s->k.ready_ms)); /* a late INIT must not matter */
         return;
     }
@@ -364,6 +369,7 @@ void sim_program_done(struct sim *s, struct sim_program *p, struct sim_call *cal
         done_get(s, p, call);
         break;
     case PSI_REQ_READY:
+        p->ready_out = false;
         done_ready(s, p, op);
         break;
     case PSI_REQ_RESET:
@@ -396,13 +402,14 @@ void sim_program_done(struct sim *s, struct sim_program *p, struct sim_call *cal
         p->work_ok += ok;
         if (op->var != NULL && call->req.var != NULL && call->req.var->lost) {
             end_soon(s, p, 500);
-        } else if (s->boundary_kind == PSI_REQ_NONE && ok && sim_one_in(s, 3) && has_slot(s, p) && s->now < p->work_until &&
+        } else if (s->boundary_kind == PSI_REQ_NONE && s->op_count < CALLS_MANY && ok && sim_one_in(s, 3) && has_slot(s, p) && s->now < p->work_until &&
                    !s->ending) {
             work(s, p); /* from within the callback, as programs may */
         }
         break;
     }
-    if ((p->role == SIM_FINAL || s->boundary_kind != PSI_REQ_NONE) && !ok && p->state == SIM_WORK) {
+    bool busy = s->k.may_refuse && op->status == PS_RESOURCE_EXHAUSTED;
+    if ((p->role == SIM_FINAL || s->boundary_kind != PSI_REQ_NONE) && !ok && !busy && p->state == SIM_WORK) {
         char text[200];
         sim_fail(s, "%s: %s", p->role == SIM_FINAL ? "after all faults" : "after one cut", sim_op_text(op, text));
     }

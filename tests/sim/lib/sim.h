@@ -168,7 +168,7 @@ struct sim_program {
     uint32_t set, todo;          /* variables of this session, and those not got yet: bits */
     uint32_t failures;           /* in a row */
     uint32_t work_ok;            /* calls of this session that ended OK */
-    bool initialised_tmp;
+    bool initialised_tmp, ready_out;
     struct psi_var *var[SIM_VARS_MAX];
     uint32_t order[SIM_VARS_MAX]; /* of gets */
     uint64_t work_until;

@@ -375,6 +375,8 @@ void sim_heal(struct sim *s)
 {
     sim_trace(s, "-- faults end --");
     s->healing = true;
+    s->k.delay_ms = s->k.delay_ms > 1 ? 1 : s->k.delay_ms;
+    s->k.pipe_bytes = s->k.pipe_bytes < 200000 ? 200000 : s->k.pipe_bytes;
     for (uint32_t i = 0; i < s->task_count; i++) {
         struct sim_task *t = &s->task[i];
         t->up_at = t->up_at > s->now ? s->now : t->up_at;

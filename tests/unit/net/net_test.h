@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two ends of a connection on one loop, with real links and queues, for the tests of common/net. An end plays the core: it decodes
- * what arrives, remembers what it was told, and keeps a dirty list.
+ * Two ends of a connection on one loop, with real links and queues, for the tests of common/net. An end plays the core: it
+ * decodes what arrives, remembers what it was told, and keeps a dirty list.
  */
 #ifndef TESTS_NET_TEST_H
 #define TESTS_NET_TEST_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * common/net/dial.c, listener.c and addr.c: connections are made over IPv4, IPv6 and Unix sockets, by literal and by name; failures
- * name the address; ending in the middle of a look-up or an attempt waits for nothing; Unix socket files are replaced only when stale.
+ * common/net/dial.c, listener.c and addr.c: connections are made over IPv4, IPv6 and Unix sockets, by literal and by name;
+ * failures name the address; ending in the middle of a look-up or an attempt waits for nothing; Unix socket files are replaced
+ * only when stale.
  */
 #include "net_test.h"
 
@@ -144,9 +145,8 @@ static void failures_name_the_address(void **state)
     assert_int_equal(bind(fd, &address.u.any, address.len), 0);
     assert_true(psi_sockaddr_of_socket(fd, &address));
     (void)psi_sockaddr_format(&address, closed, sizeof(closed));
-    const char *bad[][2] = {{closed, "refused"},
-                            {"no-such-host.invalid:1", "does not resolve"},
-                            {"unix:/no/such/socket", "No such file"}};
+    const char *bad[][2] = {
+        {closed, "refused"}, {"no-such-host.invalid:1", "does not resolve"}, {"unix:/no/such/socket", "No such file"}};
     for (size_t i = 0; i < 3; i++) {
         struct site site = {.bed = bed};
         assert_int_equal(psi_dial_start(&bed->net, bad[i][0], 20000, on_dialed, &site, NULL, &err), PS_OK);
@@ -179,7 +179,8 @@ static void deadline_ends_an_attempt(void **state)
         fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
         PSI_IGNORE(connect(fillers[i], &address.u.any, address.len)); /* in progress, or connected: it takes a place */
     }
-    assert_int_equal(psi_dial_start(&bed->net, psi_sockaddr_format(&address, real, sizeof(real)), 50, on_dialed, &site, NULL, NULL), PS_OK);
+    assert_int_equal(
+        psi_dial_start(&bed->net, psi_sockaddr_format(&address, real, sizeof(real)), 50, on_dialed, &site, NULL, NULL), PS_OK);
     RUN_UNTIL(bed, site.done == 1);
     assert_null(site.dialed);
     assert_non_null(strstr(site.why, "not reached within 50 ms"));
@@ -277,9 +278,18 @@ static void which_addresses_are_local(void **state)
     const struct {
         const char *text;
         bool local;
-    } cases[] = {{"127.0.0.1:1", true},      {"127.255.255.254:1", true}, {"[::1]:1", true},         {"[::ffff:127.0.0.1]:1", true},
-                 {"unix:/tmp/s", true},      {"0.0.0.0:1", false},        {"128.0.0.1:1", false},    {"126.255.255.255:1", false},
-                 {"[::]:1", false},          {"[::2]:1", false},          {"[::ffff:10.0.0.1]:1", false}, {"192.168.0.1:1", false}};
+    } cases[] = {{"127.0.0.1:1", true},
+                 {"127.255.255.254:1", true},
+                 {"[::1]:1", true},
+                 {"[::ffff:127.0.0.1]:1", true},
+                 {"unix:/tmp/s", true},
+                 {"0.0.0.0:1", false},
+                 {"128.0.0.1:1", false},
+                 {"126.255.255.255:1", false},
+                 {"[::]:1", false},
+                 {"[::2]:1", false},
+                 {"[::ffff:10.0.0.1]:1", false},
+                 {"192.168.0.1:1", false}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct psi_sockaddr a = literal(cases[i].text);
         assert_int_equal(psi_sockaddr_local(&a), cases[i].local);

@@ -60,8 +60,9 @@ static void flags_are_taken_out(void **state)
 {
     (void)state;
     struct line l;
-    ps_session *s = open_line(&l, "a --ps_hosts h:1,h:2 --data x --worker-hosts=h:3,h:4 --job_name worker b --task-index=1 --seed 9 "
-                                  "--steps 5 --timeout 2s --log_level error --verbose");
+    ps_session *s =
+        open_line(&l, "a --ps_hosts h:1,h:2 --data x --worker-hosts=h:3,h:4 --job_name worker b --task-index=1 --seed 9 "
+                      "--steps 5 --timeout 2s --log_level error --verbose");
     assert_int_equal(ps_session_status(s), PS_OK);
     assert_int_equal(l.argc, 6);
     assert_string_equal(l.argv[1], "a");
@@ -104,8 +105,10 @@ static void the_chief_is_task_0_or_job_chief(void **state)
     ps_session *s = open_line(&l, "--ps_hosts h:1 --worker_hosts h:2,h:3 --job_name worker");
     assert_true(ps_is_chief(s));
     assert_int_equal(ps_session_close(s), 0);
-    (void)setenv("TF_CONFIG", "{\"cluster\":{\"ps\":[\"h:1\"],\"chief\":[\"h:2\"],\"worker\":[\"h:3\"]},"
-                              "\"task\":{\"type\":\"worker\",\"index\":0}}", 1);
+    (void)setenv("TF_CONFIG",
+                 "{\"cluster\":{\"ps\":[\"h:1\"],\"chief\":[\"h:2\"],\"worker\":[\"h:3\"]},"
+                 "\"task\":{\"type\":\"worker\",\"index\":0}}",
+                 1);
     s = open_line(&l, "");
     assert_int_equal(ps_session_status(s), PS_OK);
     assert_false(ps_is_chief(s));
@@ -124,8 +127,10 @@ static void tf_config_gives_the_task(void **state)
 {
     (void)state;
     struct line l;
-    (void)setenv("TF_CONFIG", "{\"cluster\":{\"ps\":[\"h:1\",\"h:2\"],\"worker\":[\"h:3\",\"h:4\",\"h:5\"]},"
-                              "\"task\":{\"type\":\"worker\",\"index\":\"2\"},\"environment\":\"cloud\"}", 1);
+    (void)setenv("TF_CONFIG",
+                 "{\"cluster\":{\"ps\":[\"h:1\",\"h:2\"],\"worker\":[\"h:3\",\"h:4\",\"h:5\"]},"
+                 "\"task\":{\"type\":\"worker\",\"index\":\"2\"},\"environment\":\"cloud\"}",
+                 1);
     ps_session *s = open_line(&l, "");
     assert_int_equal(ps_session_status(s), PS_OK);
     assert_int_equal(ps_task_index(s), 2);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the system tests of the public API share: two psd processes, sessions with them, variables. Included by one .c file each.
+ */
+#ifndef API_TEST_H
+#define API_TEST_H
+
+#include "daemon.h"
+#include "ps.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static struct test_cluster cluster;
+
+static void no_log(void *ctx, ps_log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+static ps_session *open_session(int64_t timeout_ms)
+{
+    ps_session_options o;
+    ps_session *s = NULL;
+    char error[512];
+    ps_session_options_init(&o);
+    o.target = cluster.address[0];
+    o.operation_timeout_ms = timeout_ms;
+    o.ready_timeout_ms = timeout_ms;
+    o.log = no_log;
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
+    return s;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    test_cluster_init(&cluster, 2, "");
+    test_cluster_start_all(&cluster);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    test_cluster_fini(&cluster);
+    return 0;
+}
+
+static ps_variable *get(ps_session *s, const char *name, ps_dtype dtype, ps_shape shape, const ps_optimizer *optimizer)
+{
+    ps_variable_spec spec;
+    ps_variable *v = NULL;
+    ps_variable_spec_init(&spec);
+    spec.name = name;
+    spec.dtype = dtype;
+    spec.shape = shape;
+    spec.optimizer = optimizer;
+    ps_status st = ps_variable_get(s, &spec, &v);
+    if (st != PS_OK) {
+        print_error("%s\n", ps_last_error());
+    }
+    assert_int_equal(st, PS_OK);
+    return v;
+}
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Administration through the public API, and tasks that are dead: named with their address, within the deadline; back afterwards.
+ */
+#include "api_test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct seen {
+    int count;
+    char last[256];
+    bool sorted;
+};
+
+static void see(void *ctx, const ps_variable_info *info)
+{
+    struct seen *seen = ctx;
+    seen->sorted = seen->sorted && strcmp(seen->last, info->name) <= 0;
+    (void)snprintf(seen->last, sizeof(seen->last), "%s", info->name);
+    seen->count++;
+}
+
+static void see_config(void *ctx, const char *name, const char *value, const char *default_value, const char *help)
+{
+    int *count = ctx;
+    assert_true(name[0] != '\0' && help[0] != '\0' && value != NULL && default_value != NULL);
+    (*count)++;
+}
+
+static void tasks_can_be_asked(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_task_info infos[2];
+    struct seen seen = {.sorted = true};
+    int settings = 0;
+    int64_t us = -1;
+    (void)get(s, "admin/b", PS_F32, PS_SHAPE(4), NULL);
+    (void)get(s, "admin/c", PS_F32, PS_SHAPE(4), NULL);
+    (void)get(s, "admin/a", PS_F32, PS_SHAPE(4), NULL);
+    assert_int_equal(ps_cluster_tasks(s), 2);
+    assert_string_equal(ps_cluster_task_name(s, 1), "/job:ps/task:1");
+    assert_null(ps_cluster_task_name(s, 2));
+    assert_int_equal(ps_cluster_info(s, infos, 2, 5000), PS_OK);
+    assert_true(infos[0].up && infos[1].up && infos[0].directory && !infos[1].directory);
+    assert_int_equal(infos[0].pid, cluster.pid[0]);
+    assert_int_equal(infos[1].pid, cluster.pid[1]);
+    assert_string_equal(infos[1].address, cluster.address[1]);
+    assert_string_equal(infos[0].job, "ps");
+    assert_int_equal(ps_task_variables(s, 0, 5000, see, &seen), PS_OK);
+    assert_int_equal(seen.count, infos[0].variables);
+    assert_true(seen.sorted);
+    assert_int_equal(ps_task_config(s, 1, 5000, see_config, &settings), PS_OK);
+    assert_true(settings > 3);
+    assert_int_equal(ps_task_ping(s, 1, 5000, &us), PS_OK);
+    assert_true(us >= 0);
+    assert_int_equal(ps_task_ping(s, 7, 5000, &us), PS_OUT_OF_RANGE);
+    assert_int_equal(ps_session_wait_cluster(s, "ps", 5000), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+static void delete_and_reset(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_variable *v = get(s, "gone/v", PS_F32, PS_SHAPE(4), NULL);
+    ps_variable *found = NULL;
+    float value[4];
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(ps_variable_delete(s, "gone/v"), PS_OK);
+    assert_int_not_equal(ps_variable_read(v, value, sizeof(value)), PS_OK);
+    assert_int_equal(ps_variable_find(s, "gone/v", &found), PS_NOT_FOUND);
+    assert_int_equal(ps_variable_delete(s, "gone/v"), PS_NOT_FOUND);
+    v = get(s, "gone/w", PS_F32, PS_SHAPE(4), NULL);
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(ps_reset(s), PS_OK);
+    assert_int_equal(ps_variable_read(v, value, sizeof(value)), PS_ABORTED);
+    assert_int_equal(ps_variable_find(s, "gone/w", &found), PS_NOT_FOUND);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+/* ---- a task that is dead ---- */
+
+static void a_dead_task_is_named_and_comes_back(void **state)
+{
+    (void)state;
+    struct timespec t0;
+    struct timespec t1;
+    ps_session *s = open_session(1500);
+    ps_variable *on0 = get(s, "dead/v0", PS_I64, PS_SCALAR, NULL);
+    ps_variable *on1 = get(s, "dead/v1", PS_I64, PS_SCALAR, NULL);
+    int64_t value = 3;
+    ps_task_info infos[2];
+    assert_int_equal(ps_variable_task(on1), 1);
+    assert_int_equal(ps_variable_init(on0, false), PS_OK);
+    assert_int_equal(ps_variable_init(on1, false), PS_OK);
+    test_cluster_kill(&cluster, 1);
+    (void)clock_gettime(CLOCK_MONOTONIC, &t0);
+    ps_status st = ps_variable_assign_add(on1, &value, sizeof(value), &value);
+    (void)clock_gettime(CLOCK_MONOTONIC, &t1);
+    assert_true(st == PS_DEADLINE_EXCEEDED || st == PS_UNAVAILABLE);
+    assert_non_null(strstr(ps_last_error(), "/job:ps/task:1"));
+    assert_non_null(strstr(ps_last_error(), cluster.address[1]));
+    assert_true(t1.tv_sec - t0.tv_sec <= 10);                              /* bounded: not the session keep, not for ever */
+    assert_int_equal(ps_variable_read(on0, &value, sizeof(value)), PS_OK); /* the others go on */
+    assert_int_equal(ps_cluster_info(s, infos, 2, 700), PS_OK);
+    assert_true(infos[0].up);
+    assert_false(infos[1].up);
+    assert_true(infos[1].error[0] != '\0');
+    assert_string_equal(infos[1].address, cluster.address[1]);
+
+    test_cluster_start(&cluster, 1);
+    value = 3;
+    assert_int_equal(ps_variable_assign_add(on1, &value, sizeof(value), &value), PS_ABORTED); /* it came back empty */
+    assert_non_null(strstr(ps_last_error(), "/job:ps/task:1"));
+    assert_int_equal(ps_cluster_info(s, infos, 2, 3000), PS_OK);
+    assert_true(infos[1].up);
+    ps_session *again = open_session(5000);
+    on1 = get(again, "dead/v1", PS_I64, PS_SCALAR, NULL);
+    assert_int_equal(ps_variable_task(on1), 1);
+    assert_int_equal(ps_variable_read(on1, &value, sizeof(value)), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_session_close(again), 0);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+static void nobody_at_the_target(void **state)
+{
+    (void)state;
+    struct test_cluster none;
+    ps_session_options o;
+    ps_session *s = NULL;
+    test_cluster_init(&none, 1, "");
+    test_cluster_refuse(&none, 0);
+    ps_session_options_init(&o);
+    o.target = none.address[0];
+    o.operation_timeout_ms = 300;
+    o.log = no_log;
+    assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
+    assert_int_equal(ps_cluster_tasks(s), -1);
+    assert_non_null(strstr(ps_last_error(), none.address[0]));
+    assert_int_equal(ps_session_close(s), 0);
+    test_cluster_fini(&none);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tasks_can_be_asked),
+        cmocka_unit_test(delete_and_reset),
+        cmocka_unit_test(a_dead_task_is_named_and_comes_back),
+        cmocka_unit_test(nobody_at_the_target),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker/api_session.c, io.c and param.c when memory runs out, and options of other headers. Nothing answers at the target. */
+#include "ps.h"
+
+#include "mem.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALLOCATIONS_MAX = 200 };
+
+static int lines;
+
+static void count_lines(void *ctx, ps_log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    assert_true(strncmp(line, "ts=", 3) == 0 && strchr(line, '\n') == NULL);
+    lines++;
+}
+
+static void options_of(ps_session_options *o)
+{
+    ps_session_options_init(o);
+    o->cluster_spec = "ps=127.0.0.1:1,127.0.0.1:2;worker=127.0.0.1:3";
+    o->job = "worker";
+    o->log = count_lines;
+    o->operation_timeout_ms = 100;
+}
+
+static void open_fails_softly_without_memory(void **state)
+{
+    (void)state;
+    ps_session_options o;
+    int n = 0;
+    ps_status st = PS_UNKNOWN;
+    options_of(&o);
+    for (; n < ALLOCATIONS_MAX && st != PS_OK; n++) {
+        ps_session *s = NULL;
+        char error[512] = "";
+        psi_mem_fail_after(n);
+        st = ps_session_open(&o, &s, error, sizeof(error));
+        psi_mem_fail_after(-1);
+        if (st == PS_OK) {
+            assert_int_equal(ps_session_close(s), 0);
+        } else {
+            assert_int_equal(st, PS_RESOURCE_EXHAUSTED);
+            assert_true(error[0] != '\0');
+            assert_null(s);
+        }
+    }
+    assert_int_equal(st, PS_OK);
+    assert_true(n > 5); /* several allocations failed before */
+}
+
+static void open_args_always_gives_a_session(void **state)
+{
+    (void)state;
+    ps_status st = PS_UNKNOWN;
+    int n = 0;
+    for (; n < ALLOCATIONS_MAX && st != PS_OK; n++) {
+        char program[] = "program";
+        char flag[] = "--ps_hosts=127.0.0.1:1";
+        char *argv[] = {program, flag, NULL};
+        int argc = 2;
+        psi_mem_fail_after(n);
+        ps_session *s = ps_session_open_args(&argc, argv, "about");
+        psi_mem_fail_after(-1);
+        assert_non_null(s);
+        st = ps_session_status(s);
+        ps_param *p = ps_param_get(st == PS_OK ? NULL : s, "w", PS_SHAPE(2), ps_zeros(), ps_sgd(1));
+        assert_non_null(p);
+        assert_true(((float *)ps_param_value(p))[0] == 0);
+        assert_int_equal(ps_should_stop(s), st != PS_OK);
+        assert_int_equal(ps_session_close(s), st);
+    }
+    assert_int_equal(st, PS_OK);
+    assert_true(n > 5);
+}
+
+static void a_static_session_serves_without_memory(void **state)
+{
+    (void)state;
+    char program[] = "program";
+    char flag[] = "--steps=x";
+    char *argv[] = {program, flag, NULL};
+    int argc = 2;
+    psi_mem_fail_after(1); /* 0 is the table of flags; the error in it then needs a session object */
+    ps_session *s = ps_session_open_args(&argc, argv, "about");
+    psi_mem_fail_after(-1);
+    assert_non_null(s);
+    assert_int_equal(ps_session_status(s), PS_RESOURCE_EXHAUSTED);
+    ps_param *p = ps_param_get(s, "w", PS_SHAPE(2, 2), ps_zeros(), ps_sgd(1));
+    assert_ptr_equal(ps_param_session(p), s);
+    assert_int_equal(ps_pull(s), PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(ps_session_close(s), PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(ps_session_close(s), PS_RESOURCE_EXHAUSTED); /* it is never freed */
+}
+
+static void parameters_without_memory_are_an_error(void **state)
+{
+    (void)state;
+    ps_session_options o;
+    options_of(&o);
+    for (int n = 0; n < 4; n++) { /* the record, two buffers, the variable */
+        ps_session *s = NULL;
+        assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
+        lines = 0;
+        psi_mem_fail_after(n);
+        ps_param *p = ps_param_get(s, "w", PS_SHAPE(100), ps_zeros(), ps_sgd(1));
+        assert_int_equal(psi_mem_fail_left(), -1);
+        psi_mem_fail_after(-1);
+        assert_int_equal(ps_session_status(s), PS_RESOURCE_EXHAUSTED);
+        assert_non_null(strstr(ps_session_error(s), "'w'"));
+        assert_int_equal(lines, 1); /* logged when it happened */
+        assert_true(((float *)ps_param_value(p))[99] == 0);
+        assert_int_equal(ps_session_close(s), PS_RESOURCE_EXHAUSTED);
+    }
+}
+
+static void a_call_to_nobody_ends_at_its_deadline(void **state)
+{
+    (void)state;
+    ps_session_options o;
+    ps_session *s = NULL;
+    options_of(&o);
+    assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
+    ps_param *p = ps_param_get(s, "w", PS_SHAPE(10), ps_zeros(), ps_sgd(1));
+    assert_non_null(strstr(ps_session_error(s), "/job:ps/task:0"));
+    assert_non_null(strstr(ps_session_error(s), "127.0.0.1:1"));
+    assert_null(ps_param_grad(p));
+    assert_int_not_equal(ps_session_close(s), 0);
+}
+
+static void options_of_other_headers(void **state)
+{
+    (void)state;
+    struct {
+        ps_session_options o;
+        char more[16];
+    } newer;
+    ps_session *s = NULL;
+    char error[512];
+    memset(&newer, 0, sizeof(newer));
+    options_of(&newer.o);
+    newer.o.struct_bytes = sizeof(newer);
+    assert_int_equal(ps_session_open(&newer.o, &s, error, sizeof(error)), PS_OK); /* what it does not know is zero */
+    assert_int_equal(ps_session_close(s), 0);
+    memset(newer.more, 1, sizeof(newer.more));
+    assert_int_equal(ps_session_open(&newer.o, &s, error, sizeof(error)), PS_UNIMPLEMENTED);
+    newer.o.struct_bytes = offsetof(ps_session_options, seed); /* an older one */
+    assert_int_equal(ps_session_open(&newer.o, &s, error, sizeof(error)), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+    newer.o.struct_bytes = 0;
+    assert_int_equal(ps_session_open(&newer.o, &s, error, sizeof(error)), PS_INVALID_ARGUMENT);
+}
+
+static void null_is_survived(void **state)
+{
+    (void)state;
+    ps_variable *v = NULL;
+    assert_int_equal(ps_session_close(NULL), 0);
+    assert_int_equal(ps_session_status(NULL), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_pull(NULL), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_variable_find(NULL, "v", &v), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_variable_read(NULL, &v, sizeof(v)), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_push_start(NULL, &v, 1, 1, 0, NULL, NULL, NULL), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_cluster_tasks(NULL), -1);
+    assert_true(ps_should_stop(NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(open_fails_softly_without_memory),
+        cmocka_unit_test(open_args_always_gives_a_session),
+        cmocka_unit_test(a_static_session_serves_without_memory),
+        cmocka_unit_test(parameters_without_memory_are_an_error),
+        cmocka_unit_test(a_call_to_nobody_ends_at_its_deadline),
+        cmocka_unit_test(options_of_other_headers),
+        cmocka_unit_test(null_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

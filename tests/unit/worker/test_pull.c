@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker/pull.c and the values of PUSHPULL: chunks, exactness, reconnects, refusals, deadlines. */
+#include "../../lib/fake_task.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SPEC "ps=a:1,b:2"
+enum { SMALL = 10, FRAME = PS_FRAME_BODY_MAX / 4 };
+
+static float *filled(uint64_t n, float first)
+{
+    float *p = malloc(n * sizeof(float));
+    for (uint64_t i = 0; i < n; i++) {
+        p[i] = first + (float)(i % 1000);
+    }
+    return p;
+}
+
+static struct fake_frame take_pull(struct fake *f, uint64_t first, uint32_t elements)
+{
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_PULL);
+    struct ps_pull_meta m;
+    memcpy(&m, frame->meta, sizeof(m));
+    assert_true(frame->h.offset == first && m.elements == elements && frame->h.handle == 9);
+    struct fake_frame copy = *frame;
+    copy.payload = NULL;
+    return copy;
+}
+
+static void test_small(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request pull;
+    fake_init(&f, SPEC, "", 0, true);
+    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    float *now = filled(SMALL, 3);
+    float *dst = filled(SMALL, 0);
+    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
+    struct fake_frame ask = take_pull(&f, 0, SMALL);
+    fake_values(&f, 0, &ask, false, 0, now, SMALL * 4, 12, 1);
+    assert_int_equal(pull.req.status, PS_OK);
+    assert_int_equal(pull.dones, 1);
+    assert_true(pull.req.exact && pull.req.version == 12); /* one segment: always exact */
+    assert_memory_equal(dst, now, SMALL * 4);
+    free(now);
+    free(dst);
+    fake_fini(&f);
+}
+
+/* Six chunks, four at a time; the versions decide about exact. */
+static void pull_chunks(uint64_t odd_version, uint32_t in_progress, bool exact)
+{
+    enum { N = 5 * FRAME + 100 };
+    struct fake f;
+    struct fake_request pull;
+    struct fake_frame ask[6];
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", N, 9, 1);
+    float *now = filled(N, 3);
+    float *dst = filled(N, 0);
+    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
+    for (uint32_t i = 0; i < 4; i++) {
+        ask[i] = take_pull(&f, (uint64_t)i * FRAME, FRAME);
+    }
+    assert_null(fake_next(&f, 0));
+    for (uint32_t i = 0; i < 6; i++) {
+        uint32_t n = i < 5 ? FRAME : 100;
+        fake_values(&f, 0, &ask[i], false, 0, now + (size_t)i * FRAME, n * 4, i == 3 ? odd_version : 12, i == 2 ? in_progress : 0);
+        if (i < 2) {
+            ask[i + 4] = take_pull(&f, (uint64_t)(i + 4) * FRAME, i == 0 ? FRAME : 100);
+        }
+        assert_int_equal(pull.dones, i == 5 ? 1 : 0);
+    }
+    assert_int_equal(pull.req.status, PS_OK);
+    assert_int_equal(pull.req.exact, exact);
+    assert_memory_equal(dst, now, (size_t)N * 4);
+    free(now);
+    free(dst);
+    fake_fini(&f);
+}
+
+static void test_chunks(void **state)
+{
+    (void)state;
+    pull_chunks(12, 0, true);
+    pull_chunks(13, 0, false);
+    pull_chunks(12, 1, false);
+}
+
+/* The interrupted chunk and those behind it are asked for again, whole, under new numbers; what is complete stays. */
+static void test_reconnect(void **state)
+{
+    (void)state;
+    enum { N = 3 * FRAME };
+    struct fake f;
+    struct fake_request pull;
+    struct fake_frame ask[3];
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", N, 9, 1);
+    float *now = filled(N, 3);
+    float *dst = filled(N, 0);
+    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
+    for (uint32_t i = 0; i < 3; i++) {
+        ask[i] = take_pull(&f, (uint64_t)i * FRAME, FRAME);
+    }
+    fake_values(&f, 0, &ask[0], false, 0, now, FRAME * 4, 12, 0);
+    fake_cut(&f, 0);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    struct fake_frame again = take_pull(&f, FRAME, FRAME);
+    assert_true(again.h.id > ask[2].h.id);
+    struct fake_frame last = take_pull(&f, 2 * FRAME, FRAME);
+    assert_null(fake_next(&f, 0));
+    fake_values(&f, 0, &again, false, 0, now + FRAME, FRAME * 4, 12, 0);
+    fake_values(&f, 0, &last, false, 0, now + 2 * FRAME, FRAME * 4, 12, 0);
+    assert_int_equal(pull.req.status, PS_OK);
+    assert_memory_equal(dst, now, (size_t)N * 4);
+    free(now);
+    free(dst);
+    fake_fini(&f);
+}
+
+/* After the callback the memory is not touched: values that come late are read and dropped. */
+static void test_deadline(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request pull, next;
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    float *now = filled(SMALL, 3);
+    float *dst = filled(SMALL, 0);
+    float *mine = filled(SMALL, 0);
+    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
+    struct fake_frame ask = take_pull(&f, 0, SMALL);
+    fake_wait(&f, 1001);
+    assert_int_equal(pull.req.status, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(pull.req.applied, PS_NOTHING_APPLIED);
+    free(dst);
+    fake_start(&f, &next, PSI_REQ_PULL, w, NULL, mine, 1000);
+    fake_values(&f, 0, &ask, false, 0, now, SMALL * 4, 12, 0);
+    assert_int_equal(next.dones, 0);
+    ask = take_pull(&f, 0, SMALL);
+    fake_values(&f, 0, &ask, false, 0, now, SMALL * 4, 12, 0);
+    assert_int_equal(next.req.status, PS_OK);
+    assert_memory_equal(mine, now, SMALL * 4);
+    free(now);
+    free(mine);
+    fake_fini(&f);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request pull;
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    float *dst = filled(SMALL, 0);
+    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
+    struct fake_answer busy = {.status = PS_RESOURCE_EXHAUSTED, .text = "busy"};
+    fake_reply(&f, 0, PS_OP_PULL, take_pull(&f, 0, SMALL).h.id, false, &busy);
+    assert_int_equal(pull.dones, 0);
+    fake_wait(&f, 100);
+    struct fake_answer bad = {.status = PS_FAILED_PRECONDITION, .text = "UNINITIALIZED 'w'"};
+    fake_reply(&f, 0, PS_OP_PULL, take_pull(&f, 0, SMALL).h.id, false, &bad);
+    assert_int_equal(pull.req.status, PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(pull.err.text, "UNINITIALIZED"));
+    free(dst);
+    fake_fini(&f);
+}
+
+static void test_bad_size(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request pull;
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    float *dst = filled(SMALL + 8, 0);
+    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
+    struct fake_frame ask = take_pull(&f, 0, SMALL);
+    fake_values(&f, 0, &ask, false, 0, dst, (SMALL + 8) * 4, 1, 0);
+    assert_int_equal(f.task[0].closes, 1);
+    assert_int_equal(pull.dones, 0);
+    free(dst);
+    fake_fini(&f);
+}
+
+static void test_push_pull(void **state)
+{
+    (void)state;
+    enum { N = FRAME + 6 };
+    struct fake f;
+    struct fake_request both;
+    struct fake_frame frame[2];
+    fake_init(&f, SPEC, "", 0, true);
+    struct psi_var *w = fake_get(&f, 0, "w", N, 9, 1);
+    float *grad = filled(N, 1);
+    float *now = filled(N, 3);
+    float *dst = filled(N, 0);
+    fake_start(&f, &both, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
+    for (uint32_t i = 0; i < 2; i++) {
+        frame[i] = *fake_take(&f, 0, PS_OP_PUSHPULL);
+        frame[i].payload = NULL;
+    }
+    fake_values(&f, 0, &frame[0], true, 0, now, FRAME * 4, 4, 1);
+    fake_values(&f, 0, &frame[1], true, FRAME, now + FRAME, 6 * 4, 5, 0);
+    assert_int_equal(both.dones, 0); /* a value frame is no acknowledgement */
+    struct fake_answer a = {.version = 5};
+    fake_reply(&f, 0, PS_OP_PUSHPULL, 1, true, &a);
+    assert_int_equal(both.dones, 1);
+    assert_int_equal(both.req.status, PS_OK);
+    assert_true(both.req.version == 5);
+    assert_memory_equal(dst, now, (size_t)N * 4);
+    free(grad);
+    free(now);
+    free(dst);
+    fake_fini(&f);
+}
+
+/* Values that a disconnect has cost come by PULL, once the push is known to be applied. */
+static void test_push_pull_reconnect(void **state)
+{
+    (void)state;
+    enum { N = FRAME + 6 };
+    struct fake f;
+    struct fake_request both;
+    fake_init(&f, SPEC, "", 0, true);
+    struct psi_var *w = fake_get(&f, 0, "w", N, 9, 1);
+    float *grad = filled(N, 1);
+    float *now = filled(N, 3);
+    float *dst = filled(N, 0);
+    fake_start(&f, &both, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
+    struct fake_frame first = *fake_take(&f, 0, PS_OP_PUSHPULL);
+    fake_values(&f, 0, &first, true, 0, now, FRAME * 4, 4, 1);
+    fake_cut(&f, 0);
+    const struct fake_number states[] = {{1, PS_NUMBER_APPLIED, 0, 0, 5}, {0}};
+    fake_hello(&f, 0, 100, 200, states, NULL);
+    assert_int_equal(both.dones, 0);
+    struct fake_frame ask = take_pull(&f, FRAME, 6);
+    fake_values(&f, 0, &ask, false, 0, now + FRAME, 6 * 4, 5, 0);
+    assert_int_equal(both.req.status, PS_OK);
+    assert_memory_equal(dst, now, (size_t)N * 4);
+    free(grad);
+    free(now);
+    free(dst);
+    fake_fini(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small),    cmocka_unit_test(test_chunks),   cmocka_unit_test(test_reconnect),
+        cmocka_unit_test(test_deadline), cmocka_unit_test(test_refused),  cmocka_unit_test(test_bad_size),
+        cmocka_unit_test(test_push_pull), cmocka_unit_test(test_push_pull_reconnect),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

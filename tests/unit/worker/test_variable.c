@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker/variable.c: get-or-create, batches, what a task that came back means, being lost, LOOKUP. */
+#include "../../lib/fake_task.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SPEC "ps=a:1,b:2"
+
+static struct psi_var *new_var(struct fake *f, const char *name, const char *device)
+{
+    ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = name, .dtype = PS_F32, .optimizer = ps_sgd(0.5), .device = device};
+    spec.shape.rank = 1;
+    spec.shape.dims[0] = 4;
+    struct psi_var *var = NULL;
+    struct psi_err err = {0};
+    if (psi_client_variable(f->c, &spec, false, &var, &err) != PS_OK) {
+        fail_msg("%s", err.text);
+    }
+    return var;
+}
+
+/* Answer the CREATE that is next: item i lives at tasks[i], or has that status. Returns the number of items. */
+static uint32_t answer_create(struct fake *f, const uint32_t *tasks, ps_status st, const char *text)
+{
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_CREATE);
+    const uint8_t *p = frame->payload;
+    size_t n = frame->bytes;
+    struct psi_buf body;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    uint32_t count = 0;
+    for (;;) {
+        ps_v1_CreateItem item;
+        bool end = false;
+        assert_int_equal(psi_list_next(&p, &n, &ps_v1_CreateItem_msg, &item, &end, NULL), PS_OK);
+        if (end) {
+            break;
+        }
+        ps_v1_CreateAnswer a = ps_v1_CreateAnswer_init_zero;
+        a.index = ++count;
+        a.status = (uint32_t)st;
+        PSI_BYTES_SET(a.text, text);
+        PSI_BYTES_SET(a.job, "ps");
+        a.task = tasks != NULL ? tasks[count - 1] : item.task;
+        assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
+    }
+    struct fake_answer answer = {.body = &body};
+    uint64_t id = frame->h.id;
+    fake_reply(f, 0, PS_OP_CREATE, id, false, &answer);
+    psi_buf_fini(&body);
+    assert_true(fake_take(f, 0, PS_OP_ACK)->h.id == id);
+    return count;
+}
+
+/* Three get-or-creates that are pending together: one CREATE, round robin, one OPEN per owner. */
+static void test_batch(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request get[3];
+    struct psi_var *var[3];
+    fake_init(&f, SPEC, "", 0, false);
+    for (int i = 0; i < 3; i++) {
+        char name[4] = {'v', (char)('0' + i), 0};
+        var[i] = new_var(&f, name, NULL);
+        fake_start(&f, &get[i], PSI_REQ_GET, var[i], NULL, NULL, 60000);
+    }
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    uint32_t items = 0;
+    while (items < 3) {
+        items += answer_create(&f, NULL, PS_OK, "");
+    }
+    assert_int_equal(var[0]->owner, 0);
+    assert_int_equal(var[1]->owner, 1);
+    assert_int_equal(var[2]->owner, 0);
+    fake_open(&f, 0, 9, 77, 1, var[0]);
+    fake_hello(&f, 1, 101, 201, NULL, NULL);
+    fake_open(&f, 1, 9, 77, 2, var[1]);
+    if (get[2].dones == 0) {
+        fake_open(&f, 0, 10, 77, 3, var[2]);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(get[i].dones, 1);
+        assert_int_equal(get[i].req.status, PS_OK);
+    }
+    fake_fini(&f);
+}
+
+static void test_many_in_one_frame(void **state)
+{
+    (void)state;
+    enum { MANY = 100 };
+    static struct fake_request get[MANY];
+    struct fake f;
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &get[0], PSI_REQ_PING, NULL, NULL, NULL, 10);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    for (int i = 0; i < MANY; i++) {
+        char name[8];
+        snprintf(name, sizeof(name), "v%d", i);
+        struct psi_var *var = new_var(&f, name, "/job:ps/task:0");
+        struct psi_err err = {0};
+        get[i] = (struct fake_request){0};
+        fake_start(&f, &get[i], PSI_REQ_GET, var, NULL, NULL, 60000);
+        (void)err;
+    }
+    /* four calls are out, the others wait and then go together */
+    uint32_t items = 0;
+    for (int i = 0; i < 5; i++) {
+        uint32_t n = answer_create(&f, NULL, PS_OK, "");
+        items += n;
+        if (i > 0 && n > 1) {
+            assert_int_equal(n, MANY - 4);
+        }
+    }
+    assert_int_equal(items, MANY);
+    fake_fini(&f);
+}
+
+static void test_conflict(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request get;
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &get, PSI_REQ_GET, new_var(&f, "w", NULL), NULL, NULL, 60000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    answer_create(&f, NULL, PS_INVALID_ARGUMENT, "float32 (5,), asked for as float32 (4,)");
+    assert_int_equal(get.req.status, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(get.err.text, "(5,)"));
+    assert_non_null(strstr(get.err.text, "'w'"));
+    fake_fini(&f);
+}
+
+/* Not ready: again, until the deadline; then the last answer is the error. */
+static void test_not_ready(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request get;
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &get, PSI_REQ_GET, new_var(&f, "w", NULL), NULL, NULL, 1000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    answer_create(&f, NULL, PS_UNAVAILABLE, "/job:ps/task:1 is not connected");
+    fake_wait(&f, 100);
+    answer_create(&f, NULL, PS_UNAVAILABLE, "/job:ps/task:1 is not connected");
+    assert_int_equal(get.dones, 0);
+    fake_wait(&f, 1000);
+    assert_int_equal(get.req.status, PS_UNAVAILABLE);
+    assert_non_null(strstr(get.err.text, "/job:ps/task:1 is not connected"));
+    fake_fini(&f);
+}
+
+/* The owner came back empty between CREATE and OPEN: get-or-create is repeated. */
+static void test_open_not_found(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request get;
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = new_var(&f, "w", NULL);
+    fake_start(&f, &get, PSI_REQ_GET, w, NULL, NULL, 60000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    answer_create(&f, NULL, PS_OK, "");
+    fake_open(&f, 0, 0, 0, 0, w);
+    assert_int_equal(get.dones, 0);
+    fake_wait(&f, 100);
+    answer_create(&f, NULL, PS_OK, "");
+    fake_open(&f, 0, 4, 77, 5, w);
+    assert_int_equal(get.req.status, PS_OK);
+    fake_fini(&f);
+}
+
+/* CREATE is waiting when the connection drops: the same number again. */
+static void test_create_reconnect(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request get;
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &get, PSI_REQ_GET, new_var(&f, "w", NULL), NULL, NULL, 60000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    uint64_t id = fake_take(&f, 0, PS_OP_CREATE)->h.id;
+    fake_cut(&f, 0);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    assert_true(fake_take(&f, 0, PS_OP_CREATE)->h.id == id);
+    fake_fini(&f);
+}
+
+/* A new life, everything as before (a journal): OPEN comes first, then the push goes on with the new handle. */
+static void test_new_life_same(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request push;
+    const float grad[4] = {1, 2, 3, 4};
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", 4, 9, 1);
+    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_cut(&f, 0);
+    const struct fake_number states[] = {{1, PS_NUMBER_NOT_RECEIVED, 0, 0, 0}, {0}};
+    fake_hello(&f, 0, 101, 200, states, NULL);
+    assert_int_equal(f.task[0].count, 1); /* OPEN and nothing else */
+    fake_open(&f, 0, 33, 77, 1, w);
+    struct fake_frame *frame = fake_take(&f, 0, PS_OP_PUSH);
+    assert_true(frame->h.handle == 33 && frame->h.id == 1);
+    struct fake_answer a = {0};
+    fake_reply(&f, 0, PS_OP_PUSH, 1, true, &a);
+    assert_int_equal(push.req.status, PS_OK);
+    fake_fini(&f);
+}
+
+/* A new life, and the variable is another one: what was sent is unknown, what was not is not applied; then it is gone for good. */
+static void new_life_other(uint64_t incarnation, uint64_t creation, uint32_t handle)
+{
+    struct fake f;
+    struct fake_request used, sent, waits, later;
+    const float grad[4] = {1, 2, 3, 4};
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", 4, 9, 1);
+    struct psi_var *big = fake_get(&f, 0, "big", PS_FRAME_BODY_MAX / 4 + 4, 10, 2);
+    float *src = calloc((size_t)big->elements, 4);
+    struct fake_answer a = {0};
+    fake_start(&f, &used, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_take(&f, 0, PS_OP_PUSH);
+    fake_reply(&f, 0, PS_OP_PUSH, 1, true, &a);
+    f.task[0].take = 100;
+    fake_start(&f, &sent, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_cut(&f, 0);
+    fake_start(&f, &waits, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    assert_int_equal(used.req.status, PS_OK);
+    const struct fake_number states[] = {{2, PS_NUMBER_UNKNOWN, 0, 0, 0}, {0}};
+    fake_hello(&f, 0, 101, 201, states, NULL);
+    fake_open(&f, 0, handle, incarnation, creation, w);
+    assert_int_equal(sent.req.status, PS_ABORTED);
+    assert_int_equal(sent.req.applied, PS_OUTCOME_UNKNOWN);
+    assert_int_equal(waits.req.status, PS_ABORTED);
+    assert_int_equal(waits.req.applied, PS_NOTHING_APPLIED);
+    assert_non_null(strstr(waits.err.text, "/job:ps/task:0"));
+    fake_start(&f, &later, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    assert_int_equal(later.req.status, PS_ABORTED);
+    assert_null(fake_next(&f, 0));
+    free(src);
+    fake_fini(&f);
+}
+
+static void test_new_life_other(void **state)
+{
+    (void)state;
+    new_life_other(78, 1, 9);
+    new_life_other(77, 5, 9);
+    new_life_other(0, 0, 0); /* NOT_FOUND */
+}
+
+/* The task restarts again while the first OPEN is under way: nothing is sent before a complete one. */
+static void test_new_life_twice(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request push;
+    const float grad[4] = {1, 2, 3, 4};
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", 4, 9, 1);
+    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_cut(&f, 0);
+    const struct fake_number states[] = {{1, PS_NUMBER_NOT_RECEIVED, 0, 0, 0}, {0}};
+    fake_hello(&f, 0, 101, 200, states, NULL);
+    fake_take(&f, 0, PS_OP_OPEN);
+    fake_cut(&f, 0);
+    ps_v1_Hello hello;
+    fake_hello(&f, 0, 101, 200, states, &hello); /* the life that it has heard of, but nothing is open in it */
+    assert_int_equal(f.task[0].count, 1);
+    fake_open(&f, 0, 33, 77, 1, w);
+    assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.handle == 33);
+    fake_fini(&f);
+}
+
+/* Reset in the same life: the reply says ABORTED, what waits ends too. Before its first use the variable is got again. */
+static void test_aborted(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request push, again;
+    const float grad[4] = {1, 2, 3, 4};
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", 4, 9, 1);
+    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_take(&f, 0, PS_OP_PUSH);
+    struct fake_answer gone = {.status = PS_ABORTED, .text = "the container was reset"};
+    fake_reply(&f, 0, PS_OP_PUSH, 1, true, &gone);
+    assert_int_equal(push.req.status, PS_ABORTED);
+    assert_false(w->open);
+    assert_false(w->lost);
+    fake_start(&f, &again, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    answer_create(&f, NULL, PS_OK, "");
+    fake_open(&f, 0, 11, 78, 6, w);
+    struct fake_frame *frame = fake_take(&f, 0, PS_OP_PUSH);
+    assert_true(frame->h.handle == 11 && frame->h.id == 2);
+    struct fake_answer ok = {0};
+    fake_reply(&f, 0, PS_OP_PUSH, 2, true, &ok);
+    assert_int_equal(again.req.status, PS_OK);
+    fake_start(&f, &again, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_take(&f, 0, PS_OP_PUSH);
+    fake_reply(&f, 0, PS_OP_PUSH, 3, true, &gone);
+    assert_int_equal(again.req.status, PS_ABORTED);
+    assert_true(w->lost); /* it was in use: an error from now on */
+    fake_fini(&f);
+}
+
+static void test_other_definition_at_open(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request get;
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = new_var(&f, "w", NULL);
+    fake_start(&f, &get, PSI_REQ_GET, w, NULL, NULL, 60000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    answer_create(&f, NULL, PS_OK, "");
+    struct psi_var other = *w;
+    other.shape.dims[0] = 5;
+    fake_open(&f, 0, 4, 77, 5, &other);
+    assert_int_equal(get.req.status, PS_ALREADY_EXISTS);
+    assert_non_null(strstr(get.err.text, "(4,)"));
+    assert_non_null(strstr(get.err.text, "(5,)"));
+    fake_fini(&f);
+}
+
+static void test_lookup(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request find, none;
+    fake_init(&f, SPEC, "", 0, false);
+    ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "w"};
+    struct psi_var *w = NULL;
+    struct psi_err err = {0};
+    assert_int_equal(psi_client_variable(f.c, &spec, true, &w, &err), PS_OK);
+    fake_start(&f, &find, PSI_REQ_LOOKUP, w, NULL, NULL, 60000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    uint64_t id = fake_take(&f, 0, PS_OP_FIND)->h.id;
+    struct psi_buf body;
+    psi_buf_init(&body, 4096);
+    ps_v1_CreateAnswer a = {.index = 1, .task = 0};
+    PSI_BYTES_SET(a.job, "ps");
+    assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
+    struct fake_answer answer = {.body = &body};
+    fake_reply(&f, 0, PS_OP_FIND, id, false, &answer);
+    struct psi_var as = {.dtype = PS_F64, .shape = {.rank = 2, .dims = {3, 5}}};
+    as.optimizer = *ps_adam(0.25);
+    fake_open(&f, 0, 4, 77, 5, &as);
+    assert_int_equal(find.req.status, PS_OK);
+    assert_true(w->dtype == PS_F64 && w->elements == 15 && w->optimizer.kind == PS_OPT_ADAM);
+    assert_int_equal(psi_client_variable(f.c, &spec, true, &w, &err), PS_OK);
+    fake_start(&f, &none, PSI_REQ_LOOKUP, w, NULL, NULL, 60000);
+    psi_buf_clear(&body);
+    a.status = PS_NOT_FOUND;
+    assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
+    fake_reply(&f, 0, PS_OP_FIND, fake_take(&f, 0, PS_OP_FIND)->h.id, false, &answer);
+    assert_int_equal(none.req.status, PS_NOT_FOUND);
+    psi_buf_fini(&body);
+    fake_fini(&f);
+}
+
+static void test_specs_are_checked(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request get;
+    struct psi_var *var = NULL;
+    struct psi_err err = {0};
+    fake_init(&f, SPEC, "", 0, false);
+    ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "../w", .dtype = PS_F32};
+    assert_int_equal(psi_client_variable(f.c, &spec, false, &var, &err), PS_INVALID_ARGUMENT);
+    spec.name = "w";
+    spec.dtype = PS_DTYPE_NONE;
+    assert_int_equal(psi_client_variable(f.c, &spec, false, &var, &err), PS_INVALID_ARGUMENT);
+    spec.dtype = PS_F32;
+    spec.partitions = 2;
+    assert_int_equal(psi_client_variable(f.c, &spec, false, &var, &err), PS_UNIMPLEMENTED);
+    spec.partitions = 0;
+    spec.device = "/job:ps/task:x";
+    assert_int_equal(psi_client_variable(f.c, &spec, false, &var, &err), PS_INVALID_ARGUMENT);
+    spec.device = "/job:ps/task:7";
+    assert_int_equal(psi_client_variable(f.c, &spec, false, &var, &err), PS_OK);
+    fake_start(&f, &get, PSI_REQ_GET, var, NULL, NULL, 1000);
+    assert_int_equal(get.req.status, PS_INVALID_ARGUMENT);
+    fake_fini(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_batch),          cmocka_unit_test(test_many_in_one_frame),
+        cmocka_unit_test(test_conflict),       cmocka_unit_test(test_not_ready),
+        cmocka_unit_test(test_open_not_found), cmocka_unit_test(test_create_reconnect),
+        cmocka_unit_test(test_new_life_same),  cmocka_unit_test(test_new_life_other),
+        cmocka_unit_test(test_new_life_twice), cmocka_unit_test(test_aborted),
+        cmocka_unit_test(test_other_definition_at_open), cmocka_unit_test(test_lookup),
+        cmocka_unit_test(test_specs_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trainer's command line: one table of flags, from which parsing, --help and the workers' command lines come. */
+#ifndef PSTRAIN_FLAGS_H
+#define PSTRAIN_FLAGS_H
+
+#include <ps_types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FLAGS_ERR_BYTES = 512, FLAGS_COUNT = 25, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts */ };
+
+struct flags {
+    /* the cluster */
+    const char *ps_hosts;
+    const char *worker_hosts;
+    const char *job_name;
+    int64_t task_index;
+    const char *local; /* "" or "ps=2,workers=3" */
+    int local_ps;      /* from it */
+    int local_workers;
+    bool insecure_any_peer;
+    /* what is trained */
+    const char *data;
+    const char *model;
+    const char *optimizer;
+    double learning_rate;
+    double momentum;
+    int64_t batch_size;
+    int64_t epochs; /* of this run, when steps is 0 */
+    int64_t steps;  /* global step to reach; 0: epochs count */
+    int64_t seed;
+    /* how it runs */
+    bool fresh;
+    const char *report; /* "" or a file */
+    bool status_at_end;
+    int64_t timeout_s;
+    bool help;
+    bool version;
+    /* where each value came from, by row of the table */
+    const char *text[FLAGS_COUNT]; /* as given; NULL: the default */
+};
+
+/**
+ * Read the command line. `--flag value` and `--flag=value`, `-` and `_` alike in names; the last of several counts.
+ *
+ * argv     borrows; texts in out point into it.
+ * Returns  0, or -1 with one line in err (FLAGS_ERR_BYTES) that names the flag and what is allowed.
+ */
+int flags_parse(int argc, char **argv, struct flags *out, char *err);
+/** True if the command line has the flag. */
+bool flags_given(const struct flags *f, const char *name);
+/**
+ * The flags that a worker of --local gets from this command line, as "--name=value" texts.
+ *
+ * texts    [FLAGS_COUNT], gives each (free()).
+ * Returns  how many, -1 without memory.
+ */
+int flags_for_workers(const struct flags *f, char **texts);
+/** The optimizer that the flags ask for; valid until 16 further constructor calls. */
+const ps_optimizer *flags_optimizer(const struct flags *f);
+/** Writes --help to standard output; 0, or -1 if it could not be written. */
+int flags_help(void);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pstrain, a ready training program: ps or worker of a cluster by four flags or TF_CONFIG, or a whole cluster by --local.
+ *
+ * Happy path: command line -> --local: a process per task (local.c) | job ps: serve (serve.c) | job worker: train (train.c).
+ * Failure modes: a command line that makes no sense: what is wrong and what is allowed, exit 2.
+ */
+#include "cluster.h"
+#include "flags.h"
+#include "finish.h"
+#include "link.h"
+#include "local.h"
+#include "say.h"
+#include "serve.h"
+#include "train.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int usage(const char *err)
+{
+    (void)say_error("%s", err);
+    return EXIT_USAGE;
+}
+
+static int task_run(const struct flags *f)
+{
+    char err[CLUSTER_ERR_BYTES];
+    struct cluster c;
+    struct link link;
+    int status = EXIT_DONE;
+    link_read(&link);
+    if (cluster_find(f, getenv("TF_CONFIG"), &c, err) != 0) {
+        return usage(err);
+    }
+    if (c.trainer < 0) {
+        status = serve_run(f, &c, link.child);
+    } else {
+        status = c.chief ? finish_check(f) : EXIT_DONE;
+        status = status == EXIT_DONE ? train_run(f, &c, &link) : status;
+    }
+    cluster_fini(&c);
+    return status;
+}
+
+/* Descriptors 0 to 2 are what they are for: a pipe must not become standard output by chance. */
+static int open_standard(void)
+{
+    int fd = 0;
+    while (fd <= STDERR_FILENO) {
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (fd < 0) {
+            return -1;
+        }
+    }
+    return close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    char err[FLAGS_ERR_BYTES];
+    struct flags f;
+    int status = EXIT_DONE;
+    if (open_standard() != 0) {
+        return say_error("/dev/null: %s", strerror(errno));
+    }
+    if (flags_parse(argc, argv, &f, err) != 0) {
+        return usage(err);
+    }
+    if (f.help) {
+        return flags_help() == 0 ? EXIT_DONE : EXIT_FAILED;
+    }
+    if (f.version) {
+        (void)printf("pstrain %s\n", ps_version());
+    } else {
+        status = flags_given(&f, "local") ? local_run(&f) : task_run(&f);
+    }
+    if ((fflush(stdout) != 0 || ferror(stdout) != 0) && status == EXIT_DONE) {
+        return say_error("standard output: %s", strerror(errno));
+    }
+    return status;
+}

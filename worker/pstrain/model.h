@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The networks: softmax regression and multi-layer perceptrons with relu. */
+#ifndef PSTRAIN_MODEL_H
+#define PSTRAIN_MODEL_H
+
+#include "data.h"
+
+#include <ps.h>
+#include <ps_nn.h>
+
+enum { MODEL_LAYERS_MAX = 17, MODEL_UNITS_MAX = 65536, MODEL_NAME_BYTES = 32 };
+
+struct model_spec {
+    int layers;
+    int64_t units[MODEL_LAYERS_MAX + 1]; /* layer l is (units[l], units[l + 1]) */
+};
+
+/** What "softmax" or "mlp:512,512" means for this data. Returns 0, or -1 when it is neither. */
+int model_spec_parse(const char *text, int64_t features, int64_t classes, struct model_spec *out);
+/** Trained variables: weights and biases of each layer. */
+int model_variable_count(const struct model_spec *spec);
+/** Trained values. */
+int64_t model_value_count(const struct model_spec *spec);
+/** Name of a layer's weights or biases: "layer1/weights" ... "softmax/biases". Returns name (MODEL_NAME_BYTES). */
+const char *model_variable_name(const struct model_spec *spec, int layer, bool biases, char *name);
+
+struct model {
+    struct model_spec spec;
+    ps_param *weights[MODEL_LAYERS_MAX];
+    ps_param *biases[MODEL_LAYERS_MAX];
+    ps_tensor *out[MODEL_LAYERS_MAX];  /* of the layers, (batch, units) */
+    ps_tensor *grad[MODEL_LAYERS_MAX]; /* of out */
+};
+
+/** Buffers for batches of up to batch examples. Returns 0, or -1 without memory; model_fini() either way. */
+int model_init(struct model *m, const struct model_spec *spec, int64_t batch);
+void model_fini(struct model *m);
+/** Get or create the variables, in order of first use. An error sticks to the session. */
+void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer);
+/**
+ * One step: pull, forward, backward with a push of each layer as soon as its gradients are there, global step + 1.
+ *
+ * x            (B, features).
+ * labels       [B].
+ * out_correct  rows that were classified right, before the update.
+ * Returns      the mean loss before the update. An error sticks to the session.
+ */
+double model_step(struct model *m, ps_session *s, const ps_tensor *x, const int32_t *labels, int64_t *out_correct);
+
+/** The values of a model wherever they are: of parameters, or read variables. */
+struct model_values {
+    const float *weights[MODEL_LAYERS_MAX];
+    const float *biases[MODEL_LAYERS_MAX];
+};
+/** The values that the last pull brought. */
+void model_values_of(const struct model *m, struct model_values *out);
+/** Accuracy and mean loss on the test examples. Returns 0, or -1: ps_nn_error(), or no memory when that is empty. */
+int model_test(const struct model_spec *spec, const struct model_values *values, const struct dataset *data, double *out_accuracy,
+               double *out_loss);
+
+#endif

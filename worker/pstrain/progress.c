@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Progress. No failure modes: an output that cannot be written to is the end's business (main.c looks at it). */
+#include "progress.h"
+
+#include "say.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BAR_EVERY_MS = 100, LINE_EVERY_MS = 3000, BAR_CELLS = 20 };
+
+static void show(struct progress *p, const struct progress_now *now, bool as_line)
+{
+    char bar[BAR_CELLS + 16] = "";
+    char epochs[48] = "";
+    double part = now->goal > 0 ? (double)now->done / (double)now->goal : 0;
+    part = part > 1 ? 1 : part;
+    double seconds = (double)(clock_ms() - p->start_ms) / 1000;
+    if (!as_line) {
+        int cells = (int)(part * BAR_CELLS);
+        bar[0] = '[';
+        memset(bar + 1, '=', (size_t)cells);
+        memset(bar + 1 + cells, ' ', (size_t)(BAR_CELLS - cells));
+        (void)snprintf(bar + 1 + BAR_CELLS, sizeof(bar) - 1 - BAR_CELLS, "] %3d%%  ", (int)(part * 100));
+    }
+    if (now->epochs > 0) {
+        (void)snprintf(epochs, sizeof(epochs), "epoch %" PRId64 "/%" PRId64 "  ", now->epoch, now->epochs);
+    } else {
+        (void)snprintf(epochs, sizeof(epochs), "epoch %" PRId64 "  ", now->epoch);
+    }
+    (void)printf("%s%s%sglobal_step %" PRId64 "  loss %.4f  accuracy %.3f  %.0f samples/s%s%s", p->bar ? "\r" : "", bar, epochs,
+                 now->global_step, now->loss, now->accuracy, seconds > 0 ? (double)p->samples / seconds : 0, p->bar ? "\033[K" : "",
+                 as_line ? "\n" : "");
+    (void)fflush(stdout);
+    p->shown = !as_line;
+}
+
+void progress_start(struct progress *p, bool bar, bool quiet)
+{
+    *p = (struct progress){.bar = bar, .quiet = quiet, .start_ms = clock_ms()};
+    p->next_ms = p->start_ms + (bar ? BAR_EVERY_MS : LINE_EVERY_MS);
+}
+
+void progress_step(struct progress *p, const struct progress_now *now, int64_t samples)
+{
+    p->samples += samples;
+    if (p->quiet || clock_ms() < p->next_ms) {
+        return;
+    }
+    show(p, now, !p->bar);
+    p->next_ms = clock_ms() + (p->bar ? BAR_EVERY_MS : LINE_EVERY_MS);
+}
+
+void progress_end(struct progress *p, const struct progress_now *now)
+{
+    if (!p->quiet && p->samples > 0) {
+        show(p, now, true);
+    }
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Progress on standard output: a bar on a terminal, a line every few seconds elsewhere. */
+#ifndef PSTRAIN_PROGRESS_H
+#define PSTRAIN_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+    bool bar;
+    bool quiet;       /* nothing is shown */
+    bool shown;       /* a bar is on the screen */
+    int64_t start_ms;
+    int64_t next_ms;  /* when something is shown again */
+    int64_t samples;  /* since start_ms */
+};
+struct progress_now {
+    int64_t done, goal; /* steps; global ones when the goal is a global step */
+    int64_t epoch;      /* from 1 */
+    int64_t epochs;     /* 0: not the goal */
+    int64_t global_step;
+    double loss;        /* mean since the epoch began */
+    double accuracy;    /* likewise */
+};
+
+void progress_start(struct progress *p, bool bar, bool quiet);
+/** After a step of `samples` examples. */
+void progress_step(struct progress *p, const struct progress_now *now, int64_t samples);
+/** The last state, as a line. */
+void progress_end(struct progress *p, const struct progress_now *now);
+
+#endif

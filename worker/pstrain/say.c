@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages, remedies, the clock. No failure modes: standard error that cannot be written to must not stop training. */
+#include "say.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 8192 };
+
+static void say(const char *format, va_list ap) __attribute__((format(printf, 1, 0)));
+static void say(const char *format, va_list ap)
+{
+    char line[LINE_BYTES];
+    int n = snprintf(line, sizeof(line), "pstrain: ");
+    int more = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, ap);
+    size_t bytes = strlen(line);
+    if (more < 0) {
+        return;
+    }
+    line[bytes] = '\n';
+    if (write(STDERR_FILENO, line, bytes + 1) < 0) {
+        return; /* nobody reads it */
+    }
+}
+
+int say_error(const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    say(format, ap);
+    va_end(ap);
+    return EXIT_FAILED;
+}
+
+void say_note(const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    say(format, ap);
+    va_end(ap);
+}
+
+const char *say_remedy(ps_status st, const char *text)
+{
+    switch (st) {
+    case PS_ABORTED:
+        return "; the model was reset (by a trainer with --fresh) or its ps task restarted: start this trainer again, all trainers with "
+               "--fresh if part of the model is lost";
+    case PS_DATA_LOSS:
+        return "; --fresh on all trainers starts over";
+    case PS_ALREADY_EXISTS:
+    case PS_FAILED_PRECONDITION:
+        return "; use the flags of the run that made the model, or --fresh on all trainers to start over";
+    case PS_UNAVAILABLE:
+        return "; is that ps task running and its address right?";
+    case PS_INVALID_ARGUMENT:
+        return strstr(text, "finite") != NULL ? "; a smaller --learning_rate may help" : "";
+    default:
+        return "";
+    }
+}
+
+int64_t clock_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void clock_wait(int ms)
+{
+    (void)poll(NULL, 0, ms);
+}

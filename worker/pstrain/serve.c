@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ps task: libpsd in this process, and signals.
+ * Happy path: start -> `ready:` -> wait for a signal or the task's end -> 0. Failure modes: the task cannot start (the library says
+ * why): 2 for a setting, else 1; a second signal: at once, 1.
+ */
+#include "serve.h"
+
+#include "say.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <psd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { DRAIN_MS = 10000, LOCAL_DRAIN_MS = 1000, LISTEN_FIRST = 3, LISTEN_MAX = 16, LOG_LINE_BYTES = 4096 };
+
+static int ended_fd = -1;
+
+/* ---- on the task's thread ---- */
+
+static void on_log(void *ctx, int level, const char *line)
+{
+    char text[LOG_LINE_BYTES];
+    (void)ctx;
+    (void)level;
+    int n = snprintf(text, sizeof(text), "%s\n", line);
+    size_t bytes = n > 0 && (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
+    if (write(STDERR_FILENO, text, bytes) < 0) {
+        return; /* nobody reads it: that must not stop training */
+    }
+}
+
+static void on_ready(void *ctx, psd_server *server)
+{
+    const char *address = psd_server_address(server);
+    (void)ctx;
+    (void)printf("ready: %s%s\n", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
+    (void)fflush(stdout); /* whoever started this may be gone: no reason to end */
+}
+
+static void on_ended(void *ctx, psd_server *server)
+{
+    (void)ctx;
+    (void)server;
+    (void)eventfd_write(ended_fd, 1); /* cannot fill up: this is the only one */
+}
+
+/* ---- main thread ---- */
+
+/* A number from the environment; -1 when there is none. */
+static long env_number(const char *name)
+{
+    const char *text = getenv(name);
+    char *end = NULL;
+    long value = text != NULL ? strtol(text, &end, 10) : -1;
+    return text != NULL && end != text && *end == '\0' ? value : -1;
+}
+
+/* Inherited sockets; how many. */
+static size_t inherited(int fds[LISTEN_MAX])
+{
+    long count = env_number("LISTEN_FDS");
+    if (count < 1 || env_number("LISTEN_PID") != (long)getpid()) {
+        return 0;
+    }
+    count = count > LISTEN_MAX ? LISTEN_MAX : count;
+    for (int i = 0; i < count; i++) {
+        fds[i] = LISTEN_FIRST + i;
+    }
+    return (size_t)count;
+}
+
+static int wait_for_end(psd_server *server, int signal_fd, int64_t drain_ms)
+{
+    struct pollfd polls[2] = {{.fd = signal_fd, .events = POLLIN}, {.fd = ended_fd, .events = POLLIN}};
+    int signals = 0;
+    while (!psd_server_has_ended(server)) {
+        struct signalfd_siginfo info;
+        if (poll(polls, 2, -1) < 0 && errno != EINTR) {
+            return say_error("%s", strerror(errno));
+        }
+        while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+            psd_server_stop(server, signals++ == 0 ? drain_ms : 0);
+        }
+        if ((polls[1].revents & POLLIN) != 0) {
+            psd_server_wait(server);
+        }
+    }
+    return signals > 1 ? EXIT_FAILED : EXIT_DONE;
+}
+
+int serve_run(const struct flags *f, const struct cluster *c, bool quiet)
+{
+    char error[1024] = "";
+    int fds[LISTEN_MAX];
+    psd_server_options o;
+    psd_server *server = NULL;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    int signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    ended_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (signal_fd < 0 || ended_fd < 0) {
+        return say_error("%s", strerror(errno));
+    }
+    psd_server_options_init(&o);
+    o.cluster_spec = c->spec;
+    o.job = c->job;
+    o.task_index = c->task;
+    o.insecure_any_peer = f->insecure_any_peer;
+    o.listen_fds = fds;
+    o.listen_fd_count = inherited(fds);
+    o.listen_fds = o.listen_fd_count > 0 ? fds : NULL;
+    o.log_level = quiet ? 2 : 1; /* warnings, or information too */
+    o.log = on_log;
+    o.ready = on_ready;
+    o.ended = on_ended;
+    ps_status st = psd_server_start(&o, &server, error, sizeof(error));
+    if (st != PS_OK) {
+        (void)say_error("%s", error);
+        return st == PS_INVALID_ARGUMENT || st == PS_PERMISSION_DENIED ? EXIT_USAGE : EXIT_FAILED;
+    }
+    int status = wait_for_end(server, signal_fd, quiet ? LOCAL_DRAIN_MS : DRAIN_MS);
+    psd_server_free(server);
+    return status;
+}

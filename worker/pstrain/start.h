@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a worker comes to a session with a model that is ready, also with --fresh. */
+#ifndef PSTRAIN_START_H
+#define PSTRAIN_START_H
+
+#include "cluster.h"
+#include "model.h"
+
+struct start {
+    ps_session *session;
+    ps_variable *alive;    /* the chief's sign of life; NULL in the others, and in --local */
+    int64_t alive_next_ms; /* when it is due */
+    int64_t global_step;   /* that was found */
+    bool reached;          /* --steps is reached already */
+};
+
+/**
+ * Open a session, wait for the ps tasks, get the variables, wait until they are ready; print what was found.
+ *
+ * local    this is a child of --local: nobody else uses these ps tasks.
+ * out      gives the session, also after a failure when it is not NULL: ps_session_close().
+ * Returns  0, or -1: the error was said.
+ */
+int start_run(const struct flags *f, const struct cluster *c, bool local, struct model *m, struct start *out);
+/**
+ * The chief's sign of life, at most every half second: what a worker with --fresh takes for "this model is of a chief that lives".
+ * Returns 0, or -1: it failed, ps_last_error().
+ */
+int start_alive(struct start *s);
+/** A session of this process with the options that all of them have; job NULL: none. Said on failure; NULL then. */
+ps_session *start_session(const struct flags *f, const struct cluster *c, const char *job, int64_t timeout_ms, bool quiet);
+
+#endif

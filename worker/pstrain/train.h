@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --job_name worker: one worker's training. */
+#ifndef PSTRAIN_TRAIN_H
+#define PSTRAIN_TRAIN_H
+
+#include "cluster.h"
+#include "link.h"
+
+/** Train, and as the chief of a cluster wait for the others, test, report. Returns the exit status. */
+int train_run(const struct flags *f, const struct cluster *c, const struct link *link);
+
+#endif
