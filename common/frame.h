@@ -25,16 +25,16 @@ enum psi_piece {
 
 struct psi_reader {
     struct ps_frame_header header;
-    uint32_t meta_bytes;       /* of the current frame, with padding */
-    const uint8_t *payload;    /* of the last SEGMENT; valid until the next call */
-    uint32_t payload_bytes;    /* a multiple of 8 unless it ends in the pull trailer; padding included, CRC not */
-    uint32_t body_left;        /* bytes of the current body not consumed yet */
-    uint32_t have;             /* bytes gathered in head or in buffer */
-    uint32_t body_limit;       /* no frame of a longer body is accepted (before HELLO small) */
+    uint32_t meta_bytes;    /* of the current frame, with padding */
+    const uint8_t *payload; /* of the last SEGMENT; valid until the next call */
+    uint32_t payload_bytes; /* a multiple of 8 unless it ends in the pull trailer; padding included, CRC not */
+    uint32_t body_left;     /* bytes of the current body not consumed yet */
+    uint32_t have;          /* bytes gathered in head or in buffer */
+    uint32_t body_limit;    /* no frame of a longer body is accepted (before HELLO small) */
     uint8_t state;
-    bool has_trailer;          /* the body of the current frame ends in a pull trailer */
+    bool has_trailer;               /* the body of the current frame ends in a pull trailer */
     struct ps_pull_trailer trailer; /* valid at END of such a frame */
-    uint8_t *buffer;           /* lent by the owner, PSI_READER_BUFFER_BYTES; NULL when none */
+    uint8_t *buffer;                /* lent by the owner, PSI_READER_BUFFER_BYTES; NULL when none */
     _Alignas(8) uint8_t head[PS_FRAME_HEADER_BYTES + PS_META_BYTES_MAX];
 };
 #define PSI_READER_BUFFER_BYTES (PS_SEGMENT_BYTES + 32)

@@ -20,11 +20,11 @@ struct psi_link {
     void *owner;           /* the core's object of this connection */
     uint64_t name;         /* for logs and replay: rises per core */
     uint64_t bytes_in;
-    bool closing;  /* effect: close this connection, after its queue is sent when close_after_flush; no more events reach the core.
-                      The core has let go of it: the shell frees the link with psi_link_free() once its handles are closed. */
+    bool closing; /* effect: close this connection, after its queue is sent when close_after_flush; no more events reach the core.
+                     The core has let go of it: the shell frees the link with psi_link_free() once its handles are closed. */
     bool close_after_flush; /* at most PSI_LINK_LINGER_MS, then close hard */
-    bool paused;   /* effect: do not read (true) or read (false) */
-    bool want_buffer; /* the core waits for a segment buffer: paused meanwhile */
+    bool paused;            /* effect: do not read (true) or read (false) */
+    bool want_buffer;       /* the core waits for a segment buffer: paused meanwhile */
 };
 enum { PSI_LINK_LINGER_MS = 1000 };
 

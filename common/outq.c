@@ -2,10 +2,10 @@
 /*
  * The send queue: frames in order, composed unit by unit, never a torn unit.
  *
- * Happy path: compose() offers the head, the 64 KiB segments and the trailers of the first frames, about 256 KiB in all; the kernel
- * takes everything; accepted() pops the frames. When the kernel takes less, the rest of the unit it stopped in (or the next unit, when
- * it stopped at an end) is copied to the hold; the other composed units are forgotten and composed anew, with the values of then.
- * Failure: no memory for a copied frame or the hold: RESOURCE_EXHAUSTED, the owner closes the connection.
+ * Happy path: compose() offers the head, the 64 KiB segments and the trailers of the first frames, about 256 KiB in all; the
+ * kernel takes everything; accepted() pops the frames. When the kernel takes less, the rest of the unit it stopped in (or the
+ * next unit, when it stopped at an end) is copied to the hold; the other composed units are forgotten and composed anew, with the
+ * values of then. Failure: no memory for a copied frame or the hold: RESOURCE_EXHAUSTED, the owner closes the connection.
  */
 #include "outq.h"
 
@@ -58,8 +58,7 @@ void psi_outq_drop(struct psi_outq *q)
 bool psi_outq_has_stream(const struct psi_outq *q)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &q->frames)
-    {
+    PSI_LIST_FOREACH(it, &q->frames) {
         if (out_of(it)->ops != NULL) {
             return true;
         }
@@ -276,8 +275,7 @@ size_t psi_outq_compose(struct psi_outq *q, size_t max_bytes, const struct psi_i
     }
     uint64_t from = q->first_sent;
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &q->frames)
-    {
+    PSI_LIST_FOREACH(it, &q->frames) {
         if (!room(q, max_bytes)) {
             break;
         }

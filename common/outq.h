@@ -43,7 +43,7 @@ struct psi_out {
     const struct psi_out_ops *ops; /* NULL: a copied frame that belongs to the queue */
     uint32_t head_bytes;           /* header + meta; meta <= 64 bytes */
     uint32_t payload_bytes;
-    uint64_t user;                 /* for the owner */
+    uint64_t user; /* for the owner */
     bool crc;
     _Alignas(8) uint8_t head[PSI_OUT_HEAD_MAX];
 };
@@ -66,11 +66,10 @@ struct psi_outq {
     size_t composed_bytes;
     uint32_t iov_count, unit_count;
     struct psi_iov iov[PSI_OUT_IOV_MAX];
-    size_t unit_end[PSI_OUT_UNITS_MAX]; /* in composed bytes */
+    size_t unit_end[PSI_OUT_UNITS_MAX];                   /* in composed bytes */
     _Alignas(8) uint8_t unit_tail[PSI_OUT_UNITS_MAX][16]; /* padding + CRC of a segment, or a trailer */
 };
 #define PSI_OUT_HOLD_BYTES (PS_SEGMENT_BYTES + 256)
-
 
 void psi_outq_init(struct psi_outq *q);
 /** Drop everything (done(sent = false) for streamed frames) and free the queue's memory; init may follow. */

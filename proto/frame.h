@@ -82,16 +82,16 @@ enum ps_op {
     PS_OP_ASSIGN = 19, /* staged, swapped in at its end */
     PS_OP_ADD = 20,    /* assign_add / assign_sub, whole variable of <= 64 bytes, returns the new value */
     /* variables */
-    PS_OP_OPEN = 32,   /* owner: names -> handles and state */
-    PS_OP_INIT = 33,   /* owner, sequence number: run the initializer unless initialised */
-    PS_OP_SEAL = 34,   /* owner: mark handles sealed */
-    PS_OP_WAIT = 35,   /* owner, waits: until handles are sealed (or initialised) */
+    PS_OP_OPEN = 32, /* owner: names -> handles and state */
+    PS_OP_INIT = 33, /* owner, sequence number: run the initializer unless initialised */
+    PS_OP_SEAL = 34, /* owner: mark handles sealed */
+    PS_OP_WAIT = 35, /* owner, waits: until handles are sealed (or initialised) */
     /* directory */
-    PS_OP_CREATE = 48, /* waits: get-or-create */
-    PS_OP_FIND = 49,   /* names -> tasks */
-    PS_OP_RESET = 50,  /* waits: empty a container on all tasks */
-    PS_OP_DELETE = 51, /* waits: delete a variable */
-    PS_OP_CHIEF = 52,  /* take the chief lease: its number */
+    PS_OP_CREATE = 48,       /* waits: get-or-create */
+    PS_OP_FIND = 49,         /* names -> tasks */
+    PS_OP_RESET = 50,        /* waits: empty a container on all tasks */
+    PS_OP_DELETE = 51,       /* waits: delete a variable */
+    PS_OP_CHIEF = 52,        /* take the chief lease: its number */
     PS_OP_WAIT_CLUSTER = 53, /* waits: until tasks are up */
     /* administration */
     PS_OP_INFO = 64,
@@ -141,9 +141,9 @@ _Static_assert(sizeof(struct ps_pull_trailer) == 16, "pull trailer");
 
 /* Meta of every other reply: this, then result_bytes (padded to 8), then text_bytes, padded to 8. */
 struct ps_reply_meta {
-    uint64_t position; /* of the mutation in the task's order of application; 0 for none */
-    uint64_t durable;  /* the task's durable watermark */
-    uint64_t version;  /* of the variable after the mutation; 0 for none */
+    uint64_t position;     /* of the mutation in the task's order of application; 0 for none */
+    uint64_t durable;      /* the task's durable watermark */
+    uint64_t version;      /* of the variable after the mutation; 0 for none */
     uint16_t result_bytes; /* <= PS_RESULT_BYTES_MAX */
     uint16_t text_bytes;   /* the error's text */
     uint8_t applied;       /* ps_applied */

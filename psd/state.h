@@ -19,16 +19,16 @@ enum psd_role { PSD_ROLE_CLIENT = 0, PSD_ROLE_TASK = 1, PSD_ROLE_DIRECTORY = 2 /
 /* One connection. */
 struct psd_conn {
     struct psi_link *link;
-    struct psi_list all;       /* task->conns */
+    struct psi_list all; /* task->conns */
     struct psi_list buffer_wait;
     struct psd_record *record; /* role client, after HELLO */
     struct psd_peer *peer;     /* role task and directory */
     enum psd_role role;
     bool hello_done, closing, draining;
-    bool list_begun;           /* role task: its list has begun to arrive */
-    bool discard;              /* the body of the current frame is read and dropped */
-    bool resend;               /* at its end the recorded outcome is sent again */
-    bool paused_out;           /* not read because its queue is long */
+    bool list_begun; /* role task: its list has begun to arrive */
+    bool discard;    /* the body of the current frame is read and dropped */
+    bool resend;     /* at its end the recorded outcome is sent again */
+    bool paused_out; /* not read because its queue is long */
     uint64_t opened_ms, heard_ms, segment_since_ms, beat_sent_ms;
     uint64_t last_first;       /* highest sequence number of a FIRST frame on this connection */
     struct psd_number *number; /* push family: the entry that the current frame belongs to */
@@ -45,13 +45,13 @@ struct psd_conn {
 struct psd_peer {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task, index;
-    bool own_job;              /* of the directory's job */
+    bool own_job; /* of the directory's job */
     bool self;
-    bool listed;               /* directory: its list on the current connection has been taken in */
-    bool heard;                /* directory: it has listed in this life of ours */
+    bool listed; /* directory: its list on the current connection has been taken in */
+    bool heard;  /* directory: it has listed in this life of ours */
     uint64_t missing_since_ms;
     struct psd_conn *conn;
-    struct psi_list asks;      /* struct psd_ask, sent on the current connection */
+    struct psi_list asks; /* struct psd_ask, sent on the current connection */
 };
 
 /* A request from the directory to a task that has not been answered. */
@@ -78,7 +78,7 @@ struct psd_create {
 };
 
 struct psd_target {
-    uint32_t handle;   /* WAIT */
+    uint32_t handle; /* WAIT */
     uint64_t creation;
     char job[PS_JOB_BYTES_MAX + 1]; /* WAIT_CLUSTER */
     uint32_t task;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The task: its life from new to free, its connections, time, and the effects it asks of the shell. What the bytes mean is in rpc/.
+ * The task: its life from new to free, its connections, time, and the effects it asks of the shell. What the bytes mean is in
+ * rpc/.
  *
  * Happy path: new -> accepted -> bytes (rpc/dispatch.c) ... tick ... -> closed -> free.
  * Failure: a connection that misbehaves is closed (psd_conn_close), the task goes on; without memory a connection or request is
@@ -251,8 +252,7 @@ void psd_task_writable(struct psd_task *t, struct psi_link *link)
 static void tick_conns(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns)
-    {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns) {
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
         uint64_t silent = t->now_ms - c->heard_ms;
         if (!c->hello_done && t->now_ms - c->opened_ms >= t->config.hello_deadline_ms) {
@@ -298,8 +298,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     uint64_t grace = gap > t->config.lease_ms / 4 ? gap : 0; /* we were not running: nobody is to blame */
     if (grace > 0) {
         struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &t->conns)
-        {
+        PSI_LIST_FOREACH(it, &t->conns) {
             struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
             c->heard_ms += grace;
             c->opened_ms += grace;
@@ -333,8 +332,7 @@ void psd_task_drain(struct psd_task *t)
 bool psd_task_drained(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->conns)
-    {
+    PSI_LIST_FOREACH(it, &t->conns) {
         const struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
         if (!psi_list_empty(&c->link->out.frames) || c->link->out.hold_bytes > 0 ||
             (c->record != NULL && c->record->progress_count > 0)) {
@@ -441,8 +439,7 @@ void psd_task_free(struct psd_task *t)
         return;
     }
     struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns)
-    {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns) {
         struct psi_link *link = PSI_CONTAINER_OF(it, struct psd_conn, all)->link;
         psd_task_closed(t, link);
         psi_link_free(link);
@@ -492,7 +489,8 @@ struct psd_peer *psd_peer_find(struct psd_task *t, const char *job, uint32_t tas
 
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n)
 {
-    PSI_IGNORE(snprintf(buf, n, "/job:%s/task:%u (%s)", p->job, p->task, psi_cluster_task_address(&t->cluster, p->job, p->task))); /* cut is fine */
+    PSI_IGNORE(snprintf(buf, n, "/job:%s/task:%u (%s)", p->job, p->task,
+                        psi_cluster_task_address(&t->cluster, p->job, p->task))); /* cut is fine */
     return buf;
 }
 
@@ -527,8 +525,7 @@ void psd_task_check_invariants(const struct psd_task *t)
     PSI_ASSERT(progress == t->progress_count);
     uint32_t conns = 0;
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->conns)
-    {
+    PSI_LIST_FOREACH(it, &t->conns) {
         const struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
         PSI_ASSERT(!c->closing && c->link->owner == c);
         PSI_ASSERT(c->record == NULL || c->record->conn == c);
@@ -550,7 +547,8 @@ void psd_task_variables(const struct psd_task *t, psd_task_variable_cb cb, void 
         void *item = NULL;
         while (psi_map_next(&c->variables, &inner, &key, &len, &item)) {
             const struct psd_variable *v = item;
-            cb(ctx, c->name, v->name, v->creation, v->initialised, v->sealed, v->version, v->value, v->initialised ? v->bytes : 0);
+            cb(ctx, c->name, v->name, v->creation, v->initialised, v->sealed, v->version, v->value,
+               v->initialised ? v->bytes : 0);
         }
     }
 }

@@ -29,7 +29,8 @@ struct psd_task_config {
     uint32_t pid;                    /* for status */
     bool refuse_nonfinite;           /* NaN or Inf in a gradient: refuse (default) or apply */
     /* rows for PS_OP_CONFIG: returns false when there is no row i */
-    bool (*config_row)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value, const char **help);
+    bool (*config_row)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
+                       const char **help);
     void *config_ctx;
 };
 /** Defaults of DESIGN §1 for everything but cluster, job, task and address. */
@@ -38,7 +39,7 @@ void psd_task_config_init(struct psd_task_config *config);
 enum psd_effect_kind {
     PSD_EFFECT_DIAL,     /* open a connection to `address` (no deadline of its own: at most 5 s); then psd_task_dialed() */
     PSD_EFFECT_LOG,      /* write the line: level, event, text */
-    PSD_EFFECT_SHUTDOWN, /* PS_OP_SHUTDOWN asked for it: drain and end this task (flags bit 0: all tasks of this process) */
+    PSD_EFFECT_SHUTDOWN, /* PS_OP_SHUTDOWN asked for it: drain and end this task */
     PSD_EFFECT_READY     /* the task serves: psd prints `ready:`; for ps:0 also while lists are missing */
 };
 struct psd_effect {

@@ -29,8 +29,8 @@ struct psi_client_config {
     const char *host, *program;
     uint32_t pid;
     int64_t operation_timeout_ms, ready_timeout_ms;
-    uint64_t seed;                     /* of initializers */
-    bool crc;                          /* segment CRCs (on for TCP) */
+    uint64_t seed; /* of initializers */
+    bool crc;      /* segment CRCs (on for TCP) */
 };
 
 /** session id, reconnect jitter and all else random derive from `random`. Copies config. */
@@ -43,8 +43,8 @@ void psi_client_free(struct psi_client *c);
 enum psi_client_effect_kind { PSI_CLIENT_DIAL = 1, PSI_CLIENT_LOG = 2 };
 struct psi_client_effect {
     enum psi_client_effect_kind kind;
-    uint32_t task;         /* DIAL: table index of the task */
-    int level;             /* LOG */
+    uint32_t task; /* DIAL: table index of the task */
+    int level;     /* LOG */
     char event[48];
     char text[PSI_ERR_TEXT_MAX + 128]; /* DIAL: address (host names are resolved anew each time); LOG: key=value pairs */
 };
@@ -74,16 +74,16 @@ enum psi_request_kind {
     /* reads */
     PSI_REQ_PULL,
     /* composite: run over several frames and tasks */
-    PSI_REQ_GET,       /* get-or-create, then OPEN at the owner */
-    PSI_REQ_LOOKUP,    /* FIND, then OPEN */
-    PSI_REQ_STATUS,    /* OPEN again: refresh var->state */
-    PSI_REQ_READY,     /* ps_session_ready for all variables of the session */
-    PSI_REQ_WAIT_READY,/* wait until all are sealed */
+    PSI_REQ_GET,        /* get-or-create, then OPEN at the owner */
+    PSI_REQ_LOOKUP,     /* FIND, then OPEN */
+    PSI_REQ_STATUS,     /* OPEN again: refresh var->state */
+    PSI_REQ_READY,      /* ps_session_ready for all variables of the session */
+    PSI_REQ_WAIT_READY, /* wait until all are sealed */
     PSI_REQ_RESET,
     PSI_REQ_DELETE,
     PSI_REQ_WAIT_CLUSTER,
-    PSI_REQ_CLUSTER,   /* know the cluster (HELLO with any task) */
-    PSI_REQ_GOODBYE,   /* to all tasks it talked to; always ends OK, bounded by its deadline */
+    PSI_REQ_CLUSTER, /* know the cluster (HELLO with any task) */
+    PSI_REQ_GOODBYE, /* to all tasks it talked to; always ends OK, bounded by its deadline */
     /* administration, to one task */
     PSI_REQ_INFO,
     PSI_REQ_VARS,
@@ -99,35 +99,35 @@ struct psi_var {
     ps_dtype dtype;
     ps_shape shape;
     uint64_t elements;
-    ps_optimizer optimizer;     /* as asked for by this program */
+    ps_optimizer optimizer; /* as asked for by this program */
     ps_initializer init;
     uint64_t seed;
-    bool pinned, found_only;    /* found_only: LOOKUP; dtype, shape, optimizer come from the owner */
-    bool open;                  /* handle is valid in life `life` of its task */
-    bool lost;                  /* ABORTED: incarnation or creation number changed since the first open */
-    uint32_t requested_task;    /* table index */
-    uint32_t owner;             /* table index, UINT32_MAX while unknown */
+    bool pinned, found_only; /* found_only: LOOKUP; dtype, shape, optimizer come from the owner */
+    bool open;               /* handle is valid in life `life` of its task */
+    bool lost;               /* ABORTED: incarnation or creation number changed since the first open */
+    uint32_t requested_task; /* table index */
+    uint32_t owner;          /* table index, UINT32_MAX while unknown */
     uint32_t handle;
     uint64_t life, incarnation, creation;
-    bool created;               /* this session's get-or-create made it */
+    bool created; /* this session's get-or-create made it */
     /* state at the owner when last asked (OPEN) */
     bool initialised, sealed, restored;
     uint64_t version, chief_number;
     ps_optimizer in_force;
-    struct psi_list link;       /* all variables of the session, creation order */
-    struct psi_list waiting;    /* requests for this variable that are not on the wire yet, call order */
+    struct psi_list link;    /* all variables of the session, creation order */
+    struct psi_list waiting; /* requests for this variable that are not on the wire yet, call order */
     void *user;
     /* core */
     struct psi_pin pin;
-    bool has_pin, placed;       /* placed: its round-robin turn is taken */
-    bool used;                  /* an operation succeeded, or READY did: from then on a reset is an error, not a new get-or-create */
-    uint8_t step;               /* of get-or-create: enum psi_var_step */
-    uint32_t tries;             /* of get-or-create that were put off */
-    uint64_t again_ms;          /* when the next is due */
-    struct psi_list step_link;  /* want_create, want_open or put off */
-    struct psi_list getters;    /* GET and LOOKUP requests */
+    bool has_pin, placed; /* placed: its round-robin turn is taken */
+    bool used;            /* an operation succeeded, or READY did: from then on a reset is an error, not a new get-or-create */
+    uint8_t step;         /* of get-or-create: enum psi_var_step */
+    uint32_t tries;       /* of get-or-create that were put off */
+    uint64_t again_ms;    /* when the next is due */
+    struct psi_list step_link;   /* want_create, want_open or put off */
+    struct psi_list getters;     /* GET and LOOKUP requests */
     struct psi_request *current; /* the request whose frames are going out, or will next; NULL: none */
-    void *partial;              /* struct psi_entry of a mutation that is queued in part */
+    void *partial;               /* struct psi_entry of a mutation that is queued in part */
 };
 
 /* A request: caller-allocated, zeroed once before first use; the core keeps it from start to done. Must fit ps_request. */
@@ -136,15 +136,15 @@ struct psi_request {
     void (*done)(struct psi_request *req);
     void *ctx, *ctx2;
     enum psi_request_kind kind;
-    uint8_t stage;              /* core */
-    uint8_t flags;              /* core */
-    struct psi_var *var;        /* variable operations */
-    const void *src;            /* PUSH, ASSIGN, ADD: kept */
-    void *dst;                  /* PULL, PUSH_PULL: kept; INFO..: the caller's struct */
+    uint8_t stage;       /* core */
+    uint8_t flags;       /* core */
+    struct psi_var *var; /* variable operations */
+    const void *src;     /* PUSH, ASSIGN, ADD: kept */
+    void *dst;           /* PULL, PUSH_PULL: kept; INFO..: the caller's struct */
     uint64_t bytes;
     float scale;
-    uint32_t task;              /* administration: table index */
-    uint64_t deadline_ms;       /* absolute, never 0 */
+    uint32_t task;        /* administration: table index */
+    uint64_t deadline_ms; /* absolute, never 0 */
     uint64_t started_ms;
     /* result, valid in done() */
     ps_status status;
@@ -153,27 +153,27 @@ struct psi_request {
     bool exact;
     uint32_t result_bytes;
     uint8_t result[PS_RESULT_BYTES_MAX];
-    struct psi_err *err;        /* text: borrowed from the core, valid in done() only; NULL when PS_OK */
+    struct psi_err *err; /* text: borrowed from the core, valid in done() only; NULL when PS_OK */
     /* core */
-    struct psi_list link;       /* window, ready-to-send, waiting, done */
-    uint64_t number;            /* sequence or request number; 0 none */
-    uint64_t offset;            /* elements sent (push) or received (pull) */
+    struct psi_list link; /* window, ready-to-send, waiting, done */
+    uint64_t number;      /* sequence or request number; 0 none */
+    uint64_t offset;      /* elements sent (push) or received (pull) */
     uint64_t offset2;
-    uint64_t counter;           /* per kind */
+    uint64_t counter; /* per kind */
     uint64_t counter2;
     void *extra;
-    struct psi_list all;        /* of the client: all that are not done */
-    struct psi_client *owner;   /* the client */
-    uint64_t again_ms;          /* put off until then */
-    uint32_t flying;            /* PULL: chunks asked for and not here yet */
-    uint32_t tries;             /* refusals so far */
-    ps_status why_status;       /* the last refusal */
-    char why[92];               /* its text, cut */
+    struct psi_list all;      /* of the client: all that are not done */
+    struct psi_client *owner; /* the client */
+    uint64_t again_ms;        /* put off until then */
+    uint32_t flying;          /* PULL: chunks asked for and not here yet */
+    uint32_t tries;           /* refusals so far */
+    ps_status why_status;     /* the last refusal */
+    char why[92];             /* its text, cut */
 };
 _Static_assert(sizeof(struct psi_request) <= sizeof(struct ps_request), "ps_request holds psi_request");
 
-/** A new variable record (GET or LOOKUP must follow). name checked. spec fields as in ps_variable_spec. A round-robin turn is taken
- *  by GET. Never frees until psi_client_free. */
+/** A new variable record (GET or LOOKUP must follow). name checked. spec fields as in ps_variable_spec. A round-robin turn is
+ * taken by GET. Never frees until psi_client_free. */
 ps_status psi_client_variable(struct psi_client *c, const ps_variable_spec *spec, bool find_only, struct psi_var **out_var,
                               struct psi_err *err) PSI_MUST;
 /**
@@ -205,6 +205,7 @@ struct psi_list_sink {
     void *ctx;
 };
 /* PSI_REQ_INIT: bytes != 0 forces. PSI_REQ_ADD: scale 1 or -1. PSI_REQ_STATUS: var NULL = all variables of the session.
- * PSI_REQ_INFO: dst = ps_task_info*, filled also when the request fails (up, error); PSI_REQ_VARS, PSI_REQ_CONFIG: dst = psi_list_sink*. PSI_REQ_WAIT_CLUSTER: src = jobs text. PSI_REQ_DELETE: src = name text. */
+ * PSI_REQ_INFO: dst = ps_task_info*, filled also when the request fails (up, error); PSI_REQ_VARS, PSI_REQ_CONFIG: dst =
+ * psi_list_sink*. PSI_REQ_WAIT_CLUSTER: src = jobs text. PSI_REQ_DELETE: src = name text. */
 
 #endif

@@ -33,21 +33,21 @@ typedef enum ps_progress {
 } ps_progress;
 
 typedef struct ps_session_options {
-    size_t struct_bytes;       /* filled by ps_session_options_init */
-    const char *target;        /* psd://host:port, host:port or unix:PATH of any task; NULL: from the spec */
-    const char *cluster_spec;  /* "ps=h:p,h:p;worker=h:p"; NULL: asked from the target */
-    const char *cluster_name;  /* "psd" */
-    const char *job;           /* job of this client ("worker"), NULL: none */
+    size_t struct_bytes;      /* filled by ps_session_options_init */
+    const char *target;       /* psd://host:port, host:port or unix:PATH of any task; NULL: from the spec */
+    const char *cluster_spec; /* "ps=h:p,h:p;worker=h:p"; NULL: asked from the target */
+    const char *cluster_name; /* "psd" */
+    const char *job;          /* job of this client ("worker"), NULL: none */
     uint32_t task_index;
     uint32_t reserved;
     int64_t operation_timeout_ms; /* 60,000 */
     int64_t ready_timeout_ms;     /* 600,000 */
     ps_progress progress;
-    ps_log_level log_level;    /* PS_LOG_INFO: lines below it are not made */
-    ps_log_fn log;             /* NULL: standard error */
+    ps_log_level log_level; /* PS_LOG_INFO: lines below it are not made */
+    ps_log_fn log;          /* NULL: standard error */
     void *log_ctx;
-    const char *program;       /* shown to operators; NULL: from /proc/self/comm */
-    uint64_t seed;             /* of initializers; 0 is a value like any other */
+    const char *program; /* shown to operators; NULL: from /proc/self/comm */
+    uint64_t seed;       /* of initializers; 0 is a value like any other */
 } ps_session_options;
 /** Defaults. Any thread. */
 PS_API void ps_session_options_init(ps_session_options *options);
@@ -86,7 +86,8 @@ PS_API ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_
 /** Index and number of tasks of this session's job (0 and 1 when it has none). Any thread. */
 PS_API int ps_task_index(ps_session *s);
 PS_API int ps_task_count(ps_session *s);
-/** True in the session that initialises variables: task 0 of job worker, or the task of job chief, or any session without a job. */
+/** True in the session that initialises variables: task 0 of job worker, or the task of job chief, or any session without a job.
+ */
 PS_API bool ps_is_chief(ps_session *s);
 /** Number of ps tasks of the cluster; blocks until the cluster is known; 0 after a failure. */
 PS_API int ps_ps_count(ps_session *s);
@@ -142,14 +143,14 @@ PS_API uint64_t ps_seed(ps_session *s);
 /* ================================================ variables ================================================ */
 
 typedef struct ps_variable_spec {
-    size_t struct_bytes;          /* filled by ps_variable_spec_init */
+    size_t struct_bytes; /* filled by ps_variable_spec_init */
     const char *name;
     ps_dtype dtype;
-    uint32_t partitions;          /* 0 or 1: whole; more is UNIMPLEMENTED in this release */
+    uint32_t partitions; /* 0 or 1: whole; more is UNIMPLEMENTED in this release */
     ps_shape shape;
-    const ps_initializer *init;   /* NULL: zeros */
-    const ps_optimizer *optimizer;/* NULL: none */
-    const char *device;           /* pin such as "/job:ps/task:1"; NULL: round robin */
+    const ps_initializer *init;    /* NULL: zeros */
+    const ps_optimizer *optimizer; /* NULL: none */
+    const char *device;            /* pin such as "/job:ps/task:1"; NULL: round robin */
 } ps_variable_spec;
 PS_API void ps_variable_spec_init(ps_variable_spec *spec);
 
@@ -162,7 +163,7 @@ PS_API ps_status ps_variable_find(ps_session *s, const char *name, ps_variable *
 PS_API const char *ps_variable_name(const ps_variable *v);
 PS_API ps_dtype ps_variable_dtype(const ps_variable *v);
 PS_API const ps_shape *ps_variable_shape(const ps_variable *v);
-PS_API int ps_variable_task(const ps_variable *v); /* index in its job */
+PS_API int ps_variable_task(const ps_variable *v);           /* index in its job */
 PS_API const char *ps_variable_device(const ps_variable *v); /* "/job:ps/task:0/device:CPU:0" */
 PS_API size_t ps_variable_bytes(const ps_variable *v);
 PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact); /* of the last read */
@@ -203,14 +204,14 @@ PS_API ps_status ps_global_step_get(ps_session *s, ps_variable **out_variable);
 typedef struct ps_request ps_request;
 typedef struct ps_result {
     ps_status status;
-    ps_applied applied;      /* when status is not PS_OK */
-    uint64_t version;        /* of the variable after the mutation, or of the values read */
-    bool exact;              /* reads: a consistent snapshot */
+    ps_applied applied; /* when status is not PS_OK */
+    uint64_t version;   /* of the variable after the mutation, or of the values read */
+    bool exact;         /* reads: a consistent snapshot */
     uint8_t reserved[7];
-    uint32_t result_bytes;   /* assign_add: the new value */
+    uint32_t result_bytes; /* assign_add: the new value */
     uint32_t reserved2;
     uint8_t result[64];
-    const char *text;        /* error text, valid during the callback */
+    const char *text; /* error text, valid during the callback */
 } ps_result;
 /** Once, on the session's loop thread; must not block; may start further requests, also with the same ps_request. */
 typedef void (*ps_done_fn)(void *ctx, ps_request *req, const ps_result *result);
@@ -224,7 +225,8 @@ struct ps_request {
     } opaque;
 };
 
-/** PS_OK: the callback runs exactly once and never before the call returns. Anything else: it never runs.
+/** PS_OK: the callback runs exactly once, on the loop thread, never from within the call (it may run before a call made on
+ *  another thread has returned). Anything else: it never runs.
  *  timeout_ms <= 0: the session's operation timeout. grad, src, dst are kept. Any thread. */
 PS_API ps_status ps_push_start(ps_variable *v, const void *grad, size_t bytes, float scale, int64_t timeout_ms, ps_request *req,
                                ps_done_fn done, void *ctx);
@@ -247,8 +249,8 @@ typedef struct ps_task_info {
     uint8_t reserved[2];
     char address[272];
     char version[33];
-    char error[256];          /* why it is not up */
-    char waiting_for[256];    /* directory: tasks whose lists are missing */
+    char error[256];       /* why it is not up */
+    char waiting_for[256]; /* directory: tasks whose lists are missing */
     uint64_t uptime_ms, memory_bytes, budget_bytes, variable_bytes;
     uint32_t connections, sessions, variables, pid;
     uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, life;

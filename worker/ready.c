@@ -36,6 +36,7 @@ struct psi_ready {
     uint32_t tries;       /* after ABORTED answers */
     uint64_t again_ms;    /* nothing before */
     uint64_t chief_number;
+    uint64_t live_before; /* creation number of a variable that was live in the last status beside one without a value */
     bool retry;           /* an answer says: not now, or handles are gone: STATUS again */
     bool failed;          /* err is the end of it */
     struct psi_err err;
@@ -396,6 +397,24 @@ static void ready(struct psi_ready *r)
     end(r);
 }
 
+static void get(struct psi_ready *r);
+
+/* A variable that was live in the status before this one is live in this one too. A chief seals only after all its INITs are
+ * answered, so what lacks its value now, later than that, is lost. */
+static bool still_live(struct psi_ready *r)
+{
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        const struct psi_var *var = r->vars[i];
+        if (is_live(var) && var->creation == r->live_before) {
+            return true;
+        }
+        first = first == 0 && is_live(var) ? var->creation : first;
+    }
+    r->live_before = first;
+    return false;
+}
+
 static void decide(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -419,6 +438,10 @@ static void decide(struct psi_ready *r)
             end(r);
             return;
         }
+    }
+    if (any(r, is_live) && any(r, lacks) && !still_live(r)) {
+        get(r); /* answers of different moments: a chief may have finished in between */
+        return;
     }
     if (any(r, is_live) && any(r, lacks)) {
         name_vars(r, lacks, names, sizeof(names));

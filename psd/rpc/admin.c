@@ -15,7 +15,8 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     for (uint32_t i = 0; t->is_directory && i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
         if (p->own_job && !p->self && !p->listed && used + PSI_TASK_NAME_MAX + 4 < sizeof(missing)) {
-            used += (size_t)snprintf(missing + used, sizeof(missing) - used, "%s/job:%s/task:%u", used == 0 ? "" : ", ", p->job, p->task);
+            used += (size_t)snprintf(missing + used, sizeof(missing) - used, "%s/job:%s/task:%u", used == 0 ? "" : ", ", p->job,
+                                     p->task);
         }
     }
     uint64_t variable_bytes = 0, cursor = 0, handle = 0;
@@ -58,8 +59,8 @@ void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_req
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_CONFIG, PS_FLAG_REPLY, r->header.id);
     const char *name = NULL, *value = NULL, *default_value = NULL, *help = NULL;
-    for (uint32_t i = 0; t->config.config_row != NULL &&
-                         t->config.config_row(t->config.config_ctx, i, &name, &value, &default_value, &help);
+    for (uint32_t i = 0;
+         t->config.config_row != NULL && t->config.config_row(t->config.config_ctx, i, &name, &value, &default_value, &help);
          i++) {
         ps_v1_ConfigAnswer a = ps_v1_ConfigAnswer_init_zero;
         PSI_IGNORE(PSI_BYTES_SET(a.name, name));                   /* cut is fine */

@@ -3,8 +3,8 @@
  * The directory's requests: CREATE, FIND, DELETE, CHIEF.
  *
  * Happy path of CREATE: the name is recorded (name -> task), then the owner is asked, and the client gets the owner's own answer.
- * Failure: an owner that is not connected, lists that are missing or a reset that is pending: UNAVAILABLE, nothing recorded, the library
- * repeats. When the connection drops before the owner answered: UNAVAILABLE too, but the name stays where it is.
+ * Failure: an owner that is not connected, lists that are missing or a reset that is pending: UNAVAILABLE, nothing recorded, the
+ * library repeats. When the connection drops before the owner answered: UNAVAILABLE too, but the name stays where it is.
  */
 #include "rpc.h"
 
@@ -68,7 +68,7 @@ static ps_status owner_up(const struct psd_task *t, const struct psd_peer *p, co
     if (p->self || p->listed) {
         return PS_OK;
     }
-    return psi_fail(err, PS_UNAVAILABLE, "%s, where variable '%s' belongs, is not connected to the directory", 
+    return psi_fail(err, PS_UNAVAILABLE, "%s, where variable '%s' belongs, is not connected to the directory",
                     psd_peer_text(t, p, who, sizeof(who)), name);
 }
 
@@ -104,7 +104,8 @@ static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_e
 }
 
 /* Ask the owner; NULL wait_item fields are the caller's. Closes the connection when there is no memory for it. */
-static bool ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_wait *w, uint32_t index, const struct psd_create *item)
+static bool ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_wait *w, uint32_t index,
+                const struct psd_create *item)
 {
     struct psd_ask *a = psi_calloc(1, sizeof(*a));
     if (a == NULL) {
@@ -141,7 +142,8 @@ static void create_item(struct psd_task *t, struct psd_wait *w, uint32_t index)
     struct psd_peer *p = &t->peers[item->owner];
     if (!p->self) {
         if (!ask(t, p, PS_OP_TASK_CREATE, w, index, item)) {
-            PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "directory: no memory to ask for variable '%s'", item->name)); /* below */
+            PSI_IGNORE(
+                psi_fail(&err, PS_RESOURCE_EXHAUSTED, "directory: no memory to ask for variable '%s'", item->name)); /* below */
             item_end(t, w, item, &err);
         }
         return;

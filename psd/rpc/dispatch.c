@@ -16,7 +16,8 @@ typedef void (*handler)(struct psd_task *t, struct psd_conn *c, const struct psd
 
 enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, WITH_SEQ = 8, REPLIES = 16, ONLY_DIRECTORY = 32 };
 
-/* Which connection may send what: role bits; REPLIES: as a reply instead of a request; ONLY_DIRECTORY: served by that task only. */
+/* Which connection may send what: role bits; REPLIES: as a reply instead of a request; ONLY_DIRECTORY: served by that task only.
+ */
 static const struct row {
     uint8_t op;
     uint8_t rules;
@@ -76,8 +77,7 @@ static const struct row *row_of(const struct psd_conn *c, const struct ps_frame_
 static void set_wanting(struct psd_task *t, bool wanting)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->conns)
-    {
+    PSI_LIST_FOREACH(it, &t->conns) {
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
         if (c->link->in.buffer == NULL && c->link->want_buffer != wanting) {
             c->link->want_buffer = wanting;
@@ -149,6 +149,10 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
     }
     const struct row *row = row_of(c, h);
     bool greeting = h->op == PS_OP_HELLO;
+    if ((h->flags & PS_FLAG_VALUE) != 0) {
+        reject(t, c, "flag VALUE on a frame to a task"); /* the reader took the body's last 16 bytes for a trailer */
+        return;
+    }
     if (greeting == c->hello_done) {
         reject(t, c, greeting ? "second HELLO" : "request before HELLO");
         return;

@@ -2,9 +2,9 @@
 /*
  * HELLO, GOODBYE, BEAT, and the end of a session's record.
  *
- * Happy path: HELLO names the session -> its record (found or new) -> the older connection is closed -> numbers that nobody will go on with
- * end as torn -> the reply says what became of every unresolved number. docs/PROTOCOL.md §2 is the contract, the session model its proof.
- * Failure: a refused HELLO is answered, then the connection is closed.
+ * Happy path: HELLO names the session -> its record (found or new) -> the older connection is closed -> numbers that nobody will
+ * go on with end as torn -> the reply says what became of every unresolved number. docs/PROTOCOL.md §2 is the contract, the
+ * session model its proof. Failure: a refused HELLO is answered, then the connection is closed.
  */
 #include "rpc.h"
 
@@ -46,13 +46,14 @@ static ps_status check_belief(const struct psd_task *t, const ps_v1_Hello *hello
     }
     copy_text((const pb_bytes_array_t *)(const void *)&hello->believed_job, job, sizeof(job));
     if (job[0] != '\0' && (strcmp(job, t->config.job) != 0 || hello->believed_task != t->config.task)) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "the client takes this address for /job:%s/task:%u, but it is %s; check the cluster spec",
-                        job, hello->believed_task, t->name);
+        return psi_fail(err, PS_FAILED_PRECONDITION,
+                        "the client takes this address for /job:%s/task:%u, but it is %s; check the cluster spec", job,
+                        hello->believed_task, t->name);
     }
     if (hello->cluster_hash != 0 && hello->cluster_hash != psi_cluster_hash(&t->cluster)) {
         return psi_fail(err, PS_FAILED_PRECONDITION,
-                        "the client's cluster (name or number of ps tasks) is not that of %s: cluster '%s' with %u ps tasks", t->name,
-                        t->cluster.name, psi_cluster_num_tasks(&t->cluster, "ps"));
+                        "the client's cluster (name or number of ps tasks) is not that of %s: cluster '%s' with %u ps tasks",
+                        t->name, t->cluster.name, psi_cluster_num_tasks(&t->cluster, "ps"));
     }
     return PS_OK;
 }
@@ -65,7 +66,8 @@ static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hell
     if (record != NULL) {
         if (hello->connection <= record->connection) {
             PSI_IGNORE(psi_fail(err, PS_ABORTED, "connection %llu of this session is older than %llu, which %s knows",
-                                (unsigned long long)hello->connection, (unsigned long long)record->connection, t->name)); /* caller */
+                                (unsigned long long)hello->connection, (unsigned long long)record->connection,
+                                t->name)); /* caller */
             return NULL;
         }
         return record;
@@ -88,8 +90,7 @@ static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hell
 static void end_collecting(struct psd_task *t, struct psd_record *record)
 {
     struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &record->waits)
-    {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &record->waits) {
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, link);
         if (w->collecting) {
             psd_wait_free(t, w); /* its list comes again, whole */
@@ -138,8 +139,7 @@ static bool listed(const struct unresolved *u, uint64_t number, bool *out_abando
 static void settle(struct psd_task *t, struct psd_record *record, const struct unresolved *u, uint64_t next, bool known)
 {
     struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress)
-    {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress) {
         uint64_t number = PSI_CONTAINER_OF(it, struct psd_progress, link)->number;
         bool abandoned = false;
         bool is_listed = listed(u, number, &abandoned);
@@ -195,10 +195,10 @@ static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     a.directory_task = t->peers[t->directory].task;
     a.lease_ms = t->config.lease_ms;
     a.beat_ms = t->config.beat_ms;
-    PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));                             /* fits: checked names */
-    PSI_IGNORE(PSI_BYTES_SET(a.directory_job, t->peers[t->directory].job));      /* likewise */
-    PSI_IGNORE(PSI_BYTES_SET(a.cluster_name, t->cluster.name));                  /* likewise */
-    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));                            /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));                        /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(a.directory_job, t->peers[t->directory].job)); /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a.cluster_name, t->cluster.name));             /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));                       /* likewise */
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_HELLO, PS_FLAG_REPLY, r->header.id);
     psd_list_add(&l, &ps_v1_HelloAnswer_msg, &a);
@@ -206,8 +206,8 @@ static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         ps_v1_TaskItem item = ps_v1_TaskItem_init_zero;
         const struct psd_peer *p = &t->peers[i];
         item.task = p->task;
-        PSI_IGNORE(PSI_BYTES_SET(item.job, p->job));                                                          /* fits */
-        PSI_IGNORE(PSI_BYTES_SET(item.address, psi_cluster_task_address(&t->cluster, p->job, p->task)));      /* fits */
+        PSI_IGNORE(PSI_BYTES_SET(item.job, p->job));                                                     /* fits */
+        PSI_IGNORE(PSI_BYTES_SET(item.address, psi_cluster_task_address(&t->cluster, p->job, p->task))); /* fits */
         psd_list_add(&l, &ps_v1_TaskItem_msg, &item);
     }
     for (uint32_t i = 0; i < u->count; i++) {
@@ -288,13 +288,11 @@ void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_requ
 void psd_session_drop(struct psd_task *t, struct psd_record *record)
 {
     struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress)
-    {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress) {
         uint64_t number = PSI_CONTAINER_OF(it, struct psd_progress, link)->number;
         psd_push_tear(t, record, psd_record_find(record, number));
     }
-    PSI_LIST_FOREACH_SAFE(it, tmp, &record->waits)
-    {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &record->waits) {
         psd_wait_free(t, PSI_CONTAINER_OF(it, struct psd_wait, link));
     }
     if (record->conn != NULL) {

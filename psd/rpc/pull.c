@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PULL and the value frames of PUSHPULL: frames that are composed from the variable's memory at the moment they are written. Version and
- * number of pushes in progress are taken when the first and when the last byte is composed, so the reader knows whether it has a
- * snapshot. Objects come from a free list: no allocation in steady state.
+ * PULL and the value frames of PUSHPULL: frames that are composed from the variable's memory at the moment they are written.
+ * Version and number of pushes in progress are taken when the first and when the last byte is composed, so the reader knows
+ * whether it has a snapshot. Objects come from a free list: no allocation in steady state.
  */
 #include "rpc.h"
 
@@ -114,8 +114,8 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
         return psi_fail(err, PS_FAILED_PRECONDITION, "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
     }
     if (h->dtype != (uint8_t)v->dtype) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s", v->name, t->name,
-                        ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype));
+        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s", v->name,
+                        t->name, ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype));
     }
     if (count == 0 || count > PS_FRAME_BODY_MAX / v->element_bytes || h->offset > v->elements ||
         count > v->elements - h->offset) {

@@ -2,10 +2,10 @@
 /*
  * Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD; and ABANDON. Exactly once lives here and in store/record.c.
  *
- * Happy path: FIRST frame -> admitted (everything that can be refused is refused here; optimizer scalars captured) -> each segment is
- * applied while it is in cache, the entry's offset moves -> LAST: version, powers, position, outcome kept, reply.
- * Failure: a refusal is an outcome like any other and is kept; the rest of its frames is read and dropped. A frame that does not continue
- * where its number stands is a GAP: the connection is closed, the client resumes from what HELLO tells it.
+ * Happy path: FIRST frame -> admitted (everything that can be refused is refused here; optimizer scalars captured) -> each
+ * segment is applied while it is in cache, the entry's offset moves -> LAST: version, powers, position, outcome kept, reply.
+ * Failure: a refusal is an outcome like any other and is kept; the rest of its frames is read and dropped. A frame that does not
+ * continue where its number stands is a GAP: the connection is closed, the client resumes from what HELLO tells it.
  */
 #include "rpc.h"
 
@@ -146,8 +146,7 @@ void psd_push_abort_variable(struct psd_task *t, const struct psd_variable *v)
     while (v->refs > 1 && psi_map_next(&t->records, &cursor, &key, &len, &value)) {
         struct psd_record *record = value;
         struct psi_list *it = NULL, *tmp = NULL;
-        PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress)
-        {
+        PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress) {
             const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
             if (p->variable != v) {
                 continue;
@@ -183,8 +182,8 @@ static ps_status check_add(const struct psd_variable *v, float scale, struct psi
 {
     if (v->bytes > PS_RESULT_BYTES_MAX || v->dtype == PS_BOOL) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
-                        "assign_add to '%s': %s of %llu bytes; allowed: numbers, at most %d bytes (larger: push, then pull)", v->name,
-                        ps_dtype_name(v->dtype), (unsigned long long)v->bytes, PS_RESULT_BYTES_MAX);
+                        "assign_add to '%s': %s of %llu bytes; allowed: numbers, at most %d bytes (larger: push, then pull)",
+                        v->name, ps_dtype_name(v->dtype), (unsigned long long)v->bytes, PS_RESULT_BYTES_MAX);
     }
     if (scale != 1.0F && scale != -1.0F) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "assign_add to '%s': scale %g; allowed: 1 and -1", v->name, (double)scale);
@@ -196,13 +195,14 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
                                   const struct ps_push_meta *m, struct psi_err *err)
 {
     if (h->dtype != (uint8_t)v->dtype) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s", v->name, t->name,
-                        ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype));
+        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s", v->name,
+                        t->name, ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype));
     }
     if (m->total_elements != v->elements) {
         char shape[PSI_SHAPE_TEXT_MAX];
-        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s has shape %s, %llu elements; the request has %llu",
-                        v->name, t->name, psi_shape_format(&v->shape, shape, sizeof(shape)), (unsigned long long)v->elements,
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "SHAPE_MISMATCH: variable '%s' at %s has shape %s, %llu elements; the request has %llu", v->name, t->name,
+                        psi_shape_format(&v->shape, shape, sizeof(shape)), (unsigned long long)v->elements,
                         (unsigned long long)m->total_elements);
     }
     return PS_OK;
@@ -251,8 +251,9 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, struct psd
     if (h->op == PS_OP_ASSIGN) {
         staging = psd_store_stage(&t->store, v->bytes);
         if (staging == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "assign to '%s': no room to stage %llu bytes within the memory budget of %s",
-                            v->name, (unsigned long long)v->bytes, t->name);
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED,
+                            "assign to '%s': no room to stage %llu bytes within the memory budget of %s", v->name,
+                            (unsigned long long)v->bytes, t->name);
         }
     }
     struct psd_progress *p = progress_new(t, record, v, n->number);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies: one fixed meta for all of them, and lists that are cut into frames. Without memory for a reply the connection is closed: the
- * client reconnects and asks again, so nothing is lost. */
+/* Replies: one fixed meta for all of them, and lists that are cut into frames. Without memory for a reply the connection is
+ * closed: the client reconnects and asks again, so nothing is lost. */
 #include "rpc.h"
 
 #include <string.h>

@@ -4,8 +4,8 @@
  *
  * Happy path: every task of the directory's job is connected -> the reset is pending -> RESET to all connected tasks -> all have
  * answered -> the directory forgets the container's names, the client is told. No creation in the container meanwhile.
- * Failure: a task is missing before it begins: UNAVAILABLE, nothing done. One that drops out midway: the reset stays pending until that
- * task lists again; RESET goes out before its list is answered.
+ * Failure: a task is missing before it begins: UNAVAILABLE, nothing done. One that drops out midway: the reset stays pending
+ * until that task lists again; RESET goes out before its list is answered.
  */
 #include "rpc.h"
 
@@ -19,8 +19,7 @@ enum { RETRY_MS = 100 };
 struct psd_reset *psd_reset_find(struct psd_task *t, const char *container)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->resets)
-    {
+    PSI_LIST_FOREACH(it, &t->resets) {
         struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
         if (strcmp(reset->container, container) == 0) {
             return reset;
@@ -74,8 +73,7 @@ void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *c
 void psd_reset_join(struct psd_task *t, struct psd_peer *peer)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->resets)
-    {
+    PSI_LIST_FOREACH(it, &t->resets) {
         send_reset(t, peer, PSI_CONTAINER_OF(it, struct psd_reset, link));
     }
 }

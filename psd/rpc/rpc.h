@@ -53,7 +53,8 @@ void psd_session_drop(struct psd_task *t, struct psd_record *record);
 void psd_push_head(struct psd_task *t, struct psd_conn *c);
 void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, uint32_t n);
 void psd_push_end(struct psd_task *t, struct psd_conn *c);
-/** A fresh entry for the sequence number in r, a mutation without a body; NULL: a replay (its outcome is sent) or a GAP (closed). */
+/** A fresh entry for the sequence number in r, a mutation without a body; NULL: a replay (its outcome is sent) or a GAP (closed).
+ */
 struct psd_number *psd_push_number(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_abandon(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** End number n, in progress, as abandoned at its offset: its prefix stays (counted as torn). */
@@ -83,13 +84,13 @@ void psd_drop_here(struct psd_task *t, struct psd_variable *v);
 void psd_reset_here(struct psd_task *t, const char *container);
 /** Name and definition out of a CREATE item; the container's default filled in. */
 ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err) PSI_MUST;
-ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1],
-                         char name[PS_NAME_BYTES_MAX + 1], struct psi_err *err) PSI_MUST;
+ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1], char name[PS_NAME_BYTES_MAX + 1],
+                         struct psi_err *err) PSI_MUST;
 void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
 
 /* ---- wait.c: WAIT WAIT_CLUSTER ACK, and the life of all waiting requests ---- */
-/** The waiting request (c's session, id): an old one (returned, *out_old true: joined, nothing to do), a new one, or NULL when refused
- *  (already answered). */
+/** The waiting request (c's session, id): an old one (returned, *out_old true: joined, nothing to do), a new one, or NULL when
+ * refused (already answered). */
 struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, bool *out_old);
 /** It is done: w->err and the items say how. Sends the answer when its session is connected. */
 void psd_wait_done(struct psd_task *t, struct psd_wait *w);
@@ -118,9 +119,9 @@ void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *c
 void psd_reset_join(struct psd_task *t, struct psd_peer *peer);
 
 /* ---- tasklink.c ---- */
-void psd_task_link_up(struct psd_task *t, struct psd_conn *c);   /* we dialled: say HELLO */
-void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);        /* at the directory */
-void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r); /* at the directory */
+void psd_task_link_up(struct psd_task *t, struct psd_conn *c);                                    /* we dialled: say HELLO */
+void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);           /* at the directory */
+void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);    /* at the directory */
 void psd_rpc_from_directory(struct psd_task *t, struct psd_conn *c, const struct psd_request *r); /* at the other tasks */
 void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r);
 void psd_task_link_lost(struct psd_task *t, struct psd_conn *c);

@@ -2,10 +2,10 @@
 /*
  * The connection between a task and the directory, both ends (docs/PROTOCOL.md §6, the directory model).
  *
- * Happy path: the task dials, says HELLO with its life, lists all its names; the directory takes them in, answers with the names that are
- * elsewhere meanwhile, and counts the task as connected; from then on it sends TASK_CREATE, TASK_RESET, TASK_DELETE.
- * Failure: either end closes; the directory discards what it had not read and counts the task as not connected; the task dials anew with
- * back-off. A task lists on every new connection, and never talks to a directory life that it has left.
+ * Happy path: the task dials, says HELLO with its life, lists all its names; the directory takes them in, answers with the names
+ * that are elsewhere meanwhile, and counts the task as connected; from then on it sends TASK_CREATE, TASK_RESET, TASK_DELETE.
+ * Failure: either end closes; the directory discards what it had not read and counts the task as not connected; the task dials
+ * anew with back-off. A task lists on every new connection, and never talks to a directory life that it has left.
  */
 #include "rpc.h"
 
@@ -35,8 +35,9 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     ps_status st = PSI_BYTES_TEXT(hello->job, job, sizeof(job));
     struct psd_peer *p = st == PS_OK ? psd_peer_find(t, job, hello->task) : NULL;
     if (p == NULL || p->self) {
-        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "task %u of the job named is not another task of cluster '%s'; check the cluster spec",
-                            hello->task, t->cluster.name)); /* sent below */
+        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION,
+                            "task %u of the job named is not another task of cluster '%s'; check the cluster spec", hello->task,
+                            t->cluster.name)); /* sent below */
         refuse(t, c, r, &err);
         return;
     }
@@ -62,7 +63,8 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
 }
 
 /* One listed name: taken in, or, when it is elsewhere by now, to be dropped by the task. */
-static ps_status take_name(struct psd_task *t, struct psd_peer *p, const ps_v1_ListItem *item, bool *out_drop, struct psi_err *err)
+static ps_status take_name(struct psd_task *t, struct psd_peer *p, const ps_v1_ListItem *item, bool *out_drop,
+                           struct psi_err *err)
 {
     struct psd_create named = {0};
     ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
@@ -171,7 +173,8 @@ void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct ps
     }
     struct psi_err err;
     ps_status st = psd_reply_error(r, &err);
-    bool created = st == PS_OK && r->header.meta_bytes > sizeof(struct ps_reply_meta) && r->meta[sizeof(struct ps_reply_meta)] == 1;
+    bool created =
+        st == PS_OK && r->header.meta_bytes > sizeof(struct ps_reply_meta) && r->meta[sizeof(struct ps_reply_meta)] == 1;
     ask_answered(t, p, a, created, st == PS_OK ? NULL : &err);
 }
 
@@ -184,7 +187,8 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
         struct psd_ask *a = PSI_CONTAINER_OF(link, struct psd_ask, link);
         struct psi_err err;
         char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
-        PSI_IGNORE(psi_fail(&err, PS_UNAVAILABLE, "%s dropped out before it answered", psd_peer_text(t, p, who, sizeof(who)))); /* below */
+        PSI_IGNORE(psi_fail(&err, PS_UNAVAILABLE, "%s dropped out before it answered",
+                            psd_peer_text(t, p, who, sizeof(who)))); /* below */
         err.applied = a->op == PS_OP_TASK_DELETE ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
         ask_answered(t, p, a, false, &err); /* a reset stays pending */
     }
@@ -206,15 +210,17 @@ void psd_task_link_up(struct psd_task *t, struct psd_conn *c)
     hello.life = t->life;
     hello.chief_number = t->chief_number;
     hello.fenced = t->fenced;
-    PSI_IGNORE(PSI_BYTES_SET(hello.believed_job, d->job));       /* fits: checked names */
-    PSI_IGNORE(PSI_BYTES_SET(hello.job, t->config.job));         /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(hello.believed_job, d->job)); /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(hello.job, t->config.job));   /* likewise */
     _Alignas(8) uint8_t meta[PS_META_BYTES_MAX] = {0};
     size_t bytes = 0;
     struct psi_err err;
     ps_status st = psi_msg_encode(&ps_v1_Hello_msg, &hello, meta, sizeof(meta) - 8, &bytes, &err);
     PSI_ASSERT(st == PS_OK); /* bounded by control.options */
-    struct ps_frame_header h = {
-        .magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = PS_OP_HELLO, .meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes)};
+    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
+                                .version = PS_FRAME_VERSION,
+                                .op = PS_OP_HELLO,
+                                .meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes)};
     if (psi_outq_push(&c->link->out, &h, meta, NULL) != PS_OK) {
         psd_conn_close(t, c, false);
         return;
@@ -371,7 +377,8 @@ static void task_delete(struct psd_task *t, struct psd_conn *c, const struct psd
     struct psi_err err;
     ps_status st = psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, &err);
     if (st == PS_OK) {
-        st = end ? psi_fail(&err, PS_INVALID_ARGUMENT, "TASK_DELETE names no variable") : psd_name_parse(&item, container, name, &err);
+        st = end ? psi_fail(&err, PS_INVALID_ARGUMENT, "TASK_DELETE names no variable")
+                 : psd_name_parse(&item, container, name, &err);
     }
     struct psd_variable *v = st == PS_OK ? psd_variable_find(psd_container_find(&t->store, container), name) : NULL;
     if (v != NULL) {
@@ -461,7 +468,8 @@ static void fence(struct psd_task *t)
     const char *key = NULL;
     size_t len = 0;
     void *value = NULL;
-    psd_log(t, PSI_LOG_WARN, "fenced", "task=%s msg=%s", t->name, "no word from the directory for a lease: shared variables dropped");
+    psd_log(t, PSI_LOG_WARN, "fenced", "task=%s msg=%s", t->name,
+            "no word from the directory for a lease: shared variables dropped");
     t->fenced = true;
     while (psi_map_next(&t->store.containers, &cursor, &key, &len, &value)) {
         const struct psd_container *c = value;
@@ -473,8 +481,7 @@ static void fence(struct psd_task *t)
 void psd_task_link_tick(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns)
-    {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns) {
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
         if (c->role == PSD_ROLE_CLIENT || !c->hello_done || t->now_ms - c->beat_sent_ms < t->config.beat_ms) {
             continue;

@@ -2,8 +2,8 @@
 /*
  * Variables at their owner: OPEN, INIT, SEAL, VARS, and making, dropping and resetting them here.
  *
- * INIT is a mutation like a push (sequence number, outcome kept). It and SEAL carry the number of the chief lease: one lower than this
- * task has seen is refused, so a chief that was paused and wakes up late changes nothing.
+ * INIT is a mutation like a push (sequence number, outcome kept). It and SEAL carry the number of the chief lease: one lower than
+ * this task has seen is refused, so a chief that was paused and wakes up late changes nothing.
  */
 #include "rpc.h"
 
@@ -34,8 +34,8 @@ static ps_status name_parse(const pb_bytes_array_t *field, char name[PS_NAME_BYT
     return st != PS_OK ? st : psi_bytes_text(field, name, PS_NAME_BYTES_MAX + 1);
 }
 
-ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1],
-                         char name[PS_NAME_BYTES_MAX + 1], struct psi_err *err)
+ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1], char name[PS_NAME_BYTES_MAX + 1],
+                         struct psi_err *err)
 {
     ps_status st = container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
     return st != PS_OK ? st : name_parse((const pb_bytes_array_t *)(const void *)&item->name, name, err);

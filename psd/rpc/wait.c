@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting requests: keyed (session, request number), kept with their result until the client's ACK; and the two that wait for a condition,
- * WAIT and WAIT_CLUSTER. A client that reconnects sends a request again with its number: it joins the one that waits, or gets the result.
+ * Waiting requests: keyed (session, request number), kept with their result until the client's ACK; and the two that wait for a
+ * condition, WAIT and WAIT_CLUSTER. A client that reconnects sends a request again with its number: it joins the one that waits,
+ * or gets the result.
  */
 #include "rpc.h"
 
@@ -55,8 +56,7 @@ struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const stru
     struct psd_record *record = c->record;
     struct psi_list *it = NULL;
     *out_old = false;
-    PSI_LIST_FOREACH(it, &record->waits)
-    {
+    PSI_LIST_FOREACH(it, &record->waits) {
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, link);
         if (w->id != r->header.id) {
             continue;
@@ -89,15 +89,13 @@ void psd_wait_free(struct psd_task *t, struct psd_wait *w)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &t->peers[i].asks)
-        {
+        PSI_LIST_FOREACH(it, &t->peers[i].asks) {
             struct psd_ask *ask = PSI_CONTAINER_OF(it, struct psd_ask, link);
             ask->wait = ask->wait == w ? NULL : ask->wait;
         }
     }
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->resets)
-    {
+    PSI_LIST_FOREACH(it, &t->resets) {
         struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
         reset->wait = reset->wait == w ? NULL : reset->wait;
     }
@@ -123,8 +121,7 @@ void psd_wait_done(struct psd_task *t, struct psd_wait *w)
 void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &c->record->waits)
-    {
+    PSI_LIST_FOREACH(it, &c->record->waits) {
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, link);
         if (w->id == r->header.id) {
             psd_wait_free(t, w); /* one that is not done is given up by this */
@@ -231,7 +228,8 @@ static void check_one(struct psd_task *t, struct psd_wait *w)
         char name[PS_NAME_BYTES_MAX + 1];
         enum verdict v = judge(t, w, &w->targets[i], name, sizeof(name));
         if (v == GONE) {
-            PSI_IGNORE(psi_fail(&w->err, PS_ABORTED, "%s at %s was reset or deleted while waiting", name, t->name)); /* answered below */
+            PSI_IGNORE(
+                psi_fail(&w->err, PS_ABORTED, "%s at %s was reset or deleted while waiting", name, t->name)); /* answered below */
             psd_wait_done(t, w);
             return;
         }
@@ -247,7 +245,7 @@ static void check_one(struct psd_task *t, struct psd_wait *w)
     }
     if (missing > 0) {
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "%u of %u not %s at %s: %s", missing, w->target_count,
-                            w->op == PS_OP_WAIT_CLUSTER            ? "up, as seen"
+                            w->op == PS_OP_WAIT_CLUSTER        ? "up, as seen"
                             : w->condition == CONDITION_SEALED ? "made ready by a chief"
                                                                : "initialised",
                             t->name, names)); /* answered below */
@@ -258,8 +256,7 @@ static void check_one(struct psd_task *t, struct psd_wait *w)
 void psd_wait_check(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->waits)
-    {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->waits) {
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, open);
         if (w->op == PS_OP_WAIT || w->op == PS_OP_WAIT_CLUSTER) {
             check_one(t, w);

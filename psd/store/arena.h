@@ -15,9 +15,9 @@
 #define PSD_ARENA_CLASSES 11 /* 64 bytes << class, up to 64 KiB */
 
 struct psd_arena {
-    uint64_t used_bytes;                           /* asked for and not freed */
-    struct psi_list classes[PSD_ARENA_CLASSES];    /* shared blocks with a free piece */
-    struct psi_list full;                          /* shared blocks without */
+    uint64_t used_bytes;                        /* asked for and not freed */
+    struct psi_list classes[PSD_ARENA_CLASSES]; /* shared blocks with a free piece */
+    struct psi_list full;                       /* shared blocks without */
 };
 
 void psd_arena_init(struct psd_arena *a);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The directory (DESIGN §10): which task has which name, and with what definition. Only the directory task fills it. A name
- * is recorded before its owner is asked to make it, and stays when the owner drops out; only the owner's own refusal takes it away.
+ * is recorded before its owner is asked to make it, and stays when the owner drops out; only the owner's own refusal takes it
+ * away.
  */
 #ifndef PSD_DIRECTORY_H
 #define PSD_DIRECTORY_H

@@ -43,8 +43,7 @@ bool psd_record_admits(const struct psd_record *r, uint64_t number)
         return false;
     }
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &r->progress)
-    {
+    PSI_LIST_FOREACH(it, &r->progress) {
         const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
         if (number > p->number && number - p->number >= PS_WINDOW) {
             return false;
@@ -79,8 +78,7 @@ void psd_record_check_invariants(const struct psd_record *r)
 {
     uint32_t count = 0;
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &r->progress)
-    {
+    PSI_LIST_FOREACH(it, &r->progress) {
         const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
         const struct psd_number *n = &r->numbers[p->number % PS_WINDOW];
         PSI_ASSERT(n->number == p->number && n->state == PS_NUMBER_IN_PROGRESS && n->progress == p);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The record of one session at one task (DESIGN §8): the outcomes of its last PS_WINDOW sequence numbers and the results of its
- * waiting requests. Exactly once rests on it: a number that is not here was never received, one that is here is never applied again.
+ * waiting requests. Exactly once rests on it: a number that is not here was never received, one that is here is never applied
+ * again.
  */
 #ifndef PSD_RECORD_H
 #define PSD_RECORD_H
@@ -18,8 +19,8 @@ struct psd_progress {
     struct psi_list link;          /* of the record, oldest first */
     struct psd_variable *variable; /* one reference, or NULL: not tied to one */
     struct psd_optim_scalars scalars;
-    uint64_t total;                /* elements */
-    void *staging;                 /* ASSIGN: variable->bytes */
+    uint64_t total; /* elements */
+    void *staging;  /* ASSIGN: variable->bytes */
     uint64_t number;
     float scale;
     uint8_t kind; /* enum psd_push_kind */
@@ -45,8 +46,8 @@ struct psd_record {
     uint64_t connection; /* highest connection number */
     void *conn;          /* its connection now, NULL when there is none */
     uint64_t idle_since_ms;
-    struct psi_list progress;    /* struct psd_progress */
-    struct psi_list waits;       /* struct psd_wait of psd/state.h */
+    struct psi_list progress; /* struct psd_progress */
+    struct psi_list waits;    /* struct psd_wait of psd/state.h */
     uint32_t wait_count;
     uint32_t progress_count;
     /* who it is */
@@ -54,9 +55,9 @@ struct psd_record {
     char host[PS_JOB_BYTES_MAX + 2];
     char program[PS_JOB_BYTES_MAX + 2];
     uint32_t task, pid;
-    uint64_t lease_until_ms; /* directory: membership */
-    uint64_t chief_number;   /* directory: the chief lease it was given; 0 none */
-    uint64_t highest;        /* number seen */
+    uint64_t lease_until_ms;              /* directory: membership */
+    uint64_t chief_number;                /* directory: the chief lease it was given; 0 none */
+    uint64_t highest;                     /* number seen */
     struct psd_number numbers[PS_WINDOW]; /* place = number % PS_WINDOW */
 };
 

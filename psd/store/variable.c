@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Happy path: container -> variable (promise of memory) -> initialise (memory taken, filled out of place, swapped in) -> pushes by
- * handle -> drop. Failure: the budget is the only soft one (RESOURCE_EXHAUSTED); nothing is half built afterwards.
+ * Happy path: container -> variable (promise of memory) -> initialise (memory taken, filled out of place, swapped in) -> pushes
+ * by handle -> drop. Failure: the budget is the only soft one (RESOURCE_EXHAUSTED); nothing is half built afterwards.
  */
 #include "variable.h"
 
@@ -54,8 +54,8 @@ void psd_store_fini(struct psd_store *s)
 ps_status psd_definition_check(const struct psd_definition *d, const char *name, struct psi_err *err)
 {
     if (ps_dtype_bytes(d->dtype) == 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT,
-                        "variable '%s': unknown dtype %d; allowed: float32 float64 int32 int64 bool", name, (int)d->dtype);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s': unknown dtype %d; allowed: float32 float64 int32 int64 bool",
+                        name, (int)d->dtype);
     }
     ps_status st = psi_shape_check(&d->shape, err);
     if (st == PS_OK) {
@@ -75,8 +75,9 @@ ps_status psd_definition_compare(const struct psd_definition *have, const char *
         return PS_OK;
     }
     char a[PSI_SHAPE_TEXT_MAX], b[PSI_SHAPE_TEXT_MAX];
-    return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' exists at %s as %s %s optimizer %s; asked for as %s %s optimizer %s",
-                    name, where, ps_dtype_name(have->dtype), psi_shape_format(&have->shape, a, sizeof(a)),
+    return psi_fail(err, PS_INVALID_ARGUMENT,
+                    "SHAPE_MISMATCH: variable '%s' exists at %s as %s %s optimizer %s; asked for as %s %s optimizer %s", name,
+                    where, ps_dtype_name(have->dtype), psi_shape_format(&have->shape, a, sizeof(a)),
                     psi_optimizer_name(have->optimizer.kind), ps_dtype_name(want->dtype),
                     psi_shape_format(&want->shape, b, sizeof(b)), psi_optimizer_name(want->optimizer.kind));
 }
@@ -195,7 +196,7 @@ void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
         return;
     }
     PSI_IGNORE(psi_map_remove(&v->container->variables, v->name, strlen(v->name))); /* it is v */
-    PSI_IGNORE(psi_u64_map_remove(&s->handles, v->handle));                        /* it is v */
+    PSI_IGNORE(psi_u64_map_remove(&s->handles, v->handle));                         /* it is v */
     v->gone = true;
     v->container = NULL;
     s->variable_count--;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variables and containers of one task. A variable is created uninitialised with its definition fixed; value and slots come with its
- * initialisation. It is counted: the container holds one reference, each push in progress and each pull being sent one more, so
- * that operations which began before a reset or delete end on the orphan. Handles are never reused within a life.
+ * Variables and containers of one task. A variable is created uninitialised with its definition fixed; value and slots come with
+ * its initialisation. It is counted: the container holds one reference, each push in progress and each pull being sent one more,
+ * so that operations which began before a reset or delete end on the orphan. Handles are never reused within a life.
  */
 #ifndef PSD_VARIABLE_H
 #define PSD_VARIABLE_H
@@ -25,14 +25,14 @@ struct psd_variable {
     struct psd_optim_state optim_state;
     ps_initializer init; /* what the last INIT said */
     uint64_t seed;
-    void *value;  /* NULL while uninitialised */
+    void *value; /* NULL while uninitialised */
     void *slots[PSD_OPTIM_SLOTS_MAX];
     uint64_t creation;     /* random: tells this creation from another of the same name */
     uint64_t version;      /* completed mutations since initialisation, torn ones included */
     uint64_t chief_number; /* highest that an INIT or SEAL carried */
     uint64_t pushes;       /* applied in full */
     uint32_t handle;
-    uint32_t in_progress;  /* pushes begun and not ended */
+    uint32_t in_progress; /* pushes begun and not ended */
     uint32_t refs;
     bool initialised, sealed, restored;
     bool gone; /* reset or deleted: lives on for those who hold it */
@@ -93,8 +93,8 @@ void psd_variable_unref(struct psd_store *s, struct psd_variable *v);
  *  straddles it is not taken for exact. */
 ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, const ps_initializer *init, uint64_t seed,
                                   struct psi_err *err) PSI_MUST;
-/** Take `value` (staged memory of v->bytes) as the value; the old one is freed; slots are made if it was uninitialised. The caller gives
- *  back the promise of the staging (promised_bytes). */
+/** Take `value` (staged memory of v->bytes) as the value; the old one is freed; slots are made if it was uninitialised. The
+ * caller gives back the promise of the staging (promised_bytes). */
 ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, struct psi_err *err) PSI_MUST;
 /** Staging memory of n bytes within the budget; NULL when there is none. */
 void *psd_store_stage(struct psd_store *s, uint64_t n);

@@ -109,7 +109,8 @@ int main(int argc, char **argv)
     check(ps_variable_delete(s, name), "delete");
     qsort(seconds, (size_t)reps, sizeof(*seconds), by_value);
     double moved = (double)bytes * (both ? 2 : 1);
-    printf("{\"mode\":\"%s\",\"bytes\":%zu,\"reps\":%d,\"gb_per_s\":%.3f,\"min\":%.3f,\"max\":%.3f,\"p50_us\":%.1f,\"values\":\"%s\"}\n",
+    printf("{\"mode\":\"%s\",\"bytes\":%zu,\"reps\":%d,\"gb_per_s\":%.3f,\"min\":%.3f,\"max\":%.3f,\"p50_us\":%.1f,\"values\":\"%"
+           "s\"}\n",
            mode, bytes, reps, moved / seconds[reps / 2] / 1e9, moved / seconds[reps - 1] / 1e9, moved / seconds[0] / 1e9,
            seconds[reps / 2] * 1e6, ok ? "right" : "WRONG");
     return ps_session_close(s) != 0 || !ok ? 1 : 0;

@@ -167,6 +167,9 @@ static void put_line(const struct child *c, const struct child_line *line, struc
 {
     char text[CHILD_LINE_BYTES + 64];
     int n = snprintf(text, sizeof(text), "[%s] %.*s\n", c->name, (int)line->used, line->text);
+    if (output->mute) {
+        return;
+    }
     if (output->bar && output->mid_line) {
         put(STDOUT_FILENO, "\r\033[K", 4); /* the bar comes again */
         output->mid_line = false;

@@ -35,6 +35,7 @@ struct child {
 struct child_output {
     bool bar;      /* standard output is a terminal */
     bool mid_line; /* a bar of the chief's is on it */
+    bool mute;     /* nothing of interest comes any more */
 };
 
 /**

@@ -331,6 +331,7 @@ static int run(struct local *l, const struct dataset *data)
     }
     l->stopping = true;
     end_group(l, true, WORKERS_END_MS);
+    l->output.mute = true; /* the ps tasks see each other go */
     end_group(l, false, PS_END_MS);
     if (l->signal != 0) {
         say_note("stopped by signal %d (%s)", l->signal, strsignal(l->signal));

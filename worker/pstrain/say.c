@@ -46,6 +46,7 @@ void say_note(const char *format, ...)
 
 const char *say_remedy(ps_status st, const char *text)
 {
+    static const char other_model[] = "; use the flags of the run that made the model, or --fresh on all trainers to start over";
     switch (st) {
     case PS_ABORTED:
         return "; the model was reset (by a trainer with --fresh) or its ps task restarted: start this trainer again, all trainers with "
@@ -54,11 +55,13 @@ const char *say_remedy(ps_status st, const char *text)
         return "; --fresh on all trainers starts over";
     case PS_ALREADY_EXISTS:
     case PS_FAILED_PRECONDITION:
-        return "; use the flags of the run that made the model, or --fresh on all trainers to start over";
+        return other_model;
     case PS_UNAVAILABLE:
         return "; is that ps task running and its address right?";
     case PS_INVALID_ARGUMENT:
-        return strstr(text, "finite") != NULL ? "; a smaller --learning_rate may help" : "";
+        return strstr(text, "MISMATCH") != NULL ? other_model
+               : strstr(text, "finite") != NULL ? "; a smaller --learning_rate may help"
+                                                : "";
     default:
         return "";
     }

@@ -155,7 +155,7 @@ static void say_found(const struct flags *f, const struct cluster *c, int variab
     if (s->reached) {
         (void)snprintf(text, sizeof(text), "%d variables, global_step %" PRId64 ": the goal of --steps %" PRId64
                        " is already reached; --fresh starts over", variables, s->global_step, f->steps);
-    } else if (found == variables) {
+    } else if (found == variables && (c->chief || s->global_step > 0)) {
         (void)snprintf(text, sizeof(text), "%d variables, global_step %" PRId64 ": continuing", variables, s->global_step);
     } else if (!c->chief) {
         (void)snprintf(text, sizeof(text), "%d variables, made ready by the chief", variables);
@@ -231,7 +231,10 @@ int start_run(const struct flags *f, const struct cluster *c, bool local, struct
     }
     int found = ps_session_found(out->session, &out->global_step);
     out->reached = f->steps > 0 && out->global_step >= f->steps;
-    say_found(f, c, model_variable_count(&m->spec), found, out);
     ps_set_steps(out->session, f->steps);
-    return c->chief && !local ? alive_begin(out) : 0;
+    if (c->chief && !local && alive_begin(out) != 0) {
+        return -1;
+    }
+    say_found(f, c, model_variable_count(&m->spec), found, out);
+    return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "finish.h"
 #include "model.h"
+#include "others.h"
 #include "progress.h"
 #include "say.h"
 #include "start.h"
@@ -22,8 +23,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OTHERS_LOOK_MS = 100, OTHERS_STILL_MS = 10000, OTHERS_STILL_STEPS_MS = 500, OTHERS_GONE_LOOKS = 3 };
-
 struct trainer {
     const struct flags *f;
     const struct cluster *c;
@@ -35,6 +34,7 @@ struct trainer {
     ps_tensor *x;   /* (batch, features) */
     int32_t *y;     /* [batch] */
     struct work work;
+    struct others others; /* the chief's, in a cluster */
 };
 
 /* Steps that worker `trainer` makes in one epoch. */
@@ -114,6 +114,7 @@ static bool step(struct trainer *t, const int64_t *indices, int64_t rows, struct
     if (start_alive(&t->start) != 0) {
         (void)ps_session_fail(t->start.session, PS_ABORTED, ps_last_error());
     }
+    others_look(&t->others);
     return stop_signal() != 0 || ps_should_stop(t->start.session);
 }
 
@@ -155,76 +156,18 @@ static int session_error(const struct trainer *t)
                      ps_status_name(st), ps_session_error(s), say_remedy(st, ps_session_error(s)));
 }
 
-/* Other sessions with a connection to the directory: its connections but ours and those of the other ps tasks. -1: unknown. */
-static int other_sessions(ps_session *s, ps_task_info *infos, int count)
-{
-    if (infos == NULL || ps_cluster_info(s, infos, count, 0) != PS_OK) {
-        return -1;
-    }
-    for (int i = 0; i < count; i++) {
-        if (infos[i].up && infos[i].directory && infos[i].waiting_for[0] == '\0') {
-            return (int)infos[i].connections - count > 0 ? (int)infos[i].connections - count : 0;
-        }
-    }
-    return -1;
-}
-
-/*
- * The chief lets the others finish, so that the final model is tested: until the global step is what all workers' epochs make it, or
- * those that were there have left, or nothing has moved for a while.
- */
-static int wait_for_others(struct trainer *t, ps_task_info *infos, int count)
-{
-    ps_session *s = t->start.session;
-    ps_variable *step_variable = NULL;
-    int64_t goal = t->start.global_step;
-    int64_t last = -1;
-    int64_t moved_ms = clock_ms();
-    int gone = 0;
-    bool seen = false;
-    bool by_step = t->f->steps > 0;
-    for (int i = 0; i < t->c->trainer_count; i++) {
-        goal += t->f->epochs * epoch_steps(t, i);
-    }
-    while (stop_signal() == 0) {
-        int64_t now = 0;
-        ps_status st = step_variable == NULL ? ps_global_step_get(s, &step_variable) : PS_OK;
-        st = st == PS_OK ? ps_variable_read(step_variable, &now, sizeof(now)) : st;
-        if (st != PS_OK || start_alive(&t->start) != 0) {
-            (void)ps_session_fail(s, st != PS_OK ? st : PS_ABORTED, ps_last_error());
-            return session_error(t);
-        }
-        if (!by_step && now >= goal) {
-            return EXIT_DONE;
-        }
-        int others = other_sessions(s, infos, count);
-        seen = seen || others > 0;
-        gone = seen && others == 0 ? gone + 1 : 0;
-        if (gone >= OTHERS_GONE_LOOKS) {
-            return EXIT_DONE;
-        }
-        moved_ms = now != last ? clock_ms() : moved_ms;
-        last = now;
-        if (clock_ms() - moved_ms >= (by_step ? OTHERS_STILL_STEPS_MS : OTHERS_STILL_MS)) {
-            if (!by_step) {
-                say_note("global_step is %" PRId64 " of %" PRId64 " and has not moved for %d s: not all workers have finished; going on "
-                         "without them", now, goal, OTHERS_STILL_MS / 1000);
-            }
-            return EXIT_DONE;
-        }
-        clock_wait(OTHERS_LOOK_MS);
-    }
-    return EXIT_SIGNAL + stop_signal();
-}
-
 static int chief_end(struct trainer *t)
 {
-    int count = ps_cluster_tasks(t->start.session);
-    ps_task_info *infos = count > 0 ? calloc((size_t)count, sizeof(*infos)) : NULL;
-    int status = t->c->trainer_count > 1 && !t->start.reached ? wait_for_others(t, infos, count) : EXIT_DONE;
-    free(infos);
-    if (status != EXIT_DONE) {
-        return status;
+    bool by_step = t->f->steps > 0;
+    int64_t goal = by_step ? t->f->steps : t->start.global_step;
+    for (int i = 0; !by_step && i < t->c->trainer_count; i++) {
+        goal += t->f->epochs * epoch_steps(t, i);
+    }
+    if (t->c->trainer_count > 1 && !t->start.reached && others_wait(&t->others, goal, by_step) != 0) {
+        return session_error(t);
+    }
+    if (stop_signal() != 0) {
+        return EXIT_SIGNAL + stop_signal();
     }
     struct totals totals = {.work = t->work, .first_step = t->start.global_step, .batch = t->f->batch_size};
     return finish_run(t->f, t->c, &t->model.spec, &t->data, &totals);
@@ -240,6 +183,7 @@ static int run(struct trainer *t)
         return EXIT_FAILED;
     }
     link_tell(t->link, LINK_READY, NULL);
+    others_init(&t->others, &t->start, t->c->chief && !t->link->child ? t->c->trainer_count : 1);
     stop_gently(true);
     train(t);
     if (ps_session_status(t->start.session) != PS_OK) {
@@ -261,6 +205,7 @@ int train_run(const struct flags *f, const struct cluster *c, const struct link 
     int status = run(&t);
     stop_gently(false); /* nothing is left that a signal could cut */
     int code = ps_session_close(t.start.session);
+    others_fini(&t.others);
     model_fini(&t.model);
     ps_tensor_free(t.x);
     free(t.y);

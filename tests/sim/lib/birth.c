@@ -41,6 +41,12 @@ static bool in_model(const struct sim_var *v)
     return v->kind != SIM_VAR_TMP && v->kind != SIM_VAR_HYPER;
 }
 
+/* As DESIGN has it; one that only has its first values may be given them again. */
+static bool is_live(const struct sim_birth *b)
+{
+    return b->initialised && (b->sealed || b->version > 0);
+}
+
 struct poll {
     struct sim *sim;
     struct sim_task *task;
@@ -147,28 +153,30 @@ static bool may_be_wiped(const struct sim *s, const struct sim_birth *b)
     return !s->task[b->task].same_job;
 }
 
-/* Trained values are gone while others lived: remember it until nothing is left of the model. */
+/* Trained values are gone while others lived: remembered until ... */
 static void remember_loss(struct sim *s, const struct sim_birth *b)
 {
     bool others = false;
     for (size_t i = 0; i < s->birth_count; i++) {
         const struct sim_birth *o = &s->birth[i];
-        others = others || (o->alive && o->task != b->task && in_model(o->var) && o->initialised);
+        others = others || (o->alive && o->task != b->task && in_model(o->var) && is_live(o));
     }
     if (others && b->version > 0 && in_model(b->var)) {
         b->var->lost = true;
+        b->var->lost_event = s->event;
     }
 }
 
+/* ... and nothing that lived then is left. */
 static void forget_losses(struct sim *s)
 {
-    for (size_t i = 0; i < s->birth_count; i++) {
-        if (s->birth[i].alive && in_model(s->birth[i].var) && s->birth[i].initialised) {
-            return;
-        }
-    }
     for (uint32_t i = 0; i < s->var_count; i++) {
-        s->var[i].lost = false;
+        bool survivors = false;
+        for (size_t j = 0; j < s->birth_count && s->var[i].lost; j++) {
+            const struct sim_birth *b = &s->birth[j];
+            survivors = survivors || (b->alive && in_model(b->var) && is_live(b) && b->born_event < s->var[i].lost_event);
+        }
+        s->var[i].lost = survivors;
     }
 }
 

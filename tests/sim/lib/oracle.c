@@ -73,8 +73,16 @@ static bool next_run(struct sim *s, const struct sim_var *v, const void *value, 
     r->from = r->end;
     r->value = sim_element(s, v, value, r->from);
     r->end++;
-    while (r->end < v->elements && memcmp(bytes + r->from * width, bytes + r->end * width, width) == 0) {
-        r->end++;
+    while (r->end < v->elements) { /* whole blocks while each element equals the one before it, then one by one */
+        uint64_t left = v->elements - r->end;
+        uint64_t block = left < 2048 ? left : 2048;
+        if (memcmp(bytes + (r->end - 1) * width, bytes + r->end * width, block * width) == 0) {
+            r->end += block;
+        } else if (memcmp(bytes + (r->end - 1) * width, bytes + r->end * width, width) == 0) {
+            r->end++;
+        } else {
+            break;
+        }
     }
     return true;
 }

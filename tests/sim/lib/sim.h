@@ -193,6 +193,7 @@ struct sim_var {
     uint32_t digits_max, digits_used;
     struct sim_op *digit[SIM_DIGITS_MAX];
     bool lost;                   /* ghost: trained values were lost while others lived */
+    uint64_t lost_event;
 };
 
 enum sim_op_state { SIM_OP_PENDING, SIM_OP_DONE, SIM_OP_KILLED };

@@ -1,0 +1,558 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# test-timeout: 180
+"""The trainer as its users run it: --local, the four-command cluster by flags and by TF_CONFIG, runs on live ps tasks, --fresh, and
+what happens when processes are killed, stopped or told to end.
+
+Real processes on free ports of 127.0.0.1: ps tasks inherit their listening sockets, so no port is lost. PSD_BUILD names the build.
+"""
+import glob
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import cluster
+
+PSTRAIN = cluster.path("bin/pstrain")
+PSCTL = cluster.path("bin/psctl")
+VARIANT = os.path.basename(os.path.normpath(cluster.BUILD))
+PREFIX = ["setarch", "-R"] if VARIANT == "tsan" else []
+WAIT_S = 60  # for an event that must come; never a measure
+SLOW = 1 if VARIANT == "release" else 10
+ENDLESS = "1000000"  # epochs: until something ends it
+GOOD = ("--optimizer", "adam", "--learning_rate", "0.002")
+
+
+def environment(extra=None):
+    clean = {k: v for k, v in os.environ.items() if k not in ("TF_CONFIG", "LISTEN_FDS", "LISTEN_PID", "PSD_TARGET", "PSTRAIN_LOCAL")}
+    clean.update(extra or {})
+    return clean
+
+
+class Process:
+    """A running program; threads collect its lines."""
+
+    def __init__(self, *argv, env=None, **kwargs):
+        self.popen = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                      env=environment(env), preexec_fn=cluster.die_with_parent, **kwargs)
+        self.pid = self.popen.pid
+        self.lines = {"out": [], "err": []}
+        self.news = threading.Condition()
+        self.readers = [threading.Thread(target=self.collect, args=(f, name), daemon=True)
+                        for f, name in ((self.popen.stdout, "out"), (self.popen.stderr, "err"))]
+        for reader in self.readers:
+            reader.start()
+
+    def collect(self, stream, name):
+        for line in stream:
+            with self.news:
+                self.lines[name].append(line.rstrip("\n"))
+                self.news.notify_all()
+        with self.news:
+            self.lines[name].append(None)
+            self.news.notify_all()
+
+    def wait_line(self, pattern, stream="out"):
+        """The first line that has the pattern; fails at the end of the stream."""
+        def find():
+            found = [line for line in self.lines[stream] if line is not None and re.search(pattern, line)]
+            return found or None in self.lines[stream]
+        with self.news:
+            self.news.wait_for(find, WAIT_S)
+            found = [line for line in self.lines[stream] if line is not None and re.search(pattern, line)]
+        if not found:
+            raise AssertionError("no line with %r: %r" % (pattern, self.lines))
+        return found[0]
+
+    def first_line(self):
+        return self.wait_line("")
+
+    def text(self, stream="out"):
+        return "\n".join(line for line in self.lines[stream] if line is not None)
+
+    def end(self, number=None):
+        """Wait for its end, after signal number if one is given."""
+        if number is not None:
+            self.popen.send_signal(number)
+        status = self.popen.wait(WAIT_S)
+        for reader in self.readers:
+            reader.join(WAIT_S)
+        self.popen.stdout.close()
+        self.popen.stderr.close()
+        return status
+
+    def kill(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+        if not self.popen.stdout.closed:
+            self.end()
+
+
+def children(pid):
+    """{command line: pid} of the living children of a process."""
+    found = {}
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path, encoding="utf-8") as f:
+                fields = f.read().rpartition(")")[2].split()
+            if int(fields[1]) == pid and fields[0] not in "ZX":
+                with open(path[:-4] + "cmdline", encoding="utf-8") as f:
+                    found[f.read().replace("\0", " ")] = int(path.split("/")[2])
+        except OSError:
+            continue
+    return found
+
+
+def alive(pid):
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
+            return f.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(what, condition):
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("not within %d s: %s" % (WAIT_S, what))
+        select.select([], [], [], 0.02)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="pstrain-")
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.started = []
+        self.addCleanup(self.clean)
+
+    def clean(self):
+        for process in self.started:
+            process.kill()
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def start(self, *args, env=None, **kwargs):
+        self.started.append(Process(*PREFIX, PSTRAIN, *args, env=env, **kwargs))
+        return self.started[-1]
+
+    def report(self, name="report.json"):
+        with open(self.path(name), encoding="utf-8") as f:
+            return json.load(f)
+
+    def check_report(self, r, ps, workers, variables=4):
+        self.assertEqual(set(r), {"test_accuracy", "test_loss", "train_loss", "global_step", "epochs", "samples_per_second", "seconds", "ps",
+                                  "workers", "variables", "values", "pushes_applied", "pushes_applied_total"})
+        self.assertEqual((r["ps"], r["workers"], r["variables"]), (ps, workers, variables))
+        self.assertEqual(sorted(r["pushes_applied"]), ["/job:ps/task:%d" % i for i in range(ps)])
+        self.assertGreater(min(r["pushes_applied"].values()), 0)
+        self.assertEqual(sum(r["pushes_applied"].values()), r["pushes_applied_total"])
+        self.assertGreater(r["samples_per_second"], 0)
+        self.assertGreater(r["seconds"], 0)
+
+
+class CommandLine(Case):
+    def refused(self, *args, words, env=None):
+        p = self.start(*args, env=env)
+        self.assertEqual(p.end(), 2, p.lines)
+        self.assertEqual(p.text(), "")
+        self.assertRegex(p.text("err"), r"^pstrain: [^\n]*$")
+        for word in words:
+            self.assertIn(word, p.text("err"))
+
+    def test_bad_command_lines(self):
+        hosts = ("--ps_hosts", "127.0.0.1:1", "--worker_hosts", "127.0.0.1:2,127.0.0.1:3")
+        for args, words in (
+                ([], ["--job_name", "ps, worker", "--local"]),
+                (["--job_name", ""], ["--job_name is empty", "ps, worker"]),
+                (["--job_name=boss", *hosts], ["boss", "ps, worker"]),
+                (["--job_name=chief", *hosts], ["chief", "ps, worker"]),
+                (["--job_name=worker"], ["--ps_hosts is empty"]),
+                (["--job_name=worker", "--ps_hosts=127.0.0.1:1"], ["--worker_hosts is empty"]),
+                (["--job_name=worker", "--task_index=2", *hosts], ["--task_index 2", "2 tasks, 0 to 1"]),
+                (["--job_name=worker", "--ps_hosts=a:1,,b:2", "--worker_hosts=c:1"], ["--ps_hosts", "entry 2 is empty"]),
+                (["--job_name=worker", "--task_index=-1", *hosts], ["--task_index -1", "whole number"]),
+                (["--job_name=worker", "--task_index"], ["--task_index needs a value"]),
+                (["--no-such-flag"], ["--no-such-flag", "--help"]),
+                (["--taskindex", "0"], ["--taskindex", "--task_index"]),
+                (["extra"], ["extra", "--help"]),
+                (["--local", "ps=2"], ["ps=2", "ps=P,workers=W"]),
+                (["--local", "ps=0,workers=1"], ["ps=0", "1 to 64"]),
+                (["--local", "ps=1,workers=65"], ["workers=65", "1 to 64"]),
+                (["--local", "ps=1,ps=1"], ["ps=1,ps=1"]),
+                (["--local", "ps=1,workers=1", "--job_name", "ps"], ["--local", "--job_name"]),
+                (["--local", "ps=1,workers=1", "--epochs", "0"], ["--epochs 0", "1 to"]),
+                (["--local", "ps=1,workers=1", "--epochs", "1", "--steps", "5"], ["--epochs", "--steps"]),
+                (["--local", "ps=1,workers=1", "--steps", "99999999999999999999"], ["--steps 9999", "whole number"]),
+                (["--local", "ps=1,workers=1", "--batch_size", "many"], ["--batch_size many"]),
+                (["--local", "ps=1,workers=1", "--learning_rate", "0"], ["--learning_rate", "above 0"]),
+                (["--local", "ps=1,workers=1", "--learning_rate", "fast"], ["--learning_rate fast"]),
+                (["--local", "ps=1,workers=1", "--optimizer", "rmsprop"], ["rmsprop", "adagrad"]),
+                (["--local", "ps=1,workers=1", "--model", "mlp:"], ["mlp:", "mlp:512,512"]),
+                (["--local", "ps=1,workers=1", "--model", "cnn"], ["cnn", "softmax"]),
+                (["--local", "ps=1,workers=1", "--data", "cifar"], ["cifar", "digits"]),
+                (["--local", "ps=1,workers=1", "--fresh=maybe"], ["maybe", "true or false"])):
+            with self.subTest(args=args):
+                self.refused(*args, words=words)
+
+    def test_bad_tf_config(self):
+        good = {"ps": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
+        for config, words in (
+                ("{", ["TF_CONFIG", "line 1"]),
+                ('{"cluster": []}', ["TF_CONFIG", "cluster"]),
+                (json.dumps({"cluster": {"ps": "127.0.0.1:1"}}), ["TF_CONFIG", "cluster.ps", "list"]),
+                (json.dumps({"cluster": {"ps": [7]}}), ["cluster.ps[0]", "string"]),
+                (json.dumps({"cluster": good, "task": {"type": "worker"}}), ["task.index"]),
+                (json.dumps({"cluster": good, "task": {"type": "boss", "index": 0}}), ["boss", "ps, worker"]),
+                (json.dumps({"cluster": good, "task": {"type": "worker", "index": 1}}), ["--task_index 1", "1 task"]),
+                (json.dumps({"cluster": good}), ["--job_name", "ps, worker"])):
+            with self.subTest(config=config):
+                self.refused(words=words, env={"TF_CONFIG": config})
+
+    def test_errors_that_come_before_training(self):
+        for args, words in ((["--data", "mnist:/nowhere"], ["/nowhere"]), (["--report", "/nowhere/r.json"], ["/nowhere/r.json"])):
+            p = self.start("--local", "ps=1,workers=2", *args)
+            self.assertEqual(p.end(), 1)
+            self.assertEqual(p.text(), "")
+            self.assertEqual(len([line for line in p.lines["err"] if line]), 1, p.lines)
+            for word in words:
+                self.assertIn(word, p.text("err"))
+
+    def test_help_has_every_flag_with_the_seed_s_words(self):
+        p = self.start("--help")
+        self.assertEqual(p.end(), 0)
+        help_text = re.sub(r"\s+", " ", p.text())
+        for name in ("ps_hosts", "worker_hosts", "job_name", "task_index", "local", "data", "model", "optimizer", "learning_rate",
+                     "batch_size", "epochs", "steps", "seed", "fresh", "report", "status_at_end", "help", "version"):
+            self.assertIn("--%s " % name, help_text)
+        for words in ('--ps_hosts HOST:PORT,... Comma-separated list of hostname:port pairs (default: "")',
+                      '--worker_hosts HOST:PORT,... Comma-separated list of hostname:port pairs (default: "")',
+                      "--job_name JOB One of 'ps', 'worker' (default: \"\")", "Index of task within the job (default: 0)",
+                      "(default: adagrad)", "(default: 0.05)", "Examples in a step of one worker (default: 32)", "(default: 10)"):
+            self.assertIn(words, help_text)
+        self.assertLessEqual(max(len(line) for line in p.text().split("\n")), 130)
+
+
+class Local(Case):
+    def children_are_gone(self, pids):
+        wait_until("children end", lambda: not any(alive(pid) for pid in pids))
+
+    def test_a_whole_run(self):
+        p = self.start("--local", "ps=2,workers=3", *GOOD, "--epochs", "8", "--status_at_end", "--report", self.path("report.json"))
+        self.assertEqual(p.end(), 0, p.lines)
+        out = p.text().split("\n")
+        self.assertEqual(out[0], "4 variables created")
+        self.assertTrue(any(re.match(r"epoch 8/8  global_step \d+  loss 0\.\d+ ", line) for line in out), out)
+        accuracy = float(re.search(r"^test accuracy (0\.\d+)", p.text(), re.M).group(1))
+        self.assertGreater(accuracy, 0.9)
+        self.assertRegex(p.text(), r"\n/job:ps/task:1 +127\.0\.0\.1:\d+ +up ")
+        self.assertRegex(p.text(), r"\ntotal +2 of 2 up ")
+        self.assertIn("[/job:worker/task:2] 4 variables", p.text("err"))
+        r = self.report()
+        self.check_report(r, 2, 3)
+        self.assertEqual(r["global_step"], 8 * 15 * 3)  # 1,437 examples: 479 for each worker, 15 batches
+        self.assertEqual(r["pushes_applied_total"], r["global_step"] * r["variables"])
+        self.assertEqual(r["epochs"], 8)
+        self.assertAlmostEqual(r["test_accuracy"], accuracy, 3)
+        self.assertLess(r["train_loss"], 1)
+        self.assertLess(r["test_loss"], 1)
+        self.assertEqual(os.listdir(self.dir), ["report.json"])
+
+    def test_softmax_to_a_global_step_with_each_optimizer(self):
+        for optimizer, rate in (("sgd", "0.5"), ("momentum", "0.05"), ("nesterov", "0.05"), ("adagrad", "0.1"), ("adam", "0.01")):
+            p = self.start("--local", "workers=2,ps=1", "--model", "softmax", "--optimizer", optimizer, "--learning_rate", rate, "--steps",
+                           "600", "--report", self.path("report.json"))
+            self.assertEqual(p.end(), 0, p.lines)
+            self.assertEqual(p.text().split("\n")[0], "2 variables created")
+            r = self.report()
+            self.check_report(r, 1, 2, variables=2)
+            self.assertIn(r["global_step"], (600, 601))  # the other worker may be in its last step
+            self.assertGreater(r["test_accuracy"], 0.88, optimizer)
+
+    def test_progress_is_a_bar_on_a_terminal(self):
+        ours, theirs = pty.openpty()
+        p = subprocess.Popen([*PREFIX, PSTRAIN, "--local", "ps=1,workers=1", "--epochs", str(60 // SLOW)], stdin=subprocess.DEVNULL,
+                             stdout=theirs, stderr=theirs, env=environment(), preexec_fn=cluster.die_with_parent)
+        os.close(theirs)
+        shown = b""
+        try:
+            while True:
+                more = os.read(ours, 65536)
+                if not more:
+                    break
+                shown += more
+        except OSError:  # the end of a terminal
+            pass
+        os.close(ours)
+        self.assertEqual(p.wait(WAIT_S), 0, shown)
+        self.assertRegex(shown, rb"\r\[=* *\] +\d+%  epoch \d+/\d+  global_step \d+ ")
+        self.assertIn(b"test accuracy 0.", shown)
+
+    def running(self, *args):
+        p = self.start("--local", "ps=2,workers=3", "--epochs", ENDLESS, *args)
+        p.wait_line(r"worker/task:2\] 4 variables", "err")
+        p.wait_line(r"worker/task:1\] 4 variables", "err")
+        p.wait_line("4 variables")
+        pids = children(p.pid)
+        self.assertEqual(len(pids), 5)
+        return p, pids
+
+    @staticmethod
+    def is_child(line, job, task):
+        return "--job_name=%s --task_index=%d " % (job, task) in line
+
+    def child(self, pids, job, task):
+        return next(pid for line, pid in pids.items() if self.is_child(line, job, task))
+
+    def test_a_killed_worker_is_reported_and_the_others_finish(self):
+        p = self.start("--local", "ps=2,workers=3", *GOOD, "--steps", str(12000 // SLOW), "--report", self.path("report.json"))
+        p.wait_line(r"worker/task:1\] 4 variables", "err")
+        pid = self.child(children(p.pid), "worker", 1)
+        os.kill(pid, signal.SIGKILL)
+        self.assertEqual(p.end(), 1)
+        self.assertIn("/job:worker/task:1 (pid %d) was killed by signal 9" % pid, p.text("err"))
+        self.assertIn("test accuracy 0.9", p.text())
+        self.assertGreaterEqual(self.report()["global_step"], 12000 // SLOW)
+
+    def test_a_killed_ps_ends_everything(self):
+        p, pids = self.running()
+        pid = self.child(pids, "ps", 1)
+        os.kill(pid, signal.SIGKILL)
+        self.assertEqual(p.end(), 1)
+        self.assertRegex(p.text("err"), r"/job:ps/task:1 \(pid %d, 127\.0\.0\.1:\d+\) was killed by signal 9" % pid)
+        self.assertNotIn("test accuracy", p.text())
+        self.children_are_gone(pids.values())
+
+    def test_a_chief_that_dies_before_the_model_is_ready_ends_everything(self):
+        for _ in range(5):  # the model takes a while to initialise: most often the first attempt meets that time
+            p = self.start("--local", "ps=1,workers=2", "--epochs", ENDLESS, "--model", "mlp:3000,3000")
+            pids = {}
+            wait_until("the chief", lambda: pids.update(children(p.pid)) or any(self.is_child(c, "worker", 0) for c in pids))
+            os.kill(self.child(pids, "worker", 0), signal.SIGKILL)
+            line = p.wait_line("/job:worker/task:0 .* was killed by signal 9", "err")
+            if "the other workers go on" not in line:
+                break
+            self.assertEqual(p.end(signal.SIGTERM), 128 + signal.SIGTERM)
+        self.assertIn("the chief ended before the model was ready, stopping everything", line)
+        self.assertEqual(p.end(), 1)
+        self.children_are_gone(pids.values())
+
+    def test_signals_end_everything(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            p, pids = self.running()
+            self.assertEqual(p.end(number), 128 + number)
+            self.assertIn("stopped by signal %d" % number, p.text("err"))
+            self.children_are_gone(pids.values())
+
+    def test_nothing_outlives_a_parent_that_is_killed(self):
+        p, pids = self.running()
+        p.end(signal.SIGKILL)
+        self.children_are_gone(pids.values())
+
+
+class Tasks(Case):
+    """A cluster of separate processes, as in four shells."""
+
+    def setUp(self):
+        super().setUp()
+        self.ps = cluster.Cluster(2)
+        self.addCleanup(lambda: [s.close() for s in self.ps.sockets])
+        self.worker_hosts = "127.0.0.1:1,127.0.0.1:2"  # workers do not listen
+        self.hosts = ("--ps_hosts", self.ps.hosts, "--worker_hosts", self.worker_hosts)
+        self.daemons = [None, None]
+
+    def tf_config(self, job, index):
+        return {"TF_CONFIG": json.dumps({"cluster": {"ps": self.ps.addresses, "worker": self.worker_hosts.split(",")},
+                                         "task": {"type": job, "index": index}})}
+
+    def start_ps(self, i, program=None, env=None):
+        """A ps task: pstrain by its flags, or by TF_CONFIG when env is given, or another program."""
+        fd = self.ps.sockets[i].fileno()
+        script = 'exec 3<&%d; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@"' % fd
+        flags = [] if env else [*self.hosts, "--job_name", "ps", "--task_index", str(i)]
+        self.daemons[i] = Process("/bin/bash", "-c", script, *PREFIX, program or PSTRAIN, *flags, env=env, pass_fds=[fd])
+        self.started.append(self.daemons[i])
+        self.daemons[i].wait_line("^ready: psd://%s$" % self.ps.addresses[i])
+
+    def start_all_ps(self, program=None):
+        for i in range(2):
+            self.start_ps(i, program)
+
+    def worker(self, i, *args, env=None):
+        place = [] if env else [*self.hosts, "--job_name", "worker", "--task_index", str(i)]
+        return self.start(*place, *args, env=env)
+
+    def workers(self, *args, chief_args=()):
+        return [self.worker(0, *args, *chief_args), self.worker(1, *args)]
+
+    def finish(self, workers, status=0):
+        for w in workers:
+            self.assertEqual(w.end(), status, w.lines)
+
+    def stop_ps(self):
+        for daemon in self.daemons:
+            self.assertEqual(daemon.end(signal.SIGTERM), 0, daemon.lines)
+
+    def test_four_commands_by_flags_and_runs_on_live_tasks(self):
+        report = ("--report", self.path("report.json"), "--status_at_end")
+        workers = self.workers(*GOOD, "--epochs", "4", chief_args=report)  # first: any order is good
+        self.start_all_ps()
+        self.finish(workers)
+        self.assertEqual(workers[0].first_line(), "4 variables created")
+        self.assertRegex(workers[0].text(), r"\ntest accuracy 0\.[89]")
+        self.assertRegex(workers[0].text(), r"\ntotal +2 of 2 up ")
+        self.assertNotIn("test accuracy", workers[1].text())
+        r = self.report()
+        self.check_report(r, 2, 2)
+        self.assertEqual(r["global_step"], 4 * 23 * 2)  # 719 and 718 examples
+        self.assertEqual(r["pushes_applied_total"], r["global_step"] * 4)
+
+        workers = self.workers(*GOOD, "--epochs", "2", chief_args=report)
+        self.finish(workers)
+        self.assertRegex(workers[0].first_line(), r"^4 variables, global_step (18[4-9]|19\d|2\d\d): continuing$")
+        self.assertRegex(workers[1].first_line(), r"^4 variables, global_step \d{3}: continuing$")
+        self.assertEqual(self.report()["global_step"], 6 * 23 * 2)
+
+        workers = self.workers(*GOOD, "--steps", "200", chief_args=report)
+        self.finish(workers)
+        for w in workers:
+            self.assertEqual(w.first_line(), "4 variables, global_step 276: the goal of --steps 200 is already reached; --fresh starts over")
+        self.assertEqual(self.report()["global_step"], 276)
+
+        workers = self.workers(*GOOD, "--steps", "200", "--fresh", chief_args=report)
+        self.finish(workers)
+        self.assertEqual(workers[0].first_line(), "4 variables created: starting over")
+        self.assertIn(self.report()["global_step"], (200, 201))
+        self.stop_ps()
+
+    def test_other_flags_than_the_model_s_are_refused_with_a_remedy(self):
+        self.start_all_ps()
+        one = ("--worker_hosts", "127.0.0.1:1")
+        self.assertEqual(self.worker(0, *one, "--epochs", "1").end(), 0)
+        for args, words in ((("--optimizer", "adam"), ["layer1/weights", "adam", "adagrad", "--fresh"]),
+                            (("--model", "mlp:64"), ["layer1/weights", "(64, 128)", "(64, 64)", "--fresh"])):
+            w = self.worker(0, *one, "--epochs", "1", *args)
+            self.assertEqual(w.end(), 1)
+            for word in words:
+                self.assertIn(word, w.text("err"))
+
+    def test_by_tf_config_and_psctl_shutdown(self):
+        for i in range(2):
+            self.start_ps(i, env=self.tf_config("ps", i))
+        workers = [self.worker(0, *GOOD, "--epochs", "4", "--report", self.path("report.json"), env=self.tf_config("worker", 0)),
+                   self.worker(1, *GOOD, "--epochs", "4", env=self.tf_config("worker", 1))]
+        self.finish(workers)
+        self.check_report(self.report(), 2, 2)
+        self.assertGreater(self.report()["test_accuracy"], 0.85)
+        code, _, err = cluster.run(PSCTL, "-t", self.ps.addresses[0], "shutdown", "--all", "--yes")
+        self.assertEqual(code, 0, err)
+        for daemon in self.daemons:
+            self.assertEqual(daemon.end(), 0, daemon.lines)
+
+    def test_a_job_chief(self):
+        self.start_all_ps()
+        config = {"cluster": {"ps": self.ps.addresses, "chief": ["127.0.0.1:3"], "worker": ["127.0.0.1:1"]}}
+        trainers = [self.start("--epochs", "2", "--report", self.path("report.json"),
+                               env={"TF_CONFIG": json.dumps(dict(config, task={"type": job, "index": "0"}))}) for job in ("worker", "chief")]
+        self.finish(trainers)
+        self.assertEqual(trainers[1].first_line(), "4 variables created")
+        self.check_report(self.report(), 2, 2)
+        self.assertEqual(self.report()["global_step"], 2 * 23 * 2)
+
+    def test_a_fresh_run_catches_the_workers_of_the_old_one(self):
+        self.start_all_ps()
+        old = self.workers("--epochs", ENDLESS)
+        for w in old:
+            w.wait_line("^4 variables")
+        new = self.worker(0, *GOOD, "--worker_hosts", "127.0.0.1:1", "--epochs", "2", "--fresh")
+        for w in old:
+            self.assertEqual(w.end(), 1)
+            self.assertRegex(w.text("err"), r"pstrain: /job:worker/task:\d stopped at global_step \d+: ABORTED: .*reset")
+        self.finish([new])
+        self.assertEqual(new.first_line(), "4 variables created: starting over")
+
+    def test_a_fresh_worker_waits_for_a_chief_that_lives(self):
+        self.start_all_ps()
+        self.finish(self.workers("--epochs", "1"))
+        early = self.worker(1, "--epochs", "2", "--fresh")
+        early.wait_line("waiting for the chief to start over; the model on the ps tasks was left by a chief that is gone", "err")
+        self.assertEqual(early.text(), "")
+        chief = self.worker(0, "--epochs", "2", "--fresh", "--report", self.path("report.json"))
+        self.finish([early, chief])
+        self.assertEqual(chief.first_line(), "4 variables created: starting over")
+        self.assertRegex(early.first_line(), "^4 variables")
+        self.assertEqual(self.report()["global_step"], 2 * 23 * 2)
+
+    def test_a_signal_ends_a_worker_and_the_chief_goes_on(self):
+        self.start_all_ps()
+        chief, other = self.workers("--epochs", str(400 // SLOW))
+        other.wait_line("^4 variables")
+        self.assertEqual(other.end(signal.SIGINT), 130, other.lines)
+        self.assertEqual(chief.end(), 0, chief.lines)
+        self.assertIn("test accuracy 0.9", chief.text())
+
+    def test_sigterm_to_a_ps_under_load(self):
+        self.start_all_ps()
+        workers = self.workers("--epochs", ENDLESS, "--timeout", "3")
+        for w in workers:
+            w.wait_line("^4 variables")
+        self.stop_ps()
+        for w in workers:
+            self.assertEqual(w.end(), 1)
+            self.assertRegex(w.text("err"), r"stopped at global_step \d+: [A-Z_]+: .*/job:ps/task:\d \(127\.0\.0\.1:\d+\)")
+
+    def test_a_ps_that_is_killed_and_comes_back_empty(self):
+        self.start_all_ps(cluster.path("bin/psd"))
+        workers = self.workers("--epochs", ENDLESS)
+        for w in workers:
+            w.wait_line("^4 variables")
+        self.daemons[1].end(signal.SIGKILL)
+        start = time.monotonic()
+        self.start_ps(1, cluster.path("bin/psd"))
+        for w in workers:
+            self.assertEqual(w.end(), 1)
+            self.assertIn("/job:ps/task:1", w.text("err"))
+            self.assertRegex(w.text("err"), r"stopped at global_step \d+: ABORTED: .*/job:ps/task:1")
+        self.assertLess(time.monotonic() - start, 5 * SLOW)
+        workers = self.workers("--epochs", "1")
+        for w in workers:
+            self.assertEqual(w.end(), 1)
+            self.assertRegex(w.text("err"), r"DATA_LOSS: .*'layer1/biases' at /job:ps/task:1 \(%s\).*--fresh" % self.ps.addresses[1])
+            self.assertEqual(w.text(), "")
+        workers = self.workers(*GOOD, "--epochs", "3", "--fresh", chief_args=("--report", self.path("report.json")))
+        self.finish(workers)
+        self.assertEqual(workers[0].first_line(), "4 variables created: starting over")
+        self.assertEqual(self.report()["global_step"], 3 * 23 * 2)
+
+    def test_a_stopped_ps_is_waited_for(self):
+        self.start_all_ps()
+        epochs = 300 // SLOW
+        workers = self.workers(*GOOD, "--epochs", str(epochs), chief_args=("--report", self.path("report.json")))
+        for w in workers:
+            w.wait_line("^4 variables")
+        os.kill(self.daemons[1].pid, signal.SIGSTOP)
+        try:
+            for w in workers:
+                w.wait_line("ev=waiting .*/job:ps/task:1 ", "err")  # the library says so after 5 s
+                self.assertIsNone(w.popen.poll())
+        finally:
+            os.kill(self.daemons[1].pid, signal.SIGCONT)
+        self.finish(workers)
+        r = self.report()
+        self.assertEqual(r["global_step"], epochs * 23 * 2)
+        self.assertEqual(r["pushes_applied_total"], r["global_step"] * 4)  # nothing lost, nothing doubled
+
+
+if __name__ == "__main__":
+    sys.exit(cluster.main(unittest))
