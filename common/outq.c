@@ -206,7 +206,7 @@ static void end_unit(struct psi_outq *q)
 
 static bool room(const struct psi_outq *q, size_t max_bytes)
 {
-    return q->unit_count < PSI_OUT_UNITS_MAX && q->iov_count + 2 <= PSI_OUT_IOV_MAX && q->composed_bytes < max_bytes;
+    return q->unit_count < PSI_OUT_UNITS_MAX && q->iov_count + 3 <= PSI_OUT_IOV_MAX && q->composed_bytes < max_bytes;
 }
 
 static void compose_copied(struct psi_outq *q, struct copied *c, uint64_t from, size_t max_bytes)
@@ -228,12 +228,15 @@ static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t fro
         }
         psi_frame_seal(out->head);
         add_piece(q, out->head, out->head_bytes);
-        end_unit(q);
         from = out->head_bytes;
+        if (out->payload_bytes == 0) {
+            end_unit(q);
+        }
     }
     uint64_t step = PS_SEGMENT_BYTES + (out->crc ? 8u : 0u);
     uint64_t body_end = out->head_bytes + psi_body_bytes(out->payload_bytes, out->crc, false);
-    while (from < body_end && room(q, max_bytes)) {
+    /* the first segment belongs to the head's unit: what the head says of the values is true of them */
+    while (from < body_end && (from == out->head_bytes || room(q, max_bytes))) {
         uint64_t done = (from - out->head_bytes) / step * PS_SEGMENT_BYTES;
         uint64_t left = out->payload_bytes - done;
         uint32_t part = left < PS_SEGMENT_BYTES ? (uint32_t)left : PS_SEGMENT_BYTES;

@@ -48,7 +48,7 @@ struct psi_out {
     _Alignas(8) uint8_t head[PSI_OUT_HEAD_MAX];
 };
 
-#define PSI_OUT_IOV_MAX 48
+#define PSI_OUT_IOV_MAX 72
 #define PSI_OUT_UNITS_MAX 24
 
 struct psi_outq {
@@ -62,7 +62,7 @@ struct psi_outq {
     /* hold: bytes on their way by the operating system's later write */
     uint8_t *hold; /* PSI_OUT_HOLD_BYTES, allocated at first use, kept until fini */
     size_t hold_bytes;
-    /* what the last compose() offered; a unit is a head, a segment with its CRC, a trailer, or 64 KiB of a copied frame */
+    /* what the last compose() offered; a unit is a head with the first segment, a segment with its CRC, a trailer, or 64 KiB of a copied frame */
     size_t composed_bytes;
     uint32_t iov_count, unit_count;
     struct psi_iov iov[PSI_OUT_IOV_MAX];

@@ -164,9 +164,9 @@ static ps_status read_targets(struct psd_wait *w, const struct psd_request *r, s
             ps_v1_TaskItem item;
             st = psi_list_next(&p, &n, &ps_v1_TaskItem_msg, &item, &end, err);
             if (st == PS_OK && !end) {
-                st = PSI_BYTES_TEXT(item.job, target.job, sizeof(target.job));
-                if (st != PS_OK || psi_job_name_check(target.job, strlen(target.job), err) != PS_OK) {
-                    return psi_fail(err, PS_INVALID_ARGUMENT, "NAME_INVALID: a job name");
+                st = psi_job_name_check((const char *)item.job.bytes, item.job.size, err);
+                if (st == PS_OK) {
+                    st = PSI_BYTES_TEXT(item.job, target.job, sizeof(target.job));
                 }
             }
             target.task = item.task;

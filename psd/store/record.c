@@ -39,7 +39,7 @@ struct psd_number *psd_record_find(struct psd_record *r, uint64_t number)
 
 bool psd_record_admits(const struct psd_record *r, uint64_t number)
 {
-    if (number == 0 || number == UINT64_MAX || r->numbers[number % PS_WINDOW].number > number) {
+    if (number == 0 || number == UINT64_MAX || (r->highest >= PS_WINDOW && number <= r->highest - PS_WINDOW)) {
         return false;
     }
     struct psi_list *it = NULL;
@@ -88,7 +88,7 @@ void psd_record_check_invariants(const struct psd_record *r)
     PSI_ASSERT(count == r->progress_count);
     for (uint32_t i = 0; i < PS_WINDOW; i++) {
         const struct psd_number *n = &r->numbers[i];
-        PSI_ASSERT(n->number == 0 || n->number % PS_WINDOW == i);
+        PSI_ASSERT((n->number == 0 || n->number % PS_WINDOW == i) && n->number <= r->highest);
         PSI_ASSERT((n->progress != NULL) == (n->state == PS_NUMBER_IN_PROGRESS));
     }
 }

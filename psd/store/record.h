@@ -67,8 +67,8 @@ struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name);
 void psd_record_free(struct psd_record *r);
 /** The entry of `number`, or NULL when the record does not know it. */
 struct psd_number *psd_record_find(struct psd_record *r, uint64_t number);
-/** May `number` begin: true unless its place holds a newer number, or forgetting what the window loses would forget one in
- *  progress. */
+/** May `number` begin: true unless it is PS_WINDOW or more below the highest one (its place may hold a newer number), or
+ *  forgetting what the window loses would forget one in progress. */
 bool psd_record_admits(const struct psd_record *r, uint64_t number);
 /** A fresh entry for `number`, which psd_record_admits(). */
 struct psd_number *psd_record_put(struct psd_record *r, uint64_t number);

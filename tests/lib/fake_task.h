@@ -38,7 +38,8 @@ struct fake {
     struct psi_cluster cluster;
     uint64_t now;
     struct fake_task task[FAKE_TASKS];
-    uint32_t logs;
+    uint32_t logs, acks;
+    uint64_t acked; /* number of the last ACK */
     char last_event[48], last_log[1024];
 };
 
@@ -56,7 +57,7 @@ void fake_refuse(struct fake *f, uint32_t task, const char *why);
 void fake_cut(struct fake *f, uint32_t task);
 /** The kernel takes bytes again. */
 void fake_flow(struct fake *f, uint32_t task);
-/** Next frame, BEATs apart; NULL: none. Valid until the next call. */
+/** Next frame, BEATs and ACKs apart (the latter are counted); NULL: none. Valid until the next call. */
 struct fake_frame *fake_next(struct fake *f, uint32_t task);
 /** The next frame must have this op. */
 struct fake_frame *fake_take(struct fake *f, uint32_t task, uint8_t op);

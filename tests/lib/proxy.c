@@ -119,12 +119,6 @@ static void drop(struct pair *c, bool reset)
     c->fd[0] = -1;
 }
 
-static void cut(struct test_proxy *p, struct pair *c, bool reset)
-{
-    drop(c, reset);
-    atomic_fetch_add(&p->cuts, 1);
-}
-
 static void half_close(struct test_proxy *p, struct pair *c, int to)
 {
     (void)shutdown(c->fd[to], SHUT_WR);
@@ -138,6 +132,7 @@ static void half_close(struct test_proxy *p, struct pair *c, int to)
 static void happen(struct test_proxy *p, struct pair *c)
 {
     atomic_fetch_add(&p->made[c->event], 1);
+    atomic_fetch_add(&p->cuts, c->event == DELAY ? 0 : 1);
     switch (c->event) {
     case HALF_UP:
         half_close(p, c, 1);
@@ -155,12 +150,12 @@ static void happen(struct test_proxy *p, struct pair *c)
         plan(p, c);
         break;
     case CUT_ORDERLY:
-        cut(p, c, false);
+        drop(c, false);
         break;
     case CUT_RESET:
     case EVENTS:
     default:
-        cut(p, c, true);
+        drop(c, true);
         break;
     }
 }
@@ -276,7 +271,7 @@ static void prepare(struct test_proxy *p, struct polled *q)
     for (int i = 0; i < PAIRS_MAX; i++) {
         struct pair *c = &p->pairs[i];
         if (c->fd[0] >= 0 && c->cut_at != 0 && now >= c->cut_at) {
-            cut(p, c, true);
+            drop(c, true);
         }
         if (c->fd[0] >= 0 && c->ended[0] && c->ended[1] && c->have[0] == 0 && c->have[1] == 0) {
             drop(c, false);

@@ -28,7 +28,7 @@ PSCTL = cluster.path("bin/psctl")
 VARIANT = os.path.basename(os.path.normpath(cluster.BUILD))
 PREFIX = ["setarch", "-R"] if VARIANT == "tsan" else []
 WAIT_S = 60  # for an event that must come; never a measure
-SLOW = 1 if VARIANT == "release" else 10
+SLOW = 1 if VARIANT == "release" else 3
 ENDLESS = "1000000"  # epochs: until something ends it
 GOOD = ("--optimizer", "adam", "--learning_rate", "0.002")
 

@@ -2,8 +2,8 @@
 /*
  * Children of --local.
  *
- * Happy path: fork, exec of this same program with pipes as its standard output and error -> its lines are passed on with its name in
- * front -> it is reaped. Failure modes: no process or descriptor left; a line longer than CHILD_LINE_BYTES is cut in two.
+ * Happy path: fork, exec of this same program with pipes as its standard output and error -> its lines are passed on with its
+ * name in front -> it is reaped. Failure modes: no process or descriptor left; a line longer than CHILD_LINE_BYTES is cut in two.
  */
 #include "child.h"
 
@@ -25,9 +25,10 @@ extern char **environ;
 
 static bool replaced(const char *variable)
 {
-    static const char *const names[] = {LINK_VARIABLE "=", "LISTEN_FDS=", "LISTEN_PID=", "LISTEN_FDNAMES=", "TF_CONFIG="};
+    static const char *const names[] = {LINK_VARIABLE, "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "TF_CONFIG"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strncmp(variable, names[i], strlen(names[i])) == 0) {
+        size_t n = strlen(names[i]);
+        if (strncmp(variable, names[i], n) == 0 && variable[n] == '=') {
             return true;
         }
     }
@@ -104,9 +105,8 @@ int child_start(struct child *c, char *const *arguments, const char *environment
     for (int i = 0; i < CHILD_PIPES; i++) {
         c->pipes[i] = -1;
     }
-    while (arguments[count] != NULL && count < ARGUMENTS_MAX - 2) {
+    for (; count < ARGUMENTS_MAX - 2 && arguments[count] != NULL; count++) {
         argv[count + 1] = arguments[count];
-        count++;
     }
     char **copy = environment_copy(&variables);
     if (copy == NULL) {

@@ -190,7 +190,8 @@ static int bad_job(const struct flags *f, const struct jobs *jobs, const char *j
 
 static int check_task(const struct flags *f, const struct jobs *jobs, const char *job, int64_t index, char *err)
 {
-    bool known = strcmp(job, "ps") == 0 || strcmp(job, "worker") == 0 || (strcmp(job, "chief") == 0 && find_job(jobs, job) != NULL);
+    bool known =
+        strcmp(job, "ps") == 0 || strcmp(job, "worker") == 0 || (strcmp(job, "chief") == 0 && find_job(jobs, job) != NULL);
     if (!known) {
         return bad_job(f, jobs, job, err);
     }
@@ -245,7 +246,8 @@ static int fill(const struct jobs *jobs, const char *job, int64_t index, struct 
 static int find(struct jobs *jobs, const struct flags *f, const char *tf_config, struct cluster *out, char *err)
 {
     bool flags = flags_given(f, "ps_hosts") || flags_given(f, "worker_hosts");
-    if (add_list(jobs, "ps", f->ps_hosts, "--ps_hosts", err) != 0 || add_list(jobs, "worker", f->worker_hosts, "--worker_hosts", err) != 0) {
+    if (add_list(jobs, "ps", f->ps_hosts, "--ps_hosts", err) != 0 ||
+        add_list(jobs, "worker", f->worker_hosts, "--worker_hosts", err) != 0) {
         return -1;
     }
     if (!flags && tf_config != NULL && tf_config[0] != '\0' && from_tf_config(jobs, tf_config, err) != 0) {

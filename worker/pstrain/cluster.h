@@ -21,10 +21,9 @@ struct cluster {
 /**
  * Find out.
  *
- * tf_config  text of the environment variable, NULL: none. It counts where --ps_hosts and --worker_hosts are not given; --job_name
- *            and --task_index win over its task.
- * out        gives; cluster_fini(). Untouched on failure.
- * Returns    0, or -1 with one line in err (CLUSTER_ERR_BYTES).
+ * tf_config  text of the environment variable, NULL: none. It counts where --ps_hosts and --worker_hosts are not given;
+ * --job_name and --task_index win over its task. out        gives; cluster_fini(). Untouched on failure. Returns    0, or -1 with
+ * one line in err (CLUSTER_ERR_BYTES).
  */
 int cluster_find(const struct flags *f, const char *tf_config, struct cluster *out, char *err);
 void cluster_fini(struct cluster *c);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The end of a run.
- * Happy path: a session without a job reads the model -> test -> `test accuracy` -> what the tasks counted -> report -> psctl status.
- * Failure modes: a variable cannot be read, a ps task does not answer, the report cannot be written, psctl is not there or fails: each
- * is said; what can still be done is done, the exit status is 1.
+ * Happy path: a session without a job reads the model -> test -> `test accuracy` -> what the tasks counted -> report -> psctl
+ * status. Failure modes: a variable cannot be read, a ps task does not answer, the report cannot be written, psctl is not there
+ * or fails: each is said; what can still be done is done, the exit status is 1.
  */
 #include "finish.h"
 

@@ -9,7 +9,7 @@
 
 /** What is known of the run. */
 struct totals {
-    struct work work;   /* of all workers when `complete`, else of this one */
+    struct work work; /* of all workers when `complete`, else of this one */
     bool complete;
     int64_t first_step; /* not complete: the global step at its start and */
     int64_t batch;      /* the examples per step, from which the others' share is estimated */

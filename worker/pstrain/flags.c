@@ -32,33 +32,41 @@ struct row {
 
 #define FIELD(field_) offsetof(struct flags, field_)
 static const struct row rows[] = {
-    {"ps_hosts", TEXT, "", "HOST:PORT,...", 0, 0, FIELD(ps_hosts), false, "Comma-separated list of hostname:port pairs", "The cluster"},
-    {"worker_hosts", TEXT, "", "HOST:PORT,...", 0, 0, FIELD(worker_hosts), false, "Comma-separated list of hostname:port pairs", NULL},
+    {"ps_hosts", TEXT, "", "HOST:PORT,...", 0, 0, FIELD(ps_hosts), false, "Comma-separated list of hostname:port pairs",
+     "The cluster"},
+    {"worker_hosts", TEXT, "", "HOST:PORT,...", 0, 0, FIELD(worker_hosts), false, "Comma-separated list of hostname:port pairs",
+     NULL},
     {"job_name", TEXT, "", "JOB", 0, 0, FIELD(job_name), false, "One of 'ps', 'worker'", NULL},
     {"task_index", INTEGER, "0", "N", 0, 65535, FIELD(task_index), false, "Index of task within the job", NULL},
     {"local", TEXT, "", "ps=P,workers=W", 0, 0, FIELD(local), false,
      "Instead of the four above: start P ps tasks and W workers on this machine, and stop them all at the end", NULL},
     {"insecure_any_peer", SWITCH, "false", NULL, 0, 0, FIELD(insecure_any_peer), false,
-     "A ps task may listen on an address that other machines reach. There is no TLS yet: everybody who reaches the port can read and "
-     "change everything", NULL},
+     "A ps task may listen on an address that other machines reach. There is no TLS yet: everybody who reaches the port can read "
+     "and "
+     "change everything",
+     NULL},
     {"data", TEXT, "digits", "DATA", 0, 0, FIELD(data), true,
      "digits (UCI, in the distribution), or mnist:DIR with the four MNIST files, plain or .gz", "What is trained"},
-    {"model", TEXT, "mlp:128", "MODEL", 0, 0, FIELD(model), true, "softmax, or mlp:N,N,... with hidden layers of N units (relu)", NULL},
-    {"optimizer", TEXT, "adagrad", "RULE", 0, 0, FIELD(optimizer), true, "sgd, momentum, nesterov, adagrad or adam; runs on the ps tasks",
+    {"model", TEXT, "mlp:128", "MODEL", 0, 0, FIELD(model), true, "softmax, or mlp:N,N,... with hidden layers of N units (relu)",
      NULL},
+    {"optimizer", TEXT, "adagrad", "RULE", 0, 0, FIELD(optimizer), true,
+     "sgd, momentum, nesterov, adagrad or adam; runs on the ps tasks", NULL},
     {"learning_rate", NUMBER, "0.05", "R", 0, 0, FIELD(learning_rate), true, "Above 0", NULL},
     {"momentum", NUMBER, "0.9", "M", 0, 0, FIELD(momentum), true, "Of momentum and nesterov", NULL},
     {"batch_size", INTEGER, "32", "N", 1, 1 << 20, FIELD(batch_size), true, "Examples in a step of one worker", NULL},
-    {"epochs", INTEGER, "10", "N", 1, 1000000, FIELD(epochs), true, "Passes over the data in this run, all workers together", NULL},
+    {"epochs", INTEGER, "10", "N", 1, 1000000, FIELD(epochs), true, "Passes over the data in this run, all workers together",
+     NULL},
     {"steps", INTEGER, "0", "N", 1, INT64_MAX, FIELD(steps), true, "Instead of --epochs: the global step to reach", NULL},
-    {"seed", INTEGER, "0", "N", 0, INT64_MAX, FIELD(seed), true, "Of the first weights and of the order of the data; the same for all workers",
-     NULL},
+    {"seed", INTEGER, "0", "N", 0, INT64_MAX, FIELD(seed), true,
+     "Of the first weights and of the order of the data; the same for all workers", NULL},
     {"fresh", SWITCH, "false", NULL, 0, 0, FIELD(fresh), false,
-     "Start over on running ps tasks: the chief empties them first, other workers wait for that. Give it to all workers", "How it runs"},
+     "Start over on running ps tasks: the chief empties them first, other workers wait for that. Give it to all workers",
+     "How it runs"},
     {"report", TEXT, "", "FILE.json", 0, 0, FIELD(report), false, "The chief writes the results there", NULL},
-    {"status_at_end", SWITCH, "false", NULL, 0, 0, FIELD(status_at_end), false, "The chief shows `psctl status` of the cluster at the end",
+    {"status_at_end", SWITCH, "false", NULL, 0, 0, FIELD(status_at_end), false,
+     "The chief shows `psctl status` of the cluster at the end", NULL},
+    {"timeout", INTEGER, "60", "SECONDS", 1, 86400, FIELD(timeout_s), true, "How long an operation may take, reconnects included",
      NULL},
-    {"timeout", INTEGER, "60", "SECONDS", 1, 86400, FIELD(timeout_s), true, "How long an operation may take, reconnects included", NULL},
     {"version", SWITCH, "false", NULL, 0, 0, FIELD(version), false, "Print the version and exit", NULL},
     {"help", SWITCH, "false", NULL, 0, 0, FIELD(help), false, "Print this and exit", NULL},
 };
@@ -70,12 +78,14 @@ static const char usage_text[] =
     "       pstrain --ps_hosts H:P,... --worker_hosts H:P,... --job_name ps|worker --task_index N [FLAG ...]\n"
     "Trains a network on several workers at once against parameter servers (between-graph, asynchronous).\n";
 
-static const char end_text[] =
-    "\nWithout --ps_hosts and --worker_hosts the cluster and the task come from TF_CONFIG. Worker 0 is the chief (or the task of job\n"
-    "chief): it initialises the model, waits at the end for the others, tests the model. A model that is on the ps tasks already is\n"
-    "trained on; the first line says so. `--job_name ps` serves until SIGTERM or `psctl shutdown`. With --local a worker that dies is\n"
-    "reported and the others finish; the end of a ps task ends everything.\n"
-    "Exit status: 0 done, 1 failed, 2 usage, 128 + N ended by signal N.\n";
+static const char end_text[] = "\nWithout --ps_hosts and --worker_hosts the cluster and the task come from TF_CONFIG. Worker 0 "
+                               "is the chief (or the task of job\n"
+                               "chief): it initialises the model, waits at the end for the others, tests the model. A model that "
+                               "is on the ps tasks already is\n"
+                               "trained on; the first line says so. `--job_name ps` serves until SIGTERM or `psctl shutdown`. "
+                               "With --local a worker that dies is\n"
+                               "reported and the others finish; the end of a ps task ends everything.\n"
+                               "Exit status: 0 done, 1 failed, 2 usage, 128 + N ended by signal N.\n";
 
 static int fail(char *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int fail(char *err, const char *format, ...)
@@ -149,9 +159,10 @@ static int set_integer(const struct row *row, const char *text, int64_t *out, ch
     long long value = strtoll(text, &end, 10);
     bool whole = end != text && *end == '\0' && text[0] != ' ' && errno == 0;
     if (!whole || value < row->min || value > row->max) {
-        return row->max == INT64_MAX ? fail(err, "--%s %.100s: must be a whole number from %lld on", row->name, text, (long long)row->min)
-                                     : fail(err, "--%s %.100s: must be a whole number from %lld to %lld", row->name, text,
-                                            (long long)row->min, (long long)row->max);
+        return row->max == INT64_MAX
+                   ? fail(err, "--%s %.100s: must be a whole number from %lld on", row->name, text, (long long)row->min)
+                   : fail(err, "--%s %.100s: must be a whole number from %lld to %lld", row->name, text, (long long)row->min,
+                          (long long)row->max);
     }
     *out = value;
     return 0;
@@ -199,7 +210,7 @@ static int local_part(struct flags *f, const char **p)
         return -1;
     }
     size_t n = (size_t)(equals - *p);
-    int *out = n == 2 && strncmp(*p, "ps", n) == 0 ? &f->local_ps
+    int *out = n == 2 && strncmp(*p, "ps", n) == 0        ? &f->local_ps
                : n == 7 && strncmp(*p, "workers", n) == 0 ? &f->local_workers
                                                           : NULL;
     char *end = NULL;
@@ -222,7 +233,8 @@ static int check_local(struct flags *f, char *err)
     int good = local_part(f, &p) == 0 && *p == ',';
     p += good;
     if (!good || local_part(f, &p) != 0 || *p != '\0') {
-        return fail(err, "--local %.100s: must be ps=P,workers=W, each from 1 to %d, such as ps=2,workers=3", f->local, FLAGS_LOCAL_MAX);
+        return fail(err, "--local %.100s: must be ps=P,workers=W, each from 1 to %d, such as ps=2,workers=3", f->local,
+                    FLAGS_LOCAL_MAX);
     }
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
@@ -254,8 +266,8 @@ static int check(struct flags *f, char *err)
         return fail(err, "--data '%.100s': must be digits, or mnist:DIR", f->data);
     }
     if (model_spec_parse(f->model, 1, 1, &spec) != 0) {
-        return fail(err, "--model '%.100s': must be softmax, or mlp: and 1 to %d layer sizes from 1 to %d, such as mlp:512,512", f->model,
-                    MODEL_LAYERS_MAX - 1, MODEL_UNITS_MAX);
+        return fail(err, "--model '%.100s': must be softmax, or mlp: and 1 to %d layer sizes from 1 to %d, such as mlp:512,512",
+                    f->model, MODEL_LAYERS_MAX - 1, MODEL_UNITS_MAX);
     }
     if (flags_given(f, "report") && f->report[0] == '\0') {
         return fail(err, "--report is empty: name a file");

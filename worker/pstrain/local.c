@@ -2,11 +2,11 @@
 /*
  * --local: this process owns the ports, starts a process per task, watches them, and does the end of the run itself.
  *
- * Happy path: bind a socket per task on 127.0.0.1 (so that no port can be lost to another program between two steps) -> ps tasks, with
- * their sockets -> workers -> all workers have ended -> test, report, status -> ps tasks are told to end.
- * Failure modes: a worker that dies is reported, the others finish, status 1; a chief that dies before the model is ready, the end
- * of a ps task, SIGINT, SIGTERM or SIGHUP: everything is stopped, at a second signal at once. Should this process itself be killed, the
- * kernel kills the children (PR_SET_PDEATHSIG).
+ * Happy path: bind a socket per task on 127.0.0.1 (so that no port can be lost to another program between two steps) -> ps tasks,
+ * with their sockets -> workers -> all workers have ended -> test, report, status -> ps tasks are told to end. Failure modes: a
+ * worker that dies is reported, the others finish, status 1; a chief that dies before the model is ready, the end of a ps task,
+ * SIGINT, SIGTERM or SIGHUP: everything is stopped, at a second signal at once. Should this process itself be killed, the kernel
+ * kills the children (PR_SET_PDEATHSIG).
  */
 #include "local.h"
 
@@ -49,7 +49,7 @@ struct local {
     int signals;
     bool stopping; /* ends are expected */
     bool failed;
-    bool stop;     /* everything is to end */
+    bool stop; /* everything is to end */
     struct child_output output;
     struct pollfd *polls; /* [1 + count * CHILD_PIPES] */
     int *poll_child;      /* [likewise]: which pipe each is */
@@ -186,7 +186,8 @@ static void on_end(struct local *l, int i)
     } else if (c->status != 0) {
         bool needed = c->chief && !c->ready;
         (void)say_error("%s (pid %ld) %s%s", c->name, (long)c->pid, how,
-                        needed ? ": the chief ended before the model was ready, stopping everything" : "; the other workers go on");
+                        needed ? ": the chief ended before the model was ready, stopping everything"
+                               : "; the other workers go on");
         l->failed = true;
         l->stop = l->stop || needed;
     }

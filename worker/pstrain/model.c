@@ -148,8 +148,8 @@ void model_values_of(const struct model *m, struct model_values *out)
 }
 
 /* One chunk through all layers: buffers a and b take turns. */
-static ps_status test_chunk(const struct model_spec *spec, const struct model_values *v, const float *x, const int32_t *y, int64_t rows,
-                            float *const buffers[2], double *out_loss, int64_t *out_correct)
+static ps_status test_chunk(const struct model_spec *spec, const struct model_values *v, const float *x, const int32_t *y,
+                            int64_t rows, float *const buffers[2], double *out_loss, int64_t *out_correct)
 {
     const float *in = x;
     ps_status st = PS_OK;

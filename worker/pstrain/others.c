@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { LOOK_MS = 100, LOOK_TRAINING_MS = 1000, STILL_MS = 10000, STILL_BY_STEP_MS = 500, GONE_LOOKS = 3 };
+enum { LOOK_MS = 100, LOOK_TRAINING_MS = 200, STILL_MS = 10000, STILL_BY_STEP_MS = 500, GONE_LOOKS = 3 };
 
 void others_init(struct others *o, struct start *start, int workers)
 {
@@ -82,8 +82,10 @@ int others_wait(struct others *o, int64_t goal, bool by_step)
         last = step;
         if (clock_ms() - moved_ms >= (by_step ? STILL_BY_STEP_MS : STILL_MS)) {
             if (!by_step) {
-                say_note("global_step is %" PRId64 " of %" PRId64 " and has not moved for %d s: not all workers have finished; going on "
-                         "without them", step, goal, STILL_MS / 1000);
+                say_note("global_step is %" PRId64 " of %" PRId64
+                         " and has not moved for %d s: not all workers have finished; going on "
+                         "without them",
+                         step, goal, STILL_MS / 1000);
             }
             return 0;
         }

@@ -30,8 +30,8 @@ static void show(struct progress *p, const struct progress_now *now, bool as_lin
         (void)snprintf(epochs, sizeof(epochs), "epoch %" PRId64 "  ", now->epoch);
     }
     (void)printf("%s%s%sglobal_step %" PRId64 "  loss %.4f  accuracy %.3f  %.0f samples/s%s%s", p->bar ? "\r" : "", bar, epochs,
-                 now->global_step, now->loss, now->accuracy, seconds > 0 ? (double)p->samples / seconds : 0, p->bar ? "\033[K" : "",
-                 as_line ? "\n" : "");
+                 now->global_step, now->loss, now->accuracy, seconds > 0 ? (double)p->samples / seconds : 0,
+                 p->bar ? "\033[K" : "", as_line ? "\n" : "");
     (void)fflush(stdout);
     p->shown = !as_line;
 }

@@ -8,19 +8,19 @@
 
 struct progress {
     bool bar;
-    bool quiet;       /* nothing is shown */
-    bool shown;       /* a bar is on the screen */
+    bool quiet; /* nothing is shown */
+    bool shown; /* a bar is on the screen */
     int64_t start_ms;
-    int64_t next_ms;  /* when something is shown again */
-    int64_t samples;  /* since start_ms */
+    int64_t next_ms; /* when something is shown again */
+    int64_t samples; /* since start_ms */
 };
 struct progress_now {
     int64_t done, goal; /* steps; global ones when the goal is a global step */
     int64_t epoch;      /* from 1 */
     int64_t epochs;     /* 0: not the goal */
     int64_t global_step;
-    double loss;        /* mean since the epoch began */
-    double accuracy;    /* likewise */
+    double loss;     /* mean since the epoch began */
+    double accuracy; /* likewise */
 };
 
 void progress_start(struct progress *p, bool bar, bool quiet);

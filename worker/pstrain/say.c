@@ -49,7 +49,8 @@ const char *say_remedy(ps_status st, const char *text)
     static const char other_model[] = "; use the flags of the run that made the model, or --fresh on all trainers to start over";
     switch (st) {
     case PS_ABORTED:
-        return "; the model was reset (by a trainer with --fresh) or its ps task restarted: start this trainer again, all trainers with "
+        return "; the model was reset (by a trainer with --fresh) or its ps task restarted: start this trainer again, all "
+               "trainers with "
                "--fresh if part of the model is lost";
     case PS_DATA_LOSS:
         return "; --fresh on all trainers starts over";

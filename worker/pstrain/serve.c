@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A ps task: libpsd in this process, and signals.
- * Happy path: start -> `ready:` -> wait for a signal or the task's end -> 0. Failure modes: the task cannot start (the library says
- * why): 2 for a setting, else 1; a second signal: at once, 1.
+ * Happy path: start -> `ready:` -> wait for a signal or the task's end -> 0. Failure modes: the task cannot start (the library
+ * says why): 2 for a setting, else 1; a second signal: at once, 1.
  */
 #include "serve.h"
 

@@ -3,12 +3,12 @@
  * From nothing to a model that is ready.
  *
  * Happy path: session -> ps tasks are up -> variables -> ps_session_ready() -> the first line.
- * --fresh: the chief empties the container before it creates variables. The others must not take the old model for the new one, and
- * must take a new one that is there already: they look at the chief's sign of life, a variable `pstrain/alive` outside the model that
- * the chief counts up twice a second from its ready on. A model is taken when this counter is seen to rise, because then the chief that
- * made it ready lives; a count that stands still was left by a chief that is gone, and the reset that the next one makes is waited for.
- * A reset that hits a worker before it has begun is no failure: it starts over.
- * Failure modes: errors of the session, each said with its remedy; nobody comes within the ready timeout.
+ * --fresh: the chief empties the container before it creates variables. The others must not take the old model for the new one,
+ * and must take a new one that is there already: they look at the chief's sign of life, a variable `pstrain/alive` outside the
+ * model that the chief counts up twice a second from its ready on. A model is taken when this counter is seen to rise, because
+ * then the chief that made it ready lives; a count that stands still was left by a chief that is gone, and the reset that the
+ * next one makes is waited for. A reset that hits a worker before it has begun is no failure: it starts over. Failure modes:
+ * errors of the session, each said with its remedy; nobody comes within the ready timeout.
  */
 #include "start.h"
 
@@ -153,14 +153,17 @@ static void say_found(const struct flags *f, const struct cluster *c, int variab
 {
     char text[160];
     if (s->reached) {
-        (void)snprintf(text, sizeof(text), "%d variables, global_step %" PRId64 ": the goal of --steps %" PRId64
-                       " is already reached; --fresh starts over", variables, s->global_step, f->steps);
+        (void)snprintf(text, sizeof(text),
+                       "%d variables, global_step %" PRId64 ": the goal of --steps %" PRId64
+                       " is already reached; --fresh starts over",
+                       variables, s->global_step, f->steps);
     } else if (found == variables && (c->chief || s->global_step > 0)) {
         (void)snprintf(text, sizeof(text), "%d variables, global_step %" PRId64 ": continuing", variables, s->global_step);
     } else if (!c->chief) {
         (void)snprintf(text, sizeof(text), "%d variables, made ready by the chief", variables);
     } else if (found > 0) {
-        (void)snprintf(text, sizeof(text), "%d variables created, %d more were there: an earlier chief had begun", variables - found, found);
+        (void)snprintf(text, sizeof(text), "%d variables created, %d more were there: an earlier chief had begun",
+                       variables - found, found);
     } else {
         (void)snprintf(text, sizeof(text), "%d variables created%s", variables, f->fresh ? ": starting over" : "");
     }

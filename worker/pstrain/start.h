@@ -23,8 +23,8 @@ struct start {
  */
 int start_run(const struct flags *f, const struct cluster *c, bool local, struct model *m, struct start *out);
 /**
- * The chief's sign of life, at most every half second: what a worker with --fresh takes for "this model is of a chief that lives".
- * Returns 0, or -1: it failed, ps_last_error().
+ * The chief's sign of life, at most every half second: what a worker with --fresh takes for "this model is of a chief that
+ * lives". Returns 0, or -1: it failed, ps_last_error().
  */
 int start_alive(struct start *s);
 /** A session of this process with the options that all of them have; job NULL: none. Said on failure; NULL then. */

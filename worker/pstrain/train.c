@@ -2,9 +2,9 @@
 /*
  * One worker: between-graph, asynchronous.
  *
- * Happy path: data -> session, variables, ready (start.c) -> for each epoch its share of the examples, batch by batch -> as the chief:
- * wait for the others -> test, report (finish.c). In --local the process that started us does that last part.
- * Failure modes: an error of the session ends it with the task named; a signal lets it finish the step.
+ * Happy path: data -> session, variables, ready (start.c) -> for each epoch its share of the examples, batch by batch -> as the
+ * chief: wait for the others -> test, report (finish.c). In --local the process that started us does that last part. Failure
+ * modes: an error of the session ends it with the task named; a signal lets it finish the step.
  */
 #include "train.h"
 
@@ -130,8 +130,8 @@ static void train(struct trainer *t)
         struct epoch e = {.steps = 0};
         int64_t first = 0;
         int64_t count = 0;
-        data_share(t->data.train_count, (uint64_t)t->f->seed, (uint64_t)epoch, t->c->trainer, t->c->trainer_count, t->order, &first,
-                   &count);
+        data_share(t->data.train_count, (uint64_t)t->f->seed, (uint64_t)epoch, t->c->trainer, t->c->trainer_count, t->order,
+                   &first, &count);
         for (int64_t at = 0; at < count && !over; at += t->f->batch_size) {
             int64_t rows = count - at < t->f->batch_size ? count - at : t->f->batch_size;
             over = step(t, &t->order[first + at], rows, &e);
@@ -152,8 +152,8 @@ static int session_error(const struct trainer *t)
 {
     ps_session *s = t->start.session;
     ps_status st = ps_session_status(s);
-    return say_error("/job:%s/task:%u stopped at global_step %" PRId64 ": %s: %s%s", t->c->job, (unsigned)t->c->task, ps_global_step(s),
-                     ps_status_name(st), ps_session_error(s), say_remedy(st, ps_session_error(s)));
+    return say_error("/job:%s/task:%u stopped at global_step %" PRId64 ": %s: %s%s", t->c->job, (unsigned)t->c->task,
+                     ps_global_step(s), ps_status_name(st), ps_session_error(s), say_remedy(st, ps_session_error(s)));
 }
 
 static int chief_end(struct trainer *t)
@@ -190,8 +190,8 @@ static int run(struct trainer *t)
         return session_error(t);
     }
     if (stop_signal() != 0) {
-        say_note("/job:%s/task:%u: stopped by signal %d after %" PRId64 " steps of its own", t->c->job, (unsigned)t->c->task, stop_signal(),
-                 t->work.steps);
+        say_note("/job:%s/task:%u: stopped by signal %d after %" PRId64 " steps of its own", t->c->job, (unsigned)t->c->task,
+                 stop_signal(), t->work.steps);
         return EXIT_SIGNAL + stop_signal();
     }
     link_tell(t->link, LINK_DONE, &t->work);

@@ -146,6 +146,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     case SIM_CALM:
         k->quiet = true;
         k->segment_ms = 5000;
+        k->pipe_bytes = k->pipe_bytes < 70000 ? 70000 : k->pipe_bytes;
         k->ps_tasks = (uint32_t)sim_range(s, 1, 2);
         k->lease_ms = 10000;
         k->beat_ms = 2500;

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* common/msg.c: metas with padding, lists and their end, text fields, optimizers. */
+#include "../../../common/msg.h"
+
+#include "../../../common/limits.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_meta(void **state)
+{
+    (void)state;
+    struct psi_err err = {0};
+    uint8_t bytes[64] = {0};
+    size_t n = 0;
+    ps_v1_Init m = {.kind = 3, .a = 2.5, .seed = 1, .has_optimizer = true};
+    ps_v1_Init back;
+    assert_int_equal(psi_msg_encode(&ps_v1_Init_msg, &m, bytes, sizeof(bytes), &n, &err), PS_OK);
+    assert_true(n > 0 && n <= 40);
+    for (size_t padding = 0; padding <= 7; padding++) {
+        assert_int_equal(psi_msg_decode(&ps_v1_Init_msg, &back, bytes, n + padding, &err), PS_OK);
+        assert_true(back.kind == 3 && back.a == 2.5 && back.seed == 1);
+    }
+    assert_int_equal(psi_msg_decode(&ps_v1_Init_msg, &back, bytes, n + 8, &err), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.text, "Init"));
+    bytes[n + 2] = 1;
+    assert_int_equal(psi_msg_decode(&ps_v1_Init_msg, &back, bytes, n + 3, &err), PS_INVALID_ARGUMENT);
+    for (size_t cut = 1; cut < n; cut++) { /* any prefix is refused or harmless */
+        PSI_IGNORE(psi_msg_decode(&ps_v1_Init_msg, &back, bytes, cut, NULL));
+    }
+    assert_int_equal(psi_msg_encode(&ps_v1_Init_msg, &m, bytes, n - 1, &n, &err), PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(psi_msg_decode(&ps_v1_Init_msg, &back, NULL, 0, &err), PS_OK);
+    assert_true(back.kind == 0 && back.a == 0.0);
+}
+
+static void test_list(void **state)
+{
+    (void)state;
+    struct psi_err err = {0};
+    struct psi_buf b;
+    psi_buf_init(&b, 4096);
+    char name[PS_NAME_BYTES_MAX + 1];
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    ps_v1_NameItem m = ps_v1_NameItem_init_zero;
+    for (int i = 0; i < 3; i++) {
+        PSI_BYTES_SET(m.name, i == 1 ? name : "short");
+        assert_int_equal(psi_list_append(&b, &ps_v1_NameItem_msg, &m, &err), PS_OK);
+    }
+    ps_v1_NameItem empty = ps_v1_NameItem_init_zero;
+    assert_int_equal(psi_list_append(&b, &ps_v1_NameItem_msg, &empty, &err), PS_INTERNAL);
+    size_t len = b.len;
+    for (size_t padding = 0; padding <= 7; padding++) {
+        const uint8_t *p = b.data;
+        size_t n = len + padding;
+        ps_v1_NameItem back;
+        bool end = false;
+        memset(b.data + len, 0, 8);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(psi_list_next(&p, &n, &ps_v1_NameItem_msg, &back, &end, &err), PS_OK);
+            assert_false(end);
+            assert_int_equal(back.name.size, i == 1 ? PS_NAME_BYTES_MAX : 5);
+        }
+        assert_int_equal(psi_list_next(&p, &n, &ps_v1_NameItem_msg, &back, &end, &err), PS_OK);
+        assert_true(end && n == 0);
+    }
+    psi_buf_fini(&b);
+}
+
+static void refused(const uint8_t *bytes, size_t n)
+{
+    struct psi_err err = {0};
+    ps_v1_NameItem back;
+    bool end = false;
+    assert_int_equal(psi_list_next(&bytes, &n, &ps_v1_NameItem_msg, &back, &end, &err), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.text, "NameItem"));
+}
+
+static void test_bad_lists(void **state)
+{
+    (void)state;
+    static const uint8_t SHORT[] = {5, 0x12, 1};                /* longer than what is left */
+    static const uint8_t CUT[] = {0x85};                        /* a length in pieces */
+    static const uint8_t LONG[] = {0xff, 0xff, 0x01, 0};        /* a length of three bytes */
+    static const uint8_t OVERLONG[] = {0x81, 0x00, 0};          /* a length not in its shortest form */
+    static const uint8_t HUGE_ITEM[2100] = {0x80 | 0x01, 0x10}; /* 2,049 bytes */
+    static const uint8_t AFTER_END[] = {0, 1};                  /* padding that is none */
+    static const uint8_t TOO_MUCH[8] = {0};                     /* more padding than 7 */
+    static const uint8_t FIELD[] = {3, 0x12, 9, 'x'};           /* a text that is longer than its message */
+    refused(SHORT, sizeof(SHORT));
+    refused(CUT, sizeof(CUT));
+    refused(LONG, sizeof(LONG));
+    refused(OVERLONG, sizeof(OVERLONG));
+    refused(HUGE_ITEM, sizeof(HUGE_ITEM));
+    refused(AFTER_END, sizeof(AFTER_END));
+    refused(TOO_MUCH, sizeof(TOO_MUCH));
+    refused(FIELD, sizeof(FIELD));
+    uint8_t name_256[2 + 3 + 256] = {0x83, 0x02, 0x12, 0x80, 0x02}; /* a name of 256 bytes */
+    refused(name_256, sizeof(name_256));
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    ps_v1_TaskItem m = ps_v1_TaskItem_init_zero;
+    char text[PS_JOB_BYTES_MAX + 1];
+    assert_int_equal(PSI_BYTES_SET(m.job, "worker"), 6);
+    assert_int_equal(PSI_BYTES_TEXT(m.job, text, sizeof(text)), PS_OK);
+    assert_string_equal(text, "worker");
+    assert_int_equal(PSI_BYTES_TEXT(m.job, text, 7), PS_OK);
+    assert_int_equal(PSI_BYTES_TEXT(m.job, text, 6), PS_INVALID_ARGUMENT);
+    assert_string_equal(text, "");
+    m.job.bytes[2] = 0;
+    assert_int_equal(PSI_BYTES_TEXT(m.job, text, sizeof(text)), PS_INVALID_ARGUMENT);
+    char long_name[100];
+    memset(long_name, 'j', sizeof(long_name));
+    long_name[99] = '\0';
+    assert_int_equal(PSI_BYTES_SET(m.job, long_name), 63);
+}
+
+static void test_optimizer(void **state)
+{
+    (void)state;
+    struct psi_err err = {0};
+    ps_v1_Optimizer m;
+    ps_optimizer back;
+    psi_optimizer_to_msg(ps_adam_with(0.5, 0.75, 0.875, 1e-3), &m);
+    assert_int_equal(psi_optimizer_from_msg(&m, &back, &err), PS_OK);
+    assert_memory_equal(&back, ps_adam_with(0.5, 0.75, 0.875, 1e-3), sizeof(back));
+    m.kind = PS_OPT_ADAM + 1;
+    assert_int_equal(psi_optimizer_from_msg(&m, &back, &err), PS_INVALID_ARGUMENT);
+    const int64_t dims[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    ps_shape shape;
+    assert_int_equal(psi_shape_from_dims(dims, 8, &shape, &err), PS_OK);
+    assert_true(shape.rank == 8 && shape.dims[7] == 8);
+    assert_int_equal(psi_shape_from_dims(dims, 9, &shape, &err), PS_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_meta), cmocka_unit_test(test_list),      cmocka_unit_test(test_bad_lists),
+        cmocka_unit_test(test_text), cmocka_unit_test(test_optimizer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

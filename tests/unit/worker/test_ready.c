@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker/ready.c: chief and others, half a model, newer chiefs, other hyperparameters, the deadline's text. */
+#include "../../lib/fake_task.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CHIEF_SPEC "ps=a:1,b:2;worker=c:1,c:2"
+
+struct two {
+    struct fake f;
+    struct psi_var *v[2]; /* at tasks 0 and 1 */
+    struct fake_request ready;
+};
+
+static void two_init(struct two *t, uint32_t worker)
+{
+    memset(t, 0, sizeof(*t));
+    fake_init(&t->f, CHIEF_SPEC, "worker", worker, false);
+    t->v[0] = fake_get(&t->f, 0, "a", 4, 9, 1);
+    t->v[1] = fake_get(&t->f, 1, "b", 4, 8, 2);
+}
+
+/* Answer STATUS of variable i with this state. */
+static void status(struct two *t, int i, bool initialised, bool sealed, uint64_t version, double rate, uint64_t chief)
+{
+    struct fake_frame *open = fake_take(&t->f, (uint32_t)i, PS_OP_OPEN);
+    const struct psi_var *v = t->v[i];
+    ps_v1_OpenAnswer a = ps_v1_OpenAnswer_init_zero;
+    a.index = 1;
+    a.handle = i == 0 ? 9 : 8;
+    a.incarnation = 77;
+    a.creation = (uint64_t)i + 1;
+    a.dtype = PS_F32;
+    a.dims_count = 1;
+    a.dims[0] = v->shape.dims[0];
+    a.has_optimizer = true;
+    psi_optimizer_to_msg(ps_sgd(rate), &a.optimizer);
+    a.initialised = initialised;
+    a.sealed = sealed;
+    a.version = version;
+    a.chief_number = chief;
+    struct psi_buf body;
+    psi_buf_init(&body, 4096);
+    assert_int_equal(psi_list_append(&body, &ps_v1_OpenAnswer_msg, &a, NULL), PS_OK);
+    struct fake_answer answer = {.body = &body};
+    fake_reply(&t->f, (uint32_t)i, PS_OP_OPEN, open->h.id, false, &answer);
+    psi_buf_fini(&body);
+}
+
+static void chief_number(struct two *t, uint64_t number)
+{
+    struct psi_buf body;
+    psi_buf_init(&body, 4096);
+    ps_v1_ChiefAnswer m = {.number = number};
+    assert_int_equal(psi_list_append(&body, &ps_v1_ChiefAnswer_msg, &m, NULL), PS_OK);
+    struct fake_answer answer = {.body = &body};
+    fake_reply(&t->f, 0, PS_OP_CHIEF, fake_take(&t->f, 0, PS_OP_CHIEF)->h.id, false, &answer);
+    psi_buf_fini(&body);
+}
+
+static void init_answer(struct two *t, uint32_t task, uint64_t want_chief, ps_status st)
+{
+    struct fake_frame *frame = fake_take(&t->f, task, PS_OP_INIT);
+    ps_v1_Init m;
+    assert_int_equal(psi_msg_decode(&ps_v1_Init_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
+    assert_true(m.chief_number == want_chief);
+    struct fake_answer a = {.status = st, .text = st == PS_OK ? "" : "chief 9 is newer"};
+    fake_reply(&t->f, task, PS_OP_INIT, frame->h.id, true, &a);
+}
+
+static void ok(struct two *t, uint32_t task, uint8_t op)
+{
+    struct fake_answer a = {0};
+    fake_reply(&t->f, task, op, fake_take(&t->f, task, op)->h.id, false, &a);
+}
+
+/* STATUS, number, INITs, and SEAL only when every INIT is answered. */
+static void test_chief(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 0);
+    assert_true(psi_client_is_chief(t.f.c));
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    status(&t, 0, true, true, 0, 0.5, 0);
+    assert_null(fake_next(&t.f, 0));
+    status(&t, 1, true, false, 0, 0.5, 0);
+    chief_number(&t, 7);
+    init_answer(&t, 0, 7, PS_OK);
+    assert_null(fake_next(&t.f, 0)); /* no SEAL before the other's INIT */
+    init_answer(&t, 1, 7, PS_OK);
+    struct fake_frame *seal = fake_take(&t.f, 0, PS_OP_SEAL);
+    ps_v1_Seal m;
+    assert_int_equal(psi_msg_decode(&ps_v1_Seal_msg, &m, seal->meta, seal->h.meta_bytes, NULL), PS_OK);
+    assert_true(m.chief_number == 7);
+    const uint8_t *p = seal->payload;
+    size_t n = seal->bytes;
+    ps_v1_HandleItem item;
+    bool end = false;
+    assert_int_equal(psi_list_next(&p, &n, &ps_v1_HandleItem_msg, &item, &end, NULL), PS_OK);
+    assert_true(!end && item.handle == 9 && item.creation == 1);
+    struct fake_answer a = {0};
+    fake_reply(&t.f, 0, PS_OP_SEAL, seal->h.id, false, &a);
+    assert_int_equal(t.ready.dones, 0);
+    ok(&t, 1, PS_OP_SEAL);
+    assert_int_equal(t.ready.dones, 1);
+    assert_int_equal(t.ready.req.status, PS_OK);
+    uint32_t found = 0;
+    uint32_t total = 0;
+    psi_client_found(t.f.c, &found, &total);
+    assert_int_equal(found, 2);
+    assert_int_equal(total, 2);
+    fake_fini(&t.f);
+}
+
+/* One trained, one uninitialised: DATA_LOSS for everybody, and the chief sends no INIT. */
+static void data_loss(uint32_t worker, bool sealed, uint64_t version)
+{
+    struct two t;
+    two_init(&t, worker);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    status(&t, 0, true, sealed, version, 0.5, 3);
+    status(&t, 1, false, false, 0, 0.5, 3);
+    assert_int_equal(t.ready.req.status, PS_DATA_LOSS);
+    assert_non_null(strstr(t.ready.err.text, "'b' at /job:ps/task:1"));
+    assert_null(strstr(t.ready.err.text, "'a'"));
+    assert_null(fake_next(&t.f, 0));
+    assert_null(fake_next(&t.f, 1));
+    fake_fini(&t.f);
+}
+
+static void test_data_loss(void **state)
+{
+    (void)state;
+    data_loss(0, false, 5);
+    data_loss(0, true, 0);
+    data_loss(1, false, 5);
+    data_loss(1, true, 0);
+}
+
+/* Some at version 0 and nothing sealed: an earlier chief died midway. The chief goes on, the others wait. */
+static void test_half_initialised(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 0);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    status(&t, 0, true, false, 0, 0.5, 3);
+    status(&t, 1, false, false, 0, 0.5, 3);
+    chief_number(&t, 4);
+    init_answer(&t, 0, 4, PS_OK);
+    init_answer(&t, 1, 4, PS_OK);
+    ok(&t, 0, PS_OP_SEAL);
+    ok(&t, 1, PS_OP_SEAL);
+    assert_int_equal(t.ready.req.status, PS_OK);
+    fake_fini(&t.f);
+}
+
+static void test_worker_waits(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 1);
+    assert_false(psi_client_is_chief(t.f.c));
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    status(&t, 0, false, false, 0, 0.5, 0);
+    status(&t, 1, false, false, 0, 0.5, 0);
+    struct fake_frame *wait = fake_take(&t.f, 0, PS_OP_WAIT);
+    ps_v1_Wait m;
+    assert_int_equal(psi_msg_decode(&ps_v1_Wait_msg, &m, wait->meta, wait->h.meta_bytes, NULL), PS_OK);
+    assert_true(m.condition == 2 && m.timeout_ms > 50000 && m.timeout_ms <= 60000);
+    struct fake_answer a = {0};
+    fake_reply(&t.f, 0, PS_OP_WAIT, wait->h.id, false, &a);
+    assert_null(fake_next(&t.f, 0)); /* the other owner has not answered */
+    ok(&t, 1, PS_OP_WAIT);
+    status(&t, 0, true, true, 0, 0.5, 7);
+    status(&t, 1, true, true, 3, 0.5, 7);
+    assert_int_equal(t.ready.req.status, PS_OK);
+    fake_fini(&t.f);
+}
+
+static void test_other_hyperparameters(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 1);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    status(&t, 0, true, true, 0, 0.5, 7);
+    status(&t, 1, true, true, 0, 0.25, 7);
+    assert_int_equal(t.ready.req.status, PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(t.ready.err.text, "0.5"));
+    assert_non_null(strstr(t.ready.err.text, "0.25"));
+    assert_non_null(strstr(t.ready.err.text, "'b'"));
+    fake_fini(&t.f);
+}
+
+static void test_newer_chief(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 0);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    status(&t, 0, false, false, 0, 0.5, 0);
+    status(&t, 1, false, false, 0, 0.5, 0);
+    chief_number(&t, 7);
+    init_answer(&t, 0, 7, PS_ABORTED);
+    init_answer(&t, 1, 7, PS_OK);
+    status(&t, 0, false, false, 0, 0.5, 9);
+    status(&t, 1, true, false, 0, 0.5, 7);
+    assert_int_equal(t.ready.req.status, PS_ABORTED);
+    assert_non_null(strstr(t.ready.err.text, "newer chief (number 9"));
+    fake_fini(&t.f);
+}
+
+static void test_deadline_names_all(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 1);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 9000);
+    status(&t, 0, true, true, 0, 0.5, 0);
+    status(&t, 1, true, false, 0, 0.5, 0);
+    ok(&t, 0, PS_OP_WAIT);
+    fake_wait(&t.f, 5001);
+    assert_string_equal(t.f.last_event, "waiting");
+    assert_non_null(strstr(t.f.last_log, "'b' at /job:ps/task:1"));
+    fake_wait(&t.f, 4000);
+    assert_int_equal(t.ready.dones, 1);
+    assert_int_equal(t.ready.req.status, PS_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(t.ready.err.text, "'b' at /job:ps/task:1 (b:2)"));
+    assert_null(strstr(t.ready.err.text, "'a'"));
+    assert_non_null(strstr(t.ready.err.text, "no chief is connected"));
+    fake_fini(&t.f);
+}
+
+/* The deadline while INITs are out: they end with it, nothing is left over. */
+static void test_deadline_in_init(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 0);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 1000);
+    status(&t, 0, false, false, 0, 0.5, 0);
+    status(&t, 1, false, false, 0, 0.5, 0);
+    chief_number(&t, 7);
+    fake_take(&t.f, 0, PS_OP_INIT);
+    fake_wait(&t.f, 1001);
+    assert_int_equal(t.ready.dones, 1);
+    assert_int_equal(t.ready.req.status, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(psi_client_pending(t.f.c), 0);
+    fake_take(&t.f, 0, PS_OP_ABANDON);
+    fake_fini(&t.f);
+}
+
+/* A task restarts before this session has used anything: its variables are got again. */
+static void test_restart_before_use(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 0);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    status(&t, 0, false, false, 0, 0.5, 0);
+    fake_cut(&t.f, 1);
+    fake_hello(&t.f, 1, 555, 556, NULL, NULL);
+    fake_open(&t.f, 1, 0, 0, 0, t.v[1]);  /* the reopening: lost */
+    fake_open(&t.f, 1, 0, 0, 0, t.v[1]);  /* STATUS, asked again */
+    struct fake_frame *create = fake_take(&t.f, 0, PS_OP_CREATE);
+    struct psi_buf body;
+    psi_buf_init(&body, 4096);
+    ps_v1_CreateAnswer m = {.index = 1, .task = 1};
+    PSI_BYTES_SET(m.job, "ps");
+    assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &m, NULL), PS_OK);
+    struct fake_answer answer = {.body = &body};
+    fake_reply(&t.f, 0, PS_OP_CREATE, create->h.id, false, &answer);
+    psi_buf_fini(&body);
+    fake_open(&t.f, 1, 8, 78, 2, t.v[1]);
+    t.v[1]->incarnation = 77; /* as status() answers */
+    status(&t, 0, false, false, 0, 0.5, 0);
+    status(&t, 1, false, false, 0, 0.5, 0);
+    chief_number(&t, 1);
+    assert_int_equal(t.ready.dones, 0);
+    fake_fini(&t.f);
+}
+
+static void test_status(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 1);
+    fake_start(&t.f, &t.ready, PSI_REQ_STATUS, t.v[1], NULL, NULL, 60000);
+    assert_null(fake_next(&t.f, 0));
+    status(&t, 1, true, false, 6, 0.5, 0);
+    assert_int_equal(t.ready.req.status, PS_OK);
+    assert_true(t.v[1]->initialised && t.v[1]->version == 6 && !t.v[0]->initialised);
+    fake_fini(&t.f);
+}
+
+static void test_nothing_to_do(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request ready;
+    fake_init(&f, CHIEF_SPEC, "worker", 1, false);
+    fake_start(&f, &ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    assert_int_equal(ready.dones, 1);
+    assert_int_equal(ready.req.status, PS_OK);
+    fake_fini(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chief),         cmocka_unit_test(test_data_loss),
+        cmocka_unit_test(test_half_initialised), cmocka_unit_test(test_worker_waits),
+        cmocka_unit_test(test_other_hyperparameters), cmocka_unit_test(test_newer_chief),
+        cmocka_unit_test(test_deadline_names_all), cmocka_unit_test(test_deadline_in_init),
+        cmocka_unit_test(test_restart_before_use), cmocka_unit_test(test_status),
+        cmocka_unit_test(test_nothing_to_do),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
