@@ -15,11 +15,14 @@ struct message_name {
     const pb_msgdesc_t *d;
     const char *name;
 };
-#define NAME(x) {&ps_v1_##x##_msg, #x}
+#define NAME(x)                                                                                                                  \
+    {                                                                                                                            \
+        &ps_v1_##x##_msg, #x                                                                                                     \
+    }
 static const struct message_name NAMES[] = {
-    NAME(Hello),      NAME(UnresolvedItem), NAME(HelloAnswer),  NAME(TaskItem),     NAME(NumberItem),    NAME(Optimizer),
-    NAME(CreateItem), NAME(CreateAnswer),   NAME(NameItem),     NAME(OpenAnswer),   NAME(Init),          NAME(HandleItem),
-    NAME(Wait),       NAME(Seal),           NAME(ChiefAnswer),  NAME(ContainerItem), NAME(Beat),         NAME(BeatAnswer),
+    NAME(Hello),      NAME(UnresolvedItem), NAME(HelloAnswer),  NAME(TaskItem),      NAME(NumberItem), NAME(Optimizer),
+    NAME(CreateItem), NAME(CreateAnswer),   NAME(NameItem),     NAME(OpenAnswer),    NAME(Init),       NAME(HandleItem),
+    NAME(Wait),       NAME(Seal),           NAME(ChiefAnswer),  NAME(ContainerItem), NAME(Beat),       NAME(BeatAnswer),
     NAME(InfoAnswer), NAME(VarAnswer),      NAME(ConfigAnswer), NAME(ListItem),
 };
 
@@ -113,7 +116,8 @@ ps_status psi_list_next(const uint8_t **p, size_t *n, const pb_msgdesc_t *d, voi
         head = 2;
     }
     if (length > PS_LIST_ITEM_BYTES_MAX || length > *n - head) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "list of %s: an item of %zu bytes, %zu are left", name_of(d), length, *n - head);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "list of %s: an item of %zu bytes, %zu are left", name_of(d), length,
+                        *n - head);
     }
     pb_istream_t stream = pb_istream_from_buffer(at + head, length);
     if (!pb_decode(&stream, d, m)) {

@@ -30,6 +30,7 @@ struct psd_conn {
     bool resend;     /* at its end the recorded outcome is sent again */
     bool paused_out; /* not read because its queue is long */
     uint64_t opened_ms, heard_ms, segment_since_ms, beat_sent_ms;
+    uint64_t paused_since_ms;  /* while link->paused */
     uint64_t last_first;       /* highest sequence number of a FIRST frame on this connection */
     struct psd_number *number; /* push family: the entry that the current frame belongs to */
     uint64_t frame_offset;     /* ... and the element it began at */

@@ -145,6 +145,7 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
     PSI_IGNORE(snprintf(c->text, sizeof(c->text), "%s", text == NULL ? "?" : text)); /* cut is fine */
     psi_list_push_back(&t->conns, &c->all);
     t->conn_count++;
+    psd_buffer_join(t, c);
     return c;
 }
 
@@ -202,6 +203,8 @@ void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
         c->link->paused = paused;
         c->heard_ms = t->now_ms; /* no deadline runs against a peer that we do not read */
         c->segment_since_ms = t->now_ms;
+        c->opened_ms += paused ? 0 : t->now_ms - c->paused_since_ms;
+        c->paused_since_ms = t->now_ms;
     }
     psd_mark_dirty(t, c);
 }
@@ -255,7 +258,7 @@ static void tick_conns(struct psd_task *t)
     PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns) {
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
         uint64_t silent = t->now_ms - c->heard_ms;
-        if (!c->hello_done && t->now_ms - c->opened_ms >= t->config.hello_deadline_ms) {
+        if (!c->hello_done && !c->link->paused && t->now_ms - c->opened_ms >= t->config.hello_deadline_ms) {
             psd_log(t, PSI_LOG_WARN, "hello_deadline", "peer=%s msg=%s", c->text, "no HELLO in time: closed");
             psd_conn_close(t, c, false);
         } else if (!c->link->paused && silent >= t->config.lease_ms) {
@@ -269,7 +272,13 @@ static void tick_conns(struct psd_task *t)
     }
 }
 
-static void tick_records(struct psd_task *t, uint64_t gap_ms)
+/* A moment of the past as if our own pause had not been; never later than now. */
+static uint64_t excused(const struct psd_task *t, uint64_t moment_ms, uint64_t grace_ms)
+{
+    return t->now_ms - moment_ms < grace_ms ? t->now_ms : moment_ms + grace_ms;
+}
+
+static void tick_records(struct psd_task *t, uint64_t grace_ms)
 {
     uint64_t cursor = 0;
     const char *key = NULL;
@@ -277,7 +286,8 @@ static void tick_records(struct psd_task *t, uint64_t gap_ms)
     void *value = NULL;
     while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
         struct psd_record *r = value;
-        r->lease_until_ms += gap_ms;
+        r->lease_until_ms += grace_ms;
+        r->idle_since_ms = excused(t, r->idle_since_ms, grace_ms);
         if (r->conn == NULL && t->now_ms - r->idle_since_ms >= t->config.session_keep_ms) {
             psd_session_drop(t, r);
         }
@@ -300,13 +310,13 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
         struct psi_list *it = NULL;
         PSI_LIST_FOREACH(it, &t->conns) {
             struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
-            c->heard_ms += grace;
-            c->opened_ms += grace;
-            c->segment_since_ms += grace;
+            c->heard_ms = excused(t, c->heard_ms, grace);
+            c->opened_ms = excused(t, c->opened_ms, grace);
+            c->segment_since_ms = excused(t, c->segment_since_ms, grace);
         }
-        t->directory_heard_ms += grace;
+        t->directory_heard_ms = excused(t, t->directory_heard_ms, grace);
         for (uint32_t i = 0; i < t->peer_count; i++) {
-            t->peers[i].missing_since_ms += grace;
+            t->peers[i].missing_since_ms = excused(t, t->peers[i].missing_since_ms, grace);
         }
     }
     tick_conns(t);

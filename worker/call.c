@@ -3,8 +3,8 @@
  * Control requests at one task: a list out, answers back, across reconnects.
  *
  * Happy path: a call is built once (its list fits one frame), gets the next request number when it is sent, and its callback runs
- * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER) keep their number when they are sent again,
- * so the task joins them to the one that waits, and are acknowledged; all others are asked again under a new number.
+ * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER) keep their number when they are sent
+ * again, so the task joins them to the one that waits, and are acknowledged; all others are asked again under a new number.
  * Failure: what must not happen twice (RESET, DELETE, SHUTDOWN) ends as outcome unknown where that could be. Handles are void in
  * a new life: such calls end ABORTED. A call that is dropped leaves nothing behind; its answer, if one comes, is ignored.
  */
@@ -88,8 +88,7 @@ void psi_call_send(struct psi_session *s, bool reopen)
 {
     for (int waits = 1; waits >= 0; waits--) { /* waiting requests go before reads */
         struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &s->calls)
-        {
+        PSI_LIST_FOREACH(it, &s->calls) {
             struct psi_call *call = PSI_CONTAINER_OF(it, struct psi_call, link);
             if (!call->sent && call->reopen == reopen && call->waits == (waits != 0) && !s->doomed) {
                 send_call(s, call);
@@ -141,8 +140,7 @@ void psi_call_reply(struct psi_session *s, uint64_t number, uint8_t op, const st
 {
     struct psi_call *call = NULL;
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &s->calls)
-    {
+    PSI_LIST_FOREACH(it, &s->calls) {
         struct psi_call *at = PSI_CONTAINER_OF(it, struct psi_call, link);
         if (at->sent && at->number == number) {
             call = at;
@@ -153,7 +151,8 @@ void psi_call_reply(struct psi_session *s, uint64_t number, uint8_t op, const st
         if (op == PS_OP_BEAT) {
             psi_session_beaten(s, r);
         } else if (number >= s->next_request) {
-            psi_session_lost(s, true, "bad bytes from it: a reply to request %llu, which was not sent", (unsigned long long)number);
+            psi_session_lost(s, true, "bad bytes from it: a reply to request %llu, which was not sent",
+                             (unsigned long long)number);
         }
         return;
     }
@@ -175,8 +174,7 @@ void psi_call_disconnected(struct psi_session *s)
     while (again) {
         again = false;
         struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &s->calls)
-        {
+        PSI_LIST_FOREACH(it, &s->calls) {
             struct psi_call *call = PSI_CONTAINER_OF(it, struct psi_call, link);
             bool was_sent = call->sent;
             call->sent = false;
@@ -187,7 +185,8 @@ void psi_call_disconnected(struct psi_session *s)
                 break;
             }
             if (call->op == PS_OP_GOODBYE || (was_sent && call->once && !call->waits)) {
-                fail_call(call, PS_UNAVAILABLE, PS_OUTCOME_UNKNOWN, "the connection was closed before the answer: outcome unknown");
+                fail_call(call, PS_UNAVAILABLE, PS_OUTCOME_UNKNOWN,
+                          "the connection was closed before the answer: outcome unknown");
                 again = true;
                 break;
             }
@@ -202,8 +201,7 @@ void psi_call_settle(struct psi_session *s, bool new_life, bool new_record)
     while (again) {
         again = false;
         struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &s->calls)
-        {
+        PSI_LIST_FOREACH(it, &s->calls) {
             struct psi_call *call = PSI_CONTAINER_OF(it, struct psi_call, link);
             if (new_life && call->handles) {
                 fail_call(call, PS_ABORTED, PS_NOTHING_APPLIED, "the task was restarted");
@@ -234,8 +232,7 @@ void psi_call_drop(struct psi_client *c, const struct psi_request *req)
         struct psi_session *s = c->sessions[i];
         struct psi_list *it = NULL;
         struct psi_list *tmp = NULL;
-        PSI_LIST_FOREACH_SAFE(it, tmp, &s->calls)
-        {
+        PSI_LIST_FOREACH_SAFE(it, tmp, &s->calls) {
             struct psi_call *call = PSI_CONTAINER_OF(it, struct psi_call, link);
             if (call->req == req) {
                 if (call->sent) {

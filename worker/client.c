@@ -45,8 +45,8 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     c->now_ms = now_ms;
     c->no_memory = (struct psi_err){.code = PS_RESOURCE_EXHAUSTED, .text = "no memory for the error's text"};
     psi_cluster_init(&c->cluster);
-    struct psi_list *lists[] = {&c->dirty,      &c->pumps,     &c->done,        &c->all,         &c->early,
-                                &c->delayed,    &c->composites, &c->variables,  &c->want_create, &c->vars_delayed};
+    struct psi_list *lists[] = {&c->dirty,   &c->pumps,      &c->done,      &c->all,         &c->early,
+                                &c->delayed, &c->composites, &c->variables, &c->want_create, &c->vars_delayed};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         psi_list_init(lists[i]);
     }
@@ -106,7 +106,8 @@ void psi_client_free(struct psi_client *c)
 
 /* ---- the table ---- */
 
-ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_session *target, struct psi_err *err)
+ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_session *target,
+                           struct psi_err *err)
 {
     uint32_t total = psi_cluster_total_tasks(cluster);
     const char *dir_job = NULL;
@@ -336,8 +337,7 @@ static void scan(struct psi_client *c)
         again = false;
         uint64_t next = UINT64_MAX;
         struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &c->all)
-        {
+        PSI_LIST_FOREACH(it, &c->all) {
             struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
             if (req->deadline_ms <= c->now_ms) {
                 req->deadline_ms = c->now_ms + 50; /* of the next look, where it does not end now */
@@ -362,7 +362,11 @@ static void scan(struct psi_client *c)
 void psi_client_tick(struct psi_client *c, uint64_t now_ms)
 {
     if (now_ms > c->now_ms) {
+        uint64_t gap = now_ms - c->now_ms;
         c->now_ms = now_ms;
+        for (uint32_t i = 0; gap > PS_LEASE_MS / 4 && i < c->session_count; i++) {
+            c->sessions[i]->heard_ms += gap; /* we were stopped: nothing could be heard meanwhile */
+        }
     }
     for (;;) {
         struct psi_list *link = psi_list_first(&c->delayed);
@@ -457,8 +461,7 @@ void psi_client_check_invariants(const struct psi_client *c)
 {
     uint32_t pending = 0;
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &c->all)
-    {
+    PSI_LIST_FOREACH(it, &c->all) {
         const struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
         PSI_ASSERT(req->stage != PSI_STAGE_NONE && req->stage != PSI_STAGE_DONE);
         if (req->stage == PSI_STAGE_WINDOW) {
@@ -486,8 +489,7 @@ void psi_client_check_invariants(const struct psi_client *c)
         PSI_ASSERT(multi == s->multi && multi <= PS_MULTIFRAME_PUSHES_MAX);
         PSI_ASSERT(s->first == s->next || s->ring[s->first % PS_WINDOW].number == s->first);
         uint64_t bytes = 0;
-        PSI_LIST_FOREACH(it, &s->chunk_out)
-        {
+        PSI_LIST_FOREACH(it, &s->chunk_out) {
             const struct psi_chunk *k = PSI_CONTAINER_OF(it, struct psi_chunk, link);
             bytes += (uint64_t)k->elements * ps_dtype_bytes(k->var->dtype);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the client core (worker/core.h is its outside): what client.c, session.c, receive.c, window.c, push.c, pull.c, call.c,
- * variable.c, ready.c and control.c share.
+ * Inside of the client core (worker/core.h is its outside): what client.c, session.c, receive.c, window.c, push.c, pull.c,
+ * call.c, variable.c, ready.c and control.c share.
  *
  *   psi_client   the table of sessions, variables, requests, effects
  *   psi_session  one task: its connection, numbers, window, calls, pulls
@@ -22,7 +22,7 @@
 
 enum { PSI_CHUNKS_MAX = 64, PSI_CHUNKS_PER_PULL = 4, PSI_BATCH_CALLS_MAX = 4, PSI_LOGS_MAX = 64, PSI_SLOW_MS = 5000 };
 #define PSI_PULL_BYTES_MAX ((uint64_t)32 << 20) /* asked for and not here yet, per connection */
-#define PSI_BATCH_BYTES_MAX (240u << 10)         /* of one list; below PS_CONTROL_BODY_MAX by more than an item */
+#define PSI_BATCH_BYTES_MAX (240u << 10)        /* of one list; below PS_CONTROL_BODY_MAX by more than an item */
 
 struct psi_session;
 struct psi_call;
@@ -75,19 +75,19 @@ struct psi_entry {
     struct psi_session *s;
     struct psi_request *req; /* NULL: abandoned */
     struct psi_var *var;
-    uint64_t total;       /* elements */
-    uint64_t next;        /* first element that is not queued */
-    uint64_t frame_first; /* first element of the frame in out */
+    uint64_t total;        /* elements */
+    uint64_t next;         /* first element that is not queued */
+    uint64_t frame_first;  /* first element of the frame in out */
     uint64_t chief_number; /* INIT */
-    uint64_t creation;    /* of the variable that it is meant for */
-    uint32_t handle;      /* in the life it was last sent in */
+    uint64_t creation;     /* of the variable that it is meant for */
+    uint32_t handle;       /* in the life it was last sent in */
     uint8_t op;
-    bool multi;       /* several frames */
-    bool queued;      /* out is in the send queue */
-    bool begun;       /* a byte of it may have left since the task last said "not received" */
-    bool unsent;      /* waits for its turn to be sent again */
-    bool ending;      /* its outcome is known (in req); waits for out to leave the queue */
-    bool repeat;      /* ending: refused for load, to be repeated */
+    bool multi;  /* several frames */
+    bool queued; /* out is in the send queue */
+    bool begun;  /* a byte of it may have left since the task last said "not received" */
+    bool unsent; /* waits for its turn to be sent again */
+    bool ending; /* its outcome is known (in req); waits for out to leave the queue */
+    bool repeat; /* ending: refused for load, to be repeated */
 };
 
 /* A PULL frame. */
@@ -121,7 +121,7 @@ struct psi_call {
     struct psi_session *s;
     struct psi_request *req; /* whose it is; NULL: of the variables in vars, or of the session */
     psi_call_fn fn;
-    uint64_t number;  /* request number, 0: none yet */
+    uint64_t number; /* request number, 0: none yet */
     uint8_t op;
     bool sent;    /* on this connection */
     bool tried;   /* on any connection */
@@ -157,6 +157,7 @@ struct psi_session {
     uint64_t life;
     uint32_t lease_ms, beat_ms;
     uint64_t heard_ms, beat_sent_ms, sent_seen;
+    bool sent_blocked; /* at the last tick the kernel took no more */
     uint64_t bad_logged_ms;
     char last_error[200]; /* why it is not up */
     ps_status refused;    /* REFUSED: the status */
@@ -183,13 +184,13 @@ struct psi_session {
     uint8_t *buffer; /* for cut segments */
     struct psi_reply reply;
     char reply_text[PSI_ERR_TEXT_MAX];
-    struct psi_buf body; /* payload of a control frame */
+    struct psi_buf body;  /* payload of a control frame */
     struct psi_buf hello; /* payload of HELLO's answer, all frames */
     enum { PSI_SINK_NONE, PSI_SINK_BODY, PSI_SINK_CHUNK, PSI_SINK_VALUE } sink;
     struct psi_chunk *sink_chunk;
-    uint64_t sink_number; /* VALUE: of the entry */
-    uint64_t sink_first;                 /* element */
-    uint64_t sink_bytes, sink_done;      /* of values, padding apart */
+    uint64_t sink_number;           /* VALUE: of the entry */
+    uint64_t sink_first;            /* element */
+    uint64_t sink_bytes, sink_done; /* of values, padding apart */
     struct ps_pull_reply_meta sink_meta;
 };
 
@@ -210,25 +211,25 @@ struct psi_client {
     uint64_t next_link;
 
     struct psi_cluster cluster;
-    bool known;                /* the cluster is */
+    bool known; /* the cluster is */
     uint64_t cluster_hash;
     struct psi_session **sessions;
     uint32_t session_count;
-    uint32_t directory;        /* index */
+    uint32_t directory; /* index */
     struct psi_placement placement;
-    bool chief_connected;      /* as the directory's last beat said */
-    uint64_t chief_number;     /* ours, 0 none */
+    bool chief_connected;  /* as the directory's last beat said */
+    uint64_t chief_number; /* ours, 0 none */
     uint32_t found, found_total;
 
-    struct psi_list dirty;     /* links */
-    struct psi_list pumps;     /* sessions */
-    uint32_t dial_count;       /* sessions with dial_effect */
-    struct psi_list done;      /* requests */
-    struct psi_list all;       /* requests that are not done */
+    struct psi_list dirty; /* links */
+    struct psi_list pumps; /* sessions */
+    uint32_t dial_count;   /* sessions with dial_effect */
+    struct psi_list done;  /* requests */
+    struct psi_list all;   /* requests that are not done */
     uint32_t pending;
-    uint64_t scan_ms;          /* no deadline or log line is due before */
-    struct psi_list early;     /* requests that need the cluster */
-    struct psi_list delayed;   /* requests, by again_ms */
+    uint64_t scan_ms;           /* no deadline or log line is due before */
+    struct psi_list early;      /* requests that need the cluster */
+    struct psi_list delayed;    /* requests, by again_ms */
     struct psi_list composites; /* struct psi_ready */
     struct psi_list variables;
     struct psi_list want_create; /* variables */
@@ -398,7 +399,8 @@ void psi_var_want(struct psi_client *c, struct psi_var *var);
 void psi_var_pump(struct psi_client *c);
 void psi_var_open_pump(struct psi_session *s);
 void psi_var_tick(struct psi_client *c);
-/** One OPEN answer into var. PS_NOT_FOUND: it is gone or another one; INVALID_ARGUMENT: nonsense; ALREADY_EXISTS: other definition. */
+/** One OPEN answer into var. PS_NOT_FOUND: it is gone or another one; INVALID_ARGUMENT: nonsense; ALREADY_EXISTS: other
+ * definition. */
 ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err) PSI_MUST;
 /** The variable that this session opened is gone. */
 void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why);
@@ -409,8 +411,8 @@ uint32_t psi_var_fill(struct psi_call *call, struct psi_var *const *vars, uint32
                       struct psi_err *err);
 
 /* ---- queue.c: the order of the requests of one variable ---- */
-void psi_var_queue(struct psi_request *req);  /* a data request: to its variable's queue */
-void psi_var_next(struct psi_var *var);       /* current is all on the wire: the next one */
+void psi_var_queue(struct psi_request *req);   /* a data request: to its variable's queue */
+void psi_var_next(struct psi_var *var);        /* current is all on the wire: the next one */
 void psi_var_release(struct psi_request *req); /* req leaves its variable's queue, wherever it is there */
 
 /* ---- ready.c ---- */

@@ -4,8 +4,8 @@
  * CLUSTER and GOODBYE, which concern the session itself.
  *
  * Happy path: build the call, its answer ends the request.
- * Failure: not ready yet -> put off until the deadline; RESET, DELETE and SHUTDOWN are never asked twice unless the first time did
- * nothing. INFO of a task that is down fills the caller's struct with what is known of it.
+ * Failure: not ready yet -> put off until the deadline; RESET, DELETE and SHUTDOWN are never asked twice unless the first time
+ * did nothing. INFO of a task that is down fills the caller's struct with what is known of it.
  */
 #include "client.h"
 
@@ -167,7 +167,8 @@ static ps_status give_config(const struct psi_list_sink *sink, const ps_v1_Confi
     char standard[256];
     char help[512];
     if (PSI_BYTES_TEXT(m->name, name, sizeof(name)) != PS_OK || PSI_BYTES_TEXT(m->value, value, sizeof(value)) != PS_OK ||
-        PSI_BYTES_TEXT(m->default_value, standard, sizeof(standard)) != PS_OK || PSI_BYTES_TEXT(m->help, help, sizeof(help)) != PS_OK) {
+        PSI_BYTES_TEXT(m->default_value, standard, sizeof(standard)) != PS_OK ||
+        PSI_BYTES_TEXT(m->help, help, sizeof(help)) != PS_OK) {
         return PS_INVALID_ARGUMENT;
     }
     if (sink->config != NULL) {

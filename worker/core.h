@@ -204,8 +204,15 @@ struct psi_list_sink {
     void (*config)(void *ctx, const char *name, const char *value, const char *default_value, const char *help);
     void *ctx;
 };
-/* PSI_REQ_INIT: bytes != 0 forces. PSI_REQ_ADD: scale 1 or -1. PSI_REQ_STATUS: var NULL = all variables of the session.
- * PSI_REQ_INFO: dst = ps_task_info*, filled also when the request fails (up, error); PSI_REQ_VARS, PSI_REQ_CONFIG: dst =
- * psi_list_sink*. PSI_REQ_WAIT_CLUSTER: src = jobs text. PSI_REQ_DELETE: src = name text. */
+/*
+ * What the fields of a request mean beyond their names:
+ *   INIT            bytes != 0 forces
+ *   ADD             scale 1 or -1
+ *   STATUS          var NULL: all variables of the session
+ *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)
+ *   VARS, CONFIG    dst = struct psi_list_sink *
+ *   WAIT_CLUSTER    src = jobs, "ps,worker"
+ *   DELETE          src = name
+ */
 
 #endif

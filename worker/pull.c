@@ -2,11 +2,11 @@
 /*
  * Reads: PULL in chunks of at most 4 MiB, received segment by segment into the caller's memory.
  *
- * Happy path: up to four chunks of a request are on their way at a time (and 32 MiB on a connection); each answer is one frame; the
- * request is done when every element is there. The snapshot is exact when all versions, before and after each frame, are equal
- * and no push was in progress at any of them; a variable of one segment always is.
- * Failure: after a reconnect the chunks that were on their way are asked for again from their beginning, with new numbers. A
- * refusal for load puts the whole request off. When nobody waits any more the values are read and dropped.
+ * Happy path: up to four chunks of a request are on their way at a time (and 32 MiB on a connection); each answer is one frame;
+ * the request is done when every element is there. The snapshot is exact when all versions, before and after each frame, are
+ * equal and no push was in progress at any of them; a variable of one segment always is. Failure: after a reconnect the chunks
+ * that were on their way are asked for again from their beginning, with new numbers. A refusal for load puts the whole request
+ * off. When nobody waits any more the values are read and dropped.
  */
 #include "client.h"
 
@@ -87,8 +87,7 @@ bool psi_pull_resume(struct psi_session *s)
 {
     struct psi_list *it = NULL;
     struct psi_list *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &s->chunk_again)
-    {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &s->chunk_again) {
         struct psi_chunk *k = chunk_of(it);
         if (k->var->partial == NULL && !s->doomed) {
             psi_list_remove(&k->link);
@@ -121,8 +120,7 @@ void psi_pull_detach(struct psi_session *s)
 static struct psi_chunk *find_chunk(const struct psi_session *s, uint64_t number)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &s->chunk_out)
-    {
+    PSI_LIST_FOREACH(it, &s->chunk_out) {
         if (chunk_of(it)->number == number) {
             return chunk_of(it);
         }
@@ -195,14 +193,12 @@ void psi_pull_forget(struct psi_request *req)
     struct psi_session *s = psi_request_session(req);
     struct psi_list *it = NULL;
     struct psi_list *tmp = NULL;
-    PSI_LIST_FOREACH(it, &s->chunk_out)
-    {
+    PSI_LIST_FOREACH(it, &s->chunk_out) {
         if (chunk_of(it)->req == req) {
             chunk_of(it)->req = NULL; /* its answer is read and dropped */
         }
     }
-    PSI_LIST_FOREACH_SAFE(it, tmp, &s->chunk_again)
-    {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &s->chunk_again) {
         if (chunk_of(it)->req == req) {
             drop_chunk(s, chunk_of(it));
         }

@@ -202,6 +202,8 @@ void psi_push_value_end(struct psi_session *s)
 void psi_push_pulled(struct psi_request *req)
 {
     if (req->offset2 >= req->var->elements) {
+        bool one_segment = req->var->elements * ps_dtype_bytes(req->var->dtype) <= PS_SEGMENT_BYTES;
+        req->exact = req->exact || one_segment;
         psi_request_ended(req);
         return;
     }

@@ -2,10 +2,10 @@
 /*
  * The order of the requests of one variable: on the wire in call order, whole operation after whole operation.
  *
- * Happy path: a request waits in var->waiting; the first of them becomes var->current and enters a ready list of its session; when
- * all of it is on the wire the next one has its turn. Operations on other variables are not held up.
- * An operation that is being sent again after a reconnect (var->partial) comes before everything in these lists.
- * Failure: a variable that is lost ends what has not been sent: ABORTED, nothing applied.
+ * Happy path: a request waits in var->waiting; the first of them becomes var->current and enters a ready list of its session;
+ * when all of it is on the wire the next one has its turn. Operations on other variables are not held up. An operation that is
+ * being sent again after a reconnect (var->partial) comes before everything in these lists. Failure: a variable that is lost ends
+ * what has not been sent: ABORTED, nothing applied.
  */
 #include "client.h"
 

@@ -2,48 +2,21 @@
 /*
  * READY, WAIT_READY and STATUS: what a session does before it trains (DESIGN: readiness, never half a model).
  *
- * Happy path: every variable is got -> STATUS of all at their owners -> the chief takes its number at the directory, sends INIT for
- * each variable, then SEAL; every other session WAITs at the owners for "sealed", asks for the status again and compares its
+ * Happy path: every variable is got -> STATUS of all at their owners -> the chief takes its number at the directory, sends INIT
+ * for each variable, then SEAL; every other session WAITs at the owners for "sealed", asks for the status again and compares its
  * hyperparameters with those in force.
  * Failure: trained variables beside uninitialised ones: DATA_LOSS, before any INIT. A variable that vanishes before this session
- * has used it is got again and everything starts over; a newer chief, other hyperparameters, the deadline: an error that names them.
- * Each step starts calls or inner requests; psi_ready_pump() goes on when none of them is left.
+ * has used it is got again and everything starts over; a newer chief, other hyperparameters, the deadline: an error that names
+ * them. Each step starts calls or inner requests; psi_ready_pump() goes on when none of them is left.
  */
-#include "client.h"
+#include "ready.h"
 
 #include "../common/mem.h"
-#include "../common/optimizer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum ready_step {
-    READY_GET,    /* get what is not open; when all is, STATUS */
-    READY_DECIDE, /* STATUS is answered */
-    READY_CHIEF,  /* the number is here: INIT */
-    READY_INIT,   /* INITs are answered: SEAL */
-    READY_SEALED, /* SEALs are answered: ready */
-    READY_WAIT    /* WAITs are answered: STATUS again */
-};
-enum { RETRY_MS = 100, TRIES_MAX = 5, NAMES_MAX = 4 };
-
-struct psi_ready {
-    struct psi_list link; /* in client.composites */
-    struct psi_request *req;
-    enum ready_step step; /* what comes when nothing is pending any more */
-    uint32_t pending;     /* calls and inner requests */
-    uint32_t rounds;      /* of STATUS */
-    uint32_t tries;       /* after ABORTED answers */
-    uint64_t again_ms;    /* nothing before */
-    uint64_t chief_number;
-    uint64_t live_before; /* creation number of a variable that was live in the last status beside one without a value */
-    bool retry;           /* an answer says: not now, or handles are gone: STATUS again */
-    bool failed;          /* err is the end of it */
-    struct psi_err err;
-    struct psi_request *inner; /* var_count */
-    struct psi_var **vars;
-    uint32_t var_count;
-};
+enum { RETRY_MS = 100, TRIES_MAX = 5 };
 
 static void ready_free(struct psi_ready *r)
 {
@@ -61,11 +34,6 @@ void psi_ready_free_all(struct psi_client *c)
     while ((link = psi_list_first(&c->composites)) != NULL) {
         ready_free(PSI_CONTAINER_OF(link, struct psi_ready, link));
     }
-}
-
-static bool is_chief(const struct psi_ready *r)
-{
-    return r->req->kind == PSI_REQ_READY && psi_client_is_chief(r->req->owner);
 }
 
 /* Everything of it stops; the request ends with r->err, or OK. */
@@ -89,9 +57,7 @@ static void end(struct psi_ready *r)
     }
 }
 
-static void fail(struct psi_ready *r, ps_status st, ps_applied applied, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-static void fail(struct psi_ready *r, ps_status st, ps_applied applied, const char *format, ...)
+void psi_ready_fail(struct psi_ready *r, ps_status st, ps_applied applied, const char *format, ...)
 {
     if (r->failed) {
         return; /* the first one counts */
@@ -110,8 +76,7 @@ void psi_ready_go(struct psi_request *req)
     struct psi_client *c = req->owner;
     uint32_t count = 0;
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &c->variables)
-    {
+    PSI_LIST_FOREACH(it, &c->variables) {
         count++;
     }
     struct psi_ready *r = psi_calloc(1, sizeof(*r));
@@ -127,8 +92,7 @@ void psi_ready_go(struct psi_request *req)
                         psi_request_kind_name(req->kind), count);
         return;
     }
-    PSI_LIST_FOREACH(it, &c->variables)
-    {
+    PSI_LIST_FOREACH(it, &c->variables) {
         struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
         bool mine = req->kind == PSI_REQ_STATUS ? req->var == NULL || req->var == var : !var->found_only;
         bool asked_for = var->owner != UINT32_MAX || var->step != PSI_VAR_NEW || req->var == var;
@@ -152,7 +116,7 @@ void psi_ready_inner(struct psi_request *inner)
         r->tries++;
         r->retry = true; /* a handle is gone, or there is a newer chief: STATUS tells */
     } else if (inner->status != PS_OK) {
-        fail(r, inner->status, inner->applied, "%s", inner->err->text);
+        psi_ready_fail(r, inner->status, inner->applied, "%s", inner->err->text);
     }
     psi_client_err_free(inner->owner, inner->err);
     inner->err = NULL;
@@ -186,14 +150,15 @@ static void call_failed(struct psi_ready *r, const struct psi_call *call, const 
 {
     char where[PSI_WHERE_MAX];
     if (psi_reply_repeatable(reply) && call->s->state != PSI_SESSION_REFUSED) {
+        snprintf(r->why, sizeof(r->why), "%s", reply->text);
         r->retry = true;
         r->again_ms = r->req->owner->now_ms + (reply->retry_after_ms > RETRY_MS ? reply->retry_after_ms : RETRY_MS);
     } else if (reply->status == PS_ABORTED && r->tries < TRIES_MAX) {
         r->tries++;
         r->retry = true;
     } else {
-        fail(r, reply->status, reply->applied, "%s at %s: %s", psi_request_kind_name(r->req->kind),
-             psi_session_where(call->s, where, sizeof(where)), reply->text);
+        psi_ready_fail(r, reply->status, reply->applied, "%s at %s: %s", psi_request_kind_name(r->req->kind),
+                       psi_session_where(call->s, where, sizeof(where)), reply->text);
     }
 }
 
@@ -218,7 +183,8 @@ static void on_status(struct psi_client *c, struct psi_call *call, const struct 
         } else if (st == PS_UNAVAILABLE || st == PS_RESOURCE_EXHAUSTED) {
             r->retry = true;
         } else if (st != PS_OK) {
-            fail(r, st, PS_NOTHING_APPLIED, "'%s' at %s: %s", var->name, psi_session_where(call->s, where, sizeof(where)), err.text);
+            psi_ready_fail(r, st, PS_NOTHING_APPLIED, "'%s' at %s: %s", var->name,
+                           psi_session_where(call->s, where, sizeof(where)), err.text);
         }
     }
     if (reply->more && reply->status == PS_OK) {
@@ -230,7 +196,7 @@ static void on_status(struct psi_client *c, struct psi_call *call, const struct 
         return;
     }
     for (uint32_t i = 0; i < call->var_count; i++) {
-        r->retry = r->retry || call->vars[i] != NULL; /* the answer lacks it */
+        r->retry = r->retry || call->vars[i] != NULL; /* the answer psi_var_lacks it */
     }
 }
 
@@ -245,7 +211,7 @@ static void on_chief(struct psi_client *c, struct psi_call *call, const struct p
     if (reply->status != PS_OK) {
         call_failed(r, call, reply);
     } else if (psi_list_next(&p, &n, &ps_v1_ChiefAnswer_msg, &m, &over, NULL) != PS_OK || over || m.number == 0) {
-        fail(r, PS_INTERNAL, PS_NOTHING_APPLIED, "the directory's answer holds no chief number");
+        psi_ready_fail(r, PS_INTERNAL, PS_NOTHING_APPLIED, "the directory's answer holds no chief number");
     } else {
         r->chief_number = m.number;
         c->chief_number = m.number;
@@ -274,7 +240,7 @@ static void on_sealed(struct psi_client *c, struct psi_call *call, const struct 
 
 static void no_memory(struct psi_ready *r)
 {
-    fail(r, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s: no memory", psi_request_kind_name(r->req->kind));
+    psi_ready_fail(r, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s: no memory", psi_request_kind_name(r->req->kind));
 }
 
 /* One call per task (or more, when the list is long) about the variables that it owns. */
@@ -309,86 +275,6 @@ static void start_calls(struct psi_ready *r, uint8_t op, psi_call_fn fn, const p
     psi_free(own);
 }
 
-/* ---- what the status says ---- */
-
-/* "'w', 'b' and 3 more at /job:ps/task:0 (127.0.0.1:2222)": those for which is() holds. */
-static void name_vars(const struct psi_ready *r, bool (*is)(const struct psi_var *), char *dst, size_t n)
-{
-    const struct psi_client *c = r->req->owner;
-    size_t at = 0;
-    uint32_t named = 0;
-    uint32_t count = 0;
-    dst[0] = '\0';
-    for (uint32_t i = 0; i < r->var_count; i++) {
-        const struct psi_var *var = r->vars[i];
-        if (!is(var)) {
-            continue;
-        }
-        count++;
-        if (named < NAMES_MAX && at < n - 1) {
-            const struct psi_session *s = var->owner < c->session_count ? c->sessions[var->owner] : NULL;
-            int more = snprintf(dst + at, n - at, "%s'%.60s'%s%s%s%s%s", named > 0 ? ", " : "", var->name, s != NULL ? " at " : "",
-                                s != NULL ? s->name : "", s != NULL ? " (" : "", s != NULL ? s->address : "", s != NULL ? ")" : "");
-            at = more > 0 && (size_t)more < n - at ? at + (size_t)more : n - 1;
-            named++;
-        }
-    }
-    if (count > named && at < n - 1) {
-        snprintf(dst + at, n - at, " and %u more", count - named);
-    }
-}
-
-static bool lacks(const struct psi_var *var)
-{
-    return !var->initialised || (var->restored && var->version == 0);
-}
-
-static bool is_lost(const struct psi_var *var)
-{
-    return var->lost;
-}
-
-static bool is_unsealed(const struct psi_var *var)
-{
-    return !var->sealed;
-}
-
-static bool is_closed(const struct psi_var *var)
-{
-    return !var->open;
-}
-
-static bool any(const struct psi_ready *r, bool (*is)(const struct psi_var *))
-{
-    for (uint32_t i = 0; i < r->var_count; i++) {
-        if (is(r->vars[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_live(const struct psi_var *var)
-{
-    return !lacks(var) && (var->version > 0 || var->sealed);
-}
-
-/* A chief with other hyperparameters than ours. */
-static void compare(struct psi_ready *r)
-{
-    char ours[PSI_OPTIMIZER_TEXT_MAX];
-    char theirs[PSI_OPTIMIZER_TEXT_MAX];
-    for (uint32_t i = 0; i < r->var_count; i++) {
-        const struct psi_var *var = r->vars[i];
-        if (!psi_optimizer_equal(&var->optimizer, &var->in_force)) {
-            fail(r, PS_FAILED_PRECONDITION, PS_NOTHING_APPLIED, "'%s' at %s: this program asks for %s, the chief has put %s in force",
-                 var->name, r->req->owner->sessions[var->owner]->name, psi_optimizer_format(&var->optimizer, ours, sizeof(ours)),
-                 psi_optimizer_format(&var->in_force, theirs, sizeof(theirs)));
-            return;
-        }
-    }
-}
-
 static void ready(struct psi_ready *r)
 {
     for (uint32_t i = 0; i < r->var_count; i++) {
@@ -400,16 +286,16 @@ static void ready(struct psi_ready *r)
 static void get(struct psi_ready *r);
 
 /* A variable that was live in the status before this one is live in this one too. A chief seals only after all its INITs are
- * answered, so what lacks its value now, later than that, is lost. */
+ * answered, so what psi_var_lacks its value now, later than that, is lost. */
 static bool still_live(struct psi_ready *r)
 {
     uint64_t first = 0;
     for (uint32_t i = 0; i < r->var_count; i++) {
         const struct psi_var *var = r->vars[i];
-        if (is_live(var) && var->creation == r->live_before) {
+        if (psi_var_is_live(var) && var->creation == r->live_before) {
             return true;
         }
-        first = first == 0 && is_live(var) ? var->creation : first;
+        first = first == 0 && psi_var_is_live(var) ? var->creation : first;
     }
     r->live_before = first;
     return false;
@@ -423,7 +309,7 @@ static void decide(struct psi_ready *r)
         c->found = 0;
         c->found_total = r->var_count;
         for (uint32_t i = 0; i < r->var_count; i++) {
-            c->found += lacks(r->vars[i]) ? 0 : 1;
+            c->found += psi_var_lacks(r->vars[i]) ? 0 : 1;
         }
     }
     if (r->req->kind == PSI_REQ_STATUS) {
@@ -432,24 +318,26 @@ static void decide(struct psi_ready *r)
     }
     for (uint32_t i = 0; r->chief_number != 0 && i < r->var_count; i++) {
         if (r->vars[i]->chief_number > r->chief_number) {
-            fail(r, PS_ABORTED, PS_NOTHING_APPLIED, "a newer chief (number %llu, this one has %llu) initialises '%s' at %s",
-                 (unsigned long long)r->vars[i]->chief_number, (unsigned long long)r->chief_number, r->vars[i]->name,
-                 c->sessions[r->vars[i]->owner]->name);
+            psi_ready_fail(r, PS_ABORTED, PS_NOTHING_APPLIED,
+                           "a newer chief (number %llu, this one has %llu) initialises '%s' at %s",
+                           (unsigned long long)r->vars[i]->chief_number, (unsigned long long)r->chief_number, r->vars[i]->name,
+                           c->sessions[r->vars[i]->owner]->name);
             end(r);
             return;
         }
     }
-    if (any(r, is_live) && any(r, lacks) && !still_live(r)) {
+    if (psi_ready_any(r, psi_var_is_live) && psi_ready_any(r, psi_var_lacks) && !still_live(r)) {
         get(r); /* answers of different moments: a chief may have finished in between */
         return;
     }
-    if (any(r, is_live) && any(r, lacks)) {
-        name_vars(r, lacks, names, sizeof(names));
-        fail(r, PS_DATA_LOSS, PS_NOTHING_APPLIED, "part of the model is lost, the rest is trained: %s; start over or restore", names);
+    if (psi_ready_any(r, psi_var_is_live) && psi_ready_any(r, psi_var_lacks)) {
+        psi_ready_name(r, psi_var_lacks, names, sizeof(names));
+        psi_ready_fail(r, PS_DATA_LOSS, PS_NOTHING_APPLIED,
+                       "part of the model is lost, the rest is trained: %s; start over or restore", names);
         end(r);
         return;
     }
-    if (is_chief(r)) {
+    if (psi_ready_is_chief(r)) {
         struct psi_call *call = psi_call_new(psi_client_directory(c), PS_OP_CHIEF, r->req, on_chief, 0);
         if (call == NULL) {
             no_memory(r);
@@ -461,9 +349,9 @@ static void decide(struct psi_ready *r)
         psi_call_start(call);
         return;
     }
-    if (!any(r, is_unsealed)) {
+    if (!psi_ready_any(r, psi_var_is_unsealed)) {
         if (r->req->kind == PSI_REQ_READY) {
-            compare(r);
+            psi_ready_compare(r);
         }
         if (r->failed) {
             end(r);
@@ -486,9 +374,9 @@ static void decide(struct psi_ready *r)
 static void get(struct psi_ready *r)
 {
     char names[360];
-    if (any(r, is_lost)) {
-        name_vars(r, is_lost, names, sizeof(names));
-        fail(r, PS_ABORTED, PS_NOTHING_APPLIED, "reset, deleted or lost by a restart of its task: %s", names);
+    if (psi_ready_any(r, psi_var_is_lost)) {
+        psi_ready_name(r, psi_var_is_lost, names, sizeof(names));
+        psi_ready_fail(r, PS_ABORTED, PS_NOTHING_APPLIED, "reset, deleted or lost by a restart of its task: %s", names);
         end(r);
         return;
     }
@@ -517,7 +405,7 @@ static void advance(struct psi_ready *r)
         r->retry = false;
         r->step = READY_GET;
     }
-    if (r->step != READY_GET && any(r, is_closed)) {
+    if (r->step != READY_GET && psi_ready_any(r, psi_var_is_closed)) {
         r->step = READY_GET; /* lost and to be got again, or lost for good */
     }
     enum ready_step step = r->step;
@@ -539,8 +427,8 @@ static void advance(struct psi_ready *r)
         start_calls(r, PS_OP_SEAL, on_sealed, &ps_v1_Seal_msg, &seal);
         break;
     case READY_SEALED:
-        psi_client_log(c, PSI_LOG_INFO, "ready", "chief=%llu variables=%u found=%u", (unsigned long long)r->chief_number, r->var_count,
-                       c->found);
+        psi_client_log(c, PSI_LOG_INFO, "ready", "chief=%llu variables=%u found=%u", (unsigned long long)r->chief_number,
+                       r->var_count, c->found);
         ready(r);
         break;
     case READY_WAIT:
@@ -564,39 +452,14 @@ void psi_ready_pump(struct psi_client *c)
 
 /* ---- its deadline ---- */
 
-static void explain(const struct psi_ready *r, char *dst, size_t n)
-{
-    const struct psi_client *c = r->req->owner;
-    char names[360];
-    if (r->step == READY_WAIT || (r->step == READY_DECIDE && !is_chief(r))) {
-        name_vars(r, is_unsealed, names, sizeof(names));
-        snprintf(dst, n, "waiting for a chief to initialise %s; %s", names,
-                 c->chief_connected ? "a chief is connected" : "no chief is connected");
-        return;
-    }
-    for (uint32_t t = 0; t < c->session_count; t++) {
-        const struct psi_session *s = c->sessions[t];
-        if (s->state != PSI_SESSION_IDLE && s->state != PSI_SESSION_UP) {
-            snprintf(dst, n, "waiting for %s (%s): %s", s->name, s->address, s->last_error[0] != '\0' ? s->last_error : "no connection");
-            return;
-        }
-    }
-    name_vars(r, is_closed, names, sizeof(names));
-    if (names[0] != '\0') {
-        snprintf(dst, n, "waiting for %s", names);
-        return;
-    }
-    snprintf(dst, n, "waiting for answers of the tasks");
-}
-
 void psi_ready_expire(struct psi_request *req)
 {
     struct psi_ready *r = req->extra;
     char text[420];
-    explain(r, text, sizeof(text));
+    psi_ready_explain(r, text, sizeof(text));
     ps_applied applied = r->step == READY_INIT || r->step == READY_SEALED ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
-    fail(r, PS_DEADLINE_EXCEEDED, applied, "%s: %llu ms are over, %s", psi_request_kind_name(req->kind),
-         (unsigned long long)(req->owner->now_ms - req->started_ms), text);
+    psi_ready_fail(r, PS_DEADLINE_EXCEEDED, applied, "%s: %llu ms are over, %s", psi_request_kind_name(req->kind),
+                   (unsigned long long)(req->owner->now_ms - req->started_ms), text);
     end(r);
 }
 
@@ -604,7 +467,7 @@ void psi_ready_slow(struct psi_request *req)
 {
     char text[420];
     char quoted[420];
-    explain(req->extra, text, sizeof(text));
+    psi_ready_explain(req->extra, text, sizeof(text));
     psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=%s seconds=%d why=\"%s\"", psi_request_kind_name(req->kind),
                    PSI_SLOW_MS / 1000, psi_client_quote(quoted, sizeof(quoted), text));
 }

@@ -4,7 +4,8 @@
  *
  * Happy path: HEAD names a sink: values go straight to the caller's memory segment by segment, everything else is gathered in the
  * session's body buffer; END hands it to window.c, pull.c, call.c or session.c.
- * Failure: a task's bytes are as untrusted as a client's: what does not fit the protocol closes the connection, with one log line.
+ * Failure: a task's bytes are as untrusted as a client's: what does not fit the protocol closes the connection, with one log
+ * line.
  */
 #include "client.h"
 

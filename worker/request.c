@@ -21,9 +21,9 @@
 const char *psi_request_kind_name(enum psi_request_kind kind)
 {
     static const char *const NAMES[] = {
-        "none",   "push",   "push_pull",    "assign",  "init_from", "assign_add", "init", "pull", "get",    "find",     "status",
-        "ready",  "wait_ready", "reset",    "delete",  "wait_cluster", "cluster", "goodbye", "info", "vars", "config",  "shutdown",
-        "ping",
+        "none",    "push",    "push_pull", "assign", "init_from",  "assign_add", "init",   "pull",
+        "get",     "find",    "status",    "ready",  "wait_ready", "reset",      "delete", "wait_cluster",
+        "cluster", "goodbye", "info",      "vars",   "config",     "shutdown",   "ping",
     };
     return (size_t)kind < sizeof(NAMES) / sizeof(NAMES[0]) ? NAMES[kind] : "request";
 }
@@ -302,6 +302,9 @@ void psi_request_delay(struct psi_request *req, ps_status st, const char *why, u
 const char *psi_request_obstacle(const struct psi_request *req)
 {
     const struct psi_session *s = psi_request_session(req);
+    if (s != NULL && s->state == PSI_SESSION_HELLO) {
+        return "connected, but it has not answered: busy, stopped, or not a psd";
+    }
     return s != NULL && s->state != PSI_SESSION_UP ? s->last_error : "";
 }
 
@@ -324,8 +327,9 @@ static void timed_out(struct psi_request *req, ps_applied applied)
     const struct psi_session *s = psi_request_session(req);
     unsigned long long waited = req->owner->now_ms - req->started_ms;
     bool down = s != NULL && s->state != PSI_SESSION_UP;
-    if (down && s->last_error[0] != '\0') {
-        psi_request_end(req, PS_UNAVAILABLE, applied, "%s: no connection within %llu ms: %s", what, waited, s->last_error);
+    const char *obstacle = psi_request_obstacle(req);
+    if (down && obstacle[0] != '\0') {
+        psi_request_end(req, PS_UNAVAILABLE, applied, "%s: no connection within %llu ms: %s", what, waited, obstacle);
     } else if (down) {
         psi_request_end(req, PS_UNAVAILABLE, applied, "%s: no connection within %llu ms", what, waited);
     } else if (req->why_status != PS_OK) {
@@ -387,7 +391,8 @@ void psi_request_slow(struct psi_request *req)
     describe(req, what, sizeof(what));
     const char *obstacle = psi_request_obstacle(req);
     psi_client_quote(why, sizeof(why), obstacle[0] != '\0' ? obstacle : req->why);
-    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=\"%.400s\" seconds=%d why=\"%.150s\"", what, PSI_SLOW_MS / 1000, why);
+    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=\"%.400s\" seconds=%d why=\"%.150s\"", what, PSI_SLOW_MS / 1000,
+                   why);
 }
 
 void psi_request_fail_session(struct psi_session *s)
@@ -397,8 +402,7 @@ void psi_request_fail_session(struct psi_session *s)
     while (again) {
         again = false;
         struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &c->all)
-        {
+        PSI_LIST_FOREACH(it, &c->all) {
             struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
             if (psi_request_session(req) != s || req->kind == PSI_REQ_GOODBYE) {
                 continue;
@@ -415,7 +419,9 @@ void psi_request_fail_session(struct psi_session *s)
             } else if (psi_request_is_data(req)) {
                 psi_var_release(req);
             }
-            psi_request_end(req, s->refused, applied, "%s", s->last_error);
+            char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
+            describe(req, what, sizeof(what));
+            psi_request_end(req, s->refused, applied, "%s: %s", what, s->last_error);
             again = true;
             break;
         }

@@ -4,8 +4,8 @@
  *
  * Happy path: IDLE -> (somebody wants it) DIAL -> HELLO -> UP; from then on it stays connected. A new life of the task:
  * HELLO -> REOPEN (OPEN of everything that was opened before) -> UP. Unresolved numbers are settled just before UP.
- * Failure: a dial that fails or a connection that is lost -> WAIT (50 ms doubling to 1 s, +-25 %) -> DIAL. Another task or another
- * cluster at the address -> REFUSED for good, all requests to it end. Nothing heard for a lease: closed and dialled anew.
+ * Failure: a dial that fails or a connection that is lost -> WAIT (50 ms doubling to 1 s, +-25 %) -> DIAL. Another task or
+ * another cluster at the address -> REFUSED for good, all requests to it end. Nothing heard for a lease: closed and dialled anew.
  */
 #include "client.h"
 
@@ -128,7 +128,8 @@ static void set_error(struct psi_session *s, const char *text)
     psi_client_quote(s->last_error, sizeof(s->last_error), text);
     if (!s->leaving && strcmp(before, s->last_error) != 0 && s->c->now_ms >= s->bad_logged_ms) {
         s->bad_logged_ms = s->c->now_ms + BAD_LOG_MS;
-        psi_client_log(s->c, PSI_LOG_WARN, "disconnected", "task=%s address=\"%s\" why=\"%s\"", s->name, s->address, s->last_error);
+        psi_client_log(s->c, PSI_LOG_WARN, "disconnected", "task=%s address=\"%s\" why=\"%s\"", s->name, s->address,
+                       s->last_error);
     }
 }
 
@@ -259,6 +260,7 @@ struct psi_link *psi_session_dialed(struct psi_session *s, void *shell, const ch
     s->connection++;
     s->heard_ms = s->c->now_ms;
     s->sent_seen = 0;
+    s->sent_blocked = false;
     s->sink = PSI_SINK_NONE;
     psi_buf_clear(&s->hello);
     if (say_hello(s, &err) != PS_OK) {
@@ -385,8 +387,8 @@ static bool names_fit(struct psi_session *s, const struct hello_parts *parts)
         return false;
     }
     if (c->cluster_name[0] != '\0' && parts->cluster_name[0] != '\0' && strcmp(c->cluster_name, parts->cluster_name) != 0) {
-        psi_session_refuse(s, PS_FAILED_PRECONDITION, "cluster '%s' was expected at %s, cluster '%s' answers there", c->cluster_name,
-                           s->address, parts->cluster_name);
+        psi_session_refuse(s, PS_FAILED_PRECONDITION, "cluster '%s' was expected at %s, cluster '%s' answers there",
+                           c->cluster_name, s->address, parts->cluster_name);
         return false;
     }
     return true;
@@ -426,7 +428,12 @@ void psi_session_hello(struct psi_session *s)
     if (r->status != PS_OK) {
         if (r->status == PS_FAILED_PRECONDITION || r->status == PS_INVALID_ARGUMENT || r->status == PS_PERMISSION_DENIED ||
             r->status == PS_UNAUTHENTICATED || r->status == PS_UNIMPLEMENTED) {
-            psi_session_refuse(s, r->status, "%s (%s): %s", s->name, s->address, r->text);
+            char ours[PS_JOB_BYTES_MAX + 64] = "";
+            if (r->status == PS_FAILED_PRECONDITION && c->known) { /* it knows our cluster by its hash only */
+                snprintf(ours, sizeof(ours), " (here: cluster '%s' with %u ps tasks)", c->cluster_name,
+                         psi_cluster_num_tasks(psi_client_cluster(c), "ps"));
+            }
+            psi_session_refuse(s, r->status, "%s%s", r->text, ours);
         } else {
             psi_session_lost(s, true, "it answers %s: %s", ps_status_name(r->status), r->text);
         }
@@ -515,10 +522,11 @@ void psi_session_tick(struct psi_session *s)
         return;
     }
     uint64_t sent = s->link->out.sent_bytes - s->link->out.hold_bytes;
-    if (sent != s->sent_seen) {
-        s->sent_seen = sent; /* it takes what we send: alive, although its answers may be far behind */
-        s->heard_ms = now;
+    if (sent != s->sent_seen && s->sent_blocked) {
+        s->heard_ms = now; /* the kernel was full and has been relieved: it takes what we send, its answers may be far behind */
     }
+    s->sent_seen = sent;
+    s->sent_blocked = s->link->out.hold_bytes > 0; /* what the kernel takes without that says nothing about the peer */
     if (now > s->heard_ms && now - s->heard_ms > s->lease_ms) {
         psi_session_lost(s, true, "nothing was heard from it for %u ms", s->lease_ms);
         return;
@@ -567,8 +575,8 @@ void psi_session_pump(struct psi_session *s)
     }
     if (s->state == PSI_SESSION_UP) {
         bool mutations = !psi_list_empty(&s->ready_single) || !psi_list_empty(&s->ready_multi);
-        bool ready = (!mutations || psi_window_prepare(s) == PS_OK) &&
-                     (psi_list_empty(&s->ready_read) || psi_pull_prepare(s) == PS_OK);
+        bool ready =
+            (!mutations || psi_window_prepare(s) == PS_OK) && (psi_list_empty(&s->ready_read) || psi_pull_prepare(s) == PS_OK);
         if (psi_window_resume(s) && ready) {
             psi_call_send(s, false);
             if (psi_pull_resume(s)) {

@@ -2,11 +2,11 @@
 /*
  * Variables as this session knows them: get-or-create, OPEN at the owner, opening again in a new life, being lost.
  *
- * Happy path: GET takes the variable's round-robin turn, CREATE goes to the directory (many names in one frame when they are pending
- * together), the answer names the owner, OPEN there gives the handle and the state.
- * Failure: the directory or the owner is not ready: again, until nobody waits any more. The owner lacks the name (it came back
- * empty): CREATE again. After a new life of the owner a variable goes on only if incarnation and creation are what they were;
- * one that this session has not used yet is then simply got again, any other is lost for good.
+ * Happy path: GET takes the variable's round-robin turn, CREATE goes to the directory (many names in one frame when they are
+ * pending together), the answer names the owner, OPEN there gives the handle and the state. Failure: the directory or the owner
+ * is not ready: again, until nobody waits any more. The owner lacks the name (it came back empty): CREATE again. After a new life
+ * of the owner a variable goes on only if incarnation and creation are what they were; one that this session has not used yet is
+ * then simply got again, any other is lost for good.
  */
 #include "client.h"
 
@@ -49,10 +49,12 @@ ps_status psi_client_variable(struct psi_client *c, const ps_variable_spec *spec
     psi_list_init(&v->step_link);
     if (!find_only) {
         if (spec->partitions > 1) {
-            st = psi_fail(err, PS_UNIMPLEMENTED, "variable '%s': %u partitions; only whole variables for now", name, spec->partitions);
+            st = psi_fail(err, PS_UNIMPLEMENTED, "variable '%s': %u partitions; only whole variables for now", name,
+                          spec->partitions);
         } else if (ps_dtype_bytes(spec->dtype) == 0) {
             st = psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s': dtype %d is unknown", name, (int)spec->dtype);
-        } else if ((st = psi_shape_check(&spec->shape, err)) == PS_OK && (st = psi_initializer_check(&v->init, v->dtype, &v->shape, err)) == PS_OK) {
+        } else if ((st = psi_shape_check(&spec->shape, err)) == PS_OK &&
+                   (st = psi_initializer_check(&v->init, v->dtype, &v->shape, err)) == PS_OK) {
             st = psi_optimizer_check(&v->optimizer, v->dtype, err);
         }
         if (st == PS_OK && spec->device != NULL && spec->device[0] != '\0') {
@@ -140,8 +142,7 @@ static void put_off(struct psi_client *c, struct psi_var *var, ps_status st, con
     var->again_ms = c->now_ms + wait;
     to_step(var, PSI_VAR_DELAYED, &c->vars_delayed);
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &var->getters)
-    {
+    PSI_LIST_FOREACH(it, &var->getters) {
         struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
         req->why_status = st;
         snprintf(req->why, sizeof(req->why), "%s", text);
@@ -152,8 +153,7 @@ void psi_var_tick(struct psi_client *c)
 {
     struct psi_list *it = NULL;
     struct psi_list *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &c->vars_delayed)
-    {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &c->vars_delayed) {
         struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, step_link);
         if (var->again_ms > c->now_ms) {
             continue;
@@ -460,8 +460,7 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
     while (again) {
         again = false;
         struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &c->all)
-        {
+        PSI_LIST_FOREACH(it, &c->all) {
             struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
             if (req->var != var || !psi_request_is_data(req) || req->stage == PSI_STAGE_WINDOW) {
                 continue;
@@ -526,8 +525,7 @@ bool psi_var_reopen(struct psi_session *s)
     struct psi_client *c = s->c;
     struct psi_call *call = NULL;
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &c->variables)
-    {
+    PSI_LIST_FOREACH(it, &c->variables) {
         struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
         if (!var->open || var->owner != s->index || var->life == s->life) {
             continue;

@@ -2,11 +2,11 @@
 /*
  * Sequence numbers of one session at one task: the window, replies, deadlines, and what a reconnect makes of them.
  *
- * Happy path: a mutation gets the next number when its first byte is queued, its frames go out (push.c), the reply ends it and its
- * place is free. A number stays in the window until its final outcome is known, also when nobody waits for it any more
+ * Happy path: a mutation gets the next number when its first byte is queued, its frames go out (push.c), the reply ends it and
+ * its place is free. A number stays in the window until its final outcome is known, also when nobody waits for it any more
  * (abandoned: entry->req == NULL), so the task's record of 256 outcomes always covers every number that may still be sent.
- * Failure: refused for load -> the request is repeated with a new number; deadline -> ABANDON, or, with a frame half written, a new
- * connection whose HELLO lists the number as abandoned; a task that does not know the number any more -> outcome unknown.
+ * Failure: refused for load -> the request is repeated with a new number; deadline -> ABANDON, or, with a frame half written, a
+ * new connection whose HELLO lists the number as abandoned; a task that does not know the number any more -> outcome unknown.
  */
 #include "client.h"
 
@@ -138,8 +138,8 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         char where[PSI_WHERE_MAX];
         req->status = r->status;
         req->applied = r->applied;
-        req->err = psi_client_err(s->c, r->status, r->applied, "%s of '%s' at %s: %s", psi_request_kind_name(req->kind), var->name,
-                                  psi_session_where(s, where, sizeof(where)), r->text);
+        req->err = psi_client_err(s->c, r->status, r->applied, "%s of '%s' at %s: %s", psi_request_kind_name(req->kind),
+                                  var->name, psi_session_where(s, where, sizeof(where)), r->text);
     }
     bool gone = r->status == PS_ABORTED && e->op != PS_OP_INIT && s->state == PSI_SESSION_UP;
     if (e->queued && psi_outq_cancel(&s->link->out, &e->out)) {
@@ -215,9 +215,9 @@ void psi_window_expire(struct psi_request *req)
     req->extra = NULL;
     bool up = s->state == PSI_SESSION_UP;
     unsigned long long waited = s->c->now_ms - req->started_ms;
-    psi_request_end(req, up ? PS_DEADLINE_EXCEEDED : PS_UNAVAILABLE, applied, "%s of '%s' at %s: no answer within %llu ms%s%s; %s",
-                    psi_request_kind_name(req->kind), var->name, where, waited, s->last_error[0] != '\0' ? ": " : "", s->last_error,
-                    psi_applied_name(applied));
+    psi_request_end(req, up ? PS_DEADLINE_EXCEEDED : PS_UNAVAILABLE, applied,
+                    "%s of '%s' at %s: no answer within %llu ms%s%s; %s", psi_request_kind_name(req->kind), var->name, where,
+                    waited, s->last_error[0] != '\0' ? ": " : "", s->last_error, psi_applied_name(applied));
     if (never) {
         entry_free(e);
     } else if (half) {

@@ -91,6 +91,14 @@ static bool exhausted(const struct psd_task *t)
     return t->free_buffer_count == 0 && t->buffer_count >= t->config.segment_buffers_max;
 }
 
+void psd_buffer_join(struct psd_task *t, struct psd_conn *c)
+{
+    if (exhausted(t)) {
+        c->link->want_buffer = true;
+        psd_conn_balance(t, c);
+    }
+}
+
 static bool buffer_lend(struct psd_task *t, struct psd_conn *c)
 {
     uint8_t *buffer = NULL;

@@ -31,6 +31,11 @@ static enum psd_push_kind kind_of(uint8_t op)
     }
 }
 
+static uint8_t op_of(uint8_t kind)
+{
+    return kind == PSD_PUSH ? PS_OP_PUSH : kind == PSD_PUSH_PULL ? PS_OP_PUSHPULL : kind == PSD_ASSIGN ? PS_OP_ASSIGN : PS_OP_ADD;
+}
+
 static bool is_gradient(uint8_t kind)
 {
     return kind == PSD_PUSH || kind == PSD_PUSH_PULL;
@@ -152,7 +157,7 @@ void psd_push_abort_variable(struct psd_task *t, const struct psd_variable *v)
                 continue;
             }
             struct psd_number *n = psd_record_find(record, p->number);
-            uint8_t op = p->kind == PSD_PUSH ? PS_OP_PUSH : p->kind == PSD_ASSIGN ? PS_OP_ASSIGN : PS_OP_PUSHPULL;
+            uint8_t op = op_of(p->kind);
             struct psi_err err;
             PSI_IGNORE(psi_fail(&err, PS_ABORTED, "variable '%s' at %s was reset or deleted during the operation", v->name,
                                 t->name)); /* kept and sent below */

@@ -134,6 +134,8 @@ void psd_rpc_shutdown(struct psd_task *t, struct psd_conn *c, const struct psd_r
 
 /* ---- dispatch.c ---- */
 void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size_t n);
+/** A new connection: while there is no segment buffer to be had it is not read. */
+void psd_buffer_join(struct psd_task *t, struct psd_conn *c);
 /** Give the segment buffer of c back. */
 void psd_buffer_return(struct psd_task *t, struct psd_conn *c);
 

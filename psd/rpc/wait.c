@@ -61,6 +61,13 @@ struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const stru
         if (w->id != r->header.id) {
             continue;
         }
+        if (w->op != r->header.op) {
+            struct psi_err taken;
+            PSI_IGNORE(psi_fail(&taken, PS_INVALID_ARGUMENT, "request number %llu is that of another operation (%u)",
+                                (unsigned long long)w->id, w->op)); /* sent below */
+            psd_reply(t, c, r->header.op, 0, r->header.id, 0, &taken, 0, NULL, NULL);
+            return NULL;
+        }
         *out_old = !w->collecting;
         if (*out_old && w->done && (r->header.flags & PS_FLAG_MORE) == 0) {
             answer(t, w);
@@ -156,12 +163,12 @@ static ps_status read_targets(struct psd_wait *w, const struct psd_request *r, s
         bool end = false;
         ps_status st = PS_OK;
         if (w->op == PS_OP_WAIT) {
-            ps_v1_HandleItem item;
+            ps_v1_HandleItem item = ps_v1_HandleItem_init_zero;
             st = psi_list_next(&p, &n, &ps_v1_HandleItem_msg, &item, &end, err);
             target.handle = item.handle;
             target.creation = item.creation;
         } else {
-            ps_v1_TaskItem item;
+            ps_v1_TaskItem item = ps_v1_TaskItem_init_zero;
             st = psi_list_next(&p, &n, &ps_v1_TaskItem_msg, &item, &end, err);
             if (st == PS_OK && !end) {
                 st = psi_job_name_check((const char *)item.job.bytes, item.job.size, err);

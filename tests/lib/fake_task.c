@@ -382,7 +382,8 @@ void fake_values(struct fake *f, uint32_t task, const struct fake_frame *to, boo
     send_queue(f, task, &q);
 }
 
-void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, const struct fake_number *numbers, ps_v1_Hello *out_hello)
+void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, const struct fake_number *numbers,
+                ps_v1_Hello *out_hello)
 {
     fake_connect(f, task);
     struct fake_frame *hello = fake_take(f, task, PS_OP_HELLO);
@@ -452,8 +453,8 @@ static void request_done(struct psi_request *req)
     }
 }
 
-void fake_start(struct fake *f, struct fake_request *r, enum psi_request_kind kind, struct psi_var *var, const void *src, void *dst,
-                uint64_t timeout_ms)
+void fake_start(struct fake *f, struct fake_request *r, enum psi_request_kind kind, struct psi_var *var, const void *src,
+                void *dst, uint64_t timeout_ms)
 {
     struct psi_err err = {0};
     memset(r, 0, sizeof(*r));

@@ -19,15 +19,15 @@ struct fake_frame {
 };
 
 struct fake_task {
-    struct psi_link *link;   /* NULL: not connected */
+    struct psi_link *link; /* NULL: not connected */
     struct psi_reader reader;
     uint8_t *buffer;
     struct fake_frame *frames; /* ring */
     uint32_t first, count;
-    bool dialing;            /* a DIAL is waiting for fake_connect() or fake_refuse() */
-    bool stopped;            /* the kernel takes nothing; set by the test */
-    uint64_t take;           /* ... but this many bytes */
-    const uint8_t *hold;     /* what is to go out when it takes bytes again */
+    bool dialing;        /* a DIAL is waiting for fake_connect() or fake_refuse() */
+    bool stopped;        /* the kernel takes nothing; set by the test */
+    uint64_t take;       /* ... but this many bytes */
+    const uint8_t *hold; /* what is to go out when it takes bytes again */
     size_t hold_bytes;
     uint32_t dials, closes;
     char address[PS_ADDRESS_BYTES_MAX + 1];
@@ -78,8 +78,8 @@ void fake_reply(struct fake *f, uint32_t task, uint8_t op, uint64_t id, bool seq
 /** Bytes as they are. */
 void fake_bytes(struct fake *f, uint32_t task, const void *p, size_t n);
 /** PULL reply or VALUE frame with these values. */
-void fake_values(struct fake *f, uint32_t task, const struct fake_frame *to, bool value, uint64_t first, const void *values, uint32_t bytes,
-                 uint64_t version, uint32_t in_progress);
+void fake_values(struct fake *f, uint32_t task, const struct fake_frame *to, bool value, uint64_t first, const void *values,
+                 uint32_t bytes, uint64_t version, uint32_t in_progress);
 
 struct fake_number {
     uint64_t number;
@@ -100,11 +100,12 @@ struct fake_request {
     uint32_t dones;
     struct psi_err err;
 };
-void fake_start(struct fake *f, struct fake_request *r, enum psi_request_kind kind, struct psi_var *var, const void *src, void *dst,
-                uint64_t timeout_ms);
+void fake_start(struct fake *f, struct fake_request *r, enum psi_request_kind kind, struct psi_var *var, const void *src,
+                void *dst, uint64_t timeout_ms);
 
 /** Answers of an owner: handle h, creation, incarnation for every item of the OPEN that is next. */
-void fake_open(struct fake *f, uint32_t task, uint32_t handle, uint64_t incarnation, uint64_t creation, const struct psi_var *var);
+void fake_open(struct fake *f, uint32_t task, uint32_t handle, uint64_t incarnation, uint64_t creation,
+               const struct psi_var *var);
 /** The whole get-or-create of one f32 variable of n elements at task (connected already or not). */
 struct psi_var *fake_get(struct fake *f, uint32_t task, const char *name, int64_t elements, uint32_t handle, uint64_t creation);
 

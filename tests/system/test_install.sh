@@ -42,11 +42,12 @@ for word in "${private[@]}"; do
     esac
 done
 gcc -std=c11 "${strict[@]}" "${cflags[@]}" role.c -o role-static "${static[@]}"
-if ldd role-static | grep -q libps; then
-    fail "role-static needs a shared library of ours"
-fi
-ldd role-shared | grep -q 'libpsd\.so\.0' || fail "role-shared does not use libpsd.so.0"
-ldd role-shared | grep -q 'libpsworker\.so\.0' || fail "role-shared does not use libpsworker.so.0"
+case "$(ldd role-static)" in
+    *libps*) fail "role-static needs a shared library of ours" ;;
+esac
+needed=$(ldd role-shared)
+case "$needed" in *libpsd.so.0*) ;; *) fail "role-shared does not use libpsd.so.0" ;; esac
+case "$needed" in *libpsworker.so.0*) ;; *) fail "role-shared does not use libpsworker.so.0" ;; esac
 read -ra worker_flags <<<"$(pkg-config --cflags --libs psworker)"
 gcc -std=c11 "${strict[@]}" softmax.c -o softmax "${worker_flags[@]}" -lz
 

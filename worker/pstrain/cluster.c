@@ -162,7 +162,7 @@ static int from_json(struct jobs *jobs, json_t *root, char *err)
             return -1;
         }
     }
-    return task == NULL || json_object_size(task) == 0 ? 0 : json_task(jobs, task, err);
+    return task == NULL || (json_is_object(task) && json_object_size(task) == 0) ? 0 : json_task(jobs, task, err);
 }
 
 static int from_tf_config(struct jobs *jobs, const char *text, char *err)

@@ -56,7 +56,9 @@ const char *say_remedy(ps_status st, const char *text)
         return "; --fresh on all trainers starts over";
     case PS_ALREADY_EXISTS:
     case PS_FAILED_PRECONDITION:
-        return other_model;
+        return strstr(text, "the client") != NULL || strstr(text, "answers there") != NULL
+                   ? "; --ps_hosts must be the same list, in the same order, for every task and trainer"
+                   : other_model;
     case PS_UNAVAILABLE:
         return "; is that ps task running and its address right?";
     case PS_INVALID_ARGUMENT:

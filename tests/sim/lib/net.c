@@ -224,6 +224,7 @@ size_t sim_pipe_read(struct sim *s, struct sim_end *e, uint8_t **out)
     p->head += n;
     p->len -= n;
     p->delivered += n;
+    e->heard_at = s->now;
     return n;
 }
 
@@ -460,4 +461,18 @@ void sim_end_update(struct sim *s, struct sim_end *e)
         e->linger_until = s->now + PSI_LINK_LINGER_MS;
     }
     sim_end_write(s, e);
+}
+
+/* Silence is how a side learns of a half-open connection: it must act on it, whatever it could still write. */
+void sim_half_open_check(struct sim *s, const struct sim_end *e)
+{
+    uint64_t resumed = e->is_task ? s->task[e->node].resumed_at : s->program[e->node].resumed_at;
+    bool told = e->is_task || e->conn->pipe[1 - e->side].delivered > 1000; /* HELLO's answer has the lease */
+    uint64_t lease = told ? s->k.lease_ms : PS_LEASE_MS;
+    uint64_t since = e->heard_at > resumed ? e->heard_at : resumed;
+    char name[32];
+    if (e->conn->cut && !e->link->paused && since != 0 && s->now > since && s->now - since > 2 * lease + 1000) {
+        sim_fail(s, "%s keeps half-open connection %llu, silent for %llu ms; the lease is %llu ms", sim_end_name(s, e, name),
+                 (unsigned long long)e->conn->id, (unsigned long long)(s->now - since), (unsigned long long)lease);
+    }
 }

@@ -59,11 +59,10 @@ static struct sim_task *task_at(struct sim *s, const char *address)
 static void task_log(struct sim *s, struct sim_task *t, const struct psd_effect *effect)
 {
     sim_trace(s, "%s:%u log %d %s %s", t->job, t->index, effect->level, effect->event, effect->text);
-    static const char *const ours[] = {"GAP", "BAD_CRC", "TOO_LARGE", "ragged", "not a psd frame"};
+    static const char *const ours[] = {"gap", "frame_rejected", "list_rejected", "list_answer_rejected", "task_answer_rejected"};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
-        if (strstr(effect->text, ours[i]) != NULL) {
-            sim_fail(s, "/job:%s/task:%u had to close a connection of our own client: %s %s", t->job, t->index, effect->event,
-                     effect->text);
+        if (strcmp(effect->event, ours[i]) == 0) {
+            sim_fail(s, "/job:%s/task:%u had to close a connection of our own: %s %s", t->job, t->index, effect->event, effect->text);
         }
     }
 }
@@ -150,6 +149,9 @@ void sim_program_settle(struct sim *s, struct sim_program *p)
                 client_dial(s, p, &effect);
             } else {
                 sim_trace(s, "client%u.%u log %d %s %s", p->index, p->life, effect.level, effect.event, effect.text);
+                if (strstr(effect.text, "bad bytes") != NULL) {
+                    sim_fail(s, "client%u had to close a connection: %s", p->index, effect.text);
+                }
             }
         } else if ((req = psi_client_next_done(p->core)) != NULL) {
             req->done(req);
@@ -351,6 +353,7 @@ void sim_dial_result(struct sim *s, struct sim_conn *c)
         from->state = SIM_END_CLOSED;
     } else {
         from->state = SIM_END_OPEN;
+        from->heard_at = s->now;
         to->state = SIM_END_BACKLOG;
     }
     sim_trace(s, "c%llu dial %s", (unsigned long long)c->id, refused ? "refused" : "connected");
@@ -378,6 +381,7 @@ void sim_accept(struct sim *s, struct sim_end *e)
     char peer[32];
     e->life = t->life;
     e->state = SIM_END_OPEN;
+    e->heard_at = s->now;
     e->link = psd_task_accepted(t->core, e, sim_end_name(s, &e->conn->end[0], peer));
     sim_trace(s, "c%llu accepted by %s:%u", (unsigned long long)e->conn->id, t->job, t->index);
     if (e->link == NULL) {

@@ -124,6 +124,7 @@ struct sim_end {
     size_t hold_bytes, hold_sent;
     bool write_turn, room;       /* more to send; the writable event is due */
     uint64_t linger_until, learn_at;
+    uint64_t heard_at;           /* last byte; the opening counts */
 };
 struct sim_conn {
     struct sim *sim;
@@ -145,7 +146,7 @@ struct sim_task {
     struct psd_task *core;       /* NULL: down */
     uint32_t life;               /* counts starts */
     uint64_t up_at;              /* down: when it starts */
-    uint64_t stopped_until, next_tick;
+    uint64_t stopped_until, resumed_at, next_tick;
     bool ready;
 };
 
@@ -161,7 +162,7 @@ struct sim_program {
     uint32_t life;               /* counts sessions, of all programs */
     enum sim_program_state state;
     uint64_t start_at, next_call_at;
-    uint64_t stopped_until, next_tick;
+    uint64_t stopped_until, resumed_at, next_tick;
     bool in_start;
     bool wants_reset, ended_ok;
     uint32_t calls_out;          /* calls that are not done */
@@ -357,6 +358,7 @@ void sim_end_drop(struct sim *s, struct sim_end *e); /* the process is gone: no 
 size_t sim_pipe_room(const struct sim *s, const struct sim_pipe *p);
 bool sim_pipe_readable(const struct sim_pipe *p);
 size_t sim_pipe_read(struct sim *s, struct sim_end *e, uint8_t **out);
+void sim_half_open_check(struct sim *s, const struct sim_end *e);
 const char *sim_end_name(const struct sim *s, const struct sim_end *e, char buf[32]);
 
 /* ---- node.c ---- */

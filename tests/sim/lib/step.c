@@ -64,10 +64,11 @@ static void look_open(struct sim *s, struct actions *a, struct sim_end *e)
             if (due(s, a, at)) {
                 can(a, ACT_DELIVER, e, 0);
             }
-        } else if (in->fin) {
+        } else if (in->fin && !e->conn->cut) {
             can(a, ACT_CLOSED, e, 0);
         }
     }
+    sim_half_open_check(s, e);
     if (e->conn->cut && e->learn_at != SIM_NEVER && due(s, a, e->learn_at)) {
         can(a, ACT_CLOSED, e, 0);
     }
@@ -334,19 +335,23 @@ void sim_fault_now(struct sim *s)
         if (t->core != NULL) {
             sim_trace(s, "fault: %s:%u stands still for %llu ms", t->job, t->index, (unsigned long long)pause);
             t->stopped_until = s->now + pause;
+            t->resumed_at = t->stopped_until;
         }
         break;
     case SIM_FAULT_STOP_CLIENT:
         if (p->core != NULL) {
             sim_trace(s, "fault: client%u.%u stands still for %llu ms", p->index, p->life, (unsigned long long)pause);
             p->stopped_until = s->now + pause;
+            p->resumed_at = p->stopped_until;
         }
         break;
     case SIM_FAULT_SLOW_TICK:
         if (sim_one_in(s, 2)) {
             t->next_tick = s->now + pause;
+            t->resumed_at = t->next_tick;
         } else {
             p->next_tick = s->now + pause;
+            p->resumed_at = p->next_tick;
         }
         break;
     case SIM_FAULT_RESTART_TASK:

@@ -143,7 +143,8 @@ static void see(void *ctx, const ps_variable_info *info)
 {
     struct seen *seen = ctx;
     seen->count++;
-    strncat(seen->names, info->name, sizeof(seen->names) - strlen(seen->names) - 1);
+    size_t at = strlen(seen->names);
+    snprintf(seen->names + at, sizeof(seen->names) - at, "%.20s", info->name);
 }
 
 static void append_var(struct psi_buf *body, const char *name)
@@ -244,8 +245,8 @@ static void test_no_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reset), cmocka_unit_test(test_reset_unknown), cmocka_unit_test(test_wait_cluster),
-        cmocka_unit_test(test_info),  cmocka_unit_test(test_vars),          cmocka_unit_test(test_shutdown_once),
+        cmocka_unit_test(test_reset),          cmocka_unit_test(test_reset_unknown), cmocka_unit_test(test_wait_cluster),
+        cmocka_unit_test(test_info),           cmocka_unit_test(test_vars),          cmocka_unit_test(test_shutdown_once),
         cmocka_unit_test(test_no_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,8 @@ static void pull_chunks(uint64_t odd_version, uint32_t in_progress, bool exact)
     assert_null(fake_next(&f, 0));
     for (uint32_t i = 0; i < 6; i++) {
         uint32_t n = i < 5 ? FRAME : 100;
-        fake_values(&f, 0, &ask[i], false, 0, now + (size_t)i * FRAME, n * 4, i == 3 ? odd_version : 12, i == 2 ? in_progress : 0);
+        fake_values(&f, 0, &ask[i], false, 0, now + (size_t)i * FRAME, n * 4, i == 3 ? odd_version : 12,
+                    i == 2 ? in_progress : 0);
         if (i < 2) {
             ask[i + 4] = take_pull(&f, (uint64_t)(i + 4) * FRAME, i == 0 ? FRAME : 100);
         }
@@ -256,8 +257,9 @@ static void test_push_pull_reconnect(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),    cmocka_unit_test(test_chunks),   cmocka_unit_test(test_reconnect),
-        cmocka_unit_test(test_deadline), cmocka_unit_test(test_refused),  cmocka_unit_test(test_bad_size),
+        cmocka_unit_test(test_small),     cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_reconnect), cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_bad_size),
         cmocka_unit_test(test_push_pull), cmocka_unit_test(test_push_pull_reconnect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

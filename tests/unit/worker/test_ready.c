@@ -126,6 +126,10 @@ static void data_loss(uint32_t worker, bool sealed, uint64_t version)
     fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
     status(&t, 0, true, sealed, version, 0.5, 3);
     status(&t, 1, false, false, 0, 0.5, 3);
+    assert_int_equal(t.ready.dones, 0); /* the two answers are of different moments: asked again to be sure */
+    fake_wait(&t.f, 200);
+    status(&t, 0, true, sealed, version, 0.5, 3);
+    status(&t, 1, false, false, 0, 0.5, 3);
     assert_int_equal(t.ready.req.status, PS_DATA_LOSS);
     assert_non_null(strstr(t.ready.err.text, "'b' at /job:ps/task:1"));
     assert_null(strstr(t.ready.err.text, "'a'"));
@@ -141,6 +145,22 @@ static void test_data_loss(void **state)
     data_loss(0, true, 0);
     data_loss(1, false, 5);
     data_loss(1, true, 0);
+}
+
+/* The second answer was older than the first: between the two a chief initialised and sealed. No loss. */
+static void test_no_data_loss(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 1);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    status(&t, 0, true, true, 1, 0.5, 3);
+    status(&t, 1, false, false, 0, 0.5, 3);
+    fake_wait(&t.f, 200);
+    status(&t, 0, true, true, 1, 0.5, 3);
+    status(&t, 1, true, true, 0, 0.5, 3);
+    assert_int_equal(t.ready.req.status, PS_OK);
+    fake_fini(&t.f);
 }
 
 /* Some at version 0 and nothing sealed: an earlier chief died midway. The chief goes on, the others wait. */
@@ -267,8 +287,8 @@ static void test_restart_before_use(void **state)
     status(&t, 0, false, false, 0, 0.5, 0);
     fake_cut(&t.f, 1);
     fake_hello(&t.f, 1, 555, 556, NULL, NULL);
-    fake_open(&t.f, 1, 0, 0, 0, t.v[1]);  /* the reopening: lost */
-    fake_open(&t.f, 1, 0, 0, 0, t.v[1]);  /* STATUS, asked again */
+    fake_open(&t.f, 1, 0, 0, 0, t.v[1]); /* the reopening: lost */
+    fake_open(&t.f, 1, 0, 0, 0, t.v[1]); /* STATUS, asked again */
     struct fake_frame *create = fake_take(&t.f, 0, PS_OP_CREATE);
     struct psi_buf body;
     psi_buf_init(&body, 4096);
@@ -315,11 +335,17 @@ static void test_nothing_to_do(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chief),         cmocka_unit_test(test_data_loss),
-        cmocka_unit_test(test_half_initialised), cmocka_unit_test(test_worker_waits),
-        cmocka_unit_test(test_other_hyperparameters), cmocka_unit_test(test_newer_chief),
-        cmocka_unit_test(test_deadline_names_all), cmocka_unit_test(test_deadline_in_init),
-        cmocka_unit_test(test_restart_before_use), cmocka_unit_test(test_status),
+        cmocka_unit_test(test_chief),
+        cmocka_unit_test(test_data_loss),
+        cmocka_unit_test(test_no_data_loss),
+        cmocka_unit_test(test_half_initialised),
+        cmocka_unit_test(test_worker_waits),
+        cmocka_unit_test(test_other_hyperparameters),
+        cmocka_unit_test(test_newer_chief),
+        cmocka_unit_test(test_deadline_names_all),
+        cmocka_unit_test(test_deadline_in_init),
+        cmocka_unit_test(test_restart_before_use),
+        cmocka_unit_test(test_status),
         cmocka_unit_test(test_nothing_to_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,8 @@ static void test_hello(void **state)
     assert_int_equal(f.task[0].dials, 1);
     assert_string_equal(f.task[0].address, "a:1");
     fake_hello(&f, 0, 100, 200, NULL, &hello);
-    assert_true(hello.protocol == 1 && hello.role == 0 && hello.session.size == 16 && hello.connection == 1 && hello.next_number == 1);
+    assert_true(hello.protocol == 1 && hello.role == 0 && hello.session.size == 16 && hello.connection == 1 &&
+                hello.next_number == 1);
     assert_true(hello.record == 0 && hello.believed_task == 0 && hello.cluster_hash == psi_cluster_hash(psi_client_cluster(f.c)));
     assert_true(hello.believed_job.size == 2 && memcmp(hello.believed_job.bytes, "ps", 2) == 0);
     assert_true(hello.job.size == 6 && hello.task == 3);
@@ -193,6 +194,26 @@ static void test_beats_and_lease(void **state)
     fake_fini(&f);
 }
 
+/* This process was stopped for 20 s: that is no reason to close a connection whose bytes are still to be read. */
+static void test_late_tick(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request ping;
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 60000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    f.task[0].take = 0;
+    fake_wait(&f, 3000);
+    f.now += 20000;
+    psi_client_tick(f.c, f.now);
+    fake_run(&f);
+    assert_int_equal(f.task[0].closes, 0);
+    fake_wait(&f, PS_LEASE_MS);
+    assert_int_equal(f.task[0].closes, 1);
+    fake_fini(&f);
+}
+
 /* Whatever a task sends, the core closes and dials anew at worst. */
 static void test_bad_bytes(void **state)
 {
@@ -259,9 +280,16 @@ static void test_goodbye_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hello),          cmocka_unit_test(test_learn_cluster), cmocka_unit_test(test_target_is_not_first),
-        cmocka_unit_test(test_hello_refused),  cmocka_unit_test(test_backoff),       cmocka_unit_test(test_slow_is_logged),
-        cmocka_unit_test(test_beats_and_lease), cmocka_unit_test(test_bad_bytes),    cmocka_unit_test(test_goodbye),
+        cmocka_unit_test(test_hello),
+        cmocka_unit_test(test_learn_cluster),
+        cmocka_unit_test(test_target_is_not_first),
+        cmocka_unit_test(test_hello_refused),
+        cmocka_unit_test(test_backoff),
+        cmocka_unit_test(test_slow_is_logged),
+        cmocka_unit_test(test_beats_and_lease),
+        cmocka_unit_test(test_late_tick),
+        cmocka_unit_test(test_bad_bytes),
+        cmocka_unit_test(test_goodbye),
         cmocka_unit_test(test_goodbye_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,8 @@
 
 static struct psi_var *new_var(struct fake *f, const char *name, const char *device)
 {
-    ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = name, .dtype = PS_F32, .optimizer = ps_sgd(0.5), .device = device};
+    ps_variable_spec spec = {
+        .struct_bytes = sizeof(spec), .name = name, .dtype = PS_F32, .optimizer = ps_sgd(0.5), .device = device};
     spec.shape.rank = 1;
     spec.shape.dims[0] = 4;
     struct psi_var *var = NULL;
@@ -217,7 +218,8 @@ static void test_new_life_same(void **state)
     fake_fini(&f);
 }
 
-/* A new life, and the variable is another one: what was sent is unknown, what was not is not applied; then it is gone for good. */
+/* A new life, and the variable is another one: what was sent is unknown, what was not is not applied; then it is gone for good.
+ */
 static void new_life_other(uint64_t incarnation, uint64_t creation, uint32_t handle)
 {
     struct fake f;
@@ -398,12 +400,18 @@ static void test_specs_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batch),          cmocka_unit_test(test_many_in_one_frame),
-        cmocka_unit_test(test_conflict),       cmocka_unit_test(test_not_ready),
-        cmocka_unit_test(test_open_not_found), cmocka_unit_test(test_create_reconnect),
-        cmocka_unit_test(test_new_life_same),  cmocka_unit_test(test_new_life_other),
-        cmocka_unit_test(test_new_life_twice), cmocka_unit_test(test_aborted),
-        cmocka_unit_test(test_other_definition_at_open), cmocka_unit_test(test_lookup),
+        cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_many_in_one_frame),
+        cmocka_unit_test(test_conflict),
+        cmocka_unit_test(test_not_ready),
+        cmocka_unit_test(test_open_not_found),
+        cmocka_unit_test(test_create_reconnect),
+        cmocka_unit_test(test_new_life_same),
+        cmocka_unit_test(test_new_life_other),
+        cmocka_unit_test(test_new_life_twice),
+        cmocka_unit_test(test_aborted),
+        cmocka_unit_test(test_other_definition_at_open),
+        cmocka_unit_test(test_lookup),
         cmocka_unit_test(test_specs_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -182,11 +182,16 @@ static void test_call_order(void **state)
         uint64_t offset;
         uint16_t flags;
     } WANT[] = {
-        {PS_OP_PUSH, 1, 0, PS_FLAG_SEQ | PS_FLAG_FIRST},        {PS_OP_PUSH, 2, 0, PS_FLAG_SEQ | PS_FLAG_FIRST},
-        {PS_OP_PUSH, 1, FRAME, PS_FLAG_SEQ},                    {PS_OP_PUSH, 2, FRAME, PS_FLAG_SEQ | PS_FLAG_LAST},
-        {PS_OP_PUSH, 1, 2 * FRAME, PS_FLAG_SEQ | PS_FLAG_LAST}, {PS_OP_PULL, 1, 0, 0},
-        {PS_OP_PULL, 1, FRAME, 0},                              {PS_OP_PULL, 1, 2 * FRAME, 0},
-        {PS_OP_ASSIGN, 1, 0, PS_FLAG_SEQ | PS_FLAG_FIRST},      {PS_OP_ASSIGN, 1, FRAME, PS_FLAG_SEQ},
+        {PS_OP_PUSH, 1, 0, PS_FLAG_SEQ | PS_FLAG_FIRST},
+        {PS_OP_PUSH, 2, 0, PS_FLAG_SEQ | PS_FLAG_FIRST},
+        {PS_OP_PUSH, 1, FRAME, PS_FLAG_SEQ},
+        {PS_OP_PUSH, 2, FRAME, PS_FLAG_SEQ | PS_FLAG_LAST},
+        {PS_OP_PUSH, 1, 2 * FRAME, PS_FLAG_SEQ | PS_FLAG_LAST},
+        {PS_OP_PULL, 1, 0, 0},
+        {PS_OP_PULL, 1, FRAME, 0},
+        {PS_OP_PULL, 1, 2 * FRAME, 0},
+        {PS_OP_ASSIGN, 1, 0, PS_FLAG_SEQ | PS_FLAG_FIRST},
+        {PS_OP_ASSIGN, 1, FRAME, PS_FLAG_SEQ},
         {PS_OP_ASSIGN, 1, 2 * FRAME, PS_FLAG_SEQ | PS_FLAG_LAST},
     };
     for (size_t i = 0; i < sizeof(WANT) / sizeof(WANT[0]); i++) {
@@ -266,7 +271,8 @@ static void test_resume_offset(void **state)
         assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.id == 1 + i / 2);
     }
     fake_cut(&f, 0);
-    const struct fake_number states[] = {{1, PS_NUMBER_IN_PROGRESS, 3 * SEGMENT, 0, 0}, {2, PS_NUMBER_NOT_RECEIVED, 0, 0, 0}, {0}};
+    const struct fake_number states[] = {
+        {1, PS_NUMBER_IN_PROGRESS, 3 * SEGMENT, 0, 0}, {2, PS_NUMBER_NOT_RECEIVED, 0, 0, 0}, {0}};
     fake_hello(&f, 0, 100, 200, states, &hello);
     assert_true(hello.record == 200 && hello.connection == 2 && hello.next_number == 3);
     assert_true(fake_listed[0].number == 1 && fake_listed[1].number == 2 && fake_listed[2].number == 0);
@@ -523,14 +529,22 @@ static void test_bad_replies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_push),          cmocka_unit_test(test_sizes_are_checked),
-        cmocka_unit_test(test_window_limit),  cmocka_unit_test(test_multi_limit),
-        cmocka_unit_test(test_call_order),    cmocka_unit_test(test_refused_for_load),
-        cmocka_unit_test(test_refused_for_good), cmocka_unit_test(test_resume_offset),
-        cmocka_unit_test(test_resume_states), cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_abandon),       cmocka_unit_test(test_half_written),
-        cmocka_unit_test(test_never_sent),    cmocka_unit_test(test_refused_half_written),
-        cmocka_unit_test(test_add_and_init),  cmocka_unit_test(test_bad_replies),
+        cmocka_unit_test(test_push),
+        cmocka_unit_test(test_sizes_are_checked),
+        cmocka_unit_test(test_window_limit),
+        cmocka_unit_test(test_multi_limit),
+        cmocka_unit_test(test_call_order),
+        cmocka_unit_test(test_refused_for_load),
+        cmocka_unit_test(test_refused_for_good),
+        cmocka_unit_test(test_resume_offset),
+        cmocka_unit_test(test_resume_states),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_abandon),
+        cmocka_unit_test(test_half_written),
+        cmocka_unit_test(test_never_sent),
+        cmocka_unit_test(test_refused_half_written),
+        cmocka_unit_test(test_add_and_init),
+        cmocka_unit_test(test_bad_replies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A task under a hostile client: after a proper HELLO the input drives frames with right lengths and CRCs but any content, raw bytes,
+ * cuts, reconnects and time. Whatever comes, the task keeps its invariants and a well-behaved session still works afterwards.
+ *
+ * Input: commands of a kind byte each; kind % 8: 0-4 a frame (10 bytes of fields, then meta and body), 5 raw bytes, 6 cut and HELLO
+ * again, 7 time passes.
+ */
+#include "lib/fake_client.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+struct input {
+    const uint8_t *p;
+    size_t n;
+};
+
+static uint8_t byte(struct input *in)
+{
+    if (in->n == 0) {
+        return 0;
+    }
+    in->n--;
+    return *in->p++;
+}
+
+static const uint8_t *take(struct input *in, size_t want, size_t *out_n)
+{
+    const uint8_t *p = in->p;
+    *out_n = want < in->n ? want : in->n;
+    in->p += *out_n;
+    in->n -= *out_n;
+    return p;
+}
+
+static void send_frame(struct fc *c, struct input *in)
+{
+    static const uint8_t ops[] = {PS_OP_HELLO, PS_OP_GOODBYE, PS_OP_BEAT, PS_OP_ABANDON, PS_OP_ACK, PS_OP_PUSH, PS_OP_PULL, PS_OP_PUSHPULL,
+                                  PS_OP_ASSIGN, PS_OP_ADD, PS_OP_OPEN, PS_OP_INIT, PS_OP_SEAL, PS_OP_WAIT, PS_OP_CREATE, PS_OP_FIND,
+                                  PS_OP_RESET, PS_OP_DELETE, PS_OP_CHIEF, PS_OP_WAIT_CLUSTER, PS_OP_INFO, PS_OP_VARS, PS_OP_CONFIG,
+                                  PS_OP_LIST, PS_OP_TASK_CREATE, 99};
+    static uint8_t zeros[3 * PS_SEGMENT_BYTES];
+    struct wire w;
+    size_t meta_bytes = 0, body_bytes = 0;
+    uint8_t op = ops[byte(in) % sizeof(ops)];
+    uint8_t flags = byte(in) & PS_FLAG_KNOWN;
+    uint8_t dtype = byte(in);
+    uint8_t id = byte(in);
+    uint8_t handle = byte(in);
+    uint8_t offset = byte(in);
+    uint8_t meta_want = byte(in) % 65;
+    uint8_t body_kind = byte(in);
+    const uint8_t *meta = take(in, meta_want, &meta_bytes);
+    const uint8_t *body = take(in, body_kind, &body_bytes);
+    bool segments = body_kind % 4 == 3 && op >= PS_OP_PUSH && op <= PS_OP_ADD;
+    struct wire_frame f = {.op = op,
+                           .dtype = dtype % 8,
+                           .flags = flags,
+                           .id = id,
+                           .handle = handle % 5,
+                           .offset = (uint64_t)offset * 16384,
+                           .meta = meta,
+                           .meta_bytes = (uint32_t)meta_bytes,
+                           .payload = segments ? zeros : body,
+                           .payload_bytes = segments ? (size_t)(body_kind / 4 % 4) * PS_SEGMENT_BYTES : body_bytes};
+    wire_init(&w);
+    wire_frame(&w, &f);
+    shell_send(c->conn, &w);
+    wire_fini(&w);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct input in = {.p = data, .n = bytes};
+    struct shell_net net;
+    struct fc bad, good;
+    shell_net_init(&net);
+    ps_status started = PS_OK;
+    struct shell_task *t = shell_task_new(&net, "ps=h:1", "ps", 0, 1, 1000, NULL, &started);
+    PSI_ASSERT(t != NULL && started == PS_OK);
+    fc_init(&good, t, 1);
+    fc_init(&bad, t, 2);
+    PSI_ASSERT(fc_connect(&good) == PS_OK);
+    ps_optimizer sgd = {.kind = PS_OPT_SGD, .learning_rate = 1};
+    ps_optimizer none = {.kind = PS_OPT_NONE};
+    ps_v1_OpenAnswer mine = fc_ready(&good, "mine", PS_F64, 1, &none, 0); /* handle 1 */
+    (void)fc_ready(&good, "w", PS_F32, 40000, &sgd, 1);                    /* handle 2: three segments */
+    (void)fc_ready(&good, "n", PS_I64, 4, &none, 1);                       /* handle 3 */
+    if (fc_connect(&bad) == PS_OK) {
+        for (int commands = 0; in.n > 0 && commands < 200; commands++) {
+            uint8_t kind = byte(&in) % 8;
+            size_t n = 0;
+            if (kind < 5) {
+                send_frame(&bad, &in);
+            } else if (kind == 5) {
+                struct wire w;
+                const uint8_t *raw = take(&in, byte(&in), &n);
+                wire_init(&w);
+                wire_append(&w, raw, n);
+                shell_send(bad.conn, &w);
+                wire_fini(&w);
+            } else if (kind == 6) {
+                fc_cut(&bad);
+                (void)fc_connect(&bad);
+            } else {
+                shell_tick(&net, t->now + (uint64_t)byte(&in) * 8);
+            }
+            if (shell_is_closed(bad.conn)) {
+                (void)fc_connect(&bad);
+            }
+            psd_task_check_invariants(t->core);
+        }
+    }
+    /* somebody else is not disturbed; the hostile client had every right to reset or delete, so the variable may be another now */
+    if (shell_is_closed(good.conn)) {
+        PSI_ASSERT(fc_connect(&good) == PS_OK);
+    }
+    ps_v1_OpenAnswer again;
+    ps_v1_InfoAnswer info;
+    PSI_ASSERT(fc_info(&good, &info) == PS_OK);
+    if (fc_open(&good, "mine", &again) == PS_OK && again.creation == mine.creation && again.initialised) {
+        double one = 1;
+        struct fc_reply r = fc_push(&good, PS_OP_ADD, &again, &one, 1, 0);
+        PSI_ASSERT(r.status == PS_OK && r.result_bytes == sizeof(one));
+    }
+    shell_net_fini(&net);
+    return 0;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Three tasks in memory: ps:0, the directory; ps:1; worker:0, which holds what is pinned to it. */
+#ifndef TESTS_UNIT_PSD_CLUSTER_TEST_H
+#define TESTS_UNIT_PSD_CLUSTER_TEST_H
+
+#include "task_test.h"
+
+#define SPEC "ps=10.0.0.1:1,10.0.0.2:2;worker=10.0.0.3:3"
+
+struct cl {
+    struct shell_net net;
+    struct shell_task *ps0, *ps1, *w0;
+    struct fc c, at1, atw; /* one program's sessions with each */
+    uint64_t seed;
+};
+
+static inline struct shell_task *cl_task(struct cl *cl, const char *job, uint32_t task)
+{
+    ps_status st = PS_OK;
+    uint64_t now = cl->net.task_count == 0 ? START_MS : cl->net.tasks[0]->now;
+    struct shell_task *t = shell_task_new(&cl->net, SPEC, job, task, cl->seed++, now, NULL, &st);
+    assert_int_equal(st, PS_OK);
+    return t;
+}
+
+/* Until it dials. */
+static inline void cl_await_dial(struct cl *cl, struct shell_task *from)
+{
+    for (int i = 0; from->dials == 0; i++) {
+        assert_in_range(i, 0, 50);
+        shell_pass(&cl->net, 100);
+    }
+}
+
+/* `from` dials, and the directory takes its list. */
+static inline struct shell_conn *cl_join(struct cl *cl, struct shell_task *from)
+{
+    cl_await_dial(cl, from);
+    struct shell_conn *c = shell_dial(from, cl->ps0);
+    assert_non_null(c);
+    return c;
+}
+
+static inline void cl_start(struct cl *cl)
+{
+    memset(cl, 0, sizeof(*cl));
+    cl->seed = 1;
+    shell_net_init(&cl->net);
+    cl->ps0 = cl_task(cl, "ps", 0);
+    cl->ps1 = cl_task(cl, "ps", 1);
+    cl->w0 = cl_task(cl, "worker", 0);
+    fc_init(&cl->c, cl->ps0, 1);
+    fc_init(&cl->at1, cl->ps1, 1);
+    fc_init(&cl->atw, cl->w0, 1);
+    assert_int_equal(fc_connect(&cl->c), PS_OK);
+    assert_int_equal(fc_connect(&cl->at1), PS_OK);
+    assert_int_equal(fc_connect(&cl->atw), PS_OK);
+}
+
+/* Everybody is connected. */
+static inline void cl_init(struct cl *cl)
+{
+    cl_start(cl);
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* the connection stays with the tasks */
+    PSI_IGNORE(cl_join(cl, cl->w0));  /* likewise */
+}
+
+static inline void cl_fini(struct cl *cl)
+{
+    shell_net_fini(&cl->net);
+}
+
+/* The sessions send something, so that no lease ends; time passes. */
+static inline void cl_pass(struct cl *cl, uint64_t ms)
+{
+    while (ms > 0) {
+        uint64_t step = ms < 2000 ? ms : 2000;
+        struct fc *all[] = {&cl->c, &cl->at1, &cl->atw};
+        for (int i = 0; i < 3; i++) {
+            if (all[i]->conn != NULL && !shell_is_closed(all[i]->conn)) {
+                PSI_IGNORE(fc_call(all[i], PS_OP_BEAT, 0, 1, 0, NULL, 0, NULL)); /* a sign of life */
+                shell_forget(all[i]->conn);
+            }
+        }
+        shell_pass(&cl->net, step);
+        ms -= step;
+    }
+}
+
+/* get-or-create at the directory, for a task */
+static inline ps_status cl_create(struct cl *cl, const char *name, const char *job, uint32_t task, bool pinned,
+                                  ps_v1_CreateAnswer *a)
+{
+    ps_v1_CreateItem m;
+    fc_create_item(&m, name, PS_F32, 100, ps_sgd(1));
+    PSI_IGNORE(PSI_BYTES_SET(m.job, job)); /* fits */
+    m.task = task;
+    m.pinned = pinned;
+    return fc_create(&cl->c, &m, a);
+}
+
+static inline bool says(const ps_v1_CreateAnswer *a, const char *text)
+{
+    return memmem(a->text.bytes, a->text.size, text, strlen(text)) != NULL;
+}
+
+/* The directory's process dies and comes back empty; the sessions reconnect. */
+static inline void cl_restart_directory(struct cl *cl)
+{
+    shell_task_free(cl->ps0);
+    shell_run(&cl->net); /* the others learn it */
+    cl->ps0 = cl_task(cl, "ps", 0);
+    /* the first place is the directory's, as before */
+    cl->net.tasks[cl->net.task_count - 1] = cl->net.tasks[0];
+    cl->net.tasks[0] = cl->ps0;
+    cl->c.task = cl->ps0;
+    cl->c.conn = NULL;
+    assert_int_equal(fc_connect(&cl->c), PS_OK);
+}
+
+#endif

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ASSIGN (staged, swapped in whole, init-only), the memory budget, and what a delete or a reset does to pushes, assigns, pulls
+ * and waits that are under way.
+ */
+#include "task_test.h"
+
+enum { N = 40000 };
+
+static float values[N];
+
+static void assert_all(struct env *e, const char *name, float want)
+{
+    struct peek p = peek_at(e->t, name);
+    assert_int_equal(p.bytes, N * 4);
+    assert_floats(p.value, 0, N, want);
+}
+
+/* The first frame (one segment) of an operation in three. */
+static uint64_t begin(struct fc *c, uint8_t op, const ps_v1_OpenAnswer *v)
+{
+    struct fc_part part = {.op = op, .dtype = PS_F32, .handle = v->handle, .total = N, .scale = 1, .first = true};
+    struct wire w;
+    wire_init(&w);
+    part.number = c->next_number++;
+    part.payload = filled(values, N, 7);
+    part.payload_bytes = SEGMENT;
+    fc_part_frame(c, &w, &part);
+    shell_send(c->conn, &w);
+    wire_fini(&w);
+    return part.number;
+}
+
+static struct fc_reply finish(struct fc *c, uint8_t op, const ps_v1_OpenAnswer *v, uint64_t number)
+{
+    struct fc_part whole = {.op = op, .dtype = PS_F32, .handle = v->handle, .total = N, .scale = 1};
+    struct wire w;
+    wire_init(&w);
+    whole.number = number;
+    whole.payload = filled(values, N, 7);
+    fc_frames(c, &w, &whole, 16384, 0);
+    shell_send(c->conn, &w);
+    wire_fini(&w);
+    return fc_take(c, NULL);
+}
+
+static void test_assign_is_staged(void **state)
+{
+    (void)state;
+    struct env e;
+    env_init(&e, NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
+    uint64_t memory = psd_task_memory_bytes(e.t->core);
+    uint64_t number = begin(&e.c, PS_OP_ASSIGN, &v);
+    assert_int_equal(psd_task_memory_bytes(e.t->core), memory + N * 4);
+    assert_all(&e, "v", 1); /* nothing is seen before its end */
+    assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
+    assert_all(&e, "v", 0);
+    struct fc_reply r = finish(&e.c, PS_OP_ASSIGN, &v, number);
+    assert_applied(r);
+    assert_int_equal(r.version, 2);
+    assert_all(&e, "v", 7);
+    assert_int_equal(psd_task_memory_bytes(e.t->core), memory);
+    /* one that is abandoned leaves nothing behind, not even a torn version */
+    number = begin(&e.c, PS_OP_ASSIGN, &v);
+    assert_int_equal(fc_abandon(&e.c, number).result[0], PS_NUMBER_ABANDONED);
+    assert_all(&e, "v", 7);
+    assert_int_equal(peek_at(e.t, "v").version, 2);
+    assert_int_equal(psd_task_memory_bytes(e.t->core), memory);
+    env_fini(&e);
+}
+
+static void test_assign_initialises(void **state)
+{
+    (void)state;
+    struct env e;
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer v;
+    env_init(&e, NULL);
+    fc_create_item(&m, "v", PS_F32, N, ps_adagrad(1));
+    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+    struct fc_reply r = fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, 0);
+    assert_applied(r);
+    assert_int_equal(r.version, 0);
+    assert_all(&e, "v", 4);
+    assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0)); /* its slots are there */
+    assert_int_equal(peek_at(e.t, "v").version, 1);
+    env_fini(&e);
+}
+
+static void test_assign_init_only(void **state)
+{
+    (void)state;
+    struct env e;
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer v;
+    env_init(&e, NULL);
+    fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
+    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+    uint64_t late = begin(&e.c, PS_OP_ASSIGN, &v); /* 7; not init-only: for comparison below */
+    assert_applied(fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, PS_ASSIGN_INIT_ONLY));
+    assert_all(&e, "v", 4);
+    struct fc_reply r = fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 5), 1, PS_ASSIGN_INIT_ONLY);
+    assert_applied(r); /* OK, and nothing changes */
+    assert_int_equal(r.version, 0);
+    assert_all(&e, "v", 4);
+    assert_applied(finish(&e.c, PS_OP_ASSIGN, &v, late));
+    assert_all(&e, "v", 7);
+    assert_int_equal(psd_task_memory_bytes(e.t->core), N * 4);
+    env_fini(&e);
+}
+
+static void small_budget(struct psd_task_config *config)
+{
+    config->memory_budget_bytes = 10 * N * 4;
+}
+
+/* FAULTS 56 and DESIGN's budget: a promise at creation, staging on top; refused with nothing applied, and room comes back. */
+static void test_budget(void **state)
+{
+    (void)state;
+    struct env e;
+    ps_v1_CreateItem m;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer v, w;
+    env_init(&e, small_budget);
+    fc_create_item(&m, "huge", PS_F32, 10 * N + 1, ps_sgd(1));
+    assert_int_equal(fc_create(&e.c, &m, &a), PS_RESOURCE_EXHAUSTED);
+    assert_non_null(memmem(a.text.bytes, a.text.size, "'huge'", 6));
+    assert_non_null(memmem(a.text.bytes, a.text.size, "memory_budget", 13));
+    fc_create_item(&m, "huge", PS_F32, INT64_C(1) << 40, ps_adam(1)); /* three times this is more than 2^43 bytes */
+    assert_int_equal(fc_create(&e.c, &m, &a), PS_RESOURCE_EXHAUSTED);
+    fc_create_item(&m, "huge", PS_F32, 10 * N, ps_sgd(1)); /* the refusal left no trace: another shape is fine */
+    assert_int_equal(fc_create(&e.c, &m, &a), PS_OK);
+    assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
+    assert_applied(fc_delete(&e.c, e.c.next_id++, "huge"));
+    v = fc_ready(&e.c, "v", PS_F32, N, ps_adam(1), 1);            /* 3 */
+    w = fc_ready(&e.c, "w", PS_F32, 6 * N, ps_no_optimizer(), 1); /* 9 */
+    assert_int_equal(psd_task_memory_bytes(e.t->core), 9 * N * 4);
+    fc_create_item(&m, "x", PS_F32, N, ps_sgd(1));
+    assert_int_equal(fc_create(&e.c, &m, &a), PS_OK); /* 10 */
+    fc_create_item(&m, "y", PS_I32, 1, ps_no_optimizer());
+    assert_int_equal(fc_create(&e.c, &m, &a), PS_RESOURCE_EXHAUSTED);
+    struct fc_reply r = fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0);
+    assert_reply(r, PS_RESOURCE_EXHAUSTED, "stage");
+    assert_int_equal(r.applied, PS_NOTHING_APPLIED);
+    assert_int_not_equal(r.retry_after_ms, 0);
+    assert_applied(fc_delete(&e.c, e.c.next_id++, "x"));
+    uint64_t number = begin(&e.c, PS_OP_ASSIGN, &v); /* 10 */
+    assert_int_equal(fc_create(&e.c, &m, &a), PS_RESOURCE_EXHAUSTED);
+    assert_reply(fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "stage");
+    assert_applied(finish(&e.c, PS_OP_ASSIGN, &v, number));
+    assert_int_equal(fc_create(&e.c, &m, &a), PS_OK);
+    (void)w;
+    env_fini(&e);
+}
+
+/* FAULTS 30: what is under way gets ABORTED, and nothing of it reaches the new variable of that name. */
+static void test_delete_and_reset_under_way(void **state)
+{
+    (void)state;
+    static const uint8_t ops[] = {PS_OP_PUSH, PS_OP_PUSHPULL, PS_OP_ASSIGN};
+    for (int how = 0; how < 6; how++) {
+        struct env e;
+        struct fc chief;
+        ps_v1_OpenAnswer v, again;
+        env_init(&e, NULL);
+        fc_init(&chief, e.t, 2);
+        assert_int_equal(fc_connect(&chief), PS_OK);
+        v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
+        uint8_t op = ops[how % 3];
+        uint64_t number = begin(&e.c, op, &v);
+        shell_forget(e.c.conn); /* a VALUE frame */
+        bool reset = how >= 3;
+        uint64_t id = chief.next_id++;
+        assert_applied(reset ? fc_reset(&chief, id, "") : fc_delete(&chief, id, "v"));
+        struct fc_reply r = fc_take(&e.c, NULL);
+        assert_reply(r, PS_ABORTED, "reset or deleted");
+        assert_int_equal(r.h.op, op);
+        assert_int_equal(r.h.id, number);
+        assert_int_equal(r.applied, op == PS_OP_ASSIGN ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED);
+        assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
+        again = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 3);
+        assert_int_not_equal(again.handle, v.handle);
+        assert_int_not_equal(again.creation, v.creation);
+        assert_int_equal(again.incarnation == v.incarnation, !reset);
+        assert_int_equal(finish(&e.c, op, &v, number).status, FC_NONE); /* read and dropped */
+        assert_reply(fc_push(&e.c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0), PS_ABORTED, "reset or deleted");
+        assert_reply(fc_pull(&e.c, &v, 0, 5, values), PS_ABORTED, "reset or deleted");
+        assert_all(&e, "v", 3);
+        env_fini(&e);
+    }
+}
+
+/* The variable goes while a frame of a push is half read: the rest of the frame is dropped, the connection lives. */
+static void test_delete_within_a_frame(void **state)
+{
+    (void)state;
+    struct env e;
+    struct fc chief;
+    env_init(&e, NULL);
+    fc_init(&chief, e.t, 2);
+    assert_int_equal(fc_connect(&chief), PS_OK);
+    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
+    struct fc_part whole = {.op = PS_OP_PUSHPULL, .dtype = PS_F32, .handle = v.handle, .total = N, .scale = 1};
+    struct wire w;
+    wire_init(&w);
+    whole.number = e.c.next_number++;
+    whole.payload = filled(values, N, 1);
+    fc_frames(&e.c, &w, &whole, 0, 0);
+    struct wire first = {.data = w.data, .len = 100000}, second = {.data = w.data + 100000, .len = w.len - 100000};
+    shell_send(e.c.conn, &first);
+    assert_applied(fc_delete(&chief, chief.next_id++, "v"));
+    assert_reply(fc_take(&e.c, NULL), PS_ABORTED, "reset or deleted");
+    assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
+    shell_send(e.c.conn, &second);
+    assert_int_equal(fc_take(&e.c, NULL).status, FC_NONE);
+    v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 2);
+    assert_all(&e, "v", 2);
+    wire_fini(&w);
+    env_fini(&e);
+}
+
+/* A pull that has begun ends on the variable that it began with, also after a delete. */
+static void test_delete_under_a_pull(void **state)
+{
+    (void)state;
+    struct env e;
+    struct fc chief;
+    env_init(&e, NULL);
+    fc_init(&chief, e.t, 2);
+    assert_int_equal(fc_connect(&chief), PS_OK);
+    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 6);
+    e.c.conn->stuck = true;
+    assert_int_equal(fc_pull(&e.c, &v, 0, N, values).status, FC_NONE);
+    assert_applied(fc_delete(&chief, chief.next_id++, "v"));
+    assert_int_equal(psd_task_memory_bytes(e.t->core), N * 4);
+    shell_unstick(e.c.conn);
+    struct wire body;
+    wire_init(&body);
+    assert_applied(fc_take(&e.c, &body));
+    memcpy(values, body.data, sizeof(values));
+    assert_floats(values, 0, N, 6);
+    assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
+    wire_fini(&body);
+    env_fini(&e);
+}
+
+/* Versions and the count of pushes in progress, at the first and at the last byte. */
+static void test_pull_says_whether_it_is_a_snapshot(void **state)
+{
+    (void)state;
+    struct env e;
+    struct fc other;
+    env_init(&e, NULL);
+    fc_init(&other, e.t, 2);
+    assert_int_equal(fc_connect(&other), PS_OK);
+    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 0);
+    uint64_t number = begin(&other, PS_OP_PUSH, &v);
+    e.c.conn->stuck = true; /* the head is in the hold now, composed while one push was in progress */
+    assert_int_equal(fc_pull(&e.c, &v, 0, N, values).status, FC_NONE);
+    assert_applied(finish(&other, PS_OP_PUSH, &v, number));
+    shell_unstick(e.c.conn);
+    struct shell_frame *f = shell_take(e.c.conn);
+    assert_non_null(f);
+    struct ps_pull_reply_meta m;
+    memcpy(&m, f->meta, sizeof(m));
+    assert_int_equal(m.version, 0);
+    assert_int_equal(m.in_progress, 1);
+    assert_int_equal(f->trailer.version, 1);
+    assert_int_equal(f->trailer.in_progress, 0);
+    shell_frame_free(f);
+    env_fini(&e);
+}
+
+static void test_waits(void **state)
+{
+    (void)state;
+    struct env e;
+    struct fc chief;
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer v, w;
+    env_init(&e, NULL);
+    fc_init(&chief, e.t, 2);
+    assert_int_equal(fc_connect(&chief), PS_OK);
+    fc_create_item(&m, "v", PS_F32, 10, ps_sgd(1));
+    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+    fc_create_item(&m, "w", PS_F32, 10, ps_sgd(1));
+    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e.c, "w", &w), PS_OK);
+    assert_int_equal(fc_wait(&e.c, 100, v.handle, v.creation, 1, 0).status, FC_NONE); /* initialised */
+    assert_int_equal(fc_wait(&e.c, 101, v.handle, v.creation, 2, 0).status, FC_NONE); /* sealed */
+    assert_int_equal(fc_wait(&e.c, 102, w.handle, w.creation, 1, 1000).status, FC_NONE);
+    assert_int_equal(fc_wait(&e.c, 103, w.handle, w.creation, 2, 0).status, FC_NONE);
+    assert_applied(fc_init_var(&chief, v.handle, ps_zeros(), ps_sgd(1), 0, false));
+    struct fc_reply r = fc_take(&e.c, NULL);
+    assert_applied(r);
+    assert_int_equal(r.h.id, 100);
+    assert_int_equal(fc_take(&e.c, NULL).status, FC_NONE);
+    assert_applied(fc_seal(&chief, v.handle, v.creation, 0));
+    r = fc_take(&e.c, NULL);
+    assert_applied(r);
+    assert_int_equal(r.h.id, 101);
+    shell_pass(&e.net, 900);
+    assert_int_equal(fc_take(&e.c, NULL).status, FC_NONE);
+    shell_pass(&e.net, 200);
+    r = fc_take(&e.c, NULL);
+    assert_reply(r, PS_DEADLINE_EXCEEDED, "w");
+    assert_int_equal(r.h.id, 102);
+    assert_applied(fc_delete(&chief, chief.next_id++, "w"));
+    r = fc_take(&e.c, NULL);
+    assert_reply(r, PS_ABORTED, "w"); /* gone while waiting */
+    assert_int_equal(r.h.id, 103);
+    assert_reply(fc_wait(&e.c, 104, v.handle, v.creation + 1, 1, 0), PS_ABORTED, "deleted");
+    assert_reply(fc_wait(&e.c, 105, v.handle, v.creation, 3, 0), PS_INVALID_ARGUMENT, "condition 3");
+    assert_applied(fc_wait(&e.c, 106, v.handle, v.creation, 2, 5000));
+    env_fini(&e);
+}
+
+/* Kept with its result until ACK; sent again it joins or gets the result; on a new connection, too. */
+static void test_waiting_request_survives_its_connection(void **state)
+{
+    (void)state;
+    struct env e;
+    struct fc chief;
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer v;
+    env_init(&e, NULL);
+    fc_init(&chief, e.t, 2);
+    assert_int_equal(fc_connect(&chief), PS_OK);
+    fc_create_item(&m, "v", PS_F32, 10, ps_sgd(1));
+    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+    assert_int_equal(fc_wait(&e.c, 100, v.handle, v.creation, 1, 0).status, FC_NONE);
+    assert_int_equal(fc_wait(&e.c, 100, v.handle, v.creation, 1, 0).status, FC_NONE); /* joins */
+    fc_cut(&e.c);
+    assert_applied(fc_init_var(&chief, v.handle, ps_zeros(), ps_sgd(1), 0, false));
+    assert_int_equal(fc_connect(&e.c), PS_OK);
+    assert_int_equal(fc_take(&e.c, NULL).status, FC_NONE); /* not before it is asked for */
+    assert_applied(fc_delete(&chief, 500, "v"));
+    for (int i = 0; i < 2; i++) {
+        assert_applied(fc_wait(&e.c, 100, v.handle, v.creation, 1, 0)); /* the kept result, though v is gone */
+    }
+    fc_ack(&e.c, 100);
+    assert_reply(fc_wait(&e.c, 100, v.handle, v.creation, 1, 0), PS_ABORTED, "deleted"); /* a new request */
+    /* DELETE again: the kept answer, not NOT_FOUND */
+    assert_applied(fc_delete(&chief, 500, "v"));
+    fc_ack(&chief, 500);
+    assert_reply(fc_delete(&chief, 500, "v"), PS_NOT_FOUND, "'v'");
+    env_fini(&e);
+}
+
+/* One number, two operations: an error, whichever came first, and the first one is not disturbed. */
+static void test_waiting_number_taken_by_another_operation(void **state)
+{
+    (void)state;
+    struct env e;
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer v;
+    struct wire body;
+    env_init(&e, NULL);
+    wire_init(&body);
+    fc_create_item(&m, "v", PS_F32, 10, ps_sgd(1));
+    wire_item(&body, &ps_v1_CreateItem_msg, &m);
+    assert_int_equal(fc_call(&e.c, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, &body).status, FC_NONE); /* its list goes on */
+    assert_reply(fc_wait(&e.c, 50, 1, 1, 1, 0), PS_INVALID_ARGUMENT, "50");
+    assert_reply(fc_delete(&e.c, 50, "v"), PS_INVALID_ARGUMENT, "50");
+    assert_reply(fc_reset(&e.c, 50, ""), PS_INVALID_ARGUMENT, "50");
+    wire_clear(&body);
+    fc_create_item(&m, "w", PS_F32, 10, ps_sgd(1));
+    wire_item(&body, &ps_v1_CreateItem_msg, &m);
+    assert_applied(fc_call(&e.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body));
+    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+    assert_int_equal(fc_open(&e.c, "w", &v), PS_OK);
+    assert_reply(fc_wait(&e.c, 50, v.handle, v.creation, 1, 0), PS_INVALID_ARGUMENT, "50");
+    wire_fini(&body);
+    env_fini(&e);
+}
+
+/* A list in several frames; the connection breaks in its middle: it comes again, whole. And at most 64 waiting requests. */
+static void test_collected_lists_and_their_cap(void **state)
+{
+    (void)state;
+    struct env e;
+    ps_v1_CreateItem m;
+    struct wire body;
+    env_init(&e, NULL);
+    wire_init(&body);
+    fc_create_item(&m, "a", PS_F32, 10, ps_sgd(1));
+    wire_item(&body, &ps_v1_CreateItem_msg, &m);
+    assert_int_equal(fc_call(&e.c, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, &body).status, FC_NONE);
+    assert_int_equal(peek_at(e.t, "a").count, 0);
+    fc_cut(&e.c);
+    assert_int_equal(fc_connect(&e.c), PS_OK);
+    struct wire w, back;
+    wire_init(&w);
+    wire_init(&back);
+    fc_frame(&e.c, &w, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, &body);
+    wire_clear(&body);
+    fc_create_item(&m, "b", PS_F32, 10, ps_sgd(1));
+    wire_item(&body, &ps_v1_CreateItem_msg, &m);
+    fc_create_item(&m, "a", PS_F64, 10, ps_sgd(1));
+    wire_item(&body, &ps_v1_CreateItem_msg, &m);
+    fc_frame(&e.c, &w, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body);
+    shell_send(e.c.conn, &w);
+    assert_applied(fc_take(&e.c, &back));
+    const uint8_t *p = back.data;
+    size_t n = back.len;
+    ps_v1_CreateAnswer a;
+    static const ps_status want[] = {PS_OK, PS_OK, PS_INVALID_ARGUMENT};
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(fc_item(&p, &n, &ps_v1_CreateAnswer_msg, &a));
+        assert_int_equal(a.index, i + 1);
+        assert_int_equal(a.status, want[i]);
+    }
+    assert_false(fc_item(&p, &n, &ps_v1_CreateAnswer_msg, &a));
+    fc_ack(&e.c, 50);
+    ps_v1_OpenAnswer v;
+    assert_int_equal(fc_open(&e.c, "a", &v), PS_OK);
+    for (uint64_t i = 0; i < PS_WAITS_PER_SESSION_MAX; i++) {
+        assert_int_equal(fc_wait(&e.c, 1000 + i, v.handle, v.creation, 1, 0).status, FC_NONE);
+    }
+    struct fc_reply r = fc_wait(&e.c, 5000, v.handle, v.creation, 1, 0);
+    assert_reply(r, PS_RESOURCE_EXHAUSTED, "waiting");
+    assert_int_not_equal(r.retry_after_ms, 0);
+    fc_ack(&e.c, 1003); /* given up */
+    assert_int_equal(fc_wait(&e.c, 5001, v.handle, v.creation, 1, 0).status, FC_NONE);
+    wire_fini(&w);
+    wire_fini(&back);
+    wire_fini(&body);
+    env_fini(&e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_assign_is_staged),
+        cmocka_unit_test(test_assign_initialises),
+        cmocka_unit_test(test_assign_init_only),
+        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_delete_and_reset_under_way),
+        cmocka_unit_test(test_delete_within_a_frame),
+        cmocka_unit_test(test_delete_under_a_pull),
+        cmocka_unit_test(test_pull_says_whether_it_is_a_snapshot),
+        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_waiting_request_survives_its_connection),
+        cmocka_unit_test(test_waiting_number_taken_by_another_operation),
+        cmocka_unit_test(test_collected_lists_and_their_cap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

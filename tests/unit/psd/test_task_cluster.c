@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The directory and the other tasks, wired in memory: lists, creations that go to their owner, owners that drop out, come back
+ * empty or answer late, restarts of the directory, deletes. Resets and fences are in test_task_reset.c.
+ */
+#include "cluster_test.h"
+
+static void test_waits_for_the_lists_of_its_job(void **state)
+{
+    (void)state;
+    struct cl cl;
+    ps_v1_CreateAnswer a;
+    ps_v1_InfoAnswer info;
+    cl_start(&cl);
+    assert_true(cl.ps0->ready); /* it serves, but knows nothing yet */
+    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_UNAVAILABLE);
+    assert_true(says(&a, "/job:ps/task:1"));
+    assert_false(says(&a, "worker"));
+    assert_int_not_equal(a.retry_after_ms, 0);
+    assert_int_equal(fc_find(&cl.c, "x", &a), PS_UNAVAILABLE);
+    assert_int_equal(fc_info(&cl.c, &info), PS_OK);
+    assert_memory_equal(info.waiting_for.bytes, "/job:ps/task:1", 14);
+    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
+    assert_int_equal(fc_info(&cl.c, &info), PS_OK);
+    assert_int_equal(info.waiting_for.size, 0);
+    assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND); /* nothing was recorded */
+    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
+    assert_int_equal(cl_create(&cl, "y", "worker", 0, true, &a), PS_UNAVAILABLE); /* it has not come */
+    assert_true(says(&a, "/job:worker/task:0 (10.0.0.3:3)"));
+    assert_int_equal(fc_find(&cl.c, "y", &a), PS_NOT_FOUND);
+    cl_fini(&cl);
+}
+
+static void test_create_goes_to_its_owner(void **state)
+{
+    (void)state;
+    struct cl cl;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer v;
+    cl_init(&cl);
+    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
+    assert_true(a.created);
+    assert_int_equal(a.task, 1);
+    assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
+    assert_int_equal(fc_open(&cl.c, "x", &v), PS_NOT_FOUND);
+    /* round robin elsewhere finds it; a pin elsewhere is a conflict that names both; a pin to where it is is none */
+    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
+    assert_int_equal(a.task, 1);
+    assert_false(a.created);
+    assert_int_equal(cl_create(&cl, "x", "ps", 0, true, &a), PS_INVALID_ARGUMENT);
+    assert_true(says(&a, "/job:ps/task:1") && says(&a, "/job:ps/task:0"));
+    assert_int_equal(cl_create(&cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_int_equal(fc_find(&cl.c, "x", &a), PS_OK);
+    assert_int_equal(a.task, 1);
+    /* a worker takes what is pinned to it only */
+    assert_int_equal(cl_create(&cl, "y", "worker", 0, false, &a), PS_INVALID_ARGUMENT);
+    assert_true(says(&a, "pinned"));
+    assert_int_equal(cl_create(&cl, "y", "worker", 0, true, &a), PS_OK);
+    assert_memory_equal(a.job.bytes, "worker", 6);
+    assert_int_equal(fc_open(&cl.atw, "y", &v), PS_OK);
+    /* a conflict of definitions is told by the directory */
+    ps_v1_CreateItem m;
+    fc_create_item(&m, "x", PS_F64, 100, ps_sgd(1));
+    assert_int_equal(fc_create(&cl.c, &m, &a), PS_INVALID_ARGUMENT);
+    assert_true(says(&a, "/job:ps/task:1") && says(&a, "float64") && says(&a, "float32"));
+    cl_fini(&cl);
+}
+
+static void no_memory(struct psd_task_config *config)
+{
+    config->memory_budget_bytes = 100;
+}
+
+/* The owner's own refusal is the answer, and takes the name away. */
+static void test_owner_refuses(void **state)
+{
+    (void)state;
+    struct cl cl;
+    ps_v1_CreateAnswer a;
+    ps_status st = PS_OK;
+    cl_start(&cl);
+    shell_task_free(cl.ps1);
+    cl.ps1 = shell_task_new(&cl.net, SPEC, "ps", 1, 77, cl.net.tasks[0]->now, no_memory, &st);
+    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
+    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_RESOURCE_EXHAUSTED);
+    assert_true(says(&a, "memory_budget"));
+    assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND);
+    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
+    assert_int_equal(a.task, 0);
+    cl_fini(&cl);
+}
+
+/* Asked, and the connection drops before the answer: UNAVAILABLE, but the name stays where it is. */
+static void test_owner_drops_out_before_it_answers(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        struct cl cl;
+        ps_v1_CreateAnswer a;
+        ps_v1_OpenAnswer v;
+        cl_start(&cl);
+        struct shell_conn *end = cl_join(&cl, cl.ps1);
+        if (how == 0) {
+            end->frozen = true; /* the request never arrives */
+        } else {
+            end->peer->frozen = true; /* it does; the answer does not */
+        }
+        ps_v1_CreateItem m;
+        struct wire body, back;
+        wire_init(&body);
+        wire_init(&back);
+        fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
+        m.task = 1;
+        wire_item(&body, &ps_v1_CreateItem_msg, &m);
+        assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+        shell_cut(end);
+        assert_applied(fc_take(&cl.c, &back));
+        const uint8_t *p = back.data;
+        size_t n = back.len;
+        assert_true(fc_item(&p, &n, &ps_v1_CreateAnswer_msg, &a));
+        assert_int_equal(a.status, PS_UNAVAILABLE);
+        assert_true(says(&a, "/job:ps/task:1"));
+        assert_int_equal(fc_find(&cl.c, "x", &a), PS_OK);
+        assert_int_equal(a.task, 1);
+        assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_UNAVAILABLE); /* not made anew elsewhere */
+        PSI_IGNORE(cl_join(&cl, cl.ps1));                                          /* its end is of no use here */
+        assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
+        assert_int_equal(a.task, 1);
+        assert_int_equal(a.created, how == 0);
+        assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
+        wire_fini(&body);
+        wire_fini(&back);
+        cl_fini(&cl);
+    }
+}
+
+/* The client is gone when the answer comes, or has given up by ACK: the answer is recorded, nothing else. */
+static void test_client_is_gone_before_the_answer(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        struct cl cl;
+        ps_v1_CreateAnswer a;
+        struct wire body;
+        cl_start(&cl);
+        struct shell_conn *end = cl_join(&cl, cl.ps1);
+        end->frozen = true;
+        wire_init(&body);
+        ps_v1_CreateItem m;
+        fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
+        m.task = 1;
+        wire_item(&body, &ps_v1_CreateItem_msg, &m);
+        assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+        if (how == 0) {
+            fc_ack(&cl.c, 50);
+        } else if (how == 1) {
+            assert_applied(fc_call(&cl.c, PS_OP_GOODBYE, 0, 51, 0, NULL, 0, NULL));
+        } else {
+            fc_cut(&cl.c);
+        }
+        shell_thaw(end);
+        if (how > 0) {
+            assert_int_equal(fc_connect(&cl.c), PS_OK);
+        }
+        if (how == 2) { /* asked again with its number: the result was kept */
+            assert_applied(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body));
+        }
+        assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
+        assert_int_equal(a.task, 1);
+        assert_false(a.created);
+        wire_fini(&body);
+        cl_fini(&cl);
+    }
+}
+
+/* It came back empty: its names stay assigned to it, the next get-or-create makes them there anew, uninitialised. */
+static void test_owner_comes_back_empty(void **state)
+{
+    (void)state;
+    struct cl cl;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer v;
+    cl_init(&cl);
+    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
+    assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
+    assert_applied(fc_init_var(&cl.at1, v.handle, ps_ones(), ps_sgd(1), 0, false));
+    shell_task_free(cl.ps1);
+    shell_run(&cl.net);
+    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_UNAVAILABLE);
+    cl.ps1 = cl_task(&cl, "ps", 1);
+    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
+    assert_int_equal(fc_find(&cl.c, "x", &a), PS_OK);
+    cl.at1.task = cl.ps1;
+    assert_int_equal(fc_connect(&cl.at1), PS_OK);
+    assert_int_equal(fc_open(&cl.at1, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
+    assert_int_equal(a.task, 1);
+    assert_true(a.created);
+    assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
+    assert_false(v.initialised);
+    cl_fini(&cl);
+}
+
+/* The directory restarts: it learns names and the chief number from the lists; the owners' variables are as they were. */
+static void test_directory_restarts(void **state)
+{
+    (void)state;
+    struct cl cl;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer before, after;
+    cl_init(&cl);
+    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
+    assert_int_equal(cl_create(&cl, "z", "ps", 0, false, &a), PS_OK);
+    assert_int_equal(fc_open(&cl.at1, "x", &before), PS_OK);
+    for (int i = 0; i < 6; i++) {
+        PSI_IGNORE(fc_chief(&cl.c)); /* only the last one counts */
+    }
+    uint64_t chief = fc_chief(&cl.c);
+    assert_applied(fc_init_var(&cl.at1, before.handle, ps_ones(), ps_sgd(1), chief, false));
+    cl_restart_directory(&cl);
+    assert_int_equal(fc_find(&cl.c, "x", &a), PS_UNAVAILABLE);
+    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_UNAVAILABLE);
+    assert_int_equal(fc_open(&cl.at1, "x", &after), PS_OK); /* the owner goes on without it */
+    PSI_IGNORE(cl_join(&cl, cl.ps1));                       /* its end is of no use here */
+    assert_int_equal(fc_find(&cl.c, "x", &a), PS_OK);
+    assert_int_equal(a.task, 1);
+    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
+    assert_false(a.created);
+    assert_int_equal(cl_create(&cl, "z", "ps", 1, false, &a), PS_OK); /* was lost with the directory's own memory */
+    assert_int_equal(a.task, 1);
+    assert_int_equal(fc_open(&cl.at1, "x", &after), PS_OK);
+    assert_int_equal(after.creation, before.creation);
+    assert_true(after.initialised);
+    assert_true(fc_chief(&cl.c) > chief);
+    cl_fini(&cl);
+}
+
+/* Placed elsewhere while its task was away: dropped there, and logged on both sides. */
+static void test_name_elsewhere_is_dropped(void **state)
+{
+    (void)state;
+    struct cl cl;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer v;
+    cl_init(&cl);
+    assert_int_equal(cl_create(&cl, "x", "worker", 0, true, &a), PS_OK);
+    assert_int_equal(cl_create(&cl, "keep", "worker", 0, true, &a), PS_OK);
+    cl_restart_directory(&cl);
+    PSI_IGNORE(cl_join(&cl, cl.ps1));                                 /* its end is of no use here */
+    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK); /* the worker has not redialled */
+    assert_int_equal(a.task, 0);
+    PSI_IGNORE(cl_join(&cl, cl.w0)); /* likewise */
+    assert_true(shell_logged(cl.ps0, "name_elsewhere"));
+    assert_true(shell_logged(cl.w0, "name_elsewhere"));
+    assert_int_equal(fc_open(&cl.atw, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&cl.atw, "keep", &v), PS_OK);
+    assert_int_equal(fc_find(&cl.c, "x", &a), PS_OK);
+    assert_memory_equal(a.job.bytes, "ps", 2);
+    assert_int_equal(fc_find(&cl.c, "keep", &a), PS_OK);
+    assert_memory_equal(a.job.bytes, "worker", 6);
+    cl_fini(&cl);
+}
+
+static void test_delete(void **state)
+{
+    (void)state;
+    struct cl cl;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer v;
+    cl_start(&cl);
+    struct shell_conn *end = cl_join(&cl, cl.ps1);
+    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
+    assert_applied(fc_delete(&cl.c, 50, "x"));
+    assert_int_equal(fc_open(&cl.at1, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND);
+    assert_reply(fc_delete(&cl.c, 51, "x"), PS_NOT_FOUND, "'x'");
+    assert_reply(fc_call(&cl.c, PS_OP_DELETE, 0, 52, 0, NULL, 0, NULL), PS_INVALID_ARGUMENT, "no variable");
+    /* the owner drops out before it answers: nobody knows */
+    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
+    end->peer->frozen = true;
+    assert_int_equal(fc_delete(&cl.c, 53, "x").status, FC_NONE);
+    shell_cut(end);
+    struct fc_reply r = fc_take(&cl.c, NULL);
+    assert_reply(r, PS_UNAVAILABLE, "/job:ps/task:1");
+    assert_int_equal(r.applied, PS_OUTCOME_UNKNOWN);
+    r = fc_delete(&cl.c, 54, "x");
+    assert_reply(r, PS_UNAVAILABLE, "/job:ps/task:1");
+    assert_int_equal(r.applied, PS_NOTHING_APPLIED);
+    assert_int_not_equal(r.retry_after_ms, 0);
+    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
+    assert_applied(fc_delete(&cl.c, 55, "x"));
+    assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND);
+    cl_fini(&cl);
+}
+
+static void test_only_the_directory(void **state)
+{
+    (void)state;
+    static const uint8_t ops[] = {PS_OP_CREATE, PS_OP_FIND, PS_OP_RESET, PS_OP_DELETE, PS_OP_CHIEF, PS_OP_WAIT_CLUSTER};
+    struct cl cl;
+    ps_v1_InfoAnswer info;
+    cl_init(&cl);
+    for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {
+        assert_reply(fc_call(&cl.at1, ops[i], 0, 100 + i, 0, NULL, 0, NULL), PS_FAILED_PRECONDITION,
+                     "/job:ps/task:0 (10.0.0.1:1)");
+    }
+    assert_int_equal(cl.at1.hello.task_count, 3);
+    assert_int_equal(cl.at1.hello.directory_task, 0);
+    assert_int_equal(fc_info(&cl.at1, &info), PS_OK);
+    assert_false(info.directory);
+    /* its HELLO is not for other tasks either */
+    struct fc_hello h;
+    fc_hello_default(&cl.at1, &h);
+    h.m.role = 1;
+    PSI_IGNORE(PSI_BYTES_SET(h.m.job, "worker")); /* fits */
+    assert_int_equal(fc_hello(&cl.at1, &h), PS_FAILED_PRECONDITION);
+    cl_fini(&cl);
+}
+
+static void test_hello_of_tasks(void **state)
+{
+    (void)state;
+    struct cl cl;
+    struct fc imposter;
+    struct fc_hello h;
+    cl_init(&cl);
+    static const struct {
+        const char *job;
+        uint32_t task;
+        ps_status st;
+    } rows[] = {{"ps", 0, PS_FAILED_PRECONDITION},     {"ps", 2, PS_FAILED_PRECONDITION}, {"worker", 1, PS_FAILED_PRECONDITION},
+                {"nobody", 0, PS_FAILED_PRECONDITION}, {"", 0, PS_FAILED_PRECONDITION},   {"worker", 0, PS_OK}};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        fc_init(&imposter, cl.ps0, 9);
+        fc_hello_default(&imposter, &h);
+        h.m.role = 1;
+        PSI_IGNORE(PSI_BYTES_SET(h.m.job, rows[i].job)); /* fits */
+        h.m.task = rows[i].task;
+        h.m.life = 5;
+        assert_int_equal(fc_hello(&imposter, &h), rows[i].st);
+    }
+    assert_true(shell_logged(cl.ps0, "task_lost")); /* the older connection of worker:0 is closed */
+    /* a task's connection may list and answer, nothing else */
+    assert_int_equal(fc_call(&imposter, PS_OP_INFO, 0, 1, 0, NULL, 0, NULL).status, PS_UNIMPLEMENTED);
+    assert_int_equal(fc_call(&imposter, PS_OP_TASK_CREATE, PS_FLAG_REPLY, 1, 0, NULL, 0, NULL).status, FC_NONE);
+    assert_true(shell_is_closed(imposter.conn)); /* an answer to nothing */
+    /* a list that is none */
+    static const uint8_t bad[] = {4, 0x12, 2, '.', '.'}, bad_container[] = {6, 0x0a, 1, ' ', 0x12, 1, 'x'};
+    for (int i = 0; i < 2; i++) {
+        struct wire body;
+        wire_init(&body);
+        wire_append(&body, i == 0 ? bad : bad_container, i == 0 ? sizeof(bad) : sizeof(bad_container));
+        h.m.connection++;
+        assert_int_equal(fc_hello(&imposter, &h), PS_OK);
+        assert_int_equal(fc_call(&imposter, PS_OP_LIST, 0, 1, 0, NULL, 0, &body).status, FC_NONE);
+        assert_true(shell_is_closed(imposter.conn));
+        assert_true(shell_logged(cl.ps0, "list_rejected"));
+        wire_fini(&body);
+    }
+    cl_fini(&cl);
+}
+
+static void test_wait_cluster(void **state)
+{
+    (void)state;
+    struct cl cl;
+    struct wire body;
+    cl_start(&cl);
+    wire_init(&body);
+    for (uint32_t i = 0; i < 2; i++) {
+        ps_v1_TaskItem item = {.task = i};
+        PSI_IGNORE(PSI_BYTES_SET(item.job, "ps")); /* fits */
+        wire_item(&body, &ps_v1_TaskItem_msg, &item);
+    }
+    assert_int_equal(fc_call(&cl.c, PS_OP_WAIT_CLUSTER, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+    struct shell_conn *end = cl_join(&cl, cl.ps1);
+    assert_applied(fc_take(&cl.c, NULL));
+    shell_cut(end);
+    uint8_t meta[2] = {0x08, 0x64}; /* 100 ms */
+    assert_int_equal(fc_call(&cl.c, PS_OP_WAIT_CLUSTER, 0, 51, 0, meta, 2, &body).status, FC_NONE);
+    shell_pass(&cl.net, 200);
+    assert_reply(fc_take(&cl.c, NULL), PS_DEADLINE_EXCEEDED, "/job:ps/task:1");
+    wire_clear(&body);
+    ps_v1_TaskItem item = {.task = 0};
+    PSI_IGNORE(PSI_BYTES_SET(item.job, "9 lives")); /* fits */
+    wire_item(&body, &ps_v1_TaskItem_msg, &item);
+    assert_reply(fc_call(&cl.c, PS_OP_WAIT_CLUSTER, 0, 52, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "9 lives");
+    wire_fini(&body);
+    cl_fini(&cl);
+}
+
+/* Redials go on, further and further apart, at most about a second; with back-off jitter. */
+static void test_redials(void **state)
+{
+    (void)state;
+    struct cl cl;
+    cl_start(&cl);
+    uint64_t last = cl.ps1->now;
+    for (int i = 0; i < 12; i++) {
+        while (cl.ps1->dials == 0) {
+            shell_task_tick(cl.ps1, cl.ps1->now + 20);
+            assert_in_range(cl.ps1->now - last, 0, 1400);
+        }
+        assert_null(shell_dial(cl.ps1, NULL));
+        last = cl.ps1->now;
+    }
+    assert_true(shell_logged(cl.ps1, "directory_unreachable"));
+    shell_tick(&cl.net, cl.ps1->now); /* the others' clocks */
+    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
+    assert_true(shell_logged(cl.ps1, "directory_connected"));
+    cl_fini(&cl);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_waits_for_the_lists_of_its_job),
+        cmocka_unit_test(test_create_goes_to_its_owner),
+        cmocka_unit_test(test_owner_refuses),
+        cmocka_unit_test(test_owner_drops_out_before_it_answers),
+        cmocka_unit_test(test_client_is_gone_before_the_answer),
+        cmocka_unit_test(test_owner_comes_back_empty),
+        cmocka_unit_test(test_directory_restarts),
+        cmocka_unit_test(test_name_elsewhere_is_dropped),
+        cmocka_unit_test(test_delete),
+        cmocka_unit_test(test_only_the_directory),
+        cmocka_unit_test(test_hello_of_tasks),
+        cmocka_unit_test(test_wait_cluster),
+        cmocka_unit_test(test_redials),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

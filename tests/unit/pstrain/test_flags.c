@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trainer's command line: values, forms of writing, contradictions, what goes to the workers of --local; models by name. */
+#include "worker/pstrain/flags.h"
+#include "worker/pstrain/model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ARGS_MAX = 12 };
+
+/* NULL-terminated arguments without argv[0] */
+static int parse(struct flags *f, char *err, ...)
+{
+    static char program[] = "pstrain";
+    static char texts[ARGS_MAX][128];
+    char *argv[ARGS_MAX + 1] = {program};
+    int argc = 1;
+    va_list ap;
+    va_start(ap, err);
+    for (const char *arg = va_arg(ap, const char *); arg != NULL; arg = va_arg(ap, const char *)) {
+        (void)snprintf(texts[argc - 1], sizeof(texts[0]), "%s", arg);
+        argv[argc] = texts[argc - 1];
+        argc++;
+    }
+    va_end(ap);
+    err[0] = '\0';
+    return flags_parse(argc, argv, f, err);
+}
+
+static void refused(const char *word, const char *arg1, const char *arg2)
+{
+    struct flags f;
+    char err[FLAGS_ERR_BYTES];
+    assert_int_equal(parse(&f, err, arg1, arg2, NULL), -1);
+    if (strstr(err, word) == NULL) {
+        fail_msg("'%s' is not in: %s", word, err);
+    }
+}
+
+static void test_defaults_are_the_seed_s(void **state)
+{
+    struct flags f;
+    char err[FLAGS_ERR_BYTES];
+    (void)state;
+    assert_int_equal(parse(&f, err, NULL), 0);
+    assert_string_equal(f.ps_hosts, "");
+    assert_string_equal(f.worker_hosts, "");
+    assert_string_equal(f.job_name, "");
+    assert_int_equal(f.task_index, 0);
+    assert_string_equal(f.optimizer, "adagrad");
+    assert_true(f.learning_rate == 0.05);
+    assert_int_equal(f.batch_size, 32);
+    assert_int_equal(f.epochs, 10);
+    assert_int_equal(f.steps, 0);
+    assert_false(f.fresh);
+    assert_false(flags_given(&f, "job_name"));
+}
+
+static void test_ways_to_write_a_flag(void **state)
+{
+    struct flags f;
+    char err[FLAGS_ERR_BYTES];
+    (void)state;
+    assert_int_equal(
+        parse(&f, err, "--learning-rate=0.5", "--batch_size", "7", "--fresh", "--seed=3", "--seed=4", "--job_name=", NULL), 0);
+    assert_true(f.learning_rate == 0.5);
+    assert_int_equal(f.batch_size, 7);
+    assert_true(f.fresh);
+    assert_int_equal(f.seed, 4);
+    assert_true(flags_given(&f, "job_name"));
+    assert_int_equal(parse(&f, err, "--fresh", "--fresh=false", "--steps=9223372036854775807", NULL), 0);
+    assert_false(f.fresh);
+    assert_int_equal(f.steps, INT64_MAX);
+    assert_int_equal(parse(&f, err, "--local", "workers=64,ps=1", NULL), 0);
+    assert_int_equal(f.local_ps, 1);
+    assert_int_equal(f.local_workers, 64);
+    assert_int_equal(parse(&f, err, "-h", "--epochs", "1", "--steps", "1", NULL), 0); /* help comes before what is wrong */
+    assert_true(f.help);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    refused("9223372036854775808", "--steps", "9223372036854775808");
+    refused("from 1", "--steps", "0");
+    refused("0 to 65535", "--task_index", "65536");
+    refused("0 to 65535", "--task_index", "");
+    refused("0 to 65535", "--task_index", " 1");
+    refused("1 to 64", "--local", "ps=65,workers=1");
+    refused("1 to 64", "--local", "ps=1,workers=0");
+    refused("ps=P,workers=W", "--local", "ps=1,workers=1,");
+    refused("ps=P,workers=W", "--local", "ps=1workers=1");
+    refused("ps=P,workers=W", "--local", "ps=-1,workers=1");
+    refused("ps=P,workers=W", "--local", "");
+    refused("number", "--learning_rate", "inf");
+    refused("number", "--learning_rate", "0.1x");
+    refused("above 0", "--learning_rate", "-0.1");
+    refused("below 1", "--momentum", "1");
+    refused("--learning_rate", "--lerning_rate", "1");
+    refused("takes flags only", "--", "1");
+    refused("unknown flag --=", "--=", "1");
+    refused("--report is empty", "--report", "");
+}
+
+static void test_workers_get_what_was_given_and_concerns_them(void **state)
+{
+    struct flags f;
+    char err[FLAGS_ERR_BYTES];
+    char *texts[FLAGS_COUNT] = {NULL};
+    (void)state;
+    assert_int_equal(
+        parse(&f, err, "--local", "ps=1,workers=1", "--learning_rate", "1e-3", "--report", "r.json", "--data=digits", NULL), 0);
+    assert_int_equal(flags_for_workers(&f, texts), 2);
+    assert_string_equal(texts[0], "--data=digits");
+    assert_string_equal(texts[1], "--learning_rate=1e-3");
+    free(texts[0]);
+    free(texts[1]);
+}
+
+static void test_optimizers(void **state)
+{
+    struct flags f;
+    char err[FLAGS_ERR_BYTES];
+    (void)state;
+    assert_int_equal(parse(&f, err, "--optimizer=nesterov", "--momentum=0.5", "--learning_rate=0.25", NULL), 0);
+    const ps_optimizer *o = flags_optimizer(&f);
+    assert_int_equal(o->kind, PS_OPT_MOMENTUM);
+    assert_int_equal(o->nesterov, 1);
+    assert_true(o->momentum == 0.5);
+    assert_true(o->learning_rate == 0.25);
+    refused("adagrad", "--optimizer", "Adam");
+}
+
+static void test_models(void **state)
+{
+    struct model_spec s;
+    char name[MODEL_NAME_BYTES];
+    (void)state;
+    assert_int_equal(model_spec_parse("softmax", 64, 10, &s), 0);
+    assert_int_equal(s.layers, 1);
+    assert_int_equal(model_variable_count(&s), 2);
+    assert_int_equal(model_value_count(&s), 650);
+    assert_string_equal(model_variable_name(&s, 0, true, name), "softmax/biases");
+    assert_int_equal(model_spec_parse("mlp:512,300", 784, 10, &s), 0);
+    assert_int_equal(s.layers, 3);
+    assert_int_equal(s.units[1], 512);
+    assert_int_equal(s.units[2], 300);
+    assert_int_equal(s.units[3], 10);
+    assert_int_equal(model_value_count(&s), 785 * 512 + 513 * 300 + 301 * 10);
+    assert_string_equal(model_variable_name(&s, 0, false, name), "layer1/weights");
+    assert_string_equal(model_variable_name(&s, 1, true, name), "layer2/biases");
+    assert_string_equal(model_variable_name(&s, 2, false, name), "softmax/weights");
+    assert_int_equal(model_spec_parse("mlp:65536,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", 1, 1, &s), 0);
+    assert_int_equal(s.layers, MODEL_LAYERS_MAX);
+    static const char *const bad[] = {"",
+                                      "mlp",
+                                      "mlp:",
+                                      "mlp:0",
+                                      "mlp:65537",
+                                      "mlp:5,",
+                                      "mlp:,5",
+                                      "mlp:5 5",
+                                      "mlp:+5",
+                                      "softmax:5",
+                                      "mlp:1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1",
+                                      "mlp:99999999999999999999"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        if (model_spec_parse(bad[i], 1, 1, &s) != -1) {
+            fail_msg("'%s' was taken", bad[i]);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults_are_the_seed_s),
+        cmocka_unit_test(test_ways_to_write_a_flag),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_workers_get_what_was_given_and_concerns_them),
+        cmocka_unit_test(test_optimizers),
+        cmocka_unit_test(test_models),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

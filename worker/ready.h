@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One READY, WAIT_READY or STATUS: its state (ready.c), and what can be said of its variables (ready_check.c). */
+#ifndef PSI_WORKER_READY_H
+#define PSI_WORKER_READY_H
+
+#include "client.h"
+
+enum ready_step {
+    READY_GET,    /* get what is not open; when all is, STATUS */
+    READY_DECIDE, /* STATUS is answered */
+    READY_CHIEF,  /* the number is here: INIT */
+    READY_INIT,   /* INITs are answered: SEAL */
+    READY_SEALED, /* SEALs are answered: ready */
+    READY_WAIT    /* WAITs are answered: STATUS again */
+};
+struct psi_ready {
+    struct psi_list link; /* in client.composites */
+    struct psi_request *req;
+    enum ready_step step; /* what comes when nothing is pending any more */
+    uint32_t pending;     /* calls and inner requests */
+    uint32_t rounds;      /* of STATUS */
+    uint32_t tries;       /* after ABORTED answers */
+    uint64_t again_ms;    /* nothing before */
+    uint64_t chief_number;
+    uint64_t live_before; /* creation number of a variable that was live in the last status beside one without a value */
+    bool retry;           /* an answer says: not now, or handles are gone: STATUS again */
+    bool failed;          /* err is the end of it */
+    struct psi_err err;
+    char why[200];             /* the last answer that said: not now */
+    struct psi_request *inner; /* var_count */
+    struct psi_var **vars;
+    uint32_t var_count;
+};
+
+/** The first failure counts. */
+void psi_ready_fail(struct psi_ready *r, ps_status st, ps_applied applied, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/** This session initialises. */
+bool psi_ready_is_chief(const struct psi_ready *r);
+/** Of one variable, as its owner said last: no value (or one that may be of another time), trained or declared ready, ... */
+bool psi_var_lacks(const struct psi_var *var);
+bool psi_var_is_live(const struct psi_var *var);
+bool psi_var_is_lost(const struct psi_var *var);
+bool psi_var_is_unsealed(const struct psi_var *var);
+bool psi_var_is_closed(const struct psi_var *var);
+bool psi_ready_any(const struct psi_ready *r, bool (*is)(const struct psi_var *));
+/** "'w' at /job:ps/task:0 (127.0.0.1:2222), 'b' at ... and 3 more": those for which is() holds. */
+void psi_ready_name(const struct psi_ready *r, bool (*is)(const struct psi_var *), char *dst, size_t n);
+/** Fail when the chief has put other hyperparameters in force than this program asks for. */
+void psi_ready_compare(struct psi_ready *r);
+/** What it waits for now. */
+void psi_ready_explain(const struct psi_ready *r, char *dst, size_t n);
+
+#endif
