@@ -4,26 +4,26 @@
 #define PSI_LIMITS_H
 
 enum {
-    PS_NAME_BYTES_MAX = 255,        /* variable names */
-    PS_CONTAINER_BYTES_MAX = 63,    /* container names */
+    PS_NAME_BYTES_MAX = 255,     /* variable names */
+    PS_CONTAINER_BYTES_MAX = 63, /* container names */
     PS_JOB_BYTES_MAX = 63,
     PS_HOST_BYTES_MAX = 255,
-    PS_ADDRESS_BYTES_MAX = 271,     /* host:port, unix:PATH */
-    PS_TASKS_MAX = 1024,            /* tasks of a cluster, all jobs */
+    PS_ADDRESS_BYTES_MAX = 271, /* host:port, unix:PATH */
+    PS_TASKS_MAX = 1024,        /* tasks of a cluster, all jobs */
     PS_JOBS_MAX = 32,
-    PS_SEGMENT_BYTES = 64 << 10,    /* payload per CRC */
-#ifdef PS_SIM_FRAME_BODY_MAX        /* tests/sim: several frames must cost little */
+    PS_SEGMENT_BYTES = 64 << 10, /* payload per CRC */
+#ifdef PS_SIM_FRAME_BODY_MAX     /* tests/sim: several frames must cost little */
     PS_FRAME_BODY_MAX = PS_SIM_FRAME_BODY_MAX,
 #else
-    PS_FRAME_BODY_MAX = 4 << 20,    /* payload per frame, padding, CRCs and trailer apart */
+    PS_FRAME_BODY_MAX = 4 << 20, /* payload per frame, padding, CRCs and trailer apart */
 #endif
-    PS_META_BYTES_MAX = 1024,       /* encoded meta of one frame, padding included */
-    PS_WINDOW = 256,                /* outcomes kept per session and task */
-    PS_MULTIFRAME_PUSHES_MAX = 8,   /* multi-frame pushes in progress per session and task */
-    PS_RESULT_BYTES_MAX = 64,       /* value that a mutation may return */
+    PS_META_BYTES_MAX = 1024,        /* encoded meta of one frame, padding included */
+    PS_WINDOW = 256,                 /* outcomes kept per session and task */
+    PS_MULTIFRAME_PUSHES_MAX = 8,    /* multi-frame pushes in progress per session and task */
+    PS_RESULT_BYTES_MAX = 64,        /* value that a mutation may return */
     PS_CONTROL_BODY_MAX = 256 << 10, /* body of a control frame (lists), continued in further frames */
-    PS_LIST_ITEM_BYTES_MAX = 2048,  /* one length-delimited message of a list */
-    PS_WAITS_PER_SESSION_MAX = 64,  /* waiting requests per session and task */
+    PS_LIST_ITEM_BYTES_MAX = 2048,   /* one length-delimited message of a list */
+    PS_WAITS_PER_SESSION_MAX = 64,   /* waiting requests per session and task */
     PS_SESSIONS_MAX = 4096,
     PS_OUT_QUEUE_STOP_BYTES = 2 << 20,
     PS_OUT_QUEUE_RESUME_BYTES = 512 << 10,

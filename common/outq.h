@@ -62,7 +62,8 @@ struct psi_outq {
     /* hold: bytes on their way by the operating system's later write */
     uint8_t *hold; /* PSI_OUT_HOLD_BYTES, allocated at first use, kept until fini */
     size_t hold_bytes;
-    /* what the last compose() offered; a unit is a head with the first segment, a segment with its CRC, a trailer, or 64 KiB of a copied frame */
+    /* what the last compose() offered; a unit is a head with the first segment, a segment with its CRC, a trailer, or 64 KiB of a
+     * copied frame */
     size_t composed_bytes;
     uint32_t iov_count, unit_count;
     struct psi_iov iov[PSI_OUT_IOV_MAX];

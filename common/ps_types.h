@@ -88,9 +88,9 @@ PS_API int64_t ps_shape_elements(const ps_shape *shape);
 typedef enum ps_init_kind {
     PS_INIT_ZEROS = 1,
     PS_INIT_ONES = 2,
-    PS_INIT_CONSTANT = 3,     /* a = the value */
-    PS_INIT_UNIFORM = 4,      /* [a, b) */
-    PS_INIT_NORMAL = 5,       /* a = mean, b = standard deviation */
+    PS_INIT_CONSTANT = 3,      /* a = the value */
+    PS_INIT_UNIFORM = 4,       /* [a, b) */
+    PS_INIT_NORMAL = 5,        /* a = mean, b = standard deviation */
     PS_INIT_GLOROT_UNIFORM = 6 /* uniform in +-sqrt(6 / (fan_in + fan_out)), Glorot and Bengio 2010 */
 } ps_init_kind;
 typedef struct ps_initializer {
@@ -108,8 +108,8 @@ typedef enum ps_opt_kind {
     PS_OPT_ADAM = 4      /* hyper.beta1, beta2, epsilon */
 } ps_opt_kind;
 typedef struct ps_optimizer {
-    uint32_t kind;     /* ps_opt_kind */
-    uint32_t nesterov; /* 0 or 1; Momentum only */
+    uint32_t kind;              /* ps_opt_kind */
+    uint32_t nesterov;          /* 0 or 1; Momentum only */
     double learning_rate;       /* > 0 */
     double momentum;            /* Momentum */
     double initial_accumulator; /* Adagrad, > 0; 0.1 in TensorFlow */
@@ -129,9 +129,9 @@ PS_API const ps_optimizer *ps_no_optimizer(void);
 PS_API const ps_optimizer *ps_sgd(double learning_rate);
 PS_API const ps_optimizer *ps_momentum(double learning_rate, double momentum);
 PS_API const ps_optimizer *ps_nesterov(double learning_rate, double momentum);
-PS_API const ps_optimizer *ps_adagrad(double learning_rate);                             /* initial accumulator 0.1 */
+PS_API const ps_optimizer *ps_adagrad(double learning_rate); /* initial accumulator 0.1 */
 PS_API const ps_optimizer *ps_adagrad_from(double learning_rate, double initial_accumulator);
-PS_API const ps_optimizer *ps_adam(double learning_rate);                                /* 0.9, 0.999, 1e-8 */
+PS_API const ps_optimizer *ps_adam(double learning_rate); /* 0.9, 0.999, 1e-8 */
 PS_API const ps_optimizer *ps_adam_with(double learning_rate, double beta1, double beta2, double epsilon);
 
 #ifdef __cplusplus

@@ -13,8 +13,8 @@
 #define PSI_ERR_TEXT_MAX 512
 
 struct psi_err {
-    ps_status code;      /* PS_OK: nothing in it */
-    ps_applied applied;  /* what the failed call did */
+    ps_status code;              /* PS_OK: nothing in it */
+    ps_applied applied;          /* what the failed call did */
     char text[PSI_ERR_TEXT_MAX]; /* NUL-terminated, UTF-8, no newline */
 };
 

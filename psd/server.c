@@ -20,6 +20,7 @@
 #include "common/net/listener.h"
 #include "listen.h"
 #include "server_config.h"
+#include "server_log.h"
 #include "task.h"
 
 #include <errno.h>
@@ -46,6 +47,7 @@ enum phase { RUNNING, DRAINING, FINISHING, CLOSING };
 struct psd_server {
     struct psd_server_options o; /* its strings and descriptors are the caller's: for psd_server_start only */
     struct psi_log log;
+    struct psd_server_log peer_log;
     char name[PSI_TASK_NAME_MAX];
     char address[PS_ADDRESS_BYTES_MAX + 1];
     struct psd_task *task;
@@ -84,28 +86,6 @@ static void write_line(void *data, enum psi_log_level level, const char *line)
 {
     struct psd_server *s = data;
     s->o.log(s->o.ctx, (int)level, line);
-}
-
-static void stamp(void *data, char *buf, size_t n)
-{
-    struct timespec now;
-    (void)data;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)psi_log_format_time((uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u, buf, n);
-}
-
-/* An event of the core: fields are key=value pairs already. */
-static void log_core(struct psd_server *s, const struct psd_effect *e)
-{
-    char line[PSI_LOG_LINE_MAX];
-    char ts[40];
-    enum psi_log_level level = (enum psi_log_level)e->level;
-    if (psi_log_enabled(&s->log, level)) {
-        stamp(s, ts, sizeof(ts));
-        (void)snprintf(line, sizeof(line), "ts=%s lvl=%s ev=%s task=%s%s%s", ts, psi_log_level_name(level), e->event, s->name,
-                       e->text[0] != '\0' ? " " : "", e->text);
-        write_line(s, level, line);
-    }
 }
 
 /* ---- effects ---- */
@@ -153,7 +133,7 @@ static bool carry_out_effects(struct psd_server *s)
             dial(s, effect.text);
             break;
         case PSD_EFFECT_LOG:
-            log_core(s, &effect);
+            psd_server_log_core(&s->peer_log, &s->log, s->name, &effect, now_ms());
             break;
         case PSD_EFFECT_SHUTDOWN:
             psd_server_stop(s, s->o.drain_ms);
@@ -545,7 +525,8 @@ static ps_status start(const psd_server_options *options, psd_server **out_serve
     psd_server_options_init(&s->o);
     memcpy(&s->o, options, options->struct_bytes < sizeof(s->o) ? options->struct_bytes : sizeof(s->o));
     if (s->o.log != NULL) {
-        s->log = (struct psi_log){.write = write_line, .stamp = stamp, .data = s, .level = (enum psi_log_level)s->o.log_level};
+        s->log = (struct psi_log){
+            .write = write_line, .stamp = psd_server_log_stamp, .data = s, .level = (enum psi_log_level)s->o.log_level};
     }
     s->connections_max = connections_max(s->o.sessions_max);
     (void)psi_task_name_format(s->name, sizeof(s->name), s->o.job, s->o.task_index);

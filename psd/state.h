@@ -107,8 +107,10 @@ struct psd_wait {
 struct psd_reset {
     struct psi_list link;
     char container[PS_CONTAINER_BYTES_MAX + 1];
+    bool pending;          /* no creation in the container meanwhile; when it is over only `owed` is left */
     struct psd_wait *wait; /* NULL: nobody waits any more */
-    bool *outstanding;     /* per peer */
+    bool *outstanding;     /* per peer: must answer before the reset is done */
+    bool *owed;            /* per peer: was not connected and will be told when it lists; behind outstanding in one block */
 };
 
 struct psd_counters {
@@ -167,7 +169,8 @@ struct psd_task {
 uint64_t psd_random(struct psd_task *t); /* never 0 */
 void psd_log(struct psd_task *t, enum psi_log_level level, const char *event, const char *fields, ...)
     __attribute__((format(printf, 4, 5)));
-void psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text);
+/** False when there was no memory for it. */
+bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text) PSI_MUST;
 void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
 struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text);
 /** The core lets go of c: everything tied to it ends; the shell closes the link (after its queue when flush). */

@@ -46,19 +46,20 @@ static struct psd_effect *effect_new(struct psd_task *t, enum psd_effect_kind ki
 {
     struct psd_effect_node *node = psi_calloc(1, sizeof(*node));
     if (node == NULL) {
-        return NULL; /* a lost log line, or a dial that the next tick asks for again */
+        return NULL; /* a lost log line; anything else is tried again */
     }
     node->effect.kind = kind;
     psi_list_push_back(&t->effects, &node->link);
     return &node->effect;
 }
 
-void psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text)
+bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text)
 {
     struct psd_effect *e = effect_new(t, kind);
     if (e != NULL) {
         PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", text)); /* bounded by the sender */
     }
+    return e != NULL;
 }
 
 struct capture {
@@ -430,7 +431,9 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     }
     if (st == PS_OK) {
         t->free_buffers = psi_calloc(config->segment_buffers_max + 1, sizeof(*t->free_buffers));
-        st = t->free_buffers != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for buffers");
+        st = t->free_buffers != NULL && psd_effect(t, PSD_EFFECT_READY, "")
+                 ? PS_OK
+                 : psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for buffers");
     }
     if (st != PS_OK) {
         psd_task_free(t);
@@ -438,7 +441,6 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     }
     t->config.cluster = NULL;
     PSI_IGNORE(psi_task_name_format(t->name, sizeof(t->name), config->job, config->task)); /* fits */
-    psd_effect(t, PSD_EFFECT_READY, "");
     *out_task = t;
     return PS_OK;
 }

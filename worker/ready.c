@@ -196,7 +196,7 @@ static void on_status(struct psi_client *c, struct psi_call *call, const struct 
         return;
     }
     for (uint32_t i = 0; i < call->var_count; i++) {
-        r->retry = r->retry || call->vars[i] != NULL; /* the answer psi_var_lacks it */
+        r->retry = r->retry || call->vars[i] != NULL; /* the answer lacks it */
     }
 }
 
@@ -286,7 +286,7 @@ static void ready(struct psi_ready *r)
 static void get(struct psi_ready *r);
 
 /* A variable that was live in the status before this one is live in this one too. A chief seals only after all its INITs are
- * answered, so what psi_var_lacks its value now, later than that, is lost. */
+ * answered, so what lacks its value now, later than that, is lost. */
 static bool still_live(struct psi_ready *r)
 {
     uint64_t first = 0;

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { SHUTDOWN_RETRY_MS = 100 };
+
 void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_InfoAnswer a = ps_v1_InfoAnswer_init_zero;
@@ -75,6 +77,10 @@ void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_req
 void psd_rpc_shutdown(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     psd_log(t, PSI_LOG_INFO, "shutdown_asked", "peer=%s", c->text);
-    psd_reply(t, c, PS_OP_SHUTDOWN, 0, r->header.id, 0, NULL, 0, NULL, NULL);
-    psd_effect(t, PSD_EFFECT_SHUTDOWN, "");
+    struct psi_err err;
+    bool asked = psd_effect(t, PSD_EFFECT_SHUTDOWN, "");
+    if (!asked) {
+        PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory to shut down", t->name)); /* sent below */
+    }
+    psd_reply(t, c, PS_OP_SHUTDOWN, 0, r->header.id, 0, asked ? NULL : &err, asked ? 0 : SHUTDOWN_RETRY_MS, NULL, NULL);
 }

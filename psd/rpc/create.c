@@ -112,6 +112,7 @@ static bool ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_w
         return false;
     }
     a->op = op;
+    a->id = psd_ask_id(p->conn);
     a->wait = w;
     a->item = index;
     memcpy(a->container, item->container, sizeof(a->container));
@@ -120,12 +121,12 @@ static bool ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_w
     if (op == PS_OP_TASK_CREATE) {
         ps_v1_CreateItem m;
         psd_create_to_msg(item, &m);
-        a->id = psd_ask_one(t, p->conn, op, &ps_v1_CreateItem_msg, &m);
+        psd_ask_one(t, p->conn, op, &ps_v1_CreateItem_msg, &m);
     } else {
         ps_v1_NameItem m = ps_v1_NameItem_init_zero;
         PSI_IGNORE(PSI_BYTES_SET(m.container, item->container)); /* fits: checked names */
         PSI_IGNORE(PSI_BYTES_SET(m.name, item->name));           /* likewise */
-        a->id = psd_ask_one(t, p->conn, op, &ps_v1_NameItem_msg, &m);
+        psd_ask_one(t, p->conn, op, &ps_v1_NameItem_msg, &m);
     }
     return true;
 }

@@ -124,12 +124,15 @@ ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err)
     return psi_fail(err, code, "%.*s", (int)n, n == 0 ? "" : (const char *)r->meta + at);
 }
 
-uint64_t psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m)
+uint64_t psd_ask_id(const struct psd_conn *c)
+{
+    return c->next_id + 1;
+}
+
+void psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m)
 {
     struct psd_list l;
-    uint64_t id = ++c->next_id;
-    psd_list_begin(&l, t, c, op, 0, id);
+    psd_list_begin(&l, t, c, op, 0, ++c->next_id);
     psd_list_add(&l, d, m);
     psd_list_end(&l);
-    return id;
 }

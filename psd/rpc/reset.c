@@ -5,7 +5,8 @@
  * Happy path: every task of the directory's job is connected -> the reset is pending -> RESET to all connected tasks -> all have
  * answered -> the directory forgets the container's names, the client is told. No creation in the container meanwhile.
  * Failure: a task is missing before it begins: UNAVAILABLE, nothing done. One that drops out midway: the reset stays pending
- * until that task lists again; RESET goes out before its list is answered.
+ * until that task lists again; RESET goes out before its list is answered. A task of another job that was away for more than a
+ * lease is not waited for: it is owed the RESET when it lists, and what it lists of that container is not taken in.
  */
 #include "rpc.h"
 
@@ -14,9 +15,9 @@
 
 #include <string.h>
 
-enum { RETRY_MS = 100 };
+enum { RETRY_MS = 100, KEPT_MAX = 1024 /* containers that some task is owed a RESET of */ };
 
-struct psd_reset *psd_reset_find(struct psd_task *t, const char *container)
+static struct psd_reset *find(struct psd_task *t, const char *container)
 {
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &t->resets) {
@@ -28,9 +29,20 @@ struct psd_reset *psd_reset_find(struct psd_task *t, const char *container)
     return NULL;
 }
 
+struct psd_reset *psd_reset_find(struct psd_task *t, const char *container)
+{
+    struct psd_reset *reset = find(t, container);
+    return reset != NULL && reset->pending ? reset : NULL;
+}
+
+bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container)
+{
+    const struct psd_reset *reset = find(t, container);
+    return reset != NULL && (reset->pending || reset->owed[peer->index]);
+}
+
 static void send_reset(struct psd_task *t, struct psd_peer *p, struct psd_reset *reset)
 {
-    reset->outstanding[p->index] = true;
     struct psd_ask *a = psi_calloc(1, sizeof(*a));
     if (a == NULL) {
         psd_conn_close(t, p->conn, false); /* it lists again and is asked again */
@@ -41,21 +53,36 @@ static void send_reset(struct psd_task *t, struct psd_peer *p, struct psd_reset 
     memcpy(a->container, reset->container, sizeof(a->container));
     psi_list_push_back(&p->asks, &a->link);
     PSI_IGNORE(PSI_BYTES_SET(m.container, reset->container)); /* fits: checked name */
-    a->id = psd_ask_one(t, p->conn, PS_OP_TASK_RESET, &ps_v1_ContainerItem_msg, &m);
+    a->id = psd_ask_id(p->conn);
+    psd_ask_one(t, p->conn, PS_OP_TASK_RESET, &ps_v1_ContainerItem_msg, &m);
+}
+
+static bool any(const struct psd_task *t, const bool *of_peers)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (of_peers[i]) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
 {
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (reset->outstanding[i]) {
-            return;
-        }
+    if (any(t, reset->outstanding)) {
+        return;
     }
-    psd_directory_forget_container(&t->names, reset->container);
-    psi_list_remove(&reset->link);
     struct psd_wait *w = reset->wait;
-    psi_free(reset->outstanding);
-    psi_free(reset);
+    reset->wait = NULL;
+    if (reset->pending) {
+        reset->pending = false;
+        psd_directory_forget_container(&t->names, reset->container);
+    }
+    if (!any(t, reset->owed)) {
+        psi_list_remove(&reset->link);
+        psi_free(reset->outstanding);
+        psi_free(reset);
+    }
     if (w != NULL) {
         psd_wait_done(t, w);
     }
@@ -63,9 +90,10 @@ static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
 
 void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *container)
 {
-    struct psd_reset *reset = psd_reset_find(t, container);
+    struct psd_reset *reset = find(t, container);
     if (reset != NULL) {
         reset->outstanding[peer->index] = false;
+        reset->owed[peer->index] = false;
         finish_if_done(t, reset);
     }
 }
@@ -74,7 +102,11 @@ void psd_reset_join(struct psd_task *t, struct psd_peer *peer)
 {
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &t->resets) {
-        send_reset(t, peer, PSI_CONTAINER_OF(it, struct psd_reset, link));
+        struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
+        reset->outstanding[peer->index] = reset->pending;
+        if ((reset->pending || reset->owed[peer->index]) && peer->conn != NULL) {
+            send_reset(t, peer, reset);
+        }
     }
 }
 
@@ -93,29 +125,57 @@ static ps_status check_present(const struct psd_task *t, struct psi_err *err)
     return PS_OK;
 }
 
+/* The record of this reset: a new one, or that of an older one that some task is still owed. */
+static ps_status record(struct psd_task *t, const char *container, struct psd_reset **out, struct psi_err *err)
+{
+    struct psd_reset *reset = find(t, container);
+    for (uint32_t i = 0; reset != NULL && i < t->peer_count; i++) {
+        const struct psd_conn *conn = t->peers[i].conn;
+        if (reset->pending || (reset->owed[i] && conn != NULL && conn->list_begun)) {
+            return psi_fail(err, PS_UNAVAILABLE, "another reset of container '%s' is pending", container);
+        }
+    }
+    if (reset == NULL) {
+        uint32_t kept = 0;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &t->resets) {
+            kept++;
+        }
+        reset = kept < KEPT_MAX ? psi_calloc(1, sizeof(*reset)) : NULL;
+        bool *flags = psi_calloc((size_t)t->peer_count * 2, sizeof(*flags));
+        if (reset == NULL || flags == NULL) {
+            psi_free(reset);
+            psi_free(flags);
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "reset of container '%s': memory, or %u resets that tasks still miss",
+                            container, kept);
+        }
+        reset->outstanding = flags;
+        reset->owed = flags + t->peer_count;
+        memcpy(reset->container, container, strlen(container) + 1);
+        psi_list_push_back(&t->resets, &reset->link);
+    }
+    *out = reset;
+    return PS_OK;
+}
+
 static ps_status begin(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
+    struct psd_reset *reset = NULL;
     ps_status st = check_present(t, err);
+    if (st == PS_OK) {
+        st = record(t, w->container, &reset, err);
+    }
     if (st != PS_OK) {
         return st;
     }
-    if (psd_reset_find(t, w->container) != NULL) {
-        return psi_fail(err, PS_UNAVAILABLE, "another reset of container '%s' is pending", w->container);
-    }
-    struct psd_reset *reset = psi_calloc(1, sizeof(*reset));
-    bool *outstanding = psi_calloc(t->peer_count, sizeof(*outstanding));
-    if (reset == NULL || outstanding == NULL) {
-        psi_free(reset);
-        psi_free(outstanding);
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "reset: memory");
-    }
-    reset->outstanding = outstanding;
+    reset->pending = true;
     reset->wait = w;
-    memcpy(reset->container, w->container, sizeof(reset->container));
-    psi_list_push_back(&t->resets, &reset->link);
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->peers[i].listed) {
-            send_reset(t, &t->peers[i], reset);
+        struct psd_peer *p = &t->peers[i];
+        reset->owed[i] = reset->owed[i] || (!p->self && !p->listed);
+        reset->outstanding[i] = p->listed;
+        if (p->listed) {
+            send_reset(t, p, reset);
         }
     }
     psd_reset_here(t, w->container);

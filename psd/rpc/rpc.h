@@ -34,8 +34,10 @@ void psd_list_add(struct psd_list *l, const pb_msgdesc_t *d, const void *m);
 void psd_list_end(struct psd_list *l);
 /** As psd_list_end, but the list goes on with another psd_list of the same op and id. */
 void psd_list_pause(struct psd_list *l);
-/** A request of ours with one message in its body (between tasks); returns its id. */
-uint64_t psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m);
+/** The id of the next request of ours on c. */
+uint64_t psd_ask_id(const struct psd_conn *c);
+/** A request of ours with one message in its body (between tasks). Without memory c is closed and everything asked on it ends. */
+void psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m);
 
 /** Status and text of a reply to us. */
 ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err) PSI_MUST;
@@ -112,10 +114,13 @@ void psd_delete_answered(struct psd_task *t, struct psd_ask *ask, const struct p
 
 /* ---- reset.c (directory) ---- */
 void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** The pending reset of this container; NULL when there is none. */
 struct psd_reset *psd_reset_find(struct psd_task *t, const char *container);
+/** What the task at peer lists of this container goes with a reset that it has not carried out. */
+bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container);
 /** The task at peer has done its part. */
 void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *container);
-/** A task lists: it joins every reset that is pending (RESET goes out before its list is answered). */
+/** A task lists: it joins every reset that is pending or that it has missed (RESET goes out before its list is answered). */
 void psd_reset_join(struct psd_task *t, struct psd_peer *peer);
 
 /* ---- tasklink.c ---- */

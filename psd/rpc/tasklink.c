@@ -80,6 +80,9 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, const ps_v1_L
         return st;
     }
     named.definition.optimizer.kind = item->optimizer_kind;
+    if (psd_reset_covers(t, p, named.container)) {
+        return PS_OK; /* RESET is on its way there */
+    }
     struct psd_name *n = psd_directory_find(&t->names, named.container, named.name);
     *out_drop = n != NULL && n->owner != p->index;
     if (*out_drop) {
@@ -192,7 +195,7 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
         err.applied = a->op == PS_OP_TASK_DELETE ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
         ask_answered(t, p, a, false, &err); /* a reset stays pending */
     }
-    psd_log(t, PSI_LOG_WARN, "task_lost", "task=/job:%s/task:%u", p->job, p->task);
+    psd_log(t, PSI_LOG_WARN, "task_lost", "peer=/job:%s/task:%u", p->job, p->task);
 }
 
 /* ---- at the other tasks ---- */
@@ -458,7 +461,12 @@ struct psi_link *psd_task_dialed(struct psd_task *t, void *shell, const char *wh
     c->body.max = PS_CONTROL_BODY_MAX;
     p->conn = c;
     psd_task_link_up(t, c);
-    return c->closing ? NULL : c->link;
+    if (c->closing) { /* the shell has never heard of the link: it gets no effect of it */
+        psi_list_remove(&c->link->dirty);
+        psi_link_free(c->link);
+        return NULL;
+    }
+    return c->link;
 }
 
 /* A task of another job that has not heard from the directory for a lease can no longer know what it owns. */
@@ -468,8 +476,7 @@ static void fence(struct psd_task *t)
     const char *key = NULL;
     size_t len = 0;
     void *value = NULL;
-    psd_log(t, PSI_LOG_WARN, "fenced", "task=%s msg=%s", t->name,
-            "no word from the directory for a lease: shared variables dropped");
+    psd_log(t, PSI_LOG_WARN, "fenced", "msg=%s", "no word from the directory for a lease: shared variables dropped");
     t->fenced = true;
     while (psi_map_next(&t->store.containers, &cursor, &key, &len, &value)) {
         const struct psd_container *c = value;
@@ -499,8 +506,7 @@ void psd_task_link_tick(struct psd_task *t)
     }
     const struct psd_peer *d = &t->peers[t->directory];
     if (d->conn == NULL && !t->dialling && t->now_ms >= t->dial_at_ms) {
-        t->dialling = true;
-        psd_effect(t, PSD_EFFECT_DIAL, psi_cluster_task_address(&t->cluster, d->job, d->task));
+        t->dialling = psd_effect(t, PSD_EFFECT_DIAL, psi_cluster_task_address(&t->cluster, d->job, d->task));
     }
     if (!t->peers[t->self].own_job && !t->fenced && t->store.variable_count > 0 &&
         t->now_ms - t->directory_heard_ms >= t->config.lease_ms) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control messages: the first byte chooses one, the rest is decoded as a plain message and as a list. What decodes must encode within the
- * bounds, and decode to the same again.
+ * Control messages: the first byte chooses one, the rest is decoded as a plain message and as a list. What decodes must encode
+ * within the bounds, and decode to the same again.
  */
 #include "common/msg.h"
 
@@ -10,10 +10,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 static const pb_msgdesc_t *const messages[] = {
-    &ps_v1_Hello_msg,        &ps_v1_UnresolvedItem_msg, &ps_v1_HelloAnswer_msg, &ps_v1_TaskItem_msg,   &ps_v1_NumberItem_msg,
-    &ps_v1_CreateItem_msg,   &ps_v1_CreateAnswer_msg,   &ps_v1_NameItem_msg,    &ps_v1_OpenAnswer_msg, &ps_v1_Init_msg,
-    &ps_v1_HandleItem_msg,   &ps_v1_Wait_msg,           &ps_v1_Seal_msg,        &ps_v1_ChiefAnswer_msg, &ps_v1_ContainerItem_msg,
-    &ps_v1_BeatAnswer_msg,   &ps_v1_InfoAnswer_msg,     &ps_v1_VarAnswer_msg,   &ps_v1_ConfigAnswer_msg, &ps_v1_ListItem_msg};
+    &ps_v1_Hello_msg,      &ps_v1_UnresolvedItem_msg, &ps_v1_HelloAnswer_msg, &ps_v1_TaskItem_msg,     &ps_v1_NumberItem_msg,
+    &ps_v1_CreateItem_msg, &ps_v1_CreateAnswer_msg,   &ps_v1_NameItem_msg,    &ps_v1_OpenAnswer_msg,   &ps_v1_Init_msg,
+    &ps_v1_HandleItem_msg, &ps_v1_Wait_msg,           &ps_v1_Seal_msg,        &ps_v1_ChiefAnswer_msg,  &ps_v1_ContainerItem_msg,
+    &ps_v1_BeatAnswer_msg, &ps_v1_InfoAnswer_msg,     &ps_v1_VarAnswer_msg,   &ps_v1_ConfigAnswer_msg, &ps_v1_ListItem_msg};
 
 /* any of them; zeroed by the decoder */
 static union {

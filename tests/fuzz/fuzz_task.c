@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A task under a hostile client: after a proper HELLO the input drives frames with right lengths and CRCs but any content, raw bytes,
- * cuts, reconnects and time. Whatever comes, the task keeps its invariants and a well-behaved session still works afterwards.
+ * A task under a hostile client: after a proper HELLO the input drives frames with right lengths and CRCs but any content, raw
+ * bytes, cuts, reconnects and time. Whatever comes, the task keeps its invariants and a well-behaved session still works
+ * afterwards.
  *
- * Input: commands of a kind byte each; kind % 8: 0-4 a frame (10 bytes of fields, then meta and body), 5 raw bytes, 6 cut and HELLO
- * again, 7 time passes.
+ * Input: commands of a kind byte each; kind % 8: 0-4 a frame (10 bytes of fields, then meta and body), 5 raw bytes, 6 cut and
+ * HELLO again, 7 time passes.
  */
 #include "lib/fake_client.h"
 
@@ -37,10 +38,11 @@ static const uint8_t *take(struct input *in, size_t want, size_t *out_n)
 
 static void send_frame(struct fc *c, struct input *in)
 {
-    static const uint8_t ops[] = {PS_OP_HELLO, PS_OP_GOODBYE, PS_OP_BEAT, PS_OP_ABANDON, PS_OP_ACK, PS_OP_PUSH, PS_OP_PULL, PS_OP_PUSHPULL,
-                                  PS_OP_ASSIGN, PS_OP_ADD, PS_OP_OPEN, PS_OP_INIT, PS_OP_SEAL, PS_OP_WAIT, PS_OP_CREATE, PS_OP_FIND,
-                                  PS_OP_RESET, PS_OP_DELETE, PS_OP_CHIEF, PS_OP_WAIT_CLUSTER, PS_OP_INFO, PS_OP_VARS, PS_OP_CONFIG,
-                                  PS_OP_LIST, PS_OP_TASK_CREATE, 99};
+    static const uint8_t ops[] = {
+        PS_OP_HELLO,    PS_OP_GOODBYE, PS_OP_BEAT,  PS_OP_ABANDON,     PS_OP_ACK,   PS_OP_PUSH,         PS_OP_PULL,
+        PS_OP_PUSHPULL, PS_OP_ASSIGN,  PS_OP_ADD,   PS_OP_OPEN,        PS_OP_INIT,  PS_OP_SEAL,         PS_OP_WAIT,
+        PS_OP_CREATE,   PS_OP_FIND,    PS_OP_RESET, PS_OP_DELETE,      PS_OP_CHIEF, PS_OP_WAIT_CLUSTER, PS_OP_INFO,
+        PS_OP_VARS,     PS_OP_CONFIG,  PS_OP_LIST,  PS_OP_TASK_CREATE, 99};
     static uint8_t zeros[3 * PS_SEGMENT_BYTES];
     struct wire w;
     size_t meta_bytes = 0, body_bytes = 0;
@@ -86,8 +88,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     ps_optimizer sgd = {.kind = PS_OPT_SGD, .learning_rate = 1};
     ps_optimizer none = {.kind = PS_OPT_NONE};
     ps_v1_OpenAnswer mine = fc_ready(&good, "mine", PS_F64, 1, &none, 0); /* handle 1 */
-    (void)fc_ready(&good, "w", PS_F32, 40000, &sgd, 1);                    /* handle 2: three segments */
-    (void)fc_ready(&good, "n", PS_I64, 4, &none, 1);                       /* handle 3 */
+    (void)fc_ready(&good, "w", PS_F32, 40000, &sgd, 1);                   /* handle 2: three segments */
+    (void)fc_ready(&good, "n", PS_I64, 4, &none, 1);                      /* handle 3 */
     if (fc_connect(&bad) == PS_OK) {
         for (int commands = 0; in.n > 0 && commands < 200; commands++) {
             uint8_t kind = byte(&in) % 8;
@@ -113,7 +115,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
             psd_task_check_invariants(t->core);
         }
     }
-    /* somebody else is not disturbed; the hostile client had every right to reset or delete, so the variable may be another now */
+    /* somebody else is not disturbed; the hostile client had every right to reset or delete, so the variable may be another now
+     */
     if (shell_is_closed(good.conn)) {
         PSI_ASSERT(fc_connect(&good) == PS_OK);
     }

@@ -37,15 +37,15 @@ enum event {
 static const char *const event_names[EVENTS] = {"reset", "orderly", "half-up", "half-down", "swallow", "delay"};
 
 struct pair {
-    int fd[2];               /* 0: client, 1: upstream; -1 client: free */
-    uint8_t *buffer[2];      /* bytes read from fd[d], for fd[1 - d] */
+    int fd[2];          /* 0: client, 1: upstream; -1 client: free */
+    uint8_t *buffer[2]; /* bytes read from fd[d], for fd[1 - d] */
     size_t have[2], sent[2];
-    bool ended[2];           /* fd[d] has said end of file, or is not read any more */
-    bool shut[2];            /* fd[d] was told end of file */
-    bool swallow;            /* answers are dropped */
+    bool ended[2]; /* fd[d] has said end of file, or is not read any more */
+    bool shut[2];  /* fd[d] was told end of file */
+    bool swallow;  /* answers are dropped */
     uint64_t total, event_at;
     uint64_t hold_until, cut_at; /* milliseconds; 0: none */
-    size_t chunk;            /* forwarded at most at once */
+    size_t chunk;                /* forwarded at most at once */
     enum event event;
 };
 

@@ -499,6 +499,7 @@ class Tasks(Case):
         chief, other = self.workers("--epochs", str(400 // SLOW))
         other.wait_line("^4 variables")
         self.assertEqual(other.end(signal.SIGINT), 130, other.lines)
+        self.assertRegex(other.text("err"), r"/job:worker/task:1: stopped by signal 2 after \d+ steps")
         self.assertEqual(chief.end(), 0, chief.lines)
         self.assertIn("test accuracy 0.9", chief.text())
 

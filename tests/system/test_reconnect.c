@@ -32,8 +32,8 @@ enum lane_kind { PUSH_OWN, PULL_OWN, PUSH_PULL, PUSH_BIG, PUSH_SHARED, PUSH_MEDI
 enum { LANES = PUSH_SHARED + 12 /* shared variables have four lanes each per thread */ };
 
 static const size_t lane_elements[KINDS] = {
-    [PUSH_OWN] = SMALL, [PULL_OWN] = SMALL, [PUSH_SHARED] = SMALL, [PUSH_MEDIUM] = MEDIUM,
-    [PUSH_PULL] = MEDIUM, [COUNT] = 1, [PUSH_BIG] = BIG};
+    [PUSH_OWN] = SMALL,   [PULL_OWN] = SMALL, [PUSH_SHARED] = SMALL, [PUSH_MEDIUM] = MEDIUM,
+    [PUSH_PULL] = MEDIUM, [COUNT] = 1,        [PUSH_BIG] = BIG};
 
 struct load;
 
@@ -42,7 +42,7 @@ struct lane {
     struct load *load;
     enum lane_kind kind;
     ps_variable *v;
-    float *values;   /* PULL_OWN, PUSH_PULL */
+    float *values;    /* PULL_OWN, PUSH_PULL */
     atomic_int armed; /* 1 from start to callback */
     bool busy;        /* under load->lock */
     ps_result result; /* copied in the callback */
@@ -300,7 +300,7 @@ static void prepare_load(struct load *l, ps_session *s, const char *group, int i
     static const struct {
         const char *name;
         bool own;
-    } rows[KINDS] = {[PUSH_OWN] = {"own", true},       [PULL_OWN] = {"own", true}, [PUSH_SHARED] = {"shared", false},
+    } rows[KINDS] = {[PUSH_OWN] = {"own", true},        [PULL_OWN] = {"own", true},   [PUSH_SHARED] = {"shared", false},
                      [PUSH_MEDIUM] = {"medium", false}, [PUSH_PULL] = {"both", true}, [COUNT] = {"count", false},
                      [PUSH_BIG] = {"big", false}};
     memset(l, 0, sizeof(*l));

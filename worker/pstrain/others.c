@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for the other workers. Two signs: the global step that all epochs of all workers add up to, and the connections of the
- * directory task, which end with a worker however it ends. Failure modes: neither sign comes (a stopped worker, one that never
- * began): after OTHERS_STILL_MS without a step the chief goes on without them and says so.
+ * Waiting for the other workers. Three signs: the global step that all epochs of all workers add up to; the connections of the
+ * directory task, which end with a worker however it ends; and the variable `pstrain/finished`, which a worker that ends counts
+ * up and the chief sets back, so that a worker that was done before the chief looked is not waited for. Failure modes: no sign
+ * comes (a stopped worker, one that never began): after STILL_MS without a step the chief goes on without them and says so.
  */
 #include "others.h"
 
@@ -12,15 +13,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { LOOK_MS = 100, LOOK_TRAINING_MS = 200, STILL_MS = 10000, STILL_BY_STEP_MS = 500, GONE_LOOKS = 3 };
+#define FINISHED_NAME "pstrain/finished"
 
-void others_init(struct others *o, struct start *start, int workers)
-{
-    *o = (struct others){.start = start};
-    int count = workers > 1 ? ps_cluster_tasks(start->session) : 0;
-    o->infos = count > 0 ? calloc((size_t)count, sizeof(*o->infos)) : NULL;
-    o->count = o->infos != NULL ? count : 0;
-}
+enum { LOOK_MS = 100, LOOK_TRAINING_MS = 200, STILL_MS = 10000, STILL_BY_STEP_MS = 500, GONE_LOOKS = 3 };
 
 void others_fini(struct others *o)
 {
@@ -52,6 +47,50 @@ void others_look(struct others *o)
     }
 }
 
+void others_init(struct others *o, struct start *start, int workers)
+{
+    *o = (struct others){.start = start, .workers = workers};
+    int count = workers > 1 ? ps_cluster_tasks(start->session) : 0;
+    o->infos = count > 0 ? calloc((size_t)count, sizeof(*o->infos)) : NULL;
+    o->count = o->infos != NULL ? count : 0;
+    others_look(o); /* who waited for the chief is here already */
+}
+
+void others_leave(ps_session *s)
+{
+    const int64_t one = 1;
+    ps_variable *finished = NULL;
+    ps_variable_spec spec;
+    ps_variable_spec_init(&spec);
+    spec.name = FINISHED_NAME;
+    spec.dtype = PS_I64;
+    spec.shape = PS_SCALAR;
+    ps_status st = ps_variable_get(s, &spec, &finished);
+    st = st == PS_OK ? ps_variable_init(finished, false) : st;
+    st = st == PS_OK ? ps_variable_assign_add(finished, &one, sizeof(one), NULL) : st;
+    if (st != PS_OK) {
+        say_note("the chief may wait some seconds longer than it needs to: %s: %s", ps_status_name(st), ps_last_error());
+    }
+}
+
+/* Workers that have left since a chief last waited; 0 also when that cannot be told. */
+static int64_t finished_count(struct others *o)
+{
+    int64_t count = 0;
+    if (o->finished == NULL && ps_variable_find(o->start->session, FINISHED_NAME, &o->finished) != PS_OK) {
+        o->finished = NULL;
+    }
+    return o->finished != NULL && ps_variable_read(o->finished, &count, sizeof(count)) == PS_OK ? count : 0;
+}
+
+static void finished_forget(struct others *o)
+{
+    const int64_t none = 0;
+    if (finished_count(o) > 0 && ps_variable_assign(o->finished, &none, sizeof(none)) != PS_OK) {
+        say_note(FINISHED_NAME " is not set back: %s", ps_last_error()); /* the next chief may wait less for its workers */
+    }
+}
+
 static ps_status read_step(struct others *o, int64_t *out_step)
 {
     ps_variable *step = NULL;
@@ -60,7 +99,7 @@ static ps_status read_step(struct others *o, int64_t *out_step)
     return st == PS_OK && start_alive(o->start) != 0 ? PS_ABORTED : st;
 }
 
-int others_wait(struct others *o, int64_t goal, bool by_step)
+static int wait_for_them(struct others *o, int64_t goal, bool by_step)
 {
     int64_t last = -1;
     int64_t moved_ms = clock_ms();
@@ -73,7 +112,7 @@ int others_wait(struct others *o, int64_t goal, bool by_step)
             return -1;
         }
         int there = sessions(o);
-        o->seen = o->seen || there > 0;
+        o->seen = o->seen || there > 0 || finished_count(o) >= o->workers - 1;
         gone = o->seen && there == 0 ? gone + 1 : 0;
         if ((!by_step && step >= goal) || gone >= GONE_LOOKS) {
             return 0;
@@ -92,4 +131,13 @@ int others_wait(struct others *o, int64_t goal, bool by_step)
         clock_wait(LOOK_MS);
     }
     return 0;
+}
+
+int others_wait(struct others *o, int64_t goal, bool by_step)
+{
+    int result = wait_for_them(o, goal, by_step);
+    if (result == 0) {
+        finished_forget(o);
+    }
+    return result;
 }

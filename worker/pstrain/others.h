@@ -9,13 +9,17 @@ struct others {
     struct start *start;
     ps_task_info *infos; /* [count] */
     int count;           /* server tasks; 0: nothing is known */
+    int workers;         /* the chief included */
     bool seen;           /* there was another session */
-    int64_t next_ms;     /* when to look again */
+    ps_variable *finished;
+    int64_t next_ms; /* when to look again */
 };
 
 /** Nothing to be waited for where workers is 1: then it does nothing. */
 void others_init(struct others *o, struct start *start, int workers);
 void others_fini(struct others *o);
+/** A worker that is not the chief ends: the chief need not wait for it. */
+void others_leave(ps_session *s);
 /** Now and then during training: note whether others are there. */
 void others_look(struct others *o);
 /**

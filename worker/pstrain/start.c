@@ -13,6 +13,7 @@
 #include "start.h"
 
 #include "say.h"
+#include "stop.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -238,6 +239,7 @@ int start_run(const struct flags *f, const struct cluster *c, bool local, struct
     if (c->chief && !local && alive_begin(out) != 0) {
         return -1;
     }
+    stop_gently(true); /* whoever has read the first line may end this worker gently */
     say_found(f, c, model_variable_count(&m->spec), found, out);
     return 0;
 }

@@ -15,7 +15,8 @@ struct start {
 };
 
 /**
- * Open a session, wait for the ps tasks, get the variables, wait until they are ready; print what was found.
+ * Open a session, wait for the ps tasks, get the variables, wait until they are ready; print what was found. From then on a
+ * signal is only noted (stop.h).
  *
  * local    this is a child of --local: nobody else uses these ps tasks.
  * out      gives the session, also after a failure when it is not NULL: ps_session_close().

@@ -184,10 +184,12 @@ static int run(struct trainer *t)
     }
     link_tell(t->link, LINK_READY, NULL);
     others_init(&t->others, &t->start, t->c->chief && !t->link->child ? t->c->trainer_count : 1);
-    stop_gently(true);
     train(t);
     if (ps_session_status(t->start.session) != PS_OK) {
         return session_error(t);
+    }
+    if (!t->c->chief && !t->link->child) {
+        others_leave(t->start.session);
     }
     if (stop_signal() != 0) {
         say_note("/job:%s/task:%u: stopped by signal %d after %" PRId64 " steps of its own", t->c->job, (unsigned)t->c->task,

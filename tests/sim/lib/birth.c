@@ -2,10 +2,10 @@
 /*
  * The lives of variables at the tasks, watched after every event of a task.
  *
- * A birth is one creation of a name at a task. Rules: one task at a time serves a name; a birth ends only by a restart of its task
- * or by a RESET or DELETE that may still take effect; within a birth nothing goes back (initialised, sealed, version, digits).
- * Ghosts for half a model: a variable that gets first values while others are trained is tainted, and so is one whose trained values
- * were lost while others lived; no session may become ready on a set that mixes these with trained ones.
+ * A birth is one creation of a name at a task. Rules: one task at a time serves a name; a birth ends only by a restart of its
+ * task or by a RESET or DELETE that may still take effect; within a birth nothing goes back (initialised, sealed, version,
+ * digits). Ghosts for half a model: a variable that gets first values while others are trained is tainted, and so is one whose
+ * trained values were lost while others lived; no session may become ready on a set that mixes these with trained ones.
  */
 #include "sim.h"
 
@@ -70,8 +70,13 @@ static void born(struct sim *s, struct sim_task *t, struct sim_var *v, uint64_t 
             abort();
         }
     }
-    s->birth[s->birth_count++] = (struct sim_birth){
-        .creation = creation, .var = v, .task = index, .task_life = t->life, .born_event = s->event, .died_event = SIM_NEVER, .alive = true};
+    s->birth[s->birth_count++] = (struct sim_birth){.creation = creation,
+                                                    .var = v,
+                                                    .task = index,
+                                                    .task_life = t->life,
+                                                    .born_event = s->event,
+                                                    .died_event = SIM_NEVER,
+                                                    .alive = true};
     sim_trace(s, "'%s' is born at %s:%u", v->name, t->job, t->index);
 }
 
@@ -109,8 +114,8 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
         sim_fail(s, "creation number %llx of '%s' is used again", (unsigned long long)creation, v->name);
     }
     if ((b->initialised && !initialised) || (b->sealed && !sealed) || (b->initialised && version < b->version)) {
-        sim_fail(s, "'%s' goes back: initialised %d to %d, sealed %d to %d, version %llu to %llu", v->name, b->initialised, initialised,
-                 b->sealed, sealed, (unsigned long long)b->version, (unsigned long long)version);
+        sim_fail(s, "'%s' goes back: initialised %d to %d, sealed %d to %d, version %llu to %llu", v->name, b->initialised,
+                 initialised, b->sealed, sealed, (unsigned long long)b->version, (unsigned long long)version);
     }
     if (initialised && !b->initialised) {
         sim_trace(s, "'%s' at %s:%u gets its first values", v->name, p->task->job, p->task->index);
@@ -126,8 +131,9 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     if (v->kind != SIM_VAR_HYPER && v->kind != SIM_VAR_REGISTER) {
         uint64_t first = sim_element(s, v, value, 0), last = sim_element(s, v, value, v->elements - 1);
         if (v->kind != SIM_VAR_STEP && ((first & b->first) != b->first || (last & b->last) != b->last)) {
-            sim_fail(s, "LOST: '%s' at /job:%s/task:%u had digits %llx (last element %llx), now %llx (%llx): trained values were "
-                        "overwritten or a push was doubled",
+            sim_fail(s,
+                     "LOST: '%s' at /job:%s/task:%u had digits %llx (last element %llx), now %llx (%llx): trained values were "
+                     "overwritten or a push was doubled",
                      v->name, p->task->job, p->task->index, (unsigned long long)b->first, (unsigned long long)b->last,
                      (unsigned long long)first, (unsigned long long)last);
         }
@@ -143,9 +149,9 @@ static bool may_be_wiped(const struct sim *s, const struct sim_birth *b)
 {
     for (uint32_t i = 0; i < s->wipe_count; i++) {
         const struct sim_wipe *w = &s->wipe[i];
-        bool over = w->op->state == SIM_OP_DONE && ((w->op->status == PS_OK && w->op->done_event < b->born_event) ||
-                                                    (w->op->status != PS_OK && w->op->applied == PS_NOTHING_APPLIED &&
-                                                     w->op->done_event < s->event));
+        bool over = w->op->state == SIM_OP_DONE &&
+                    ((w->op->status == PS_OK && w->op->done_event < b->born_event) ||
+                     (w->op->status != PS_OK && w->op->applied == PS_NOTHING_APPLIED && w->op->done_event < s->event));
         if (!over && (w->var == NULL || w->var == b->var)) {
             return true;
         }
@@ -183,8 +189,8 @@ static void forget_losses(struct sim *s)
 static void dies(struct sim *s, struct sim_birth *b, bool by_restart)
 {
     if (!by_restart && !may_be_wiped(s, b)) {
-        sim_fail(s, "LOST: '%s' (version %llu) vanished at /job:%s/task:%u without a RESET or DELETE that could still act", b->var->name,
-                 (unsigned long long)b->version, s->task[b->task].job, s->task[b->task].index);
+        sim_fail(s, "LOST: '%s' (version %llu) vanished at /job:%s/task:%u without a RESET or DELETE that could still act",
+                 b->var->name, (unsigned long long)b->version, s->task[b->task].job, s->task[b->task].index);
     }
     if (by_restart || !s->task[b->task].same_job) {
         remember_loss(s, b);
@@ -258,8 +264,8 @@ void sim_check_ready(struct sim *s, struct sim_program *p)
         sim_fail(s, "MIXED: client%u is ready on a model of trained and fresh variables ('%s' is fresh)", p->index, which->name);
     }
     if (lost) {
-        sim_fail(s, "MIXED: client%u is ready, '%s' lost its trained values while others lived, and got first values again", p->index,
-                 which->name);
+        sim_fail(s, "MIXED: client%u is ready, '%s' lost its trained values while others lived, and got first values again",
+                 p->index, which->name);
     }
 }
 

@@ -2,9 +2,9 @@
 /*
  * One call: a ledger entry, a request with buffers of its own, and the callback that compares what it is told with the ledger.
  *
- * The law of callbacks is checked here: exactly once, never from within the start, never later than the deadline. After a callback
- * the gradient buffer is scribbled over and all memory is freed, so a library that still reads it sends nonsense (or is caught by
- * the address sanitizer).
+ * The law of callbacks is checked here: exactly once, never from within the start, never later than the deadline. After a
+ * callback the gradient buffer is scribbled over and all memory is freed, so a library that still reads it sends nonsense (or is
+ * caught by the address sanitizer).
  */
 #include "sim.h"
 
@@ -79,8 +79,8 @@ static void on_done(struct psi_request *req)
     s->count_ok += op->status == PS_OK;
     s->count_failed += op->status != PS_OK;
     if (s->verbose) {
-        sim_trace(s, "client%u.%u done %s version %llu%s %s", p->index, p->life, sim_op_text(op, text), (unsigned long long)op->version,
-                  op->exact ? " exact" : "", req->err != NULL ? req->err->text : "");
+        sim_trace(s, "client%u.%u done %s version %llu%s %s", p->index, p->life, sim_op_text(op, text),
+                  (unsigned long long)op->version, op->exact ? " exact" : "", req->err != NULL ? req->err->text : "");
     }
     sim_check_done(s, call);
     p->calls[call->slot] = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a seed is about. Each seed has few kinds of faults at high rates rather than all of them at low ones, because faults of many
- * kinds hide each other's consequences.
+ * What a seed is about. Each seed has few kinds of faults at high rates rather than all of them at low ones, because faults of
+ * many kinds hide each other's consequences.
  */
 #include "sim.h"
 
@@ -199,7 +199,8 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     if (total == 0) {
         k->fault_weight[SIM_FAULT_CUT] = 1;
     }
-    sim_trace(s, "profile %d: %u ps tasks, %u others, %u programs%s, delay %u ms, pipe %u bytes, keep %u ms, pushes %u, buffers %u",
+    sim_trace(s,
+              "profile %d: %u ps tasks, %u others, %u programs%s, delay %u ms, pipe %u bytes, keep %u ms, pushes %u, buffers %u",
               (int)k->profile, k->ps_tasks, k->other_tasks, k->programs, k->workers_listed ? "" : " (all chiefs)", k->delay_ms,
               k->pipe_bytes, k->session_keep_ms, k->pushes_max, k->buffers_max);
 }

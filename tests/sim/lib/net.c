@@ -16,36 +16,66 @@
 static const char *op_name(uint8_t op)
 {
     switch (op) {
-    case PS_OP_HELLO: return "HELLO";
-    case PS_OP_GOODBYE: return "GOODBYE";
-    case PS_OP_BEAT: return "BEAT";
-    case PS_OP_ABANDON: return "ABANDON";
-    case PS_OP_ACK: return "ACK";
-    case PS_OP_DURABLE: return "DURABLE";
-    case PS_OP_PUSH: return "PUSH";
-    case PS_OP_PULL: return "PULL";
-    case PS_OP_PUSHPULL: return "PUSHPULL";
-    case PS_OP_ASSIGN: return "ASSIGN";
-    case PS_OP_ADD: return "ADD";
-    case PS_OP_OPEN: return "OPEN";
-    case PS_OP_INIT: return "INIT";
-    case PS_OP_SEAL: return "SEAL";
-    case PS_OP_WAIT: return "WAIT";
-    case PS_OP_CREATE: return "CREATE";
-    case PS_OP_FIND: return "FIND";
-    case PS_OP_RESET: return "RESET";
-    case PS_OP_DELETE: return "DELETE";
-    case PS_OP_CHIEF: return "CHIEF";
-    case PS_OP_WAIT_CLUSTER: return "WAIT_CLUSTER";
-    case PS_OP_INFO: return "INFO";
-    case PS_OP_VARS: return "VARS";
-    case PS_OP_CONFIG: return "CONFIG";
-    case PS_OP_LIST: return "LIST";
-    case PS_OP_LIST_ANSWER: return "LIST_ANSWER";
-    case PS_OP_TASK_CREATE: return "TASK_CREATE";
-    case PS_OP_TASK_RESET: return "TASK_RESET";
-    case PS_OP_TASK_DELETE: return "TASK_DELETE";
-    default: return "?";
+    case PS_OP_HELLO:
+        return "HELLO";
+    case PS_OP_GOODBYE:
+        return "GOODBYE";
+    case PS_OP_BEAT:
+        return "BEAT";
+    case PS_OP_ABANDON:
+        return "ABANDON";
+    case PS_OP_ACK:
+        return "ACK";
+    case PS_OP_DURABLE:
+        return "DURABLE";
+    case PS_OP_PUSH:
+        return "PUSH";
+    case PS_OP_PULL:
+        return "PULL";
+    case PS_OP_PUSHPULL:
+        return "PUSHPULL";
+    case PS_OP_ASSIGN:
+        return "ASSIGN";
+    case PS_OP_ADD:
+        return "ADD";
+    case PS_OP_OPEN:
+        return "OPEN";
+    case PS_OP_INIT:
+        return "INIT";
+    case PS_OP_SEAL:
+        return "SEAL";
+    case PS_OP_WAIT:
+        return "WAIT";
+    case PS_OP_CREATE:
+        return "CREATE";
+    case PS_OP_FIND:
+        return "FIND";
+    case PS_OP_RESET:
+        return "RESET";
+    case PS_OP_DELETE:
+        return "DELETE";
+    case PS_OP_CHIEF:
+        return "CHIEF";
+    case PS_OP_WAIT_CLUSTER:
+        return "WAIT_CLUSTER";
+    case PS_OP_INFO:
+        return "INFO";
+    case PS_OP_VARS:
+        return "VARS";
+    case PS_OP_CONFIG:
+        return "CONFIG";
+    case PS_OP_LIST:
+        return "LIST";
+    case PS_OP_LIST_ANSWER:
+        return "LIST_ANSWER";
+    case PS_OP_TASK_CREATE:
+        return "TASK_CREATE";
+    case PS_OP_TASK_RESET:
+        return "TASK_RESET";
+    case PS_OP_TASK_DELETE:
+        return "TASK_DELETE";
+    default:
+        return "?";
     }
 }
 
@@ -57,9 +87,10 @@ static void trace_frame(struct sim *s, struct sim_conn *c, uint32_t side, const 
     char from[32], to[32];
     sim_trace(s, "c%llu %s -> %s: %s%s id %llu%s%s%s%s%s handle %u %s %llu body %u meta %u", (unsigned long long)c->id,
               sim_end_name(s, &c->end[side], from), sim_end_name(s, &c->end[1 - side], to), op_name(h->op),
-              (h->flags & PS_FLAG_REPLY) != 0 ? " reply" : "", (unsigned long long)h->id, (h->flags & PS_FLAG_SEQ) != 0 ? " SEQ" : "",
-              (h->flags & PS_FLAG_FIRST) != 0 ? " FIRST" : "", (h->flags & PS_FLAG_LAST) != 0 ? " LAST" : "",
-              (h->flags & PS_FLAG_VALUE) != 0 ? " VALUE" : "", (h->flags & PS_FLAG_MORE) != 0 ? " MORE" : "", h->handle,
+              (h->flags & PS_FLAG_REPLY) != 0 ? " reply" : "", (unsigned long long)h->id,
+              (h->flags & PS_FLAG_SEQ) != 0 ? " SEQ" : "", (h->flags & PS_FLAG_FIRST) != 0 ? " FIRST" : "",
+              (h->flags & PS_FLAG_LAST) != 0 ? " LAST" : "", (h->flags & PS_FLAG_VALUE) != 0 ? " VALUE" : "",
+              (h->flags & PS_FLAG_MORE) != 0 ? " MORE" : "", h->handle,
               (h->flags & PS_FLAG_REPLY) != 0 && (h->flags & PS_FLAG_VALUE) == 0 ? "status" : "offset",
               (unsigned long long)h->offset, h->body_bytes, h->meta_bytes);
 }
@@ -101,7 +132,8 @@ static void parse(struct sim *s, struct sim_conn *c, uint32_t side, const uint8_
                 struct ps_frame_header h;
                 memcpy(&h, a->head, sizeof(h));
                 if (h.magic != PS_FRAME_MAGIC) {
-                    sim_fail(s, "a stream is broken: no frame header where one must be (connection %llu)", (unsigned long long)c->id);
+                    sim_fail(s, "a stream is broken: no frame header where one must be (connection %llu)",
+                             (unsigned long long)c->id);
                 }
                 a->meta_left = h.meta_bytes;
                 a->body_left = h.body_bytes;

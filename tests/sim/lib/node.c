@@ -3,8 +3,8 @@
  * Tasks and clients of the simulated world: events into their cores, effects out of them, starts and ends.
  *
  * As in the real shells every effect of an event is carried out before the next event. A killed process loses its connections in
- * the middle of whatever is in flight; a killed client's core is run down far from the world, because its requests must end before
- * it can be freed.
+ * the middle of whatever is in flight; a killed client's core is run down far from the world, because its requests must end
+ * before it can be freed.
  */
 #include "sim.h"
 
@@ -62,7 +62,8 @@ static void task_log(struct sim *s, struct sim_task *t, const struct psd_effect 
     static const char *const ours[] = {"gap", "frame_rejected", "list_rejected", "list_answer_rejected", "task_answer_rejected"};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
         if (strcmp(effect->event, ours[i]) == 0) {
-            sim_fail(s, "/job:%s/task:%u had to close a connection of our own: %s %s", t->job, t->index, effect->event, effect->text);
+            sim_fail(s, "/job:%s/task:%u had to close a connection of our own: %s %s", t->job, t->index, effect->event,
+                     effect->text);
         }
     }
 }
@@ -175,7 +176,8 @@ void sim_node_settle(struct sim *s, const struct sim_end *e)
 
 /* ---- starts and ends ---- */
 
-static bool config_row(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value, const char **help)
+static bool config_row(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
+                       const char **help)
 {
     (void)ctx;
     *name = "simulated";
@@ -308,7 +310,8 @@ void sim_client_end(struct sim *s, struct sim_program *p)
     sim_trace(s, "client%u.%u ends", p->index, p->life);
     client_disconnect(s, p, false);
     if (psi_client_pending(p->core) != 0) {
-        sim_fail(s, "client%u: %u requests are pending although each has had its callback", p->index, psi_client_pending(p->core));
+        sim_fail(s, "client%u: %u requests are pending although each has had its callback", p->index,
+                 psi_client_pending(p->core));
     }
     psi_client_free(p->core);
     p->core = NULL;
@@ -399,7 +402,8 @@ void sim_deliver(struct sim *s, struct sim_end *e)
     struct sim_conn *c = e->conn;
     if (s->verbose) {
         char to[32];
-        sim_trace(s, "c%llu %s reads %zu bytes, %zu more in flight", (unsigned long long)c->id, sim_end_name(s, e, to), n, p->len);
+        sim_trace(s, "c%llu %s reads %zu bytes, %zu more in flight", (unsigned long long)c->id, sim_end_name(s, e, to), n,
+                  p->len);
     }
     if (cut) {
         p->len = 0;

@@ -2,12 +2,11 @@
 /*
  * Values against the ledger.
  *
- * Push number k of a variable adds 4^k to every element, so a value is a row of base-4 digits: digit k of element i says how often
- * push k was applied there (0 lost, 1 right, 2 or 3 doubled), and a torn push is a prefix of ones. Counters are read the same way.
- * A register holds the tag of one ASSIGN in all its elements. The ledger says what each call was told:
- *   OK               exactly once, everywhere, in the variable's life that the call was started for
- *   nothing applied  nowhere
- *   otherwise        at most once, a prefix that ends at a segment
+ * Push number k of a variable adds 4^k to every element, so a value is a row of base-4 digits: digit k of element i says how
+ * often push k was applied there (0 lost, 1 right, 2 or 3 doubled), and a torn push is a prefix of ones. Counters are read the
+ * same way. A register holds the tag of one ASSIGN in all its elements. The ledger says what each call was told: OK exactly once,
+ * everywhere, in the variable's life that the call was started for nothing applied  nowhere otherwise        at most once, a
+ * prefix that ends at a segment
  */
 #include "sim.h"
 
@@ -20,18 +19,21 @@ size_t sim_var_bytes(const struct sim_var *v)
 
 static const char *kind_name(enum psi_request_kind kind)
 {
-    static const char *const names[] = {"none", "push", "push-pull", "assign", "init-from", "add", "init", "pull", "get", "lookup",
-                                        "status", "ready", "wait-ready", "reset", "delete", "wait-cluster", "cluster", "goodbye",
-                                        "info", "vars", "config", "shutdown", "ping"};
+    static const char *const names[] = {"none",       "push",  "push-pull", "assign",       "init-from", "add",
+                                        "init",       "pull",  "get",       "lookup",       "status",    "ready",
+                                        "wait-ready", "reset", "delete",    "wait-cluster", "cluster",   "goodbye",
+                                        "info",       "vars",  "config",    "shutdown",     "ping"};
     return (size_t)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
 }
 
 const char *sim_op_text(const struct sim_op *op, char buf[200])
 {
-    (void)snprintf(buf, 200, "%s #%llu of '%s' by client%u.%u (digit %u, tag %g, started at event %llu, %s%s%s)", kind_name(op->kind),
-                   (unsigned long long)op->id, op->var != NULL ? op->var->name : "", op->program, op->life, op->digit, op->tag,
-                   (unsigned long long)op->started_event,
-                   op->state == SIM_OP_PENDING ? "not answered" : op->state == SIM_OP_KILLED ? "client killed" : ps_status_name(op->status),
+    (void)snprintf(buf, 200, "%s #%llu of '%s' by client%u.%u (digit %u, tag %g, started at event %llu, %s%s%s)",
+                   kind_name(op->kind), (unsigned long long)op->id, op->var != NULL ? op->var->name : "", op->program, op->life,
+                   op->digit, op->tag, (unsigned long long)op->started_event,
+                   op->state == SIM_OP_PENDING  ? "not answered"
+                   : op->state == SIM_OP_KILLED ? "client killed"
+                                                : ps_status_name(op->status),
                    op->state == SIM_OP_DONE && op->status != PS_OK ? ", " : "",
                    op->state == SIM_OP_DONE && op->status != PS_OK ? psi_applied_name(op->applied) : "");
     return buf;
@@ -125,14 +127,15 @@ static void check_run(struct sim *s, const struct sim_var *v, uint64_t creation,
             sim_fail(s, "%s: %s landed in another incarnation of the variable", where, sim_op_text(op, text));
         }
         if (op->state == SIM_OP_DONE && op->status != PS_OK && op->applied == PS_NOTHING_APPLIED) {
-            sim_fail(s, "%s: %s was told that nothing was applied, but it was at elements %llu to %llu", where, sim_op_text(op, text),
-                     (unsigned long long)r->from, (unsigned long long)r->end - 1);
+            sim_fail(s, "%s: %s was told that nothing was applied, but it was at elements %llu to %llu", where,
+                     sim_op_text(op, text), (unsigned long long)r->from, (unsigned long long)r->end - 1);
         }
     }
 }
 
 /* prefix[k]: elements that digit k covers; fails when they are not a prefix. */
-static void prefixes(struct sim *s, const struct sim_var *v, const void *value, uint64_t prefix[SIM_DIGITS_MAX], const char *where)
+static void prefixes(struct sim *s, const struct sim_var *v, const void *value, uint64_t prefix[SIM_DIGITS_MAX],
+                     const char *where)
 {
     struct run r = {0};
     char text[200];
@@ -143,8 +146,8 @@ static void prefixes(struct sim *s, const struct sim_var *v, const void *value, 
                 continue;
             }
             if (prefix[k] != r.from) {
-                sim_fail(s, "%s: %s is at elements from %llu, but not at those from %llu: a hole", where, sim_op_text(v->digit[k], text),
-                         (unsigned long long)r.from, (unsigned long long)prefix[k]);
+                sim_fail(s, "%s: %s is at elements from %llu, but not at those from %llu: a hole", where,
+                         sim_op_text(v->digit[k], text), (unsigned long long)r.from, (unsigned long long)prefix[k]);
             }
             prefix[k] = r.end;
         }
@@ -206,7 +209,8 @@ static void note_partial(struct sim *s, struct sim_op *pull, struct sim_op *push
 {
     char text[200];
     if (push->state == SIM_OP_DONE && push->status == PS_OK) {
-        sim_fail(s, "a pull that is called exact shows %llu elements of %s", (unsigned long long)elements, sim_op_text(push, text));
+        sim_fail(s, "a pull that is called exact shows %llu elements of %s", (unsigned long long)elements,
+                 sim_op_text(push, text));
     }
     if (s->partial_count < SIM_EXACT_MAX) {
         s->partial[s->partial_count++] =
@@ -296,8 +300,8 @@ static void check_pulled_register(struct sim *s, struct sim_op *op, const void *
             bool from_ok = from != NULL && from->kind == PSI_REQ_ASSIGN && from->state == SIM_OP_DONE && from->status == PS_OK;
             bool older = from == NULL || (from_ok && from->version < a->version);
             if (older && from != a && must_see(s, op, a)) {
-                sim_fail(s, "%s shows %s, older than %s", sim_op_text(op, mine), from != NULL ? sim_op_text(from, text) : "the first value",
-                         kind_name(a->kind));
+                sim_fail(s, "%s shows %s, older than %s", sim_op_text(op, mine),
+                         from != NULL ? sim_op_text(from, text) : "the first value", kind_name(a->kind));
             }
             if (whole && a->version == op->version && from != a && older) {
                 sim_fail(s, "%s at version %llu does not show %s", sim_op_text(op, mine), (unsigned long long)op->version,
@@ -353,8 +357,8 @@ static void check_added(struct sim *s, struct sim_op *op)
         uint64_t both = value & (uint64_t)o->result;
         uint64_t low = op->result < o->result ? value : (uint64_t)o->result;
         if (o->result == op->result || (v->kind == SIM_VAR_COUNTER && both != low)) {
-            sim_fail(s, "answers %lld of %s and %lld of %s cannot both have been the value", (long long)op->result, sim_op_text(op, text),
-                     (long long)o->result, sim_op_text(o, other));
+            sim_fail(s, "answers %lld of %s and %lld of %s cannot both have been the value", (long long)op->result,
+                     sim_op_text(op, text), (long long)o->result, sim_op_text(o, other));
         }
     }
 }
@@ -411,8 +415,7 @@ static void check_status(struct sim *s, struct sim_call *call)
         }
     }
     if (s->hyper_count < SIM_HYPERS_MAX) {
-        s->hyper[s->hyper_count++] =
-            (struct sim_hyper){.creation = var->creation, .number = var->chief_number, .rate = rate};
+        s->hyper[s->hyper_count++] = (struct sim_hyper){.creation = var->creation, .number = var->chief_number, .rate = rate};
     }
 }
 
@@ -556,8 +559,8 @@ void sim_check_values(struct sim *s, struct sim_birth *b, const void *value, siz
         }
         for (size_t j = i + 1; is_ok && op->kind != PSI_REQ_PUSH_PULL && j < s->op_count; j++) {
             const struct sim_op *o = s->op[j]; /* a push-pull's version is that of the values it got */
-            if (o->creation == b->creation && is_mutation(o->kind) && o->kind != PSI_REQ_PUSH_PULL && o->state == SIM_OP_DONE && o->status == PS_OK &&
-                o->version == op->version) {
+            if (o->creation == b->creation && is_mutation(o->kind) && o->kind != PSI_REQ_PUSH_PULL && o->state == SIM_OP_DONE &&
+                o->status == PS_OK && o->version == op->version) {
                 char other[200];
                 sim_fail(s, "%s and %s both ended with version %llu", sim_op_text(op, text), sim_op_text(o, other),
                          (unsigned long long)op->version);

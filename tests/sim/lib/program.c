@@ -138,7 +138,8 @@ static void work(struct sim *s, struct sim_program *p)
         p->next_call_at = s->now + sim_range(s, 100, 400); /* enough of them for one seed */
     }
     if (sim_one_in(s, 40)) {
-        static const enum psi_request_kind others[] = {PSI_REQ_PING, PSI_REQ_INFO, PSI_REQ_VARS, PSI_REQ_CONFIG, PSI_REQ_WAIT_CLUSTER};
+        static const enum psi_request_kind others[] = {PSI_REQ_PING, PSI_REQ_INFO, PSI_REQ_VARS, PSI_REQ_CONFIG,
+                                                       PSI_REQ_WAIT_CLUSTER};
         PSI_IGNORE(sim_call_start(s, p, others[sim_below(s, 5)], NULL, timeout_of(s, p))); /* none of them can be refused */
         return;
     }
@@ -402,8 +403,8 @@ void sim_program_done(struct sim *s, struct sim_program *p, struct sim_call *cal
         p->work_ok += ok;
         if (op->var != NULL && call->req.var != NULL && call->req.var->lost) {
             end_soon(s, p, 500);
-        } else if (s->boundary_kind == PSI_REQ_NONE && s->op_count < CALLS_MANY && ok && sim_one_in(s, 3) && has_slot(s, p) && s->now < p->work_until &&
-                   !s->ending) {
+        } else if (s->boundary_kind == PSI_REQ_NONE && s->op_count < CALLS_MANY && ok && sim_one_in(s, 3) && has_slot(s, p) &&
+                   s->now < p->work_until && !s->ending) {
             work(s, p); /* from within the callback, as programs may */
         }
         break;

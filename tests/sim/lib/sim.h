@@ -3,9 +3,10 @@
  * The simulator: real server cores (psd_task) and real client cores (psi_client) in one thread, over a network, a clock and a
  * scheduler that are all drawn from one seed, so that every run can be repeated.
  *
- *   sim_run()  draws the knobs of a seed (knobs.c) -> makes a world (world.c) -> repeats: choose one of the events that can happen
- *   now (step.c: bytes arrive, a write goes on, a tick, a program starts a call, a fault), carry it out, carry out the effects of
- *   the core it went to (node.c), look at the oracles (oracle.c, birth.c) -> faults end, everything must finish -> last checks.
+ *   sim_run()  draws the knobs of a seed (knobs.c) -> makes a world (world.c) -> repeats: choose one of the events that can
+ * happen now (step.c: bytes arrive, a write goes on, a tick, a program starts a call, a fault), carry it out, carry out the
+ * effects of the core it went to (node.c), look at the oracles (oracle.c, birth.c) -> faults end, everything must finish -> last
+ * checks.
  *
  * net.c      byte streams with frame boundaries, delays, cuts, half-open connections, backlog
  * node.c     tasks and clients: events, effects, restarts
@@ -30,10 +31,10 @@ enum {
     SIM_PROGRAMS_MAX = 6,
     SIM_VARS_MAX = 12,
     SIM_CONNS_MAX = 256,
-    SIM_CALLS_MAX = 64,        /* of one program at a time */
-    SIM_DIGITS_MAX = 31,       /* pushes of one variable */
+    SIM_CALLS_MAX = 64,  /* of one program at a time */
+    SIM_DIGITS_MAX = 31, /* pushes of one variable */
     SIM_BOUNDARIES_MAX = 256,
-    SIM_READ_MAX = 128 << 10   /* one read of a shell */
+    SIM_READ_MAX = 128 << 10 /* one read of a shell */
 };
 #define SIM_NEVER UINT64_MAX
 
@@ -51,8 +52,8 @@ enum sim_fault {
     SIM_FAULT_SLOW_TICK,    /* a node gets bytes but no tick */
     SIM_FAULT_RESTART_TASK, /* empty, at once or after a while */
     SIM_FAULT_KILL_CLIENT,
-    SIM_FAULT_PARTITION,    /* no new connections between two nodes, the old one is cut */
-    SIM_FAULT_RESET,        /* a program empties the container */
+    SIM_FAULT_PARTITION, /* no new connections between two nodes, the old one is cut */
+    SIM_FAULT_RESET,     /* a program empties the container */
     SIM_FAULT_COUNT
 };
 
@@ -62,33 +63,33 @@ struct sim_knobs {
     enum sim_profile profile;
     uint32_t ps_tasks, other_tasks; /* other: a task of job worker that holds a pinned variable */
     uint32_t programs;
-    bool workers_listed;            /* otherwise every session is a chief */
+    bool workers_listed; /* otherwise every session is a chief */
     bool second_chief;
-    bool monitor;                   /* a program that finds, lists, creates and deletes "tmp" */
+    bool monitor; /* a program that finds, lists, creates and deletes "tmp" */
     uint32_t vars;
-    uint32_t frame_bytes;           /* PS_FRAME_BODY_MAX of the cores */
-    bool large;                     /* one variable of three frames and a bit */
+    uint32_t frame_bytes; /* PS_FRAME_BODY_MAX of the cores */
+    bool large;           /* one variable of three frames and a bit */
     bool crc;
     uint64_t fault_from_ms, fault_until_ms;
     uint32_t fault_every_ms;
     uint32_t fault_weight[SIM_FAULT_COUNT];
-    uint32_t delay_ms;              /* of bytes, at most */
-    uint32_t pipe_bytes;            /* what the kernel takes */
+    uint32_t delay_ms;                        /* of bytes, at most */
+    uint32_t pipe_bytes;                      /* what the kernel takes */
     uint32_t small_read_in, boundary_read_in; /* one read in n is small, ends at a boundary; 0 never */
-    uint32_t short_write_in;        /* one write in n is taken in part */
-    uint32_t advance_in;            /* time goes on after one event in n */
+    uint32_t short_write_in;                  /* one write in n is taken in part */
+    uint32_t advance_in;                      /* time goes on after one event in n */
     uint32_t operation_ms, ready_ms;
-    uint32_t short_deadline_in;     /* one call in n gets a deadline of 1 to 300 ms */
-    uint32_t depth;                 /* calls of a program at a time */
+    uint32_t short_deadline_in; /* one call in n gets a deadline of 1 to 300 ms */
+    uint32_t depth;             /* calls of a program at a time */
     uint32_t think_ms;
-    uint32_t backlog_survives_in;   /* of a restart: one in n is lost; 0 never */
+    uint32_t backlog_survives_in; /* of a restart: one in n is lost; 0 never */
     uint32_t lease_ms, beat_ms, hello_ms, segment_ms, session_keep_ms;
     uint32_t pushes_max, buffers_max;
     /* what follows from the faults: */
-    bool may_lose;                  /* variables may be lost: restarts, resets */
-    bool may_forget;                /* records may be dropped: session_keep is short, or restarts */
-    bool may_refuse;                /* pushes_max is small */
-    bool quiet;                     /* nothing breaks a connection */
+    bool may_lose;   /* variables may be lost: restarts, resets */
+    bool may_forget; /* records may be dropped: session_keep is short, or restarts */
+    bool may_refuse; /* pushes_max is small */
+    bool quiet;      /* nothing breaks a connection */
 };
 
 /* ---- network ---- */
@@ -102,9 +103,9 @@ struct sim_pipe {
     uint64_t written, delivered; /* stream offsets */
     uint64_t limit;              /* bytes from here on are lost; SIM_NEVER: none */
     uint64_t ready_at, paused_until;
-    bool fin;                    /* the writer has closed */
-    bool stuck;                  /* lost bytes are not even taken: a half-open connection with full buffers */
-    uint32_t trigger;            /* cut at this many boundaries from now; 0: not armed */
+    bool fin;         /* the writer has closed */
+    bool stuck;       /* lost bytes are not even taken: a half-open connection with full buffers */
+    uint32_t trigger; /* cut at this many boundaries from now; 0: not armed */
     int trigger_shift;
     uint64_t cut_at;
     struct sim_parser parser;
@@ -114,27 +115,27 @@ struct sim_pipe {
 enum sim_end_state { SIM_END_NONE, SIM_END_DIALING, SIM_END_BACKLOG, SIM_END_OPEN, SIM_END_LINGER, SIM_END_CLOSED };
 struct sim_end {
     struct sim_conn *conn;
-    uint32_t side;               /* 0: dialled, 1: accepts */
+    uint32_t side; /* 0: dialled, 1: accepts */
     bool is_task;
-    uint32_t node;               /* task or program */
-    uint32_t life;               /* of the node when the end was made */
+    uint32_t node; /* task or program */
+    uint32_t life; /* of the node when the end was made */
     enum sim_end_state state;
     struct psi_link *link;
     const uint8_t *hold;
     size_t hold_bytes, hold_sent;
-    bool write_turn, room;       /* more to send; the writable event is due */
+    bool write_turn, room; /* more to send; the writable event is due */
     uint64_t linger_until, learn_at;
-    uint64_t heard_at;           /* last byte; the opening counts */
+    uint64_t heard_at; /* last byte; the opening counts */
 };
 struct sim_conn {
     struct sim *sim;
     uint64_t id;
     struct sim_end end[2];
-    struct sim_pipe pipe[2];     /* [i]: from end i */
+    struct sim_pipe pipe[2]; /* [i]: from end i */
     bool cut;
-    bool refused;                /* the dial will fail */
+    bool refused; /* the dial will fail */
     uint64_t dial_at;
-    uint32_t table_index;        /* of the dialled task in the client's table */
+    uint32_t table_index; /* of the dialled task in the client's table */
 };
 
 /* ---- nodes ---- */
@@ -142,10 +143,10 @@ struct sim_task {
     char job[16];
     uint32_t index;
     char address[32];
-    bool same_job;               /* as the directory's */
-    struct psd_task *core;       /* NULL: down */
-    uint32_t life;               /* counts starts */
-    uint64_t up_at;              /* down: when it starts */
+    bool same_job;         /* as the directory's */
+    struct psd_task *core; /* NULL: down */
+    uint32_t life;         /* counts starts */
+    uint64_t up_at;        /* down: when it starts */
     uint64_t stopped_until, resumed_at, next_tick;
     bool ready;
 };
@@ -158,17 +159,17 @@ struct sim_program {
     enum sim_role role;
     char job[16];
     uint32_t task;
-    struct psi_client *core;     /* NULL: off */
-    uint32_t life;               /* counts sessions, of all programs */
+    struct psi_client *core; /* NULL: off */
+    uint32_t life;           /* counts sessions, of all programs */
     enum sim_program_state state;
     uint64_t start_at, next_call_at;
     uint64_t stopped_until, resumed_at, next_tick;
     bool in_start;
     bool wants_reset, ended_ok;
-    uint32_t calls_out;          /* calls that are not done */
-    uint32_t set, todo;          /* variables of this session, and those not got yet: bits */
-    uint32_t failures;           /* in a row */
-    uint32_t work_ok;            /* calls of this session that ended OK */
+    uint32_t calls_out; /* calls that are not done */
+    uint32_t set, todo; /* variables of this session, and those not got yet: bits */
+    uint32_t failures;  /* in a row */
+    uint32_t work_ok;   /* calls of this session that ended OK */
     bool initialised_tmp, ready_out;
     struct psi_var *var[SIM_VARS_MAX];
     uint32_t order[SIM_VARS_MAX]; /* of gets */
@@ -193,7 +194,7 @@ struct sim_var {
     uint64_t elements;
     uint32_t digits_max, digits_used;
     struct sim_op *digit[SIM_DIGITS_MAX];
-    bool lost;                   /* ghost: trained values were lost while others lived */
+    bool lost; /* ghost: trained values were lost while others lived */
     uint64_t lost_event;
 };
 
@@ -203,24 +204,24 @@ struct sim_op {
     uint64_t id;
     uint32_t program, life;
     enum psi_request_kind kind;
-    struct sim_var *var;         /* NULL: none */
+    struct sim_var *var; /* NULL: none */
     uint32_t digit;
-    double tag;                  /* REGISTER: of this ASSIGN */
-    int64_t add;                 /* STEP, COUNTER */
-    uint64_t creation;           /* of the variable when the call was started */
+    double tag;        /* REGISTER: of this ASSIGN */
+    int64_t add;       /* STEP, COUNTER */
+    uint64_t creation; /* of the variable when the call was started */
     uint64_t started_event, done_event, started_ms, deadline_ms;
-    uint64_t floor_version;      /* highest version of a call that had ended by then */
-    int64_t floor_value;         /* COUNTER and STEP: the same of values */
+    uint64_t floor_version; /* highest version of a call that had ended by then */
+    int64_t floor_value;    /* COUNTER and STEP: the same of values */
     enum sim_op_state state;
     ps_status status;
     ps_applied applied;
     uint64_t version;
     bool exact;
-    int64_t result;              /* ADD: the new value */
-    double pulled;               /* REGISTER, uniform pull: the tag */
+    int64_t result; /* ADD: the new value */
+    double pulled;  /* REGISTER, uniform pull: the tag */
 };
 struct sim_call {
-    struct psi_request req;      /* first: a request is its call */
+    struct psi_request req; /* first: a request is its call */
     struct sim_op *op;
     struct sim_program *program;
     uint32_t slot;
@@ -235,13 +236,13 @@ struct sim_birth {
     uint32_t task, task_life;
     uint64_t born_event, died_event; /* died: SIM_NEVER while alive */
     bool alive, seen, initialised, sealed;
-    int taint;                   /* 1: first values while others were trained; 2: trained values were lost before */
+    int taint; /* 1: first values while others were trained; 2: trained values were lost before */
     uint64_t version;
-    uint64_t done_version;       /* highest of a mutation that ended OK */
+    uint64_t done_version; /* highest of a mutation that ended OK */
     int64_t done_value;
-    uint64_t first, last;        /* first and last element as last seen, PUSH and TMP */
-    bool by_restart;             /* how it died */
-    uint64_t chief_number;       /* HYPER: highest seen */
+    uint64_t first, last;  /* first and last element as last seen, PUSH and TMP */
+    bool by_restart;       /* how it died */
+    uint64_t chief_number; /* HYPER: highest seen */
 };
 enum { SIM_HYPERS_MAX = 512 };
 /* Which rate was seen in force under which chief number. */
@@ -292,12 +293,12 @@ struct sim {
     struct sim_hyper hyper[SIM_HYPERS_MAX];
     uint32_t hyper_count;
     uint8_t *scratch;
-    uint8_t *fill;               /* bytes of the largest variable, for building gradients */
+    uint8_t *fill; /* bytes of the largest variable, for building gradients */
     size_t fill_bytes;
     jmp_buf failed;
     char why[960];
     uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed;
-    uint64_t cut_boundary;       /* BOUNDARY profile: the boundary to cut at, counted from the first */
+    uint64_t cut_boundary; /* BOUNDARY profile: the boundary to cut at, counted from the first */
     uint32_t cut_side;
     int cut_shift;
     uint64_t boundary_seen[2];
@@ -308,18 +309,18 @@ struct sim {
 struct sim_options {
     uint64_t seed;
     bool verbose;
-    uint32_t frame_bytes;        /* PS_FRAME_BODY_MAX that the cores were built with */
-    bool large;                  /* every seed has a variable of three frames */
+    uint32_t frame_bytes; /* PS_FRAME_BODY_MAX that the cores were built with */
+    bool large;           /* every seed has a variable of three frames */
     /* BOUNDARY profile: one call of this kind on a variable of three frames, one cut */
     bool boundary;
     enum psi_request_kind boundary_kind;
-    uint32_t boundary_side;      /* 0: of the client's bytes, 1: of the task's */
+    uint32_t boundary_side; /* 0: of the client's bytes, 1: of the task's */
     uint64_t boundary_index;
     int boundary_shift;
 };
 struct sim_summary {
     uint64_t events, ok, failed, cuts, restarts, virtual_ms;
-    uint64_t boundaries[2];      /* BOUNDARY profile: boundaries that passed in each direction */
+    uint64_t boundaries[2]; /* BOUNDARY profile: boundaries that passed in each direction */
 };
 
 /** Run one seed. Returns true when every rule held; otherwise why (>= 1024 bytes) says which was broken. */

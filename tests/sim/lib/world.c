@@ -13,7 +13,8 @@ enum { STEPS_MAX = 4000000 };
 void sim_fail(struct sim *s, const char *format, ...)
 {
     va_list ap;
-    int n = snprintf(s->why, sizeof(s->why), "at event %llu, %llu ms: ", (unsigned long long)s->event, (unsigned long long)s->now);
+    int n =
+        snprintf(s->why, sizeof(s->why), "at event %llu, %llu ms: ", (unsigned long long)s->event, (unsigned long long)s->now);
     va_start(ap, format);
     (void)vsnprintf(s->why + n, sizeof(s->why) - (size_t)n, format, ap);
     va_end(ap);
@@ -174,8 +175,8 @@ static void life(struct sim *s)
     final->start_at = s->now;
     while (!final->ended_ok || !all_off(s)) {
         if (s->now > bound) {
-            sim_fail(s, "a new session cannot work %llu ms after the last fault (state %d)", (unsigned long long)(4 * longest + 30000),
-                     (int)final->state);
+            sim_fail(s, "a new session cannot work %llu ms after the last fault (state %d)",
+                     (unsigned long long)(4 * longest + 30000), (int) final->state);
         }
         run_until(s, s->now + 20);
     }

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store: definitions, containers and incarnations, handles that are never used again, references that outlive a drop,
+ * initialisation and slots, staging, the promise of memory; and each of its calls without memory.
+ */
+#include "task_test.h"
+
+#include "common/mem.h"
+#include "psd/store/variable.h"
+
+static const uint64_t seed[2] = {3, 4};
+
+static struct psd_definition definition(ps_dtype dtype, int64_t elements, const ps_optimizer *opt)
+{
+    struct psd_definition d = {.dtype = dtype, .shape = {.rank = 1, .dims = {elements}}, .optimizer = *opt};
+    return d;
+}
+
+static struct psd_variable *make(struct psd_store *s, const char *container, const char *name, const struct psd_definition *d)
+{
+    struct psd_container *c = NULL;
+    struct psd_variable *v = NULL;
+    struct psi_err err;
+    assert_int_equal(psd_container_get(s, container, 5, &c, &err), PS_OK);
+    assert_int_equal(psd_variable_new(s, c, name, d, 1000 + s->next_handle, &v, &err), PS_OK);
+    psd_store_check_invariants(s);
+    return v;
+}
+
+static void test_definitions(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    struct psd_definition d = definition(PS_F32, 10, ps_adam(0.1));
+    assert_int_equal(psd_definition_check(&d, "v", &err), PS_OK);
+    struct psd_definition bad = d;
+    bad.dtype = (ps_dtype)6;
+    assert_int_equal(psd_definition_check(&bad, "v", &err), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.text, "'v'"));
+    bad = d;
+    bad.shape.rank = 9;
+    assert_int_equal(psd_definition_check(&bad, "v", &err), PS_INVALID_ARGUMENT);
+    bad = d;
+    bad.shape.dims[0] = 0;
+    assert_int_equal(psd_definition_check(&bad, "v", &err), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.text, "variable 'v'"));
+    bad = definition(PS_I64, 10, ps_sgd(1));
+    assert_int_equal(psd_definition_check(&bad, "v", &err), PS_INVALID_ARGUMENT);
+    bad = d;
+    bad.optimizer.learning_rate = 0.5; /* hyperparameters do not make a conflict */
+    assert_int_equal(psd_definition_compare(&d, "here", &bad, "v", &err), PS_OK);
+    bad.shape = (ps_shape){.rank = 2, .dims = {5, 2}};
+    assert_int_equal(psd_definition_compare(&d, "here", &bad, "v", &err), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.text, "(10,)"));
+    assert_non_null(strstr(err.text, "(5, 2)"));
+    assert_non_null(strstr(err.text, "here"));
+}
+
+static void test_handles_and_incarnations(void **state)
+{
+    (void)state;
+    struct psd_store s;
+    struct psd_definition d = definition(PS_F32, 10, ps_sgd(1));
+    psd_store_init(&s, seed, 1 << 20);
+    struct psd_variable *a = make(&s, "c", "a", &d);
+    uint32_t handle = a->handle;
+    assert_int_not_equal(handle, 0);
+    assert_ptr_equal(psd_variable_by_handle(&s, handle), a);
+    assert_null(psd_variable_by_handle(&s, 0));
+    struct psd_container *c = psd_container_find(&s, "c");
+    assert_ptr_equal(psd_variable_find(c, "a"), a);
+    assert_null(psd_variable_find(NULL, "a"));
+    assert_null(psd_container_find(&s, "d"));
+    psd_variable_drop(&s, a);
+    assert_null(psd_variable_by_handle(&s, handle));
+    for (int i = 0; i < 50; i++) {
+        struct psd_variable *v = make(&s, "c", "a", &d);
+        assert_true(v->handle > handle); /* never used again */
+        handle = v->handle;
+        psd_variable_drop(&s, v);
+    }
+    a = make(&s, "c", "a", &d);
+    struct psd_variable *other = make(&s, "other", "a", &d);
+    psd_container_reset(&s, c, 77);
+    assert_int_equal(c->incarnation, 77);
+    assert_null(psd_variable_find(c, "a"));
+    assert_ptr_equal(psd_variable_find(psd_container_find(&s, "other"), "a"), other);
+    assert_int_equal(s.variable_count, 1);
+    psd_store_check_invariants(&s);
+    psd_store_fini(&s);
+}
+
+/* Whoever holds a reference keeps the value; a drop is done once. */
+static void test_references(void **state)
+{
+    (void)state;
+    struct psd_store s;
+    struct psi_err err;
+    struct psd_definition d = definition(PS_F32, 1000, ps_adagrad(1));
+    psd_store_init(&s, seed, 1 << 20);
+    struct psd_variable *v = make(&s, "c", "v", &d);
+    assert_int_equal(psd_variable_initialise(&s, v, ps_ones(), 1, &err), PS_OK);
+    struct psd_variable *held = psd_variable_ref(v);
+    psd_variable_drop(&s, v);
+    psd_variable_drop(&s, v);
+    assert_true(held->gone);
+    assert_null(held->container);
+    assert_floats(held->value, 0, 1000, 1);
+    assert_int_equal(s.promised_bytes, 8000);
+    assert_int_equal(s.arena.used_bytes, 8000);
+    psd_store_check_invariants(&s);
+    psd_variable_unref(&s, held);
+    assert_int_equal(s.promised_bytes, 0);
+    assert_int_equal(s.arena.used_bytes, 0);
+    psd_store_fini(&s);
+}
+
+static void test_initialise_and_slots(void **state)
+{
+    (void)state;
+    struct psd_store s;
+    struct psi_err err;
+    struct psd_definition d = definition(PS_F32, 1000, ps_adagrad_from(1, 0.5));
+    psd_store_init(&s, seed, 1 << 20);
+    struct psd_variable *v = make(&s, "c", "v", &d);
+    assert_null(v->value);
+    assert_int_equal(s.promised_bytes, 8000);
+    assert_int_equal(psd_variable_initialise(&s, v, ps_constant(2), 9, &err), PS_OK);
+    assert_true(v->initialised);
+    assert_int_equal(v->version, 0);
+    assert_int_equal(v->seed, 9);
+    assert_floats(v->value, 0, 1000, 2);
+    assert_floats(v->slots[0], 0, 1000, 0.5F);
+    assert_null(v->slots[1]);
+    v->version = 5;
+    ((float *)v->slots[0])[3] = 99;
+    void *value = v->value;
+    assert_int_equal(psd_variable_initialise(&s, v, ps_zeros(), 9, &err), PS_OK);
+    assert_int_equal(v->version, 6);
+    assert_ptr_equal(v->value, value);
+    assert_floats(v->value, 0, 1000, 0);
+    assert_floats(v->slots[0], 0, 1000, 0.5F);
+    psd_store_check_invariants(&s);
+    psd_store_fini(&s);
+}
+
+static void test_stage_and_swap_in(void **state)
+{
+    (void)state;
+    struct psd_store s;
+    struct psi_err err;
+    struct psd_definition d = definition(PS_F32, 1000, ps_sgd(1));
+    psd_store_init(&s, seed, 8000);
+    struct psd_variable *v = make(&s, "c", "v", &d);
+    float *staged = psd_store_stage(&s, 4000);
+    assert_non_null(staged);
+    assert_null(psd_store_stage(&s, 1)); /* the budget is full */
+    psd_store_unstage(&s, staged, 4000);
+    staged = psd_store_stage(&s, 4000);
+    PSI_IGNORE(filled(staged, 1000, 8)); /* its own argument */
+    assert_int_equal(psd_variable_swap_in(&s, v, staged, &err), PS_OK);
+    s.promised_bytes -= 4000;
+    assert_int_equal(v->version, 0);
+    assert_ptr_equal(v->value, staged);
+    psd_store_check_invariants(&s);
+    staged = psd_store_stage(&s, 4000);
+    PSI_IGNORE(filled(staged, 1000, 9)); /* likewise */
+    assert_int_equal(psd_variable_swap_in(&s, v, staged, &err), PS_OK);
+    s.promised_bytes -= 4000;
+    assert_int_equal(v->version, 1);
+    assert_floats(v->value, 0, 1000, 9);
+    assert_int_equal(s.arena.used_bytes, 4000);
+    assert_int_equal(s.promised_bytes, 4000);
+    psd_store_fini(&s);
+}
+
+static void test_budget_at_its_limit(void **state)
+{
+    (void)state;
+    for (int64_t delta = -1; delta <= 1; delta++) {
+        struct psd_store s;
+        struct psd_container *c = NULL;
+        struct psd_variable *v = NULL;
+        struct psi_err err;
+        struct psd_definition d = definition(PS_F64, 1000, ps_adam(1));
+        psd_store_init(&s, seed, (uint64_t)(24000 + delta));
+        assert_int_equal(psd_container_get(&s, "c", 1, &c, &err), PS_OK);
+        ps_status st = psd_variable_new(&s, c, "v", &d, 1, &v, &err);
+        assert_int_equal(st, delta < 0 ? PS_RESOURCE_EXHAUSTED : PS_OK);
+        if (delta < 0) {
+            assert_non_null(strstr(err.text, "24000"));
+            assert_non_null(strstr(err.text, "23999"));
+        }
+        assert_int_equal(s.promised_bytes, delta < 0 ? 0 : 24000);
+        psd_store_check_invariants(&s);
+        psd_store_fini(&s);
+    }
+}
+
+/* Nothing is half there afterwards, and the same call works. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    struct psd_definition d = definition(PS_F32, 1000, ps_adam(1));
+    for (int64_t n = 0;; n++) {
+        struct psd_store s;
+        struct psd_container *c = NULL;
+        struct psd_variable *v = NULL;
+        struct psi_err err;
+        int failed = 0;
+        psd_store_init(&s, seed, 1 << 20);
+        psi_mem_fail_after(n);
+        while (psd_container_get(&s, "c", 1, &c, &err) != PS_OK) {
+            assert_int_equal(err.code, PS_RESOURCE_EXHAUSTED);
+            failed++;
+        }
+        while (psd_variable_new(&s, c, "v", &d, 1, &v, &err) != PS_OK) {
+            assert_int_equal(err.code, PS_RESOURCE_EXHAUSTED);
+            assert_null(psd_variable_find(c, "v"));
+            assert_int_equal(s.promised_bytes, 0);
+            failed++;
+        }
+        while (psd_variable_initialise(&s, v, ps_ones(), 1, &err) != PS_OK) {
+            assert_int_equal(err.code, PS_RESOURCE_EXHAUSTED);
+            assert_false(v->initialised);
+            psd_store_check_invariants(&s);
+            failed++;
+        }
+        bool fired = psi_mem_fail_left() == -1;
+        psi_mem_fail_after(-1);
+        assert_int_equal(failed, fired ? 1 : 0);
+        assert_int_equal(s.promised_bytes, 12000);
+        assert_int_equal(s.arena.used_bytes, 12000);
+        assert_floats(v->value, 0, 1000, 1);
+        psd_store_check_invariants(&s);
+        psd_store_fini(&s);
+        if (!fired) {
+            assert_true(n > 5);
+            break;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_definitions),       cmocka_unit_test(test_handles_and_incarnations),
+        cmocka_unit_test(test_references),        cmocka_unit_test(test_initialise_and_slots),
+        cmocka_unit_test(test_stage_and_swap_in), cmocka_unit_test(test_budget_at_its_limit),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
