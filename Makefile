@@ -365,7 +365,7 @@ lint: all $(B)/compile_commands.json ## layers, symbols, headers, format, clang-
 	@scripts/lint/run $(B)
 .PHONY: format
 format: ## clang-format all C sources in place
-	@clang-format -i $$(find common proto psd worker tests -name '*.[ch]')
+	@clang-format -i $$(find common proto psd worker tests -name '*.[ch]' ! -name bare.c)
 
 # ---- install -----------------------------------------------------------------------------------------------------------
 SHARE := $(PREFIX)/share

@@ -10,8 +10,8 @@
 
 #define F32_EXPONENT UINT32_C(0x7f800000)
 #define F64_EXPONENT UINT64_C(0x7ff0000000000000)
-#define FINITE_BLOCK ((size_t)1024) /* elements checked between two exits: long enough to vectorise, short enough to stop early  \
-                                     */
+/* elements checked between two exits: long enough to vectorise, short enough to stop early */
+#define FINITE_BLOCK ((size_t)1024)
 
 PSI_CLONES
 static void add_f32(float *restrict var, const float *restrict delta, size_t n)
