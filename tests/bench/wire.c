@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
     size_t bytes = argc > 2 ? strtoull(argv[2], NULL, 0) / 4 * 4 : 0;
-    int reps = argc > 3 ? atoi(argv[3]) : 30;
+    int reps = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 30;
     bool pull = strcmp(mode, "pull") == 0, both = strcmp(mode, "pushpull") == 0, sgd = strcmp(mode, "sgd") == 0;
     if ((!pull && !both && !sgd && strcmp(mode, "adagrad") != 0) || bytes == 0 || reps < 1 || reps > 100000) {
         fprintf(stderr, "usage: wire adagrad|sgd|pull|pushpull BYTES [REPS]\n");

@@ -370,7 +370,7 @@ ps_v1_OpenAnswer fc_ready(struct fc *c, const char *name, ps_dtype dtype, uint64
                           double value)
 {
     ps_v1_CreateItem m;
-    ps_v1_OpenAnswer a;
+    ps_v1_OpenAnswer a = ps_v1_OpenAnswer_init_zero;
     fc_create_item(&m, name, dtype, elements, opt);
     if (fc_create(c, &m, NULL) != PS_OK || fc_open(c, name, &a) != PS_OK ||
         fc_init_var(c, a.handle, ps_constant(value), opt, 0, false).status != PS_OK || fc_open(c, name, &a) != PS_OK) {

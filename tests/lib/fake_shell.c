@@ -117,6 +117,9 @@ static void decode(struct shell_conn *c, const uint8_t *p, size_t n)
 static void goes_out(struct shell_conn *c, const void *p, size_t n)
 {
     c->bytes_out += n;
+    if (c->tap != NULL) {
+        wire_append(c->tap, p, n);
+    }
     if (c->peer != NULL) {
         wire_append(&c->peer->in, p, n);
         return;

@@ -48,6 +48,7 @@ struct shell_conn {
     struct psi_list frames; /* struct shell_frame */
     uint32_t frame_count;
     uint64_t bytes_out;
+    struct wire *tap; /* receives a copy of what goes out; NULL: none */
 };
 
 struct shell_net {

@@ -579,5 +579,7 @@ class HostileBytes(Directory):
 if __name__ == "__main__":
     outcome = unittest.main(exit=False, verbosity=1).result
     bad = min(len(outcome.failures) + len(outcome.errors), outcome.testsRun)  # a case may have several
+    for test, reason in outcome.skipped:
+        print(f"skipped: {test}: {reason}")
     print(f"{outcome.testsRun - bad - len(outcome.skipped)} passed, {bad} failed, {len(outcome.skipped)} skipped", flush=True)
     sys.exit(1 if bad else 0)

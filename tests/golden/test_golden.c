@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Golden frames: the bytes of version 1 of the protocol, one file each in tests/golden/frames. What is encoded now is what is
+ * there, byte for byte; the reader takes it, and takes no prefix and no flipped bit of a header or meta for it.
+ * tests/golden/read_frames.py says what each means.
+ *
+ *   test_golden --write   makes the files anew: only when a new kind of frame comes, never because an old one has changed
+ *
+ * A file holds hexadecimal bytes, "BYTES*COUNT" for repeated ones, and comments from '#' to the end of the line.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "fake_client.h"
+
+#include "common/cluster.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FRAMES "tests/golden/frames/"
+
+/* ---- encoders: those of the product (common/outq.c, common/msg.c, psd/rpc/reply.c, psd/rpc/pull.c) ---- */
+
+static void drain(struct psi_outq *q, struct wire *out)
+{
+    const struct psi_iov *iov = NULL;
+    const void *hold = NULL;
+    size_t hold_bytes = 0;
+    size_t count = 0;
+    while ((count = psi_outq_compose(q, PS_SEND_TRY_BYTES, &iov)) > 0) {
+        size_t total = 0;
+        for (size_t i = 0; i < count; i++) {
+            wire_append(out, iov[i].base, iov[i].bytes);
+            total += iov[i].bytes;
+        }
+        assert_int_equal(psi_outq_accepted(q, total, &hold, &hold_bytes), PS_OK);
+    }
+    psi_outq_fini(q);
+}
+
+static struct ps_frame_header header_of(uint8_t op, uint16_t flags, uint64_t id, uint32_t handle)
+{
+    struct ps_frame_header h = {
+        .magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = op, .flags = flags, .id = id, .handle = handle};
+    return h;
+}
+
+/* A control frame with a message as meta (or none) and a list as body. */
+static void control(struct wire *out, const struct ps_frame_header *header, const pb_msgdesc_t *d, const void *meta_message,
+                    const struct psi_buf *body)
+{
+    struct psi_outq q;
+    uint8_t meta[PS_META_BYTES_MAX] = {0};
+    size_t n = 0;
+    struct ps_frame_header h = *header;
+    psi_outq_init(&q);
+    if (d != NULL) {
+        assert_int_equal(psi_msg_encode(d, meta_message, meta, sizeof(meta), &n, NULL), PS_OK);
+        h.meta_bytes = (uint16_t)psi_pad8((uint32_t)n);
+    } else if ((h.flags & PS_FLAG_REPLY) != 0) {
+        h.meta_bytes = sizeof(struct ps_reply_meta); /* zeros: OK, nothing more to say */
+    }
+    assert_int_equal(
+        psi_outq_push_body(&q, &h, meta, body == NULL ? NULL : body->data, body == NULL ? 0 : (uint32_t)body->len, true), PS_OK);
+    drain(&q, out);
+}
+
+static void list_add(struct psi_buf *b, const pb_msgdesc_t *d, const void *m)
+{
+    assert_int_equal(psi_list_append(b, d, m, NULL), PS_OK);
+}
+
+static void hello(struct wire *out)
+{
+    struct psi_cluster cluster;
+    struct psi_buf body;
+    struct psi_err err;
+    ps_v1_Hello m = ps_v1_Hello_init_zero;
+    psi_cluster_init(&cluster);
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    assert_int_equal(psi_cluster_parse(&cluster, "ps=127.0.0.1:2222,127.0.0.1:2223", &err), PS_OK);
+    m.protocol = 1;
+    m.session.size = 16;
+    for (uint8_t i = 0; i < 16; i++) {
+        m.session.bytes[i] = i;
+    }
+    m.connection = 7;
+    m.next_number = 300;
+    m.record = UINT64_C(0x1122334455667788);
+    PSI_IGNORE(PSI_BYTES_SET(m.believed_job, "ps")); /* these fit */
+    m.believed_task = 1;
+    m.cluster_hash = psi_cluster_hash(&cluster);
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "worker"));
+    m.task = 2;
+    PSI_IGNORE(PSI_BYTES_SET(m.host, "host.example"));
+    m.pid = 4711;
+    PSI_IGNORE(PSI_BYTES_SET(m.program, "pstrain"));
+    static const ps_v1_UnresolvedItem items[] = {{.number = 297}, {.number = 299, .abandoned = true}};
+    list_add(&body, &ps_v1_UnresolvedItem_msg, &items[0]);
+    list_add(&body, &ps_v1_UnresolvedItem_msg, &items[1]);
+    struct ps_frame_header h = header_of(PS_OP_HELLO, 0, 0, 0);
+    control(out, &h, &ps_v1_Hello_msg, &m, &body);
+    psi_buf_fini(&body);
+    psi_cluster_fini(&cluster);
+}
+
+static void hello_answer(struct wire *out)
+{
+    struct psi_buf body;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    ps_v1_HelloAnswer a = ps_v1_HelloAnswer_init_zero;
+    a.protocol = 1;
+    PSI_IGNORE(PSI_BYTES_SET(a.job, "ps")); /* these fit */
+    a.task = 1;
+    a.life = UINT64_C(0xfedcba9876543210);
+    a.record = UINT64_C(0x1122334455667788);
+    a.durable = 41;
+    a.window = PS_WINDOW;
+    a.task_count = 2;
+    a.number_count = 2;
+    PSI_IGNORE(PSI_BYTES_SET(a.directory_job, "ps"));
+    PSI_IGNORE(PSI_BYTES_SET(a.cluster_name, "psd"));
+    PSI_IGNORE(PSI_BYTES_SET(a.version, "0.1.0"));
+    a.lease_ms = 10000;
+    a.beat_ms = 2500;
+    list_add(&body, &ps_v1_HelloAnswer_msg, &a);
+    for (uint32_t i = 0; i < 2; i++) {
+        ps_v1_TaskItem t = ps_v1_TaskItem_init_zero;
+        t.task = i;
+        PSI_IGNORE(PSI_BYTES_SET(t.job, "ps"));
+        PSI_IGNORE(PSI_BYTES_SET(t.address, i == 0 ? "127.0.0.1:2222" : "127.0.0.1:2223"));
+        list_add(&body, &ps_v1_TaskItem_msg, &t);
+    }
+    ps_v1_NumberItem n = ps_v1_NumberItem_init_zero;
+    n.number = 297;
+    n.state = PS_NUMBER_IN_PROGRESS;
+    n.offset = 32768;
+    n.incarnation = 99;
+    list_add(&body, &ps_v1_NumberItem_msg, &n);
+    n = (ps_v1_NumberItem)ps_v1_NumberItem_init_zero;
+    n.number = 299;
+    n.state = PS_NUMBER_REFUSED;
+    n.status = PS_INVALID_ARGUMENT;
+    n.applied = PS_MAYBE_PARTLY_APPLIED;
+    PSI_IGNORE(PSI_BYTES_SET(n.text, "gradient of 'w': element 7 is NaN or infinite"));
+    list_add(&body, &ps_v1_NumberItem_msg, &n);
+    struct ps_frame_header h = header_of(PS_OP_HELLO, PS_FLAG_REPLY, 0, 0);
+    control(out, &h, NULL, NULL, &body);
+    psi_buf_fini(&body);
+}
+
+static void open_request(struct wire *out)
+{
+    struct psi_buf body;
+    ps_v1_NameItem m = ps_v1_NameItem_init_zero;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "layer_1/w")); /* fits */
+    list_add(&body, &ps_v1_NameItem_msg, &m);
+    PSI_IGNORE(PSI_BYTES_SET(m.container, "localhost")); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "b"));              /* fits */
+    list_add(&body, &ps_v1_NameItem_msg, &m);
+    struct ps_frame_header h = header_of(PS_OP_OPEN, 0, 12, 0);
+    control(out, &h, NULL, NULL, &body);
+    psi_buf_fini(&body);
+}
+
+static void create_request(struct wire *out)
+{
+    struct psi_buf body;
+    ps_v1_CreateItem m;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    fc_create_item(&m, "layer_1/w", PS_F32, 64, ps_adam(0.002));
+    m.dims_count = 2;
+    m.dims[1] = 10;
+    m.task = 1;
+    m.pinned = true;
+    list_add(&body, &ps_v1_CreateItem_msg, &m);
+    struct ps_frame_header h = header_of(PS_OP_CREATE, PS_FLAG_MORE, 13, 0);
+    control(out, &h, NULL, NULL, &body);
+    psi_buf_fini(&body);
+}
+
+static void init_request(struct wire *out)
+{
+    ps_v1_Init m = {.kind = PS_INIT_UNIFORM, .a = -0.5, .b = 0.5, .seed = 42, .chief_number = 3, .has_optimizer = true};
+    psi_optimizer_to_msg(ps_nesterov(0.01, 0.9), &m.optimizer);
+    struct ps_frame_header h = header_of(PS_OP_INIT, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, 14, 5);
+    control(out, &h, &ps_v1_Init_msg, &m, NULL);
+}
+
+static void beat(struct wire *out)
+{
+    ps_v1_Beat m = {.global_step = 1876};
+    struct ps_frame_header h = header_of(PS_OP_BEAT, 0, 15, 0);
+    control(out, &h, &ps_v1_Beat_msg, &m, NULL);
+}
+
+static void beat_answer(struct wire *out)
+{
+    struct psi_buf body;
+    ps_v1_BeatAnswer a = {.flags = 3, .chief_number = 3};
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    list_add(&body, &ps_v1_BeatAnswer_msg, &a);
+    struct ps_frame_header h = header_of(PS_OP_BEAT, PS_FLAG_REPLY, 15, 0);
+    control(out, &h, NULL, NULL, &body);
+    psi_buf_fini(&body);
+}
+
+/* Sixteen thousand ones and four: two segments with their CRCs. */
+static void push(struct wire *out)
+{
+    static float g[16388];
+    struct psi_outq q;
+    struct ps_push_meta m = {.total_elements = 16388, .scale = 0.25F};
+    struct ps_frame_header h = header_of(PS_OP_PUSH, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, 16, 5);
+    for (size_t i = 0; i < 16388; i++) {
+        g[i] = 1;
+    }
+    h.dtype = PS_F32;
+    h.meta_bytes = sizeof(m);
+    psi_outq_init(&q);
+    assert_int_equal(psi_outq_push_body(&q, &h, &m, g, sizeof(g), true), PS_OK);
+    drain(&q, out);
+}
+
+/* The same without CRCs, and a length that is padded. */
+static void assign_plain(struct wire *out)
+{
+    static const float v[3] = {1, -2, 0.5F};
+    struct psi_outq q;
+    struct ps_push_meta m = {.total_elements = 3, .scale = 1, .assign_flags = PS_ASSIGN_INIT_ONLY};
+    struct ps_frame_header h = header_of(PS_OP_ASSIGN, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, 17, 6);
+    h.dtype = PS_F32;
+    h.meta_bytes = sizeof(m);
+    psi_outq_init(&q);
+    assert_int_equal(psi_outq_push_body(&q, &h, &m, v, sizeof(v), false), PS_OK);
+    drain(&q, out);
+}
+
+static void pull_request(struct wire *out)
+{
+    struct psi_outq q;
+    struct ps_pull_meta m = {.elements = 16384};
+    struct ps_frame_header h = header_of(PS_OP_PULL, PS_FLAG_CRC, 18, 5);
+    h.dtype = PS_F32;
+    h.offset = 32768;
+    h.meta_bytes = sizeof(m);
+    psi_outq_init(&q);
+    assert_int_equal(psi_outq_push(&q, &h, &m, NULL), PS_OK);
+    drain(&q, out);
+}
+
+/* ---- what a task answers ---- */
+
+struct scene {
+    struct shell_net net;
+    struct fc c;
+    ps_v1_OpenAnswer w, step;
+};
+
+static void scene_init(struct scene *s)
+{
+    ps_status st = PS_OK;
+    shell_net_init(&s->net);
+    struct shell_task *t = shell_task_new(&s->net, "ps=127.0.0.1:2222", "ps", 0, 42, 1000000, NULL, &st);
+    assert_non_null(t);
+    fc_init(&s->c, t, 1);
+    assert_int_equal(fc_connect(&s->c), PS_OK);
+    s->w = fc_ready(&s->c, "w", PS_F32, 3, ps_sgd(1), 0);
+    s->step = fc_ready(&s->c, "global_step", PS_I64, 1, ps_no_optimizer(), 41);
+}
+
+static void push_reply(struct wire *out)
+{
+    struct scene s;
+    static const float g[3] = {1, 1, 1};
+    scene_init(&s);
+    s.c.conn->tap = out;
+    assert_int_equal(fc_push(&s.c, PS_OP_PUSH, &s.w, g, 1, 0).status, PS_OK);
+    shell_net_fini(&s.net);
+}
+
+static void push_refused(struct wire *out)
+{
+    struct scene s;
+    static const float g[3] = {1, 1, 1};
+    scene_init(&s);
+    s.c.conn->tap = out;
+    assert_int_equal(fc_push(&s.c, PS_OP_PUSH, &s.w, g, -1, 0).status, PS_INVALID_ARGUMENT);
+    shell_net_fini(&s.net);
+}
+
+static void add_reply(struct wire *out)
+{
+    struct scene s;
+    int64_t one = 1;
+    scene_init(&s);
+    s.c.conn->tap = out;
+    assert_int_equal(fc_push(&s.c, PS_OP_ADD, &s.step, &one, 1, 0).status, PS_OK);
+    shell_net_fini(&s.net);
+}
+
+/* A VALUE frame and the reply to LAST, one after the other. */
+static void pushpull_reply(struct wire *out)
+{
+    struct scene s;
+    static const float g[3] = {1, 2, 3};
+    scene_init(&s);
+    s.c.conn->tap = out;
+    assert_int_equal(fc_push(&s.c, PS_OP_PUSHPULL, &s.w, g, 1, 0).status, PS_OK);
+    shell_net_fini(&s.net);
+}
+
+static void pull_reply(struct wire *out)
+{
+    struct scene s;
+    float v[3];
+    scene_init(&s);
+    s.c.conn->tap = out;
+    assert_int_equal(fc_pull(&s.c, &s.step, 0, 1, v).status, PS_OK);
+    s.c.crc = false;
+    assert_int_equal(fc_pull(&s.c, &s.w, 0, 3, v).status, PS_OK);
+    shell_net_fini(&s.net);
+}
+
+static void pull_refused(struct wire *out)
+{
+    struct scene s;
+    float v[3];
+    scene_init(&s);
+    s.c.conn->tap = out;
+    s.w.handle = 77;
+    assert_int_equal(fc_pull(&s.c, &s.w, 0, 3, v).status, PS_ABORTED);
+    shell_net_fini(&s.net);
+}
+
+static void abandon_reply(struct wire *out)
+{
+    struct scene s;
+    scene_init(&s);
+    s.c.conn->tap = out;
+    assert_int_equal(fc_abandon(&s.c, 200).status, PS_OK);
+    shell_net_fini(&s.net);
+}
+
+static void open_answer(struct wire *out)
+{
+    struct scene s;
+    ps_v1_OpenAnswer a;
+    scene_init(&s);
+    s.c.conn->tap = out;
+    assert_int_equal(fc_open(&s.c, "w", &a), PS_OK);
+    shell_net_fini(&s.net);
+}
+
+static void create_answer(struct wire *out)
+{
+    struct scene s;
+    ps_v1_CreateItem m;
+    ps_v1_CreateAnswer a;
+    scene_init(&s);
+    s.c.conn->tap = out;
+    fc_create_item(&m, "w", PS_F64, 3, ps_sgd(1));
+    assert_int_equal(fc_create(&s.c, &m, &a), PS_INVALID_ARGUMENT);
+    shell_net_fini(&s.net);
+}
+
+static const struct golden {
+    const char *name;
+    void (*encode)(struct wire *out);
+} goldens[] = {
+    {"hello", hello},
+    {"hello_answer", hello_answer},
+    {"open", open_request},
+    {"open_answer", open_answer},
+    {"create_more", create_request},
+    {"create_answer", create_answer},
+    {"init", init_request},
+    {"beat", beat},
+    {"beat_answer", beat_answer},
+    {"push_two_segments", push},
+    {"push_reply", push_reply},
+    {"push_refused", push_refused},
+    {"pushpull_reply", pushpull_reply},
+    {"assign_plain", assign_plain},
+    {"add_reply", add_reply},
+    {"pull", pull_request},
+    {"pull_reply", pull_reply},
+    {"pull_refused", pull_refused},
+    {"abandon_reply", abandon_reply},
+};
+enum { GOLDENS = sizeof(goldens) / sizeof(goldens[0]) };
+
+/* ---- files ---- */
+
+static void path_of(char *path, size_t n, const char *name)
+{
+    (void)snprintf(path, n, FRAMES "%s.hex", name);
+}
+
+static void read_file(struct wire *out, const char *name)
+{
+    char path[256];
+    char line[4096];
+    path_of(path, sizeof(path), name);
+    FILE *f = fopen(path, "r");
+    if (f == NULL) {
+        fail_msg("%s: %s (run from the repository's root)", path, strerror(errno));
+    }
+    while (fgets(line, sizeof(line), f) != NULL) {
+        line[strcspn(line, "#\n")] = '\0';
+        for (char *save = NULL, *word = strtok_r(line, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
+            char *star = strchr(word, '*');
+            size_t count = star == NULL ? 1 : strtoul(star + 1, NULL, 10);
+            size_t digits = star == NULL ? strlen(word) : (size_t)(star - word);
+            assert_int_equal(digits % 2, 0);
+            for (size_t i = 0; i < count; i++) {
+                for (size_t at = 0; at < digits; at += 2) {
+                    unsigned value = 0;
+                    assert_int_equal(sscanf(word + at, "%2x", &value), 1);
+                    uint8_t byte = (uint8_t)value;
+                    wire_append(out, &byte, 1);
+                }
+            }
+        }
+    }
+    (void)fclose(f);
+    assert_true(out->len > 0);
+}
+
+static int write_file(const char *name, const struct wire *w)
+{
+    char path[256];
+    path_of(path, sizeof(path), name);
+    FILE *f = fopen(path, "w");
+    if (f == NULL) {
+        perror(path);
+        return 1;
+    }
+    for (size_t at = 0; at < w->len;) {
+        size_t repeats = 1;
+        while (at + (repeats + 1) * 8 <= w->len && memcmp(w->data + at, w->data + at + repeats * 8, 8) == 0) {
+            repeats++;
+        }
+        for (size_t i = 0; i < 8 && at + i < w->len; i++) {
+            fprintf(f, "%02x", w->data[at + i]);
+        }
+        fprintf(f, repeats > 1 ? "*%zu\n" : "\n", repeats);
+        at += repeats * 8;
+    }
+    return fclose(f);
+}
+
+/* ---- tests ---- */
+
+static void test_bytes_are_as_they_were(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GOLDENS; i++) {
+        struct wire want, have;
+        wire_init(&want);
+        wire_init(&have);
+        read_file(&want, goldens[i].name);
+        goldens[i].encode(&have);
+        if (want.len != have.len || memcmp(want.data, have.data, want.len) != 0) {
+            fail_msg("%s: what is encoded now differs from tests/golden/frames/%s.hex", goldens[i].name, goldens[i].name);
+        }
+        wire_fini(&want);
+        wire_fini(&have);
+    }
+}
+
+/* Whole frames that come out of n bytes; bad: the reader gave up. */
+static uint32_t frames_in(const uint8_t *bytes, size_t n, bool *out_bad, uint32_t *out_heads)
+{
+    struct psi_reader r;
+    struct psi_err err;
+    uint8_t *exact = malloc(n > 0 ? n : 1);
+    uint8_t *buffer = malloc(PSI_READER_BUFFER_BYTES);
+    uint32_t ends = 0;
+    assert_non_null(exact);
+    memcpy(exact, bytes, n);
+    const uint8_t *p = exact;
+    psi_reader_init(&r, UINT32_MAX);
+    r.buffer = buffer;
+    *out_bad = false;
+    *out_heads = 0;
+    for (bool more = true; more;) {
+        switch (psi_reader_next(&r, &p, &n, &err)) {
+        case PSI_PIECE_NONE:
+            more = false;
+            break;
+        case PSI_PIECE_HEAD:
+            (*out_heads)++;
+            break;
+        case PSI_PIECE_SEGMENT:
+            break;
+        case PSI_PIECE_END:
+            ends++;
+            break;
+        case PSI_PIECE_BAD:
+            *out_bad = true;
+            more = false;
+            break;
+        }
+    }
+    free(buffer);
+    free(exact);
+    return ends;
+}
+
+static void test_reader_takes_them_and_nothing_less(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GOLDENS; i++) {
+        struct wire w;
+        bool bad = false;
+        uint32_t heads = 0;
+        wire_init(&w);
+        read_file(&w, goldens[i].name);
+        uint32_t whole = frames_in(w.data, w.len, &bad, &heads);
+        assert_false(bad);
+        assert_in_range(whole, 1, 2);
+        assert_int_equal(heads, whole);
+        for (size_t n = 0; n < w.len; n += w.len < 4096 ? 1 : 97) {
+            assert_true(frames_in(w.data, n, &bad, &heads) < whole);
+            assert_false(bad);
+        }
+        struct ps_frame_header h = wire_header(&w, 0);
+        for (size_t bit = 0; bit < (sizeof(h) + h.meta_bytes) * 8; bit++) {
+            w.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+            assert_int_equal(frames_in(w.data, w.len < 4096 ? w.len : 4096, &bad, &heads), 0);
+            assert_int_equal(heads, 0);
+            w.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+        }
+        wire_fini(&w);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes_are_as_they_were),
+        cmocka_unit_test(test_reader_takes_them_and_nothing_less),
+    };
+    if (argc == 2 && strcmp(argv[1], "--write") == 0) {
+        int failed = 0;
+        for (size_t i = 0; i < GOLDENS; i++) {
+            struct wire w;
+            wire_init(&w);
+            goldens[i].encode(&w);
+            failed |= write_file(goldens[i].name, &w);
+            wire_fini(&w);
+        }
+        return failed;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
