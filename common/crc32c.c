@@ -80,7 +80,11 @@ __attribute__((target("sse4.2,pclmul"))) static inline uint64_t three_blocks(uin
 {
     uint64_t b = 0;
     uint64_t c = 0;
-    for (const uint8_t *end = p + block; p < end; p += 16) {
+    const uint8_t *next =
+        p + 3 * block; /* what follows is asked for now: three short streams are too short for the hardware's own
+                          prefetcher (a gradient in memory: 11 GB/s without); past the end it does no harm */
+    for (const uint8_t *end = p + block; p < end; p += 16, next += 48) {
+        __builtin_prefetch(next);
         a = _mm_crc32_u64(a, load64(p));
         b = _mm_crc32_u64(b, load64(p + block));
         c = _mm_crc32_u64(c, load64(p + 2 * block));

@@ -375,22 +375,6 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c)
 
 /* ---- bodies ---- */
 
-/* The next segment's values and slots come from memory while its gradient is copied in and its CRC is checked. */
-static void prefetch_next(const struct psd_variable *v, uint64_t at)
-{
-    uint64_t end = at + PS_SEGMENT_BYTES < v->bytes ? at + PS_SEGMENT_BYTES : v->bytes;
-    const uint8_t *value = v->value;
-    for (uint64_t i = at; i < end; i += 64) {
-        __builtin_prefetch(value + i, 1, 2);
-    }
-    for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX && v->slots[k] != NULL; k++) {
-        const uint8_t *slot = v->slots[k];
-        for (uint64_t i = at; i < end; i += 64) {
-            __builtin_prefetch(slot + i, 1, 2);
-        }
-    }
-}
-
 static bool apply_gradient(struct psd_task *t, struct psd_number *n, const uint8_t *p, uint64_t elements, struct psi_err *err)
 {
     struct psd_progress *g = n->progress;
@@ -408,7 +392,6 @@ static bool apply_gradient(struct psd_task *t, struct psd_number *n, const uint8
         slots[i] = v->slots[i] == NULL ? NULL : (uint8_t *)v->slots[i] + at;
     }
     psd_optim_apply(v->optimizer.kind, v->dtype, &g->scalars, (uint8_t *)v->value + at, slots, p, elements);
-    prefetch_next(v, at + elements * v->element_bytes);
     return true;
 }
 

@@ -309,9 +309,7 @@ void psd_rpc_seal(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (st == PS_OK) {
         st = seal_items(t, r, true, &err);
     }
-    if (st != PS_OK || (r->header.flags & PS_FLAG_MORE) == 0) {
-        psd_reply(t, c, PS_OP_SEAL, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
-    }
+    psd_reply(t, c, PS_OP_SEAL, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
     psd_wait_check(t);
 }
 

@@ -54,7 +54,6 @@ const char *say_remedy(ps_status st, const char *text)
                "--fresh if part of the model is lost";
     case PS_DATA_LOSS:
         return "; --fresh on all trainers starts over";
-    case PS_ALREADY_EXISTS:
     case PS_FAILED_PRECONDITION:
         return strstr(text, "the client") != NULL || strstr(text, "answers there") != NULL
                    ? "; --ps_hosts must be the same list, in the same order, for every task and trainer"

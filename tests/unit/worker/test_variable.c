@@ -329,7 +329,7 @@ static void test_other_definition_at_open(void **state)
     struct psi_var other = *w;
     other.shape.dims[0] = 5;
     fake_open(&f, 0, 4, 77, 5, &other);
-    assert_int_equal(get.req.status, PS_ALREADY_EXISTS);
+    assert_int_equal(get.req.status, PS_INVALID_ARGUMENT);
     assert_non_null(strstr(get.err.text, "(4,)"));
     assert_non_null(strstr(get.err.text, "(5,)"));
     fake_fini(&f);
