@@ -572,6 +572,7 @@ fail:
 ps_status psd_server_start(const psd_server_options *options, psd_server **out_server, char *error, size_t error_bytes)
 {
     struct psi_err err = {.code = PS_OK};
+    psi_net_keep_stdio();
     ps_status st = start(options, out_server, &err);
     if (error != NULL && error_bytes > 0) {
         (void)snprintf(error, error_bytes, "%s", st == PS_OK ? "" : err.text);

@@ -63,7 +63,8 @@ void psd_task_free(struct psd_task *task);
 struct psi_link *psd_task_accepted(struct psd_task *task, void *shell, const char *peer);
 /** The connection asked for by PSD_EFFECT_DIAL is up (returns its link), or failed (shell NULL; why for the log). */
 struct psi_link *psd_task_dialed(struct psd_task *task, void *shell, const char *why);
-/** n bytes arrived. All are consumed. Must not be called while link->paused. */
+/** n bytes arrived; p lies congruent to their position in the stream modulo 8 at least (payload is used where it lies). All are
+ *  consumed. Must not be called while link->paused. */
 void psd_task_bytes(struct psd_task *task, struct psi_link *link, const uint8_t *p, size_t n);
 /** The peer closed or the connection broke; the core lets go of the link (the shell frees it). Not called after `closing`. */
 void psd_task_closed(struct psd_task *task, struct psi_link *link);

@@ -242,6 +242,7 @@ static ps_status client_new(const struct psi_client_config *config, struct psi_c
 
 static ps_status loop_init(struct psi_io *io, struct psi_err *err)
 {
+    psi_net_keep_stdio();
     int rc = uv_loop_init(&io->loop);
     if (rc != 0) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no event loop: %s", uv_strerror(rc));

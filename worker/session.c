@@ -186,7 +186,7 @@ void psi_session_header(const struct psi_session *s, uint8_t op, uint64_t id, st
 
 void psi_session_send(struct psi_session *s, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes)
 {
-    if (psi_outq_push_body(&s->link->out, h, meta, body, bytes, s->c->crc && bytes > 0) != PS_OK) {
+    if (psi_outq_push_body(&s->link->out, h, meta, body, bytes, s->c->crc) != PS_OK) {
         s->doomed = true;
         psi_client_kick(s);
         return;
@@ -430,8 +430,8 @@ void psi_session_hello(struct psi_session *s)
             r->status == PS_UNAUTHENTICATED || r->status == PS_UNIMPLEMENTED) {
             char ours[PS_JOB_BYTES_MAX + 64] = "";
             if (r->status == PS_FAILED_PRECONDITION && c->known) { /* it knows our cluster by its hash only */
-                snprintf(ours, sizeof(ours), " (here: cluster '%s' with %u ps tasks)", c->cluster_name,
-                         psi_cluster_num_tasks(psi_client_cluster(c), "ps"));
+                snprintf(ours, sizeof(ours), " (here: cluster '%s' with %u ps tasks)", c->cluster.name,
+                         psi_cluster_num_tasks(&c->cluster, "ps"));
             }
             psi_session_refuse(s, r->status, "%s%s", r->text, ours);
         } else {

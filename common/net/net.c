@@ -14,7 +14,20 @@
 #include "conn.h"
 #include "dial.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
+
+void psi_net_keep_stdio(void)
+{
+    int fd = 0;
+    while (fd >= 0 && fd <= STDERR_FILENO) {
+        fd = open("/dev/null", O_RDWR); /* the lowest number that is free; 0 to 2 stay open, for programs started from here too */
+    }
+    if (fd > STDERR_FILENO) {
+        PSI_IGNORE(close(fd)); /* nothing was written to it */
+    }
+}
 
 static void on_check(uv_check_t *handle)
 {

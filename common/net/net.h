@@ -59,6 +59,9 @@ struct psi_net {
     bool settling, closing;
 };
 
+/** A program may have been started with standard input, output or error closed; libuv ends the process when one of its own
+ *  descriptors gets such a number. Fills them with /dev/null. Before uv_loop_init() and before sockets are made. Any thread. */
+void psi_net_keep_stdio(void);
 /** Ready to use; ops and ctx are kept. RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_net_ops *ops, void *ctx,
                                 struct psi_err *err);

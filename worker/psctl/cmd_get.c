@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { VALUES_SHOWN = 1000, NPY_HEADER_MAX = 512 };
@@ -148,14 +149,17 @@ static bool npy_write(FILE *file, const ps_variable *v, const void *data)
     return fwrite(header, 1, whole, file) == whole && fwrite(data, 1, bytes, file) == bytes && fflush(file) == 0;
 }
 
-/* To a file beside it first, so that FILE is always whole. */
+/* To a file beside it first, so that FILE is always whole; a device, a pipe or a link is written to as it is. */
 static bool npy_save(const struct psctl *c, const ps_variable *v, const void *data)
 {
     if (strcmp(c->npy, "-") == 0) {
         return npy_write(stdout, v, data);
     }
     char path[4096];
-    int n = snprintf(path, sizeof(path), "%s.part.%ld", c->npy, (long)getpid());
+    struct stat st;
+    bool beside = lstat(c->npy, &st) != 0 || S_ISREG(st.st_mode);
+    int n = beside ? snprintf(path, sizeof(path), "%s.part.%ld", c->npy, (long)getpid())
+                   : snprintf(path, sizeof(path), "%s", c->npy);
     FILE *file = n > 0 && (size_t)n < sizeof(path) ? fopen(path, "wbe") : NULL;
     bool ok = file != NULL && npy_write(file, v, data);
     int error = file == NULL && (n <= 0 || (size_t)n >= sizeof(path)) ? ENAMETOOLONG : errno;
@@ -163,12 +167,12 @@ static bool npy_save(const struct psctl *c, const ps_variable *v, const void *da
         error = ok ? errno : error;
         ok = false;
     }
-    if (ok && rename(path, c->npy) != 0) {
+    if (ok && beside && rename(path, c->npy) != 0) {
         error = errno;
         ok = false;
     }
     if (!ok) {
-        if (file != NULL) {
+        if (file != NULL && beside) {
             (void)remove(path);
         }
         psctl_error(c, PS_UNKNOWN, "%s: %s", c->npy, strerror(error));

@@ -1,18 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the report. Failure modes: the file cannot be made or written; an older report is then untouched. */
+/*
+ * Writes the report: to a file beside it, which is then renamed; a device, a pipe or a link is written to as it is. Failure modes:
+ * the file cannot be made or written; an older report is then untouched.
+ */
 #include "report.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static int temporary(const char *path, char *out)
+/* The file to write to; -1: errno. *out_beside: it is to be renamed to path. */
+static int target(const char *path, char *out, bool *out_beside)
 {
-    int n = snprintf(out, PATH_MAX, "%s.tmp", path);
+    struct stat st;
+    bool there = lstat(path, &st) == 0;
+    if (there && S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        return -1;
+    }
+    *out_beside = !there || S_ISREG(st.st_mode);
+    int n = *out_beside ? snprintf(out, PATH_MAX, "%s.part.%ld", path, (long)getpid()) : snprintf(out, PATH_MAX, "%s", path);
     if (n < 0 || n >= PATH_MAX) {
         errno = ENAMETOOLONG;
         return -1;
@@ -54,8 +67,12 @@ static void write_all(FILE *f, const struct report *r)
 int report_check(const char *path)
 {
     char name[PATH_MAX];
-    if (temporary(path, name) != 0) {
+    bool beside = false;
+    if (target(path, name, &beside) != 0) {
         return -1;
+    }
+    if (!beside) {
+        return access(name, W_OK);
     }
     FILE *f = fopen(name, "we");
     if (f == NULL) {
@@ -68,7 +85,8 @@ int report_check(const char *path)
 int report_write(const char *path, const struct report *r)
 {
     char name[PATH_MAX];
-    if (temporary(path, name) != 0) {
+    bool beside = false;
+    if (target(path, name, &beside) != 0) {
         return -1;
     }
     FILE *f = fopen(name, "we");
@@ -78,11 +96,13 @@ int report_write(const char *path, const struct report *r)
     write_all(f, r);
     bool bad = ferror(f) != 0;
     bad = fclose(f) != 0 || bad;
-    if (!bad && rename(name, path) == 0) {
+    if (!bad && (!beside || rename(name, path) == 0)) {
         return 0;
     }
     int why = errno;
-    (void)unlink(name);
+    if (beside) {
+        (void)unlink(name);
+    }
     errno = why;
     return -1;
 }

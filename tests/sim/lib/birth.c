@@ -201,6 +201,26 @@ static void dies(struct sim *s, struct sim_birth *b, bool by_restart)
     sim_trace(s, "'%s' at %s:%u is gone", b->var->name, s->task[b->task].job, s->task[b->task].index);
 }
 
+/* Part of the model is live and part has no values: only then may a session be told DATA_LOSS. */
+static void note_mixed(struct sim *s)
+{
+    bool live = false, lacks = false;
+    for (uint32_t i = 0; i < s->var_count; i++) {
+        bool has = s->var[i].kind == SIM_VAR_TMP;
+        for (size_t j = 0; j < s->birth_count; j++) {
+            const struct sim_birth *b = &s->birth[j];
+            if (b->alive && b->var == &s->var[i] && b->var->kind != SIM_VAR_TMP) {
+                has = has || b->initialised;
+                live = live || is_live(b);
+            }
+        }
+        lacks = lacks || !has;
+    }
+    if (live && lacks) {
+        s->mixed_event = s->event;
+    }
+}
+
 static void poll(struct sim *s, struct sim_task *t, bool full)
 {
     struct poll p = {.sim = s, .task = t, .full = full};
@@ -220,6 +240,7 @@ static void poll(struct sim *s, struct sim_task *t, bool full)
     if (died) {
         forget_losses(s);
     }
+    note_mixed(s);
 }
 
 void sim_births_poll(struct sim *s, struct sim_task *t)
@@ -237,6 +258,7 @@ void sim_births_restart(struct sim *s, struct sim_task *t)
         }
     }
     forget_losses(s);
+    note_mixed(s);
 }
 
 void sim_check_ready(struct sim *s, struct sim_program *p)

@@ -184,6 +184,12 @@ static void on_variable(void *ctx, const ps_variable_info *info)
     if (info->name[0] == '\0' || info->dtype == PS_DTYPE_NONE) {
         sim_fail(call->program->sim, "VARS lists a variable without name or dtype");
     }
+    const struct sim *s = call->program->sim;
+    bool quiet = s->quiet_since != 0 && call->op->started_ms > s->quiet_since + sim_quiet_ms(s);
+    if (quiet && !s->unclean && call->program->role != SIM_FINAL && info->in_progress != 0) {
+        sim_fail(call->program->sim, "%u pushes of '%s' stay in progress at /job:%s/task:%u, and nobody will go on with them",
+                 info->in_progress, info->name, info->job, info->task);
+    }
 }
 
 static void on_config(void *ctx, const char *name, const char *value, const char *default_value, const char *help)

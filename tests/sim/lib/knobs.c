@@ -28,7 +28,7 @@ static void draw_network(struct sim *s)
 static void draw_times(struct sim *s)
 {
     struct sim_knobs *k = &s->k;
-    k->lease_ms = pick(s, 1500, 2000, 3000, 10000);
+    k->lease_ms = pick(s, 1500, 2000, 3000, 6000);
     k->beat_ms = k->lease_ms / 4;
     k->hello_ms = 1000;
     k->segment_ms = pick(s, 300, 1000, 1000, 5000);
@@ -95,6 +95,12 @@ static void faults_of_directory(struct sim *s)
     k->fault_every_ms = pick(s, 50, 150, 400, 1000);
     k->may_lose = true;
     k->may_forget = true;
+    k->slow_links = sim_one_in(s, 4);
+    if (k->slow_links) {
+        k->fault_weight[SIM_FAULT_PAUSE_DIR] = 12;
+        k->fault_weight[SIM_FAULT_RESET] = 6;
+        k->fault_weight[SIM_FAULT_RESTART_TASK] = 0;
+    }
 }
 
 /* One program, one call on one variable of three frames, one cut: nothing else may disturb it. */
@@ -192,6 +198,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     case SIM_PROFILE_COUNT:
         break;
     }
+    k->polite = k->fault_weight[SIM_FAULT_KILL_CLIENT] == 0 && !sim_one_in(s, 3);
     uint32_t total = 0;
     for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++) {
         total += k->fault_weight[i];

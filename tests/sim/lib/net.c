@@ -336,6 +336,9 @@ static void truncate_flight(struct sim *s, struct sim_pipe *p)
     p->len = (size_t)keep;
     p->limit = p->delivered + keep;
     p->stuck = sim_one_in(s, 3);
+    if (p->len > 0 && sim_one_in(s, 3)) {
+        p->paused_until = s->now + sim_below(s, 3000); /* late, maybe behind those of a newer connection */
+    }
 }
 
 void sim_conn_cut(struct sim *s, struct sim_conn *c, uint64_t learn0_ms, uint64_t learn1_ms)
@@ -370,6 +373,9 @@ static size_t taken_of(struct sim *s, struct sim_pipe *p, size_t total)
 {
     size_t room = sim_pipe_room(s, p);
     size_t take = total;
+    if (p->limit != SIM_NEVER) {
+        return p->stuck ? 0 : total; /* a buffer that nobody empties takes all or nothing */
+    }
     if (sim_one_in(s, s->k.short_write_in)) {
         uint64_t how = sim_below(s, 3);
         take = how == 0 ? 0 : how == 1 ? (size_t)sim_below(s, total + 1) : total / PS_SEGMENT_BYTES * PS_SEGMENT_BYTES;
@@ -495,15 +501,30 @@ void sim_end_update(struct sim *s, struct sim_end *e)
     sim_end_write(s, e);
 }
 
+/* No HELLO of an older connection may have closed a newer one of the same session. e: where bytes arrived. */
+void sim_older_check(struct sim *s, const struct sim_end *e, const bool *open_before)
+{
+    const struct sim_end *from = &e->conn->end[0];
+    for (uint32_t i = 0; e->side == 1 && !from->is_task && i < s->conn_count; i++) {
+        const struct sim_conn *c = s->conn[i];
+        bool same = !c->end[0].is_task && c->end[0].node == from->node && c->end[0].life == from->life && c->end[1].node == e->node;
+        if (same && c->id > e->conn->id && open_before[i] && c->end[1].state != SIM_END_OPEN && !c->cut) {
+            sim_fail(s, "bytes of the older connection %llu made the task close the newer one %llu of the same session",
+                     (unsigned long long)e->conn->id, (unsigned long long)c->id);
+        }
+    }
+}
+
 /* Silence is how a side learns of a half-open connection: it must act on it, whatever it could still write. */
 void sim_half_open_check(struct sim *s, const struct sim_end *e)
 {
     uint64_t resumed = e->is_task ? s->task[e->node].resumed_at : s->program[e->node].resumed_at;
     bool told = e->is_task || e->conn->pipe[1 - e->side].delivered > 1000; /* HELLO's answer has the lease */
     uint64_t lease = told ? s->k.lease_ms : PS_LEASE_MS;
+    bool unread = e->is_task && s->k.buffers_max < 8; /* no deadline runs while the task does not read it for want of buffers */
     uint64_t since = e->heard_at > resumed ? e->heard_at : resumed;
     char name[32];
-    if (e->conn->cut && !e->link->paused && since != 0 && s->now > since && s->now - since > 2 * lease + 1000) {
+    if (e->conn->cut && !e->link->paused && !unread && since != 0 && s->now > since && s->now - since > 2 * lease + 1000) {
         sim_fail(s, "%s keeps half-open connection %llu, silent for %llu ms; the lease is %llu ms", sim_end_name(s, e, name),
                  (unsigned long long)e->conn->id, (unsigned long long)(s->now - since), (unsigned long long)lease);
     }

@@ -305,9 +305,21 @@ static void client_disconnect(struct sim *s, struct sim_program *p, bool killed)
     }
 }
 
+/* Something of this session may still be in progress at a task, which has not heard of its end. */
+static void leaves_unclean(struct sim *s, const struct sim_program *p)
+{
+    for (size_t i = 0; i < s->op_count && !s->ending; i++) {
+        const struct sim_op *op = s->op[i];
+        bool open = op->state == SIM_OP_KILLED || (op->status != PS_OK && op->applied != PS_NOTHING_APPLIED);
+        bool push = op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL;
+        s->unclean = s->unclean || (op->program == p->index && op->life == p->life && push && open);
+    }
+}
+
 void sim_client_end(struct sim *s, struct sim_program *p)
 {
     sim_trace(s, "client%u.%u ends", p->index, p->life);
+    leaves_unclean(s, p);
     client_disconnect(s, p, false);
     if (psi_client_pending(p->core) != 0) {
         sim_fail(s, "client%u: %u requests are pending although each has had its callback", p->index,
@@ -322,6 +334,7 @@ void sim_client_kill(struct sim *s, struct sim_program *p)
 {
     sim_trace(s, "client%u.%u is killed", p->index, p->life);
     sim_calls_forget(s, p);
+    leaves_unclean(s, p);
     client_disconnect(s, p, true);
     for (uint32_t hour = 1; hour <= 2; hour++) {
         struct psi_client_effect effect;
@@ -409,6 +422,10 @@ void sim_deliver(struct sim *s, struct sim_end *e)
         p->len = 0;
         p->limit = p->delivered;
     }
+    bool open_before[SIM_CONNS_MAX];
+    for (uint32_t i = 0; i < s->conn_count; i++) {
+        open_before[i] = s->conn[i]->end[1].state == SIM_END_OPEN && s->conn[i]->end[0].state == SIM_END_OPEN;
+    }
     if (e->is_task) {
         psd_task_bytes(s->task[e->node].core, e->link, bytes, n);
     } else {
@@ -416,6 +433,7 @@ void sim_deliver(struct sim *s, struct sim_end *e)
     }
     memset(bytes, 0xa5, n < 4096 ? n : 4096); /* nobody may look at them again */
     sim_node_settle(s, e);
+    sim_older_check(s, e, open_before);
     if (cut) {
         sim_conn_cut(s, c, sim_below(s, 40), sim_below(s, 40));
     }

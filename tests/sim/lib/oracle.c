@@ -179,6 +179,14 @@ static void check_pushes(struct sim *s, const struct sim_birth *b, const void *v
                      (unsigned long long)prefix[k]);
         }
     }
+    uint64_t begun = 0;
+    for (uint32_t k = 0; k < v->digits_used; k++) {
+        begun += prefix[k] > 0;
+    }
+    if (s->ending && !s->unclean && s->quiet_since != 0 && b->version != begun) {
+        sim_fail(s, "'%s' has version %llu, but %llu pushes changed it and none is in progress", v->name, (unsigned long long)b->version,
+                 (unsigned long long)begun);
+    }
     for (uint32_t i = 0; i < s->partial_count; i++) {
         const struct sim_partial *p = &s->partial[i];
         if (p->creation == b->creation && prefix[p->push->digit] != p->elements) {
@@ -439,6 +447,20 @@ static void check_versions(struct sim *s, struct sim_op *op, struct sim_birth *b
     b->done_version = op->version > b->done_version ? op->version : b->done_version;
 }
 
+/* Pulls that this program started after the mutation and that have ended already must have seen it. */
+static void check_order(struct sim *s, const struct sim_op *op)
+{
+    char text[200], pull[200];
+    for (size_t i = op->id; i < s->op_count && !s->k.may_refuse; i++) {
+        const struct sim_op *p = s->op[i];
+        if (p->kind == PSI_REQ_PULL && p->var == op->var && p->program == op->program && p->life == op->life &&
+            p->creation == op->creation && p->state == SIM_OP_DONE && p->status == PS_OK && p->version < op->version) {
+            sim_fail(s, "%s was started after %s of the same program, but shows version %llu, older than its %llu", sim_op_text(p, pull),
+                     sim_op_text(op, text), (unsigned long long)p->version, (unsigned long long)op->version);
+        }
+    }
+}
+
 static void check_ok(struct sim *s, struct sim_call *call)
 {
     struct sim_op *op = call->op;
@@ -468,6 +490,9 @@ static void check_ok(struct sim *s, struct sim_call *call)
     if (op->kind == PSI_REQ_ADD) {
         check_added(s, op);
     }
+    if (is_mutation(op->kind) && op->kind != PSI_REQ_PUSH_PULL) {
+        check_order(s, op);
+    }
     if (op->kind == PSI_REQ_ADD || (op->kind == PSI_REQ_PULL && op->var->dtype == PS_I64)) {
         b->done_value = op->result > b->done_value ? op->result : b->done_value;
     }
@@ -495,7 +520,7 @@ static void check_failure(struct sim *s, const struct sim_call *call)
         fine = op->kind == PSI_REQ_LOOKUP || op->kind == PSI_REQ_DELETE || (op->kind == PSI_REQ_STATUS && s->k.may_lose);
         break;
     case PS_DATA_LOSS:
-        fine = op->kind == PSI_REQ_READY && s->k.may_lose;
+        fine = op->kind == PSI_REQ_READY && s->mixed_event >= op->started_event;
         break;
     case PS_FAILED_PRECONDITION: /* the monitor looks at variables that have no values yet */
         fine = value_call && (tmp || s->program[op->program].role == SIM_MONITOR);

@@ -59,6 +59,7 @@ static void session_begin(struct sim *s, struct sim_program *p)
     p->ended_ok = false;
     p->initialised_tmp = false;
     p->ready_out = false;
+    p->asked_vars = 0;
     p->set = 0;
     for (uint32_t i = 0; i < s->var_count; i++) {
         enum sim_var_kind kind = s->var[i].kind;
@@ -244,7 +245,15 @@ static void act_end(struct sim *s, struct sim_program *p)
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_RESET, NULL, s->k.operation_ms));
         return;
     }
-    if (p->role == SIM_FINAL || !sim_one_in(s, 3)) {
+    if (s->ending && p->role != SIM_FINAL && psi_client_cluster(p->core) != NULL && p->asked_vars < 2 * s->task_count) {
+        if (s->quiet_since != 0 && s->now > s->quiet_since + sim_quiet_ms(s)) {
+            p->asked_vars++;
+            PSI_IGNORE(sim_call_start(s, p, PSI_REQ_VARS, NULL, s->k.operation_ms)); /* cannot be refused */
+        }
+        p->next_call_at = s->now + 50;
+        return;
+    }
+    if (p->role == SIM_FINAL || s->k.polite || !sim_one_in(s, 3)) {
         p->state = SIM_GOODBYE;
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_GOODBYE, NULL, 1000));
         return;

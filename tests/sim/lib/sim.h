@@ -90,6 +90,8 @@ struct sim_knobs {
     bool may_forget; /* records may be dropped: session_keep is short, or restarts */
     bool may_refuse; /* pushes_max is small */
     bool quiet;      /* nothing breaks a connection */
+    bool polite;     /* sessions end with GOODBYE, nobody is killed */
+    bool slow_links; /* pauses hit what the directory says to the other tasks, and may outlast leases */
 };
 
 /* ---- network ---- */
@@ -169,7 +171,8 @@ struct sim_program {
     uint32_t calls_out; /* calls that are not done */
     uint32_t set, todo; /* variables of this session, and those not got yet: bits */
     uint32_t failures;  /* in a row */
-    uint32_t work_ok;   /* calls of this session that ended OK */
+    uint32_t work_ok;    /* calls of this session that ended OK */
+    uint32_t asked_vars; /* programs end: tasks asked what is in progress there */
     bool initialised_tmp, ready_out;
     struct psi_var *var[SIM_VARS_MAX];
     uint32_t order[SIM_VARS_MAX]; /* of gets */
@@ -217,7 +220,7 @@ struct sim_op {
     ps_applied applied;
     uint64_t version;
     bool exact;
-    int64_t result; /* ADD: the new value */
+    int64_t result; /* ADD: the new value; pull of a counter: the value */
     double pulled;  /* REGISTER, uniform pull: the tag */
 };
 struct sim_call {
@@ -297,6 +300,9 @@ struct sim {
     size_t fill_bytes;
     jmp_buf failed;
     char why[960];
+    uint64_t mixed_event;        /* the last event after which part of the model was live and part had no values */
+    uint64_t quiet_since;        /* programs end: since when no call is out but VARS; 0: some is */
+    bool unclean; /* a session ended and may have left a push in progress */
     uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed;
     uint64_t cut_boundary; /* BOUNDARY profile: the boundary to cut at, counted from the first */
     uint32_t cut_side;
@@ -338,6 +344,9 @@ uint64_t sim_range(struct sim *s, uint64_t low, uint64_t high); /* both included
 bool sim_one_in(struct sim *s, uint32_t n);                     /* 0: never */
 void *sim_alloc(size_t bytes);                                  /* zeroed; aborts when there is no memory */
 
+/* After so long without calls every client knows which of its connections are dead, and has told the tasks what it gave up. */
+uint64_t sim_quiet_ms(const struct sim *s);
+
 /* ---- step.c ---- */
 /** One event, or time goes on. */
 void sim_step(struct sim *s);
@@ -357,6 +366,7 @@ void sim_end_close(struct sim *s, struct sim_end *e, bool unread_lost);
 void sim_end_release(struct sim_end *e);
 void sim_end_drop(struct sim *s, struct sim_end *e); /* the process is gone: no core call */
 size_t sim_pipe_room(const struct sim *s, const struct sim_pipe *p);
+void sim_older_check(struct sim *s, const struct sim_end *e, const bool *open_before);
 bool sim_pipe_readable(const struct sim_pipe *p);
 size_t sim_pipe_read(struct sim *s, struct sim_end *e, uint8_t **out);
 void sim_half_open_check(struct sim *s, const struct sim_end *e);

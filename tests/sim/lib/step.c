@@ -294,6 +294,14 @@ static void fault_conn(struct sim *s, enum sim_fault kind)
         return;
     }
     struct sim_pipe *p = &c->pipe[sim_below(s, 2)];
+    uint64_t pause = sim_range(s, 1, 1500);
+    for (uint32_t i = 0; kind == SIM_FAULT_PAUSE_DIR && s->k.slow_links && i < s->conn_count; i++) {
+        if (s->conn[i]->end[0].is_task && s->conn[i]->end[0].state == SIM_END_OPEN) {
+            c = s->conn[i];
+            p = &c->pipe[1];
+            pause = sim_range(s, 1, 3ull * s->k.lease_ms);
+        }
+    }
     uint64_t late = sim_one_in(s, 3) ? SIM_NEVER : sim_range(s, 100, 2ull * s->k.lease_ms);
     switch (kind) {
     case SIM_FAULT_CUT_BOUNDARY:
@@ -308,7 +316,7 @@ static void fault_conn(struct sim *s, enum sim_fault kind)
         }
         break;
     case SIM_FAULT_PAUSE_DIR:
-        p->paused_until = s->now + sim_range(s, 1, 1500);
+        p->paused_until = s->now + pause;
         sim_trace(s, "fault: c%llu pauses from side %u", (unsigned long long)c->id, (uint32_t)(p - c->pipe));
         break;
     default:

@@ -130,6 +130,27 @@ static void run_until(struct sim *s, uint64_t time)
     }
 }
 
+uint64_t sim_quiet_ms(const struct sim *s)
+{
+    return 2ull * s->k.lease_ms + 1500;
+}
+
+/* Nothing is asked of the tasks any more. */
+static void look_quiet(struct sim *s)
+{
+    bool quiet = s->ending;
+    for (uint32_t i = 0; i < s->program_count && quiet; i++) {
+        const struct sim_program *p = &s->program[i];
+        bool over = p->core == NULL || p->state == SIM_END || p->state == SIM_GOODBYE;
+        for (uint32_t j = 0; j < SIM_CALLS_MAX; j++) {
+            enum psi_request_kind kind = p->calls[j] != NULL ? p->calls[j]->op->kind : PSI_REQ_VARS;
+            over = over && (kind == PSI_REQ_VARS || kind == PSI_REQ_GOODBYE);
+        }
+        quiet = quiet && (over || p->role == SIM_FINAL);
+    }
+    s->quiet_since = !quiet ? 0 : s->quiet_since == 0 ? s->now : s->quiet_since;
+}
+
 static bool all_off(const struct sim *s)
 {
     for (uint32_t i = 0; i < s->program_count; i++) {
@@ -168,6 +189,7 @@ static void life(struct sim *s)
             sim_fail(s, "programs have not ended %llu ms after the last fault", (unsigned long long)(3 * longest));
         }
         run_until(s, s->now + 20);
+        look_quiet(s);
     }
     check_dials(s);
     sim_trace(s, "-- the final program --");

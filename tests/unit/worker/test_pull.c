@@ -43,6 +43,7 @@ static void test_small(void **state)
     float *dst = filled(SMALL, 0);
     fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
     struct fake_frame ask = take_pull(&f, 0, SMALL);
+    assert_true((ask.h.flags & PS_FLAG_CRC) != 0); /* the reply's segments will have CRCs as well */
     fake_values(&f, 0, &ask, false, 0, now, SMALL * 4, 12, 1);
     assert_int_equal(pull.req.status, PS_OK);
     assert_int_equal(pull.dones, 1);

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The frames of tests/golden/edges, read by the reader that is written from the documents alone.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+exec python3 -B tests/golden/read_edges.py tests/golden/edges
