@@ -108,7 +108,9 @@ static void free_dead(struct psd_task *t)
 {
     struct psi_list *link = NULL;
     while ((link = psi_list_pop_front(&t->dead)) != NULL) {
-        psi_free(PSI_CONTAINER_OF(link, struct psd_conn, all));
+        struct psd_conn *c = PSI_CONTAINER_OF(link, struct psd_conn, all);
+        psi_buf_fini(&c->body); /* not before: a handler may be reading it while its reply closes the connection */
+        psi_free(c);
     }
 }
 
@@ -163,7 +165,6 @@ static void detach(struct psd_task *t, struct psd_conn *c)
     if (c->peer != NULL) {
         psd_task_link_lost(t, c);
     }
-    psi_buf_fini(&c->body);
     psi_list_remove(&c->all);
     t->conn_count--;
     psi_list_push_back(&t->dead, &c->all);

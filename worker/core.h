@@ -168,7 +168,7 @@ struct psi_request {
     uint32_t flying;          /* PULL: chunks asked for and not here yet */
     uint32_t tries;           /* refusals so far */
     ps_status why_status;     /* the last refusal */
-    char why[92];             /* its text, cut */
+    char why[156];            /* its text, cut */
 };
 _Static_assert(sizeof(struct psi_request) <= sizeof(struct ps_request), "ps_request holds psi_request");
 

@@ -219,7 +219,7 @@ typedef void (*ps_done_fn)(void *ctx, ps_request *req, const ps_result *result);
 /** Caller-allocated; zero before first use; kept from start to callback. */
 struct ps_request {
     union {
-        uint8_t bytes[448];
+        uint8_t bytes[512];
         uint64_t align;
         void *pointer;
     } opaque;

@@ -316,10 +316,10 @@ static ps_status check_definition(const struct psi_session *s, const struct psi_
     }
     char ours[PSI_SHAPE_TEXT_MAX];
     char theirs[PSI_SHAPE_TEXT_MAX];
-    return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: asked for as %s %s with optimizer %s, %s has it as %s %s with optimizer %s",
-                    ps_dtype_name(var->dtype), psi_shape_format(&var->shape, ours, sizeof(ours)),
-                    psi_optimizer_name(var->optimizer.kind), s->name, ps_dtype_name(dtype),
-                    psi_shape_format(shape, theirs, sizeof(theirs)), psi_optimizer_name(optimizer_kind));
+    return psi_fail(
+        err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: asked for as %s %s with optimizer %s, %s has it as %s %s with optimizer %s",
+        ps_dtype_name(var->dtype), psi_shape_format(&var->shape, ours, sizeof(ours)), psi_optimizer_name(var->optimizer.kind),
+        s->name, ps_dtype_name(dtype), psi_shape_format(shape, theirs, sizeof(theirs)), psi_optimizer_name(optimizer_kind));
 }
 
 ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err)

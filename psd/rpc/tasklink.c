@@ -105,6 +105,9 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         c->list_begun = true;
         psd_reset_join(t, p); /* before its list is answered */
     }
+    if (c->closing) {
+        return; /* no memory for a RESET: the task is not connected, its names do not count */
+    }
     const uint8_t *at = r->body;
     size_t n = r->body_bytes;
     struct psd_list l;

@@ -359,7 +359,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     psi_mem_fail_after(-1);
     /* from here on all is well: every request ends, and the session can be left */
-    for (int i = 0; i < (TIMEOUT_MS + 9000) / STEP_MS; i++) {
+    for (int i = 0; i < (TIMEOUT_MS + 9000) / STEP_MS && psi_client_pending(s.c) > 0; i++) {
         dialed(true);
         deliver_all();
         pass(STEP_MS);

@@ -31,10 +31,11 @@ enum event {
     HALF_UP,     /* the task reads an end of file; its answers still come through */
     HALF_DOWN,   /* the client reads an end of file; what it sends still goes through for a while */
     SWALLOW,     /* answers are thrown away while requests go on, then the cut: applied, and nobody knows */
+    FLIP,        /* one bit of what is forwarded next: the peer has to see it and to close */
     DELAY,
     EVENTS
 };
-static const char *const event_names[EVENTS] = {"reset", "orderly", "half-up", "half-down", "swallow", "delay"};
+static const char *const event_names[EVENTS] = {"reset", "orderly", "half-up", "half-down", "swallow", "flip", "delay"};
 
 struct pair {
     int fd[2];          /* 0: client, 1: upstream; -1 client: free */
@@ -43,6 +44,7 @@ struct pair {
     bool ended[2]; /* fd[d] has said end of file, or is not read any more */
     bool shut[2];  /* fd[d] was told end of file */
     bool swallow;  /* answers are dropped */
+    bool flip;     /* a bit of the next bytes */
     uint64_t total, event_at;
     uint64_t hold_until, cut_at; /* milliseconds; 0: none */
     size_t chunk;                /* forwarded at most at once */
@@ -132,7 +134,7 @@ static void half_close(struct test_proxy *p, struct pair *c, int to)
 static void happen(struct test_proxy *p, struct pair *c)
 {
     atomic_fetch_add(&p->made[c->event], 1);
-    atomic_fetch_add(&p->cuts, c->event == DELAY ? 0 : 1);
+    atomic_fetch_add(&p->cuts, c->event == DELAY || c->event == FLIP ? 0 : 1);
     switch (c->event) {
     case HALF_UP:
         half_close(p, c, 1);
@@ -144,6 +146,10 @@ static void happen(struct test_proxy *p, struct pair *c)
         c->swallow = true;
         c->cut_at = now_ms() + 1 + below(p, 40);
         c->event_at = UINT64_MAX;
+        break;
+    case FLIP:
+        c->flip = true;
+        plan(p, c);
         break;
     case DELAY:
         c->hold_until = now_ms() + 1 + below(p, 60);
@@ -192,6 +198,10 @@ static void forward(struct test_proxy *p, struct pair *c, int d, short from, sho
     size_t n = c->have[d] < c->chunk ? c->have[d] : c->chunk;
     if (n > c->event_at - c->total) {
         n = (size_t)(c->event_at - c->total);
+    }
+    if (c->flip) {
+        c->buffer[d][c->sent[d] + below(p, n)] ^= (uint8_t)(1U << below(p, 8));
+        c->flip = false;
     }
     ssize_t sent = send(c->fd[1 - d], c->buffer[d] + c->sent[d], n, MSG_NOSIGNAL);
     if (sent < 0) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A TCP proxy on loopback that breaks things on purpose: it cuts connections after random numbers of bytes (reset or orderly),
- * half-closes, swallows replies and then cuts, delays, and splits what it forwards. One thread; all choices derive from a seed.
+ * half-closes, swallows replies and then cuts, flips bits, delays, and splits what it forwards. One thread; all choices derive
+ * from a seed.
  */
 #ifndef TEST_PROXY_H
 #define TEST_PROXY_H

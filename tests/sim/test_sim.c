@@ -2,7 +2,8 @@
 /*
  * The simulator's seeds. test-timeout: 300
  *
- *   SIM_SEEDS=1000 test_sim         that many seeds (200; 60 under ASan, 10 under TSan, which has one thread to look at)
+ *   SIM_SEEDS=1000 test_sim         that many seeds (1,000; 200 with PSI_DEBUG, 60 under ASan, 10 under TSan, which has one
+ *                                   thread to look at)
  *   SIM_SEED=7 or SEED=7 test_sim   one seed, with a trace of its events on standard output (`make sim SEED=7`)
  *
  * Built with small frames (tests/sim/flags.mk), so that variables of several frames cost little.
@@ -23,8 +24,10 @@
 #define DEFAULT_SEEDS 10
 #elif defined(__SANITIZE_ADDRESS__)
 #define DEFAULT_SEEDS 60
-#else
+#elif defined(PSI_DEBUG)
 #define DEFAULT_SEEDS 200
+#else
+#define DEFAULT_SEEDS 1000
 #endif
 
 static char running[160]; /* what is to be run again when an assertion of a core ends the program */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Exactly once through the public API over connections that break: real psd processes behind a proxy that cuts, half-closes,
- * swallows answers, delays and splits, under load from several threads and two sessions. SEED=n repeats a run's choices.
+ * swallows answers, flips bits, delays and splits, under load from several threads and two sessions. SEED=n repeats a run's
+ * choices.
  *
  * Each element's gradient is a small integer and the rate is 1, so every sum is exact in float32: a lost or doubled segment is
  * seen at the end, and for variables that only one lane pushes to, at every single version.
@@ -362,7 +363,7 @@ static void make_trouble(bool wait_for_big)
         assert_int_equal(pthread_create(&loads[t].thread, NULL, run, &loads[t]), 0);
     }
     while ((test_proxy_cuts(proxy) - before < CUTS || (wait_for_big && !bigs_done())) && !any_bad() && now_ms() < end) {
-        (void)usleep(5000);
+        (void)usleep(5000); /* sleep: looks at the event it waits for, bounded by end */
     }
     atomic_store(&stopping, true);
     test_proxy_trouble(proxy, false);

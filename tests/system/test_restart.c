@@ -115,7 +115,7 @@ static void await(atomic_uint *what, bool at_most, unsigned limit, const struct 
             fail_msg("the flow to %s does not go on: %u run, %u ok, last error: %s", f->task, atomic_load(&f->running),
                      atomic_load(&f->ok), f->text);
         }
-        (void)usleep(1000);
+        (void)usleep(1000); /* sleep: looks at the event it waits for, bounded by end */
     }
 }
 
@@ -241,7 +241,7 @@ static void a_stopped_task_loses_nothing(void **state)
     for (int i = 0; i < 2; i++) {
         await(&flows[i].ok, false, 50, &flows[i]);
         assert_int_equal(kill(cluster.pid[i], SIGSTOP), 0);
-        (void)usleep(2000000);
+        (void)usleep(2000000); /* sleep: the pause itself is what is tested */
         unsigned before = atomic_load(&flows[i].ok);
         assert_int_equal(kill(cluster.pid[i], SIGCONT), 0);
         await(&flows[i].ok, false, before + 50, &flows[i]);

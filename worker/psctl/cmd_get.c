@@ -158,8 +158,8 @@ static bool npy_save(const struct psctl *c, const ps_variable *v, const void *da
     char path[4096];
     struct stat st;
     bool beside = lstat(c->npy, &st) != 0 || S_ISREG(st.st_mode);
-    int n = beside ? snprintf(path, sizeof(path), "%s.part.%ld", c->npy, (long)getpid())
-                   : snprintf(path, sizeof(path), "%s", c->npy);
+    int n =
+        beside ? snprintf(path, sizeof(path), "%s.part.%ld", c->npy, (long)getpid()) : snprintf(path, sizeof(path), "%s", c->npy);
     FILE *file = n > 0 && (size_t)n < sizeof(path) ? fopen(path, "wbe") : NULL;
     bool ok = file != NULL && npy_write(file, v, data);
     int error = file == NULL && (n <= 0 || (size_t)n >= sizeof(path)) ? ENAMETOOLONG : errno;

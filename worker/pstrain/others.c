@@ -15,7 +15,7 @@
 
 #define FINISHED_NAME "pstrain/finished"
 
-enum { LOOK_MS = 100, LOOK_TRAINING_MS = 200, STILL_MS = 10000, STILL_BY_STEP_MS = 500, GONE_LOOKS = 3 };
+enum { LOOK_MS = 100, LOOK_TRAINING_MS = 200, STILL_MS = 10000, STILL_BY_STEP_MS = 3000, GONE_LOOKS = 3 };
 
 void others_fini(struct others *o)
 {

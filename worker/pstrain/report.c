@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the report: to a file beside it, which is then renamed; a device, a pipe or a link is written to as it is. Failure modes:
- * the file cannot be made or written; an older report is then untouched.
+ * Writes the report: to a file beside it, which is then renamed; a device, a pipe or a link is written to as it is. Failure
+ * modes: the file cannot be made or written; an older report is then untouched.
  */
 #include "report.h"
 

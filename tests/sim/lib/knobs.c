@@ -103,6 +103,25 @@ static void faults_of_directory(struct sim *s)
     }
 }
 
+/* No connection breaks, but calls are given up all the time: what they leave behind must be cleared all the same. */
+static void hasty(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    memset(k->fault_weight, 0, sizeof(k->fault_weight));
+    k->fault_weight[SIM_FAULT_PAUSE_DIR] = 1;
+    k->lease_ms = 6000;
+    k->beat_ms = 1500;
+    k->segment_ms = 5000;
+    k->session_keep_ms = 60000;
+    k->delay_ms = 5;
+    k->pushes_max = 1024;
+    k->buffers_max = 64;
+    k->short_deadline_in = 3;
+    k->may_lose = false;
+    k->may_forget = false;
+    k->may_refuse = false;
+}
+
 /* One program, one call on one variable of three frames, one cut: nothing else may disturb it. */
 static void calm_for_boundary(struct sim *s, const struct sim_options *options)
 {
@@ -172,6 +191,9 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
         k->vars = 2;
         k->large = true;
         faults_of_session(s);
+        if (sim_one_in(s, 3)) {
+            hasty(s);
+        }
         k->pipe_bytes = k->pipe_bytes < 70000 ? 70000 : k->pipe_bytes;
         break;
     case SIM_DIRECTORY:

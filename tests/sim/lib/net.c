@@ -507,7 +507,8 @@ void sim_older_check(struct sim *s, const struct sim_end *e, const bool *open_be
     const struct sim_end *from = &e->conn->end[0];
     for (uint32_t i = 0; e->side == 1 && !from->is_task && i < s->conn_count; i++) {
         const struct sim_conn *c = s->conn[i];
-        bool same = !c->end[0].is_task && c->end[0].node == from->node && c->end[0].life == from->life && c->end[1].node == e->node;
+        bool same =
+            !c->end[0].is_task && c->end[0].node == from->node && c->end[0].life == from->life && c->end[1].node == e->node;
         if (same && c->id > e->conn->id && open_before[i] && c->end[1].state != SIM_END_OPEN && !c->cut) {
             sim_fail(s, "bytes of the older connection %llu made the task close the newer one %llu of the same session",
                      (unsigned long long)e->conn->id, (unsigned long long)c->id);

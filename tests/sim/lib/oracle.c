@@ -184,8 +184,8 @@ static void check_pushes(struct sim *s, const struct sim_birth *b, const void *v
         begun += prefix[k] > 0;
     }
     if (s->ending && !s->unclean && s->quiet_since != 0 && b->version != begun) {
-        sim_fail(s, "'%s' has version %llu, but %llu pushes changed it and none is in progress", v->name, (unsigned long long)b->version,
-                 (unsigned long long)begun);
+        sim_fail(s, "'%s' has version %llu, but %llu pushes changed it and none is in progress", v->name,
+                 (unsigned long long)b->version, (unsigned long long)begun);
     }
     for (uint32_t i = 0; i < s->partial_count; i++) {
         const struct sim_partial *p = &s->partial[i];
@@ -455,8 +455,9 @@ static void check_order(struct sim *s, const struct sim_op *op)
         const struct sim_op *p = s->op[i];
         if (p->kind == PSI_REQ_PULL && p->var == op->var && p->program == op->program && p->life == op->life &&
             p->creation == op->creation && p->state == SIM_OP_DONE && p->status == PS_OK && p->version < op->version) {
-            sim_fail(s, "%s was started after %s of the same program, but shows version %llu, older than its %llu", sim_op_text(p, pull),
-                     sim_op_text(op, text), (unsigned long long)p->version, (unsigned long long)op->version);
+            sim_fail(s, "%s was started after %s of the same program, but shows version %llu, older than its %llu",
+                     sim_op_text(p, pull), sim_op_text(op, text), (unsigned long long)p->version,
+                     (unsigned long long)op->version);
         }
     }
 }

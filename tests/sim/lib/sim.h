@@ -168,9 +168,9 @@ struct sim_program {
     uint64_t stopped_until, resumed_at, next_tick;
     bool in_start;
     bool wants_reset, ended_ok;
-    uint32_t calls_out; /* calls that are not done */
-    uint32_t set, todo; /* variables of this session, and those not got yet: bits */
-    uint32_t failures;  /* in a row */
+    uint32_t calls_out;  /* calls that are not done */
+    uint32_t set, todo;  /* variables of this session, and those not got yet: bits */
+    uint32_t failures;   /* in a row */
     uint32_t work_ok;    /* calls of this session that ended OK */
     uint32_t asked_vars; /* programs end: tasks asked what is in progress there */
     bool initialised_tmp, ready_out;
@@ -300,9 +300,9 @@ struct sim {
     size_t fill_bytes;
     jmp_buf failed;
     char why[960];
-    uint64_t mixed_event;        /* the last event after which part of the model was live and part had no values */
-    uint64_t quiet_since;        /* programs end: since when no call is out but VARS; 0: some is */
-    bool unclean; /* a session ended and may have left a push in progress */
+    uint64_t mixed_event; /* the last event after which part of the model was live and part had no values */
+    uint64_t quiet_since; /* programs end: since when no call is out but VARS; 0: some is */
+    bool unclean;         /* a session ended and may have left a push in progress */
     uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed;
     uint64_t cut_boundary; /* BOUNDARY profile: the boundary to cut at, counted from the first */
     uint32_t cut_side;

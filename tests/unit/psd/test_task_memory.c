@@ -334,6 +334,41 @@ static void test_dial_without_memory(void **state)
     }
 }
 
+/* Two resets wait for a task that dropped out; memory fails while it comes back: they end all the same. */
+static void test_rejoin_without_memory(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 60; n++) {
+        struct cl cl;
+        ps_v1_CreateAnswer a;
+        ps_v1_OpenAnswer v;
+        cl_start(&cl);
+        struct shell_conn *end = cl_join(&cl, cl.ps1);
+        for (int i = 0; i < 20; i++) {
+            char name[8];
+            snprintf(name, sizeof(name), "v%d", i);
+            assert_int_equal(cl_create(&cl, name, "ps", 1, false, &a), PS_OK);
+        }
+        end->frozen = true;
+        assert_int_equal(fc_reset(&cl.c, 500, "").status, FC_NONE);
+        assert_int_equal(fc_reset(&cl.c, 501, "other").status, FC_NONE);
+        shell_cut(end);
+        psi_mem_fail_after(n);
+        rejoin(&cl);
+        psi_mem_fail_after(-1);
+        rejoin(&cl);
+        ensure(&cl.c);
+        assert_applied(fc_reset(&cl.c, 500, "")); /* the kept answers */
+        assert_applied(fc_reset(&cl.c, 501, "other"));
+        ensure(&cl.at1);
+        assert_int_equal(fc_open(&cl.at1, "v7", &v), PS_NOT_FOUND);
+        assert_int_equal(fc_find(&cl.c, "v7", &a), PS_NOT_FOUND);
+        assert_int_equal(cl_create(&cl, "v7", "ps", 0, false, &a), PS_OK);
+        assert_int_equal(a.task, 0);
+        cl_fini(&cl);
+    }
+}
+
 /* SHUTDOWN is answered OK only when it happens. */
 static void test_shutdown_without_memory(void **state)
 {
@@ -381,9 +416,10 @@ static void test_no_allocation_in_steady_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_allocation_fails_once), cmocka_unit_test(test_pushes_count_once_when_memory_fails),
-        cmocka_unit_test(test_start_without_memory),        cmocka_unit_test(test_dial_without_memory),
-        cmocka_unit_test(test_shutdown_without_memory),     cmocka_unit_test(test_no_allocation_in_steady_state),
+        cmocka_unit_test(test_every_allocation_fails_once),   cmocka_unit_test(test_pushes_count_once_when_memory_fails),
+        cmocka_unit_test(test_start_without_memory),          cmocka_unit_test(test_dial_without_memory),
+        cmocka_unit_test(test_rejoin_without_memory),         cmocka_unit_test(test_shutdown_without_memory),
+        cmocka_unit_test(test_no_allocation_in_steady_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,6 +158,16 @@ static void test_gaps(void **state)
         send_part(&p, &part);
         assert_gap(&p);
     }
+    /* ... though its length would fit */
+    static const uint64_t offsets[] = {32768, 8192, 16383, 16385, 1, UINT64_MAX};
+    for (size_t i = 0; i < ARRAY_COUNT(offsets); i++) {
+        uint64_t number = p.e.c.next_number++;
+        send_third(&p, number, 0);
+        part = third(&p, number, 1);
+        part.offset = offsets[i];
+        send_part(&p, &part);
+        assert_gap(&p);
+    }
     /* FIRST numbers that fall, or repeat, on one connection */
     uint64_t high = p.e.c.next_number + 10;
     send_third(&p, high, 0);
