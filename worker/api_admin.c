@@ -15,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { STATUS_AT_ONCE = 256 }; /* requests about single variables that are out */
+
 static ps_status fail_last(struct psi_err *err, ps_status st)
 {
     return st == PS_OK ? PS_OK : psi_api_last_error_set(err);
@@ -63,18 +65,21 @@ static ps_variable **variables_copy(ps_session *s, size_t *out_count)
 static ps_status status_of_all(ps_session *s, ps_variable **all, struct status_of *of, size_t count, struct psi_err *err)
 {
     ps_status first = PS_OK;
-    for (size_t i = 0; i < count && first == PS_OK; i++) {
-        of[i].call = (struct psi_api_call){
-            .session = s, .prepare = prepare_status, .finish = finish_status, .arg = &of[i].initialised, .variable = all[i]};
-        first = psi_api_call_start(&of[i].call, err);
-        of[i].started = first == PS_OK;
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct psi_err one = {0};
-        ps_status st = of[i].started ? psi_api_call_wait(&of[i].call, &one) : PS_OK;
-        if (st != PS_OK && first == PS_OK) {
-            first = st;
-            *err = one;
+    for (size_t from = 0; from < count && first == PS_OK; from += STATUS_AT_ONCE) {
+        size_t to = count - from < STATUS_AT_ONCE ? count : from + STATUS_AT_ONCE;
+        for (size_t i = from; i < to && first == PS_OK; i++) {
+            of[i].call = (struct psi_api_call){
+                .session = s, .prepare = prepare_status, .finish = finish_status, .arg = &of[i].initialised, .variable = all[i]};
+            first = psi_api_call_start(&of[i].call, err);
+            of[i].started = first == PS_OK;
+        }
+        for (size_t i = from; i < to; i++) {
+            struct psi_err one = {0};
+            ps_status st = of[i].started ? psi_api_call_wait(&of[i].call, &one) : PS_OK;
+            if (st != PS_OK && first == PS_OK) {
+                first = st;
+                *err = one;
+            }
         }
     }
     return first;

@@ -74,9 +74,13 @@ void psi_ready_fail(struct psi_ready *r, ps_status st, ps_applied applied, const
 void psi_ready_go(struct psi_request *req)
 {
     struct psi_client *c = req->owner;
-    uint32_t count = 0;
+    bool one = req->kind == PSI_REQ_STATUS && req->var != NULL; /* there may be one such request for each variable */
+    uint32_t count = one ? 1 : 0;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &c->variables) {
+        if (one) {
+            break;
+        }
         count++;
     }
     struct psi_ready *r = psi_calloc(1, sizeof(*r));
@@ -92,10 +96,16 @@ void psi_ready_go(struct psi_request *req)
                         psi_request_kind_name(req->kind), count);
         return;
     }
+    if (one) {
+        r->vars[r->var_count++] = req->var;
+    }
     PSI_LIST_FOREACH(it, &c->variables) {
         struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
-        bool mine = req->kind == PSI_REQ_STATUS ? req->var == NULL || req->var == var : !var->found_only;
-        bool asked_for = var->owner != UINT32_MAX || var->step != PSI_VAR_NEW || req->var == var;
+        if (one) {
+            break;
+        }
+        bool mine = req->kind == PSI_REQ_STATUS || !var->found_only;
+        bool asked_for = var->owner != UINT32_MAX || var->step != PSI_VAR_NEW;
         if (mine && asked_for) {
             r->vars[r->var_count++] = var;
         }

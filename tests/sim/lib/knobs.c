@@ -147,9 +147,12 @@ static void calm_for_boundary(struct sim *s, const struct sim_options *options)
     s->boundary_kind = options->boundary_kind;
 }
 
-static enum sim_profile draw_profile(struct sim *s)
+static enum sim_profile draw_profile(struct sim *s, const struct sim_options *options)
 {
     uint64_t x = sim_below(s, 100);
+    if (options->frame_bytes > 1u << 20) {
+        return SIM_FRAMES;
+    }
     return x < 5 ? SIM_CALM : x < 45 ? SIM_SESSION : x < 60 ? SIM_FRAMES : x < 85 ? SIM_DIRECTORY : SIM_CHIEFS;
 }
 
@@ -157,7 +160,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
 {
     struct sim_knobs *k = &s->k;
     memset(k, 0, sizeof(*k));
-    k->profile = options->boundary ? SIM_BOUNDARY : draw_profile(s);
+    k->profile = options->boundary ? SIM_BOUNDARY : draw_profile(s, options);
     k->frame_bytes = options->frame_bytes;
     k->crc = !sim_one_in(s, 5);
     draw_network(s);
@@ -219,6 +222,13 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
         break;
     case SIM_PROFILE_COUNT:
         break;
+    }
+    k->calls_many = 600;
+    if (k->frame_bytes > 1u << 20) { /* full frames: everything is 32 times as large */
+        k->pipe_bytes *= 32;
+        k->small_read_in *= 8;
+        k->calls_many = 60;
+        k->depth = 4;
     }
     k->polite = k->fault_weight[SIM_FAULT_KILL_CLIENT] == 0 && !sim_one_in(s, 3);
     uint32_t total = 0;

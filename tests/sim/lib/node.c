@@ -209,6 +209,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     random_bytes(s, seed);
     t->life++;
     t->ready = false;
+    t->kill_at = 0;
     t->stopped_until = 0;
     if (psd_task_new(&config, seed, s->now, &t->core, &err) != PS_OK) {
         sim_fail(s, "psd_task_new: %s", err.text);
@@ -400,8 +401,11 @@ void sim_accept(struct sim *s, struct sim_end *e)
     e->heard_at = s->now;
     e->link = psd_task_accepted(t->core, e, sim_end_name(s, &e->conn->end[0], peer));
     sim_trace(s, "c%llu accepted by %s:%u", (unsigned long long)e->conn->id, t->job, t->index);
-    if (e->link == NULL) {
+    if (e->link == NULL && t->kill_at == 0) {
         sim_fail(s, "/job:%s/task:%u accepts no connection", t->job, t->index);
+    }
+    if (e->link == NULL) {
+        sim_end_close(s, e, true);
     }
     sim_task_settle(s, t);
 }

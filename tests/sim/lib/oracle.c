@@ -4,62 +4,14 @@
  *
  * Push number k of a variable adds 4^k to every element, so a value is a row of base-4 digits: digit k of element i says how
  * often push k was applied there (0 lost, 1 right, 2 or 3 doubled), and a torn push is a prefix of ones. Counters are read the
- * same way. A register holds the tag of one ASSIGN in all its elements. The ledger says what each call was told: OK exactly once,
- * everywhere, in the variable's life that the call was started for nothing applied  nowhere otherwise        at most once, a
- * prefix that ends at a segment
+ * same way. A register holds the tag of one ASSIGN in all its elements. The ledger says what each call was told:
+ *   - OK: exactly once, everywhere, in the variable's life that the call was started for;
+ *   - nothing applied: nowhere;
+ *   - otherwise: at most once, a prefix that ends at a segment.
  */
 #include "sim.h"
 
 #include <string.h>
-
-size_t sim_var_bytes(const struct sim_var *v)
-{
-    return (size_t)v->elements * ps_dtype_bytes(v->dtype);
-}
-
-static const char *kind_name(enum psi_request_kind kind)
-{
-    static const char *const names[] = {"none",       "push",  "push-pull", "assign",       "init-from", "add",
-                                        "init",       "pull",  "get",       "lookup",       "status",    "ready",
-                                        "wait-ready", "reset", "delete",    "wait-cluster", "cluster",   "goodbye",
-                                        "info",       "vars",  "config",    "shutdown",     "ping"};
-    return (size_t)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
-}
-
-const char *sim_op_text(const struct sim_op *op, char buf[200])
-{
-    (void)snprintf(buf, 200, "%s #%llu of '%s' by client%u.%u (digit %u, tag %g, started at event %llu, %s%s%s)",
-                   kind_name(op->kind), (unsigned long long)op->id, op->var != NULL ? op->var->name : "", op->program, op->life,
-                   op->digit, op->tag, (unsigned long long)op->started_event,
-                   op->state == SIM_OP_PENDING  ? "not answered"
-                   : op->state == SIM_OP_KILLED ? "client killed"
-                                                : ps_status_name(op->status),
-                   op->state == SIM_OP_DONE && op->status != PS_OK ? ", " : "",
-                   op->state == SIM_OP_DONE && op->status != PS_OK ? psi_applied_name(op->applied) : "");
-    return buf;
-}
-
-/* Element i as a whole number. */
-uint64_t sim_element(struct sim *s, const struct sim_var *v, const void *value, uint64_t i)
-{
-    if (v->dtype == PS_I64) {
-        int64_t x;
-        memcpy(&x, (const uint8_t *)value + i * 8, 8);
-        return (uint64_t)x;
-    }
-    double x;
-    if (v->dtype == PS_F32) {
-        float f;
-        memcpy(&f, (const uint8_t *)value + i * 4, 4);
-        x = (double)f;
-    } else {
-        memcpy(&x, (const uint8_t *)value + i * 8, 8);
-    }
-    if (!(x >= 0 && x < 9e15) || x != (double)(uint64_t)x) {
-        sim_fail(s, "'%s': element %llu is %g, which no set of pushes can make", v->name, (unsigned long long)i, x);
-    }
-    return (uint64_t)x;
-}
 
 /* The elements [from, end) that are all equal. */
 struct run {
@@ -309,7 +261,7 @@ static void check_pulled_register(struct sim *s, struct sim_op *op, const void *
             bool older = from == NULL || (from_ok && from->version < a->version);
             if (older && from != a && must_see(s, op, a)) {
                 sim_fail(s, "%s shows %s, older than %s", sim_op_text(op, mine),
-                         from != NULL ? sim_op_text(from, text) : "the first value", kind_name(a->kind));
+                         from != NULL ? sim_op_text(from, text) : "the first value", sim_kind_name(a->kind));
             }
             if (whole && a->version == op->version && from != a && older) {
                 sim_fail(s, "%s at version %llu does not show %s", sim_op_text(op, mine), (unsigned long long)op->version,

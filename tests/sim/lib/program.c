@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { FINAL_CALLS = 24, CALLS_MANY = 600 };
+enum { FINAL_CALLS = 24 };
 
 static const ps_optimizer *optimizer_of(const struct sim_var *v, const struct sim_program *p)
 {
@@ -135,7 +135,7 @@ static struct sim_var *draw_var(struct sim *s, const struct sim_program *p)
 static void work(struct sim *s, struct sim_program *p)
 {
     p->next_call_at = s->now + sim_below(s, (uint64_t)s->k.think_ms + 1);
-    if (s->op_count > CALLS_MANY && p->role != SIM_FINAL) {
+    if (s->op_count > s->k.calls_many && p->role != SIM_FINAL) {
         p->next_call_at = s->now + sim_range(s, 100, 400); /* enough of them for one seed */
     }
     if (sim_one_in(s, 40)) {
@@ -412,8 +412,8 @@ void sim_program_done(struct sim *s, struct sim_program *p, struct sim_call *cal
         p->work_ok += ok;
         if (op->var != NULL && call->req.var != NULL && call->req.var->lost) {
             end_soon(s, p, 500);
-        } else if (s->boundary_kind == PSI_REQ_NONE && s->op_count < CALLS_MANY && ok && sim_one_in(s, 3) && has_slot(s, p) &&
-                   s->now < p->work_until && !s->ending) {
+        } else if (s->boundary_kind == PSI_REQ_NONE && s->op_count < s->k.calls_many && ok && sim_one_in(s, 3) &&
+                   has_slot(s, p) && s->now < p->work_until && !s->ending) {
             work(s, p); /* from within the callback, as programs may */
         }
         break;

@@ -81,6 +81,7 @@ struct sim_knobs {
     uint32_t operation_ms, ready_ms;
     uint32_t short_deadline_in; /* one call in n gets a deadline of 1 to 300 ms */
     uint32_t depth;             /* calls of a program at a time */
+    uint32_t calls_many;        /* after so many calls they come slowly */
     uint32_t think_ms;
     uint32_t backlog_survives_in; /* of a restart: one in n is lost; 0 never */
     uint32_t lease_ms, beat_ms, hello_ms, segment_ms, session_keep_ms;
@@ -150,6 +151,7 @@ struct sim_task {
     uint32_t life;         /* counts starts */
     uint64_t up_at;        /* down: when it starts */
     uint64_t stopped_until, resumed_at, next_tick;
+    uint64_t kill_at; /* it drains (SIGTERM) and ends when drained, or then; 0: it does not */
     bool ready;
 };
 
@@ -413,6 +415,7 @@ void sim_check_values(struct sim *s, struct sim_birth *b, const void *value, siz
 void sim_check_end(struct sim *s);
 uint64_t sim_element(struct sim *s, const struct sim_var *v, const void *value, uint64_t i);
 size_t sim_var_bytes(const struct sim_var *v);
+const char *sim_kind_name(enum psi_request_kind kind);
 const char *sim_op_text(const struct sim_op *op, char buf[200]);
 
 /* ---- birth.c ---- */

@@ -17,6 +17,7 @@ enum action_kind {
     ACT_RELEASE,
     ACT_TASK_UP,
     ACT_TASK_TICK,
+    ACT_TASK_END,
     ACT_CLIENT_TICK,
     ACT_PROGRAM,
     ACT_FAULT
@@ -139,6 +140,8 @@ static void look_nodes(struct sim *s, struct actions *a)
             if (due(s, a, t->up_at)) {
                 can(a, ACT_TASK_UP, NULL, i);
             }
+        } else if (t->kill_at != 0 && (due(s, a, t->kill_at) || psd_task_drained(t->core))) {
+            can(a, ACT_TASK_END, NULL, i);
         } else if (due(s, a, t->stopped_until) && due(s, a, t->next_tick)) {
             a->tick_late = a->tick_late || s->now > t->next_tick + 10;
             can(a, ACT_TASK_TICK, NULL, i);
@@ -204,6 +207,9 @@ static void carry_out(struct sim *s, const struct action *act)
         break;
     case ACT_TASK_TICK:
         sim_task_tick(s, &s->task[act->node]);
+        break;
+    case ACT_TASK_END:
+        sim_task_kill(s, &s->task[act->node], s->now + sim_below(s, 500));
         break;
     case ACT_CLIENT_TICK:
         sim_program_tick(s, &s->program[act->node]);
@@ -363,7 +369,12 @@ void sim_fault_now(struct sim *s)
         }
         break;
     case SIM_FAULT_RESTART_TASK:
-        if (t->core != NULL) {
+        if (t->core != NULL && sim_one_in(s, 3)) {
+            sim_trace(s, "fault: %s:%u drains", t->job, t->index);
+            t->kill_at = s->now + sim_range(s, 1, 800);
+            psd_task_drain(t->core);
+            sim_task_settle(s, t);
+        } else if (t->core != NULL) {
             sim_task_kill(s, t, s->now + (sim_one_in(s, 3) ? 0 : sim_below(s, 1200)));
         }
         break;

@@ -52,9 +52,19 @@ static void test_reset_is_refused_while_a_task_is_missing(void **state)
     struct cl cl;
     ps_v1_OpenAnswer v;
     cl_start(&cl);
+    assert_reply(fc_reset(&cl.c, 49, ""), PS_UNAVAILABLE, "/job:ps/task:1"); /* never heard */
     struct shell_conn *end = cl_join(&cl, cl.ps1);
     PSI_IGNORE(ready_at(&cl, &cl.c, "a", "ps", 0)); /* its handle is not needed */
     shell_cut(end);
+    for (int i = 0; i < 2; i++) { /* however long it is away */
+        if (cl.ps1->dials > 0) {
+            assert_null(shell_dial(cl.ps1, NULL));
+        }
+        cl_pass(&cl, PS_LEASE_MS);
+    }
+    if (cl.ps1->dials > 0) {
+        assert_null(shell_dial(cl.ps1, NULL));
+    }
     struct fc_reply r = fc_reset(&cl.c, 50, "");
     assert_reply(r, PS_UNAVAILABLE, "/job:ps/task:1 (10.0.0.2:2)");
     assert_int_equal(r.applied, PS_NOTHING_APPLIED);

@@ -306,6 +306,12 @@ static void test_buffer_pool(void **state)
     env_fini(&e);
 }
 
+static void two_buffers_little_time(struct psd_task_config *config)
+{
+    config->segment_buffers_max = 2;
+    config->hello_deadline_ms = 1000;
+}
+
 /* While we do not read, neither the lease nor HELLO's deadline runs. */
 static void test_no_deadline_while_paused(void **state)
 {
@@ -314,7 +320,7 @@ static void test_no_deadline_while_paused(void **state)
     struct fc c[2];
     struct wire w[2], beat;
     ps_v1_OpenAnswer v;
-    env_init(&e, two_buffers);
+    env_init(&e, two_buffers_little_time);
     v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 0);
     wire_init(&beat);
     struct shell_conn *fresh = shell_connect(e.t);
