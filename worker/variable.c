@@ -49,10 +49,9 @@ ps_status psi_client_variable(struct psi_client *c, const ps_variable_spec *spec
     psi_list_init(&v->step_link);
     if (!find_only) {
         if (spec->partitions > 1) {
-            st = psi_fail(err, PS_UNIMPLEMENTED, "variable '%s': %u partitions; only whole variables for now", name,
-                          spec->partitions);
+            st = psi_fail(err, PS_UNIMPLEMENTED, "%u partitions; only whole variables for now", spec->partitions);
         } else if (ps_dtype_bytes(spec->dtype) == 0) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s': dtype %d is unknown", name, (int)spec->dtype);
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "dtype %d is unknown", (int)spec->dtype);
         } else if ((st = psi_shape_check(&spec->shape, err)) == PS_OK &&
                    (st = psi_initializer_check(&v->init, v->dtype, &v->shape, err)) == PS_OK) {
             st = psi_optimizer_check(&v->optimizer, v->dtype, err);

@@ -171,7 +171,7 @@ void psi_window_reply(struct psi_session *s, uint64_t number, uint8_t op, const 
         }
         return;
     }
-    if (op != e->op || e->unsent || (r->status == PS_OK && e->next < e->total)) {
+    if (op != e->op || (r->status == PS_OK && (e->unsent || e->next < e->total))) { /* a failure may come unasked: a reset */
         psi_session_lost(s, true, "bad bytes from it: a reply to op %u does not fit number %llu", op, (unsigned long long)number);
         return;
     }

@@ -4,6 +4,7 @@
  */
 #include "api_test.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -24,7 +25,7 @@
 #define INSTRUMENTED 0
 #endif
 
-enum { WIDTH = 30000 /* two segments */, LANES = 8, DEADLINE_MS = 1500, ROUNDS = 3, PATIENCE_MS = 60000 };
+enum { WIDTH = 30000 /* two segments */, LANES = 8, DEADLINE_MS = 1500, ROUNDS = 3, PATIENCE_MS = 60000, STANDSTILL_MS = 2000 };
 
 static float grad[WIDTH];
 static float value[WIDTH];
@@ -115,7 +116,7 @@ static void await(atomic_uint *what, bool at_most, unsigned limit, const struct 
             fail_msg("the flow to %s does not go on: %u run, %u ok, last error: %s", f->task, atomic_load(&f->running),
                      atomic_load(&f->ok), f->text);
         }
-        (void)usleep(1000); /* sleep: looks at the event it waits for, bounded by end */
+        (void)poll(NULL, 0, 1); /* sleep: looks at the event it waits for, bounded by end */
     }
 }
 
@@ -241,7 +242,7 @@ static void a_stopped_task_loses_nothing(void **state)
     for (int i = 0; i < 2; i++) {
         await(&flows[i].ok, false, 50, &flows[i]);
         assert_int_equal(kill(cluster.pid[i], SIGSTOP), 0);
-        (void)usleep(2000000); /* sleep: the pause itself is what is tested */
+        (void)poll(NULL, 0, STANDSTILL_MS); /* sleep: the pause itself is what is tested */
         unsigned before = atomic_load(&flows[i].ok);
         assert_int_equal(kill(cluster.pid[i], SIGCONT), 0);
         await(&flows[i].ok, false, before + 50, &flows[i]);

@@ -74,7 +74,7 @@ bool psctl_connect(struct psctl *c)
     }
     c->task_count = ps_cluster_tasks(c->session);
     if (c->task_count < 0) {
-        psctl_error(c, PS_UNAVAILABLE, "%s", ps_last_error());
+        psctl_error(c, PS_UNAVAILABLE, "%s; is a psd running there? -t HOST:PORT names another", ps_last_error());
         return false;
     }
     return true;

@@ -309,7 +309,7 @@ static void client_disconnect(struct sim *s, struct sim_program *p, bool killed)
 /* Something of this session may still be in progress at a task, which has not heard of its end. */
 static void leaves_unclean(struct sim *s, const struct sim_program *p)
 {
-    for (size_t i = 0; i < s->op_count && !s->ending; i++) {
+    for (size_t i = 0; i < s->op_count && p->asked_vars == 0; i++) { /* asked: it stayed until all was settled */
         const struct sim_op *op = s->op[i];
         bool open = op->state == SIM_OP_KILLED || (op->status != PS_OK && op->applied != PS_NOTHING_APPLIED);
         bool push = op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL;
