@@ -164,7 +164,9 @@ ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const c
     v->refs = 1;
     v->container = c;
     if (!promise(s, promise_of(v))) {
-        ps_status st = psi_fail(err, PS_RESOURCE_EXHAUSTED,
+        /* what never fits is not worth repeating */
+        ps_status code = promise_of(v) > s->budget_bytes ? PS_FAILED_PRECONDITION : PS_RESOURCE_EXHAUSTED;
+        ps_status st = psi_fail(err, code,
                                 "variable '%s' and its slots need %llu bytes; of the memory budget of %llu bytes %llu are taken "
                                 "(psd --memory_budget)",
                                 name, (unsigned long long)promise_of(v), (unsigned long long)s->budget_bytes,

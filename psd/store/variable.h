@@ -82,7 +82,8 @@ void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t 
 struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name);
 /** NULL: no such handle in this life, or its variable is gone. */
 struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle);
-/** A new uninitialised variable. RESOURCE_EXHAUSTED when value and slots do not fit the budget. */
+/** A new uninitialised variable. RESOURCE_EXHAUSTED when value and slots do not fit what is left of the budget,
+ * FAILED_PRECONDITION when they are larger than all of it. */
 ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const char *name, const struct psd_definition *d,
                            uint64_t creation, struct psd_variable **out, struct psi_err *err) PSI_MUST;
 /** Out of its container; freed with its last reference. */

@@ -444,9 +444,10 @@ static void read_file(struct wire *out, const char *name)
             assert_int_equal(digits % 2, 0);
             for (size_t i = 0; i < count; i++) {
                 for (size_t at = 0; at < digits; at += 2) {
-                    unsigned value = 0;
-                    assert_int_equal(sscanf(word + at, "%2x", &value), 1);
-                    uint8_t byte = (uint8_t)value;
+                    const char pair[3] = {word[at], word[at + 1], '\0'};
+                    char *end = NULL;
+                    uint8_t byte = (uint8_t)strtoul(pair, &end, 16);
+                    assert_ptr_equal(end, pair + 2);
                     wire_append(out, &byte, 1);
                 }
             }

@@ -82,7 +82,7 @@ static void test_owner_refuses(void **state)
     shell_task_free(cl.ps1);
     cl.ps1 = shell_task_new(&cl.net, SPEC, "ps", 1, 77, cl.net.tasks[0]->now, no_memory, &st);
     PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
-    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_FAILED_PRECONDITION);
     assert_true(says(&a, "memory_budget"));
     assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND);
     assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);

@@ -186,12 +186,15 @@ static void test_budget_at_its_limit(void **state)
         psd_store_init(&s, seed, (uint64_t)(24000 + delta));
         assert_int_equal(psd_container_get(&s, "c", 1, &c, &err), PS_OK);
         ps_status st = psd_variable_new(&s, c, "v", &d, 1, &v, &err);
-        assert_int_equal(st, delta < 0 ? PS_RESOURCE_EXHAUSTED : PS_OK);
+        assert_int_equal(st, delta < 0 ? PS_FAILED_PRECONDITION : PS_OK); /* larger than all of it */
         if (delta < 0) {
             assert_non_null(strstr(err.text, "24000"));
             assert_non_null(strstr(err.text, "23999"));
         }
         assert_int_equal(s.promised_bytes, delta < 0 ? 0 : 24000);
+        if (delta >= 0) { /* would fit, were the other not there */
+            assert_int_equal(psd_variable_new(&s, c, "w", &d, 2, &v, &err), PS_RESOURCE_EXHAUSTED);
+        }
         psd_store_check_invariants(&s);
         psd_store_fini(&s);
     }
