@@ -55,8 +55,17 @@ typedef enum ps_dtype {
     PS_F64 = 2,
     PS_I32 = 3,
     PS_I64 = 4,
-    PS_BOOL = 5 /* one byte, 0 or 1 */
+    PS_BOOL = 5, /* one byte, 0 or 1 */
+    PS_F16 = 6,  /* IEEE 754 binary16 */
+    PS_BF16 = 7, /* the upper half of a float32 */
+    PS_I8 = 8,
+    PS_U8 = 9,
+    PS_STRING = 10 /* an element is any bytes, NUL too; a variable holds at most PS_STRING_BYTES_MAX in all */
 } ps_dtype;
+/** Bytes of all elements of a string variable together. */
+#define PS_STRING_BYTES_MAX ((size_t)1 << 20)
+/** Bytes of the value of an `atomic` variable at most. */
+#define PS_ATOMIC_BYTES_MAX ((size_t)4 << 20)
 
 #define PS_VERSION "0.1.0"
 #define PS_RANK_MAX 8
@@ -79,7 +88,7 @@ PS_API ps_shape ps_shape_of(int64_t d0, int64_t d1, int64_t d2, int64_t d3, int6
 PS_API const char *ps_status_name(ps_status st);
 /** Name of a dtype as users write it ("float32"); "none" for PS_DTYPE_NONE, "invalid" otherwise. Any thread. */
 PS_API const char *ps_dtype_name(ps_dtype dtype);
-/** Bytes per element; 0 for an unknown dtype. Any thread. */
+/** Bytes per element; 0 for PS_STRING, whose elements have no size of their own, and for an unknown dtype. Any thread. */
 PS_API size_t ps_dtype_bytes(ps_dtype dtype);
 /** Product of the dimensions, or -1 on a negative dimension or overflow. Any thread. */
 PS_API int64_t ps_shape_elements(const ps_shape *shape);
@@ -88,10 +97,13 @@ PS_API int64_t ps_shape_elements(const ps_shape *shape);
 typedef enum ps_init_kind {
     PS_INIT_ZEROS = 1,
     PS_INIT_ONES = 2,
-    PS_INIT_CONSTANT = 3,      /* a = the value */
-    PS_INIT_UNIFORM = 4,       /* [a, b) */
-    PS_INIT_NORMAL = 5,        /* a = mean, b = standard deviation */
-    PS_INIT_GLOROT_UNIFORM = 6 /* uniform in +-sqrt(6 / (fan_in + fan_out)), Glorot and Bengio 2010 */
+    PS_INIT_CONSTANT = 3,         /* a = the value */
+    PS_INIT_UNIFORM = 4,          /* [a, b) */
+    PS_INIT_NORMAL = 5,           /* a = mean, b = standard deviation */
+    PS_INIT_GLOROT_UNIFORM = 6,   /* uniform in +-sqrt(6 / (fan_in + fan_out)), Glorot and Bengio 2010 */
+    PS_INIT_TRUNCATED_NORMAL = 7, /* a = mean, b = standard deviation; values beyond 2 b are drawn again */
+    PS_INIT_HE_NORMAL = 8,        /* truncated normal of variance 2 / fan_in, He et al. 2015; TF 1.15 variance_scaling */
+    PS_INIT_HE_UNIFORM = 9        /* uniform in +-sqrt(6 / fan_in) */
 } ps_init_kind;
 typedef struct ps_initializer {
     uint32_t kind; /* ps_init_kind */
@@ -125,6 +137,9 @@ PS_API const ps_initializer *ps_constant(double value);
 PS_API const ps_initializer *ps_uniform(double low, double high);
 PS_API const ps_initializer *ps_normal(double mean, double stddev);
 PS_API const ps_initializer *ps_glorot(void);
+PS_API const ps_initializer *ps_truncated_normal(double mean, double stddev);
+PS_API const ps_initializer *ps_he_normal(void);
+PS_API const ps_initializer *ps_he_uniform(void);
 PS_API const ps_optimizer *ps_no_optimizer(void);
 PS_API const ps_optimizer *ps_sgd(double learning_rate);
 PS_API const ps_optimizer *ps_momentum(double learning_rate, double momentum);

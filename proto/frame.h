@@ -86,6 +86,7 @@ enum ps_op {
     PS_OP_INIT = 33, /* owner, sequence number: run the initializer unless initialised */
     PS_OP_SEAL = 34, /* owner: mark handles sealed */
     PS_OP_WAIT = 35, /* owner, waits: until handles are sealed (or initialised) */
+    PS_OP_CALL = 36, /* waits: run a call of the task's table */
     /* directory */
     PS_OP_CREATE = 48,       /* waits: get-or-create */
     PS_OP_FIND = 49,         /* names -> tasks */
@@ -98,6 +99,12 @@ enum ps_op {
     PS_OP_VARS = 65,
     PS_OP_CONFIG = 66,
     PS_OP_SHUTDOWN = 67,
+    PS_OP_SESSIONS = 68,   /* the sessions that the task knows */
+    PS_OP_WAITS = 69,      /* the requests that wait there */
+    PS_OP_CONTAINERS = 70, /* its containers */
+    PS_OP_CONFIG_SET = 71, /* change a setting that may change while it runs */
+    PS_OP_STOP = 72,       /* directory: every session it knows now is told to stop */
+    PS_OP_TASKS = 73,      /* directory: the tasks of the cluster as it sees them */
     /* between tasks; the connection was opened by the task, requests go from the directory to the task but for LIST */
     PS_OP_LIST = 80,        /* task -> directory: all names the task holds */
     PS_OP_LIST_ANSWER = 81, /* directory -> task: names to drop; the task counts as connected */

@@ -77,9 +77,10 @@ static void on_ended(void *ctx, psd_server *server)
 }
 
 static bool on_config_row(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
-                          const char **help)
+                          const char **help, bool *reloadable)
 {
     (void)ctx;
+    *reloadable = false;
     return psd_settings_row(i, name, value, default_value, help);
 }
 

@@ -33,7 +33,32 @@ typedef void (*psd_server_log_fn)(void *ctx, int level, const char *line);
 typedef void (*psd_server_event_fn)(void *ctx, psd_server *server);
 /** Setting i for `psctl config`: false when there is none. On the task's thread; the texts stay valid while the server lives. */
 typedef bool (*psd_server_config_fn)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
-                                     const char **help);
+                                     const char **help, bool *reloadable);
+
+/* A call that runs: for psd_call_cancelled(). */
+typedef struct psd_call psd_call;
+/**
+ * One row of a call table: something that clients may have run on this task (ps_call in ps.h; kernels).
+ * All functions get the table's ctx. Texts go to error [error_bytes].
+ */
+typedef struct psd_call_row {
+    const char *name; /* letters, digits and . _ - /, at most 63 */
+    /** May it run with this input? On the task's thread, before it is queued: no waiting, no work. NULL: yes. */
+    ps_status (*check)(void *ctx, const void *in, size_t in_bytes, char *error, size_t error_bytes);
+    /** Do it, on a compute thread; any number of calls may run at a time. out [out_capacity], PS_CALL_BYTES_MAX bytes. */
+    ps_status (*run)(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
+                     size_t *out_bytes, char *error, size_t error_bytes);
+    /** Nobody waits for it any more: end soon. On the task's thread, while run() is going on. NULL: run() asks
+     * psd_call_cancelled() or is short. */
+    void (*cancel)(void *ctx, psd_call *call);
+} psd_call_row;
+typedef struct psd_call_table {
+    const psd_call_row *rows; /* keeps, until psd_server_free */
+    size_t count;
+    void *ctx;
+} psd_call_table;
+/** True when the result will not be used. Any thread. */
+PS_API bool psd_call_cancelled(const psd_call *call);
 
 typedef struct psd_server_options {
     size_t struct_bytes; /* filled by psd_server_options_init */
@@ -68,6 +93,13 @@ typedef struct psd_server_options {
     psd_server_event_fn ended;       /* the task has ended, by psd_server_stop or by a client's request; may be NULL */
     psd_server_config_fn config_row; /* may be NULL */
     void *ctx;                       /* handed to the four above */
+    psd_call_table calls;            /* empty: the task runs no calls */
+    uint32_t call_threads;           /* compute threads, made at the first call; 1 */
+    uint32_t calls_max;              /* queued and running; above it RESOURCE_EXHAUSTED; 64 */
+    const char *devices;             /* "CPU:0" and more, as "CPU:0,GPU:0": what psctl devices shows of this task */
+    /** A client wants to change a setting that may change (`psctl config set`): PS_OK when it is in force. NULL: none may. On the
+     * task's thread; log level and limits go through psd_server_set(). */
+    ps_status (*config_set)(void *ctx, psd_server *server, const char *name, const char *value, char *error, size_t error_bytes);
 } psd_server_options;
 /** Defaults. Any thread. */
 PS_API void psd_server_options_init(psd_server_options *options);
@@ -82,6 +114,21 @@ PS_API void psd_server_options_init(psd_server_options *options);
 PS_API ps_status psd_server_start(const psd_server_options *options, psd_server **out_server, char *error, size_t error_bytes);
 /** Where it listens, with the real port: "127.0.0.1:2222", "[::1]:2222" or "unix:PATH"; until psd_server_free. Any thread. */
 PS_API const char *psd_server_address(const psd_server *server);
+/** The session target of this task, "psd://127.0.0.1:2222"; until psd_server_free. Any thread. */
+PS_API const char *psd_server_target(const psd_server *server);
+/**
+ * A server of its own cluster: task 0 of job `local`, on a free port of 127.0.0.1, which nothing else knows. Two of them share
+ * nothing; what they hold ends with them. TensorFlow: tf.train.Server.create_local_server(). Errors and ownership as
+ * psd_server_start.
+ */
+PS_API ps_status psd_server_create_local(psd_server **out_server, char *error, size_t error_bytes);
+/** Block until the server has ended, by psd_server_stop or a client's request (`psctl shutdown`): tf.train.Server.join(). The
+ * same as psd_server_wait. */
+PS_API void psd_server_join(psd_server *server);
+/** The settings of psd_server_options that may change while it runs, by their field's name: log_level ("debug" "info" "warn"
+ * "error" or 0 to 3), refuse_nonfinite, sessions_max, memory_budget_bytes, session_keep_ms, drain_ms. NOT_FOUND,
+ * INVALID_ARGUMENT. Any thread; from the task's own thread it holds at once. */
+PS_API ps_status psd_server_set(psd_server *server, const char *name, int64_t value, char *error, size_t error_bytes);
 /** "/job:ps/task:0". Valid until psd_server_free. Any thread. */
 PS_API const char *psd_server_name(const psd_server *server);
 /** Let it finish what is in progress, at most drain_ms (0: end at once), then end. Returns at once; any thread, any number of

@@ -30,7 +30,7 @@ struct psd_task_config {
     bool refuse_nonfinite;           /* NaN or Inf in a gradient: refuse (default) or apply */
     /* rows for PS_OP_CONFIG: returns false when there is no row i */
     bool (*config_row)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
-                       const char **help);
+                       const char **help, bool *reloadable);
     void *config_ctx;
 };
 /** Defaults of DESIGN §1 for everything but cluster, job, task and address. */

@@ -320,16 +320,18 @@ static void gather_variable(void *ctx, const ps_variable_info *info)
 
 struct config_row {
     char name[64], value[512], default_value[512], help[512];
+    bool reloadable;
 };
 
-static void gather_config(void *ctx, const char *name, const char *value, const char *default_value, const char *help)
+static void gather_config(void *ctx, const ps_config_info *info)
 {
     struct config_row *next = gather_next(ctx);
     if (next != NULL) {
-        (void)snprintf(next->name, sizeof(next->name), "%s", name);
-        (void)snprintf(next->value, sizeof(next->value), "%s", value);
-        (void)snprintf(next->default_value, sizeof(next->default_value), "%s", default_value);
-        (void)snprintf(next->help, sizeof(next->help), "%s", help);
+        (void)snprintf(next->name, sizeof(next->name), "%s", info->name);
+        (void)snprintf(next->value, sizeof(next->value), "%s", info->value);
+        (void)snprintf(next->default_value, sizeof(next->default_value), "%s", info->default_value);
+        (void)snprintf(next->help, sizeof(next->help), "%s", info->help);
+        next->reloadable = info->reloadable;
     }
 }
 
@@ -373,7 +375,12 @@ ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_config_
     ps_status st = list(s, PSI_REQ_CONFIG, task, timeout_ms, &g);
     const struct config_row *rows = g.items;
     for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
-        each(ctx, rows[i].name, rows[i].value, rows[i].default_value, rows[i].help);
+        ps_config_info info = {.name = rows[i].name,
+                               .value = rows[i].value,
+                               .default_value = rows[i].default_value,
+                               .help = rows[i].help,
+                               .reloadable = rows[i].reloadable};
+        each(ctx, &info);
     }
     psi_free(g.items);
     return st;

@@ -172,7 +172,9 @@ static ps_status give_config(const struct psi_list_sink *sink, const ps_v1_Confi
         return PS_INVALID_ARGUMENT;
     }
     if (sink->config != NULL) {
-        sink->config(sink->ctx, name, value, standard, help);
+        ps_config_info info = {
+            .name = name, .value = value, .default_value = standard, .help = help, .reloadable = m->reloadable};
+        sink->config(sink->ctx, &info);
     }
     return PS_OK;
 }

@@ -201,7 +201,7 @@ void psi_client_check_invariants(const struct psi_client *c);
 /* dst of PSI_REQ_VARS and PSI_REQ_CONFIG: called for each entry while the answer is read (before done) */
 struct psi_list_sink {
     void (*variable)(void *ctx, const ps_variable_info *info);
-    void (*config)(void *ctx, const char *name, const char *value, const char *default_value, const char *help);
+    void (*config)(void *ctx, const ps_config_info *info);
     void *ctx;
 };
 /*

@@ -11,6 +11,7 @@
 #ifndef PS_H
 #define PS_H
 
+#include "ps_cluster.h"
 #include "ps_types.h"
 
 #ifdef __cplusplus
@@ -29,13 +30,13 @@ typedef void (*ps_log_fn)(void *ctx, ps_log_level level, const char *line);
 
 typedef enum ps_progress {
     PS_PROGRESS_THREAD = 0, /* the library's own I/O thread */
-    PS_PROGRESS_CALLER = 1  /* reserved: the caller drives progress; refused with UNIMPLEMENTED in this release */
+    PS_PROGRESS_CALLER = 1  /* no thread: blocking calls drive the session, and ps_progress_run() between them */
 } ps_progress;
 
 typedef struct ps_session_options {
     size_t struct_bytes;      /* filled by ps_session_options_init */
     const char *target;       /* psd://host:port, host:port or unix:PATH of any task; NULL: from the spec */
-    const char *cluster_spec; /* "ps=h:p,h:p;worker=h:p"; NULL: asked from the target */
+    const char *cluster_spec; /* any text that ps_cluster_spec_new takes; NULL: asked from the target */
     const char *cluster_name; /* "psd" */
     const char *job;          /* job of this client ("worker"), NULL: none */
     uint32_t task_index;
@@ -46,8 +47,16 @@ typedef struct ps_session_options {
     ps_log_level log_level; /* PS_LOG_INFO: lines below it are not made */
     ps_log_fn log;          /* NULL: standard error */
     void *log_ctx;
-    const char *program; /* shown to operators; NULL: from /proc/self/comm */
-    uint64_t seed;       /* of initializers; 0 is a value like any other */
+    const char *program;       /* shown to operators; NULL: from /proc/self/comm */
+    uint64_t seed;             /* of initializers; 0 is a value like any other */
+    const char *container;     /* of the session's variables outside ps_container_push(); NULL: "localhost" */
+    bool allow_soft_placement; /* a variable asked for on a device that its task lacks goes to CPU:0; false: an error */
+    bool log_device_placement; /* one line per object in creation order, ps_session_options.placement_log gets it */
+    uint8_t reserved2[2];
+    ps_dtype wire_dtype;     /* PS_BF16 or PS_F16: how float32 values and gradients travel unless the variable says
+                                otherwise; PS_DTYPE_NONE: as float32 */
+    ps_log_fn placement_log; /* NULL: log */
+    void *placement_log_ctx;
 } ps_session_options;
 /** Defaults. Any thread. */
 PS_API void ps_session_options_init(ps_session_options *options);
@@ -139,18 +148,71 @@ PS_API bool ps_should_stop(ps_session *s);
 PS_API void ps_set_steps(ps_session *s, int64_t steps);
 /** The seed given by --seed or the options. */
 PS_API uint64_t ps_seed(ps_session *s);
+/** Ask every session that the cluster knows now, this one too, to stop: ps_should_stop becomes true there within a beat.
+ *  out_sessions (may be NULL): how many were told. Blocks. */
+PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions);
+
+/* ========================================= PS_PROGRESS_CALLER ========================================= */
+
+/** Let the session work for at most timeout_ms (0: what is due now), or until something happened; callbacks run in here. To be
+ *  entered at least once per quarter lease (2.5 s), by one thread at a time. FAILED_PRECONDITION: the session has a thread. */
+PS_API ps_status ps_progress_run(ps_session *s, int64_t timeout_ms);
+/** A descriptor that polls readable when ps_progress_run() has something to do; -1 when the session has a thread. */
+PS_API int ps_progress_fd(ps_session *s);
+/** Milliseconds until ps_progress_run() must be entered again though the descriptor is silent; >= 0. */
+PS_API int64_t ps_progress_timeout_ms(ps_session *s);
+
+/* ============================================ scopes of a session ============================================ */
+/*
+ * What is got or created between a push and its pop is named, held and placed accordingly. Scopes nest. They belong to the
+ * session and hold for all threads: build the model on one thread. A pop without a push is FAILED_PRECONDITION.
+ */
+
+typedef enum ps_reuse {
+    PS_REUSE_AUTO = 0,  /* get or create: tf.AUTO_REUSE */
+    PS_REUSE_NEVER = 1, /* a name that this session has got already is ALREADY_EXISTS */
+    PS_REUSE_ALWAYS = 2 /* what the cluster does not have is NOT_FOUND, nothing is created */
+} ps_reuse;
+/** with tf.variable_scope(name): names are prefixed with "name/"; the innermost reuse that is not AUTO holds. */
+PS_API ps_status ps_variable_scope_push(ps_session *s, const char *name, ps_reuse reuse);
+PS_API ps_status ps_variable_scope_pop(ps_session *s);
+/** with tf.container(name). */
+PS_API ps_status ps_container_push(ps_session *s, const char *name);
+PS_API ps_status ps_container_pop(ps_session *s);
+/** with tf.device(device); NULL hides all outer device scopes. */
+PS_API ps_status ps_device_push(ps_session *s, const char *device);
+/** with tf.device(tf.train.replica_device_setter(...)). Outside any setter variables that no scope places take turns over the ps
+ *  tasks (or the tasks of the directory's job) in order of creation, one counter for the session. */
+PS_API ps_status ps_device_push_setter(ps_session *s, const ps_setter_options *options);
+PS_API ps_status ps_device_pop(ps_session *s);
+
+typedef struct ps_device_info {
+    char name[PS_DEVICE_BYTES]; /* "/job:ps/task:0/device:CPU:0" */
+    char type[16];              /* "CPU" */
+    uint32_t index;             /* of its type in its task */
+    uint32_t reserved;
+    uint64_t memory_bytes; /* CPU: the task's budget */
+} ps_device_info;
+/** Devices of all tasks that serve, sorted by task: at most max are written, the total is returned, -1 on error. Blocks. */
+PS_API int ps_session_devices(ps_session *s, ps_device_info *infos, int max);
 
 /* ================================================ variables ================================================ */
 
 typedef struct ps_variable_spec {
     size_t struct_bytes; /* filled by ps_variable_spec_init */
-    const char *name;
+    const char *name;    /* NULL or "": `Variable`, `Variable_1`, ... the first that this session has not got in its scope */
     ps_dtype dtype;
     uint32_t partitions; /* 0 or 1: whole; more is UNIMPLEMENTED in this release */
     ps_shape shape;
     const ps_initializer *init;    /* NULL: zeros */
     const ps_optimizer *optimizer; /* NULL: none */
-    const char *device;            /* pin such as "/job:ps/task:1"; NULL: round robin */
+    const char *device;            /* innermost device scope, such as "/job:ps/task:1"; NULL: none */
+    const char *type;              /* shown in the placement log and known to setters; NULL: "Variable" */
+    bool atomic;                   /* at most PS_ATOMIC_BYTES_MAX: pushes take effect as a whole, every read is exact */
+    bool unique;                   /* a name that this session has got already becomes NAME_1, NAME_2, ... as tf.Variable's */
+    uint8_t reserved[2];
+    ps_dtype wire_dtype; /* PS_BF16 or PS_F16 for a PS_F32 variable's pushes and pulls, PS_F32 for neither; PS_DTYPE_NONE: as the
+                            session says */
 } ps_variable_spec;
 PS_API void ps_variable_spec_init(ps_variable_spec *spec);
 
@@ -164,7 +226,11 @@ PS_API const char *ps_variable_name(const ps_variable *v);
 PS_API ps_dtype ps_variable_dtype(const ps_variable *v);
 PS_API const ps_shape *ps_variable_shape(const ps_variable *v);
 PS_API int ps_variable_task(const ps_variable *v);           /* index in its job */
-PS_API const char *ps_variable_device(const ps_variable *v); /* "/job:ps/task:0/device:CPU:0" */
+PS_API const char *ps_variable_device(const ps_variable *v); /* assigned: "/job:ps/task:0/device:CPU:0" */
+/** What its device scopes asked for, canonical; "" when nothing did. */
+PS_API const char *ps_variable_requested_device(const ps_variable *v);
+PS_API const char *ps_variable_container(const ps_variable *v);
+/** Bytes of its value; a string variable has none of its own: 0. */
 PS_API size_t ps_variable_bytes(const ps_variable *v);
 PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact); /* of the last read */
 
@@ -182,6 +248,17 @@ PS_API ps_status ps_variable_push(ps_variable *v, const void *grad, size_t bytes
 /** Push, and receive the values after it. */
 PS_API ps_status ps_variable_push_pull(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale);
 PS_API ps_status ps_variable_is_initialized(ps_variable *v, bool *out_initialized);
+/** PS_STRING: replace all elements. lengths NULL: texts that end in a NUL. count = elements of its shape. */
+PS_API ps_status ps_variable_assign_strings(ps_variable *v, const char *const *values, const size_t *lengths, size_t count);
+/** The same, only if it is uninitialised then. */
+PS_API ps_status ps_variable_init_strings(ps_variable *v, const char *const *values, const size_t *lengths, size_t count);
+/**
+ * PS_STRING: element i goes to dst[offsets[i] .. offsets[i + 1]), which a NUL follows only after the last. count as above.
+ * dst [dst_bytes], offsets [count + 1]. OUT_OF_RANGE: dst is too small (PS_STRING_BYTES_MAX + 1 always does); *out_bytes (may be
+ * NULL) gets what is needed. Exact always.
+ */
+PS_API ps_status ps_variable_read_strings(ps_variable *v, char *dst, size_t dst_bytes, size_t *offsets, size_t count,
+                                          size_t *out_bytes);
 
 /** Detail of the calling thread's last failed blocking call; "" when none. */
 PS_API const char *ps_last_error(void);
@@ -192,9 +269,14 @@ PS_API ps_applied ps_last_applied(void);
 PS_API int ps_report_uninitialized(ps_session *s, const char **names, int max);
 /** Wait, on the servers, until all variables of the session are sealed by a chief. */
 PS_API ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms);
-/** Empty the default container on all tasks. Errors: UNAVAILABLE naming a ps that is not connected (nothing done). */
+/** Empty the session's default container on all tasks. Errors: UNAVAILABLE naming a ps that is not connected (nothing done). */
 PS_API ps_status ps_reset(ps_session *s);
-/** Delete one variable by name. */
+/** Empty these containers, one after the other; count 0: the session's default one only. An absent container is fine. The error
+ *  says which were reset before it. TensorFlow: Session.reset(target, containers). */
+PS_API ps_status ps_reset_containers(ps_session *s, const char *const *containers, size_t count);
+/** Empty every container of the cluster. */
+PS_API ps_status ps_reset_all(ps_session *s);
+/** Delete one variable by name, in the scopes and container that hold now. */
 PS_API ps_status ps_variable_delete(ps_session *s, const char *name);
 /** get-or-create the int64 scalar `global_step`; takes one round-robin turn. */
 PS_API ps_status ps_global_step_get(ps_session *s, ps_variable **out_variable);
@@ -239,6 +321,33 @@ PS_API ps_status ps_assign_start(ps_variable *v, const void *src, size_t bytes, 
 PS_API ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t bytes, int64_t timeout_ms, ps_request *req,
                                      ps_done_fn done, void *ctx);
 
+/* ============================================ values in files ============================================ */
+
+/** Every so often, and at the end; total_bytes is known from the start. On the calling thread. */
+typedef void (*ps_copied_fn)(void *ctx, const char *name, uint64_t done_bytes, uint64_t total_bytes);
+typedef struct ps_file_options {
+    size_t struct_bytes;   /* filled by ps_file_options_init */
+    const char *container; /* NULL: the session's */
+    ps_copied_fn copied;   /* may be NULL */
+    void *ctx;
+} ps_file_options;
+PS_API void ps_file_options_init(ps_file_options *options);
+/**
+ * Write the live values of all initialised variables of a container, from all tasks, into one local safetensors file, which
+ * appears whole or not at all. Values only: slots stay. A string variable NAME becomes NAME:bytes (U8) and NAME:offsets (I64);
+ * __metadata__ has what else psd knows of the variables (docs/OPERATIONS.md). Not an instant of the whole model while others
+ * push. out_variables (may be NULL): how many. options NULL: defaults. Blocks; the timeout of the session holds per variable.
+ * Errors: UNAVAILABLE (a task is down), NOT_FOUND (no such directory), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full).
+ */
+PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
+/**
+ * Give the variables of a container the values of a safetensors file: of ps_export or of anybody. The file is checked whole and
+ * compared with what exists before the first variable changes; a missing variable is created, in the order of the file, round
+ * robin (with the optimizer that __metadata__ says). Errors: INVALID_ARGUMENT naming the tensor (dtype, shape, name, offsets),
+ * NOT_FOUND (no such file), and those of creation and assign, whose text then says how many variables had been given theirs.
+ */
+PS_API ps_status ps_import(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
+
 /* ============================================== administration ============================================== */
 
 typedef struct ps_task_info {
@@ -255,8 +364,11 @@ typedef struct ps_task_info {
     uint32_t connections, sessions, variables, pid;
     uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, life;
     double pushes_per_second, bytes_per_second;
+    char devices[128];  /* "CPU:0" */
+    char conflict[256]; /* another process says that it is this task, as the directory saw it; "" */
 } ps_task_info;
-/** Number of tasks of the cluster's server jobs (every job but worker, chief, master and evaluator). Blocks; -1 on error. */
+/** Number of tasks that serve: those of every job but worker, chief, master and evaluator, and of these the ones that the
+ * directory is connected with when this is first called. Blocks; -1 on error. */
 PS_API int ps_cluster_tasks(ps_session *s);
 /** Ask task i of that list; a dead one has up == false and error set (PS_OK all the same). Blocks up to timeout_ms. All at once:
  *  infos is an array of count. */
@@ -271,21 +383,81 @@ typedef struct ps_variable_info {
     ps_shape shape;
     ps_optimizer optimizer;
     uint64_t version, pushes;
-    bool initialised, sealed;
-    uint8_t reserved[2];
+    bool initialised, sealed, atomic;
+    uint8_t reserved;
     uint32_t in_progress;
+    uint64_t bytes; /* of the value; 0 while uninitialised */
 } ps_variable_info;
 typedef void (*ps_variable_info_fn)(void *ctx, const ps_variable_info *info);
 /** List the variables of one task of ps_cluster_tasks(), sorted by container and name. Blocks; callbacks before it returns. */
 PS_API ps_status ps_task_variables(ps_session *s, int task, int64_t timeout_ms, ps_variable_info_fn each, void *ctx);
-typedef void (*ps_config_fn)(void *ctx, const char *name, const char *value, const char *default_value, const char *help);
+typedef struct ps_config_info {
+    const char *name, *value, *default_value, *help; /* valid during the callback */
+    bool reloadable;                                 /* ps_task_config_set() may change it */
+} ps_config_info;
+typedef void (*ps_config_fn)(void *ctx, const ps_config_info *info);
 PS_API ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_config_fn each, void *ctx);
+/** Change a setting while the task runs; not written to its file. NOT_FOUND (no such setting), FAILED_PRECONDITION (it takes a
+ *  restart), INVALID_ARGUMENT (what is allowed). */
+PS_API ps_status ps_task_config_set(ps_session *s, int task, const char *name, const char *value, int64_t timeout_ms);
+
+typedef struct ps_session_info {
+    char job[64]; /* "" = no task */
+    uint32_t task;
+    uint32_t pid;
+    char host[65], program[65];
+    char id[17]; /* hexadecimal, the first half */
+    bool connected, stopping;
+    uint8_t reserved[3];
+    uint64_t heard_ms, age_ms;
+    int64_t global_step; /* -1 = not said */
+    double steps_per_second;
+    uint32_t waits, in_progress;
+} ps_session_info;
+typedef void (*ps_session_info_fn)(void *ctx, const ps_session_info *info);
+/** The sessions that one task of ps_cluster_tasks() knows, by job and task. The directory (ps_task_info.directory) knows all that
+ *  created or looked up a variable, and their steps. */
+PS_API ps_status ps_task_sessions(ps_session *s, int task, int64_t timeout_ms, ps_session_info_fn each, void *ctx);
+typedef struct ps_wait_info {
+    char job[64]; /* who waits; "" = no task */
+    uint32_t task;
+    uint32_t pid;
+    char host[65], program[65], id[17];
+    char request[17];  /* "CREATE", "WAIT", ... */
+    char what[256];    /* "sealed: w, b" */
+    char release[256]; /* what would end it */
+    uint64_t since_ms; /* it began so long ago */
+    int64_t left_ms;   /* until its deadline; -1 = it has none */
+} ps_wait_info;
+typedef void (*ps_wait_info_fn)(void *ctx, const ps_wait_info *info);
+/** The requests that wait at one task, the oldest first. */
+PS_API ps_status ps_task_waits(ps_session *s, int task, int64_t timeout_ms, ps_wait_info_fn each, void *ctx);
+typedef struct ps_container_info {
+    char name[64];
+    uint64_t incarnation, bytes; /* values and slots */
+    uint32_t variables, initialised;
+} ps_container_info;
+typedef void (*ps_container_info_fn)(void *ctx, const ps_container_info *info);
+/** The containers of one task, by name; also empty ones that were used in its life. */
+PS_API ps_status ps_task_containers(ps_session *s, int task, int64_t timeout_ms, ps_container_info_fn each, void *ctx);
 /** Round-trip time of an empty request in microseconds. */
 PS_API ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out_us);
 /** Ask a task to drain and end. PS_OK: it has agreed. */
 PS_API ps_status ps_task_shutdown(ps_session *s, int task, int64_t timeout_ms);
 /** "/job:ps/task:1" of entry i of ps_cluster_tasks(); NULL when there is none. Valid until close. */
 PS_API const char *ps_cluster_task_name(ps_session *s, int task);
+/**
+ * Run a call of a task's call table (psd.h: psd_call_table) and wait for its end.
+ *
+ * device   "/job:worker/task:0", of a task that serves.
+ * in       [in_bytes] at most PS_CALL_BYTES_MAX; out [out_capacity] gets its result, *out_bytes (may be NULL) the number of
+ * bytes. Errors: NOT_FOUND (no such call there, its text lists them), what the call's check or run said, OUT_OF_RANGE (out is too
+ * small), CANCELLED, DEADLINE_EXCEEDED (the call is cancelled there). Runs at most once: outcome unknown when its task was lost.
+ */
+PS_API ps_status ps_call(ps_session *s, const char *device, const char *name, const void *in, size_t in_bytes, void *out,
+                         size_t out_capacity, size_t *out_bytes, int64_t timeout_ms);
+/** Bytes that go into or come out of a call by value. */
+#define PS_CALL_BYTES_MAX ((size_t)64 << 10)
 /** libpsworker's version, "0.1.0". */
 PS_API const char *ps_version(void);
 

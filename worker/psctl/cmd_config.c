@@ -4,23 +4,23 @@
 
 enum { COLUMNS = 4 };
 
-static void each_row(void *ctx, const char *name, const char *value, const char *default_value, const char *help)
+static void each_row(void *ctx, const ps_config_info *info)
 {
     struct out_table *table = ctx;
-    out_cell(table, "%s", name);
-    out_cell(table, "%s", value[0] == '\0' ? "\"\"" : value);
-    out_cell(table, "%s", default_value[0] == '\0' ? "\"\"" : default_value);
-    out_cell(table, "%s", help);
+    out_cell(table, "%s", info->name);
+    out_cell(table, "%s", info->value[0] == '\0' ? "\"\"" : info->value);
+    out_cell(table, "%s", info->default_value[0] == '\0' ? "\"\"" : info->default_value);
+    out_cell(table, "%s", info->help);
 }
 
-static void each_json(void *ctx, const char *name, const char *value, const char *default_value, const char *help)
+static void each_json(void *ctx, const ps_config_info *info)
 {
     (void)ctx;
     json_object(NULL);
-    json_text("name", name);
-    json_text("value", value);
-    json_text("default", default_value);
-    json_text("help", help);
+    json_text("name", info->name);
+    json_text("value", info->value);
+    json_text("default", info->default_value);
+    json_text("help", info->help);
     json_end();
 }
 

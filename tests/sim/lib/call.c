@@ -192,11 +192,12 @@ static void on_variable(void *ctx, const ps_variable_info *info)
     }
 }
 
-static void on_config(void *ctx, const char *name, const char *value, const char *default_value, const char *help)
+static void on_config(void *ctx, const ps_config_info *info)
 {
     struct sim_call *call = ctx;
-    if (strcmp(name, "simulated") != 0 || strcmp(value, "true") != 0 || strcmp(default_value, "false") != 0 || help[0] == '\0') {
-        sim_fail(call->program->sim, "CONFIG lists %s = %s", name, value);
+    if (strcmp(info->name, "simulated") != 0 || strcmp(info->value, "true") != 0 || strcmp(info->default_value, "false") != 0 ||
+        info->help[0] == '\0' || info->reloadable) {
+        sim_fail(call->program->sim, "CONFIG lists %s = %s", info->name, info->value);
     }
 }
 

@@ -177,9 +177,10 @@ void sim_node_settle(struct sim *s, const struct sim_end *e)
 /* ---- starts and ends ---- */
 
 static bool config_row(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
-                       const char **help)
+                       const char **help, bool *reloadable)
 {
     (void)ctx;
+    *reloadable = false;
     *name = "simulated";
     *value = "true";
     *default_value = "false";
