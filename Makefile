@@ -68,7 +68,7 @@ MATHS := -O3 -fno-math-errno -ffp-contract=off
 PATHS := -DPSI_LIBDIR='"$(LIBDIR)"' -DPSI_DATADIR='"$(PREFIX)/share/psd/data"'
 # $(call flags_of,SOURCE)
 flags_of = $(BASE) \
-	$(if $(filter psd/optim/% worker/kernels/cpu/%,$1),$(MATHS)) \
+	$(if $(filter psd/optim/% worker/kernels/cpu/% common/half.c,$1),$(MATHS)) \
 	$(if $(filter common/rng.c,$1),-ffp-contract=off) \
 	$(if $(filter worker/kernels/cpu/%,$1),$(BLAS_CFLAGS)) \
 	$(if $(filter worker/kernels/%.c worker/pstrain/%,$1),$(PATHS)) \

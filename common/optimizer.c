@@ -7,6 +7,7 @@
 #include "optimizer.h"
 
 #include "name.h"
+#include "half.h"
 #include "shape.h"
 
 #include <float.h>
@@ -164,12 +165,25 @@ bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b)
 const char *psi_initializer_name(uint32_t kind)
 {
     static const char *const names[] = {
-        [PS_INIT_ZEROS] = "zeros",     [PS_INIT_ONES] = "ones",     [PS_INIT_CONSTANT] = "constant",
-        [PS_INIT_UNIFORM] = "uniform", [PS_INIT_NORMAL] = "normal", [PS_INIT_GLOROT_UNIFORM] = "glorot_uniform"};
+        [PS_INIT_ZEROS] = "zeros",
+        [PS_INIT_ONES] = "ones",
+        [PS_INIT_CONSTANT] = "constant",
+        [PS_INIT_UNIFORM] = "uniform",
+        [PS_INIT_NORMAL] = "normal",
+        [PS_INIT_GLOROT_UNIFORM] = "glorot_uniform",
+        [PS_INIT_TRUNCATED_NORMAL] = "truncated_normal",
+        [PS_INIT_HE_NORMAL] = "he_normal",
+        [PS_INIT_HE_UNIFORM] = "he_uniform",
+    };
     return kind >= PS_INIT_ZEROS && kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "invalid";
 }
 
-/* A finite double that dtype can hold without becoming something else. */
+static bool whole_between(double v, double low, double high)
+{
+    return v == trunc(v) && v >= low && v <= high;
+}
+
+/* A finite double within the range of dtype; floating-point dtypes round it, nothing else changes it. */
 static bool representable(double v, ps_dtype dtype)
 {
     if (!isfinite(v)) {
@@ -180,52 +194,44 @@ static bool representable(double v, ps_dtype dtype)
         return true;
     case PS_F32:
         return fabs(v) <= (double)FLT_MAX;
+    case PS_F16:
+    case PS_BF16:
+        return fabs(v) <= psi_half_max(dtype);
+    case PS_I8:
+        return whole_between(v, -128, 127);
+    case PS_U8:
+        return whole_between(v, 0, 255);
     case PS_I32:
-        return v == trunc(v) && v >= -2147483648.0 && v <= 2147483647.0;
+        return whole_between(v, -2147483648.0, 2147483647.0);
     case PS_I64:
         return v == trunc(v) && v >= -9223372036854775808.0 && v < 9223372036854775808.0;
     case PS_BOOL:
         return v == 0 || v == 1;
+    case PS_STRING:
     case PS_DTYPE_NONE:
         break;
     }
     return false;
 }
 
-ps_status psi_initializer_check(const ps_initializer *init, ps_dtype dtype, const ps_shape *shape, struct psi_err *err)
+static ps_status check_constant(const ps_initializer *init, ps_dtype dtype, struct psi_err *err)
+{
+    char a[40];
+    if (!representable(init->a, dtype)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "initializer constant: %s is not a finite value of dtype %s",
+                        format_double(init->a, a, sizeof(a)), ps_dtype_name(dtype));
+    }
+    return PS_OK;
+}
+
+static ps_status check_random(const ps_initializer *init, ps_dtype dtype, struct psi_err *err)
 {
     const char *name = psi_initializer_name(init->kind);
     char a[40];
     char b[40];
-    ps_status st = psi_shape_check(shape, err);
-    if (st != PS_OK) {
-        return st;
-    }
-    if (ps_dtype_bytes(dtype) == 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "initializer %s: dtype number %d is unknown", name, (int)dtype);
-    }
-    switch (init->kind) {
-    case PS_INIT_ZEROS:
-    case PS_INIT_ONES:
-        return PS_OK;
-    case PS_INIT_CONSTANT:
-        if (!representable(init->a, dtype)) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "initializer constant: %s is not a finite value of dtype %s",
-                            format_double(init->a, a, sizeof(a)), ps_dtype_name(dtype));
-        }
-        return PS_OK;
-    case PS_INIT_UNIFORM:
-    case PS_INIT_NORMAL:
-    case PS_INIT_GLOROT_UNIFORM:
-        break;
-    default:
-        return psi_fail(err, PS_INVALID_ARGUMENT,
-                        "initializer number %u is unknown: allowed are zeros, ones, constant, uniform, normal, glorot_uniform",
-                        init->kind);
-    }
-    if (dtype != PS_F32 && dtype != PS_F64) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "initializer %s: needs dtype float32 or float64, not %s", name,
-                        ps_dtype_name(dtype));
+    if (dtype != PS_F32 && dtype != PS_F64 && !psi_half_is(dtype)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "initializer %s: needs dtype float32, float64, float16 or bfloat16, not %s",
+                        name, ps_dtype_name(dtype));
     }
     if (init->kind == PS_INIT_UNIFORM) {
         double width = init->b - init->a;
@@ -234,13 +240,48 @@ ps_status psi_initializer_check(const ps_initializer *init, ps_dtype dtype, cons
                             format_double(init->a, a, sizeof(a)), format_double(init->b, b, sizeof(b)));
         }
     }
-    if (init->kind == PS_INIT_NORMAL) {
+    if (init->kind == PS_INIT_NORMAL || init->kind == PS_INIT_TRUNCATED_NORMAL) {
         /* no sample is further than 9 standard deviations from the mean (53-bit Box-Muller) */
         bool good = representable(init->a, dtype) && representable(init->b, dtype) && init->b >= 0;
         if (!good || !representable(fabs(init->a) + 9 * init->b, dtype)) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "initializer normal: mean %s, stddev %s: finite, stddev >= 0",
+            return psi_fail(err, PS_INVALID_ARGUMENT, "initializer %s: mean %s, stddev %s: finite, stddev >= 0", name,
                             format_double(init->a, a, sizeof(a)), format_double(init->b, b, sizeof(b)));
         }
     }
     return PS_OK;
+}
+
+ps_status psi_initializer_check(const ps_initializer *init, ps_dtype dtype, const ps_shape *shape, struct psi_err *err)
+{
+    const char *name = psi_initializer_name(init->kind);
+    ps_status st = psi_shape_check(shape, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (!psi_dtype_known((uint32_t)dtype)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "initializer %s: dtype number %d is unknown", name, (int)dtype);
+    }
+    if (dtype == PS_STRING && init->kind != PS_INIT_ZEROS) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "initializer %s: strings are only made empty (zeros); give others with ps_variable_init_strings", name);
+    }
+    switch (init->kind) {
+    case PS_INIT_ZEROS:
+    case PS_INIT_ONES:
+        return PS_OK;
+    case PS_INIT_CONSTANT:
+        return check_constant(init, dtype, err);
+    case PS_INIT_UNIFORM:
+    case PS_INIT_NORMAL:
+    case PS_INIT_GLOROT_UNIFORM:
+    case PS_INIT_TRUNCATED_NORMAL:
+    case PS_INIT_HE_NORMAL:
+    case PS_INIT_HE_UNIFORM:
+        return check_random(init, dtype, err);
+    default:
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "initializer number %u is unknown: allowed are zeros, ones, constant, uniform, normal, glorot_uniform, "
+                        "truncated_normal, he_normal, he_uniform",
+                        init->kind);
+    }
 }

@@ -24,12 +24,13 @@ const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n);
 bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b);
 
 /**
- * Values that the initializer can give a variable of dtype: uniform, normal and Glorot need f32 or f64; a constant must
- * be finite and representable (an integer in range for i32 and i64, 0 or 1 for bool); low <= high; stddev >= 0.
- * Errors  PS_INVALID_ARGUMENT.
+ * Values that the initializer can give a variable of dtype: all but zeros, ones and constant need a floating-point dtype; a
+ * constant must be finite and within dtype's range (an integer for the integers, 0 or 1 for bool); low <= high; stddev >= 0;
+ * strings are only made empty (zeros). Errors  PS_INVALID_ARGUMENT.
  */
 PSI_MUST ps_status psi_initializer_check(const ps_initializer *init, ps_dtype dtype, const ps_shape *shape, struct psi_err *err);
-/** "zeros", "ones", "constant", "uniform", "normal", "glorot_uniform"; "invalid" otherwise. */
+/** "zeros", "ones", "constant", "uniform", "normal", "glorot_uniform", "truncated_normal", "he_normal", "he_uniform"; "invalid"
+ *  otherwise. */
 const char *psi_initializer_name(uint32_t kind);
 
 #endif

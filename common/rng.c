@@ -5,18 +5,25 @@
  *   uniform  u = top 53 (f64) or 24 (f32) bits of r0 / 2^53 (2^24);  x = low + (high - low) u, kept below high
  *   normal   u = (top 53 bits of r0 + 1) / 2^53 in (0, 1], v = top 53 bits of r1 / 2^53;
  *            x = mean + stddev sqrt(-2 ln u) cos(2 pi v)            (Box and Muller 1958; |x - mean| <= 8.6 stddev)
+ *   truncated normal: as normal, drawn again while |x - mean| > 2 stddev
  *   Glorot   uniform in +- sqrt(6 / (fan_in + fan_out))             (Glorot and Bengio 2010)
+ *   He       uniform in +- sqrt(6 / fan_in), or truncated normal of stddev sqrt(2 / fan_in) / .87962566103423978
+ *            (He et al. 2015; TensorFlow 1.15's variance_scaling: the divisor is the standard deviation that truncation leaves)
+ * float16 and bfloat16 take the float32 value (uniform) or the double (normal) and round it.
  * ln and cos are evaluated here, because libm's differ in the last bit between CPUs; errors are a few 1e-16. No failure
  * modes: arguments are checked by the caller and asserted.
  */
 #include "rng.h"
 
+#include "half.h"
 #include "hash.h"
 #include "shape.h"
 #include "status.h"
 
 #include <math.h>
 #include <string.h>
+
+#define TRUNCATED_STDDEV .87962566103423978
 
 void psi_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
@@ -155,8 +162,111 @@ static void fill_same(double value, ps_dtype dtype, uint64_t count, void *dst)
         case PS_BOOL:
             ((uint8_t *)dst)[i] = value != 0;
             break;
+        case PS_F16:
+        case PS_BF16:
+            ((uint16_t *)dst)[i] = psi_half_of(dtype, (float)value);
+            break;
+        case PS_I8:
+            ((int8_t *)dst)[i] = (int8_t)value;
+            break;
+        case PS_U8:
+            ((uint8_t *)dst)[i] = (uint8_t)value;
+            break;
+        case PS_STRING:
         case PS_DTYPE_NONE:
             break;
+        }
+    }
+}
+
+/* What a random initializer comes down to for a shape. */
+struct law {
+    double low, high;    /* uniform */
+    double mean, stddev; /* normal */
+    bool is_normal, truncated;
+};
+
+static struct law law_of(const ps_initializer *init, const ps_shape *shape)
+{
+    double fan_in = 0;
+    double fan_out = 0;
+    psi_compute_fans(shape, &fan_in, &fan_out);
+    struct law l = {.low = init->a, .high = init->b, .mean = init->a, .stddev = init->b};
+    switch (init->kind) {
+    case PS_INIT_UNIFORM:
+        break;
+    case PS_INIT_GLOROT_UNIFORM:
+        l.high = sqrt(6 / (fan_in + fan_out));
+        l.low = -l.high;
+        break;
+    case PS_INIT_HE_UNIFORM:
+        l.high = sqrt(6 / fan_in);
+        l.low = -l.high;
+        break;
+    case PS_INIT_NORMAL:
+        l.is_normal = true;
+        break;
+    case PS_INIT_TRUNCATED_NORMAL:
+        l.is_normal = true;
+        l.truncated = true;
+        break;
+    default:
+        PSI_ASSERT(init->kind == PS_INIT_HE_NORMAL);
+        l.is_normal = true;
+        l.truncated = true;
+        l.mean = 0;
+        l.stddev = sqrt(2 / fan_in) / TRUNCATED_STDDEV;
+        break;
+    }
+    return l;
+}
+
+/* x = mean + stddev z with |z| <= 2: further draws are those of the name with one, two, ... NULs behind it, which no variable
+ * has. 1 in 22 is drawn again; after 64 times (1 in 10^85) the mean will do. */
+static double truncated_normal(uint64_t seed, uint64_t name_hash, uint64_t element, double mean, double stddev)
+{
+    for (int draw = 0; draw < 64; draw++) {
+        double z = normal(element_words(seed, name_hash, element), 0, 1);
+        if (fabs(z) <= 2) {
+            return mean + stddev * z;
+        }
+        name_hash = psi_fnv1a64(name_hash, "", 1);
+    }
+    return mean;
+}
+
+static void fill_normal(const struct law *l, ps_dtype dtype, uint64_t seed, uint64_t name_hash, uint64_t first, uint64_t count,
+                        void *dst)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        double x = l->truncated ? truncated_normal(seed, name_hash, first + i, l->mean, l->stddev)
+                                : normal(element_words(seed, name_hash, first + i), l->mean, l->stddev);
+        if (dtype == PS_F64) {
+            ((double *)dst)[i] = x;
+        } else if (dtype == PS_F32) {
+            ((float *)dst)[i] = (float)x;
+        } else {
+            ((uint16_t *)dst)[i] = psi_half_of(dtype, (float)x);
+        }
+    }
+}
+
+static void fill_uniform(const struct law *l, ps_dtype dtype, uint64_t seed, uint64_t name_hash, uint64_t first, uint64_t count,
+                         void *dst)
+{
+    bool half = psi_half_is(dtype);
+    float low = half ? psi_half_value(dtype, psi_half_of(dtype, (float)l->low)) : (float)l->low;
+    float high = half ? psi_half_value(dtype, psi_half_of(dtype, (float)l->high)) : (float)l->high;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t r = element_words(seed, name_hash, first + i).r0;
+        if (dtype == PS_F64) {
+            ((double *)dst)[i] = uniform_f64(r, l->low, l->high - l->low, l->high);
+        } else if (!half) {
+            ((float *)dst)[i] = uniform_f32(r, low, high - low, high);
+        } else {
+            uint16_t x = psi_half_of(dtype, uniform_f32(r, low, high - low, high));
+            bool rounded_up = low < high && psi_half_value(dtype, x) >= high;
+            ((uint16_t *)dst)[i] = rounded_up ? psi_half_below(x) : x;
         }
     }
 }
@@ -165,8 +275,6 @@ void psi_init_fill(const ps_initializer *init, ps_dtype dtype, const ps_shape *s
                    uint64_t first, uint64_t count, void *dst)
 {
     PSI_ASSERT(ps_dtype_bytes(dtype) != 0);
-    double low = init->a;
-    double high = init->b;
     switch (init->kind) {
     case PS_INIT_ZEROS:
         memset(dst, 0, count * ps_dtype_bytes(dtype));
@@ -177,35 +285,16 @@ void psi_init_fill(const ps_initializer *init, ps_dtype dtype, const ps_shape *s
     case PS_INIT_CONSTANT:
         fill_same(init->a, dtype, count, dst);
         return;
-    case PS_INIT_GLOROT_UNIFORM: {
-        double fan_in = 0;
-        double fan_out = 0;
-        psi_compute_fans(shape, &fan_in, &fan_out);
-        high = sqrt(6 / (fan_in + fan_out));
-        low = -high;
+    default:
         break;
     }
-    default:
-        PSI_ASSERT(init->kind == PS_INIT_UNIFORM || init->kind == PS_INIT_NORMAL);
-    }
-    PSI_ASSERT(dtype == PS_F32 || dtype == PS_F64);
+    PSI_ASSERT(dtype == PS_F32 || dtype == PS_F64 || psi_half_is(dtype));
+    struct law l = law_of(init, shape);
     uint64_t name_hash = psi_fnv1a64(PSI_FNV1A64_START, name, strlen(name));
-    float low32 = (float)low;
-    float high32 = (float)high;
-    for (uint64_t i = 0; i < count; i++) {
-        struct words w = element_words(seed, name_hash, first + i);
-        if (init->kind == PS_INIT_NORMAL) {
-            double x = normal(w, init->a, init->b);
-            if (dtype == PS_F32) {
-                ((float *)dst)[i] = (float)x;
-            } else {
-                ((double *)dst)[i] = x;
-            }
-        } else if (dtype == PS_F32) {
-            ((float *)dst)[i] = uniform_f32(w.r0, low32, high32 - low32, high32);
-        } else {
-            ((double *)dst)[i] = uniform_f64(w.r0, low, high - low, high);
-        }
+    if (l.is_normal) {
+        fill_normal(&l, dtype, seed, name_hash, first, count, dst);
+    } else {
+        fill_uniform(&l, dtype, seed, name_hash, first, count, dst);
     }
 }
 

@@ -23,7 +23,9 @@ bool psi_shape_equal(const ps_shape *a, const ps_shape *b);
 /** As NumPy prints it: "()", "(10,)", "(64, 10)". A rank over the limit gives "(invalid rank N)". Returns buf. */
 const char *psi_shape_format(const ps_shape *shape, char *buf, size_t n);
 
-/** "float32" "float64" "int32" "int64" "bool", also "f32" "f64" "i32" "i64". Errors PS_INVALID_ARGUMENT with the list. */
+/** The number on the wire or in a file is that of a dtype (PS_DTYPE_NONE is none). */
+bool psi_dtype_known(uint32_t number);
+/** "float32", "bfloat16", ... as ps_dtype_name() gives them, also "f32", "bf16", ... Errors PS_INVALID_ARGUMENT with the list. */
 PSI_MUST ps_status psi_dtype_parse(const char *name, ps_dtype *out_dtype, struct psi_err *err);
 
 #endif

@@ -49,6 +49,16 @@ const char *ps_dtype_name(ps_dtype dtype)
         return "int64";
     case PS_BOOL:
         return "bool";
+    case PS_F16:
+        return "float16";
+    case PS_BF16:
+        return "bfloat16";
+    case PS_I8:
+        return "int8";
+    case PS_U8:
+        return "uint8";
+    case PS_STRING:
+        return "string";
     }
     return "invalid";
 }
@@ -62,8 +72,14 @@ size_t ps_dtype_bytes(ps_dtype dtype)
     case PS_F64:
     case PS_I64:
         return 8;
+    case PS_F16:
+    case PS_BF16:
+        return 2;
     case PS_BOOL:
+    case PS_I8:
+    case PS_U8:
         return 1;
+    case PS_STRING:
     case PS_DTYPE_NONE:
         break;
     }
@@ -109,6 +125,18 @@ const ps_initializer *ps_glorot(void)
     return &glorot;
 }
 
+const ps_initializer *ps_he_normal(void)
+{
+    static const ps_initializer he = {.kind = PS_INIT_HE_NORMAL};
+    return &he;
+}
+
+const ps_initializer *ps_he_uniform(void)
+{
+    static const ps_initializer he = {.kind = PS_INIT_HE_UNIFORM};
+    return &he;
+}
+
 static const ps_initializer *make_init(ps_init_kind kind, double a, double b)
 {
     ps_initializer *init = &next_slot()->init;
@@ -131,6 +159,11 @@ const ps_initializer *ps_uniform(double low, double high)
 const ps_initializer *ps_normal(double mean, double stddev)
 {
     return make_init(PS_INIT_NORMAL, mean, stddev);
+}
+
+const ps_initializer *ps_truncated_normal(double mean, double stddev)
+{
+    return make_init(PS_INIT_TRUNCATED_NORMAL, mean, stddev);
 }
 
 static ps_optimizer *make_opt(ps_opt_kind kind, double learning_rate)

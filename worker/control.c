@@ -11,6 +11,7 @@
 
 #include "../common/mem.h"
 #include "../common/name.h"
+#include "../common/shape.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -143,7 +144,7 @@ static ps_status give_variable(const struct psi_session *s, const struct psi_lis
     st = st == PS_OK ? PSI_BYTES_TEXT(m->container, info.container, sizeof(info.container)) : st;
     st = st == PS_OK ? PSI_BYTES_TEXT(m->name, info.name, sizeof(info.name)) : st;
     st = st == PS_OK ? psi_optimizer_from_msg(&m->optimizer, &info.optimizer, NULL) : st;
-    if (st != PS_OK || m->dtype > PS_BOOL) {
+    if (st != PS_OK || !psi_dtype_known(m->dtype)) {
         return PS_INVALID_ARGUMENT;
     }
     snprintf(info.job, sizeof(info.job), "%s", s->job);

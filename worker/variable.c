@@ -50,7 +50,7 @@ ps_status psi_client_variable(struct psi_client *c, const ps_variable_spec *spec
     if (!find_only) {
         if (spec->partitions > 1) {
             st = psi_fail(err, PS_UNIMPLEMENTED, "%u partitions; only whole variables for now", spec->partitions);
-        } else if (ps_dtype_bytes(spec->dtype) == 0) {
+        } else if (!psi_dtype_known((uint32_t)spec->dtype)) {
             st = psi_fail(err, PS_INVALID_ARGUMENT, "dtype %d is unknown", (int)spec->dtype);
         } else if ((st = psi_shape_check(&spec->shape, err)) == PS_OK &&
                    (st = psi_initializer_check(&v->init, v->dtype, &v->shape, err)) == PS_OK) {
@@ -334,7 +334,8 @@ ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1
     ps_status st = psi_shape_from_dims(a->dims, a->dims_count, &shape, err);
     st = st == PS_OK ? psi_shape_check(&shape, err) : st;
     st = st == PS_OK && a->has_optimizer ? psi_optimizer_from_msg(&a->optimizer, &optimizer, err) : st;
-    if (st == PS_OK && (a->handle == 0 || a->creation == 0 || a->dtype > PS_BOOL || ps_dtype_bytes((ps_dtype)a->dtype) == 0)) {
+    if (st == PS_OK &&
+        (a->handle == 0 || a->creation == 0 || !psi_dtype_known(a->dtype) || ps_dtype_bytes((ps_dtype)a->dtype) == 0)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "OPEN's answer has a field out of range");
     }
     if (st != PS_OK) {

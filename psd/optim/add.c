@@ -2,11 +2,13 @@
 /*
  * Elementwise helpers of pushes that are no optimizer: assign_add and assign_sub, and the check for NaN and infinity.
  * Integers wrap: they are added as unsigned, which is two's complement addition without undefined behaviour.
- * Failure modes: psd_add() of a dtype that has no addition returns false.
+ * float16 and bfloat16 are added as float32 and rounded once. Failure modes: psd_add() of a dtype that has no addition returns
+ * false.
  */
 #include "psd/optim/optim.h"
 
 #include "common/clones.h"
+#include "common/half.h"
 
 #define F32_EXPONENT UINT32_C(0x7f800000)
 #define F64_EXPONENT UINT64_C(0x7ff0000000000000)
@@ -77,6 +79,31 @@ static void sub_u64(uint64_t *restrict var, const uint64_t *restrict delta, size
     }
 }
 
+PSI_CLONES
+static void add_u8(uint8_t *restrict var, const uint8_t *restrict delta, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        var[i] = (uint8_t)(var[i] + delta[i]);
+    }
+}
+
+PSI_CLONES
+static void sub_u8(uint8_t *restrict var, const uint8_t *restrict delta, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        var[i] = (uint8_t)(var[i] - delta[i]);
+    }
+}
+
+static void add_half(ps_dtype dtype, uint16_t *var, const uint16_t *delta, size_t n, bool add)
+{
+    for (size_t i = 0; i < n; i++) {
+        float x = psi_half_value(dtype, var[i]);
+        float d = psi_half_value(dtype, delta[i]);
+        var[i] = psi_half_of(dtype, add ? x + d : x - d);
+    }
+}
+
 bool psd_add(ps_dtype dtype, void *var, const void *delta, size_t elements, int sign)
 {
     bool add = sign >= 0;
@@ -92,6 +119,14 @@ bool psd_add(ps_dtype dtype, void *var, const void *delta, size_t elements, int 
         return true;
     case PS_I64:
         (add ? add_u64 : sub_u64)(var, delta, elements);
+        return true;
+    case PS_I8:
+    case PS_U8:
+        (add ? add_u8 : sub_u8)(var, delta, elements);
+        return true;
+    case PS_F16:
+    case PS_BF16:
+        add_half(dtype, var, delta, elements, add);
         return true;
     default:
         return false;

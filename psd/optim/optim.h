@@ -73,8 +73,8 @@ void psd_optim_apply(uint32_t kind, ps_dtype dtype, const struct psd_optim_scala
  *  Integers are always finite. */
 bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, size_t *out_first_bad);
 
-/** var += delta (sign >= 0) or var -= delta (sign < 0), elementwise, no overlap; integers wrap modulo 2^bits. f32 f64 i32 i64;
- *  returns false and changes nothing for another dtype. */
+/** var += delta (sign >= 0) or var -= delta (sign < 0), elementwise, no overlap; integers wrap modulo 2^bits; f16 and bf16 are
+ *  added as float32 and rounded to the nearest, ties to even. False, with nothing changed, for bool and strings. */
 bool psd_add(ps_dtype dtype, void *var, const void *delta, size_t elements, int sign);
 
 #endif

@@ -54,7 +54,9 @@ void psd_store_fini(struct psd_store *s)
 ps_status psd_definition_check(const struct psd_definition *d, const char *name, struct psi_err *err)
 {
     if (ps_dtype_bytes(d->dtype) == 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s': unknown dtype %d; allowed: float32 float64 int32 int64 bool",
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "variable '%s': unknown dtype %d; allowed: float32 float64 int32 int64 bool float16 "
+                        "bfloat16 int8 uint8",
                         name, (int)d->dtype);
     }
     ps_status st = psi_shape_check(&d->shape, err);

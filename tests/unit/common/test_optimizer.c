@@ -188,26 +188,70 @@ static void test_initializers(void **state)
     assert_fails(psi_initializer_check(ps_uniform(0, INFINITY), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "inf");
     assert_fails(psi_initializer_check(ps_uniform(-3e38, 3e38), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "uniform");
     assert_fails(psi_initializer_check(ps_uniform(0, 5), PS_I32, &shape, &err), PS_INVALID_ARGUMENT, &err,
-                 "needs dtype float32 or float64, not int32");
+                 "needs dtype float32, float64, float16 or bfloat16, not int32");
     assert_ok(psi_initializer_check(ps_normal(0, 0), PS_F32, &shape, &err), &err);
     assert_fails(psi_initializer_check(ps_normal(0, -1), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "stddev >= 0");
     assert_fails(psi_initializer_check(ps_normal(NAN, 1), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "mean nan");
     assert_fails(psi_initializer_check(ps_normal(0, 1e38), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "normal");
     assert_ok(psi_initializer_check(ps_glorot(), PS_F64, &shape, &err), &err);
     assert_fails(psi_initializer_check(ps_glorot(), PS_BOOL, &shape, &err), PS_INVALID_ARGUMENT, &err, "glorot_uniform");
-    assert_fails(psi_initializer_check(ps_zeros(), (ps_dtype)6, &shape, &err), PS_INVALID_ARGUMENT, &err, "number 6");
+    assert_fails(psi_initializer_check(ps_zeros(), (ps_dtype)11, &shape, &err), PS_INVALID_ARGUMENT, &err, "number 11");
     const ps_shape empty = PS_SHAPE(0);
     assert_fails(psi_initializer_check(ps_zeros(), PS_F32, &empty, &err), PS_INVALID_ARGUMENT, &err, "dimension 0");
-    ps_initializer odd = {.kind = 7};
-    assert_fails(psi_initializer_check(&odd, PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "number 7");
+    ps_initializer odd = {.kind = 10};
+    assert_fails(psi_initializer_check(&odd, PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "number 10");
     odd.kind = 0;
     assert_fails(psi_initializer_check(&odd, PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "number 0");
+}
+
+/* what small dtypes hold, at each end */
+static void test_small_dtypes(void **state)
+{
+    (void)state;
+    struct psi_err err;
+    const ps_shape shape = PS_SHAPE(4, 3);
+    static const struct {
+        ps_dtype dtype;
+        double value;
+        bool good;
+    } rows[] = {{PS_I8, 127, true},      {PS_I8, 128, false},         {PS_I8, -128, true},          {PS_I8, -129, false},
+                {PS_I8, 0.5, false},     {PS_U8, 255, true},          {PS_U8, 256, false},          {PS_U8, 0, true},
+                {PS_U8, -1, false},      {PS_F16, 65504, true},       {PS_F16, 65505, false},       {PS_F16, -65504, true},
+                {PS_F16, -65536, false}, {PS_BF16, 0x1.fep127, true}, {PS_BF16, 0x1.ffp127, false}, {PS_BF16, -1e39, false},
+                {PS_F16, NAN, false},    {PS_STRING, 0, false}};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        const ps_initializer init = {.kind = PS_INIT_CONSTANT, .a = rows[i].value};
+        if (rows[i].good) {
+            assert_ok(psi_initializer_check(&init, rows[i].dtype, &shape, &err), &err);
+        } else {
+            assert_fails(psi_initializer_check(&init, rows[i].dtype, &shape, &err), PS_INVALID_ARGUMENT, &err, "constant");
+        }
+    }
+    assert_ok(psi_initializer_check(ps_zeros(), PS_STRING, &shape, &err), &err);
+    assert_fails(psi_initializer_check(ps_ones(), PS_STRING, &shape, &err), PS_INVALID_ARGUMENT, &err,
+                 "ps_variable_init_strings");
+    for (int d = PS_F32; d <= PS_STRING; d++) {
+        const ps_initializer *random[] = {ps_uniform(0, 1), ps_normal(0, 1), ps_truncated_normal(0, 1),
+                                          ps_glorot(),      ps_he_normal(),  ps_he_uniform()};
+        for (size_t i = 0; i < ARRAY_COUNT(random); i++) {
+            bool good = d == PS_F32 || d == PS_F64 || d == PS_F16 || d == PS_BF16;
+            assert_int_equal(psi_initializer_check(random[i], (ps_dtype)d, &shape, &err), good ? PS_OK : PS_INVALID_ARGUMENT);
+        }
+        assert_int_equal(psi_optimizer_check(ps_sgd(0.1), (ps_dtype)d, &err), d <= PS_F64 ? PS_OK : PS_INVALID_ARGUMENT);
+    }
+    assert_ok(psi_initializer_check(ps_normal(0, 7000), PS_F16, &shape, &err), &err);
+    assert_fails(psi_initializer_check(ps_normal(0, 8000), PS_F16, &shape, &err), PS_INVALID_ARGUMENT, &err, "normal");
+    assert_fails(psi_initializer_check(ps_truncated_normal(0, -1), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err,
+                 "truncated_normal");
+    assert_fails(psi_initializer_check(ps_uniform(-40000, 40000), PS_F16, &shape, &err), PS_INVALID_ARGUMENT, &err, "uniform");
 }
 
 static void test_initializer_names(void **state)
 {
     (void)state;
-    static const char *const names[] = {"invalid", "zeros", "ones", "constant", "uniform", "normal", "glorot_uniform", "invalid"};
+    static const char *const names[] = {"invalid",   "zeros",      "ones",           "constant",
+                                        "uniform",   "normal",     "glorot_uniform", "truncated_normal",
+                                        "he_normal", "he_uniform", "invalid"};
     for (uint32_t i = 0; i < ARRAY_COUNT(names); i++) {
         assert_string_equal(psi_initializer_name(i), names[i]);
     }
@@ -216,10 +260,9 @@ static void test_initializer_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),         cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_dtypes),       cmocka_unit_test(test_names),
-        cmocka_unit_test(test_format),       cmocka_unit_test(test_equal),
-        cmocka_unit_test(test_initializers), cmocka_unit_test(test_initializer_names),
+        cmocka_unit_test(test_good),         cmocka_unit_test(test_bad),          cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_format),       cmocka_unit_test(test_equal),
+        cmocka_unit_test(test_initializers), cmocka_unit_test(test_small_dtypes), cmocka_unit_test(test_initializer_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

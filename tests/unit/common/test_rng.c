@@ -2,6 +2,7 @@
 /* common/rng.c: published vectors, independence of the split, ranges, moments, our ln and cos against libm, frozen values. */
 #include "check.h"
 
+#include "common/half.h"
 #include "common/hash.h"
 #include "common/optimizer.h"
 #include "common/rng.h"
@@ -86,23 +87,40 @@ static void test_same(void **state)
         assert_true(i64[i] == INT64_C(-9007199254740992));
         assert_true(f32[i] == 0.1f && f64[i] == 0.1);
     }
+    static const struct {
+        ps_dtype dtype;
+        double value;
+        uint16_t bits;
+    } rows[] = {{PS_F16, 0.1, 0x2e66},    {PS_F16, -65504, 0xfbff}, {PS_BF16, 0.1, 0x3dcd}, {PS_BF16, 1, 0x3f80},
+                {PS_I8, -128, 0x8080},    {PS_I8, 127, 0x7f7f},     {PS_U8, 255, 0xffff},   {PS_U8, 0, 0},
+                {PS_F16, 0x1p-24, 0x0001}};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        uint16_t two[2] = {0x5555, 0x5555};
+        size_t bytes = ps_dtype_bytes(rows[i].dtype);
+        psi_init_fill(ps_constant(rows[i].value), rows[i].dtype, &shape, 1, "v", 0, 2 / bytes, two);
+        assert_int_equal(two[0], rows[i].bits);
+        assert_int_equal(two[1], 0x5555);
+    }
 }
 
 static void test_split_does_not_matter(void **state)
 {
     (void)state;
-    const ps_initializer *inits[] = {ps_uniform(-2, 3), ps_normal(1, 2), ps_glorot()};
+    const ps_initializer *inits[] = {ps_uniform(-2, 3),         ps_normal(1, 2), ps_glorot(),
+                                     ps_truncated_normal(1, 2), ps_he_normal(),  ps_he_uniform()};
+    static const ps_dtype dtypes[] = {PS_F32, PS_F64, PS_F16, PS_BF16};
     const ps_shape shape = PS_SHAPE(100, 10);
     for (size_t k = 0; k < ARRAY_COUNT(inits); k++) {
-        for (int d = PS_F32; d <= PS_F64; d++) {
-            size_t bytes = ps_dtype_bytes((ps_dtype)d);
+        for (size_t j = 0; j < ARRAY_COUNT(dtypes); j++) {
+            ps_dtype d = dtypes[j];
+            size_t bytes = ps_dtype_bytes(d);
             uint8_t parts[8 * 1000];
             uint8_t *whole = (uint8_t *)f64;
-            psi_init_fill(inits[k], (ps_dtype)d, &shape, 7, "layer/w", 0, 1000, whole);
+            psi_init_fill(inits[k], d, &shape, 7, "layer/w", 0, 1000, whole);
             for (uint64_t first = 0; first < 1000;) {
                 uint64_t n = 1 + first % 97 < 1000 - first ? 1 + first % 97 : 1000 - first;
                 double aligned[100];
-                psi_init_fill(inits[k], (ps_dtype)d, &shape, 7, "layer/w", first, n, aligned);
+                psi_init_fill(inits[k], d, &shape, 7, "layer/w", first, n, aligned);
                 memcpy(parts + first * bytes, aligned, n * bytes);
                 first += n;
             }
@@ -215,6 +233,87 @@ static void test_glorot(void **state)
     }
 }
 
+/* TensorFlow 1.15: no value beyond two standard deviations; what is left of the variance is 0.87962566103423978^2. */
+static void test_truncated_normal(void **state)
+{
+    (void)state;
+    const ps_shape shape = PS_SHAPE(COUNT);
+    const double left = .87962566103423978;
+    psi_init_fill(ps_truncated_normal(1, 2), PS_F64, &shape, 42, "t", 0, COUNT, f64);
+    struct moments m = moments_of(f64, COUNT);
+    assert_true(m.min >= -3 && m.min < -2.99 && m.max <= 5 && m.max > 4.99);
+    assert_true(fabs(m.mean - 1) < 5 * 2 * left / sqrt(COUNT));
+    assert_true(fabs(m.variance - 4 * left * left) < 5 * 4 * 0.90 / sqrt(COUNT));
+    /* those that a normal has within two standard deviations are its own: only the others are drawn again */
+    static double normal[COUNT];
+    psi_init_fill(ps_normal(1, 2), PS_F64, &shape, 42, "t", 0, COUNT, normal);
+    size_t again = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        if (fabs(normal[i] - 1) <= 4) {
+            assert_true(fabs(normal[i] - f64[i]) <= 1e-15 * 4);
+        } else {
+            again++;
+        }
+    }
+    assert_true(fabs((double)again / COUNT - 0.0455) < 5 * 0.2084 / sqrt(COUNT));
+    psi_init_fill(ps_truncated_normal(5, 0), PS_F32, &shape, 42, "t", 0, 10, f32);
+    for (size_t i = 0; i < 10; i++) {
+        assert_true(f32[i] == 5);
+    }
+}
+
+static void test_he(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t dims[5];
+        uint32_t rank;
+        double fan_in;
+    } rows[] = {{{0}, 0, 1}, {{7}, 1, 7}, {{64, 10}, 2, 64}, {{3, 3, 16, 32}, 4, 144}};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        ps_shape shape = {.rank = rows[i].rank};
+        memcpy(shape.dims, rows[i].dims, sizeof(rows[i].dims));
+        double variance = 2 / rows[i].fan_in;
+        double bound = 2 * sqrt(variance) / .87962566103423978;
+        psi_init_fill(ps_he_normal(), PS_F64, &shape, 1, "h", 0, COUNT, f64);
+        struct moments m = moments_of(f64, COUNT);
+        assert_true(m.max <= bound && m.max > 0.99 * bound && m.min >= -bound && m.min < -0.99 * bound);
+        assert_true(fabs(m.mean) < 5 * sqrt(variance) / sqrt(COUNT));
+        assert_true(fabs(m.variance - variance) < 5 * variance * 1.17 / sqrt(COUNT));
+        bound = sqrt(6 / rows[i].fan_in);
+        psi_init_fill(ps_he_uniform(), PS_F64, &shape, 1, "h", 0, COUNT, f64);
+        m = moments_of(f64, COUNT);
+        assert_true(m.max < bound && m.max > 0.998 * bound && m.min >= -bound && m.min < -0.998 * bound);
+        assert_true(fabs(m.mean) < 5 * sqrt(variance) / sqrt(COUNT));
+        assert_true(fabs(m.variance - variance) < 5 * variance * 0.9 / sqrt(COUNT));
+    }
+}
+
+/* float16 and bfloat16: the float32 value, rounded; never high itself */
+static void test_halves(void **state)
+{
+    (void)state;
+    static const ps_dtype dtypes[] = {PS_F16, PS_BF16};
+    static uint16_t half[COUNT];
+    const ps_shape shape = PS_SHAPE(COUNT);
+    for (size_t k = 0; k < ARRAY_COUNT(dtypes); k++) {
+        psi_init_fill(ps_normal(1, 2), PS_F32, &shape, 42, "n", 0, COUNT, f32);
+        psi_init_fill(ps_normal(1, 2), dtypes[k], &shape, 42, "n", 0, COUNT, half);
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_int_equal(half[i], psi_half_of(dtypes[k], f32[i]));
+        }
+        psi_init_fill(ps_uniform(-2, 3), dtypes[k], &shape, 42, "u", 0, COUNT, half);
+        for (size_t i = 0; i < COUNT; i++) {
+            f64[i] = (double)psi_half_value(dtypes[k], half[i]);
+        }
+        struct moments m = moments_of(f64, COUNT);
+        assert_true(m.min >= -2 && m.min < -1.98 && m.max < 3 && m.max > 2.98);
+        assert_true(fabs(m.mean - 0.5) < 5 * 1.4434 / sqrt(COUNT) + 0.004);
+        psi_init_fill(ps_uniform(1, 1), dtypes[k], &shape, 42, "u", 0, 10, half);
+        assert_int_equal(half[9], psi_half_of(dtypes[k], 1));
+    }
+}
+
 /* Box-Muller by libm from the same Philox words, as the head of rng.c states it. */
 static void test_normal_against_libm(void **state)
 {
@@ -269,6 +368,9 @@ int main(void)
         cmocka_unit_test(test_moments),
         cmocka_unit_test(test_uniform_stays_below_high),
         cmocka_unit_test(test_glorot),
+        cmocka_unit_test(test_truncated_normal),
+        cmocka_unit_test(test_he),
+        cmocka_unit_test(test_halves),
         cmocka_unit_test(test_normal_against_libm),
         cmocka_unit_test(test_frozen_values),
     };

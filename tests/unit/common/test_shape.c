@@ -111,14 +111,19 @@ static void test_dtype_parse(void **state)
     (void)state;
     struct psi_err err;
     ps_dtype dtype = PS_DTYPE_NONE;
-    for (int d = PS_F32; d <= PS_BOOL; d++) {
+    for (int d = PS_F32; d <= PS_STRING; d++) {
         assert_ok(psi_dtype_parse(ps_dtype_name((ps_dtype)d), &dtype, &err), &err);
         assert_int_equal(dtype, d);
     }
     assert_ok(psi_dtype_parse("f64", &dtype, &err), &err);
     assert_int_equal(dtype, PS_F64);
+    assert_ok(psi_dtype_parse("bf16", &dtype, &err), &err);
+    assert_int_equal(dtype, PS_BF16);
+    assert_false(psi_dtype_known(PS_DTYPE_NONE));
+    assert_true(psi_dtype_known(PS_F32) && psi_dtype_known(PS_STRING));
+    assert_false(psi_dtype_known(PS_STRING + 1) || psi_dtype_known(UINT32_MAX));
     dtype = PS_I32;
-    assert_fails(psi_dtype_parse("float16", &dtype, &err), PS_INVALID_ARGUMENT, &err, "dtype 'float16'");
+    assert_fails(psi_dtype_parse("float128", &dtype, &err), PS_INVALID_ARGUMENT, &err, "dtype 'float128'");
     assert_fails(psi_dtype_parse("", &dtype, &err), PS_INVALID_ARGUMENT, &err, "allowed are float32");
     assert_fails(psi_dtype_parse("none", &dtype, &err), PS_INVALID_ARGUMENT, &err, "'none'");
     assert_int_equal(dtype, PS_I32);

@@ -50,8 +50,9 @@ static void test_dtypes(void **state)
         ps_dtype dtype;
         const char *name;
         size_t bytes;
-    } rows[] = {{PS_DTYPE_NONE, "none", 0}, {PS_F32, "float32", 4}, {PS_F64, "float64", 8},     {PS_I32, "int32", 4},
-                {PS_I64, "int64", 8},       {PS_BOOL, "bool", 1},   {(ps_dtype)6, "invalid", 0}};
+    } rows[] = {{PS_DTYPE_NONE, "none", 0}, {PS_F32, "float32", 4}, {PS_F64, "float64", 8},   {PS_I32, "int32", 4},
+                {PS_I64, "int64", 8},       {PS_BOOL, "bool", 1},   {PS_F16, "float16", 2},   {PS_BF16, "bfloat16", 2},
+                {PS_I8, "int8", 1},         {PS_U8, "uint8", 1},    {PS_STRING, "string", 0}, {(ps_dtype)11, "invalid", 0}};
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         assert_string_equal(ps_dtype_name(rows[i].dtype), rows[i].name);
         assert_int_equal(ps_dtype_bytes(rows[i].dtype), rows[i].bytes);

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * float32 as two bytes. bfloat16: sign, 8 bits of exponent, 7 of fraction: a float32 without its lower half. float16: sign, 5
+ * bits of exponent (bias 15), 10 of fraction; below 2^-14 multiples of 2^-24. Rounding adds half a unit of the last place, less
+ * one where the result is even already, before the lower bits are cut: a carry into the exponent is what rounding up means there.
+ * Straight-line code, so that the loops become vector code. No failure modes.
+ */
+#include "half.h"
+
+#include "clones.h"
+#include "status.h"
+
+#define F32_INF UINT32_C(0x7f800000)
+
+static inline uint32_t bits_of(float x)
+{
+    uint32_t bits = 0;
+    __builtin_memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+static inline float float_of(uint32_t bits)
+{
+    float x = 0;
+    __builtin_memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+static inline uint16_t bf16_of(float x)
+{
+    uint32_t bits = bits_of(x);
+    uint32_t rounded = (bits + UINT32_C(0x7fff) + ((bits >> 16) & 1U)) >> 16;
+    uint32_t nan = bits >> 16 | UINT32_C(0x40); /* quiet; its fraction is not lost altogether */
+    return (uint16_t)((bits & UINT32_C(0x7fffffff)) > F32_INF ? nan : rounded);
+}
+
+static inline float bf16_value(uint16_t h)
+{
+    return float_of((uint32_t)h << 16);
+}
+
+static inline uint16_t f16_of(float x)
+{
+    uint32_t bits = bits_of(x);
+    uint32_t sign = bits >> 16 & UINT32_C(0x8000);
+    uint32_t abs = bits & UINT32_C(0x7fffffff);
+    /* from 2^-14 on: the exponent's bias goes from 127 to 15 */
+    uint32_t normal = (abs - (UINT32_C(112) << 23) + UINT32_C(0xfff) + ((abs >> 13) & 1U)) >> 13;
+    normal = normal > UINT32_C(0x7c00) ? UINT32_C(0x7c00) : normal;
+    /* below: a multiple of 2^-24, whose number is the fraction shifted by 14 to 25 places; 25 leaves nothing */
+    uint32_t shift = 126U - (abs >> 23);
+    shift = shift > 25U ? 25U : shift;
+    uint32_t fraction = (abs & UINT32_C(0x7fffff)) | UINT32_C(0x800000);
+    uint32_t tiny = (fraction + ((UINT32_C(1) << (shift - 1U)) - 1U) + ((fraction >> shift) & 1U)) >> shift;
+    uint32_t nan = UINT32_C(0x7e00) | (abs >> 13 & UINT32_C(0x1ff));
+    uint32_t h = abs >= (UINT32_C(113) << 23) ? normal : tiny;
+    return (uint16_t)(sign | (abs > F32_INF ? nan : h));
+}
+
+static inline float f16_value(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000U) << 16;
+    uint32_t abs = h & 0x7fffU;
+    uint32_t normal = (abs << 13) + (abs >= 0x7c00U ? UINT32_C(224) << 23 : UINT32_C(112) << 23);
+    uint32_t tiny = bits_of((float)(int32_t)abs * 0x1p-24F); /* exact */
+    return float_of(sign | (abs < 0x400U ? tiny : normal));
+}
+
+PSI_CLONES
+static void narrow_bf16(const float *restrict src, uint16_t *restrict dst, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        dst[i] = bf16_of(src[i]);
+    }
+}
+
+PSI_CLONES
+static void widen_bf16(const uint16_t *restrict src, float *restrict dst, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        dst[i] = bf16_value(src[i]);
+    }
+}
+
+PSI_CLONES
+static void narrow_f16(const float *restrict src, uint16_t *restrict dst, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        dst[i] = f16_of(src[i]);
+    }
+}
+
+PSI_CLONES
+static void widen_f16(const uint16_t *restrict src, float *restrict dst, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        dst[i] = f16_value(src[i]);
+    }
+}
+
+bool psi_half_is(ps_dtype dtype)
+{
+    return dtype == PS_F16 || dtype == PS_BF16;
+}
+
+uint16_t psi_half_of(ps_dtype dtype, float x)
+{
+    PSI_ASSERT(psi_half_is(dtype));
+    return dtype == PS_F16 ? f16_of(x) : bf16_of(x);
+}
+
+float psi_half_value(ps_dtype dtype, uint16_t bits)
+{
+    PSI_ASSERT(psi_half_is(dtype));
+    return dtype == PS_F16 ? f16_value(bits) : bf16_value(bits);
+}
+
+void psi_half_narrow(ps_dtype dtype, const float *src, uint16_t *dst, size_t n)
+{
+    PSI_ASSERT(psi_half_is(dtype));
+    (dtype == PS_F16 ? narrow_f16 : narrow_bf16)(src, dst, n);
+}
+
+void psi_half_widen(ps_dtype dtype, const uint16_t *src, float *dst, size_t n)
+{
+    PSI_ASSERT(psi_half_is(dtype));
+    (dtype == PS_F16 ? widen_f16 : widen_bf16)(src, dst, n);
+}
+
+double psi_half_max(ps_dtype dtype)
+{
+    return dtype == PS_F16 ? 65504.0 : 0x1.fep127;
+}
+
+uint16_t psi_half_below(uint16_t bits)
+{
+    if (bits == 0 || bits == 0x8000U) {
+        return 0x8001U; /* below a zero of either sign */
+    }
+    return (uint16_t)((bits & 0x8000U) == 0 ? bits - 1U : bits + 1U);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * float16 (IEEE 754 binary16) and bfloat16 (the upper half of a float32) to and from float32. Narrowing rounds to the nearest,
+ * ties to even; beyond the range it gives an infinity, a NaN stays a (quiet) NaN. Widening is exact. Bits only, the same on every
+ * CPU. Pure, any thread.
+ */
+#ifndef PSI_HALF_H
+#define PSI_HALF_H
+
+#include "ps_types.h"
+
+/** PS_F16 or PS_BF16: two bytes that stand for a float32. */
+bool psi_half_is(ps_dtype dtype);
+/** dtype is PS_F16 or PS_BF16 in all of these. */
+uint16_t psi_half_of(ps_dtype dtype, float x);
+float psi_half_value(ps_dtype dtype, uint16_t bits);
+/** dst[i] = src[i], n elements, each aligned to its own size; no overlap. */
+void psi_half_narrow(ps_dtype dtype, const float *src, uint16_t *dst, size_t n);
+void psi_half_widen(ps_dtype dtype, const uint16_t *src, float *dst, size_t n);
+/** Largest finite value: 65504, 0x1.fep127. */
+double psi_half_max(ps_dtype dtype);
+/** The next value below that of `bits`, which is finite and not the least one. */
+uint16_t psi_half_below(uint16_t bits);
+
+#endif
