@@ -153,7 +153,7 @@ static void test_bad_definitions(void **state)
         assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
         assert_non_null(memmem(a.text.bytes, a.text.size, "'v'", 3));
     }
-    static const uint32_t dtypes[] = {0, 6, 255, UINT32_MAX};
+    static const uint32_t dtypes[] = {0, PS_STRING + 1, 255, UINT32_MAX};
     for (size_t i = 0; i < ARRAY_COUNT(dtypes); i++) {
         fc_create_item(&m, "v", PS_F32, 1, ps_no_optimizer());
         m.dtype = dtypes[i];

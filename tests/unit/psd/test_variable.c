@@ -34,7 +34,7 @@ static void test_definitions(void **state)
     struct psd_definition d = definition(PS_F32, 10, ps_adam(0.1));
     assert_int_equal(psd_definition_check(&d, "v", &err), PS_OK);
     struct psd_definition bad = d;
-    bad.dtype = (ps_dtype)6;
+    bad.dtype = (ps_dtype)11;
     assert_int_equal(psd_definition_check(&bad, "v", &err), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(err.text, "'v'"));
     bad = d;
