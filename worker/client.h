@@ -361,6 +361,8 @@ void psi_push_pulled(struct psi_request *req);
 
 /* ---- pull.c ---- */
 ps_status psi_pull_prepare(struct psi_session *s) PSI_MUST;
+/** Elements that it reads. */
+uint64_t psi_pull_total(const struct psi_request *req);
 /** Ask for chunks of a request that has its turn; true when all are asked for. */
 bool psi_pull_ask(struct psi_session *s, struct psi_request *req);
 /** Send chunks of an earlier connection again; true when none is left. */

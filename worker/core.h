@@ -142,6 +142,7 @@ struct psi_request {
     const void *src;     /* PUSH, ASSIGN, ADD: kept */
     void *dst;           /* PULL, PUSH_PULL: kept; INFO..: the caller's struct */
     uint64_t bytes;
+    uint64_t part_first, part_elements; /* PULL: these elements of it; part_elements 0: all */
     float scale;
     uint32_t task;        /* administration: table index */
     uint64_t deadline_ms; /* absolute, never 0 */
@@ -207,6 +208,7 @@ struct psi_list_sink {
 /*
  * What the fields of a request mean beyond their names:
  *   INIT            bytes != 0 forces
+ *   PULL            of a part: dst gets its first element, bytes are the part's
  *   ADD             scale 1 or -1
  *   STATUS          var NULL: all variables of the session
  *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)

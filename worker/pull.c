@@ -61,20 +61,26 @@ static void drop_chunk(struct psi_session *s, struct psi_chunk *k)
     psi_list_push_front(&s->chunk_free, &k->link);
 }
 
+uint64_t psi_pull_total(const struct psi_request *req)
+{
+    return req->part_elements != 0 ? req->part_elements : req->var->elements;
+}
+
 bool psi_pull_ask(struct psi_session *s, struct psi_request *req)
 {
     struct psi_var *var = req->var;
+    uint64_t total = psi_pull_total(req);
     req->stage = PSI_STAGE_PULLING;
-    while (req->offset < var->elements) {
+    while (req->offset < total) {
         if (req->flying == PSI_CHUNKS_PER_PULL || psi_list_empty(&s->chunk_free) || s->pull_bytes >= PSI_PULL_BYTES_MAX) {
             return false;
         }
         struct psi_chunk *k = chunk_of(psi_list_pop_front(&s->chunk_free));
-        uint64_t left = var->elements - req->offset;
+        uint64_t left = total - req->offset;
         uint64_t most = PS_FRAME_BODY_MAX / ps_dtype_bytes(var->dtype);
         k->req = req;
         k->var = var;
-        k->first = req->offset;
+        k->first = req->part_first + req->offset;
         k->elements = (uint32_t)(left < most ? left : most);
         req->offset += k->elements;
         req->flying++;
@@ -177,8 +183,8 @@ void psi_pull_end(struct psi_session *s)
     psi_pull_note(req, &s->sink_meta, &s->link->in.trailer);
     req->flying--;
     req->offset2 += elements;
-    if (req->offset2 == var->elements) {
-        PSI_ASSERT(req->flying == 0 && req->offset == var->elements);
+    if (req->offset2 == psi_pull_total(req)) {
+        PSI_ASSERT(req->flying == 0 && req->offset == req->offset2);
         if (var->elements * ps_dtype_bytes(var->dtype) <= PS_SEGMENT_BYTES) {
             req->exact = true;
         }

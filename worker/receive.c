@@ -104,7 +104,7 @@ static uint8_t *values_at(const struct psi_session *s)
         const struct psi_entry *e = psi_window_find(s, s->sink_number);
         req = e != NULL ? e->req : NULL;
     }
-    return req != NULL ? (uint8_t *)req->dst + s->sink_first * ps_dtype_bytes(req->var->dtype) : NULL;
+    return req != NULL ? (uint8_t *)req->dst + (s->sink_first - req->part_first) * ps_dtype_bytes(req->var->dtype) : NULL;
 }
 
 static ps_status segment(struct psi_session *s, struct psi_err *err)

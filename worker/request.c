@@ -47,7 +47,14 @@ static ps_status check_data(const struct psi_request *req, struct psi_err *err)
         return PS_OK;
     }
     uint64_t bytes = 0;
-    if (!psi_mul_bytes(var->elements, ps_dtype_bytes(var->dtype), &bytes) || req->bytes != bytes) {
+    if (req->part_elements != 0 &&
+        (req->kind != PSI_REQ_PULL || req->part_first >= var->elements || req->part_elements > var->elements - req->part_first)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': elements %llu to %llu of %llu", kind, var->name,
+                        (unsigned long long)req->part_first, (unsigned long long)(req->part_first + req->part_elements - 1),
+                        (unsigned long long)var->elements);
+    }
+    uint64_t elements = req->part_elements != 0 ? req->part_elements : var->elements;
+    if (!psi_mul_bytes(elements, ps_dtype_bytes(var->dtype), &bytes) || req->bytes != bytes) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes are given, the variable has %llu", kind, var->name,
                         (unsigned long long)req->bytes, (unsigned long long)bytes);
     }

@@ -444,7 +444,7 @@ void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, c
     psi_buf_fini(&body);
 }
 
-static void request_done(struct psi_request *req)
+void fake_request_done(struct psi_request *req)
 {
     struct fake_request *r = PSI_CONTAINER_OF(req, struct fake_request, req);
     r->dones++;
@@ -466,7 +466,7 @@ void fake_start(struct fake *f, struct fake_request *r, enum psi_request_kind ki
     bool data = kind >= PSI_REQ_PUSH && kind <= PSI_REQ_PULL && kind != PSI_REQ_INIT;
     r->req.bytes = data ? var->elements * ps_dtype_bytes(var->dtype) : 0;
     r->req.deadline_ms = f->now + timeout_ms;
-    r->req.done = request_done;
+    r->req.done = fake_request_done;
     ps_status st = psi_client_start(f->c, &r->req, &err);
     if (st != PS_OK) {
         fail_msg("start: %s", err.text);

@@ -94,6 +94,8 @@ void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, c
 /** Items of the HELLO that fake_hello() took last. */
 extern struct fake_number fake_listed[PS_WINDOW + 1]; /* state 1: abandoned */
 
+/** done of a struct fake_request that the test starts itself. */
+void fake_request_done(struct psi_request *req);
 /** A request that counts its callbacks. */
 struct fake_request {
     struct psi_request req;

@@ -255,13 +255,66 @@ static void test_push_pull_reconnect(void **state)
     fake_fini(&f);
 }
 
+static ps_status start_part(struct fake *f, struct fake_request *r, struct psi_var *var, void *dst, uint64_t first,
+                            uint64_t elements)
+{
+    memset(r, 0, sizeof(*r));
+    r->req.kind = PSI_REQ_PULL;
+    r->req.var = var;
+    r->req.dst = dst;
+    r->req.bytes = elements * 4;
+    r->req.part_first = first;
+    r->req.part_elements = elements;
+    r->req.deadline_ms = f->now + 1000;
+    r->req.done = fake_request_done;
+    struct psi_err err = {0};
+    ps_status st = psi_client_start(f->c, &r->req, &err);
+    fake_run(f);
+    return st;
+}
+
+/* Two parts of one variable at a time, each to the start of its own memory, the second across a frame's end and a reconnect. */
+static void test_parts(void **state)
+{
+    (void)state;
+    enum { N = 3 * FRAME, FIRST = 10, PART = FRAME + 5 };
+    struct fake f;
+    struct fake_request one, two;
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", N, 9, 1);
+    float *now = filled(N, 3);
+    float *dst = filled(FIRST + PART, 0);
+    assert_int_equal(start_part(&f, &one, w, dst, 0, N + 1), PS_INVALID_ARGUMENT);
+    assert_int_equal(start_part(&f, &one, w, dst, N, 1), PS_INVALID_ARGUMENT);
+    assert_int_equal(start_part(&f, &one, w, dst, UINT64_MAX, 2), PS_INVALID_ARGUMENT);
+    assert_int_equal(start_part(&f, &one, w, dst, 0, FIRST), PS_OK);
+    assert_int_equal(start_part(&f, &two, w, dst + FIRST, N - PART, PART), PS_OK);
+    struct fake_frame a = take_pull(&f, 0, FIRST);
+    struct fake_frame b = take_pull(&f, N - PART, FRAME);
+    struct fake_frame c = take_pull(&f, N - 5, 5);
+    fake_values(&f, 0, &a, false, 0, now, FIRST * 4, 4, 0);
+    assert_int_equal(one.dones, 1);
+    fake_values(&f, 0, &b, false, 0, now + N - PART, FRAME * 4, 4, 0);
+    assert_int_equal(two.dones, 0);
+    fake_cut(&f, 0);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    c = take_pull(&f, N - 5, 5);
+    fake_values(&f, 0, &c, false, 0, now + N - 5, 5 * 4, 4, 0);
+    assert_int_equal(two.req.status, PS_OK);
+    assert_true(two.req.exact);
+    assert_memory_equal(dst, now, FIRST * 4);
+    assert_memory_equal(dst + FIRST, now + N - PART, (size_t)PART * 4);
+    free(now);
+    free(dst);
+    fake_fini(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),     cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_reconnect), cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_bad_size),
-        cmocka_unit_test(test_push_pull), cmocka_unit_test(test_push_pull_reconnect),
+        cmocka_unit_test(test_parts),     cmocka_unit_test(test_small),     cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_reconnect), cmocka_unit_test(test_deadline),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bad_size),  cmocka_unit_test(test_push_pull), cmocka_unit_test(test_push_pull_reconnect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
