@@ -266,6 +266,20 @@ static ps_status append_jobs(struct psi_client *c, struct psi_call *call, const 
     return tasks > 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "no jobs are given");
 }
 
+enum { EARLY_MIN_MS = 120, EARLY_MAX_MS = 250 };
+
+/* The task's own answer names who is missing: let it come first, ticks (50 ms on both sides) and the way back included. */
+static ps_status give_time(struct psi_call *call, struct psi_err *err)
+{
+    const struct psi_request *req = call->req;
+    uint64_t now_ms = req->owner->now_ms;
+    uint64_t left = req->deadline_ms > now_ms ? req->deadline_ms - now_ms : 1;
+    uint64_t early = left / 10 < EARLY_MIN_MS ? EARLY_MIN_MS : left / 10 > EARLY_MAX_MS ? EARLY_MAX_MS : left / 10;
+    early = early > left / 2 ? left / 2 : early;
+    ps_v1_Wait m = {.timeout_ms = left > early + 1 ? left - early : 1};
+    return psi_call_meta(call, &ps_v1_Wait_msg, &m, err);
+}
+
 static ps_status build(struct psi_call *call, struct psi_err *err)
 {
     struct psi_request *req = call->req;
@@ -274,7 +288,8 @@ static ps_status build(struct psi_call *call, struct psi_err *err)
     case PSI_REQ_RESET: {
         ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
         PSI_BYTES_SET(m.container, PSI_CONTAINER_DEFAULT);
-        return psi_list_append(&call->body, &ps_v1_ContainerItem_msg, &m, err);
+        ps_status st = give_time(call, err);
+        return st == PS_OK ? psi_list_append(&call->body, &ps_v1_ContainerItem_msg, &m, err) : st;
     }
     case PSI_REQ_DELETE: {
         ps_v1_NameItem m = ps_v1_NameItem_init_zero;
@@ -283,10 +298,7 @@ static ps_status build(struct psi_call *call, struct psi_err *err)
         return psi_list_append(&call->body, &ps_v1_NameItem_msg, &m, err);
     }
     case PSI_REQ_WAIT_CLUSTER: {
-        uint64_t left = req->deadline_ms > c->now_ms ? req->deadline_ms - c->now_ms : 1;
-        uint64_t early = left / 10 < 200 ? left / 10 : 200; /* the task's answer names who is missing: let it come first */
-        ps_v1_Wait m = {.timeout_ms = left > early + 1 ? left - early : 1};
-        ps_status st = psi_call_meta(call, &ps_v1_Wait_msg, &m, err);
+        ps_status st = give_time(call, err);
         return st == PS_OK ? append_jobs(c, call, req->src, err) : st;
     }
     default:

@@ -5,14 +5,16 @@
  * Happy path: every task of the directory's job is connected -> the reset is pending -> RESET to all connected tasks -> all have
  * answered -> the directory forgets the container's names, the client is told. No creation in the container meanwhile.
  * Failure: a task is missing before it begins: UNAVAILABLE, nothing done. One that drops out midway: the reset stays pending
- * until that task lists again; RESET goes out before its list is answered. A task of another job that was away for more than a
- * lease is not waited for: it is owed the RESET when it lists, and what it lists of that container is not taken in.
+ * until that task lists again; RESET goes out before its list is answered. Its client is told DEADLINE_EXCEEDED, with the names
+ * of those who have not answered, when the time that it gave is over; the reset goes on. A task of another job that was away for
+ * more than a lease is not waited for: it is owed the RESET when it lists, and what it lists of that container is not taken in.
  */
 #include "rpc.h"
 
 #include "common/mem.h"
 #include "common/name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { RETRY_MS = 100, KEPT_MAX = 1024 /* containers that some task is owed a RESET of */ };
@@ -110,19 +112,68 @@ void psd_reset_join(struct psd_task *t, struct psd_peer *peer)
     }
 }
 
+/* Names of tasks for an error, as many as fit. */
+struct names {
+    char text[PSI_ERR_TEXT_MAX / 2];
+    size_t used;
+    uint32_t count, left_out;
+};
+static void add_name(const struct psd_task *t, struct names *n, const struct psd_peer *p)
+{
+    char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+    const char *text = psd_peer_text(t, p, who, sizeof(who));
+    n->count++;
+    if (n->used + strlen(text) + 24 < sizeof(n->text)) {
+        n->used += (size_t)snprintf(n->text + n->used, sizeof(n->text) - n->used, "%s%s", n->used == 0 ? "" : ", ", text);
+    } else {
+        n->left_out++;
+    }
+}
+static const char *close_names(struct names *n)
+{
+    if (n->left_out > 0) {
+        PSI_IGNORE(snprintf(n->text + n->used, sizeof(n->text) - n->used, ", %u more", n->left_out)); /* add_name() left room */
+    }
+    return n->text;
+}
+
 /* Who must be here and is not. */
 static ps_status check_present(const struct psd_task *t, struct psi_err *err)
 {
+    struct names missing = {.count = 0};
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
         bool fresh_memory = p->heard && t->now_ms - p->missing_since_ms < t->config.lease_ms;
         if (!p->self && !p->listed && (p->own_job || fresh_memory)) {
-            return psi_fail(err, PS_UNAVAILABLE, "reset refused: %s is not connected to the directory",
-                            psd_peer_text(t, p, who, sizeof(who)));
+            add_name(t, &missing, p);
         }
     }
+    if (missing.count > 0) {
+        return psi_fail(err, PS_UNAVAILABLE, "reset refused: not connected to the directory: %s", close_names(&missing));
+    }
     return PS_OK;
+}
+
+void psd_reset_late(struct psd_task *t, struct psd_wait *w)
+{
+    struct psi_list *it = NULL;
+    struct names missing = {.count = 0};
+    PSI_LIST_FOREACH(it, &t->resets) {
+        struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
+        if (reset->wait != w) {
+            continue;
+        }
+        reset->wait = NULL; /* it goes on without its client */
+        for (uint32_t i = 0; i < t->peer_count; i++) {
+            if (reset->outstanding[i]) {
+                add_name(t, &missing, &t->peers[i]);
+            }
+        }
+    }
+    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "reset of container '%s' goes on: no answer yet from %s", w->container,
+                        close_names(&missing))); /* answered below */
+    w->err.applied = PS_MAYBE_PARTLY_APPLIED;
+    psd_wait_done(t, w);
 }
 
 /* The record of this reset: a new one, or that of an older one that some task is still owed. */
@@ -179,6 +230,7 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, struct psi_err *e
         }
     }
     psd_reset_here(t, w->container);
+    psi_list_push_back(&t->waits, &w->open);
     finish_if_done(t, reset);
     return PS_OK;
 }
@@ -195,8 +247,13 @@ void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     ps_v1_ContainerItem item;
     bool end = false;
     struct psi_err err;
-    ps_status st = psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &item, &end, &err);
+    ps_v1_Wait m;
+    ps_status st = psi_msg_decode(&ps_v1_Wait_msg, &m, r->meta, r->header.meta_bytes, &err);
     w->collecting = false;
+    if (st == PS_OK) {
+        w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
+        st = psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &item, &end, &err);
+    }
     if (st == PS_OK && (end || item.container.size == 0)) {
         memcpy(w->container, PSI_CONTAINER_DEFAULT, sizeof(PSI_CONTAINER_DEFAULT));
     } else if (st == PS_OK) {

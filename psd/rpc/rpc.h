@@ -102,6 +102,8 @@ void psd_rpc_wait_cluster(struct psd_task *t, struct psd_conn *c, const struct p
 void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** Something that a WAIT or WAIT_CLUSTER looks at has changed, or time has passed. */
 void psd_wait_check(struct psd_task *t);
+/** When a client's timeout ends; 0: it has none. */
+uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms);
 
 /* ---- create.c: CREATE FIND DELETE CHIEF (directory) ---- */
 void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
@@ -114,6 +116,8 @@ void psd_delete_answered(struct psd_task *t, struct psd_ask *ask, const struct p
 
 /* ---- reset.c (directory) ---- */
 void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** The time that its client gave is over: it is told so, the reset goes on. */
+void psd_reset_late(struct psd_task *t, struct psd_wait *w);
 /** The pending reset of this container; NULL when there is none. */
 struct psd_reset *psd_reset_find(struct psd_task *t, const char *container);
 /** What the task at peer lists of this container goes with a reset that it has not carried out. */

@@ -267,8 +267,15 @@ void psd_wait_check(struct psd_task *t)
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, open);
         if (w->op == PS_OP_WAIT || w->op == PS_OP_WAIT_CLUSTER) {
             check_one(t, w);
+        } else if (w->op == PS_OP_RESET && w->deadline_ms != 0 && t->now_ms >= w->deadline_ms) {
+            psd_reset_late(t, w);
         }
     }
+}
+
+uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms)
+{
+    return timeout_ms == 0 || timeout_ms > UINT32_MAX ? 0 : t->now_ms + timeout_ms;
 }
 
 static void start(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -297,7 +304,7 @@ static void start(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     }
     w->collecting = false;
     w->condition = (uint8_t)m.condition;
-    w->deadline_ms = m.timeout_ms == 0 || m.timeout_ms > UINT32_MAX ? 0 : t->now_ms + m.timeout_ms;
+    w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
     psi_list_push_back(&t->waits, &w->open);
     check_one(t, w);
 }

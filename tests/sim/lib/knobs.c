@@ -147,6 +147,33 @@ static void calm_for_boundary(struct sim *s, const struct sim_options *options)
     s->boundary_kind = options->boundary_kind;
 }
 
+/* Nothing but the rounds of race.c disturbs: what they show is theirs. */
+static void race(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    k->ps_tasks = (uint32_t)sim_range(s, 2, 3);
+    k->programs = (uint32_t)sim_range(s, 2, 3);
+    k->vars = (uint32_t)sim_range(s, 2, 4);
+    k->workers_listed = !sim_one_in(s, 3);
+    k->monitor = sim_one_in(s, 3);
+    k->short_deadline_in = 0;
+    k->lease_ms = 1500;
+    k->beat_ms = 375;
+    k->operation_ms = pick(s, 500, 800, 1500, 4000);
+    k->delay_ms = k->delay_ms > 5 ? 5 : k->delay_ms; /* a RESET must not wait behind slow bytes: its own end is the point */
+    k->pipe_bytes = k->pipe_bytes < 200000 ? 200000 : k->pipe_bytes;
+    k->ready_ms = 5000;
+    k->think_ms = pick(s, 0, 5, 20, 60);
+    k->depth = (uint32_t)sim_range(s, 2, 8);
+    k->fault_from_ms = s->now + sim_range(s, 600, 1500);
+    k->fault_until_ms = s->now + 12000;
+    k->fault_every_ms = 20;
+    k->may_lose = true;
+    k->may_forget = true;
+    s->race.order = (uint32_t)(s->seed % SIM_RACE_ORDERS);
+    s->race.whole = true;
+}
+
 static enum sim_profile draw_profile(struct sim *s, const struct sim_options *options)
 {
     uint64_t x = sim_below(s, 100);
@@ -160,7 +187,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
 {
     struct sim_knobs *k = &s->k;
     memset(k, 0, sizeof(*k));
-    k->profile = options->boundary ? SIM_BOUNDARY : draw_profile(s, options);
+    k->profile = options->boundary ? SIM_BOUNDARY : options->race ? SIM_RACE : draw_profile(s, options);
     k->frame_bytes = options->frame_bytes;
     k->crc = !sim_one_in(s, 5);
     draw_network(s);
@@ -220,11 +247,14 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     case SIM_BOUNDARY:
         calm_for_boundary(s, options);
         break;
+    case SIM_RACE:
+        race(s);
+        break;
     case SIM_PROFILE_COUNT:
         break;
     }
     k->calls_many = 600;
-    if (k->frame_bytes > 1u << 20) { /* full frames: everything is 32 times as large */
+    if (k->frame_bytes > 1u << 20 && k->profile != SIM_RACE) { /* full frames: everything is 32 times as large */
         k->pipe_bytes *= 32;
         k->small_read_in *= 8;
         k->calls_many = 60;

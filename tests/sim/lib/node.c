@@ -237,6 +237,7 @@ void sim_task_kill(struct sim *s, struct sim_task *t, uint64_t up_at)
     psd_task_free(t->core);
     t->core = NULL;
     t->up_at = up_at;
+    t->died_at = s->now;
     for (uint32_t i = 0; i < s->conn_count; i++) {
         for (uint32_t side = 0; side < 2; side++) {
             struct sim_end *e = &s->conn[i]->end[side];

@@ -500,6 +500,9 @@ static void check_failure(struct sim *s, const struct sim_call *call)
 
 void sim_check_done(struct sim *s, struct sim_call *call)
 {
+    if (s->k.profile == SIM_RACE) {
+        sim_race_done(s, call->op, call->req.err != NULL ? call->req.err->text : "");
+    }
     if (call->op->status == PS_OK) {
         check_ok(s, call);
     } else {

@@ -10,6 +10,7 @@
  *
  * net.c      byte streams with frame boundaries, delays, cuts, half-open connections, backlog
  * node.c     tasks and clients: events, effects, restarts
+ * race.c     resets, creations, pushes and dying tasks in every order
  * program.c  what a client does: get, ready, work, end, come back;  call.c: one request, from start to its callback
  * oracle.c   values against the ledger of calls;  birth.c: variables' lives, two owners, mixed models
  *
@@ -57,7 +58,16 @@ enum sim_fault {
     SIM_FAULT_COUNT
 };
 
-enum sim_profile { SIM_CALM, SIM_SESSION, SIM_FRAMES, SIM_DIRECTORY, SIM_CHIEFS, SIM_BOUNDARY, SIM_PROFILE_COUNT };
+enum sim_profile {
+    SIM_CALM,
+    SIM_SESSION,
+    SIM_FRAMES,
+    SIM_DIRECTORY,
+    SIM_CHIEFS,
+    SIM_BOUNDARY,
+    SIM_RACE, /* rounds of a reset, a creation, a push and a dying task, in every order (race.c) */
+    SIM_PROFILE_COUNT
+};
 
 struct sim_knobs {
     enum sim_profile profile;
@@ -152,6 +162,7 @@ struct sim_task {
     uint64_t up_at;        /* down: when it starts */
     uint64_t stopped_until, resumed_at, next_tick;
     uint64_t kill_at; /* it drains (SIGTERM) and ends when drained, or then; 0: it does not */
+    uint64_t died_at; /* when it was last killed or ended; 0: never */
     bool ready;
 };
 
@@ -268,6 +279,15 @@ struct sim_wipe {
     struct sim_var *var; /* DELETE; NULL: all */
 };
 
+enum { SIM_RACE_STEPS = 4, SIM_RACE_ORDERS = 24 };
+/* RACE profile: where its round is, and what came of it. */
+struct sim_race {
+    uint32_t order, step; /* of the round */
+    uint32_t orders;      /* bits: those that were carried out in full */
+    bool whole;           /* every step of this round could be taken */
+    uint64_t reset_ok, reset_refused, reset_late, push_lost, created;
+};
+
 struct sim {
     uint64_t seed, rng;
     struct sim_knobs k;
@@ -312,6 +332,7 @@ struct sim {
     uint64_t boundary_seen[2];
     bool boundary_armed;
     enum psi_request_kind boundary_kind; /* PSI_REQ_NONE: another profile */
+    struct sim_race race;
 };
 
 struct sim_options {
@@ -319,6 +340,7 @@ struct sim_options {
     bool verbose;
     uint32_t frame_bytes; /* PS_FRAME_BODY_MAX that the cores were built with */
     bool large;           /* every seed has a variable of three frames */
+    bool race;            /* RACE profile */
     /* BOUNDARY profile: one call of this kind on a variable of three frames, one cut */
     bool boundary;
     enum psi_request_kind boundary_kind;
@@ -329,6 +351,7 @@ struct sim_options {
 struct sim_summary {
     uint64_t events, ok, failed, cuts, restarts, virtual_ms;
     uint64_t boundaries[2]; /* BOUNDARY profile: boundaries that passed in each direction */
+    struct sim_race race;   /* RACE profile */
 };
 
 /** Run one seed. Returns true when every rule held; otherwise why (>= 1024 bytes) says which was broken. */
@@ -354,6 +377,12 @@ uint64_t sim_quiet_ms(const struct sim *s);
 void sim_step(struct sim *s);
 void sim_fault_now(struct sim *s);
 void sim_heal(struct sim *s);
+
+/* ---- race.c ---- */
+/** The next step of the round; sets s->next_fault. */
+void sim_race_step(struct sim *s);
+/** A call has ended: what a RESET says of who is missing is compared with who is. */
+void sim_race_done(struct sim *s, const struct sim_op *op, const char *text);
 
 /* ---- net.c ---- */
 struct sim_conn *sim_conn_new(struct sim *s, bool by_task, uint32_t node, uint32_t task);

@@ -333,6 +333,10 @@ static void fault_conn(struct sim *s, enum sim_fault kind)
 
 void sim_fault_now(struct sim *s)
 {
+    if (s->k.profile == SIM_RACE) {
+        sim_race_step(s);
+        return;
+    }
     struct sim_task *t = &s->task[sim_below(s, s->task_count)];
     struct sim_program *p = &s->program[sim_below(s, s->program_count)];
     uint64_t pause = sim_one_in(s, 3) ? sim_range(s, 1, 2ull * s->k.lease_ms) : sim_range(s, 1, 300);

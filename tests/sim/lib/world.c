@@ -243,7 +243,8 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .cuts = s->count_cuts,
                                     .restarts = s->count_restarts,
                                     .virtual_ms = s->now,
-                                    .boundaries = {s->boundary_seen[0], s->boundary_seen[1]}};
+                                    .boundaries = {s->boundary_seen[0], s->boundary_seen[1]},
+                                    .race = s->race};
         unmake_world(s);
     } else {
         (void)snprintf(why, 1024, "seed %llu: %s", (unsigned long long)s->seed, s->why); /* the world is left as it is */

@@ -5,6 +5,8 @@
  */
 #include "cluster_test.h"
 
+#include <pb_encode.h>
+
 static ps_v1_OpenAnswer ready_at(struct cl *cl, struct fc *owner, const char *name, const char *job, uint32_t task)
 {
     ps_v1_CreateAnswer a;
@@ -117,6 +119,37 @@ static void test_reset_with_a_task_that_drops_out(void **state)
         assert_int_equal(a.task, 0);
         cl_fini(&cl);
     }
+}
+
+/* The client's time is over first: it is told who has not answered, and the reset goes on. */
+static void test_reset_that_is_late(void **state)
+{
+    (void)state;
+    struct cl cl;
+    ps_v1_OpenAnswer v;
+    uint8_t meta[PS_META_BYTES_MAX];
+    ps_v1_Wait m = {.timeout_ms = 700};
+    pb_ostream_t to = pb_ostream_from_buffer(meta, sizeof(meta));
+    cl_start(&cl);
+    assert_true(pb_encode(&to, &ps_v1_Wait_msg, &m));
+    memset(meta + to.bytes_written, 0, 8);
+    struct shell_conn *end = cl_join(&cl, cl.ps1);
+    PSI_IGNORE(ready_at(&cl, &cl.at1, "b", "ps", 1)); /* its handle is not needed */
+    end->frozen = true;
+    size_t padded = (to.bytes_written + 7) & ~(size_t)7;
+    assert_int_equal(fc_call(&cl.c, PS_OP_RESET, 0, 50, 0, meta, (uint16_t)padded, NULL).status, FC_NONE);
+    cl_pass(&cl, 600);
+    assert_int_equal(fc_take(&cl.c, NULL).status, FC_NONE);
+    cl_pass(&cl, 200);
+    struct fc_reply r = fc_take(&cl.c, NULL);
+    assert_reply(r, PS_DEADLINE_EXCEEDED, "no answer yet from /job:ps/task:1 (10.0.0.2:2)");
+    assert_int_equal(r.applied, PS_MAYBE_PARTLY_APPLIED);
+    assert_reply(fc_reset(&cl.c, 51, ""), PS_UNAVAILABLE, "another reset"); /* it goes on */
+    shell_cut(end);
+    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
+    assert_int_equal(fc_open(&cl.at1, "b", &v), PS_NOT_FOUND);
+    assert_applied(fc_reset(&cl.c, 52, ""));
+    cl_fini(&cl);
 }
 
 /* A worker's variables: while it may still serve them (less than a lease since it was heard) a reset is refused; then it has
@@ -362,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_reset),
         cmocka_unit_test(test_reset_is_refused_while_a_task_is_missing),
         cmocka_unit_test(test_reset_with_a_task_that_drops_out),
+        cmocka_unit_test(test_reset_that_is_late),
         cmocka_unit_test(test_fence),
         cmocka_unit_test(test_reset_that_a_task_missed),
         cmocka_unit_test(test_lives_that_were_left),
