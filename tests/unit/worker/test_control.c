@@ -76,7 +76,7 @@ static void test_wait_cluster(void **state)
     struct fake_frame *frame = fake_take(&f, 0, PS_OP_WAIT_CLUSTER);
     ps_v1_Wait m;
     assert_int_equal(psi_msg_decode(&ps_v1_Wait_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
-    assert_true(m.timeout_ms == 900);
+    assert_true(m.timeout_ms == 880);
     const uint8_t *p = frame->payload;
     size_t n = frame->bytes;
     for (uint32_t i = 0; i < 3; i++) {
