@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { PSD_DEVICE_TYPE_BYTES_MAX = 15, PSD_DEVICE_DIGITS_MAX = 4 };
+
 void psd_server_options_init(psd_server_options *o)
 {
     memset(o, 0, sizeof(*o));
@@ -27,6 +29,41 @@ void psd_server_options_init(psd_server_options *o)
     o->session_keep_ms = PS_SESSION_KEEP_MS;
     o->drain_ms = PS_DRAIN_MS;
     o->log_level = PSI_LOG_INFO;
+    o->devices = "CPU:0";
+}
+
+/* "CPU:0,GPU:0": TYPE:INDEX, each once, CPU:0 among them because that is where soft placement goes. */
+static ps_status check_devices(const char *devices, struct psi_err *err)
+{
+    struct psd_task_config config;
+    bool cpu = false;
+    size_t at = 0;
+    if (strlen(devices) >= sizeof(config.devices)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "devices is longer than %zu bytes", sizeof(config.devices) - 1);
+    }
+    for (;;) {
+        const char *one = devices + at;
+        size_t len = strcspn(one, ",");
+        size_t type = strspn(one, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+        size_t digits = one[type] == ':' ? strspn(one + type + 1, "0123456789") : 0;
+        bool good = type > 0 && type <= PSD_DEVICE_TYPE_BYTES_MAX && one[0] >= 'A' && one[0] <= 'Z' && digits > 0 &&
+                    digits <= PSD_DEVICE_DIGITS_MAX && type + 1 + digits == len && (digits == 1 || one[type + 1] != '0');
+        for (size_t before = 0; good && before < at; before += strcspn(devices + before, ",") + 1) {
+            good = strcspn(devices + before, ",") != len || strncmp(devices + before, one, len) != 0;
+        }
+        if (!good) {
+            return psi_fail(err, PS_INVALID_ARGUMENT,
+                            "devices '%.127s': '%.*s' must be TYPE:INDEX such as CPU:0 (upper case, each once)", devices,
+                            (int)(len < 64 ? len : 64), one);
+        }
+        cpu = cpu || (len == 5 && strncmp(one, "CPU:0", 5) == 0);
+        at += len;
+        if (devices[at] == '\0') {
+            break;
+        }
+        at++;
+    }
+    return cpu ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "devices '%.127s' lacks CPU:0, which every task has", devices);
 }
 
 ps_status psd_server_config_check(const psd_server_options *o, struct psi_err *err)
@@ -58,7 +95,7 @@ ps_status psd_server_config_check(const psd_server_options *o, struct psi_err *e
     if (o->listen_fd_count > 0 && o->listen != NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "both inherited sockets and listen addresses are given: drop one of them");
     }
-    return PS_OK;
+    return o->devices == NULL ? PS_OK : check_devices(o->devices, err);
 }
 
 static ps_status check_task(const struct psi_cluster *c, const char *job, uint32_t task, struct psi_err *err)
@@ -116,6 +153,13 @@ void psd_server_config_limits(const psd_server_options *o, struct psd_task_confi
     config->session_keep_ms = (uint32_t)o->session_keep_ms;
     config->sessions_max = o->sessions_max;
     config->pid = (uint32_t)getpid();
+    if (gethostname(config->host, sizeof(config->host) - 1) != 0) {
+        config->host[0] = '\0'; /* not known */
+    }
+    config->host[sizeof(config->host) - 1] = '\0';
+    if (o->devices != NULL) {
+        (void)snprintf(config->devices, sizeof(config->devices), "%s", o->devices); /* checked */
+    }
     config->refuse_nonfinite = o->refuse_nonfinite;
     config->config_row = o->config_row;
     config->config_ctx = o->ctx;

@@ -51,6 +51,10 @@ struct psd_peer {
     bool listed; /* directory: its list on the current connection has been taken in */
     bool heard;  /* directory: it has listed in this life of ours */
     uint64_t missing_since_ms;
+    uint64_t life; /* directory: as its last HELLO said, 0: none has come; likewise the next two */
+    char host[PS_JOB_BYTES_MAX + 2];
+    uint32_t pid;
+    char conflict[256]; /* directory: another process that says that it is this task; "" */
     struct psd_conn *conn;
     struct psi_list asks; /* struct psd_ask, sent on the current connection */
 };

@@ -29,6 +29,7 @@ void psd_task_config_init(struct psd_task_config *config)
     config->pushes_in_progress_max = 4096;
     config->segment_buffers_max = 128;
     config->refuse_nonfinite = true;
+    memcpy(config->devices, "CPU:0", 6);
 }
 
 uint64_t psd_random(struct psd_task *t)
@@ -380,6 +381,9 @@ static ps_status peers_init(struct psd_task *t, struct psi_err *err)
             psi_list_init(&p->asks);
             if (p->self) {
                 t->self = at;
+                p->life = t->life;
+                p->pid = t->config.pid;
+                memcpy(p->host, t->config.host, sizeof(p->host));
             }
             if (p->own_job && i == directory_task) {
                 t->directory = at;

@@ -26,7 +26,9 @@ struct psd_task_config {
     uint32_t sessions_max;
     uint32_t pushes_in_progress_max; /* of the task; above it a new push gets RESOURCE_EXHAUSTED */
     uint32_t segment_buffers_max;    /* 64 KiB buffers for cut segments, of all connections together */
-    uint32_t pid;                    /* for status */
+    uint32_t pid;                    /* for status, with host */
+    char host[PS_JOB_BYTES_MAX + 2]; /* name of the machine; "" = not known */
+    char devices[128];               /* what its calls can run on: "CPU:0,GPU:0" */
     bool refuse_nonfinite;           /* NaN or Inf in a gradient: refuse (default) or apply */
     /* rows for PS_OP_CONFIG: returns false when there is no row i */
     bool (*config_row)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,

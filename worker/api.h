@@ -146,6 +146,20 @@ uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms);
 /** Keep *err as the calling thread's last error; returns its code. */
 ps_status psi_api_last_error_set(const struct psi_err *err);
 
+/* ---- api_admin.c ---- */
+enum { PSI_API_DIRECTORY = -1 };
+/* A request to one task, or to the directory (task NULL). */
+struct psi_api_admin {
+    enum psi_request_kind kind;
+    const struct psi_api_task *task;
+    const void *src;
+    void *dst;
+};
+/** prepare() of a call whose arg is a struct psi_api_admin. */
+ps_status psi_api_admin_prepare(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
+/** Run it at entry `task` of ps_cluster_tasks(), or PSI_API_DIRECTORY. Blocks. */
+ps_status psi_api_admin(ps_session *s, struct psi_api_admin *a, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
+
 /* ---- api_variable.c ---- */
 /** Get or create (find_only false) or look up, and publish. */
 ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, bool find_only, ps_variable **out_variable,

@@ -211,37 +211,33 @@ static ps_status find_task(ps_session *s, int task, int64_t timeout_ms, const st
     return PS_OK;
 }
 
-struct admin {
-    enum psi_request_kind kind;
-    const struct psi_api_task *task;
-    void *dst;
-};
-
-static ps_status prepare_admin(struct psi_api_call *call, struct psi_err *err)
+ps_status psi_api_admin_prepare(struct psi_api_call *call, struct psi_err *err)
 {
-    const struct admin *a = call->arg;
+    const struct psi_api_admin *a = call->arg;
     (void)err;
     call->req.kind = a->kind;
-    call->req.task = a->task->index;
+    call->req.task = a->task == NULL ? 0 : a->task->index;
+    call->req.src = a->src;
     call->req.dst = a->dst;
     return PS_OK;
 }
 
-static ps_status admin(ps_session *s, enum psi_request_kind kind, int task, void *dst, int64_t timeout_ms, struct psi_err *err)
+ps_status psi_api_admin(ps_session *s, struct psi_api_admin *a, int task, int64_t timeout_ms, struct psi_err *err)
 {
-    struct admin a = {.kind = kind, .dst = dst};
-    ps_status st = find_task(s, task, timeout_ms, &a.task, err);
+    ps_status st =
+        task == PSI_API_DIRECTORY ? psi_api_know_cluster(s, timeout_ms, err) : find_task(s, task, timeout_ms, &a->task, err);
     if (st != PS_OK) {
         return st;
     }
-    struct psi_api_call call = {.session = s, .prepare = prepare_admin, .arg = &a, .timeout_ms = timeout_ms};
+    struct psi_api_call call = {.session = s, .prepare = psi_api_admin_prepare, .arg = a, .timeout_ms = timeout_ms};
     return psi_api_call_run(&call, err);
 }
 
 ps_status ps_task_shutdown(ps_session *s, int task, int64_t timeout_ms)
 {
     struct psi_err err = {0};
-    return fail_last(&err, admin(s, PSI_REQ_SHUTDOWN, task, NULL, timeout_ms, &err));
+    struct psi_api_admin a = {.kind = PSI_REQ_SHUTDOWN};
+    return fail_last(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
 }
 
 static int64_t now_us(void)
@@ -252,14 +248,14 @@ static int64_t now_us(void)
 }
 
 struct ping {
-    struct admin admin; /* first */
+    struct psi_api_admin admin; /* first */
     int64_t sent_us, took_us;
 };
 
 static ps_status prepare_ping(struct psi_api_call *call, struct psi_err *err)
 {
     struct ping *p = call->arg;
-    ps_status st = prepare_admin(call, err);
+    ps_status st = psi_api_admin_prepare(call, err);
     p->sent_us = now_us();
     return st;
 }
@@ -286,112 +282,13 @@ ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out
     return fail_last(&err, st);
 }
 
-/* ---- lists ---- */
-
-/* Entries as they come, on the loop thread; given to the caller's function when the answer is complete. */
-struct gather {
-    void *items;
-    size_t count, capacity, item_bytes;
-    bool no_memory;
-};
-
-static void *gather_next(struct gather *g)
-{
-    if (g->count == g->capacity) {
-        size_t capacity = g->capacity == 0 ? 64 : g->capacity * 2;
-        void *items = g->no_memory ? NULL : psi_realloc(g->items, capacity * g->item_bytes);
-        if (items == NULL) {
-            g->no_memory = true;
-            return NULL;
-        }
-        g->items = items;
-        g->capacity = capacity;
-    }
-    return (char *)g->items + g->count++ * g->item_bytes;
-}
-
-static void gather_variable(void *ctx, const ps_variable_info *info)
-{
-    ps_variable_info *next = gather_next(ctx);
-    if (next != NULL) {
-        *next = *info;
-    }
-}
-
-struct config_row {
-    char name[64], value[512], default_value[512], help[512];
-    bool reloadable;
-};
-
-static void gather_config(void *ctx, const ps_config_info *info)
-{
-    struct config_row *next = gather_next(ctx);
-    if (next != NULL) {
-        (void)snprintf(next->name, sizeof(next->name), "%s", info->name);
-        (void)snprintf(next->value, sizeof(next->value), "%s", info->value);
-        (void)snprintf(next->default_value, sizeof(next->default_value), "%s", info->default_value);
-        (void)snprintf(next->help, sizeof(next->help), "%s", info->help);
-        next->reloadable = info->reloadable;
-    }
-}
-
-static ps_status list(ps_session *s, enum psi_request_kind kind, int task, int64_t timeout_ms, struct gather *g)
-{
-    struct psi_err err = {0};
-    struct psi_list_sink sink = {.variable = gather_variable, .config = gather_config, .ctx = g};
-    ps_status st = admin(s, kind, task, &sink, timeout_ms, &err);
-    if (st == PS_OK && g->no_memory) {
-        st = psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the answer");
-    }
-    return fail_last(&err, st);
-}
-
-static int by_container_and_name(const void *a, const void *b)
-{
-    const ps_variable_info *x = a;
-    const ps_variable_info *y = b;
-    int order = strcmp(x->container, y->container);
-    return order != 0 ? order : strcmp(x->name, y->name);
-}
-
-ps_status ps_task_variables(ps_session *s, int task, int64_t timeout_ms, ps_variable_info_fn each, void *ctx)
-{
-    struct gather g = {.item_bytes = sizeof(ps_variable_info)};
-    ps_status st = list(s, PSI_REQ_VARS, task, timeout_ms, &g);
-    if (st == PS_OK && g.count > 0) {
-        const ps_variable_info *items = g.items;
-        qsort(g.items, g.count, sizeof(ps_variable_info), by_container_and_name);
-        for (size_t i = 0; each != NULL && i < g.count; i++) {
-            each(ctx, &items[i]);
-        }
-    }
-    psi_free(g.items);
-    return st;
-}
-
-ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_config_fn each, void *ctx)
-{
-    struct gather g = {.item_bytes = sizeof(struct config_row)};
-    ps_status st = list(s, PSI_REQ_CONFIG, task, timeout_ms, &g);
-    const struct config_row *rows = g.items;
-    for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
-        ps_config_info info = {.name = rows[i].name,
-                               .value = rows[i].value,
-                               .default_value = rows[i].default_value,
-                               .help = rows[i].help,
-                               .reloadable = rows[i].reloadable};
-        each(ctx, &info);
-    }
-    psi_free(g.items);
-    return st;
-}
-
 /* ---- all tasks at once ---- */
 
 struct info_of {
     struct psi_api_call call;
-    struct admin admin;
-    ps_task_info info; /* the core writes here */
+    struct psi_api_admin admin;
+    ps_task_info info;  /* the core writes here */
+    char conflict[256]; /* and here what the directory says */
     bool started;
 };
 
@@ -409,6 +306,49 @@ static void info_result(const struct psi_api_task *task, ps_status st, const str
     }
 }
 
+/* What the directory says of the tasks, for the infos of those that it names. */
+struct seen {
+    struct psi_api_call call;
+    struct psi_api_admin admin;
+    struct psi_list_sink sink;
+    struct info_of *of;
+    const struct psi_api_task *tasks;
+    int count;
+    bool started;
+};
+
+static void take_seen(void *ctx, const struct psi_task_seen *task)
+{
+    struct seen *seen = ctx;
+    for (int i = 0; i < seen->count; i++) {
+        if (seen->tasks[i].task == task->task && strcmp(seen->tasks[i].job, task->job) == 0) {
+            (void)snprintf(seen->of[i].conflict, sizeof(seen->of[i].conflict), "%s", task->conflict);
+        }
+    }
+}
+
+/* A directory that does not answer leaves the conflicts empty. */
+static void seen_start(struct seen *seen, ps_session *s, struct info_of *of, int count, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    seen->of = of;
+    seen->tasks = s->tasks;
+    seen->count = count;
+    seen->sink = (struct psi_list_sink){.task = take_seen, .ctx = seen};
+    seen->admin = (struct psi_api_admin){.kind = PSI_REQ_TASKS, .dst = &seen->sink};
+    seen->call =
+        (struct psi_api_call){.session = s, .prepare = psi_api_admin_prepare, .arg = &seen->admin, .timeout_ms = timeout_ms};
+    seen->started = psi_api_call_start(&seen->call, &err) == PS_OK;
+}
+
+static void seen_wait(struct seen *seen)
+{
+    struct psi_err err = {0};
+    if (seen->started) {
+        PSI_IGNORE(psi_api_call_wait(&seen->call, &err)); /* the tasks' own answers count */
+    }
+}
+
 ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, int count, int64_t timeout_ms)
 {
     struct psi_err err = {0};
@@ -423,9 +363,12 @@ ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, int count, int64_t
     if (of == NULL) {
         return fail_last(&err, psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count));
     }
+    struct seen seen = {0};
+    seen_start(&seen, s, of, count, timeout_ms);
     for (int i = 0; i < count; i++) {
-        of[i].admin = (struct admin){.kind = PSI_REQ_INFO, .task = &s->tasks[i], .dst = &of[i].info};
-        of[i].call = (struct psi_api_call){.session = s, .prepare = prepare_admin, .arg = &of[i].admin, .timeout_ms = timeout_ms};
+        of[i].admin = (struct psi_api_admin){.kind = PSI_REQ_INFO, .task = &s->tasks[i], .dst = &of[i].info};
+        of[i].call =
+            (struct psi_api_call){.session = s, .prepare = psi_api_admin_prepare, .arg = &of[i].admin, .timeout_ms = timeout_ms};
         struct psi_err one = {0};
         ps_status started = psi_api_call_start(&of[i].call, &one);
         of[i].started = started == PS_OK;
@@ -440,6 +383,10 @@ ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, int count, int64_t
             infos[i] = of[i].info;
             info_result(&s->tasks[i], ended, &one, &infos[i]);
         }
+    }
+    seen_wait(&seen);
+    for (int i = 0; i < count; i++) {
+        memcpy(infos[i].conflict, of[i].conflict, sizeof(infos[i].conflict));
     }
     psi_free(of);
     return PS_OK;

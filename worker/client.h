@@ -429,5 +429,10 @@ void psi_ready_slow(struct psi_request *req);
 void psi_control_go(struct psi_request *req);
 ps_status psi_control_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err) PSI_MUST;
 void psi_control_failed(struct psi_request *req); /* INFO: fill the caller's struct */
+/** Not carried out: again later, or the end of its request. */
+void psi_control_refused(struct psi_call *call, const struct psi_reply *r);
+/* ---- control_list.c ---- */
+/** psi_call_fn of VARS, CONFIG, CONTAINERS, TASKS. */
+void psi_control_list(struct psi_client *c, struct psi_call *call, const struct psi_reply *r);
 
 #endif

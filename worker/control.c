@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that are one call: RESET, DELETE, WAIT_CLUSTER at the directory; INFO, VARS, CONFIG, SHUTDOWN, PING at one task; and
- * CLUSTER and GOODBYE, which concern the session itself.
+ * Requests that are one call: RESET, DELETE, WAIT_CLUSTER at the directory; INFO, SHUTDOWN, PING at one task; lists
+ * (control_list.c); and CLUSTER and GOODBYE, which concern the session itself.
  *
  * Happy path: build the call, its answer ends the request.
  * Failure: not ready yet -> put off until the deadline; RESET, DELETE and SHUTDOWN are never asked twice unless the first time
@@ -11,7 +11,6 @@
 
 #include "../common/mem.h"
 #include "../common/name.h"
-#include "../common/shape.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +24,7 @@ ps_status psi_control_check(struct psi_client *c, const struct psi_request *req,
     case PSI_REQ_CONFIG:
     case PSI_REQ_SHUTDOWN:
     case PSI_REQ_PING:
+    case PSI_REQ_CONTAINERS:
         if (!c->known || req->task >= c->session_count) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "%s: the cluster has no task %u", kind, req->task);
         }
@@ -32,6 +32,8 @@ ps_status psi_control_check(struct psi_client *c, const struct psi_request *req,
             return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", kind);
         }
         return PS_OK;
+    case PSI_REQ_TASKS:
+        return req->dst != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", kind);
     case PSI_REQ_DELETE: {
         const char *name = req->src != NULL ? req->src : "";
         return psi_variable_name_check(name, strlen(name), err);
@@ -46,8 +48,7 @@ ps_status psi_control_check(struct psi_client *c, const struct psi_request *req,
     }
 }
 
-/* Not carried out: again later, or the end. */
-static void refused(struct psi_call *call, const struct psi_reply *r)
+void psi_control_refused(struct psi_call *call, const struct psi_reply *r)
 {
     struct psi_request *req = call->req;
     char where[PSI_WHERE_MAX];
@@ -64,7 +65,7 @@ static void on_plain(struct psi_client *c, struct psi_call *call, const struct p
 {
     (void)c;
     if (r->status != PS_OK) {
-        refused(call, r);
+        psi_control_refused(call, r);
     } else if (!r->more) {
         psi_request_end(call->req, PS_OK, PS_NOTHING_APPLIED, NULL);
     }
@@ -98,7 +99,7 @@ static void on_info(struct psi_client *c, struct psi_call *call, const struct ps
     ps_v1_InfoAnswer m;
     bool end = false;
     if (r->status != PS_OK) {
-        refused(call, r);
+        psi_control_refused(call, r);
         return;
     }
     if (r->more) {
@@ -107,7 +108,8 @@ static void on_info(struct psi_client *c, struct psi_call *call, const struct ps
     describe_task(call->s, info);
     if (psi_list_next(&p, &n, &ps_v1_InfoAnswer_msg, &m, &end, NULL) != PS_OK || end ||
         PSI_BYTES_TEXT(m.version, info->version, sizeof(info->version)) != PS_OK ||
-        PSI_BYTES_TEXT(m.waiting_for, info->waiting_for, sizeof(info->waiting_for)) != PS_OK) {
+        PSI_BYTES_TEXT(m.waiting_for, info->waiting_for, sizeof(info->waiting_for)) != PS_OK ||
+        PSI_BYTES_TEXT(m.devices, info->devices, sizeof(info->devices)) != PS_OK) {
         psi_request_end(req, PS_INTERNAL, PS_NOTHING_APPLIED, "info at %s: its answer is not understood", call->s->name);
         return;
     }
@@ -131,109 +133,6 @@ static void on_info(struct psi_client *c, struct psi_call *call, const struct ps
     info->life = m.life;
     info->pushes_per_second = m.pushes_per_second;
     info->bytes_per_second = m.bytes_per_second;
-    psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
-}
-
-/* ---- VARS and CONFIG: gathered whole, so that a reconnect in the middle shows nothing twice ---- */
-
-static ps_status give_variable(const struct psi_session *s, const struct psi_list_sink *sink, const ps_v1_VarAnswer *m)
-{
-    ps_variable_info info;
-    memset(&info, 0, sizeof(info));
-    ps_status st = psi_shape_from_dims(m->dims, m->dims_count, &info.shape, NULL);
-    st = st == PS_OK ? PSI_BYTES_TEXT(m->container, info.container, sizeof(info.container)) : st;
-    st = st == PS_OK ? PSI_BYTES_TEXT(m->name, info.name, sizeof(info.name)) : st;
-    st = st == PS_OK ? psi_optimizer_from_msg(&m->optimizer, &info.optimizer, NULL) : st;
-    if (st != PS_OK || !psi_dtype_known(m->dtype)) {
-        return PS_INVALID_ARGUMENT;
-    }
-    snprintf(info.job, sizeof(info.job), "%s", s->job);
-    info.task = s->task;
-    info.dtype = (ps_dtype)m->dtype;
-    info.version = m->version;
-    info.pushes = m->pushes;
-    info.initialised = m->initialised;
-    info.sealed = m->sealed;
-    info.in_progress = m->in_progress;
-    if (sink->variable != NULL) {
-        sink->variable(sink->ctx, &info);
-    }
-    return PS_OK;
-}
-
-static ps_status give_config(const struct psi_list_sink *sink, const ps_v1_ConfigAnswer *m)
-{
-    char name[64];
-    char value[512];
-    char standard[256];
-    char help[512];
-    if (PSI_BYTES_TEXT(m->name, name, sizeof(name)) != PS_OK || PSI_BYTES_TEXT(m->value, value, sizeof(value)) != PS_OK ||
-        PSI_BYTES_TEXT(m->default_value, standard, sizeof(standard)) != PS_OK ||
-        PSI_BYTES_TEXT(m->help, help, sizeof(help)) != PS_OK) {
-        return PS_INVALID_ARGUMENT;
-    }
-    if (sink->config != NULL) {
-        ps_config_info info = {
-            .name = name, .value = value, .default_value = standard, .help = help, .reloadable = m->reloadable};
-        sink->config(sink->ctx, &info);
-    }
-    return PS_OK;
-}
-
-static ps_status give_all(struct psi_call *call, struct psi_err *err)
-{
-    const struct psi_list_sink *sink = call->req->dst;
-    const uint8_t *p = call->answer.data;
-    size_t n = call->answer.len;
-    for (;;) {
-        union {
-            ps_v1_VarAnswer variable;
-            ps_v1_ConfigAnswer config;
-        } m;
-        bool vars = call->req->kind == PSI_REQ_VARS;
-        bool end = false;
-        ps_status st = psi_list_next(&p, &n, vars ? &ps_v1_VarAnswer_msg : &ps_v1_ConfigAnswer_msg, &m, &end, err);
-        if (st != PS_OK || end) {
-            return st;
-        }
-        st = vars ? give_variable(call->s, sink, &m.variable) : give_config(sink, &m.config);
-        if (st != PS_OK) {
-            return psi_fail(err, st, "a field is out of range");
-        }
-    }
-}
-
-static void on_list(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
-{
-    (void)c;
-    struct psi_request *req = call->req;
-    struct psi_err err = {0};
-    if (r->status != PS_OK) {
-        refused(call, r);
-        return;
-    }
-    ps_status st = PS_OK;
-    size_t bytes = psi_list_strip(r->body, r->body_bytes);
-    if (bytes > 0) {
-        st = psi_buf_append(&call->answer, r->body, bytes, &err);
-    }
-    if (st != PS_OK) {
-        call->var_count = UINT32_MAX; /* remembered until the last frame */
-    }
-    if (r->more) {
-        return;
-    }
-    if (call->var_count == UINT32_MAX) {
-        psi_request_end(req, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s at %s: its answer does not fit memory",
-                        psi_request_kind_name(req->kind), call->s->name);
-        return;
-    }
-    st = give_all(call, &err);
-    if (st != PS_OK) {
-        psi_request_end(req, PS_INTERNAL, PS_NOTHING_APPLIED, "%s at %s: its answer is not understood: %s",
-                        psi_request_kind_name(req->kind), call->s->name, err.text);
-        return;
-    }
     psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
 }
 
@@ -359,8 +258,10 @@ void psi_control_go(struct psi_request *req)
         {PSI_REQ_DELETE, PS_OP_DELETE, on_plain},
         {PSI_REQ_WAIT_CLUSTER, PS_OP_WAIT_CLUSTER, on_plain},
         {PSI_REQ_INFO, PS_OP_INFO, on_info},
-        {PSI_REQ_VARS, PS_OP_VARS, on_list},
-        {PSI_REQ_CONFIG, PS_OP_CONFIG, on_list},
+        {PSI_REQ_VARS, PS_OP_VARS, psi_control_list},
+        {PSI_REQ_CONFIG, PS_OP_CONFIG, psi_control_list},
+        {PSI_REQ_CONTAINERS, PS_OP_CONTAINERS, psi_control_list},
+        {PSI_REQ_TASKS, PS_OP_TASKS, psi_control_list},
         {PSI_REQ_SHUTDOWN, PS_OP_SHUTDOWN, on_plain},
         {PSI_REQ_PING, PS_OP_BEAT, on_plain},
     };

@@ -89,7 +89,11 @@ enum psi_request_kind {
     PSI_REQ_VARS,
     PSI_REQ_CONFIG,
     PSI_REQ_SHUTDOWN,
-    PSI_REQ_PING
+    PSI_REQ_PING,
+    PSI_REQ_CONTAINERS,
+    /* administration, to the directory */
+    PSI_REQ_TASKS,
+    PSI_REQ_KINDS /* their number */
 };
 
 /* A variable as this session knows it. Owned by the client core from psi_client_variable() to psi_client_free(). */
@@ -199,10 +203,23 @@ uint32_t psi_client_pending(const struct psi_client *c);     /* requests not don
 void psi_client_found(const struct psi_client *c, uint32_t *out_found, uint32_t *out_total);
 void psi_client_check_invariants(const struct psi_client *c);
 
-/* dst of PSI_REQ_VARS and PSI_REQ_CONFIG: called for each entry while the answer is read (before done) */
+/* A task of the cluster as the directory sees it. */
+struct psi_task_seen {
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task, pid;
+    char address[PS_ADDRESS_BYTES_MAX + 1];
+    char host[65];
+    char conflict[256]; /* another process that says that it is this task; "" */
+    bool connected;     /* true for the directory itself */
+    bool heard;         /* in this life of the directory */
+    uint64_t missing_ms, life;
+};
+/* dst of requests for lists: called for each entry while the answer is read (before done) */
 struct psi_list_sink {
     void (*variable)(void *ctx, const ps_variable_info *info);
     void (*config)(void *ctx, const ps_config_info *info);
+    void (*container)(void *ctx, const ps_container_info *info);
+    void (*task)(void *ctx, const struct psi_task_seen *info);
     void *ctx;
 };
 /*
@@ -212,7 +229,8 @@ struct psi_list_sink {
  *   ADD             scale 1 or -1
  *   STATUS          var NULL: all variables of the session
  *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)
- *   VARS, CONFIG    dst = struct psi_list_sink *
+ *   VARS, CONFIG, CONTAINERS, TASKS
+ *                   dst = struct psi_list_sink *
  *   WAIT_CLUSTER    src = jobs, "ps,worker"
  *   DELETE          src = name
  */

@@ -20,12 +20,34 @@
 
 const char *psi_request_kind_name(enum psi_request_kind kind)
 {
-    static const char *const NAMES[] = {
-        "none",    "push",    "push_pull", "assign", "init_from",  "assign_add", "init",   "pull",
-        "get",     "find",    "status",    "ready",  "wait_ready", "reset",      "delete", "wait_cluster",
-        "cluster", "goodbye", "info",      "vars",   "config",     "shutdown",   "ping",
+    static const char *const NAMES[PSI_REQ_KINDS] = {
+        [PSI_REQ_NONE] = "none",
+        [PSI_REQ_PUSH] = "push",
+        [PSI_REQ_PUSH_PULL] = "push_pull",
+        [PSI_REQ_ASSIGN] = "assign",
+        [PSI_REQ_INIT_FROM] = "init_from",
+        [PSI_REQ_ADD] = "assign_add",
+        [PSI_REQ_INIT] = "init",
+        [PSI_REQ_PULL] = "pull",
+        [PSI_REQ_GET] = "get",
+        [PSI_REQ_LOOKUP] = "find",
+        [PSI_REQ_STATUS] = "status",
+        [PSI_REQ_READY] = "ready",
+        [PSI_REQ_WAIT_READY] = "wait_ready",
+        [PSI_REQ_RESET] = "reset",
+        [PSI_REQ_DELETE] = "delete",
+        [PSI_REQ_WAIT_CLUSTER] = "wait_cluster",
+        [PSI_REQ_CLUSTER] = "cluster",
+        [PSI_REQ_GOODBYE] = "goodbye",
+        [PSI_REQ_INFO] = "info",
+        [PSI_REQ_VARS] = "vars",
+        [PSI_REQ_CONFIG] = "config",
+        [PSI_REQ_SHUTDOWN] = "shutdown",
+        [PSI_REQ_PING] = "ping",
+        [PSI_REQ_CONTAINERS] = "containers",
+        [PSI_REQ_TASKS] = "tasks",
     };
-    return (size_t)kind < sizeof(NAMES) / sizeof(NAMES[0]) ? NAMES[kind] : "request";
+    return (size_t)kind < PSI_REQ_KINDS && NAMES[kind] != NULL ? NAMES[kind] : "request";
 }
 
 bool psi_request_is_data(const struct psi_request *req)
@@ -82,7 +104,7 @@ static ps_status check_data(const struct psi_request *req, struct psi_err *err)
 
 ps_status psi_request_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err)
 {
-    if (req->done == NULL || req->deadline_ms == 0 || req->kind <= PSI_REQ_NONE || req->kind > PSI_REQ_PING) {
+    if (req->done == NULL || req->deadline_ms == 0 || req->kind <= PSI_REQ_NONE || req->kind >= PSI_REQ_KINDS) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "a request without kind, deadline or callback");
     }
     if (psi_request_is_data(req)) {
@@ -178,12 +200,14 @@ struct psi_session *psi_request_session(const struct psi_request *req)
     case PSI_REQ_RESET:
     case PSI_REQ_DELETE:
     case PSI_REQ_WAIT_CLUSTER:
+    case PSI_REQ_TASKS:
         return psi_client_directory(c);
     case PSI_REQ_INFO:
     case PSI_REQ_VARS:
     case PSI_REQ_CONFIG:
     case PSI_REQ_SHUTDOWN:
     case PSI_REQ_PING:
+    case PSI_REQ_CONTAINERS:
         return c->sessions[req->task];
     default:
         return NULL;

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operators ask: INFO, CONFIG, SHUTDOWN. */
+/*
+ * What operators ask of a task as a whole: INFO, CONTAINERS, SHUTDOWN, and of the directory: TASKS. Sessions, waits and settings
+ * are in files of their own. Failure: without memory for a list RESOURCE_EXHAUSTED.
+ */
 #include "rpc.h"
 
+#include "common/mem.h"
 #include "common/name.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { SHUTDOWN_RETRY_MS = 100 };
+enum { SHUTDOWN_RETRY_MS = 100, NO_MEMORY_RETRY_MS = 100 };
 
 void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
@@ -30,6 +35,7 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     PSI_IGNORE(PSI_BYTES_SET(a.address, t->config.address)); /* fits: checked address */
     PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));        /* fits */
     PSI_IGNORE(PSI_BYTES_SET(a.waiting_for, missing));       /* cut is fine */
+    PSI_IGNORE(PSI_BYTES_SET(a.devices, t->config.devices)); /* fits: checked at start */
     a.task = t->config.task;
     a.uptime_ms = t->now_ms - t->started_ms;
     a.memory_bytes = t->store.arena.used_bytes;
@@ -56,24 +62,80 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     psd_list_end(&l);
 }
 
-void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+void psd_rpc_tasks(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_list l;
-    psd_list_begin(&l, t, c, PS_OP_CONFIG, PS_FLAG_REPLY, r->header.id);
-    const char *name = NULL, *value = NULL, *default_value = NULL, *help = NULL;
-    bool reloadable = false;
-    for (uint32_t i = 0; t->config.config_row != NULL &&
-                         t->config.config_row(t->config.config_ctx, i, &name, &value, &default_value, &help, &reloadable);
-         i++) {
-        ps_v1_ConfigAnswer a = ps_v1_ConfigAnswer_init_zero;
-        a.reloadable = reloadable;
-        PSI_IGNORE(PSI_BYTES_SET(a.name, name));                   /* cut is fine */
-        PSI_IGNORE(PSI_BYTES_SET(a.value, value));                 /* likewise */
-        PSI_IGNORE(PSI_BYTES_SET(a.default_value, default_value)); /* likewise */
-        PSI_IGNORE(PSI_BYTES_SET(a.help, help));                   /* likewise */
-        psd_list_add(&l, &ps_v1_ConfigAnswer_msg, &a);
+    psd_list_begin(&l, t, c, PS_OP_TASKS, PS_FLAG_REPLY, r->header.id);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        ps_v1_TaskAnswer a = ps_v1_TaskAnswer_init_zero;
+        a.task = p->task;
+        a.connected = p->self || p->listed;
+        a.heard = p->self || p->heard;
+        a.missing_ms = a.connected ? 0 : t->now_ms - p->missing_since_ms;
+        a.life = p->life;
+        a.pid = p->pid;
+        PSI_IGNORE(PSI_BYTES_SET(a.job, p->job));                                                     /* fits: checked name */
+        PSI_IGNORE(PSI_BYTES_SET(a.address, psi_cluster_task_address(&t->cluster, p->job, p->task))); /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(a.host, p->host));                                                   /* cut is fine */
+        PSI_IGNORE(PSI_BYTES_SET(a.conflict, p->conflict));                                           /* likewise */
+        psd_list_add(&l, &ps_v1_TaskAnswer_msg, &a);
     }
     psd_list_end(&l);
+}
+
+/* ---- CONTAINERS ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct psd_container *const *x = a;
+    const struct psd_container *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static void describe_container(const struct psd_container *from, ps_v1_ContainerAnswer *a)
+{
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    PSI_IGNORE(PSI_BYTES_SET(a->container, from->name)); /* fits: checked name */
+    a->incarnation = from->incarnation;
+    while (psi_map_next(&from->variables, &cursor, &key, &len, &value)) {
+        const struct psd_variable *v = value;
+        a->variables++;
+        a->initialised += v->initialised;
+        a->bytes += psd_variable_memory_bytes(v);
+    }
+}
+
+void psd_rpc_containers(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    uint32_t count = 0;
+    const struct psd_container **all = psi_calloc(psi_map_count(&t->store.containers) + 1, sizeof(const struct psd_container *));
+    if (all == NULL) {
+        struct psi_err err;
+        PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a list of containers", t->name)); /* sent below */
+        psd_reply(t, c, PS_OP_CONTAINERS, 0, r->header.id, 0, &err, NO_MEMORY_RETRY_MS, NULL, NULL);
+        return;
+    }
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->store.containers, &cursor, &key, &len, &value)) {
+        all[count++] = value;
+    }
+    qsort(all, count, sizeof(const struct psd_container *), by_name);
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_CONTAINERS, PS_FLAG_REPLY, r->header.id);
+    for (uint32_t i = 0; i < count; i++) {
+        ps_v1_ContainerAnswer a = ps_v1_ContainerAnswer_init_zero;
+        describe_container(all[i], &a);
+        psd_list_add(&l, &ps_v1_ContainerAnswer_msg, &a);
+    }
+    psd_list_end(&l);
+    psi_free(all);
 }
 
 void psd_rpc_shutdown(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

@@ -50,6 +50,8 @@ static const struct row {
     {PS_OP_VARS, AT_CLIENT, "VARS", psd_rpc_vars},
     {PS_OP_CONFIG, AT_CLIENT, "CONFIG", psd_rpc_config},
     {PS_OP_SHUTDOWN, AT_CLIENT, "SHUTDOWN", psd_rpc_shutdown},
+    {PS_OP_CONTAINERS, AT_CLIENT, "CONTAINERS", psd_rpc_containers},
+    {PS_OP_TASKS, AT_CLIENT | ONLY_DIRECTORY, "TASKS", psd_rpc_tasks},
     {PS_OP_LIST, AT_TASK, "LIST", psd_rpc_list},
     {PS_OP_LIST_ANSWER, AT_DIRECTORY | REPLIES, "LIST_ANSWER", psd_rpc_from_directory},
     {PS_OP_TASK_CREATE, AT_DIRECTORY, "TASK_CREATE", psd_rpc_from_directory},

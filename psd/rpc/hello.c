@@ -24,8 +24,7 @@ static void refuse(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     psd_conn_close(t, c, true);
 }
 
-/* Printable, so that it can go to logs and terminals as it is. */
-static void copy_text(const pb_bytes_array_t *field, char *dst, size_t cap)
+void psd_hello_text(const pb_bytes_array_t *field, char *dst, size_t cap)
 {
     if (psi_bytes_text(field, dst, cap) != PS_OK) {
         dst[0] = '\0';
@@ -44,7 +43,7 @@ static ps_status check_belief(const struct psd_task *t, const ps_v1_Hello *hello
         return psi_fail(err, PS_INVALID_ARGUMENT, "VERSION: %s speaks protocol %u, the client %u", t->name, PS_FRAME_VERSION,
                         hello->protocol);
     }
-    copy_text((const pb_bytes_array_t *)(const void *)&hello->believed_job, job, sizeof(job));
+    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->believed_job, job, sizeof(job));
     if (job[0] != '\0' && (strcmp(job, t->config.job) != 0 || hello->believed_task != t->config.task)) {
         return psi_fail(err, PS_FAILED_PRECONDITION,
                         "the client takes this address for /job:%s/task:%u, but it is %s; check the cluster spec", job,
@@ -225,9 +224,9 @@ void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const struct 
 static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello)
 {
     struct psd_record *record = c->record;
-    copy_text((const pb_bytes_array_t *)(const void *)&hello->job, record->job, sizeof(record->job));
-    copy_text((const pb_bytes_array_t *)(const void *)&hello->host, record->host, sizeof(record->host));
-    copy_text((const pb_bytes_array_t *)(const void *)&hello->program, record->program, sizeof(record->program));
+    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->job, record->job, sizeof(record->job));
+    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, record->host, sizeof(record->host));
+    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->program, record->program, sizeof(record->program));
     record->task = hello->task;
     record->pid = hello->pid;
     record->connection = hello->connection;

@@ -46,6 +46,8 @@ ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err) PSI_
 void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** A text that a peer chose, printable, so that it can go to logs and terminals as it is. */
+void psd_hello_text(const pb_bytes_array_t *field, char *dst, size_t cap);
 /** HELLO's answer to another task (no record, no numbers). */
 void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** session_keep is over, or goodbye: forget the session. */
@@ -136,10 +138,14 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
 void psd_task_link_lost(struct psd_task *t, struct psd_conn *c);
 void psd_task_link_tick(struct psd_task *t);
 
-/* ---- admin.c ---- */
+/* ---- admin.c: INFO TASKS CONTAINERS SHUTDOWN ---- */
 void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_tasks(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_containers(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_shutdown(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+
+/* ---- config.c: CONFIG ---- */
+void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 
 /* ---- dispatch.c ---- */
 void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size_t n);

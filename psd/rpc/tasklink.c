@@ -55,6 +55,9 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     c->link->in.body_limit = UINT32_MAX;
     p->conn = c;
     p->listed = false;
+    p->life = hello->life;
+    p->pid = hello->pid;
+    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, p->host, sizeof(p->host));
     if (hello->chief_number > t->chief_number) {
         t->chief_number = hello->chief_number;
     }
@@ -216,6 +219,7 @@ void psd_task_link_up(struct psd_task *t, struct psd_conn *c)
     hello.life = t->life;
     hello.chief_number = t->chief_number;
     hello.fenced = t->fenced;
+    PSI_IGNORE(PSI_BYTES_SET(hello.host, t->config.host)); /* cut is fine */
     PSI_IGNORE(PSI_BYTES_SET(hello.believed_job, d->job)); /* fits: checked names */
     PSI_IGNORE(PSI_BYTES_SET(hello.job, t->config.job));   /* likewise */
     _Alignas(8) uint8_t meta[PS_META_BYTES_MAX] = {0};

@@ -134,6 +134,11 @@ static uint64_t promise_of(const struct psd_variable *v)
     return v->bytes * (1 + psd_optim_slot_count(v->optimizer.kind));
 }
 
+uint64_t psd_variable_memory_bytes(const struct psd_variable *v)
+{
+    return v->value == NULL ? 0 : promise_of(v);
+}
+
 static bool promise(struct psd_store *s, uint64_t n)
 {
     if (n > s->budget_bytes || s->promised_bytes > s->budget_bytes - n) {

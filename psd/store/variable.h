@@ -86,6 +86,8 @@ struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t 
  * FAILED_PRECONDITION when they are larger than all of it. */
 ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const char *name, const struct psd_definition *d,
                            uint64_t creation, struct psd_variable **out, struct psi_err *err) PSI_MUST;
+/** What its value and slots take; 0 while uninitialised. */
+uint64_t psd_variable_memory_bytes(const struct psd_variable *v);
 /** Out of its container; freed with its last reference. */
 void psd_variable_drop(struct psd_store *s, struct psd_variable *v);
 struct psd_variable *psd_variable_ref(struct psd_variable *v);

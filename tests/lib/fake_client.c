@@ -350,6 +350,18 @@ ps_status fc_info(struct fc *c, ps_v1_InfoAnswer *out)
     return call_item(c, PS_OP_INFO, c->next_id++, NULL, NULL, &ps_v1_InfoAnswer_msg, out).status;
 }
 
+struct fc_reply fc_list(struct fc *c, uint8_t op, const pb_msgdesc_t *d, const void *item, struct wire *out)
+{
+    struct wire body;
+    wire_init(&body);
+    if (item != NULL) {
+        wire_item(&body, d, item);
+    }
+    struct fc_reply r = call(c, op, 0, c->next_id++, 0, NULL, 0, &body, out);
+    wire_fini(&body);
+    return r;
+}
+
 struct fc_reply fc_init_var(struct fc *c, uint32_t handle, const ps_initializer *init, const ps_optimizer *opt, uint64_t chief,
                             bool force)
 {

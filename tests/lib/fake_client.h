@@ -81,6 +81,8 @@ struct fc_reply fc_seal(struct fc *c, uint32_t handle, uint64_t creation, uint64
 uint64_t fc_chief(struct fc *c);
 void fc_ack(struct fc *c, uint64_t id);
 ps_status fc_info(struct fc *c, ps_v1_InfoAnswer *out);
+/** A request for a list, without a body (item NULL) or with one message; out (appended to) gets the whole list. */
+struct fc_reply fc_list(struct fc *c, uint8_t op, const pb_msgdesc_t *d, const void *item, struct wire *out);
 /** INIT with the next number. */
 struct fc_reply fc_init_var(struct fc *c, uint32_t handle, const ps_initializer *init, const ps_optimizer *opt, uint64_t chief,
                             bool force);

@@ -242,6 +242,16 @@ static void bad_options_are_named(void **state)
     REFUSED(o.beat_ms = o.lease_ms, PS_INVALID_ARGUMENT, "beat");
     REFUSED(o.drain_ms = -1, PS_INVALID_ARGUMENT, "drain_ms");
     REFUSED(o.sessions_max = 0, PS_INVALID_ARGUMENT, "sessions_max");
+    REFUSED(o.devices = "", PS_INVALID_ARGUMENT, "TYPE:INDEX");
+    REFUSED(o.devices = "CPU:0,", PS_INVALID_ARGUMENT, "TYPE:INDEX");
+    REFUSED(o.devices = "CPU:0,gpu:0", PS_INVALID_ARGUMENT, "'gpu:0'");
+    REFUSED(o.devices = "CPU:0,GPU", PS_INVALID_ARGUMENT, "'GPU'");
+    REFUSED(o.devices = "CPU:0,GPU:", PS_INVALID_ARGUMENT, "'GPU:'");
+    REFUSED(o.devices = "CPU:0,GPU:01", PS_INVALID_ARGUMENT, "'GPU:01'");
+    REFUSED(o.devices = "CPU:0,GPU:12345", PS_INVALID_ARGUMENT, "'GPU:12345'");
+    REFUSED(o.devices = "CPU:0,GPU:1,GPU:1", PS_INVALID_ARGUMENT, "each once");
+    REFUSED(o.devices = "CPU:0,ABCDEFGHIJKLMNOP:1", PS_INVALID_ARGUMENT, "ABCDEFGHIJKLMNOP"); /* 16 bytes */
+    REFUSED(o.devices = "GPU:0", PS_INVALID_ARGUMENT, "CPU:0");
     REFUSED(o.unix_mode = 01777, PS_INVALID_ARGUMENT, "unix_mode");
 #undef REFUSED
     psd_server *server = NULL;

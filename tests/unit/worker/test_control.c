@@ -191,6 +191,77 @@ static void test_vars(void **state)
     fake_fini(&f);
 }
 
+static void see_container(void *ctx, const ps_container_info *info)
+{
+    struct seen *seen = ctx;
+    seen->count++;
+    size_t at = strlen(seen->names);
+    snprintf(seen->names + at, sizeof(seen->names) - at, "%.20s:%u/%u:%u ", info->name, info->initialised, info->variables,
+             (uint32_t)info->bytes);
+}
+
+static void see_task(void *ctx, const struct psi_task_seen *info)
+{
+    struct seen *seen = ctx;
+    seen->count++;
+    size_t at = strlen(seen->names);
+    snprintf(seen->names + at, sizeof(seen->names) - at, "%.9s%u@%.20s:%u %d%d %u '%.20s' ", info->job, info->task, info->host,
+             info->pid, info->connected, info->heard, (uint32_t)info->missing_ms, info->conflict);
+}
+
+/* One list request at task 0, answered with one message. */
+static void one_list(enum psi_request_kind kind, uint8_t op, const pb_msgdesc_t *d, const void *m, struct seen *seen,
+                     ps_status status)
+{
+    struct fake f;
+    struct fake_request list;
+    struct psi_list_sink sink = {.container = see_container, .task = see_task, .ctx = seen};
+    struct psi_buf body;
+    psi_buf_init(&body, 4096);
+    fake_init(&f, SPEC, "", 0, true);
+    fake_start(&f, &list, kind, NULL, NULL, &sink, 60000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    assert_int_equal(psi_list_append(&body, d, m, NULL), PS_OK);
+    struct fake_answer a = {.body = &body};
+    fake_reply(&f, 0, op, fake_take(&f, 0, op)->h.id, false, &a);
+    assert_int_equal(list.dones, 1);
+    assert_int_equal(list.req.status, status);
+    psi_buf_fini(&body);
+    fake_fini(&f);
+}
+
+static void test_containers(void **state)
+{
+    (void)state;
+    struct seen seen = {0};
+    ps_v1_ContainerAnswer m = ps_v1_ContainerAnswer_init_zero;
+    PSI_BYTES_SET(m.container, "left");
+    m.variables = 3;
+    m.initialised = 2;
+    m.bytes = 800;
+    one_list(PSI_REQ_CONTAINERS, PS_OP_CONTAINERS, &ps_v1_ContainerAnswer_msg, &m, &seen, PS_OK);
+    assert_string_equal(seen.names, "left:2/3:800 ");
+    m.container.bytes[1] = 0; /* a NUL in a name */
+    one_list(PSI_REQ_CONTAINERS, PS_OP_CONTAINERS, &ps_v1_ContainerAnswer_msg, &m, &seen, PS_INTERNAL);
+    assert_int_equal(seen.count, 1);
+}
+
+static void test_tasks(void **state)
+{
+    (void)state;
+    struct seen seen = {0};
+    ps_v1_TaskAnswer m = ps_v1_TaskAnswer_init_zero;
+    PSI_BYTES_SET(m.job, "ps");
+    m.task = 1;
+    PSI_BYTES_SET(m.host, "there");
+    PSI_BYTES_SET(m.conflict, "pid 9 at here");
+    m.pid = 7;
+    m.heard = true;
+    m.missing_ms = 300;
+    one_list(PSI_REQ_TASKS, PS_OP_TASKS, &ps_v1_TaskAnswer_msg, &m, &seen, PS_OK);
+    assert_string_equal(seen.names, "ps1@there:7 01 300 'pid 9 at here' ");
+}
+
 /* It may have been heard: a task that was started again must not be stopped by a second one. */
 static void test_shutdown_once(void **state)
 {
@@ -247,7 +318,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reset),          cmocka_unit_test(test_reset_unknown), cmocka_unit_test(test_wait_cluster),
         cmocka_unit_test(test_info),           cmocka_unit_test(test_vars),          cmocka_unit_test(test_shutdown_once),
-        cmocka_unit_test(test_no_allocations),
+        cmocka_unit_test(test_no_allocations), cmocka_unit_test(test_containers),    cmocka_unit_test(test_tasks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
