@@ -359,6 +359,37 @@ const char *psi_cluster_task_address(const struct psi_cluster *c, const char *jo
     return j < 0 || task >= c->jobs[j].task_count ? NULL : c->jobs[j].addresses[task];
 }
 
+uint32_t psi_cluster_task_index(const struct psi_cluster *c, const char *job, uint32_t position)
+{
+    int32_t j = psi_cluster_job_index(c, job);
+    PSI_ASSERT(j >= 0 && position < c->jobs[j].task_count);
+    return position;
+}
+
+const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, char *buf, size_t n)
+{
+    uint32_t count = psi_cluster_num_tasks(c, job);
+    size_t used = 0;
+    PSI_ASSERT(n >= 32);
+    buf[0] = '\0';
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t first = psi_cluster_task_index(c, job, i);
+        uint32_t last = first;
+        while (i + 1 < count && psi_cluster_task_index(c, job, i + 1) == last + 1) {
+            last++;
+            i++;
+        }
+        const char *comma = used > 0 ? ", " : "";
+        if (used + 24 > n) {
+            PSI_IGNORE(snprintf(buf + used, n - used, ", ..."));
+            break;
+        }
+        used += last > first ? (size_t)snprintf(buf + used, n - used, "%s%" PRIu32 " to %" PRIu32, comma, first, last)
+                             : (size_t)snprintf(buf + used, n - used, "%s%" PRIu32, comma, first);
+    }
+    return buf;
+}
+
 bool psi_cluster_directory(const struct psi_cluster *c, const char **out_job, uint32_t *out_task)
 {
     if (c->job_count == 0) {

@@ -15,6 +15,8 @@
 /** "/job:" + job + "/task:" + digits + NUL. */
 #define PSI_TASK_NAME_MAX (PS_JOB_BYTES_MAX + 24)
 #define PSI_CLUSTER_NAME_DEFAULT "psd"
+/** Enough for the usual psi_cluster_task_list(). */
+#define PSI_TASK_LIST_MAX 96
 
 enum psi_address_kind { PSI_ADDRESS_TCP = 1, PSI_ADDRESS_UNIX = 2 };
 struct psi_address {
@@ -94,6 +96,10 @@ uint32_t psi_cluster_num_tasks(const struct psi_cluster *c, const char *job);
 uint32_t psi_cluster_total_tasks(const struct psi_cluster *c);
 /** NULL = no such task. Good until c changes. */
 const char *psi_cluster_task_address(const struct psi_cluster *c, const char *job, uint32_t task);
+/** Index of the task at this position (< number of tasks) of a job that exists; positions are in order of index. */
+uint32_t psi_cluster_task_index(const struct psi_cluster *c, const char *job, uint32_t position);
+/** The indices of a job's tasks for messages: "0 to 3", "0, 2 to 5", cut with "..."; n >= 32. Returns buf. */
+const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, char *buf, size_t n);
 /** The directory task: ps:0, or task 0 of the first job by name; false where the cluster is empty. */
 bool psi_cluster_directory(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
 /** The chief: the task of job chief (or master), else task 0 of job worker; false where there is none. */

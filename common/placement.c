@@ -1,160 +1,227 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Round robin as TensorFlow 1.15's device_setter.py with merge_devices=True: the strategy runs (and advances) unless the
- * pin names another job, and then the pin's fields win. Device strings as device_spec.py and device_name_utils.cc, as far
- * as variables need them. Failure: a pin that cannot be met; the counter stays then.
+ * Placement as TensorFlow 1.15: the stack of device scopes (python/framework/ops.py _apply_device_functions, innermost first),
+ * replica_device_setter (python/training/device_setter.py _ReplicaDeviceChooser, _RoundRobinStrategy; contrib
+ * GreedyLoadBalancingStrategy), and a session's default, round robin over the directory's job with pins. Different from
+ * TensorFlow: a setter without tasks does nothing (there it is tf.device(None), which also hides the outer scopes), and turns
+ * skip the indices that a ps job lacks. Failure: a malformed device, a pin that cannot be met; nothing advances then.
  */
 #include "placement.h"
 
-#include "cluster.h"
+#include "mem.h"
 #include "name.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
-/* One "/key:value" segment; key or value may be empty. */
-struct segment {
-    const char *key, *value;
-    size_t key_len, value_len;
-    bool has_value;
+/* ---- device scopes ---- */
+
+enum scope_kind { SCOPE_DEVICE, SCOPE_HIDE, SCOPE_SETTER, SCOPE_NOTHING };
+struct psi_placer_scope {
+    enum scope_kind kind;
+    enum psi_strategy strategy;
+    bool merge;
+    bool has_ps_device; /* it is not "" */
+    uint32_t task_count;
+    uint32_t next;            /* round robin: position of the next turn */
+    uint32_t *tasks;          /* task_count indices */
+    uint64_t *loads;          /* greedy: bytes so far by position */
+    struct psi_device device; /* of a setter: ps_device */
+    struct psi_device worker;
 };
 
-static ps_status refuse(const char *text, ps_status st, const char *why, struct psi_err *err)
+void psi_placer_init(struct psi_placer *p)
 {
-    char quoted[PSI_QUOTE_MAX];
-    return psi_fail(err, st, "device %s: %s; allowed is /job:NAME/task:N with an optional /device:CPU:0",
-                    psi_quote(quoted, sizeof(quoted), text, strlen(text)), why);
+    *p = (struct psi_placer){0};
 }
 
-static bool is(const char *what, const char *p, size_t len)
+static void scope_fini(struct psi_placer_scope *s)
 {
-    return strlen(what) == len && memcmp(what, p, len) == 0;
+    psi_free(s->tasks);
+    psi_free(s->loads);
 }
 
-static bool is_any_case(const char *what, const char *p, size_t len)
+void psi_placer_fini(struct psi_placer *p)
 {
-    return strlen(what) == len && strncasecmp(what, p, len) == 0;
-}
-
-static bool parse_task(const char *p, size_t len, uint32_t *out)
-{
-    uint32_t v = 0;
-    if (len == 0 || len > 5) {
-        return false;
+    for (uint32_t i = 0; i < p->depth; i++) {
+        scope_fini(&p->scopes[i]);
     }
-    for (size_t i = 0; i < len; i++) {
-        if (p[i] < '0' || p[i] > '9') {
-            return false;
+    psi_free(p->scopes);
+    psi_placer_init(p);
+}
+
+/* Takes *scope over, also where it fails. */
+static ps_status push(struct psi_placer *p, struct psi_placer_scope *scope, struct psi_err *err)
+{
+    if (p->depth == PSI_PLACER_DEPTH_MAX) {
+        scope_fini(scope);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%d device scopes are inside each other; leave some", PSI_PLACER_DEPTH_MAX);
+    }
+    if (p->depth == p->capacity) {
+        uint32_t capacity = p->capacity == 0 ? 4 : p->capacity * 2;
+        struct psi_placer_scope *scopes = psi_realloc(p->scopes, capacity * sizeof(*scopes));
+        if (scopes == NULL) {
+            scope_fini(scope);
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "device scope: out of memory");
         }
-        v = v * 10 + (uint32_t)(p[i] - '0');
+        p->scopes = scopes;
+        p->capacity = capacity;
     }
-    *out = v;
-    return v < PS_TASKS_MAX;
-}
-
-static struct segment next_segment(const char **text)
-{
-    const char *p = *text + 1; /* behind the '/' */
-    size_t len = strcspn(p, "/");
-    const char *colon = memchr(p, ':', len);
-    struct segment s = {.key = p, .key_len = len, .value = p + len};
-    if (colon != NULL) {
-        s.has_value = true;
-        s.key_len = (size_t)(colon - p);
-        s.value = colon + 1;
-        s.value_len = len - s.key_len - 1;
-    }
-    *text = p + len;
-    return s;
-}
-
-/* CPU:0 in its spellings; value is what follows "device:", or the index of "/cpu:0". */
-static bool is_cpu0(const char *value, size_t len, bool legacy)
-{
-    if (legacy) {
-        return len == 0 || is("0", value, len) || is("*", value, len);
-    }
-    return is_any_case("cpu:0", value, len) || is_any_case("cpu", value, len) || is_any_case("cpu:*", value, len);
-}
-
-ps_status psi_pin_parse(const char *text, struct psi_pin *out, struct psi_err *err)
-{
-    struct psi_pin pin = {0};
-    bool seen_job = false;
-    bool seen_task = false;
-    bool seen_device = false;
-    if (text[0] == '\0' || strcmp(text, "/") == 0) {
-        *out = pin;
-        return PS_OK;
-    }
-    const char *p = text;
-    while (*p != '\0') {
-        if (*p != '/') {
-            return refuse(text, PS_INVALID_ARGUMENT, "does not begin with '/'", err);
-        }
-        struct segment s = next_segment(&p);
-        bool legacy = is_any_case("cpu", s.key, s.key_len);
-        if (is("job", s.key, s.key_len) && s.has_value) {
-            if (seen_job) {
-                return refuse(text, PS_INVALID_ARGUMENT, "has two jobs", err);
-            }
-            seen_job = true;
-            if (!is("*", s.value, s.value_len)) {
-                ps_status st = psi_job_name_check(s.value, s.value_len, err);
-                if (st != PS_OK) {
-                    char quoted[PSI_QUOTE_MAX];
-                    psi_err_prefix(err, "device %s", psi_quote(quoted, sizeof(quoted), text, strlen(text)));
-                    return st;
-                }
-                pin.has_job = true;
-                memcpy(pin.job, s.value, s.value_len);
-            }
-        } else if (is("task", s.key, s.key_len) && s.has_value) {
-            if (seen_task) {
-                return refuse(text, PS_INVALID_ARGUMENT, "has two tasks", err);
-            }
-            seen_task = true;
-            if (!is("*", s.value, s.value_len)) {
-                if (!parse_task(s.value, s.value_len, &pin.task)) {
-                    return refuse(text, PS_INVALID_ARGUMENT, "its task is not a number below 1024", err);
-                }
-                pin.has_task = true;
-            }
-        } else if (legacy || (is("device", s.key, s.key_len) && s.has_value)) {
-            if (seen_device) {
-                return refuse(text, PS_INVALID_ARGUMENT, "has two devices", err);
-            }
-            seen_device = true;
-            if (legacy && s.has_value && s.value_len == 0) {
-                return refuse(text, PS_INVALID_ARGUMENT, "its device has no number", err);
-            }
-            if (!is_cpu0(s.value, s.value_len, legacy)) {
-                return refuse(text, PS_UNIMPLEMENTED, "variables live on CPU:0 only", err);
-            }
-        } else if (is_any_case("gpu", s.key, s.key_len)) {
-            return refuse(text, PS_UNIMPLEMENTED, "variables live on CPU:0 only", err);
-        } else if (is("replica", s.key, s.key_len)) {
-            return refuse(text, PS_UNIMPLEMENTED, "replicas are not supported", err);
-        } else {
-            return refuse(text, PS_INVALID_ARGUMENT, "has a part that is not a job, task or device", err);
-        }
-    }
-    *out = pin;
+    p->scopes[p->depth++] = *scope;
     return PS_OK;
 }
-_Static_assert(PS_TASKS_MAX == 1024, "psi_pin_parse names it");
 
-void psi_placement_init(struct psi_placement *p, const char *ps_job, uint32_t ps_tasks)
+ps_status psi_placer_push(struct psi_placer *p, const char *device, struct psi_err *err)
 {
-    *p = (struct psi_placement){.ps_tasks = ps_tasks};
-    PSI_ASSERT(strlen(ps_job) < sizeof(p->ps_job));
-    memcpy(p->ps_job, ps_job, strlen(ps_job) + 1);
+    struct psi_placer_scope scope = {.kind = device == NULL ? SCOPE_HIDE : SCOPE_DEVICE};
+    ps_status st = device == NULL ? PS_OK : psi_device_parse(device, &scope.device, err);
+    return st == PS_OK ? push(p, &scope, err) : st;
 }
 
-ps_status psi_placement_place(struct psi_placement *p, const struct psi_pin *pin, struct psi_place *out, struct psi_err *err)
+/* The tasks that the turns go over: ps_tasks of them from 0, or those of the cluster's job. */
+static ps_status scope_tasks(struct psi_placer_scope *s, const struct psi_setter *setter, struct psi_err *err)
+{
+    const char *job = s->device.has_job ? s->device.job : "";
+    s->task_count = setter->cluster != NULL ? psi_cluster_num_tasks(setter->cluster, job) : setter->ps_tasks;
+    if (s->task_count > PS_TASKS_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "ps_tasks is %u; a cluster has at most %d tasks", s->task_count, PS_TASKS_MAX);
+    }
+    if (s->task_count == 0) {
+        s->kind = SCOPE_NOTHING;
+        return PS_OK;
+    }
+    s->tasks = psi_calloc(s->task_count, sizeof(*s->tasks));
+    s->loads = psi_calloc(s->task_count, sizeof(*s->loads));
+    if (s->tasks == NULL || s->loads == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "device setter: out of memory");
+    }
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        s->tasks[i] = setter->cluster != NULL ? psi_cluster_task_index(setter->cluster, job, i) : i;
+    }
+    return PS_OK;
+}
+
+ps_status psi_placer_push_setter(struct psi_placer *p, const struct psi_setter *setter, struct psi_err *err)
+{
+    struct psi_placer_scope scope = {.kind = SCOPE_SETTER, .strategy = setter->strategy, .merge = setter->merge_devices};
+    ps_status st = psi_device_parse(setter->ps_device == NULL ? "" : setter->ps_device, &scope.device, err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "ps_device");
+        return st;
+    }
+    st = psi_device_parse(setter->worker_device == NULL ? "" : setter->worker_device, &scope.worker, err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "worker_device");
+        return st;
+    }
+    scope.has_ps_device = setter->ps_device != NULL && setter->ps_device[0] != '\0';
+    st = scope_tasks(&scope, setter, err);
+    if (st != PS_OK) {
+        scope_fini(&scope);
+        return st;
+    }
+    return push(p, &scope, err);
+}
+
+ps_status psi_placer_pop(struct psi_placer *p, struct psi_err *err)
+{
+    if (p->depth == 0) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "no device scope is open: one pop too many");
+    }
+    scope_fini(&p->scopes[--p->depth]);
+    return PS_OK;
+}
+
+bool psi_is_ps_op(const char *type)
+{
+    static const char *const ops[] = {"Variable",
+                                      "VariableV2",
+                                      "AutoReloadVariable",
+                                      "MutableHashTable",
+                                      "MutableHashTableV2",
+                                      "MutableHashTableOfTensors",
+                                      "MutableHashTableOfTensorsV2",
+                                      "MutableDenseHashTable",
+                                      "MutableDenseHashTableV2",
+                                      "VarHandleOp",
+                                      "BoostedTreesEnsembleResourceHandleOp",
+                                      "BoostedTreesQuantileStreamResourceHandleOp",
+                                      "ResourceConditionalAccumulator"};
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        if (strcmp(type, ops[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t take_turn(struct psi_placer_scope *s, uint64_t bytes)
+{
+    uint32_t at = s->next;
+    if (s->strategy == PSI_STRATEGY_GREEDY_BYTES) {
+        at = 0;
+        for (uint32_t i = 1; i < s->task_count; i++) {
+            at = s->loads[i] < s->loads[at] ? i : at;
+        }
+        s->loads[at] += bytes < UINT64_MAX - s->loads[at] ? bytes : UINT64_MAX - s->loads[at];
+    }
+    s->next = (s->next + 1) % s->task_count;
+    return s->tasks[at];
+}
+
+/* device_setter.py device_function: what is already there wins, the strategy runs all the same unless it names another job. */
+static void apply_setter(struct psi_placer_scope *s, bool ps_op, uint64_t bytes, struct psi_request_place *place)
+{
+    const struct psi_device *inner = &place->device;
+    if (!s->merge && !psi_device_is_empty(inner)) {
+        return;
+    }
+    if (!ps_op || !s->has_ps_device) {
+        psi_device_merge(&s->worker, inner, &place->device);
+        return;
+    }
+    struct psi_device ps = s->device;
+    if (ps.has_job && (!inner->has_job || strcmp(inner->job, ps.job) == 0)) {
+        ps.has_task = true;
+        ps.task = take_turn(s, bytes);
+        place->by_strategy = place->by_strategy || !inner->has_task;
+    }
+    psi_device_merge(&ps, inner, &place->device);
+}
+
+void psi_placer_place(struct psi_placer *p, const char *type, uint64_t bytes, struct psi_request_place *out)
+{
+    struct psi_request_place place = {0};
+    bool ps_op = psi_is_ps_op(type == NULL ? "Variable" : type);
+    for (uint32_t i = p->depth; i > 0 && p->scopes[i - 1].kind != SCOPE_HIDE; i--) {
+        struct psi_placer_scope *s = &p->scopes[i - 1];
+        if (s->kind == SCOPE_DEVICE) {
+            psi_device_merge(&s->device, &place.device, &place.device);
+        } else if (s->kind == SCOPE_SETTER) {
+            apply_setter(s, ps_op, bytes, &place);
+        }
+    }
+    place.pinned = !place.by_strategy && (place.device.has_job || place.device.has_task);
+    *out = place;
+}
+
+/* ---- a session's default ---- */
+
+void psi_placement_init(struct psi_placement *p, const struct psi_cluster *cluster)
+{
+    uint32_t directory = 0;
+    *p = (struct psi_placement){.cluster = cluster, .ps_job = ""};
+    if (psi_cluster_directory(cluster, &p->ps_job, &directory)) {
+        p->ps_tasks = psi_cluster_num_tasks(cluster, p->ps_job);
+    }
+}
+
+ps_status psi_placement_place(struct psi_placement *p, const struct psi_device *pin, struct psi_place *out, struct psi_err *err)
 {
     struct psi_place place = {0};
+    if (pin != NULL && pin->has_replica && pin->replica != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "/replica:%u does not exist: every task is of replica 0", pin->replica);
+    }
     if (pin != NULL && pin->has_job && strcmp(pin->job, p->ps_job) != 0) {
         memcpy(place.job, pin->job, sizeof(place.job));
         place.task = pin->has_task ? pin->task : 0;
@@ -163,15 +230,16 @@ ps_status psi_placement_place(struct psi_placement *p, const struct psi_pin *pin
         return PS_OK;
     }
     if (p->ps_tasks == 0) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "job '%s' has no tasks: a variable has nowhere to go unless it is pinned",
-                        p->ps_job);
+        return psi_fail(err, PS_FAILED_PRECONDITION,
+                        "the cluster has no tasks: a variable has nowhere to go unless it is pinned");
     }
-    memcpy(place.job, p->ps_job, sizeof(place.job));
-    place.task = p->next;
+    memcpy(place.job, p->ps_job, strlen(p->ps_job) + 1);
+    place.task = psi_cluster_task_index(p->cluster, p->ps_job, p->next);
     if (pin != NULL && pin->has_task) {
-        if (pin->task >= p->ps_tasks) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "/job:%s/task:%u does not exist: job '%s' has tasks 0 to %u", p->ps_job,
-                            pin->task, p->ps_job, p->ps_tasks - 1);
+        if (psi_cluster_task_address(p->cluster, p->ps_job, pin->task) == NULL) {
+            char list[PSI_TASK_LIST_MAX];
+            return psi_fail(err, PS_INVALID_ARGUMENT, "/job:%s/task:%u does not exist: job '%s' has tasks %s", p->ps_job,
+                            pin->task, p->ps_job, psi_cluster_task_list(p->cluster, p->ps_job, list, sizeof(list)));
         }
         place.task = pin->task;
         place.pinned = true;

@@ -161,7 +161,7 @@ ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *clust
     PSI_ASSERT(psi_cluster_directory(&c->cluster, &dir_job, &dir_task));
     c->known = true;
     c->directory = psi_client_find_task(c, dir_job, dir_task);
-    psi_placement_init(&c->placement, dir_job, psi_cluster_num_tasks(&c->cluster, dir_job));
+    psi_placement_init(&c->placement, &c->cluster);
     struct psi_list *link = NULL;
     while ((link = psi_list_pop_front(&c->early)) != NULL) {
         psi_request_go(PSI_CONTAINER_OF(link, struct psi_request, link));

@@ -122,7 +122,7 @@ struct psi_var {
     struct psi_list waiting; /* requests for this variable that are not on the wire yet, call order */
     void *user;
     /* core */
-    struct psi_pin pin;
+    struct psi_device pin;
     bool has_pin, placed; /* placed: its round-robin turn is taken */
     bool used;            /* an operation succeeded, or READY did: from then on a reset is an error, not a new get-or-create */
     uint8_t step;         /* of get-or-create: enum psi_var_step */

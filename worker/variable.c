@@ -57,8 +57,11 @@ ps_status psi_client_variable(struct psi_client *c, const ps_variable_spec *spec
             st = psi_optimizer_check(&v->optimizer, v->dtype, err);
         }
         if (st == PS_OK && spec->device != NULL && spec->device[0] != '\0') {
-            st = psi_pin_parse(spec->device, &v->pin, err);
+            st = psi_device_parse(spec->device, &v->pin, err);
             v->has_pin = true;
+            if (st == PS_OK && ((v->pin.has_type && strcmp(v->pin.type, "CPU") != 0) || v->pin.index != 0)) {
+                st = psi_fail(err, PS_UNIMPLEMENTED, "device %s: variables live on CPU:0 only", spec->device);
+            }
         }
         if (st != PS_OK) {
             psi_err_prefix(err, "variable '%s'", name);
