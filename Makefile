@@ -339,6 +339,10 @@ bench-programs: all $(BENCH) $(B)/tests/bench/bare
 bench-quick: bench-programs ## push and pull against the bare loop, about a minute
 	@PSD_BUILD=$(B) python3 tests/bench/quick.py
 
+.PHONY: bench-names
+bench-names: bench-programs ## 1,000 variables created, initialised, reset: seconds, and the pause that others see
+	@PSD_BUILD=$(B) $(B)/tests/bench/names
+
 .PHONY: fuzz fuzz-programs
 SECONDS ?= 60
 fuzz-programs: $(FUZZ)
