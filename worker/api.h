@@ -11,6 +11,7 @@
 #define PSI_WORKER_API_H
 
 #include "io.h"
+#include "scope.h"
 
 #include <pthread.h>
 #include <sys/types.h>
@@ -46,7 +47,8 @@ struct ps_variable {
     ps_session *session;
     struct psi_var *var;  /* loop thread only, but for its address */
     struct psi_list link; /* in session->variables */
-    char name[PS_NAME_BYTES_MAX + 1];
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    char name[PS_NAME_BYTES_MAX + 1];    /* the full one */
     char device[PSI_TASK_NAME_MAX + 16]; /* "/job:ps/task:0/device:CPU:0" */
     ps_dtype dtype;
     ps_shape shape;
@@ -68,6 +70,7 @@ struct ps_session {
     bool stopping;      /* --help */
     uint32_t in_flight; /* calls and requests handed to the loop and not ended */
     struct psi_list variables, params;
+    struct psi_scopes scopes;
     uint32_t pushes;            /* of parameters, in flight */
     bool cluster_known;         /* tasks and job_task_count are final from then on */
     struct psi_api_task *tasks; /* server jobs only */
@@ -161,11 +164,20 @@ ps_status psi_api_admin_prepare(struct psi_api_call *call, struct psi_err *err) 
 ps_status psi_api_admin(ps_session *s, struct psi_api_admin *a, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
 /* ---- api_variable.c ---- */
-/** Get or create (find_only false) or look up, and publish. */
-ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, bool find_only, ps_variable **out_variable,
+/** Get or create, or look up, as the scopes of the session say, and publish. */
+ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, ps_variable **out_variable,
                            struct psi_err *err) PSI_MUST;
 /** get-or-create `global_step`, once per session. */
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
+
+/* ---- api_scope.c ---- */
+/** Name, container and place of a variable; its name counts as got from now on. Errors: INVALID_ARGUMENT, ALREADY_EXISTS. */
+ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, struct psi_scoped *out,
+                        struct psi_err *err) PSI_MUST;
+/** Only the full name and the container that a name has in the scopes that are open. */
+ps_status psi_api_scope_name(ps_session *s, const char *name, struct psi_scoped *out, struct psi_err *err) PSI_MUST;
+/** It could not be got after all. */
+void psi_api_unscope(ps_session *s, const struct psi_scoped *scoped);
 
 /* ---- param.c ---- */
 void psi_api_params_free(ps_session *s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls about the whole session or about tasks: readiness, reset, delete, and administration.
+ * Calls about the whole session or about tasks: readiness and administration.
  *
  * Happy path: one blocking call (api_call.c) each; what concerns all tasks or all variables is started for all at once and then
  * waited for one after the other, so a dead task costs its own timeout only.
@@ -155,20 +155,6 @@ ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)
 {
     int64_t timeout = timeout_ms > 0 || s == NULL ? timeout_ms : s->ready_timeout_ms;
     return plain(s, PSI_REQ_WAIT_READY, NULL, timeout);
-}
-
-ps_status ps_reset(ps_session *s)
-{
-    return plain(s, PSI_REQ_RESET, NULL, 0);
-}
-
-ps_status ps_variable_delete(ps_session *s, const char *name)
-{
-    struct psi_err err = {0};
-    if (name == NULL) {
-        return fail_last(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "the variable's name is NULL"));
-    }
-    return plain(s, PSI_REQ_DELETE, name, 0);
 }
 
 ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeout_ms)

@@ -138,6 +138,13 @@ static ps_status options_check(const ps_session_options *o, struct psi_err *err)
             return st;
         }
     }
+    if (o->container != NULL) {
+        ps_status st = psi_container_name_check(o->container, strlen(o->container), err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "container");
+            return st;
+        }
+    }
     return PS_OK;
 }
 
@@ -227,6 +234,7 @@ static void session_init(ps_session *s)
     (void)pthread_cond_init(&s->changed, NULL);
     psi_list_init(&s->variables);
     psi_list_init(&s->params);
+    psi_scopes_init(&s->scopes);
     psi_api_spare_init(s);
 }
 
@@ -238,6 +246,7 @@ static void session_free(ps_session *s)
         psi_free(PSI_CONTAINER_OF(it, ps_variable, link));
     }
     psi_free(s->tasks);
+    psi_scopes_fini(&s->scopes);
     (void)pthread_cond_destroy(&s->changed);
     (void)pthread_mutex_destroy(&s->log_lock);
     (void)pthread_mutex_destroy(&s->lock);
@@ -299,6 +308,9 @@ static ps_status session_open(const ps_session_options *options, ps_session **ou
     s->log = o.log;
     s->log_ctx = o.log_ctx;
     s->seed = o.seed;
+    if (o.container != NULL) {
+        (void)snprintf(s->scopes.container, sizeof(s->scopes.container), "%s", o.container);
+    }
     struct psi_cluster cluster;
     psi_cluster_init(&cluster);
     st = io_open(s, &o, &cluster, err);

@@ -29,6 +29,7 @@ void ps_variable_spec_init(ps_variable_spec *spec)
 
 struct get {
     const ps_variable_spec *spec;
+    const struct psi_scoped *scoped;
     bool find_only;
     ps_variable *v;
 };
@@ -36,9 +37,11 @@ struct get {
 static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
 {
     struct get *get = call->arg;
-    ps_status st = psi_client_variable(call->client, get->spec, get->find_only, &get->v->var, err);
+    const struct psi_var_scope scope = {
+        .container = get->scoped->container, .name = get->scoped->name, .must_exist = get->scoped->must_exist};
+    ps_status st = psi_client_variable_in(call->client, get->spec, &scope, get->find_only, &get->v->var, err);
     if (st == PS_OK) {
-        call->req.kind = get->find_only ? PSI_REQ_LOOKUP : PSI_REQ_GET;
+        call->req.kind = scope.must_exist ? PSI_REQ_LOOKUP : PSI_REQ_GET;
         call->req.var = get->v->var;
     }
     return st;
@@ -58,43 +61,45 @@ static void finish_get(struct psi_api_call *call)
     v->version = var->version;
 }
 
-static ps_status spec_check(const ps_variable_spec *spec, struct psi_err *err)
+static ps_status spec_check(const ps_variable_spec *spec, enum psi_scope_how how, struct psi_err *err)
 {
     if (spec == NULL || spec->struct_bytes != sizeof(*spec)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the spec was not initialised by ps_variable_spec_init()");
     }
-    if (spec->name == NULL) {
+    if (how == PSI_SCOPE_FIND && spec->name == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the variable's name is NULL");
-    }
-    if (spec->partitions > 1) {
-        return psi_fail(err, PS_UNIMPLEMENTED, "variable '%s': %u partitions; partitioned variables are not in this release",
-                        spec->name, spec->partitions);
     }
     return PS_OK;
 }
 
-ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, bool find_only, ps_variable **out_variable,
+ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, ps_variable **out_variable,
                            struct psi_err *err)
 {
+    struct psi_scoped scoped;
     ps_status st = psi_api_check(s, true, err);
-    if (st == PS_OK) {
-        st = spec_check(spec, err);
-    }
+    st = st == PS_OK ? spec_check(spec, how, err) : st;
+    st = st == PS_OK ? psi_api_scope(s, spec, how, &scoped, err) : st;
     if (st != PS_OK) {
         return st;
     }
     ps_variable *v = psi_calloc(1, sizeof(*v));
     if (v == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': out of memory", spec->name);
+        psi_api_unscope(s, &scoped);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': out of memory", scoped.name);
     }
     v->session = s;
     psi_list_init(&v->link);
-    (void)snprintf(v->name, sizeof(v->name), "%s", spec->name);
+    memcpy(v->container, scoped.container, sizeof(v->container));
+    memcpy(v->name, scoped.name, sizeof(v->name));
     (void)snprintf(v->device, sizeof(v->device), "a ps task");
-    struct get get = {.spec = spec, .find_only = find_only, .v = v};
+    struct get get = {.spec = spec, .scoped = &scoped, .find_only = how == PSI_SCOPE_FIND, .v = v};
     struct psi_api_call call = {.session = s, .prepare = prepare_get, .finish = finish_get, .arg = &get, .variable = v};
     st = psi_api_call_run(&call, err);
     if (st != PS_OK) {
+        if (st == PS_NOT_FOUND && scoped.must_exist && how == PSI_SCOPE_GET) {
+            psi_err_prefix(err, "its scope says PS_REUSE_ALWAYS");
+        }
+        psi_api_unscope(s, &scoped);
         psi_free(v);
         return st;
     }
@@ -105,17 +110,17 @@ ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, bool fin
     return PS_OK;
 }
 
-static ps_status open_public(ps_session *s, const ps_variable_spec *spec, bool find_only, ps_variable **out_variable)
+static ps_status open_public(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, ps_variable **out_variable)
 {
     struct psi_err err = {0};
     ps_status st = out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL")
-                                        : psi_api_variable(s, spec, find_only, out_variable, &err);
+                                        : psi_api_variable(s, spec, how, out_variable, &err);
     return st == PS_OK ? st : psi_api_last_error_set(&err);
 }
 
 ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable)
 {
-    return open_public(s, spec, false, out_variable);
+    return open_public(s, spec, PSI_SCOPE_GET, out_variable);
 }
 
 ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_variable)
@@ -123,7 +128,7 @@ ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_va
     ps_variable_spec spec;
     ps_variable_spec_init(&spec);
     spec.name = name;
-    return open_public(s, &spec, true, out_variable);
+    return open_public(s, &spec, PSI_SCOPE_FIND, out_variable);
 }
 
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err)
@@ -140,7 +145,7 @@ ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct 
         ps_variable_spec_init(&spec);
         spec.name = global_step_name;
         spec.dtype = PS_I64;
-        st = psi_api_variable(s, &spec, false, &known, err);
+        st = psi_api_variable(s, &spec, PSI_SCOPE_GLOBAL, &known, err);
         if (st != PS_OK) {
             return st;
         }
@@ -185,6 +190,11 @@ int ps_variable_task(const ps_variable *v)
 const char *ps_variable_device(const ps_variable *v)
 {
     return v->device;
+}
+
+const char *ps_variable_container(const ps_variable *v)
+{
+    return v->container;
 }
 
 size_t ps_variable_bytes(const ps_variable *v)

@@ -267,6 +267,8 @@ void psi_request_delay(struct psi_request *req, ps_status st, const char *why, u
 void psi_request_go(struct psi_request *req);
 /** Name of a kind for messages: "push". */
 const char *psi_request_kind_name(enum psi_request_kind kind);
+/** The name of the variable or container that it is about; NULL: none. */
+const char *psi_request_subject(const struct psi_request *req);
 /** The task a request talks to now; NULL: none or several. */
 struct psi_session *psi_request_session(const struct psi_request *req);
 /** The answer says that it may be repeated. */
@@ -395,7 +397,7 @@ void psi_call_fail_all(struct psi_session *s, ps_status st, const char *text);
 void psi_call_beat(struct psi_session *s);
 void psi_call_abandon(struct psi_session *s, uint64_t number);
 
-/* ---- variable.c ---- */
+/* ---- variable.c (records are made in define.c) ---- */
 /** Get or create it unless that is going on. */
 void psi_var_want(struct psi_client *c, struct psi_var *var);
 void psi_var_pump(struct psi_client *c);

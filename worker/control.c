@@ -34,9 +34,13 @@ ps_status psi_control_check(struct psi_client *c, const struct psi_request *req,
         return PS_OK;
     case PSI_REQ_TASKS:
         return req->dst != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", kind);
+    case PSI_REQ_RESET:
+        return req->src != NULL ? psi_container_name_check(req->src, strlen(req->src), err) : PS_OK;
     case PSI_REQ_DELETE: {
-        const char *name = req->src != NULL ? req->src : "";
-        return psi_variable_name_check(name, strlen(name), err);
+        const struct psi_var_name *n = req->src;
+        const char *name = n != NULL && n->name != NULL ? n->name : "";
+        ps_status st = psi_variable_name_check(name, strlen(name), err);
+        return st == PS_OK && n->container != NULL ? psi_container_name_check(n->container, strlen(n->container), err) : st;
     }
     case PSI_REQ_WAIT_CLUSTER:
         if (req->src == NULL) {
@@ -57,7 +61,9 @@ void psi_control_refused(struct psi_call *call, const struct psi_reply *r)
         psi_request_delay(req, r->status, r->text, r->retry_after_ms);
         return;
     }
-    psi_request_end(req, r->status, r->applied, "%s at %s: %s", psi_request_kind_name(req->kind),
+    const char *subject = psi_request_subject(req);
+    psi_request_end(req, r->status, r->applied, "%s%s%s%s at %s: %s", psi_request_kind_name(req->kind),
+                    subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
                     psi_session_where(call->s, where, sizeof(where)), r->text);
 }
 
@@ -186,14 +192,17 @@ static ps_status build(struct psi_call *call, struct psi_err *err)
     switch (req->kind) {
     case PSI_REQ_RESET: {
         ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
-        PSI_BYTES_SET(m.container, PSI_CONTAINER_DEFAULT);
+        const char *container = req->src != NULL ? req->src : PSI_CONTAINER_DEFAULT;
+        PSI_BYTES_SET(m.container, container);
         ps_status st = give_time(call, err);
         return st == PS_OK ? psi_list_append(&call->body, &ps_v1_ContainerItem_msg, &m, err) : st;
     }
     case PSI_REQ_DELETE: {
         ps_v1_NameItem m = ps_v1_NameItem_init_zero;
-        PSI_BYTES_SET(m.container, PSI_CONTAINER_DEFAULT);
-        PSI_BYTES_SET(m.name, (const char *)req->src);
+        const struct psi_var_name *n = req->src;
+        const char *container = n->container != NULL ? n->container : PSI_CONTAINER_DEFAULT;
+        PSI_BYTES_SET(m.container, container);
+        PSI_BYTES_SET(m.name, n->name);
         return psi_list_append(&call->body, &ps_v1_NameItem_msg, &m, err);
     }
     case PSI_REQ_WAIT_CLUSTER: {

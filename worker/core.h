@@ -106,7 +106,9 @@ struct psi_var {
     ps_optimizer optimizer; /* as asked for by this program */
     ps_initializer init;
     uint64_t seed;
-    bool pinned, found_only; /* found_only: LOOKUP; dtype, shape, optimizer come from the owner */
+    bool pinned;
+    bool must_exist;         /* LOOKUP instead of GET: nothing is created */
+    bool found_only;         /* must_exist, and dtype, shape, optimizer come from the owner */
     bool open;               /* handle is valid in life `life` of its task */
     bool lost;               /* ABORTED: incarnation or creation number changed since the first open */
     uint32_t requested_task; /* table index */
@@ -177,8 +179,20 @@ struct psi_request {
 };
 _Static_assert(sizeof(struct psi_request) <= sizeof(struct ps_request), "ps_request holds psi_request");
 
-/** A new variable record (GET or LOOKUP must follow). name checked. spec fields as in ps_variable_spec. A round-robin turn is
- * taken by GET. Never frees until psi_client_free. */
+/** What the scopes of a session make of a variable's spec (scope.h). */
+struct psi_var_scope {
+    const char *container; /* NULL: PSI_CONTAINER_DEFAULT */
+    const char *name;      /* the full one; NULL: the spec's */
+    bool must_exist;       /* what the cluster does not have is NOT_FOUND */
+};
+/** Everything about a variable that can be refused without asking a task, its name apart. Pure, any thread. */
+ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err) PSI_MUST;
+/** A new variable record (GET, or LOOKUP where it must exist, has to follow). Names are checked. spec fields as in
+ * ps_variable_spec; name, container and device as scope says. A round-robin turn is taken by GET. Never frees until
+ * psi_client_free. */
+ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *spec, const struct psi_var_scope *scope,
+                                 bool find_only, struct psi_var **out_var, struct psi_err *err) PSI_MUST;
+/** The same outside all scopes. */
 ps_status psi_client_variable(struct psi_client *c, const ps_variable_spec *spec, bool find_only, struct psi_var **out_var,
                               struct psi_err *err) PSI_MUST;
 /**
@@ -232,7 +246,12 @@ struct psi_list_sink {
  *   VARS, CONFIG, CONTAINERS, TASKS
  *                   dst = struct psi_list_sink *
  *   WAIT_CLUSTER    src = jobs, "ps,worker"
- *   DELETE          src = name
+ *   RESET           src = the container's name, NULL: PSI_CONTAINER_DEFAULT; checked; kept
+ *   DELETE          src = const struct psi_var_name *, kept with its texts
  */
+struct psi_var_name {
+    const char *container; /* NULL: PSI_CONTAINER_DEFAULT */
+    const char *name;
+};
 
 #endif

@@ -125,7 +125,8 @@ ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps
     if (enter(s, true) != PS_OK) {
         return dummy(s, name, &shape);
     }
-    ps_status st = name == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the name is NULL") : psi_shape_check(&shape, &err);
+    ps_status st = name == NULL || name[0] == '\0' ? psi_fail(&err, PS_INVALID_ARGUMENT, "the name is NULL or empty")
+                                                   : psi_shape_check(&shape, &err);
     ps_param *p = NULL;
     if (st == PS_OK) {
         p = param_new(s, name, &shape, (size_t)ps_shape_elements(&shape) * sizeof(float));
@@ -141,13 +142,14 @@ ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps
         spec.shape = shape;
         spec.init = init;
         spec.optimizer = optimizer;
-        st = psi_api_variable(s, &spec, false, &p->variable, &err);
+        st = psi_api_variable(s, &spec, PSI_SCOPE_GET, &p->variable, &err);
     }
     if (st != PS_OK) {
         param_free(p);
         PSI_IGNORE(stick(s, &err, "ps_param_get")); /* the dummy's calls return it */
         return dummy(s, name, &shape);
     }
+    (void)snprintf(p->name, sizeof(p->name), "%s", p->variable->name);
     param_keep(s, p);
     return p;
 }

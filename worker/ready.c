@@ -392,7 +392,7 @@ static void get(struct psi_ready *r)
     }
     for (uint32_t i = 0; i < r->var_count; i++) {
         if (!r->vars[i]->open) {
-            start_inner(r, i, r->vars[i]->found_only ? PSI_REQ_LOOKUP : PSI_REQ_GET);
+            start_inner(r, i, r->vars[i]->must_exist ? PSI_REQ_LOOKUP : PSI_REQ_GET);
         }
     }
     if (r->pending == 0) {

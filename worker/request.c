@@ -111,7 +111,7 @@ ps_status psi_request_check(struct psi_client *c, const struct psi_request *req,
         return check_data(req, err);
     }
     if ((req->kind == PSI_REQ_GET || req->kind == PSI_REQ_LOOKUP) &&
-        (req->var == NULL || req->var->found_only != (req->kind == PSI_REQ_LOOKUP))) {
+        (req->var == NULL || req->var->must_exist != (req->kind == PSI_REQ_LOOKUP))) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no variable is given", psi_request_kind_name(req->kind));
     }
     return psi_control_check(c, req, err);
@@ -339,12 +339,24 @@ const char *psi_request_obstacle(const struct psi_request *req)
     return s != NULL && s->state != PSI_SESSION_UP ? s->last_error : "";
 }
 
-/* "push of 'w' to /job:ps/task:0 (127.0.0.1:2222)" */
+const char *psi_request_subject(const struct psi_request *req)
+{
+    switch (req->kind) {
+    case PSI_REQ_RESET:
+        return req->src != NULL ? req->src : PSI_CONTAINER_DEFAULT;
+    case PSI_REQ_DELETE:
+        return ((const struct psi_var_name *)req->src)->name;
+    default:
+        return req->var != NULL ? req->var->name : NULL;
+    }
+}
+
+/* "push of 'w' at /job:ps/task:0 (127.0.0.1:2222)" */
 static void describe(const struct psi_request *req, char *dst, size_t n)
 {
     const struct psi_session *s = psi_request_session(req);
     char where[PSI_WHERE_MAX];
-    const char *name = req->var != NULL ? req->var->name : NULL;
+    const char *name = psi_request_subject(req);
     snprintf(dst, n, "%s%s%.*s%s%s%s", psi_request_kind_name(req->kind), name != NULL ? " of '" : "", PS_NAME_BYTES_MAX,
              name != NULL ? name : "", name != NULL ? "'" : "", s != NULL ? " at " : "",
              s != NULL ? psi_session_where(s, where, sizeof(where)) : "");

@@ -11,7 +11,6 @@
 #include "client.h"
 
 #include "../common/mem.h"
-#include "../common/name.h"
 #include "../common/optimizer.h"
 #include "../common/shape.h"
 
@@ -21,59 +20,6 @@
 #define VAR_RETRY_MS 50u
 #define VAR_RETRY_MAX_MS 1000u
 #define BATCH_ITEMS_MAX 4096u
-
-ps_status psi_client_variable(struct psi_client *c, const ps_variable_spec *spec, bool find_only, struct psi_var **out_var,
-                              struct psi_err *err)
-{
-    const char *name = spec->name != NULL ? spec->name : "";
-    ps_status st = psi_variable_name_check(name, strlen(name), err);
-    if (st != PS_OK) {
-        return st;
-    }
-    struct psi_var *v = psi_calloc(1, sizeof(*v));
-    if (v == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory", name);
-    }
-    snprintf(v->container, sizeof(v->container), "%s", PSI_CONTAINER_DEFAULT);
-    snprintf(v->name, sizeof(v->name), "%s", name);
-    v->found_only = find_only;
-    v->init = spec->init != NULL ? *spec->init : *ps_zeros();
-    v->optimizer = spec->optimizer != NULL ? *spec->optimizer : *ps_no_optimizer();
-    v->seed = c->seed;
-    v->dtype = spec->dtype;
-    v->shape = spec->shape;
-    v->owner = UINT32_MAX;
-    v->requested_task = UINT32_MAX;
-    psi_list_init(&v->waiting);
-    psi_list_init(&v->getters);
-    psi_list_init(&v->step_link);
-    if (!find_only) {
-        if (spec->partitions > 1) {
-            st = psi_fail(err, PS_UNIMPLEMENTED, "%u partitions; only whole variables for now", spec->partitions);
-        } else if (!psi_dtype_known((uint32_t)spec->dtype)) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "dtype %d is unknown", (int)spec->dtype);
-        } else if ((st = psi_shape_check(&spec->shape, err)) == PS_OK &&
-                   (st = psi_initializer_check(&v->init, v->dtype, &v->shape, err)) == PS_OK) {
-            st = psi_optimizer_check(&v->optimizer, v->dtype, err);
-        }
-        if (st == PS_OK && spec->device != NULL && spec->device[0] != '\0') {
-            st = psi_device_parse(spec->device, &v->pin, err);
-            v->has_pin = true;
-            if (st == PS_OK && ((v->pin.has_type && strcmp(v->pin.type, "CPU") != 0) || v->pin.index != 0)) {
-                st = psi_fail(err, PS_UNIMPLEMENTED, "device %s: variables live on CPU:0 only", spec->device);
-            }
-        }
-        if (st != PS_OK) {
-            psi_err_prefix(err, "variable '%s'", name);
-            psi_free(v);
-            return st;
-        }
-        v->elements = (uint64_t)ps_shape_elements(&v->shape);
-    }
-    psi_list_push_back(&c->variables, &v->link);
-    *out_var = v;
-    return PS_OK;
-}
 
 /* ---- get-or-create ---- */
 
@@ -111,7 +57,7 @@ void psi_var_want(struct psi_client *c, struct psi_var *var)
     if (var->step != PSI_VAR_NEW || var->open || var->lost) {
         return;
     }
-    if (!var->found_only && !var->placed) {
+    if (!var->must_exist && !var->placed) {
         struct psi_place place;
         struct psi_err err = {0};
         ps_status st = psi_placement_place(&c->placement, var->has_pin ? &var->pin : NULL, &place, &err);
@@ -237,7 +183,7 @@ static void on_create(struct psi_client *c, struct psi_call *call, const struct 
 
 static ps_status append_create(struct psi_client *c, struct psi_call *call, const struct psi_var *var)
 {
-    if (var->found_only) {
+    if (var->must_exist) {
         ps_v1_NameItem m = ps_v1_NameItem_init_zero;
         PSI_BYTES_SET(m.container, var->container);
         PSI_BYTES_SET(m.name, var->name);
@@ -262,7 +208,7 @@ void psi_var_pump(struct psi_client *c)
 {
     while (!psi_list_empty(&c->want_create) && c->create_calls < PSI_BATCH_CALLS_MAX) {
         struct psi_list *it = psi_list_first(&c->want_create);
-        bool find = PSI_CONTAINER_OF(it, struct psi_var, step_link)->found_only;
+        bool find = PSI_CONTAINER_OF(it, struct psi_var, step_link)->must_exist;
         struct psi_call *call =
             psi_call_new(psi_client_directory(c), find ? PS_OP_FIND : PS_OP_CREATE, NULL, on_create, BATCH_ITEMS_MAX);
         if (call == NULL) {
@@ -270,7 +216,7 @@ void psi_var_pump(struct psi_client *c)
         }
         while ((it = psi_list_first(&c->want_create)) != NULL && call->var_count < BATCH_ITEMS_MAX) {
             struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, step_link);
-            if (var->found_only != find || call->body.len > PSI_BATCH_BYTES_MAX || append_create(c, call, var) != PS_OK) {
+            if (var->must_exist != find || call->body.len > PSI_BATCH_BYTES_MAX || append_create(c, call, var) != PS_OK) {
                 break;
             }
             call->vars[call->var_count++] = var;
@@ -375,7 +321,7 @@ static void open_answered(struct psi_client *c, struct psi_session *s, struct ps
 {
     struct psi_err err = {0};
     ps_status st = psi_var_update(s, var, a, &err);
-    if (st == PS_NOT_FOUND && var->found_only) {
+    if (st == PS_NOT_FOUND && var->must_exist) {
         give_up(c, var, st, s, "the directory knows it, its task has lost it");
     } else if (st == PS_NOT_FOUND || st == PS_ABORTED || may_repeat(st)) {
         put_off(c, var, PS_UNAVAILABLE, err.text, 0); /* its task came back empty, say: the next CREATE makes it there */
@@ -476,7 +422,7 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
             break;
         }
     }
-    if (var->used || var->found_only) {
+    if (var->used || var->must_exist) {
         var->lost = true;
     } else {
         var->creation = 0; /* nothing of it was used: it may be got again */

@@ -26,6 +26,7 @@ struct input {
 
 struct slot {
     struct psi_request req;
+    struct psi_var_name name; /* DELETE */
     bool busy;
     uint64_t started_ms;
     uint8_t *dst; /* of its own, exact: the sanitizer sees a byte too much */
@@ -272,7 +273,9 @@ static void start(struct input *in)
                         ? var
                         : NULL;
     slot->req.bytes = values ? size : 0;
-    slot->req.src = slot->req.kind == PSI_REQ_DELETE         ? (const void *)var->name
+    slot->name = (struct psi_var_name){.container = var->container, .name = var->name};
+    slot->req.src = slot->req.kind == PSI_REQ_DELETE         ? (const void *)&slot->name
+                    : slot->req.kind == PSI_REQ_RESET        ? NULL
                     : slot->req.kind == PSI_REQ_WAIT_CLUSTER ? (const void *)"ps"
                                                              : source;
     slot->req.dst = slot->req.kind == PSI_REQ_INFO ? (void *)&slot->info : slot->dst;

@@ -233,7 +233,8 @@ static void prepare_other(struct sim *s, struct sim_call *call)
         req->src = "ps";
         break;
     case PSI_REQ_DELETE:
-        req->src = call->op->var->name;
+        call->name = (struct psi_var_name){.name = call->op->var->name};
+        req->src = &call->name;
         req->var = NULL;
         break;
     default:

@@ -237,7 +237,8 @@ struct sim_op {
     double pulled;  /* REGISTER, uniform pull: the tag */
 };
 struct sim_call {
-    struct psi_request req; /* first: a request is its call */
+    struct psi_request req;   /* first: a request is its call */
+    struct psi_var_name name; /* DELETE */
     struct sim_op *op;
     struct sim_program *program;
     uint32_t slot;

@@ -190,7 +190,9 @@ static void one_session(uint64_t seed)
     struct psi_var *w = fake_get(&f, 0, "w", ELEMENTS, 9, 1);
     for (size_t i = 0; i < REQUESTS; i++) {
         void *to = KINDS[i] == PSI_REQ_INFO ? (void *)&info : KINDS[i] == PSI_REQ_VARS ? (void *)&sink : (void *)dst;
-        const void *from = KINDS[i] == PSI_REQ_WAIT_CLUSTER ? (const void *)"ps" : (const void *)src;
+        const void *from = KINDS[i] == PSI_REQ_WAIT_CLUSTER ? (const void *)"ps"
+                           : KINDS[i] == PSI_REQ_RESET      ? NULL
+                                                            : (const void *)src;
         bool data = KINDS[i] <= PSI_REQ_PULL;
         fake_start(&f, &r[i], KINDS[i], data || KINDS[i] == PSI_REQ_STATUS ? w : NULL, from, to, 2000 + below(3000));
     }
