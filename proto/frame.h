@@ -160,6 +160,9 @@ struct ps_reply_meta {
 };
 _Static_assert(sizeof(struct ps_reply_meta) == 40, "reply meta");
 
+/* One byte of result in the reply that refuses a task's HELLO: why, where it must know. */
+enum { PS_REFUSED_DISPLACED = 1 /* another life of this task displaced it and is connected */ };
+
 /* What HELLO's reply says of an unresolved number. */
 enum ps_number_state {
     PS_NUMBER_NOT_RECEIVED = 0,

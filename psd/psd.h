@@ -45,11 +45,12 @@ typedef struct psd_call_row {
     const char *name; /* letters, digits and . _ - /, at most 63 */
     /** May it run with this input? On the task's thread, before it is queued: no waiting, no work. NULL: yes. */
     ps_status (*check)(void *ctx, const void *in, size_t in_bytes, char *error, size_t error_bytes);
-    /** Do it, on a compute thread; any number of calls may run at a time. out [out_capacity], PS_CALL_BYTES_MAX bytes. */
+    /** Do it, on a compute thread (signals blocked); any number of calls may run at a time. out [out_capacity],
+     * PS_CALL_BYTES_MAX bytes. in and out are its own until it returns. */
     ps_status (*run)(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
                      size_t *out_bytes, char *error, size_t error_bytes);
-    /** Nobody waits for it any more: end soon. On the task's thread, while run() is going on. NULL: run() asks
-     * psd_call_cancelled() or is short. */
+    /** Nobody waits for it any more: end soon. On the task's thread, while run() is going on; must not wait for anything.
+     * NULL: run() asks psd_call_cancelled() or is short. */
     void (*cancel)(void *ctx, psd_call *call);
 } psd_call_row;
 typedef struct psd_call_table {
@@ -125,16 +126,18 @@ PS_API ps_status psd_server_create_local(psd_server **out_server, char *error, s
 /** Block until the server has ended, by psd_server_stop or a client's request (`psctl shutdown`): tf.train.Server.join(). The
  * same as psd_server_wait. */
 PS_API void psd_server_join(psd_server *server);
-/** The settings of psd_server_options that may change while it runs, by their field's name: log_level ("debug" "info" "warn"
- * "error" or 0 to 3), refuse_nonfinite, sessions_max, memory_budget_bytes, session_keep_ms, drain_ms. NOT_FOUND,
- * INVALID_ARGUMENT. Any thread; from the task's own thread it holds at once. */
+/** Change a setting of psd_server_options while it runs, by its field's name: log_level (0 to 3), refuse_nonfinite, sessions_max,
+ * memory_budget_bytes (0: as at the start), session_keep_ms, drain_ms. Any thread; from the task's own thread (callbacks of the
+ * options) it holds at once, from others soon. Errors: NOT_FOUND (its text lists what can change), INVALID_ARGUMENT (the range).
+ */
 PS_API ps_status psd_server_set(psd_server *server, const char *name, int64_t value, char *error, size_t error_bytes);
 /** "/job:ps/task:0". Valid until psd_server_free. Any thread. */
 PS_API const char *psd_server_name(const psd_server *server);
 /** Let it finish what is in progress, at most drain_ms (0: end at once), then end. Returns at once; any thread, any number of
  * times; the earliest end counts. */
 PS_API void psd_server_stop(psd_server *server, int64_t drain_ms);
-/** Block until it has ended. Not on the task's thread. */
+/** Block until it has ended, calls that run included (their cancel is called; a run() that goes on all the same delays it). Not
+ * on the task's thread. */
 PS_API void psd_server_wait(psd_server *server);
 /** True when it has ended. Any thread. */
 PS_API bool psd_server_has_ended(const psd_server *server);

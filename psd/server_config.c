@@ -29,6 +29,8 @@ void psd_server_options_init(psd_server_options *o)
     o->session_keep_ms = PS_SESSION_KEEP_MS;
     o->drain_ms = PS_DRAIN_MS;
     o->log_level = PSI_LOG_INFO;
+    o->call_threads = 1;
+    o->calls_max = 64;
     o->devices = "CPU:0";
 }
 
@@ -161,6 +163,7 @@ void psd_server_config_limits(const psd_server_options *o, struct psd_task_confi
         (void)snprintf(config->devices, sizeof(config->devices), "%s", o->devices); /* checked */
     }
     config->refuse_nonfinite = o->refuse_nonfinite;
+    config->calls_max = o->calls_max;
     config->config_row = o->config_row;
     config->config_ctx = o->ctx;
 }

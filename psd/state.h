@@ -42,6 +42,8 @@ struct psd_conn {
     char text[96];             /* who, for logs */
 };
 
+enum { PSD_DISPLACED_MAX = 16 };
+
 /* Another task of the cluster, as seen from here. */
 struct psd_peer {
     char job[PS_JOB_BYTES_MAX + 1];
@@ -54,9 +56,12 @@ struct psd_peer {
     uint64_t life; /* directory: as its last HELLO said, 0: none has come; likewise the next two */
     char host[PS_JOB_BYTES_MAX + 2];
     uint32_t pid;
-    char conflict[256]; /* directory: another process that says that it is this task; "" */
+    char conflict[256]; /* directory: another process that says that it is this task; read by psd_peer_conflict() */
     struct psd_conn *conn;
-    struct psi_list asks; /* struct psd_ask, sent on the current connection */
+    struct psi_list asks;                  /* struct psd_ask, sent on the current connection */
+    uint64_t displaced[PSD_DISPLACED_MAX]; /* lives that another life of this task displaced; a ring */
+    uint32_t displaced_count;
+    uint64_t conflict_ms;
 };
 
 /* A request from the directory to a task that has not been answered. */
@@ -105,6 +110,19 @@ struct psd_wait {
     struct psd_target *targets; /* WAIT, WAIT_CLUSTER */
     uint32_t target_count, target_capacity;
     char container[PS_CONTAINER_BYTES_MAX + 1]; /* RESET */
+    struct psd_work *work;                      /* CALL: while it runs */
+    void *out;                                  /* CALL: its result, staged; NULL where there is none */
+    uint32_t out_bytes, out_staged;
+};
+
+/* A call from its admission until the shell says that it is over. */
+struct psd_work {
+    struct psi_list link;  /* task->works */
+    struct psd_wait *wait; /* NULL: nobody waits for it any more */
+    uint64_t id;
+    void *in, *out; /* staged: in_bytes and PS_CALL_BYTES_MAX */
+    uint32_t in_bytes;
+    bool cancelled;
 };
 
 /* A reset that has begun and is not done on all tasks (directory). */
@@ -153,6 +171,9 @@ struct psd_task {
     uint32_t free_buffer_count, buffer_count;
     uint32_t progress_count;
     struct psi_list waits; /* open */
+    struct psi_list works; /* calls that the shell has */
+    uint32_t work_count;
+    uint64_t work_next;
     /* cluster */
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* peer indexes */
@@ -167,6 +188,8 @@ struct psd_task {
     uint64_t left_lives[16];
     uint32_t left_count;
     uint64_t directory_life;
+    bool displaced; /* the directory has refused us: another process is this task */
+    uint64_t refusal_logged_ms;
 };
 
 /* ---- task.c: helpers for all of rpc ---- */
@@ -175,14 +198,26 @@ void psd_log(struct psd_task *t, enum psi_log_level level, const char *event, co
     __attribute__((format(printf, 4, 5)));
 /** False when there was no memory for it. */
 bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text) PSI_MUST;
+/** A zeroed effect, queued; NULL without memory. */
+struct psd_effect *psd_effect_new(struct psd_task *t, enum psd_effect_kind kind);
 void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
 struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text);
 /** The core lets go of c: everything tied to it ends; the shell closes the link (after its queue when flush). */
 void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
 /** Bounded outstanding replies: stop or start reading as the queue demands. */
 void psd_conn_balance(struct psd_task *t, struct psd_conn *c);
+/* ---- rpc/peers.c ---- */
+ps_status psd_peers_init(struct psd_task *t, struct psi_err *err) PSI_MUST;
 struct psd_peer *psd_peer_find(struct psd_task *t, const char *job, uint32_t task);
 /** "/job:ps/task:1 (host:port)" into a buffer of the caller. */
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
+/** Jobs whose tasks hold variables only where they serve beside training: worker, chief, master, evaluator. */
+bool psd_peer_trains(const struct psd_peer *p);
+/** This life of p was displaced by another one. */
+bool psd_peer_was_displaced(const struct psd_peer *p, uint64_t life);
+/** The life that p has now gives way to another one. */
+void psd_peer_displace(struct psd_peer *p);
+/** Which other process says that it is p: "" when none has for a while. */
+const char *psd_peer_conflict(const struct psd_task *t, const struct psd_peer *p);
 
 #endif

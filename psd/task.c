@@ -29,6 +29,7 @@ void psd_task_config_init(struct psd_task_config *config)
     config->pushes_in_progress_max = 4096;
     config->segment_buffers_max = 128;
     config->refuse_nonfinite = true;
+    config->calls_max = 64;
     memcpy(config->devices, "CPU:0", 6);
 }
 
@@ -43,7 +44,7 @@ uint64_t psd_random(struct psd_task *t)
 
 /* ---- effects ---- */
 
-static struct psd_effect *effect_new(struct psd_task *t, enum psd_effect_kind kind)
+struct psd_effect *psd_effect_new(struct psd_task *t, enum psd_effect_kind kind)
 {
     struct psd_effect_node *node = psi_calloc(1, sizeof(*node));
     if (node == NULL) {
@@ -56,7 +57,7 @@ static struct psd_effect *effect_new(struct psd_task *t, enum psd_effect_kind ki
 
 bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text)
 {
-    struct psd_effect *e = effect_new(t, kind);
+    struct psd_effect *e = psd_effect_new(t, kind);
     if (e != NULL) {
         PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", text)); /* bounded by the sender */
     }
@@ -72,7 +73,7 @@ struct capture {
 static void capture_line(void *data, enum psi_log_level level, const char *line)
 {
     struct capture *c = data;
-    struct psd_effect *e = effect_new(c->task, PSD_EFFECT_LOG);
+    struct psd_effect *e = psd_effect_new(c->task, PSD_EFFECT_LOG);
     if (e == NULL) {
         return;
     }
@@ -325,6 +326,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     tick_conns(t);
     tick_records(t, grace);
     psd_wait_check(t);
+    psd_call_tick(t);
     psd_task_link_tick(t);
     if (now_ms - t->rate_at_ms >= 1000) {
         double seconds = (double)(now_ms - t->rate_at_ms) / 1000.0;
@@ -352,52 +354,29 @@ bool psd_task_drained(const struct psd_task *t)
             return false;
         }
     }
-    return true;
+    return t->work_count == 0;
+}
+
+void psd_task_set(struct psd_task *t, enum psd_limit limit, uint64_t value)
+{
+    switch (limit) {
+    case PSD_LIMIT_REFUSE_NONFINITE:
+        t->config.refuse_nonfinite = value != 0;
+        break;
+    case PSD_LIMIT_SESSIONS:
+        t->config.sessions_max = (uint32_t)value;
+        break;
+    case PSD_LIMIT_MEMORY:
+        t->config.memory_budget_bytes = value;
+        psd_store_set_budget(&t->store, value);
+        break;
+    case PSD_LIMIT_SESSION_KEEP:
+        t->config.session_keep_ms = (uint32_t)value;
+        break;
+    }
 }
 
 /* ---- life ---- */
-
-static ps_status peers_init(struct psd_task *t, struct psi_err *err)
-{
-    t->peer_count = psi_cluster_total_tasks(&t->cluster);
-    t->peers = psi_calloc(t->peer_count, sizeof(*t->peers));
-    if (t->peers == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for %u tasks", t->peer_count);
-    }
-    const char *directory_job = NULL;
-    uint32_t directory_task = 0, at = 0;
-    PSI_ASSERT(psi_cluster_directory(&t->cluster, &directory_job, &directory_task)); /* the cluster has our task at least */
-    t->self = PSD_NO_PEER;
-    for (uint32_t j = 0; j < psi_cluster_job_count(&t->cluster); j++) {
-        const char *job = psi_cluster_job_name(&t->cluster, j);
-        for (uint32_t i = 0; i < psi_cluster_num_tasks(&t->cluster, job); i++) {
-            struct psd_peer *p = &t->peers[at];
-            PSI_IGNORE(snprintf(p->job, sizeof(p->job), "%s", job)); /* checked name */
-            p->task = i;
-            p->index = at;
-            p->own_job = strcmp(job, directory_job) == 0;
-            p->self = strcmp(job, t->config.job) == 0 && i == t->config.task;
-            p->missing_since_ms = t->now_ms;
-            psi_list_init(&p->asks);
-            if (p->self) {
-                t->self = at;
-                p->life = t->life;
-                p->pid = t->config.pid;
-                memcpy(p->host, t->config.host, sizeof(p->host));
-            }
-            if (p->own_job && i == directory_task) {
-                t->directory = at;
-            }
-            at++;
-        }
-    }
-    if (t->self == PSD_NO_PEER) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "/job:%s/task:%u is not in the cluster; job %s has %u tasks", t->config.job,
-                        t->config.task, t->config.job, psi_cluster_num_tasks(&t->cluster, t->config.job));
-    }
-    t->is_directory = t->self == t->directory;
-    return PS_OK;
-}
 
 ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[32], uint64_t now_ms, struct psd_task **out_task,
                        struct psi_err *err)
@@ -422,6 +401,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->free_pulls);
     psi_list_init(&t->waits);
     psi_list_init(&t->resets);
+    psi_list_init(&t->works);
     psi_map_init(&t->records, map_seed);
     psd_directory_init(&t->names, map_seed);
     psd_store_init(&t->store, map_seed, config->memory_budget_bytes);
@@ -432,7 +412,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
         st = psi_cluster_set_name(&t->cluster, config->cluster_name, err);
     }
     if (st == PS_OK) {
-        st = peers_init(t, err);
+        st = psd_peers_init(t, err);
     }
     if (st == PS_OK) {
         t->free_buffers = psi_calloc(config->segment_buffers_max + 1, sizeof(*t->free_buffers));
@@ -470,6 +450,7 @@ void psd_task_free(struct psd_task *t)
         psd_session_drop(t, value);
     }
     psi_map_fini(&t->records);
+    psd_call_free_all(t);
     while ((it = psi_list_first(&t->resets)) != NULL) {
         struct psd_reset *r = PSI_CONTAINER_OF(it, struct psd_reset, link);
         psi_list_remove(&r->link);
@@ -493,23 +474,6 @@ void psd_task_free(struct psd_task *t)
 }
 
 /* ---- what the shell and tests ask ---- */
-
-struct psd_peer *psd_peer_find(struct psd_task *t, const char *job, uint32_t task)
-{
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->peers[i].task == task && strcmp(t->peers[i].job, job) == 0) {
-            return &t->peers[i];
-        }
-    }
-    return NULL;
-}
-
-const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n)
-{
-    PSI_IGNORE(snprintf(buf, n, "/job:%s/task:%u (%s)", p->job, p->task,
-                        psi_cluster_task_address(&t->cluster, p->job, p->task))); /* cut is fine */
-    return buf;
-}
 
 uint64_t psd_task_life(const struct psd_task *t)
 {
@@ -549,6 +513,7 @@ void psd_task_check_invariants(const struct psd_task *t)
         conns++;
     }
     PSI_ASSERT(conns == t->conn_count);
+    psd_call_check_invariants(t);
     PSI_ASSERT(t->free_buffer_count <= t->buffer_count && t->buffer_count <= t->config.segment_buffers_max);
 }
 

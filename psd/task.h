@@ -34,6 +34,14 @@ struct psd_task_config {
     bool (*config_row)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
                        const char **help, bool *reloadable);
     void *config_ctx;
+    /* what the core asks of the shell, answered at once; shell is handed to each */
+    void *shell;
+    /* PS_OP_CONFIG_SET: the setting is in force when it says PS_OK; NULL: none may change */
+    ps_status (*config_set)(void *shell, const char *name, const char *value, char *error, size_t error_bytes);
+    /* the call table: NULL behind its last row; may a call with this input run */
+    const char *(*call_name)(void *shell, uint32_t row);
+    ps_status (*call_check)(void *shell, uint32_t row, const void *in, size_t in_bytes, char *error, size_t error_bytes);
+    uint32_t calls_max; /* that the shell has and has not ended; above it RESOURCE_EXHAUSTED */
 };
 /** Defaults of DESIGN §1 for everything but cluster, job, task and address. */
 void psd_task_config_init(struct psd_task_config *config);
@@ -42,13 +50,21 @@ enum psd_effect_kind {
     PSD_EFFECT_DIAL,     /* open a connection to `address` (no deadline of its own: at most 5 s); then psd_task_dialed() */
     PSD_EFFECT_LOG,      /* write the line: level, event, text */
     PSD_EFFECT_SHUTDOWN, /* PS_OP_SHUTDOWN asked for it: drain and end this task */
-    PSD_EFFECT_READY     /* the task serves: psd prints `ready:`; for ps:0 also while lists are missing */
+    PSD_EFFECT_READY,    /* the task serves: psd prints `ready:`; for ps:0 also while lists are missing */
+    PSD_EFFECT_CALL, /* run row call_row of the call table; psd_task_call_finished() must follow, exactly once, never at once */
+    PSD_EFFECT_CALL_CANCEL /* nobody waits for `call` any more: end it soon. It may be over by now */
 };
 struct psd_effect {
     enum psd_effect_kind kind;
     int level; /* LOG: enum psi_log_level */
     char event[48];
     char text[PSI_ERR_TEXT_MAX + 128]; /* LOG: logfmt key=value pairs; DIAL: the address */
+    uint64_t call;                     /* CALL, CALL_CANCEL: which; never 0 */
+    uint32_t call_row;
+    const void *call_in; /* the core's, until psd_task_call_finished() */
+    size_t call_in_bytes;
+    void *call_out; /* likewise */
+    size_t call_out_bytes;
 };
 
 /**
@@ -72,12 +88,19 @@ void psd_task_bytes(struct psd_task *task, struct psi_link *link, const uint8_t 
 void psd_task_closed(struct psd_task *task, struct psi_link *link);
 /** The link's hold went out (psi_outq_held_written was called) or frames were accepted: room for more. */
 void psd_task_writable(struct psd_task *task, struct psi_link *link);
+/** The call of PSD_EFFECT_CALL is over: its memory is the core's again. error: where st is not PS_OK. */
+void psd_task_call_finished(struct psd_task *task, uint64_t call, ps_status st, size_t out_bytes, const char *error);
 /** Time passes: call at least every 100 ms. */
 void psd_task_tick(struct psd_task *task, uint64_t now_ms);
 /** Stop accepting and finish: no new sessions or pushes are admitted (UNAVAILABLE), pushes in progress may end.
  *  The shell ends the task when psd_task_drained() or its drain time is over. */
 void psd_task_drain(struct psd_task *task);
 bool psd_task_drained(const struct psd_task *task);
+
+/* What may change while a task lives. */
+enum psd_limit { PSD_LIMIT_REFUSE_NONFINITE, PSD_LIMIT_SESSIONS, PSD_LIMIT_MEMORY, PSD_LIMIT_SESSION_KEEP };
+/** Holds from now on; what is there already stays. */
+void psd_task_set(struct psd_task *task, enum psd_limit limit, uint64_t value);
 
 /* ---- effects ---- */
 struct psi_link *psd_task_next_dirty(struct psd_task *task);

@@ -456,8 +456,6 @@ PS_API const char *ps_cluster_task_name(ps_session *s, int task);
  */
 PS_API ps_status ps_call(ps_session *s, const char *device, const char *name, const void *in, size_t in_bytes, void *out,
                          size_t out_capacity, size_t *out_bytes, int64_t timeout_ms);
-/** Bytes that go into or come out of a call by value. */
-#define PS_CALL_BYTES_MAX ((size_t)64 << 10)
 /** libpsworker's version, "0.1.0". */
 PS_API const char *ps_version(void);
 

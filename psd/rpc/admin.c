@@ -78,7 +78,7 @@ void psd_rpc_tasks(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         PSI_IGNORE(PSI_BYTES_SET(a.job, p->job));                                                     /* fits: checked name */
         PSI_IGNORE(PSI_BYTES_SET(a.address, psi_cluster_task_address(&t->cluster, p->job, p->task))); /* likewise */
         PSI_IGNORE(PSI_BYTES_SET(a.host, p->host));                                                   /* cut is fine */
-        PSI_IGNORE(PSI_BYTES_SET(a.conflict, p->conflict));                                           /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(a.conflict, psd_peer_conflict(t, p)));                               /* likewise */
         psd_list_add(&l, &ps_v1_TaskAnswer_msg, &a);
     }
     psd_list_end(&l);

@@ -68,8 +68,11 @@ static ps_status owner_up(const struct psd_task *t, const struct psd_peer *p, co
     if (p->self || p->listed) {
         return PS_OK;
     }
-    return psi_fail(err, PS_UNAVAILABLE, "%s, where variable '%s' belongs, is not connected to the directory",
-                    psd_peer_text(t, p, who, sizeof(who)), name);
+    psd_peer_text(t, p, who, sizeof(who));
+    if (psd_peer_trains(p)) { /* short: clients keep little of it */
+        return psi_fail(err, PS_UNAVAILABLE, "%s does not serve: start it with pstrain --serve or psd to hold '%s'", who, name);
+    }
+    return psi_fail(err, PS_UNAVAILABLE, "%s, where variable '%s' belongs, is not connected to the directory", who, name);
 }
 
 /* Find the name or record it; on PS_OK item->owner says where. */
@@ -165,6 +168,7 @@ void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
     if (n != NULL && n->owner == peer->index) {
         if (err == NULL) {
             n->sure = true;
+            n->life = peer->life;
         } else if (!n->sure && err->code != PS_UNAVAILABLE) {
             psd_directory_forget(&t->names, n); /* the owner's own refusal */
         }

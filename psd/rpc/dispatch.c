@@ -40,6 +40,7 @@ static const struct row {
     {PS_OP_INIT, AT_CLIENT | WITH_SEQ, "INIT", psd_rpc_init},
     {PS_OP_SEAL, AT_CLIENT, "SEAL", psd_rpc_seal},
     {PS_OP_WAIT, AT_CLIENT, "WAIT", psd_rpc_wait},
+    {PS_OP_CALL, AT_CLIENT, "CALL", psd_rpc_call},
     {PS_OP_CREATE, AT_CLIENT | ONLY_DIRECTORY, "CREATE", psd_rpc_create},
     {PS_OP_FIND, AT_CLIENT | ONLY_DIRECTORY, "FIND", psd_rpc_find},
     {PS_OP_RESET, AT_CLIENT | ONLY_DIRECTORY, "RESET", psd_rpc_reset},

@@ -107,6 +107,17 @@ void psd_wait_check(struct psd_task *t);
 /** When a client's timeout ends; 0: it has none. */
 uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms);
 
+/* ---- call.c: CALL ---- */
+void psd_rpc_call(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** Send the result of w. */
+void psd_call_answer(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w);
+/** Nobody waits for w any more: its call is cancelled, its result forgotten. */
+void psd_call_forget(struct psd_task *t, struct psd_wait *w);
+/** Deadlines. */
+void psd_call_tick(struct psd_task *t);
+void psd_call_free_all(struct psd_task *t);
+void psd_call_check_invariants(const struct psd_task *t);
+
 /* ---- create.c: CREATE FIND DELETE CHIEF (directory) ---- */
 void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_find(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);

@@ -16,11 +16,41 @@
 
 /* ---- at the directory ---- */
 
+enum {
+    CONFLICT_DIAL_MS = 5000, /* another process is this task: until it is gone */
+    REFUSAL_LOG_MS = 5000
+};
+
+static void refuse_as(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err, uint8_t why)
+{
+    const uint8_t result[8] = {why};
+    struct ps_reply_meta m = {.result_bytes = why != 0 ? 1 : 0};
+    psd_log(t, PSI_LOG_WARN, "task_refused", "peer=%s msg=%s", c->text, err->text);
+    psd_reply(t, c, PS_OP_HELLO, 0, r->header.id, 0, err, 1000, &m, result);
+    psd_conn_close(t, c, true);
+}
+
 static void refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
 {
-    psd_log(t, PSI_LOG_WARN, "task_refused", "peer=%s msg=%s", c->text, err->text);
-    psd_reply(t, c, PS_OP_HELLO, 0, r->header.id, 0, err, 1000, NULL, NULL);
-    psd_conn_close(t, c, true);
+    refuse_as(t, c, r, err, 0);
+}
+
+/* A life of p that was displaced comes back while its successor is connected. */
+static void refuse_displaced(struct psd_task *t, struct psd_conn *c, struct psd_peer *p, const char *host, uint32_t pid,
+                             const struct psd_request *r)
+{
+    struct psi_err err;
+    PSI_IGNORE(
+        snprintf(p->conflict, sizeof(p->conflict),
+                 "process %u on %s says that it is this task too; stop one of the two, or start it with another task_index", pid,
+                 host)); /* fits */
+    p->conflict_ms = t->now_ms;
+    PSI_IGNORE(
+        psi_fail(&err, PS_FAILED_PRECONDITION,
+                 "/job:%s/task:%u is process %u on %s now, which came after this one; stop one of the two, or start it with "
+                 "another task_index",
+                 p->job, p->task, p->pid, p->host[0] != '\0' ? p->host : "an unnamed host")); /* sent below */
+    refuse_as(t, c, r, &err, PS_REFUSED_DISPLACED);
 }
 
 void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r)
@@ -46,18 +76,29 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
         refuse(t, c, r, &err);
         return;
     }
+    char host[sizeof(p->host)];
+    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, host, sizeof(host));
+    if (p->conn != NULL && p->life != hello->life) {
+        if (psd_peer_was_displaced(p, hello->life)) {
+            refuse_displaced(t, c, p, host, hello->pid, r);
+            return;
+        }
+        psd_peer_displace(p);
+        psd_log(t, PSI_LOG_WARN, "task_displaced", "peer=/job:%s/task:%u was=%s:%u now=%s:%u", p->job, p->task, p->host, p->pid,
+                host, hello->pid);
+    }
     if (p->conn != NULL) {
         psd_conn_close(t, p->conn, false);
     }
+    p->life = hello->life;
+    p->pid = hello->pid;
+    memcpy(p->host, host, sizeof(p->host));
     c->role = PSD_ROLE_TASK;
     c->peer = p;
     c->body.max = PS_CONTROL_BODY_MAX;
     c->link->in.body_limit = UINT32_MAX;
     p->conn = c;
     p->listed = false;
-    p->life = hello->life;
-    p->pid = hello->pid;
-    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, p->host, sizeof(p->host));
     if (hello->chief_number > t->chief_number) {
         t->chief_number = hello->chief_number;
     }
@@ -87,7 +128,9 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, const ps_v1_L
         return PS_OK; /* RESET is on its way there */
     }
     struct psd_name *n = psd_directory_find(&t->names, named.container, named.name);
-    *out_drop = n != NULL && n->owner != p->index;
+    /* what this life had when another one displaced it counts as long as nobody has touched the name since */
+    bool stale = psd_peer_was_displaced(p, p->life) && (n == NULL || n->life != p->life);
+    *out_drop = (n != NULL && n->owner != p->index) || stale;
     if (*out_drop) {
         return PS_OK;
     }
@@ -97,6 +140,7 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, const ps_v1_L
     if (st == PS_OK) {
         n->definition = named.definition;
         n->sure = true;
+        n->life = p->life;
     }
     return st;
 }
@@ -269,6 +313,32 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
     psd_list_end(&l);
 }
 
+/* What this task holds may no longer be what the directory takes it for. */
+static void fence(struct psd_task *t, const char *why)
+{
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    psd_log(t, PSI_LOG_WARN, "fenced", "msg=%s", why);
+    t->fenced = true;
+    while (psi_map_next(&t->store.containers, &cursor, &key, &len, &value)) {
+        const struct psd_container *c = value;
+        psd_reset_here(t, c->name);
+    }
+    psd_wait_check(t);
+}
+
+static bool refused_as_displaced(const struct psd_request *r)
+{
+    struct ps_reply_meta m;
+    if (r->header.offset == PS_OK || r->header.meta_bytes < sizeof(m) + 8) {
+        return false;
+    }
+    memcpy(&m, r->meta, sizeof(m));
+    return m.result_bytes == 1 && r->meta[sizeof(m)] == PS_REFUSED_DISPLACED;
+}
+
 static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_err err;
@@ -284,10 +354,19 @@ static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct 
         st = psi_fail(&err, PS_ABORTED, "a life of the directory that this task has left");
     }
     if (st != PS_OK) {
-        psd_log(t, PSI_LOG_WARN, "directory_refused", "peer=%s st=%s msg=%s", c->text, ps_status_name(st), err.text);
+        t->displaced = t->displaced || refused_as_displaced(r);
+        if (t->refusal_logged_ms == 0 || t->now_ms - t->refusal_logged_ms >= REFUSAL_LOG_MS) {
+            t->refusal_logged_ms = t->now_ms;
+            psd_log(t, PSI_LOG_WARN, "directory_refused", "peer=%s st=%s msg=%s", c->text, ps_status_name(st), err.text);
+        }
         psd_conn_close(t, c, false);
         return;
     }
+    if (t->displaced && t->directory_life != a.life) {
+        fence(t, "another process was this task, and the directory that knew it is gone: shared variables dropped");
+    }
+    t->displaced = false;
+    t->refusal_logged_ms = 0;
     if (t->directory_life != 0 && t->directory_life != a.life) {
         t->left_lives[t->left_count++ % (sizeof(t->left_lives) / sizeof(t->left_lives[0]))] = t->directory_life;
     }
@@ -424,9 +503,10 @@ void psd_rpc_from_directory(struct psd_task *t, struct psd_conn *c, const struct
 
 static void dial_later(struct psd_task *t)
 {
-    uint32_t shift = t->dial_failures < 5 ? t->dial_failures : 5;
+    uint32_t shift = t->dial_failures < 7 ? t->dial_failures : 7;
     uint64_t wait = (uint64_t)PS_RECONNECT_FIRST_MS << shift;
-    wait = wait > PS_RECONNECT_MAX_MS ? PS_RECONNECT_MAX_MS : wait;
+    uint64_t most = t->displaced ? CONFLICT_DIAL_MS : PS_RECONNECT_MAX_MS;
+    wait = wait > most ? most : wait;
     wait = wait * (75 + psd_random(t) % 51) / 100; /* +- 25 % */
     t->dial_failures++;
     t->dial_at_ms = t->now_ms + wait;
@@ -443,7 +523,9 @@ void psd_task_link_lost(struct psd_task *t, struct psd_conn *c)
     if (c->role == PSD_ROLE_TASK) {
         lost_at_directory(t, p);
     } else {
-        psd_log(t, PSI_LOG_WARN, "directory_lost", "peer=%s", c->text);
+        if (t->refusal_logged_ms == 0) { /* a refusal has its own line */
+            psd_log(t, PSI_LOG_WARN, "directory_lost", "peer=%s", c->text);
+        }
         dial_later(t);
     }
 }
@@ -476,22 +558,6 @@ struct psi_link *psd_task_dialed(struct psd_task *t, void *shell, const char *wh
     return c->link;
 }
 
-/* A task of another job that has not heard from the directory for a lease can no longer know what it owns. */
-static void fence(struct psd_task *t)
-{
-    uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
-    void *value = NULL;
-    psd_log(t, PSI_LOG_WARN, "fenced", "msg=%s", "no word from the directory for a lease: shared variables dropped");
-    t->fenced = true;
-    while (psi_map_next(&t->store.containers, &cursor, &key, &len, &value)) {
-        const struct psd_container *c = value;
-        psd_reset_here(t, c->name);
-    }
-    psd_wait_check(t);
-}
-
 void psd_task_link_tick(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -516,7 +582,7 @@ void psd_task_link_tick(struct psd_task *t)
         t->dialling = psd_effect(t, PSD_EFFECT_DIAL, psi_cluster_task_address(&t->cluster, d->job, d->task));
     }
     if (!t->peers[t->self].own_job && !t->fenced && t->store.variable_count > 0 &&
-        t->now_ms - t->directory_heard_ms >= t->config.lease_ms) {
-        fence(t);
+        t->now_ms - t->directory_heard_ms >= t->config.lease_ms) { /* it can no longer know what it owns */
+        fence(t, "no word from the directory for a lease: shared variables dropped");
     }
 }

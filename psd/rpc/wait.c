@@ -46,6 +46,8 @@ static void answer(struct psd_task *t, struct psd_wait *w)
         psd_reply(t, c, w->op, 0, w->id, 0, &w->err, w->retry_after_ms, NULL, NULL);
     } else if (w->op == PS_OP_CREATE) {
         send_creates(t, c, w);
+    } else if (w->op == PS_OP_CALL) {
+        psd_call_answer(t, c, w);
     } else {
         psd_reply(t, c, w->op, 0, w->id, 0, NULL, 0, NULL, NULL);
     }
@@ -106,6 +108,7 @@ void psd_wait_free(struct psd_task *t, struct psd_wait *w)
         struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
         reset->wait = reset->wait == w ? NULL : reset->wait;
     }
+    psd_call_forget(t, w);
     psi_list_remove(&w->open);
     psi_list_remove(&w->link);
     w->record->wait_count--;

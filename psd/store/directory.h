@@ -15,6 +15,7 @@ struct psd_name {
     struct psd_definition definition;
     uint32_t owner; /* peer index, psd/state.h */
     bool sure;      /* the owner has said that it has it */
+    uint64_t life;  /* of the owner that said so last */
 };
 
 struct psd_directory {

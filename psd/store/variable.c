@@ -287,6 +287,12 @@ ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void
     return PS_OK;
 }
 
+void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes)
+{
+    s->budget_lowered = s->promised_bytes > budget_bytes;
+    s->budget_bytes = budget_bytes;
+}
+
 void *psd_store_stage(struct psd_store *s, uint64_t n)
 {
     if (!promise(s, n)) {
@@ -327,5 +333,5 @@ void psd_store_check_invariants(const struct psd_store *s)
     }
     PSI_ASSERT(count == s->variable_count);
     PSI_ASSERT(psi_u64_map_count(&s->handles) == count);
-    PSI_ASSERT(s->promised_bytes <= s->budget_bytes);
+    PSI_ASSERT(s->promised_bytes <= s->budget_bytes || s->budget_lowered);
 }

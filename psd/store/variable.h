@@ -53,6 +53,7 @@ struct psd_store {
     uint64_t promised_bytes; /* values and slots of all variables, initialised or not, and staging */
     uint32_t next_handle;
     uint32_t variable_count;
+    bool budget_lowered; /* below what was promised then */
 };
 
 /* What a creation fixes. */
@@ -99,6 +100,8 @@ ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, c
 /** Take `value` (staged memory of v->bytes) as the value; the old one is freed; slots are made if it was uninitialised. The
  * caller gives back the promise of the staging (promised_bytes). */
 ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, struct psi_err *err) PSI_MUST;
+/** From now on; what was promised stays, nothing is promised above it. */
+void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes);
 /** Staging memory of n bytes within the budget; NULL when there is none. */
 void *psd_store_stage(struct psd_store *s, uint64_t n);
 void psd_store_unstage(struct psd_store *s, void *p, uint64_t n);

@@ -235,6 +235,27 @@ static void carry_out_effect(struct shell_task *t, const struct psd_effect *e)
     case PSD_EFFECT_READY:
         t->ready = true;
         break;
+    case PSD_EFFECT_CALL:
+        if (t->call_count == SHELL_CALLS_MAX || e->call == 0 || e->call_out == NULL) {
+            broken("a call without number or memory, or one too many");
+        }
+        t->calls[t->call_count++] = (struct shell_call){.id = e->call,
+                                                        .row = e->call_row,
+                                                        .in = e->call_in,
+                                                        .in_bytes = e->call_in_bytes,
+                                                        .out = e->call_out,
+                                                        .out_bytes = e->call_out_bytes};
+        break;
+    case PSD_EFFECT_CALL_CANCEL:
+        for (uint32_t i = 0; i < t->call_count; i++) {
+            if (t->calls[i].id == e->call) {
+                if (t->calls[i].cancelled) {
+                    broken("a call cancelled twice");
+                }
+                t->calls[i].cancelled = true;
+            }
+        }
+        break;
     }
 }
 
@@ -311,6 +332,22 @@ void shell_run(struct shell_net *net)
             }
         }
     }
+}
+
+void shell_finish(struct shell_task *t, uint32_t index, ps_status st, const void *out, size_t out_bytes, const char *error)
+{
+    if (index >= t->call_count || out_bytes > t->calls[index].out_bytes) {
+        abort();
+    }
+    struct shell_call call = t->calls[index];
+    memmove(&t->calls[index], &t->calls[index + 1], (t->call_count - index - 1) * sizeof(t->calls[0]));
+    t->call_count--;
+    if (out_bytes > 0) {
+        memcpy(call.out, out, out_bytes);
+    }
+    psd_task_call_finished(t->core, call.id, st, out_bytes, error);
+    settle(t);
+    shell_run(t->net);
 }
 
 void shell_task_tick(struct shell_task *t, uint64_t now)

@@ -16,7 +16,7 @@
 
 #include "psd/task.h"
 
-enum { SHELL_TASKS_MAX = 4, SHELL_LOG_BYTES = 16384 };
+enum { SHELL_TASKS_MAX = 4, SHELL_LOG_BYTES = 16384, SHELL_CALLS_MAX = 128 };
 
 /* A frame that came out of a task. */
 struct shell_frame {
@@ -57,6 +57,17 @@ struct shell_net {
     uint8_t *scratch;
 };
 
+/* A call that the core has handed over and that is not finished. */
+struct shell_call {
+    uint64_t id;
+    uint32_t row;
+    const void *in;
+    size_t in_bytes;
+    void *out;
+    size_t out_bytes;
+    bool cancelled;
+};
+
 struct shell_task {
     struct shell_net *net;
     struct psd_task *core;
@@ -65,6 +76,8 @@ struct shell_task {
     struct psi_list closed; /* conns whose core is gone; freed by shell_conn_free or with the task */
     uint32_t dials;         /* asked for and not answered */
     bool ready, shutdown;
+    struct shell_call calls[SHELL_CALLS_MAX]; /* the oldest first */
+    uint32_t call_count;
     char log[SHELL_LOG_BYTES]; /* "event text\n" ..., the newest that fit */
     size_t log_bytes;
 };
@@ -92,6 +105,8 @@ void shell_run(struct shell_net *net);
 /** Time of all tasks moves on to `now`, one tick each, then everything runs. */
 void shell_tick(struct shell_net *net, uint64_t now);
 void shell_task_tick(struct shell_task *t, uint64_t now);
+/** Call `index` is over; out [out_bytes] is its result. */
+void shell_finish(struct shell_task *t, uint32_t index, ps_status st, const void *out, size_t out_bytes, const char *error);
 /** In steps of 100 ms. */
 void shell_pass(struct shell_net *net, uint64_t ms);
 /** The connection breaks: what is on its way is lost, both ends learn it at once. Safe when it is closed already. */

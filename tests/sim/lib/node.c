@@ -103,6 +103,8 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
             case PSD_EFFECT_READY:
                 t->ready = true;
                 break;
+            case PSD_EFFECT_CALL:
+            case PSD_EFFECT_CALL_CANCEL:
             case PSD_EFFECT_SHUTDOWN:
                 sim_fail(s, "/job:%s/task:%u wants to shut down and nobody asked", t->job, t->index);
             }

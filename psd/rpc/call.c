@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CALL: run a row of the program's call table on one of its compute threads (docs/PROTOCOL.md, section 3).
+ *
+ * Happy path: a waiting request (wait.c) -> the row's check -> memory for input and output, within the task's budget -> effect
+ * CALL -> psd_task_call_finished(): the result is kept until the client's ACK -> answered. A client that reconnects joins it.
+ * Failure: what is refused before it runs did nothing. Its deadline, ACK, GOODBYE or the end of its session cancels it: the
+ * shell still has its memory until it says that it is over. An error after that says that something may have been done, so that
+ * no client repeats it.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { RETRY_MS = 50 };
+
+/* One row by name; UINT32_MAX: there is none, and names says what there is. */
+static uint32_t find_row(const struct psd_task *t, const char *name, char *names, size_t n)
+{
+    size_t used = 0;
+    const char *at = NULL;
+    names[0] = '\0';
+    for (uint32_t i = 0; t->config.call_name != NULL && (at = t->config.call_name(t->config.shell, i)) != NULL; i++) {
+        if (strcmp(at, name) == 0) {
+            return i;
+        }
+        if (used + strlen(at) + 8 < n) {
+            used += (size_t)snprintf(names + used, n - used, "%s%s", used > 0 ? ", " : "", at);
+        } else if (used + 6 < n && used > 0 && names[used - 1] != '.') {
+            used += (size_t)snprintf(names + used, n - used, ", ...");
+        }
+    }
+    return UINT32_MAX;
+}
+
+static ps_status read_call(struct psd_task *t, const struct psd_request *r, ps_v1_Call *m, uint32_t *out_row, struct psi_err *err)
+{
+    char name[64];
+    char names[PSI_ERR_TEXT_MAX / 2];
+    ps_status st = psi_msg_decode(&ps_v1_Call_msg, m, r->meta, r->header.meta_bytes, err);
+    if (st == PS_OK) {
+        st = PSI_BYTES_TEXT(m->name, name, sizeof(name));
+    }
+    if (st != PS_OK) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "CALL at %s: its name is not understood", t->name);
+    }
+    if (m->in_bytes > PS_CALL_BYTES_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s': %u bytes go in, at most %zu", name, m->in_bytes, PS_CALL_BYTES_MAX);
+    }
+    if (psi_pad8(m->in_bytes) != r->body_bytes || (r->header.flags & PS_FLAG_MORE) != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s': %u bytes are to go in and %zu have come", name, m->in_bytes,
+                        r->body_bytes);
+    }
+    *out_row = find_row(t, name, names, sizeof(names));
+    if (*out_row == UINT32_MAX) {
+        return psi_fail(err, PS_NOT_FOUND, "there is no call '%s' at %s; %s%s", name, t->name,
+                        names[0] != '\0' ? "it has " : "it runs no calls", names);
+    }
+    if (t->draining) {
+        return psi_fail(err, PS_UNAVAILABLE, "%s is shutting down", t->name);
+    }
+    if (t->work_count >= t->config.calls_max) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s already runs %u calls (calls_max)", t->name, t->work_count);
+    }
+    char text[PSI_ERR_TEXT_MAX] = "";
+    st = t->config.call_check != NULL ? t->config.call_check(t->config.shell, *out_row, r->body, m->in_bytes, text, sizeof(text))
+                                      : PS_OK;
+    text[sizeof(text) - 1] = '\0';
+    return st == PS_OK ? PS_OK : psi_fail(err, st, "call '%s' at %s: %.350s", name, t->name, text);
+}
+
+static void give_back(struct psd_task *t, void *p, uint32_t bytes)
+{
+    if (p != NULL) {
+        psd_store_unstage(&t->store, p, bytes);
+    }
+}
+
+static void work_free(struct psd_task *t, struct psd_work *k)
+{
+    psi_list_remove(&k->link);
+    t->work_count--;
+    give_back(t, k->in, k->in_bytes);
+    give_back(t, k->out, PS_CALL_BYTES_MAX);
+    psi_free(k);
+}
+
+/* Memory, then the effect: from then on it is the shell's. */
+static ps_status begin(struct psd_task *t, struct psd_wait *w, const ps_v1_Call *m, uint32_t row, const uint8_t *in,
+                       struct psi_err *err)
+{
+    struct psd_work *k = psi_calloc(1, sizeof(*k));
+    struct psd_effect *e = NULL;
+    if (k == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a call", t->name);
+    }
+    k->id = ++t->work_next;
+    psi_list_push_back(&t->works, &k->link);
+    t->work_count++;
+    k->out = psd_store_stage(&t->store, PS_CALL_BYTES_MAX);
+    k->in = k->out != NULL && m->in_bytes > 0 ? psd_store_stage(&t->store, m->in_bytes) : NULL;
+    k->in_bytes = k->in != NULL ? m->in_bytes : 0;
+    if (k->out != NULL && k->in_bytes == m->in_bytes) {
+        e = psd_effect_new(t, PSD_EFFECT_CALL);
+    }
+    if (e == NULL) {
+        work_free(t, k);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for the %u bytes of a call and %zu of its result", t->name,
+                        m->in_bytes, PS_CALL_BYTES_MAX);
+    }
+    if (k->in != NULL) {
+        memcpy(k->in, in, k->in_bytes);
+    }
+    k->wait = w;
+    w->work = k;
+    w->deadline_ms = m->timeout_ms == 0 || m->timeout_ms > UINT32_MAX ? 0 : t->now_ms + m->timeout_ms;
+    e->call = k->id;
+    e->call_row = row;
+    e->call_in = k->in;
+    e->call_in_bytes = k->in_bytes;
+    e->call_out = k->out;
+    e->call_out_bytes = PS_CALL_BYTES_MAX;
+    return PS_OK;
+}
+
+void psd_rpc_call(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    bool old = false;
+    struct psd_wait *w = psd_wait_get(t, c, r, &old);
+    if (w == NULL || old) {
+        return;
+    }
+    ps_v1_Call m;
+    uint32_t row = 0;
+    struct psi_err err;
+    w->collecting = false;
+    ps_status st = read_call(t, r, &m, &row, &err);
+    if (st == PS_OK) {
+        st = begin(t, w, &m, row, r->body, &err);
+    }
+    if (st != PS_OK) {
+        w->err = err;
+        w->err.applied = PS_NOTHING_APPLIED;
+        w->retry_after_ms = st == PS_RESOURCE_EXHAUSTED || st == PS_UNAVAILABLE ? RETRY_MS : 0;
+        psd_wait_done(t, w);
+    }
+}
+
+void psd_call_answer(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w)
+{
+    _Alignas(8) uint8_t meta[sizeof(struct ps_reply_meta) + 8] = {0};
+    struct ps_reply_meta m = {.durable = t->durable, .result_bytes = 8};
+    uint64_t bytes = w->out_bytes;
+    memcpy(meta, &m, sizeof(m));
+    memcpy(meta + sizeof(m), &bytes, sizeof(bytes));
+    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
+                                .version = PS_FRAME_VERSION,
+                                .op = PS_OP_CALL,
+                                .flags = PS_FLAG_REPLY,
+                                .id = w->id,
+                                .meta_bytes = sizeof(meta)};
+    if (c->closing) {
+        return;
+    }
+    if (psi_outq_push_body(&c->link->out, &h, meta, w->out, w->out_bytes, true) != PS_OK) {
+        psd_conn_close(t, c, false);
+        return;
+    }
+    psd_mark_dirty(t, c);
+}
+
+/* ---- the end ---- */
+
+static void cancel(struct psd_task *t, struct psd_work *k)
+{
+    struct psd_effect *e = k->cancelled ? NULL : psd_effect_new(t, PSD_EFFECT_CALL_CANCEL);
+    if (e != NULL) { /* without memory it runs to its end, and nobody hears of it */
+        k->cancelled = true;
+        e->call = k->id;
+    }
+    k->wait->work = NULL;
+    k->wait = NULL;
+}
+
+void psd_call_forget(struct psd_task *t, struct psd_wait *w)
+{
+    if (w->work != NULL) {
+        cancel(t, w->work);
+    }
+    give_back(t, w->out, w->out_staged);
+    w->out = NULL;
+    w->out_bytes = 0;
+    w->out_staged = 0;
+}
+
+/* The result moves to memory of its size where that is to be had. */
+static void keep(struct psd_task *t, struct psd_wait *w, struct psd_work *k, uint32_t bytes)
+{
+    void *small = bytes > 0 && bytes <= PS_CALL_BYTES_MAX / 2 ? psd_store_stage(&t->store, bytes) : NULL;
+    w->out_bytes = bytes;
+    if (small != NULL) {
+        memcpy(small, k->out, bytes);
+        w->out = small;
+        w->out_staged = bytes;
+    } else if (bytes > 0) {
+        w->out = k->out;
+        w->out_staged = PS_CALL_BYTES_MAX;
+        k->out = NULL;
+    }
+}
+
+void psd_task_call_finished(struct psd_task *t, uint64_t call, ps_status st, size_t out_bytes, const char *error)
+{
+    struct psd_work *k = NULL;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->works) {
+        struct psd_work *at = PSI_CONTAINER_OF(it, struct psd_work, link);
+        k = at->id == call ? at : k;
+    }
+    PSI_ASSERT(k != NULL && out_bytes <= PS_CALL_BYTES_MAX);
+    struct psd_wait *w = k->wait;
+    if (w != NULL) {
+        w->work = NULL;
+        if (st == PS_OK) {
+            keep(t, w, k, (uint32_t)out_bytes);
+        } else {
+            PSI_IGNORE(psi_fail(&w->err, st, "%s: %.400s", t->name, error)); /* answered below */
+            w->err.applied = PS_MAYBE_PARTLY_APPLIED;                        /* it ran: nobody may repeat it by himself */
+        }
+    }
+    work_free(t, k);
+    if (w != NULL) {
+        psd_wait_done(t, w);
+    }
+}
+
+void psd_call_tick(struct psd_task *t)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->works) {
+        struct psd_work *k = PSI_CONTAINER_OF(it, struct psd_work, link);
+        struct psd_wait *w = k->wait;
+        if (w == NULL || w->deadline_ms == 0 || t->now_ms < w->deadline_ms) {
+            continue;
+        }
+        cancel(t, k);
+        PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "%s: the call was not over in time and is cancelled: outcome unknown",
+                            t->name)); /* answered below */
+        w->err.applied = PS_OUTCOME_UNKNOWN;
+        psd_wait_done(t, w);
+    }
+}
+
+void psd_call_free_all(struct psd_task *t)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_first(&t->works)) != NULL) {
+        work_free(t, PSI_CONTAINER_OF(link, struct psd_work, link));
+    }
+}
+
+void psd_call_check_invariants(const struct psd_task *t)
+{
+    uint32_t count = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->works) {
+        const struct psd_work *k = PSI_CONTAINER_OF(it, struct psd_work, link);
+        PSI_ASSERT(k->wait == NULL || (k->wait->work == k && !k->wait->done && k->wait->op == PS_OP_CALL));
+        PSI_ASSERT(k->out != NULL && (k->in != NULL) == (k->in_bytes > 0));
+        count++;
+    }
+    PSI_ASSERT(count == t->work_count && count <= t->config.calls_max);
+}

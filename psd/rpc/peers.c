@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The other tasks of the cluster as this one sees them, and which process is each of them.
+ *
+ * Two processes that say that they are the same task: the one that comes later displaces the earlier (it may be its restart, and
+ * the old connection a half-open one). A life that was displaced does not displace its successor in turn: while that one is
+ * connected it is refused (tasklink.c). Otherwise the two would displace each other for ever.
+ */
+#include "psd/state.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CONFLICT_KEPT_MS = 20000 /* it tries again within 5 s, and 25 % */ };
+
+ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
+{
+    t->peer_count = psi_cluster_total_tasks(&t->cluster);
+    t->peers = psi_calloc(t->peer_count, sizeof(*t->peers));
+    if (t->peers == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for %u tasks", t->peer_count);
+    }
+    const char *directory_job = NULL;
+    uint32_t directory_task = 0, at = 0;
+    PSI_ASSERT(psi_cluster_directory(&t->cluster, &directory_job, &directory_task)); /* the cluster has our task at least */
+    t->self = PSD_NO_PEER;
+    for (uint32_t j = 0; j < psi_cluster_job_count(&t->cluster); j++) {
+        const char *job = psi_cluster_job_name(&t->cluster, j);
+        for (uint32_t i = 0; i < psi_cluster_num_tasks(&t->cluster, job); i++) {
+            struct psd_peer *p = &t->peers[at];
+            PSI_IGNORE(snprintf(p->job, sizeof(p->job), "%s", job)); /* checked name */
+            p->task = i;
+            p->index = at;
+            p->own_job = strcmp(job, directory_job) == 0;
+            p->self = strcmp(job, t->config.job) == 0 && i == t->config.task;
+            p->missing_since_ms = t->now_ms;
+            psi_list_init(&p->asks);
+            if (p->self) {
+                t->self = at;
+                p->life = t->life;
+                p->pid = t->config.pid;
+                memcpy(p->host, t->config.host, sizeof(p->host));
+            }
+            if (p->own_job && i == directory_task) {
+                t->directory = at;
+            }
+            at++;
+        }
+    }
+    if (t->self == PSD_NO_PEER) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "/job:%s/task:%u is not in the cluster; job %s has %u tasks", t->config.job,
+                        t->config.task, t->config.job, psi_cluster_num_tasks(&t->cluster, t->config.job));
+    }
+    t->is_directory = t->self == t->directory;
+    return PS_OK;
+}
+
+struct psd_peer *psd_peer_find(struct psd_task *t, const char *job, uint32_t task)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].task == task && strcmp(t->peers[i].job, job) == 0) {
+            return &t->peers[i];
+        }
+    }
+    return NULL;
+}
+
+const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n)
+{
+    PSI_IGNORE(snprintf(buf, n, "/job:%s/task:%u (%s)", p->job, p->task,
+                        psi_cluster_task_address(&t->cluster, p->job, p->task))); /* cut is fine */
+    return buf;
+}
+
+bool psd_peer_trains(const struct psd_peer *p)
+{
+    static const char *const jobs[] = {"worker", "chief", "master", "evaluator"};
+    for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+        if (strcmp(p->job, jobs[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool psd_peer_was_displaced(const struct psd_peer *p, uint64_t life)
+{
+    for (uint32_t i = 0; i < p->displaced_count && i < PSD_DISPLACED_MAX; i++) {
+        if (p->displaced[i] == life) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void psd_peer_displace(struct psd_peer *p)
+{
+    if (p->life != 0 && !psd_peer_was_displaced(p, p->life)) {
+        p->displaced[p->displaced_count++ % PSD_DISPLACED_MAX] = p->life;
+    }
+}
+
+const char *psd_peer_conflict(const struct psd_task *t, const struct psd_peer *p)
+{
+    return p->conflict[0] != '\0' && t->now_ms - p->conflict_ms < CONFLICT_KEPT_MS ? p->conflict : "";
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of libpsd's shell: the server object that server.c (runs), server_start.c (start), server_set.c (settings that change
+ * while it runs) and calls.c (compute threads) share. All of it belongs to the task's thread but for what is marked.
+ */
+#ifndef PSD_SERVER_H
+#define PSD_SERVER_H
+
+#include "psd.h"
+
+#include "calls.h"
+#include "common/log.h"
+#include "common/net/conn.h"
+#include "common/net/listener.h"
+#include "listen.h"
+#include "server_log.h"
+#include "server_set.h"
+#include "task.h"
+
+#include <pthread.h>
+
+enum psd_server_tick { PSD_TICK_MS = 50 /* the core wants one per 100 ms */ };
+
+enum psd_phase { PSD_RUNNING, PSD_DRAINING, PSD_FINISHING, PSD_CLOSING };
+
+struct psd_server {
+    struct psd_server_options o; /* its strings and descriptors are the caller's: for psd_server_start only */
+    struct psi_log log;
+    struct psd_server_log peer_log;
+    char name[PSI_TASK_NAME_MAX];
+    char address[PS_ADDRESS_BYTES_MAX + 1];
+    char target[PS_ADDRESS_BYTES_MAX + 8];
+    struct psd_task *task;
+    struct psd_listen listen;
+    struct psi_listener *listeners[PSD_LISTEN_MAX];
+    uv_loop_t loop;
+    struct psi_net net;
+    struct psd_calls calls;
+    uv_timer_t tick;
+    uv_async_t wake;
+    uint64_t ticked_ms, full_logged_ms;
+    uint32_t connections_max;
+    enum psd_phase phase;
+    uint64_t end_ms; /* DRAINING and later: hard end */
+    bool dial_failed;
+    char dial_why[PSI_ERR_TEXT_MAX];
+    pthread_t thread;
+    bool thread_joinable; /* under mutex */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool loop_open;              /* under mutex: wake may be signalled */
+    bool stop_asked;             /* under mutex */
+    uint64_t stop_end_ms;        /* under mutex: the earliest end asked for */
+    bool ended;                  /* under mutex */
+    struct psd_server_sets sets; /* under mutex */
+};
+
+/* ---- server.c ---- */
+extern const struct psi_net_ops psd_server_net_ops;
+extern const struct psi_listener_ops psd_server_listener_ops;
+uint64_t psd_server_now_ms(void);
+void psd_server_on_tick(uv_timer_t *timer);
+void psd_server_on_wake(uv_async_t *async);
+/** Every handle of the loop closes; running calls are told. */
+void psd_server_loop_close(struct psd_server *s);
+/** The task's thread. */
+void *psd_server_thread(void *server);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two processes that say that they are the same task: the later displaces the earlier, which is refused while its successor is
+ * connected, says so now and then, and may come back when that one is gone, with what nobody has touched meanwhile.
+ */
+#include "cluster_test.h"
+
+#include "psd/state.h"
+
+static void named(struct psd_task_config *config)
+{
+    PSI_IGNORE(snprintf(config->host, sizeof(config->host), "left")); /* fits */
+    config->pid = 11;
+}
+
+static void named_too(struct psd_task_config *config)
+{
+    PSI_IGNORE(snprintf(config->host, sizeof(config->host), "right")); /* fits */
+    config->pid = 22;
+}
+
+struct twins {
+    struct cl cl;
+    struct shell_task *right; /* another ps:1; the first is cl.ps1 */
+    struct shell_conn *left_conn, *right_conn;
+};
+
+static struct shell_task *start_twin(struct twins *w, shell_tweak tweak)
+{
+    ps_status st = PS_OK;
+    struct shell_task *t = shell_task_new(&w->cl.net, SPEC, "ps", 1, w->cl.seed++, w->cl.net.tasks[0]->now, tweak, &st);
+    assert_int_equal(st, PS_OK);
+    return t;
+}
+
+/* ps:1 is connected and has `x`; then another process comes as ps:1. */
+static void twins_init(struct twins *w)
+{
+    ps_v1_CreateAnswer a;
+    memset(w, 0, sizeof(*w));
+    w->cl.seed = 1;
+    shell_net_init(&w->cl.net);
+    w->cl.ps0 = cl_task(&w->cl, "ps", 0);
+    w->cl.ps1 = start_twin(w, named);
+    fc_init(&w->cl.c, w->cl.ps0, 1);
+    fc_init(&w->cl.at1, w->cl.ps1, 1);
+    assert_int_equal(fc_connect(&w->cl.c), PS_OK);
+    assert_int_equal(fc_connect(&w->cl.at1), PS_OK);
+    w->left_conn = cl_join(&w->cl, w->cl.ps1);
+    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK);
+    w->right = start_twin(w, named_too);
+    cl_await_dial(&w->cl, w->right);
+    w->right_conn = shell_dial(w->right, w->cl.ps0);
+    assert_true(shell_is_closed(w->left_conn));
+    assert_false(shell_is_closed(w->right_conn));
+    assert_true(shell_logged(w->cl.ps0, "task_displaced"));
+}
+
+/* The left one tries again. */
+static struct shell_conn *left_dials(struct twins *w)
+{
+    for (int i = 0; w->cl.ps1->dials == 0; i++) {
+        assert_in_range(i, 0, 120);
+        PSI_IGNORE(fc_call(&w->cl.c, PS_OP_BEAT, 0, 1, 0, NULL, 0, NULL)); /* a sign of life */
+        shell_forget(w->cl.c.conn);
+        shell_pass(&w->cl.net, 100);
+    }
+    return shell_dial(w->cl.ps1, w->cl.ps0);
+}
+
+static const char *conflict_of(const struct twins *w)
+{
+    struct psd_task *t = w->cl.ps0->core;
+    return psd_peer_conflict(t, psd_peer_find(t, "ps", 1));
+}
+
+static void test_the_displaced_one_is_refused(void **state)
+{
+    (void)state;
+    struct twins w;
+    twins_init(&w);
+    assert_string_equal(conflict_of(&w), ""); /* a restart looks like this */
+    shell_log_clear(w.cl.ps1);
+    assert_true(shell_is_closed(left_dials(&w)));
+    assert_false(shell_is_closed(w.right_conn)); /* it is not displaced in turn */
+    assert_true(shell_logged(w.cl.ps1, "directory_refused"));
+    assert_true(shell_logged(w.cl.ps1, "process 22 on right"));
+    assert_true(shell_logged(w.cl.ps1, "stop one of the two"));
+    assert_non_null(strstr(conflict_of(&w), "process 11 on left"));
+    struct psd_peer *p = psd_peer_find(w.cl.ps0->core, "ps", 1);
+    assert_true(p->listed && p->pid == 22);
+    assert_string_equal(p->host, "right");
+    cl_fini(&w.cl);
+}
+
+/* It tries ever more rarely, and says so once in 5 s. */
+static void test_backs_off_and_logs_rarely(void **state)
+{
+    (void)state;
+    struct twins w;
+    twins_init(&w);
+    uint64_t begin = w.cl.ps1->now;
+    uint64_t last = begin, longest = 0;
+    uint32_t dials = 0, lines = 0;
+    while (w.cl.ps1->now - begin < 60000) {
+        shell_log_clear(w.cl.ps1);
+        assert_true(shell_is_closed(left_dials(&w)));
+        lines += shell_logged(w.cl.ps1, "directory_refused");
+        assert_false(shell_logged(w.cl.ps1, "directory_lost"));
+        longest = w.cl.ps1->now - last > longest ? w.cl.ps1->now - last : longest;
+        last = w.cl.ps1->now;
+        dials++;
+    }
+    assert_in_range(dials, 10, 30);
+    assert_in_range(longest, 4000, 6500);
+    assert_in_range(lines, 6, 13);
+    assert_false(shell_is_closed(w.right_conn));
+    cl_fini(&w.cl);
+}
+
+static void test_comes_back_when_the_other_is_gone(void **state)
+{
+    (void)state;
+    struct twins w;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer v;
+    twins_init(&w);
+    assert_true(shell_is_closed(left_dials(&w)));
+    shell_task_free(w.right);
+    w.right = NULL;
+    struct shell_conn *c = left_dials(&w);
+    assert_false(shell_is_closed(c));
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK); /* nobody touched it */
+    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_false(a.created);
+    shell_pass(&w.cl.net, 20000);
+    assert_string_equal(conflict_of(&w), "");
+    cl_fini(&w.cl);
+}
+
+/* Its successor made the name anew: two copies of one name must not be taken for one. */
+static void test_what_was_made_anew_is_dropped(void **state)
+{
+    (void)state;
+    struct twins w;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer v;
+    twins_init(&w);
+    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_true(a.created); /* at the right one, which came empty */
+    shell_task_free(w.right);
+    w.right = NULL;
+    assert_false(shell_is_closed(left_dials(&w)));
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_true(a.created);
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK);
+    cl_fini(&w.cl);
+}
+
+/* A reset that only its successor has heard of holds for it as well. */
+static void test_a_reset_meanwhile_reaches_it(void **state)
+{
+    (void)state;
+    struct twins w;
+    ps_v1_OpenAnswer v;
+    twins_init(&w);
+    /* the reset needs everybody of the directory's job: worker 0 was never there, ps:1 is the right one */
+    assert_applied(fc_reset(&w.cl.c, w.cl.c.next_id++, "localhost"));
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK); /* the left one has not heard of it */
+    shell_task_free(w.right);
+    w.right = NULL;
+    assert_false(shell_is_closed(left_dials(&w)));
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
+    cl_fini(&w.cl);
+}
+
+/* The directory that knew of the two is gone: the left one cannot know what happened meanwhile. */
+static void test_a_new_directory_does_not_take_it_as_it_is(void **state)
+{
+    (void)state;
+    struct twins w;
+    ps_v1_OpenAnswer v;
+    twins_init(&w);
+    assert_true(shell_is_closed(left_dials(&w)));
+    shell_task_free(w.right);
+    w.right = NULL;
+    cl_restart_directory(&w.cl);
+    assert_false(shell_is_closed(left_dials(&w)));
+    assert_true(shell_logged(w.cl.ps1, "fenced"));
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
+    cl_fini(&w.cl);
+}
+
+/* The same life on a new connection, and a third process, are no conflict. */
+static void test_what_is_no_conflict(void **state)
+{
+    (void)state;
+    struct twins w;
+    twins_init(&w);
+    shell_cut(w.right_conn);
+    cl_await_dial(&w.cl, w.right);
+    struct shell_conn *c = shell_dial(w.right, w.cl.ps0);
+    assert_false(shell_is_closed(c));
+    struct shell_task *third = start_twin(&w, NULL);
+    cl_await_dial(&w.cl, third);
+    assert_false(shell_is_closed(shell_dial(third, w.cl.ps0)));
+    assert_true(shell_is_closed(c));
+    cl_fini(&w.cl);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_displaced_one_is_refused),
+        cmocka_unit_test(test_backs_off_and_logs_rarely),
+        cmocka_unit_test(test_comes_back_when_the_other_is_gone),
+        cmocka_unit_test(test_what_was_made_anew_is_dropped),
+        cmocka_unit_test(test_a_reset_meanwhile_reaches_it),
+        cmocka_unit_test(test_a_new_directory_does_not_take_it_as_it_is),
+        cmocka_unit_test(test_what_is_no_conflict),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
