@@ -354,9 +354,10 @@ static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct 
         st = psi_fail(&err, PS_ABORTED, "a life of the directory that this task has left");
     }
     if (st != PS_OK) {
-        t->displaced = t->displaced || refused_as_displaced(r);
-        if (t->refusal_logged_ms == 0 || t->now_ms - t->refusal_logged_ms >= REFUSAL_LOG_MS) {
-            t->refusal_logged_ms = t->now_ms;
+        bool displaced = refused_as_displaced(r);
+        t->displaced = t->displaced || displaced;
+        if (!displaced || t->refusal_logged_ms == 0 || t->now_ms - t->refusal_logged_ms >= REFUSAL_LOG_MS) {
+            t->refusal_logged_ms = displaced ? t->now_ms : 0;
             psd_log(t, PSI_LOG_WARN, "directory_refused", "peer=%s st=%s msg=%s", c->text, ps_status_name(st), err.text);
         }
         psd_conn_close(t, c, false);
