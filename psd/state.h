@@ -100,6 +100,7 @@ struct psd_wait {
     struct psi_list open; /* task->waits while it is not done */
     struct psd_record *record;
     uint64_t id, deadline_ms; /* 0: none */
+    uint64_t begun_ms;        /* when its first frame came */
     uint8_t op;
     uint8_t condition;
     bool done, collecting; /* collecting: MORE frames are still to come */

@@ -162,6 +162,7 @@ static void detach(struct psd_task *t, struct psd_conn *c)
     psi_list_remove(&c->buffer_wait);
     if (c->record != NULL && c->record->conn == c) {
         c->record->conn = NULL;
+        c->record->heard_ms = c->heard_ms;
         c->record->idle_since_ms = t->now_ms;
     }
     if (c->peer != NULL) {

@@ -78,6 +78,9 @@ static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hell
         return NULL;
     }
     record = psd_record_new(hello->session.bytes, psd_random(t));
+    if (record != NULL) {
+        record->begun_ms = record->heard_ms = t->now_ms;
+    }
     if (record == NULL || psi_map_put(&t->records, hello->session.bytes, hello->session.size, record, NULL, err) != PS_OK) {
         psd_record_free(record);
         PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a session", t->name)); /* caller */
@@ -312,7 +315,7 @@ void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_re
     }
 }
 
-static bool chief_alive(const struct psd_task *t)
+bool psd_chief_alive(const struct psd_task *t)
 {
     uint64_t cursor = 0;
     const char *key = NULL;
@@ -335,12 +338,18 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if ((r->header.flags & PS_FLAG_REPLY) != 0) {
         return;
     }
+    ps_v1_Beat beat = ps_v1_Beat_init_zero;
+    if (c->record != NULL && psi_msg_decode(&ps_v1_Beat_msg, &beat, r->meta, r->header.meta_bytes, NULL) == PS_OK &&
+        beat.global_step != 0) {
+        psd_record_beat(c->record, t->now_ms, beat.global_step - 1);
+    }
     if (c->record == NULL || !t->is_directory) {
         psd_reply(t, c, PS_OP_BEAT, 0, r->header.id, 0, NULL, 0, NULL, NULL);
         return;
     }
     c->record->lease_until_ms = t->now_ms + t->config.lease_ms;
-    ps_v1_BeatAnswer a = {.flags = 2u | (chief_alive(t) ? 1u : 0u), .chief_number = t->chief_number};
+    ps_v1_BeatAnswer a = {.flags = 2u | (psd_chief_alive(t) ? 1u : 0u) | (c->record->stopping ? 4u : 0u),
+                          .chief_number = t->chief_number};
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_BEAT, PS_FLAG_REPLY, r->header.id);
     psd_list_add(&l, &ps_v1_BeatAnswer_msg, &a);

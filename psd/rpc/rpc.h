@@ -48,6 +48,8 @@ void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_re
 void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** A text that a peer chose, printable, so that it can go to logs and terminals as it is. */
 void psd_hello_text(const pb_bytes_array_t *field, char *dst, size_t cap);
+/** Directory: a session holds the chief's lease. */
+bool psd_chief_alive(const struct psd_task *t);
 /** HELLO's answer to another task (no record, no numbers). */
 void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** session_keep is over, or goodbye: forget the session. */
@@ -96,6 +98,10 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
 /** The waiting request (c's session, id): an old one (returned, *out_old true: joined, nothing to do), a new one, or NULL when
  * refused (already answered). */
 struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, bool *out_old);
+/** WAIT, WAIT_CLUSTER: does it still wait for target i? name receives what to call it. */
+bool psd_wait_misses(struct psd_task *t, const struct psd_wait *w, uint32_t i, char *name, size_t n);
+/** It waits for `sealed`, not for `initialised`. */
+bool psd_wait_for_seal(const struct psd_wait *w);
 /** It is done: w->err and the items say how. Sends the answer when its session is connected. */
 void psd_wait_done(struct psd_task *t, struct psd_wait *w);
 void psd_wait_free(struct psd_task *t, struct psd_wait *w);
@@ -154,6 +160,11 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 void psd_rpc_tasks(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_containers(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_shutdown(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+
+/* ---- sessions.c: SESSIONS STOP WAITS ---- */
+void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_stop(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_waits(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 
 /* ---- config.c: CONFIG ---- */
 void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);

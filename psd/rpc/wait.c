@@ -87,6 +87,7 @@ struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const stru
     w->record = record;
     w->id = r->header.id;
     w->op = r->header.op;
+    w->begun_ms = t->now_ms;
     w->collecting = true;
     psi_list_init(&w->open);
     psi_list_push_back(&record->waits, &w->link);
@@ -226,6 +227,16 @@ static enum verdict judge(struct psd_task *t, const struct psd_wait *w, const st
     }
     PSI_IGNORE(snprintf(name, n, "%s", v->name)); /* fits */
     return (w->condition == CONDITION_SEALED ? v->sealed : v->initialised) ? FULFILLED : MISSING;
+}
+
+bool psd_wait_misses(struct psd_task *t, const struct psd_wait *w, uint32_t i, char *name, size_t n)
+{
+    return judge(t, w, &w->targets[i], name, n) != FULFILLED;
+}
+
+bool psd_wait_for_seal(const struct psd_wait *w)
+{
+    return w->condition == CONDITION_SEALED;
 }
 
 static void check_one(struct psd_task *t, struct psd_wait *w)

@@ -74,8 +74,39 @@ void psd_number_refuse(struct psd_number *n, const struct psi_err *err)
     n->text = psi_strndup(err->text, strlen(err->text)); /* without memory the status alone must do */
 }
 
+void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step)
+{
+    struct psd_step *last = r->step_count == 0 ? NULL : &r->steps[r->step_count - 1];
+    if (last != NULL && step < last->step) {
+        r->step_count = 0; /* the variable was assigned to, or is another */
+    } else if (last != NULL && last->at_ms == now_ms) {
+        last->step = step;
+        return;
+    } else if (r->step_count == PSD_STEPS_KEPT) {
+        memmove(&r->steps[0], &r->steps[1], (PSD_STEPS_KEPT - 1) * sizeof(r->steps[0]));
+        r->step_count--;
+    }
+    r->steps[r->step_count++] = (struct psd_step){.at_ms = now_ms, .step = step};
+}
+
+double psd_record_steps_per_second(const struct psd_record *r, uint64_t now_ms, uint64_t stale_ms)
+{
+    if (r->step_count < 2) {
+        return 0;
+    }
+    const struct psd_step *first = &r->steps[0], *last = &r->steps[r->step_count - 1];
+    if (now_ms - last->at_ms > stale_ms) {
+        return 0;
+    }
+    return (double)(last->step - first->step) * 1000.0 / (double)(last->at_ms - first->at_ms);
+}
+
 void psd_record_check_invariants(const struct psd_record *r)
 {
+    PSI_ASSERT(r->step_count <= PSD_STEPS_KEPT);
+    for (uint32_t i = 1; i < r->step_count; i++) {
+        PSI_ASSERT(r->steps[i].at_ms > r->steps[i - 1].at_ms && r->steps[i].step >= r->steps[i - 1].step);
+    }
     uint32_t count = 0;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &r->progress) {

@@ -40,12 +40,23 @@ struct psd_number {
     uint8_t result[PS_RESULT_BYTES_MAX];
 };
 
+enum { PSD_STEPS_KEPT = 5 };
+
+/* A beat that said a global step. */
+struct psd_step {
+    uint64_t at_ms, step;
+};
+
 struct psd_record {
     uint8_t session[16];
     uint64_t name;       /* random, never 0 */
     uint64_t connection; /* highest connection number */
     void *conn;          /* its connection now, NULL when there is none */
     uint64_t idle_since_ms;
+    uint64_t begun_ms, heard_ms; /* made; last heard of, while it has no connection */
+    bool stopping;               /* directory: it is to be told to stop */
+    uint32_t step_count;         /* of steps, the newest last */
+    struct psd_step steps[PSD_STEPS_KEPT];
     struct psi_list progress; /* struct psd_progress */
     struct psi_list waits;    /* struct psd_wait of psd/state.h */
     uint32_t wait_count;
@@ -74,6 +85,14 @@ bool psd_record_admits(const struct psd_record *r, uint64_t number);
 struct psd_number *psd_record_put(struct psd_record *r, uint64_t number);
 /** End an entry as refused with err's status, text and applied. */
 void psd_number_refuse(struct psd_number *n, const struct psi_err *err);
+/** A beat has come that says this global step. */
+void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step);
+/**
+ * How fast the global step rises that the session says, per second: from the first to the last of the beats kept (the last
+ * PSD_STEPS_KEPT that said one). 0 with fewer than two, and when the last is more than stale_ms old. A step that is lower than
+ * the one before begins anew.
+ */
+double psd_record_steps_per_second(const struct psd_record *r, uint64_t now_ms, uint64_t stale_ms);
 void psd_record_check_invariants(const struct psd_record *r);
 
 #endif

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is here and what do they wait for: SESSIONS, WAITS, and of the directory: STOP.
+ *
+ * Happy path: gather pointers, sort, one message each. A wait is told in words: what is still missing, and what would end it as
+ * far as this task can know (only the directory knows whether a chief holds its lease).
+ * Failure: without memory for the list RESOURCE_EXHAUSTED. Names that do not fit are counted.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_MEMORY_RETRY_MS = 100, TEXT_BYTES = 256, MORE_BYTES = 24 /* " and 4294967295 more" */ };
+
+static void no_memory(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psi_err err;
+    PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a list", t->name)); /* sent below */
+    psd_reply(t, c, r->header.op, 0, r->header.id, 0, &err, NO_MEMORY_RETRY_MS, NULL, NULL);
+}
+
+/* ---- SESSIONS ---- */
+
+static int by_job(const void *a, const void *b)
+{
+    const struct psd_record *x = *(const struct psd_record *const *)a;
+    const struct psd_record *y = *(const struct psd_record *const *)b;
+    int order = strcmp(x->job, y->job);
+    if (order == 0) {
+        order = x->task < y->task ? -1 : x->task > y->task;
+    }
+    return order != 0 ? order : memcmp(x->session, y->session, sizeof(x->session));
+}
+
+static uint32_t waits_of(const struct psd_record *record)
+{
+    uint32_t count = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &record->waits) {
+        count += !PSI_CONTAINER_OF(it, struct psd_wait, link)->done;
+    }
+    return count;
+}
+
+void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    uint32_t count = 0;
+    const struct psd_record **all = psi_calloc((size_t)psi_map_count(&t->records) + 1, sizeof(const struct psd_record *));
+    if (all == NULL) {
+        no_memory(t, c, r);
+        return;
+    }
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+        all[count++] = value;
+    }
+    qsort(all, count, sizeof(const struct psd_record *), by_job);
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_SESSIONS, PS_FLAG_REPLY, r->header.id);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct psd_record *record = all[i];
+        const struct psd_conn *conn = record->conn;
+        ps_v1_SessionAnswer a = ps_v1_SessionAnswer_init_zero;
+        a.session.size = sizeof(a.session.bytes);
+        memcpy(a.session.bytes, record->session, sizeof(a.session.bytes));
+        PSI_IGNORE(PSI_BYTES_SET(a.job, record->job));         /* fits: it came in such a field */
+        PSI_IGNORE(PSI_BYTES_SET(a.host, record->host));       /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(a.program, record->program)); /* likewise */
+        a.task = record->task;
+        a.pid = record->pid;
+        a.connected = conn != NULL;
+        a.heard_ms = t->now_ms - (conn != NULL ? conn->heard_ms : record->heard_ms);
+        a.age_ms = t->now_ms - record->begun_ms;
+        a.global_step = record->step_count == 0 ? 0 : record->steps[record->step_count - 1].step + 1;
+        a.steps_per_second = conn == NULL ? 0 : psd_record_steps_per_second(record, t->now_ms, 2 * (uint64_t)t->config.beat_ms);
+        a.waits = waits_of(record);
+        a.in_progress = record->progress_count;
+        a.stopping = record->stopping;
+        psd_list_add(&l, &ps_v1_SessionAnswer_msg, &a);
+    }
+    psd_list_end(&l);
+    psi_free(all);
+}
+
+/* ---- STOP ---- */
+
+void psd_rpc_stop(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_StopAnswer a = ps_v1_StopAnswer_init_zero;
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+        struct psd_record *record = value;
+        record->stopping = true; /* the answer to its next beat says so */
+        a.sessions += record->conn != NULL || record->lease_until_ms > t->now_ms;
+    }
+    psd_log(t, PSI_LOG_INFO, "stop_asked", "peer=%s sessions=%u", c->text, a.sessions);
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_STOP, PS_FLAG_REPLY, r->header.id);
+    psd_list_add(&l, &ps_v1_StopAnswer_msg, &a);
+    psd_list_end(&l);
+}
+
+/* ---- WAITS ---- */
+
+/* "w, b and 3 more" */
+struct names {
+    char text[TEXT_BYTES];
+    size_t used;
+    uint32_t left_out;
+};
+
+static void name_add(struct names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void name_add(struct names *names, const char *format, ...)
+{
+    char one[TEXT_BYTES * 2];
+    va_list ap;
+    va_start(ap, format);
+    PSI_IGNORE(vsnprintf(one, sizeof(one), format, ap)); /* names are shorter */
+    va_end(ap);
+    size_t room = sizeof(names->text) / 2 - MORE_BYTES; /* two of these go into one text */
+    if (names->left_out > 0 || names->used + 2 + strlen(one) > room) {
+        names->left_out++;
+        return;
+    }
+    names->used +=
+        (size_t)snprintf(names->text + names->used, sizeof(names->text) - names->used, "%s%s", names->used == 0 ? "" : ", ", one);
+}
+
+static const char *names_text(struct names *names)
+{
+    if (names->left_out > 0) {
+        PSI_IGNORE(snprintf(names->text + names->used, sizeof(names->text) - names->used, "%s%u%s",
+                            names->used == 0 ? "" : " and ", names->left_out,
+                            names->used == 0 ? " with long names" : " more")); /* room is kept for it */
+        names->left_out = 0;
+    }
+    return names->text;
+}
+
+static void told(ps_v1_WaitAnswer *a, const char *what, const char *release)
+{
+    PSI_IGNORE(PSI_BYTES_SET(a->what, what));       /* cut is fine */
+    PSI_IGNORE(PSI_BYTES_SET(a->release, release)); /* likewise */
+}
+
+static void tell_wait(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
+{
+    struct names names = {.used = 0};
+    bool seal = psd_wait_for_seal(w);
+    char what[TEXT_BYTES], release[TEXT_BYTES];
+    for (uint32_t i = 0; i < w->target_count; i++) {
+        char name[PS_NAME_BYTES_MAX + 1];
+        if (psd_wait_misses(t, w, i, name, sizeof(name))) {
+            name_add(&names, "%s", name);
+        }
+    }
+    const char *text = names_text(&names);
+    PSI_IGNORE(snprintf(what, sizeof(what), "%s: %s", seal ? "sealed" : "initialised", text)); /* cut is fine */
+    if (!seal) {
+        PSI_IGNORE(snprintf(release, sizeof(release), "somebody initialises %s", text)); /* likewise */
+    } else if (!t->is_directory) {
+        PSI_IGNORE(snprintf(release, sizeof(release), "the chief seals %s", text)); /* likewise */
+    } else if (psd_chief_alive(t)) {
+        PSI_IGNORE(snprintf(release, sizeof(release), "the chief (%.80s) seals %s", t->chief_text, text)); /* likewise */
+    } else {
+        PSI_IGNORE(snprintf(release, sizeof(release), "the chief seals %s; no chief is connected", text)); /* likewise */
+    }
+    told(a, what, release);
+}
+
+static void tell_wait_cluster(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
+{
+    struct names names = {.used = 0};
+    char what[TEXT_BYTES], release[TEXT_BYTES];
+    bool tasks = false, sessions = false;
+    for (uint32_t i = 0; i < w->target_count; i++) {
+        char name[PS_NAME_BYTES_MAX + 1];
+        if (psd_wait_misses(t, w, i, name, sizeof(name))) {
+            const struct psd_peer *p = psd_peer_find(t, w->targets[i].job, w->targets[i].task);
+            bool serves = p != NULL && p->own_job;
+            tasks = tasks || serves;
+            sessions = sessions || !serves;
+            name_add(&names, "%s", name);
+        }
+    }
+    const char *text = names_text(&names);
+    PSI_IGNORE(snprintf(what, sizeof(what), "up: %s", text)); /* cut is fine */
+    PSI_IGNORE(snprintf(release, sizeof(release), "%s %s", text,
+                        tasks && sessions ? "connect or open their sessions"
+                        : tasks           ? "connects"
+                                          : "opens its session")); /* likewise */
+    told(a, what, release);
+}
+
+/* CREATE and DELETE wait for the answers of owners. */
+static void tell_asks(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
+{
+    struct names variables = {.used = 0}, owners = {.used = 0};
+    char what[TEXT_BYTES], release[TEXT_BYTES];
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        bool asked = false;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &t->peers[i].asks) {
+            const struct psd_ask *ask = PSI_CONTAINER_OF(it, struct psd_ask, link);
+            if (ask->wait == w) {
+                name_add(&variables, "%s", ask->name);
+                asked = true;
+            }
+        }
+        if (asked) {
+            name_add(&owners, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
+        }
+    }
+    PSI_IGNORE(snprintf(what, sizeof(what), "%s: %s", w->op == PS_OP_CREATE ? "created" : "deleted",
+                        names_text(&variables)));                                      /* cut is fine */
+    PSI_IGNORE(snprintf(release, sizeof(release), "%s answers", names_text(&owners))); /* likewise */
+    told(a, what, release);
+}
+
+static void tell_reset(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
+{
+    struct names here = {.used = 0}, away = {.used = 0};
+    char what[TEXT_BYTES], release[TEXT_BYTES];
+    const struct psd_reset *reset = psd_reset_find(t, w->container);
+    for (uint32_t i = 0; reset != NULL && i < t->peer_count; i++) {
+        if (reset->outstanding[i]) {
+            const struct psd_peer *p = &t->peers[i];
+            name_add(p->listed ? &here : &away, "/job:%s/task:%u", p->job, p->task);
+        }
+    }
+    PSI_IGNORE(snprintf(what, sizeof(what), "empty: %s", w->container)); /* fits */
+    const char *waits = names_text(&here), *lost = names_text(&away);
+    PSI_IGNORE(snprintf(release, sizeof(release), "%s%s%s%s%s", waits, waits[0] != '\0' ? " answers" : "",
+                        waits[0] != '\0' && lost[0] != '\0' ? "; " : "", lost,
+                        lost[0] != '\0' ? " connects and answers" : "")); /* cut is fine */
+    told(a, what, release);
+}
+
+static void tell(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
+{
+    const struct psd_record *record = w->record;
+    a->session.size = sizeof(a->session.bytes);
+    memcpy(a->session.bytes, record->session, sizeof(a->session.bytes));
+    PSI_IGNORE(PSI_BYTES_SET(a->job, record->job));         /* fits: it came in such a field */
+    PSI_IGNORE(PSI_BYTES_SET(a->host, record->host));       /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a->program, record->program)); /* likewise */
+    a->task = record->task;
+    a->pid = record->pid;
+    a->op = w->op;
+    a->since_ms = t->now_ms - w->begun_ms;
+    a->left_ms = w->deadline_ms == 0 ? 0 : w->deadline_ms > t->now_ms ? w->deadline_ms - t->now_ms : 1;
+    if (w->collecting) {
+        told(a, "its list has come in part", "the rest of its list comes");
+        return;
+    }
+    switch (w->op) {
+    case PS_OP_WAIT:
+        tell_wait(t, w, a);
+        break;
+    case PS_OP_WAIT_CLUSTER:
+        tell_wait_cluster(t, w, a);
+        break;
+    case PS_OP_RESET:
+        tell_reset(t, w, a);
+        break;
+    case PS_OP_CREATE:
+    case PS_OP_DELETE:
+        tell_asks(t, w, a);
+        break;
+    default:
+        break;
+    }
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct psd_wait *x = *(const struct psd_wait *const *)a;
+    const struct psd_wait *y = *(const struct psd_wait *const *)b;
+    if (x->begun_ms != y->begun_ms) {
+        return x->begun_ms < y->begun_ms ? -1 : 1;
+    }
+    int order = memcmp(x->record->session, y->record->session, sizeof(x->record->session));
+    return order != 0 ? order : x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Returns how many there are; writes them where all is not NULL. */
+static uint32_t open_waits(const struct psd_task *t, const struct psd_wait **all)
+{
+    uint32_t count = 0;
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+        const struct psd_record *record = value;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &record->waits) {
+            const struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, link);
+            if (w->done) {
+                continue; /* kept for its client only */
+            }
+            if (all != NULL) {
+                all[count] = w;
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
+void psd_rpc_waits(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    uint32_t count = open_waits(t, NULL);
+    const struct psd_wait **all = psi_calloc((size_t)count + 1, sizeof(const struct psd_wait *));
+    if (all == NULL) {
+        no_memory(t, c, r);
+        return;
+    }
+    PSI_IGNORE(open_waits(t, all)); /* as many as before */
+    qsort(all, count, sizeof(const struct psd_wait *), by_age);
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_WAITS, PS_FLAG_REPLY, r->header.id);
+    for (uint32_t i = 0; i < count; i++) {
+        ps_v1_WaitAnswer a = ps_v1_WaitAnswer_init_zero;
+        tell(t, all[i], &a);
+        psd_list_add(&l, &ps_v1_WaitAnswer_msg, &a);
+    }
+    psd_list_end(&l);
+    psi_free(all);
+}
