@@ -123,6 +123,7 @@ struct psd_work {
     uint64_t id;
     void *in, *out; /* staged: in_bytes and PS_CALL_BYTES_MAX */
     uint32_t in_bytes;
+    uint32_t row; /* of the call table */
     bool cancelled;
 };
 

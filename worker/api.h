@@ -67,7 +67,7 @@ struct ps_session {
     /* under the lock */
     struct psi_err error; /* the first error, sticky; PS_OK: none */
     bool closing;
-    bool stopping;      /* --help */
+    bool stopping;      /* --help, or the cluster asks this session to stop */
     uint32_t in_flight; /* calls and requests handed to the loop and not ended */
     struct psi_list variables, params;
     struct psi_scopes scopes;

@@ -226,6 +226,18 @@ ps_status ps_task_shutdown(ps_session *s, int task, int64_t timeout_ms)
     return fail_last(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
 }
 
+ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions)
+{
+    struct psi_err err = {0};
+    uint32_t sessions = 0;
+    struct psi_api_admin a = {.kind = PSI_REQ_STOP, .dst = &sessions};
+    ps_status st = psi_api_admin(s, &a, PSI_API_DIRECTORY, timeout_ms, &err);
+    if (st == PS_OK && out_sessions != NULL) {
+        *out_sessions = sessions;
+    }
+    return fail_last(&err, st);
+}
+
 static int64_t now_us(void)
 {
     struct timespec t;

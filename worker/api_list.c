@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists that a task gives of itself: variables, settings, containers.
+ * Lists that a task gives of itself: variables, settings, containers, sessions, waits.
  *
  * Happy path: the loop thread gathers the entries of the whole answer, then the caller's function gets them on the caller's
  * thread.
@@ -69,10 +69,31 @@ static void gather_container(void *ctx, const ps_container_info *info)
     }
 }
 
+static void gather_session(void *ctx, const ps_session_info *info)
+{
+    ps_session_info *next = gather_next(ctx);
+    if (next != NULL) {
+        *next = *info;
+    }
+}
+
+static void gather_wait(void *ctx, const ps_wait_info *info)
+{
+    ps_wait_info *next = gather_next(ctx);
+    if (next != NULL) {
+        *next = *info;
+    }
+}
+
 static ps_status list(ps_session *s, enum psi_request_kind kind, int task, int64_t timeout_ms, struct gather *g)
 {
     struct psi_err err = {0};
-    struct psi_list_sink sink = {.variable = gather_variable, .config = gather_config, .container = gather_container, .ctx = g};
+    struct psi_list_sink sink = {.variable = gather_variable,
+                                 .config = gather_config,
+                                 .container = gather_container,
+                                 .session = gather_session,
+                                 .wait = gather_wait,
+                                 .ctx = g};
     struct psi_api_admin a = {.kind = kind, .dst = &sink};
     ps_status st = psi_api_admin(s, &a, task, timeout_ms, &err);
     if (st == PS_OK && g->no_memory) {
@@ -128,6 +149,30 @@ ps_status ps_task_containers(ps_session *s, int task, int64_t timeout_ms, ps_con
     const ps_container_info *items = g.items;
     for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
         each(ctx, &items[i]); /* sorted by the task */
+    }
+    psi_free(g.items);
+    return st;
+}
+
+ps_status ps_task_sessions(ps_session *s, int task, int64_t timeout_ms, ps_session_info_fn each, void *ctx)
+{
+    struct gather g = {.item_bytes = sizeof(ps_session_info)};
+    ps_status st = list(s, PSI_REQ_SESSIONS, task, timeout_ms, &g);
+    const ps_session_info *items = g.items;
+    for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
+        each(ctx, &items[i]);
+    }
+    psi_free(g.items);
+    return st;
+}
+
+ps_status ps_task_waits(ps_session *s, int task, int64_t timeout_ms, ps_wait_info_fn each, void *ctx)
+{
+    struct gather g = {.item_bytes = sizeof(ps_wait_info)};
+    ps_status st = list(s, PSI_REQ_WAITS, task, timeout_ms, &g);
+    const ps_wait_info *items = g.items;
+    for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
+        each(ctx, &items[i]);
     }
     psi_free(g.items);
     return st;

@@ -253,6 +253,15 @@ static void session_free(ps_session *s)
     psi_free(s);
 }
 
+/* ps_should_stop() is true from now on; what blocks goes on. */
+static void on_stop_asked(void *ctx)
+{
+    ps_session *s = ctx;
+    (void)pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 static ps_status io_open(ps_session *s, const ps_session_options *o, struct psi_cluster *cluster, struct psi_err *err)
 {
     char target[PS_ADDRESS_BYTES_MAX + 1];
@@ -281,6 +290,7 @@ static ps_status io_open(ps_session *s, const ps_session_options *o, struct psi_
                    .crc = wants_crc(cluster, target)},
         .log = psi_api_log_fields,
         .log_ctx = s,
+        .stop = on_stop_asked,
     };
     return psi_io_open(&config, &s->io, err);
 }

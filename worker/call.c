@@ -107,7 +107,15 @@ static void small_frame(struct psi_session *s, uint8_t op, uint64_t id, uint16_t
 
 void psi_call_beat(struct psi_session *s)
 {
-    small_frame(s, PS_OP_BEAT, s->next_request++, 0);
+    ps_v1_Beat m = {.global_step = s->c->step};
+    _Alignas(8) uint8_t meta[16] = {0};
+    size_t bytes = 0;
+    struct ps_frame_header h;
+    ps_status st = psi_msg_encode(&ps_v1_Beat_msg, &m, meta, sizeof(meta), &bytes, NULL);
+    PSI_ASSERT(st == PS_OK); /* one number: 11 bytes at most */
+    psi_session_header(s, PS_OP_BEAT, s->next_request++, &h);
+    h.meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
+    psi_session_send(s, &h, meta, NULL, 0);
 }
 
 void psi_call_abandon(struct psi_session *s, uint64_t number)
@@ -147,10 +155,11 @@ void psi_call_reply(struct psi_session *s, uint64_t number, uint8_t op, const st
             break;
         }
     }
+    if (op == PS_OP_BEAT && (call == NULL || call->op == op)) {
+        psi_session_beaten(s, r); /* also of a PING */
+    }
     if (call == NULL) {
-        if (op == PS_OP_BEAT) {
-            psi_session_beaten(s, r);
-        } else if (number >= s->next_request) {
+        if (op != PS_OP_BEAT && number >= s->next_request) {
             psi_session_lost(s, true, "bad bytes from it: a reply to request %llu, which was not sent",
                              (unsigned long long)number);
         }

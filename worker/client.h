@@ -219,6 +219,8 @@ struct psi_client {
     struct psi_placement placement;
     bool chief_connected;  /* as the directory's last beat said */
     uint64_t chief_number; /* ours, 0 none */
+    bool stop_asked;       /* by the directory's beat */
+    uint64_t step;         /* global step + 1, as last learned; 0: not known */
     uint32_t found, found_total;
 
     struct psi_list dirty; /* links */
@@ -434,7 +436,7 @@ void psi_control_failed(struct psi_request *req); /* INFO: fill the caller's str
 /** Not carried out: again later, or the end of its request. */
 void psi_control_refused(struct psi_call *call, const struct psi_reply *r);
 /* ---- control_list.c ---- */
-/** psi_call_fn of VARS, CONFIG, CONTAINERS, TASKS. */
+/** psi_call_fn of requests whose answer is a list. */
 void psi_control_list(struct psi_client *c, struct psi_call *call, const struct psi_reply *r);
 
 #endif

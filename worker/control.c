@@ -25,6 +25,8 @@ ps_status psi_control_check(struct psi_client *c, const struct psi_request *req,
     case PSI_REQ_SHUTDOWN:
     case PSI_REQ_PING:
     case PSI_REQ_CONTAINERS:
+    case PSI_REQ_SESSIONS:
+    case PSI_REQ_WAITS:
         if (!c->known || req->task >= c->session_count) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "%s: the cluster has no task %u", kind, req->task);
         }
@@ -75,6 +77,31 @@ static void on_plain(struct psi_client *c, struct psi_call *call, const struct p
     } else if (!r->more) {
         psi_request_end(call->req, PS_OK, PS_NOTHING_APPLIED, NULL);
     }
+}
+
+static void on_stop(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+{
+    (void)c;
+    struct psi_request *req = call->req;
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    ps_v1_StopAnswer m;
+    bool end = false;
+    if (r->status != PS_OK) {
+        psi_control_refused(call, r);
+        return;
+    }
+    if (r->more) {
+        return; /* it is one message; a task that says otherwise has it in the last frame */
+    }
+    if (psi_list_next(&p, &n, &ps_v1_StopAnswer_msg, &m, &end, NULL) != PS_OK || end) {
+        psi_request_end(req, PS_INTERNAL, PS_NOTHING_APPLIED, "stop at %s: its answer is not understood", call->s->name);
+        return;
+    }
+    if (req->dst != NULL) {
+        *(uint32_t *)req->dst = m.sessions;
+    }
+    psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
 }
 
 /* ---- INFO ---- */
@@ -205,6 +232,10 @@ static ps_status build(struct psi_call *call, struct psi_err *err)
         PSI_BYTES_SET(m.name, n->name);
         return psi_list_append(&call->body, &ps_v1_NameItem_msg, &m, err);
     }
+    case PSI_REQ_PING: {
+        ps_v1_Beat m = {.global_step = c->step};
+        return psi_call_meta(call, &ps_v1_Beat_msg, &m, err);
+    }
     case PSI_REQ_WAIT_CLUSTER: {
         ps_status st = give_time(call, err);
         return st == PS_OK ? append_jobs(c, call, req->src, err) : st;
@@ -271,6 +302,9 @@ void psi_control_go(struct psi_request *req)
         {PSI_REQ_CONFIG, PS_OP_CONFIG, psi_control_list},
         {PSI_REQ_CONTAINERS, PS_OP_CONTAINERS, psi_control_list},
         {PSI_REQ_TASKS, PS_OP_TASKS, psi_control_list},
+        {PSI_REQ_SESSIONS, PS_OP_SESSIONS, psi_control_list},
+        {PSI_REQ_WAITS, PS_OP_WAITS, psi_control_list},
+        {PSI_REQ_STOP, PS_OP_STOP, on_stop},
         {PSI_REQ_SHUTDOWN, PS_OP_SHUTDOWN, on_plain},
         {PSI_REQ_PING, PS_OP_BEAT, on_plain},
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests whose answer is a list: VARS, CONFIG, CONTAINERS of one task, TASKS of the directory.
+ * Requests whose answer is a list: VARS, CONFIG, CONTAINERS, SESSIONS, WAITS of one task, TASKS of the directory.
  *
  * Happy path: the frames are gathered whole, so that a reconnect in the middle shows nothing twice; then each message becomes a
  * struct of ps.h or core.h, checked, and goes to the caller's function.
@@ -12,6 +12,7 @@
 #include "../common/name.h"
 #include "../common/shape.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,6 +84,84 @@ static ps_status give_container(const struct psi_session *s, const struct psi_li
     return PS_OK;
 }
 
+/* The first half of a session's id, in hexadecimal. */
+static void id_text(const uint8_t *bytes, size_t n, char id[17])
+{
+    for (size_t i = 0; i < n && i < 8; i++) {
+        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+    }
+}
+
+static ps_status give_session(const struct psi_session *s, const struct psi_list_sink *sink, const void *message)
+{
+    const ps_v1_SessionAnswer *m = message;
+    ps_session_info info;
+    (void)s;
+    memset(&info, 0, sizeof(info));
+    if (PSI_BYTES_TEXT(m->job, info.job, sizeof(info.job)) != PS_OK ||
+        PSI_BYTES_TEXT(m->host, info.host, sizeof(info.host)) != PS_OK ||
+        PSI_BYTES_TEXT(m->program, info.program, sizeof(info.program)) != PS_OK || m->session.size != 8 ||
+        m->global_step > (uint64_t)INT64_MAX || !isfinite(m->steps_per_second) || m->steps_per_second < 0) {
+        return PS_INVALID_ARGUMENT;
+    }
+    id_text(m->session.bytes, m->session.size, info.id);
+    info.task = m->task;
+    info.pid = m->pid;
+    info.connected = m->connected;
+    info.stopping = m->stopping;
+    info.heard_ms = m->heard_ms;
+    info.age_ms = m->age_ms;
+    info.global_step = (int64_t)m->global_step - 1;
+    info.steps_per_second = m->steps_per_second;
+    info.waits = m->waits;
+    info.in_progress = m->in_progress;
+    if (sink->session != NULL) {
+        sink->session(sink->ctx, &info);
+    }
+    return PS_OK;
+}
+
+static const char *op_name(uint32_t op)
+{
+    static const struct {
+        uint32_t op;
+        const char *name;
+    } NAMES[] = {{PS_OP_CREATE, "CREATE"}, {PS_OP_RESET, "RESET"}, {PS_OP_DELETE, "DELETE"},
+                 {PS_OP_WAIT, "WAIT"},     {PS_OP_CALL, "CALL"},   {PS_OP_WAIT_CLUSTER, "WAIT_CLUSTER"}};
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+        if (NAMES[i].op == op) {
+            return NAMES[i].name;
+        }
+    }
+    return "request"; /* of a newer task */
+}
+
+static ps_status give_wait(const struct psi_session *s, const struct psi_list_sink *sink, const void *message)
+{
+    const ps_v1_WaitAnswer *m = message;
+    ps_wait_info info;
+    (void)s;
+    memset(&info, 0, sizeof(info));
+    if (PSI_BYTES_TEXT(m->job, info.job, sizeof(info.job)) != PS_OK ||
+        PSI_BYTES_TEXT(m->host, info.host, sizeof(info.host)) != PS_OK ||
+        PSI_BYTES_TEXT(m->program, info.program, sizeof(info.program)) != PS_OK ||
+        PSI_BYTES_TEXT(m->what, info.what, sizeof(info.what)) != PS_OK ||
+        PSI_BYTES_TEXT(m->release, info.release, sizeof(info.release)) != PS_OK || m->session.size != 8 ||
+        m->left_ms > (uint64_t)INT64_MAX) {
+        return PS_INVALID_ARGUMENT;
+    }
+    id_text(m->session.bytes, m->session.size, info.id);
+    snprintf(info.request, sizeof(info.request), "%s", op_name(m->op));
+    info.task = m->task;
+    info.pid = m->pid;
+    info.since_ms = m->since_ms;
+    info.left_ms = m->left_ms == 0 ? -1 : (int64_t)m->left_ms;
+    if (sink->wait != NULL) {
+        sink->wait(sink->ctx, &info);
+    }
+    return PS_OK;
+}
+
 static ps_status give_task(const struct psi_session *s, const struct psi_list_sink *sink, const void *message)
 {
     const ps_v1_TaskAnswer *m = message;
@@ -115,6 +194,8 @@ static const struct list_kind {
     {PSI_REQ_VARS, &ps_v1_VarAnswer_msg, give_variable},
     {PSI_REQ_CONFIG, &ps_v1_ConfigAnswer_msg, give_config},
     {PSI_REQ_CONTAINERS, &ps_v1_ContainerAnswer_msg, give_container},
+    {PSI_REQ_SESSIONS, &ps_v1_SessionAnswer_msg, give_session},
+    {PSI_REQ_WAITS, &ps_v1_WaitAnswer_msg, give_wait},
     {PSI_REQ_TASKS, &ps_v1_TaskAnswer_msg, give_task},
 };
 
@@ -131,6 +212,8 @@ static ps_status give_all(struct psi_call *call, struct psi_err *err)
             ps_v1_VarAnswer variable;
             ps_v1_ConfigAnswer config;
             ps_v1_ContainerAnswer container;
+            ps_v1_SessionAnswer session;
+            ps_v1_WaitAnswer wait;
             ps_v1_TaskAnswer task;
         } m;
         bool end = false;

@@ -91,8 +91,11 @@ enum psi_request_kind {
     PSI_REQ_SHUTDOWN,
     PSI_REQ_PING,
     PSI_REQ_CONTAINERS,
+    PSI_REQ_SESSIONS,
+    PSI_REQ_WAITS,
     /* administration, to the directory */
     PSI_REQ_TASKS,
+    PSI_REQ_STOP,
     PSI_REQ_KINDS /* their number */
 };
 
@@ -215,6 +218,10 @@ struct psi_list *psi_client_variables(struct psi_client *c); /* of struct psi_va
 uint32_t psi_client_pending(const struct psi_client *c);     /* requests not done */
 /* READY's findings: variables that were sealed or initialised before it, and in all */
 void psi_client_found(const struct psi_client *c, uint32_t *out_found, uint32_t *out_total);
+/** The directory has told this session to stop: true from then on. */
+bool psi_client_stop_asked(const struct psi_client *c);
+/** The global step that an ADD to, or a PULL of, the int64 scalar `global_step` brought last, which beats tell; -1: none yet. */
+int64_t psi_client_global_step(const struct psi_client *c);
 void psi_client_check_invariants(const struct psi_client *c);
 
 /* A task of the cluster as the directory sees it. */
@@ -233,6 +240,8 @@ struct psi_list_sink {
     void (*variable)(void *ctx, const ps_variable_info *info);
     void (*config)(void *ctx, const ps_config_info *info);
     void (*container)(void *ctx, const ps_container_info *info);
+    void (*session)(void *ctx, const ps_session_info *info);
+    void (*wait)(void *ctx, const ps_wait_info *info);
     void (*task)(void *ctx, const struct psi_task_seen *info);
     void *ctx;
 };
@@ -243,7 +252,8 @@ struct psi_list_sink {
  *   ADD             scale 1 or -1
  *   STATUS          var NULL: all variables of the session
  *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)
- *   VARS, CONFIG, CONTAINERS, TASKS
+ *   STOP            dst = uint32_t *, how many sessions were told, or NULL
+ *   VARS, CONFIG, CONTAINERS, SESSIONS, WAITS, TASKS
  *                   dst = struct psi_list_sink *
  *   WAIT_CLUSTER    src = jobs, "ps,worker"
  *   RESET           src = the container's name, NULL: PSI_CONTAINER_DEFAULT; checked; kept

@@ -39,6 +39,7 @@ struct psi_io {
     struct psi_client *client;
     void (*log)(void *ctx, int level, const char *event, const char *fields);
     void *log_ctx;
+    void (*stop_asked)(void *log_ctx); /* NULL: told, or nobody wants to know */
     uv_loop_t loop;
     uv_async_t wake;
     uv_timer_t tick;
@@ -159,6 +160,10 @@ static void drain(void *ctx)
             req->done(req);
             more = true;
         }
+    }
+    if (io->stop_asked != NULL && psi_client_stop_asked(io->client)) {
+        io->stop_asked(io->log_ctx);
+        io->stop_asked = NULL;
     }
 }
 
@@ -314,6 +319,7 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
     }
     io->log = config->log;
     io->log_ctx = config->log_ctx;
+    io->stop_asked = config->stop;
     psi_list_init(&io->queue);
     psi_list_init(&io->dials);
     psi_list_init(&io->spare_dials);

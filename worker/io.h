@@ -24,6 +24,7 @@ struct psi_io_config {
     /* A line of the core's log: level of enum psi_log_level, fields as key=value pairs. Loop thread. */
     void (*log)(void *ctx, int level, const char *event, const char *fields);
     void *log_ctx;
+    void (*stop)(void *log_ctx); /* once: the cluster asks this session to stop. Loop thread; NULL: nobody hears of it */
 };
 
 /**

@@ -142,14 +142,17 @@ PS_API ps_status ps_push(ps_session *s, ps_param *p);
 PS_API ps_status ps_step_done(ps_session *s);
 /** The global step that the last ps_step_done or ps_session_ready saw. */
 PS_API int64_t ps_global_step(ps_session *s);
-/** True after a failure or --help, and when the global step has reached --steps. */
+/** True after a failure or --help, when the global step has reached --steps, and once the cluster has asked this session to stop
+ *  (ps_stop). What blocks (ps_session_ready, a wait) is not interrupted by that: ask before and after it. */
 PS_API bool ps_should_stop(ps_session *s);
 /** The global step to stop at; 0: no limit. A --steps on the command line (ps_session_open_args) wins over it. */
 PS_API void ps_set_steps(ps_session *s, int64_t steps);
 /** The seed given by --seed or the options. */
 PS_API uint64_t ps_seed(ps_session *s);
-/** Ask every session that the cluster knows now, this one too, to stop: ps_should_stop becomes true there within a beat.
- *  out_sessions (may be NULL): how many were told. Blocks. */
+/** Ask every session that the directory knows now, this one too, to stop: ps_should_stop becomes true there within a beat (of the
+ *  directory, 2.5 s) and stays so. A session that is opened later is not concerned; one that is away is told when it comes back.
+ * A directory that is restarted has forgotten it for those that have not heard of it: ask again, which is always harmless.
+ *  out_sessions (may be NULL): those of them that are connected or hold a lease. Blocks. */
 PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions);
 
 /* ========================================= PS_PROGRESS_CALLER ========================================= */
@@ -410,8 +413,8 @@ typedef struct ps_session_info {
     bool connected, stopping;
     uint8_t reserved[3];
     uint64_t heard_ms, age_ms;
-    int64_t global_step; /* -1 = not said */
-    double steps_per_second;
+    int64_t global_step;     /* -1 = not said */
+    double steps_per_second; /* of the global step that it sees, over its last five beats (10 s); 0 when that stands still */
     uint32_t waits, in_progress;
 } ps_session_info;
 typedef void (*ps_session_info_fn)(void *ctx, const ps_session_info *info);
@@ -430,7 +433,8 @@ typedef struct ps_wait_info {
     int64_t left_ms;   /* until its deadline; -1 = it has none */
 } ps_wait_info;
 typedef void (*ps_wait_info_fn)(void *ctx, const ps_wait_info *info);
-/** The requests that wait at one task, the oldest first. */
+/** The requests that wait at one task, the oldest first. What a client holds back itself, because it was answered UNAVAILABLE or
+ *  RESOURCE_EXHAUSTED or has no connection, waits at no task: its own log says so after 5 s. */
 PS_API ps_status ps_task_waits(ps_session *s, int task, int64_t timeout_ms, ps_wait_info_fn each, void *ctx);
 typedef struct ps_container_info {
     char name[64];

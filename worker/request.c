@@ -46,6 +46,9 @@ const char *psi_request_kind_name(enum psi_request_kind kind)
         [PSI_REQ_PING] = "ping",
         [PSI_REQ_CONTAINERS] = "containers",
         [PSI_REQ_TASKS] = "tasks",
+        [PSI_REQ_SESSIONS] = "sessions",
+        [PSI_REQ_WAITS] = "waits",
+        [PSI_REQ_STOP] = "stop",
     };
     return (size_t)kind < PSI_REQ_KINDS && NAMES[kind] != NULL ? NAMES[kind] : "request";
 }
@@ -201,6 +204,7 @@ struct psi_session *psi_request_session(const struct psi_request *req)
     case PSI_REQ_DELETE:
     case PSI_REQ_WAIT_CLUSTER:
     case PSI_REQ_TASKS:
+    case PSI_REQ_STOP:
         return psi_client_directory(c);
     case PSI_REQ_INFO:
     case PSI_REQ_VARS:
@@ -208,6 +212,8 @@ struct psi_session *psi_request_session(const struct psi_request *req)
     case PSI_REQ_SHUTDOWN:
     case PSI_REQ_PING:
     case PSI_REQ_CONTAINERS:
+    case PSI_REQ_SESSIONS:
+    case PSI_REQ_WAITS:
         return c->sessions[req->task];
     default:
         return NULL;
@@ -271,10 +277,28 @@ struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_applied ap
     return e;
 }
 
+/* What the session's beats say of its progress: the value of the well-known variable, whoever asked for it. */
+static void learn_step(struct psi_client *c, const struct psi_request *req)
+{
+    const struct psi_var *var = req->var;
+    int64_t step = -1;
+    if (req->status != PS_OK || var == NULL || var->dtype != PS_I64 || var->elements != 1 ||
+        strcmp(var->name, "global_step") != 0) {
+        return;
+    }
+    if (req->kind == PSI_REQ_ADD && req->result_bytes == sizeof(step)) {
+        memcpy(&step, req->result, sizeof(step));
+    } else if (req->kind == PSI_REQ_PULL) {
+        memcpy(&step, req->dst, sizeof(step));
+    }
+    c->step = step < 0 ? c->step : (uint64_t)step + 1;
+}
+
 void psi_request_ended(struct psi_request *req)
 {
     struct psi_client *c = req->owner;
     PSI_ASSERT(req->stage != PSI_STAGE_DONE && req->stage != PSI_STAGE_NONE);
+    learn_step(c, req);
     req->stage = PSI_STAGE_DONE;
     req->extra = NULL;
     psi_list_remove(&req->link);

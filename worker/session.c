@@ -501,6 +501,10 @@ void psi_session_beaten(struct psi_session *s, const struct psi_reply *r)
         return;
     }
     s->c->chief_connected = (m.flags & 1u) != 0;
+    if ((m.flags & 4u) != 0 && !s->c->stop_asked) {
+        s->c->stop_asked = true;
+        psi_client_log(s->c, PSI_LOG_INFO, "stop_asked", "task=%s", s->name);
+    }
 }
 
 /* ---- time ---- */

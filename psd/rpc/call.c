@@ -98,6 +98,7 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const ps_v1_Call 
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a call", t->name);
     }
     k->id = ++t->work_next;
+    k->row = row;
     psi_list_push_back(&t->works, &k->link);
     t->work_count++;
     k->out = psd_store_stage(&t->store, PS_CALL_BYTES_MAX);

@@ -130,7 +130,10 @@ static void name_add(struct names *names, const char *format, ...)
     PSI_IGNORE(vsnprintf(one, sizeof(one), format, ap)); /* names are shorter */
     va_end(ap);
     size_t room = sizeof(names->text) / 2 - MORE_BYTES; /* two of these go into one text */
-    if (names->left_out > 0 || names->used + 2 + strlen(one) > room) {
+    if (names->used == 0 && strlen(one) > room) {
+        memcpy(one + room - 3, "...", 4); /* the first one is there, at least its beginning */
+    }
+    if (names->left_out > 0 || names->used + (names->used > 0 ? 2 : 0) + strlen(one) > room) {
         names->left_out++;
         return;
     }
@@ -141,9 +144,8 @@ static void name_add(struct names *names, const char *format, ...)
 static const char *names_text(struct names *names)
 {
     if (names->left_out > 0) {
-        PSI_IGNORE(snprintf(names->text + names->used, sizeof(names->text) - names->used, "%s%u%s",
-                            names->used == 0 ? "" : " and ", names->left_out,
-                            names->used == 0 ? " with long names" : " more")); /* room is kept for it */
+        PSI_IGNORE(snprintf(names->text + names->used, sizeof(names->text) - names->used, " and %u more",
+                            names->left_out)); /* room is kept for it */
         names->left_out = 0;
     }
     return names->text;
@@ -248,6 +250,14 @@ static void tell_reset(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitA
     told(a, what, release);
 }
 
+static void tell_call(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
+{
+    char what[TEXT_BYTES];
+    const char *name = w->work == NULL ? NULL : t->config.call_name(t->config.shell, w->work->row);
+    PSI_IGNORE(snprintf(what, sizeof(what), "called: %.100s", name == NULL ? "?" : name)); /* fits */
+    told(a, what, "the call ends");
+}
+
 static void tell(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
 {
     const struct psd_record *record = w->record;
@@ -278,6 +288,9 @@ static void tell(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer 
     case PS_OP_CREATE:
     case PS_OP_DELETE:
         tell_asks(t, w, a);
+        break;
+    case PS_OP_CALL:
+        tell_call(t, w, a);
         break;
     default:
         break;

@@ -362,6 +362,23 @@ struct fc_reply fc_list(struct fc *c, uint8_t op, const pb_msgdesc_t *d, const v
     return r;
 }
 
+struct fc_reply fc_beat(struct fc *c, int64_t step, uint32_t *out_flags)
+{
+    uint8_t meta[PS_META_BYTES_MAX];
+    ps_v1_Beat m = {.global_step = (uint64_t)(step + 1)};
+    ps_v1_BeatAnswer a = ps_v1_BeatAnswer_init_zero;
+    struct wire back;
+    wire_init(&back);
+    struct fc_reply r = call(c, PS_OP_BEAT, 0, c->next_id++, 0, meta, encoded(&ps_v1_Beat_msg, &m, meta), NULL, &back);
+    const uint8_t *p = back.data;
+    size_t n = back.len;
+    if (out_flags != NULL) {
+        *out_flags = r.status == PS_OK && n > 0 && fc_item(&p, &n, &ps_v1_BeatAnswer_msg, &a) ? a.flags : 0;
+    }
+    wire_fini(&back);
+    return r;
+}
+
 struct fc_reply fc_init_var(struct fc *c, uint32_t handle, const ps_initializer *init, const ps_optimizer *opt, uint64_t chief,
                             bool force)
 {

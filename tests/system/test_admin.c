@@ -21,10 +21,10 @@ static void see(void *ctx, const ps_variable_info *info)
     seen->count++;
 }
 
-static void see_config(void *ctx, const char *name, const char *value, const char *default_value, const char *help)
+static void see_config(void *ctx, const ps_config_info *info)
 {
     int *count = ctx;
-    assert_true(name[0] != '\0' && help[0] != '\0' && value != NULL && default_value != NULL);
+    assert_true(info->name[0] != '\0' && info->help[0] != '\0' && info->value != NULL && info->default_value != NULL);
     (*count)++;
 }
 

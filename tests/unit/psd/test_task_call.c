@@ -114,6 +114,36 @@ static void test_runs_once_and_is_answered(void **state)
     env_fini(&e);
 }
 
+/* WAITS tells of it while it runs. */
+static void test_is_listed_while_it_runs(void **state)
+{
+    (void)state;
+    struct env e;
+    struct fc other;
+    struct wire back;
+    ps_v1_WaitAnswer a;
+    env_init(&e, with_table);
+    wire_init(&back);
+    fc_init(&other, e.t, 2);
+    assert_int_equal(fc_connect(&other), PS_OK);
+    assert_reply(call(&e.c, 1, "test.echo", "hello", 5000), FC_NONE, "");
+    shell_pass(&e.net, 100);
+    assert_applied(fc_list(&other, PS_OP_WAITS, NULL, NULL, &back));
+    const uint8_t *p = back.data;
+    size_t n = back.len;
+    assert_true(fc_item(&p, &n, &ps_v1_WaitAnswer_msg, &a));
+    assert_true(a.op == PS_OP_CALL && a.since_ms == 100 && a.left_ms == 4900);
+    assert_true(a.what.size == 17 && memcmp(a.what.bytes, "called: test.echo", 17) == 0);
+    assert_true(a.release.size == 13 && memcmp(a.release.bytes, "the call ends", 13) == 0);
+    assert_false(fc_item(&p, &n, &ps_v1_WaitAnswer_msg, &a));
+    shell_finish(e.t, 0, PS_OK, "", 0, NULL);
+    wire_clear(&back);
+    assert_applied(fc_list(&other, PS_OP_WAITS, NULL, NULL, &back));
+    assert_int_equal(back.len, 0);
+    wire_fini(&back);
+    env_fini(&e);
+}
+
 static void test_bounds_of_input_and_output(void **state)
 {
     (void)state;
@@ -340,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs_once_and_is_answered),
+        cmocka_unit_test(test_is_listed_while_it_runs),
         cmocka_unit_test(test_bounds_of_input_and_output),
         cmocka_unit_test(test_what_is_refused_did_not_run),
         cmocka_unit_test(test_no_table_no_calls),

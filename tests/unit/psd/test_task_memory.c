@@ -212,6 +212,8 @@ static void script(struct cl *cl)
     MUST(&cl->c, admin(&cl->c, PS_OP_CONFIG));
     MUST(&cl->c, admin(&cl->c, PS_OP_CONTAINERS));
     MUST(&cl->c, admin(&cl->c, PS_OP_TASKS));
+    MUST(&cl->c, admin(&cl->c, PS_OP_SESSIONS));
+    MUST(&cl->c, admin(&cl->c, PS_OP_STOP));
     MUST(&cl->c, admin(&cl->c, PS_OP_BEAT));
     MUST(&cl->c, admin(&cl->c, PS_OP_CHIEF));
     MUST(&cl->at1, fc_push(&cl->at1, PS_OP_PUSH, &b, filled(values, N, -1), 1, 0).status == PS_OK ? PS_OK : FC_NONE);

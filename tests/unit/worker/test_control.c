@@ -209,13 +209,33 @@ static void see_task(void *ctx, const struct psi_task_seen *info)
              info->pid, info->connected, info->heard, (uint32_t)info->missing_ms, info->conflict);
 }
 
+static void see_session(void *ctx, const ps_session_info *info)
+{
+    struct seen *seen = ctx;
+    seen->count++;
+    snprintf(seen->names, sizeof(seen->names), "%.9s%u@%.20s:%u %.20s %.16s %d%d %u/%u step %lld %g/s waits %u pushes %u",
+             info->job, info->task, info->host, info->pid, info->program, info->id, info->connected, info->stopping,
+             (uint32_t)info->heard_ms, (uint32_t)info->age_ms, (long long)info->global_step, info->steps_per_second, info->waits,
+             info->in_progress);
+}
+
+static void see_wait(void *ctx, const ps_wait_info *info)
+{
+    struct seen *seen = ctx;
+    seen->count++;
+    snprintf(seen->names, sizeof(seen->names), "%.9s%u@%.20s:%u %.20s %.16s %s '%.40s' '%.40s' %u %lld", info->job, info->task,
+             info->host, info->pid, info->program, info->id, info->request, info->what, info->release, (uint32_t)info->since_ms,
+             (long long)info->left_ms);
+}
+
 /* One list request at task 0, answered with one message. */
 static void one_list(enum psi_request_kind kind, uint8_t op, const pb_msgdesc_t *d, const void *m, struct seen *seen,
                      ps_status status)
 {
     struct fake f;
     struct fake_request list;
-    struct psi_list_sink sink = {.container = see_container, .task = see_task, .ctx = seen};
+    struct psi_list_sink sink = {
+        .container = see_container, .session = see_session, .wait = see_wait, .task = see_task, .ctx = seen};
     struct psi_buf body;
     psi_buf_init(&body, 4096);
     fake_init(&f, SPEC, "", 0, true);
@@ -260,6 +280,104 @@ static void test_tasks(void **state)
     m.missing_ms = 300;
     one_list(PSI_REQ_TASKS, PS_OP_TASKS, &ps_v1_TaskAnswer_msg, &m, &seen, PS_OK);
     assert_string_equal(seen.names, "ps1@there:7 01 300 'pid 9 at here' ");
+}
+
+static const uint8_t half_id[8] = {1, 2, 3, 4, 5, 6, 7, 0xff};
+
+static void test_sessions(void **state)
+{
+    (void)state;
+    struct seen seen = {0};
+    ps_v1_SessionAnswer m = ps_v1_SessionAnswer_init_zero;
+    memcpy(m.session.bytes, half_id, 8);
+    m.session.size = 8;
+    PSI_BYTES_SET(m.job, "worker");
+    PSI_BYTES_SET(m.host, "there");
+    PSI_BYTES_SET(m.program, "train");
+    m.task = 3;
+    m.pid = 7;
+    m.connected = true;
+    m.heard_ms = 12;
+    m.age_ms = 34;
+    m.waits = 1;
+    m.in_progress = 2;
+    one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_OK);
+    assert_string_equal(seen.names, "worker3@there:7 train 01020304050607ff 10 12/34 step -1 0/s waits 1 pushes 2");
+    m.global_step = 1;
+    m.steps_per_second = 2.5;
+    m.stopping = true;
+    one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_OK);
+    assert_non_null(strstr(seen.names, "11 12/34 step 0 2.5/s"));
+    m.steps_per_second = -1;
+    one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_INTERNAL);
+    m.steps_per_second = 1;
+    m.global_step = (uint64_t)INT64_MAX;
+    one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_OK);
+    m.global_step++;
+    one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_INTERNAL);
+    m.global_step = 0;
+    m.session.size = 7;
+    one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_INTERNAL);
+    assert_int_equal(seen.count, 3);
+}
+
+static void test_waits(void **state)
+{
+    (void)state;
+    struct seen seen = {0};
+    ps_v1_WaitAnswer m = ps_v1_WaitAnswer_init_zero;
+    memcpy(m.session.bytes, half_id, 8);
+    m.session.size = 8;
+    PSI_BYTES_SET(m.job, "worker");
+    PSI_BYTES_SET(m.host, "there");
+    PSI_BYTES_SET(m.program, "train");
+    PSI_BYTES_SET(m.what, "sealed: w");
+    PSI_BYTES_SET(m.release, "the chief seals w");
+    m.op = PS_OP_WAIT;
+    m.since_ms = 12;
+    one_list(PSI_REQ_WAITS, PS_OP_WAITS, &ps_v1_WaitAnswer_msg, &m, &seen, PS_OK);
+    assert_string_equal(seen.names, "worker0@there:0 train 01020304050607ff WAIT 'sealed: w' 'the chief seals w' 12 -1");
+    m.op = 99; /* of a newer task */
+    m.left_ms = 1;
+    one_list(PSI_REQ_WAITS, PS_OP_WAITS, &ps_v1_WaitAnswer_msg, &m, &seen, PS_OK);
+    assert_non_null(strstr(seen.names, "request 'sealed: w' 'the chief seals w' 12 1"));
+    m.left_ms = UINT64_MAX;
+    one_list(PSI_REQ_WAITS, PS_OP_WAITS, &ps_v1_WaitAnswer_msg, &m, &seen, PS_INTERNAL);
+}
+
+static void test_stop(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request stop;
+    struct psi_buf body;
+    uint32_t told = 0;
+    ps_v1_StopAnswer m = {.sessions = 4};
+    psi_buf_init(&body, 4096);
+    fake_init(&f, SPEC, "", 0, true);
+    fake_start(&f, &stop, PSI_REQ_STOP, NULL, NULL, &told, 60000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL); /* the directory */
+    fake_take(&f, 0, PS_OP_STOP);
+    fake_cut(&f, 0);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    uint64_t id = fake_take(&f, 0, PS_OP_STOP)->h.id; /* again: it is harmless */
+    struct fake_answer busy = {.status = PS_UNAVAILABLE, .text = "later"};
+    fake_reply(&f, 0, PS_OP_STOP, id, false, &busy);
+    fake_wait(&f, 1000);
+    assert_int_equal(psi_list_append(&body, &ps_v1_StopAnswer_msg, &m, NULL), PS_OK);
+    struct fake_answer a = {.body = &body};
+    fake_reply(&f, 0, PS_OP_STOP, fake_take(&f, 0, PS_OP_STOP)->h.id, false, &a);
+    assert_int_equal(stop.req.status, PS_OK);
+    assert_int_equal(told, 4);
+    fake_start(&f, &stop, PSI_REQ_STOP, NULL, NULL, NULL, 60000); /* nobody wants the number */
+    fake_reply(&f, 0, PS_OP_STOP, fake_take(&f, 0, PS_OP_STOP)->h.id, false, &a);
+    assert_int_equal(stop.req.status, PS_OK);
+    fake_start(&f, &stop, PSI_REQ_STOP, NULL, NULL, NULL, 60000);
+    struct fake_answer nothing = {0};
+    fake_reply(&f, 0, PS_OP_STOP, fake_take(&f, 0, PS_OP_STOP)->h.id, false, &nothing);
+    assert_int_equal(stop.req.status, PS_INTERNAL);
+    psi_buf_fini(&body);
+    fake_fini(&f);
 }
 
 /* It may have been heard: a task that was started again must not be stopped by a second one. */
@@ -319,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_reset),          cmocka_unit_test(test_reset_unknown), cmocka_unit_test(test_wait_cluster),
         cmocka_unit_test(test_info),           cmocka_unit_test(test_vars),          cmocka_unit_test(test_shutdown_once),
         cmocka_unit_test(test_no_allocations), cmocka_unit_test(test_containers),    cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_sessions),       cmocka_unit_test(test_waits),         cmocka_unit_test(test_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

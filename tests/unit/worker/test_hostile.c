@@ -40,7 +40,12 @@ static void hostile_body(struct psi_buf *b)
     ps_v1_VarAnswer var = ps_v1_VarAnswer_init_zero;
     ps_v1_InfoAnswer info = ps_v1_InfoAnswer_init_zero;
     psi_buf_clear(b);
-    switch (below(5)) {
+    ps_v1_ContainerAnswer container = ps_v1_ContainerAnswer_init_zero;
+    ps_v1_SessionAnswer session = ps_v1_SessionAnswer_init_zero;
+    ps_v1_WaitAnswer wait = ps_v1_WaitAnswer_init_zero;
+    ps_v1_TaskAnswer task = ps_v1_TaskAnswer_init_zero;
+    ps_v1_StopAnswer stop = {.sessions = below(9)};
+    switch (below(10)) {
     case 0:
         open.index = below(4);
         open.status = below(3) == 0 ? below(40) : 0;
@@ -74,6 +79,34 @@ static void hostile_body(struct psi_buf *b)
         info.uptime_ms = 1;
         PSI_BYTES_SET(info.version, "1");
         PSI_IGNORE(psi_list_append(b, &ps_v1_InfoAnswer_msg, &info, NULL));
+        break;
+    case 4:
+        PSI_BYTES_SET(container.container, "left");
+        container.bytes = psi_random_u64(&random_state);
+        PSI_IGNORE(psi_list_append(b, &ps_v1_ContainerAnswer_msg, &container, NULL));
+        break;
+    case 5:
+        session.session.size = (pb_size_t)(8 - below(2));
+        PSI_BYTES_SET(session.job, "worker");
+        session.global_step = psi_random_u64(&random_state) >> below(64);
+        session.steps_per_second = below(3) == 0 ? -1.0 : 1.0;
+        PSI_IGNORE(psi_list_append(b, &ps_v1_SessionAnswer_msg, &session, NULL));
+        break;
+    case 6:
+        wait.session.size = (pb_size_t)(8 - below(2));
+        wait.op = below(90);
+        wait.left_ms = psi_random_u64(&random_state) >> below(64);
+        PSI_BYTES_SET(wait.what, "sealed: w");
+        PSI_IGNORE(psi_list_append(b, &ps_v1_WaitAnswer_msg, &wait, NULL));
+        break;
+    case 7:
+        PSI_BYTES_SET(task.job, below(3) == 0 ? "other" : "ps");
+        task.task = below(4);
+        task.missing_ms = psi_random_u64(&random_state);
+        PSI_IGNORE(psi_list_append(b, &ps_v1_TaskAnswer_msg, &task, NULL));
+        break;
+    case 8:
+        PSI_IGNORE(psi_list_append(b, &ps_v1_StopAnswer_msg, &stop, NULL));
         break;
     default:
         for (uint32_t i = 0; i < below(64); i++) {
@@ -172,11 +205,37 @@ static void see(void *ctx, const ps_variable_info *info)
     *(uint32_t *)ctx += info->dtype <= PS_BOOL ? 1 : 0;
 }
 
+/* What is given out is sane, whatever came. */
+static void see_container(void *ctx, const ps_container_info *info)
+{
+    assert_true(strlen(info->name) < sizeof(info->name));
+    (*(uint32_t *)ctx)++;
+}
+
+static void see_session(void *ctx, const ps_session_info *info)
+{
+    assert_true(strlen(info->id) == 16 && info->global_step >= -1 && info->steps_per_second >= 0);
+    (*(uint32_t *)ctx)++;
+}
+
+static void see_wait(void *ctx, const ps_wait_info *info)
+{
+    assert_true(strlen(info->id) == 16 && info->left_ms >= -1 && info->left_ms != 0 && info->request[0] != '\0');
+    (*(uint32_t *)ctx)++;
+}
+
+static void see_task(void *ctx, const struct psi_task_seen *info)
+{
+    assert_true(strlen(info->conflict) < sizeof(info->conflict));
+    (*(uint32_t *)ctx)++;
+}
+
 static void one_session(uint64_t seed)
 {
-    static const enum psi_request_kind KINDS[] = {PSI_REQ_PUSH, PSI_REQ_PUSH_PULL, PSI_REQ_ASSIGN, PSI_REQ_INIT,
-                                                  PSI_REQ_PULL, PSI_REQ_STATUS,    PSI_REQ_READY,  PSI_REQ_RESET,
-                                                  PSI_REQ_INFO, PSI_REQ_VARS,      PSI_REQ_PING,   PSI_REQ_WAIT_CLUSTER};
+    static const enum psi_request_kind KINDS[] = {
+        PSI_REQ_PUSH,       PSI_REQ_PUSH_PULL, PSI_REQ_ASSIGN, PSI_REQ_INIT,  PSI_REQ_PULL, PSI_REQ_STATUS,
+        PSI_REQ_READY,      PSI_REQ_RESET,     PSI_REQ_INFO,   PSI_REQ_VARS,  PSI_REQ_PING, PSI_REQ_WAIT_CLUSTER,
+        PSI_REQ_CONTAINERS, PSI_REQ_SESSIONS,  PSI_REQ_WAITS,  PSI_REQ_TASKS, PSI_REQ_STOP};
     enum { REQUESTS = sizeof(KINDS) / sizeof(KINDS[0]) };
     struct fake_request r[REQUESTS];
     struct fake f;
@@ -184,12 +243,18 @@ static void one_session(uint64_t seed)
     float *dst = calloc(ELEMENTS, sizeof(float)); /* its ends are watched */
     uint32_t seen = 0;
     ps_task_info info;
-    struct psi_list_sink sink = {.variable = see, .ctx = &seen};
+    struct psi_list_sink sink = {
+        .variable = see, .container = see_container, .session = see_session, .wait = see_wait, .task = see_task, .ctx = &seen};
+    uint32_t told = 0;
     random_state = seed;
     fake_init(&f, SPEC, "", 0, true);
     struct psi_var *w = fake_get(&f, 0, "w", ELEMENTS, 9, 1);
     for (size_t i = 0; i < REQUESTS; i++) {
-        void *to = KINDS[i] == PSI_REQ_INFO ? (void *)&info : KINDS[i] == PSI_REQ_VARS ? (void *)&sink : (void *)dst;
+        bool lists = KINDS[i] == PSI_REQ_VARS || (KINDS[i] > PSI_REQ_PING && KINDS[i] != PSI_REQ_STOP);
+        void *to = KINDS[i] == PSI_REQ_INFO   ? (void *)&info
+                   : KINDS[i] == PSI_REQ_STOP ? (void *)&told
+                   : lists                    ? (void *)&sink
+                                              : (void *)dst;
         const void *from = KINDS[i] == PSI_REQ_WAIT_CLUSTER ? (const void *)"ps"
                            : KINDS[i] == PSI_REQ_RESET      ? NULL
                                                             : (const void *)src;

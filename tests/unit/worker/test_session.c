@@ -194,6 +194,109 @@ static void test_beats_and_lease(void **state)
     fake_fini(&f);
 }
 
+/* Frames that have come, without looking at them; then the next beat, which must say this step (-1: none). */
+static uint64_t next_beat(struct fake *f, uint32_t task, int64_t step)
+{
+    while (fake_next(f, task) != NULL) {
+    }
+    fake_wait(f, PS_BEAT_MS + 50);
+    assert_int_equal(f->task[task].count, 1);
+    const struct fake_frame *beat = &f->task[task].frames[f->task[task].first];
+    ps_v1_Beat m = ps_v1_Beat_init_zero;
+    assert_int_equal(beat->h.op, PS_OP_BEAT);
+    assert_int_equal(psi_msg_decode(&ps_v1_Beat_msg, &m, beat->meta, beat->h.meta_bytes, NULL), PS_OK);
+    assert_true(m.global_step == (uint64_t)(step + 1));
+    assert_true(psi_client_global_step(f->c) == step);
+    return beat->h.id;
+}
+
+static struct psi_var *get_step(struct fake *f, const char *name)
+{
+    struct psi_var *var = fake_get(f, 0, name, 1, 9, 1);
+    var->dtype = PS_I64; /* what it would be in a program; the library's own arithmetic does not care */
+    return var;
+}
+
+static void add_one(struct fake *f, struct psi_var *var, int64_t result, ps_status status)
+{
+    struct fake_request add;
+    const int64_t one = 1;
+    memset(&add, 0, sizeof(add));
+    add.req.scale = 1;
+    fake_start(f, &add, PSI_REQ_ADD, var, &one, NULL, 1000);
+    struct fake_answer a = {.result = &result, .result_bytes = 8};
+    if (status != PS_OK) {
+        a = (struct fake_answer){.status = status, .text = "no"};
+    }
+    fake_reply(f, 0, PS_OP_ADD, fake_take(f, 0, PS_OP_ADD)->h.id, true, &a);
+    assert_int_equal(add.req.status, status);
+}
+
+/* What a step's ADD and a pull of global_step bring goes into every beat, to every task. */
+static void test_beats_say_the_step(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request pull;
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *step = get_step(&f, "global_step");
+    answer(&f, 0, PS_OP_BEAT, next_beat(&f, 0, -1));
+    add_one(&f, step, 1, PS_OK);
+    answer(&f, 0, PS_OP_BEAT, next_beat(&f, 0, 1));
+    add_one(&f, step, 99, PS_FAILED_PRECONDITION);
+    answer(&f, 0, PS_OP_BEAT, next_beat(&f, 0, 1));
+    add_one(&f, step, -5, PS_OK); /* no step */
+    answer(&f, 0, PS_OP_BEAT, next_beat(&f, 0, 1));
+    int64_t value = 0, told = 40;
+    fake_start(&f, &pull, PSI_REQ_PULL, step, NULL, &value, 1000);
+    struct fake_frame ask = *fake_take(&f, 0, PS_OP_PULL);
+    fake_values(&f, 0, &ask, false, 0, &told, sizeof(told), 3, 0);
+    assert_int_equal(pull.req.status, PS_OK);
+    answer(&f, 0, PS_OP_BEAT, next_beat(&f, 0, 40));
+    fake_fini(&f);
+    fake_init(&f, SPEC, "", 0, false);
+    add_one(&f, get_step(&f, "another"), 7, PS_OK);
+    answer(&f, 0, PS_OP_BEAT, next_beat(&f, 0, -1));
+    fake_fini(&f);
+}
+
+static void beat_answer(struct fake *f, uint32_t task, uint64_t id, uint32_t flags)
+{
+    struct psi_buf body;
+    ps_v1_BeatAnswer m = {.flags = flags};
+    psi_buf_init(&body, 64);
+    assert_int_equal(psi_list_append(&body, &ps_v1_BeatAnswer_msg, &m, NULL), PS_OK);
+    struct fake_answer a = {.body = &body};
+    fake_reply(f, task, PS_OP_BEAT, id, false, &a);
+    psi_buf_fini(&body);
+}
+
+/* Only the directory's beat counts, and it counts for good. */
+static void test_told_to_stop(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request ping;
+    fake_init(&f, SPEC, "", 0, false);
+    PSI_IGNORE(fake_get(&f, 1, "w", 4, 9, 1)); /* both are connected */
+    beat_answer(&f, 1, next_beat(&f, 1, -1), 2 | 4);
+    assert_false(psi_client_stop_asked(f.c));
+    beat_answer(&f, 0, next_beat(&f, 0, -1), 2 | 1);
+    assert_false(psi_client_stop_asked(f.c));
+    beat_answer(&f, 0, next_beat(&f, 0, -1), 2 | 4);
+    assert_true(psi_client_stop_asked(f.c));
+    assert_string_equal(f.last_event, "stop_asked");
+    uint32_t logs = f.logs;
+    fake_cut(&f, 0);
+    fake_hello(&f, 0, 101, 201, NULL, NULL); /* a directory that knows nothing of it */
+    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 1000);
+    assert_true(psi_client_stop_asked(f.c));
+    fake_wait(&f, 1100);
+    assert_int_equal(ping.dones, 1);
+    assert_true(f.logs >= logs);
+    fake_fini(&f);
+}
+
 /* A peer that takes what could not be written for a while is alive, although its answers are far behind. */
 static void test_slow_peer(void **state)
 {
@@ -299,10 +402,20 @@ static void test_goodbye_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hello),           cmocka_unit_test(test_learn_cluster), cmocka_unit_test(test_target_is_not_first),
-        cmocka_unit_test(test_hello_refused),   cmocka_unit_test(test_backoff),       cmocka_unit_test(test_slow_is_logged),
-        cmocka_unit_test(test_beats_and_lease), cmocka_unit_test(test_slow_peer),     cmocka_unit_test(test_late_tick),
-        cmocka_unit_test(test_bad_bytes),       cmocka_unit_test(test_goodbye),       cmocka_unit_test(test_goodbye_is_bounded),
+        cmocka_unit_test(test_hello),
+        cmocka_unit_test(test_learn_cluster),
+        cmocka_unit_test(test_target_is_not_first),
+        cmocka_unit_test(test_hello_refused),
+        cmocka_unit_test(test_backoff),
+        cmocka_unit_test(test_slow_is_logged),
+        cmocka_unit_test(test_beats_and_lease),
+        cmocka_unit_test(test_beats_say_the_step),
+        cmocka_unit_test(test_told_to_stop),
+        cmocka_unit_test(test_slow_peer),
+        cmocka_unit_test(test_late_tick),
+        cmocka_unit_test(test_bad_bytes),
+        cmocka_unit_test(test_goodbye),
+        cmocka_unit_test(test_goodbye_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
