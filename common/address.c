@@ -108,6 +108,9 @@ static ps_status parse_unix(const char *text, size_t len, const char *path, size
             return refuse(text, len, "the path has a control byte, ',' or ';'", err);
         }
     }
+    if (path[path_len - 1] == ' ') {
+        return refuse(text, len, "the path ends with a space", err);
+    }
     struct psi_address a = {.kind = PSI_ADDRESS_UNIX};
     memcpy(a.path, path, path_len);
     *out = a;

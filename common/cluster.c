@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ClusterSpec. Jobs are kept sorted by name; addresses as normalised text. Every function that adds works on a copy or
- * builds the job aside, so a failure leaves the cluster as it was. Failure: grammar, limits, an address given twice,
- * memory. Addresses are compared pairwise: at most PS_TASKS_MAX^2 / 2 comparisons, once per start.
+ * The ClusterSpec. Jobs are kept sorted by name, tasks by index, addresses as normalised text. Every public function that adds
+ * works on a copy or takes back what it added, so a failure leaves the cluster as it was. Failure: grammar, limits, an address
+ * given twice, memory. Addresses are compared pairwise: at most PS_TASKS_MAX^2 / 2 comparisons, once per start.
  */
 #include "cluster.h"
 
@@ -22,20 +22,21 @@ void psi_cluster_init(struct psi_cluster *c)
     memcpy(c->name, PSI_CLUSTER_NAME_DEFAULT, sizeof(PSI_CLUSTER_NAME_DEFAULT));
 }
 
-static void free_addresses(struct psi_cluster_job *job)
+static void free_tasks(struct psi_cluster_job *job)
 {
     for (uint32_t i = 0; i < job->task_count; i++) {
-        psi_free(job->addresses[i]);
+        psi_free(job->tasks[i].address);
     }
-    psi_free(job->addresses);
-    job->addresses = NULL;
+    psi_free(job->tasks);
+    job->tasks = NULL;
     job->task_count = 0;
+    job->capacity = 0;
 }
 
 void psi_cluster_fini(struct psi_cluster *c)
 {
     for (uint32_t i = 0; i < c->job_count; i++) {
-        free_addresses(&c->jobs[i]);
+        free_tasks(&c->jobs[i]);
     }
     psi_cluster_init(c);
 }
@@ -67,8 +68,8 @@ static const char *who_has(const struct psi_cluster *c, const char *address, cha
 {
     for (uint32_t j = 0; j < c->job_count; j++) {
         for (uint32_t t = 0; t < c->jobs[j].task_count; t++) {
-            if (same_address(c->jobs[j].addresses[t], address)) {
-                return psi_task_name_format(buf, n, c->jobs[j].name, t);
+            if (same_address(c->jobs[j].tasks[t].address, address)) {
+                return psi_task_name_format(buf, n, c->jobs[j].name, c->jobs[j].tasks[t].index);
             }
         }
     }
@@ -80,136 +81,175 @@ static ps_status twice(const char *address, const char *first, const char *secon
     return psi_fail(err, PS_INVALID_ARGUMENT, "address '%s' is given twice: %s and %s", address, first, second);
 }
 
-ps_status psi_job_builder_init(struct psi_job_builder *b, const struct psi_cluster *c, const char *job, size_t len,
-                               struct psi_err *err)
+/* Position of the first task with this index or a higher one. */
+static uint32_t position_of(const struct psi_cluster_job *job, uint32_t task)
 {
-    *b = (struct psi_job_builder){.cluster = c};
+    uint32_t at = job->task_count;
+    while (at > 0 && job->tasks[at - 1].index >= task) {
+        at--;
+    }
+    return at;
+}
+
+/* NULL: no such task. */
+static struct psi_cluster_task *find_task(const struct psi_cluster *c, const char *job, uint32_t task)
+{
+    int32_t j = psi_cluster_job_index(c, job);
+    uint32_t at = j < 0 ? 0 : position_of(&c->jobs[j], task);
+    return j >= 0 && at < c->jobs[j].task_count && c->jobs[j].tasks[at].index == task ? &c->jobs[j].tasks[at] : NULL;
+}
+
+static bool is_chief_job(const char *job)
+{
+    return strcmp(job, "chief") == 0 || strcmp(job, "master") == 0;
+}
+
+ps_status psi_cluster_job_begin(struct psi_cluster *c, const char *job, size_t len, uint32_t *out_job, struct psi_err *err)
+{
+    struct psi_cluster_job made = {.task_count = 0};
     ps_status st = psi_job_name_check(job, len, err);
     if (st != PS_OK) {
         return st;
     }
-    memcpy(b->job.name, job, len);
-    if (psi_cluster_job_index(c, b->job.name) >= 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s' is given twice", b->job.name);
+    memcpy(made.name, job, len);
+    if (psi_cluster_job_index(c, made.name) >= 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s' is given twice", made.name);
     }
     if (c->job_count >= PS_JOBS_MAX) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s': a cluster has at most %d jobs", b->job.name, PS_JOBS_MAX);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s': a cluster has at most %d jobs", made.name, PS_JOBS_MAX);
     }
-    bool is_chief = strcmp(b->job.name, "chief") == 0 || strcmp(b->job.name, "master") == 0;
-    const char *other = strcmp(b->job.name, "chief") == 0 ? "master" : "chief";
-    if (is_chief && psi_cluster_job_index(c, other) >= 0) {
+    const char *other = strcmp(made.name, "chief") == 0 ? "master" : "chief";
+    if (is_chief_job(made.name) && psi_cluster_job_index(c, other) >= 0) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "jobs 'chief' and 'master' are both given: at most one chief is allowed");
     }
-    b->max_tasks = is_chief ? 1 : UINT32_MAX;
+    uint32_t at = c->job_count;
+    while (at > 0 && strcmp(c->jobs[at - 1].name, made.name) > 0) {
+        c->jobs[at] = c->jobs[at - 1];
+        at--;
+    }
+    c->jobs[at] = made;
+    c->job_count++;
+    *out_job = at;
     return PS_OK;
 }
 
-void psi_job_builder_fini(struct psi_job_builder *b)
+void psi_cluster_job_drop(struct psi_cluster *c, uint32_t job)
 {
-    free_addresses(&b->job);
+    free_tasks(&c->jobs[job]);
+    c->job_count--;
+    memmove(&c->jobs[job], &c->jobs[job + 1], (c->job_count - job) * sizeof(c->jobs[0]));
 }
 
-ps_status psi_job_builder_add(struct psi_job_builder *b, const char *text, size_t len, struct psi_err *err)
+/* The address of a task to be, as it is kept, and that nobody else has it. */
+static ps_status check_address(const struct psi_cluster *c, const char *task, const char *text, size_t len,
+                               char normal[PS_ADDRESS_BYTES_MAX + 1], struct psi_err *err)
 {
-    struct psi_cluster_job *job = &b->job;
-    char task[PSI_TASK_NAME_MAX];
-    char other[PSI_TASK_NAME_MAX];
-    psi_task_name_format(task, sizeof(task), job->name, job->task_count);
-    if (job->task_count >= b->max_tasks) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s': at most one chief is allowed", job->name);
-    }
-    if (psi_cluster_total_tasks(b->cluster) + job->task_count >= PS_TASKS_MAX) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: a cluster has at most %d tasks", task, PS_TASKS_MAX);
-    }
     struct psi_address address;
+    char other[PSI_TASK_NAME_MAX];
     ps_status st = psi_address_parse_n(text, len, false, &address, err);
     if (st != PS_OK) {
         psi_err_prefix(err, "%s", task);
         return st;
     }
+    psi_address_format(&address, normal, PS_ADDRESS_BYTES_MAX + 1);
+    const char *owner = who_has(c, normal, other, sizeof(other));
+    return owner[0] != '\0' ? twice(normal, owner, task, err) : PS_OK;
+}
+
+ps_status psi_cluster_job_put(struct psi_cluster *c, uint32_t j, uint32_t task, const char *text, size_t len, struct psi_err *err)
+{
+    struct psi_cluster_job *job = &c->jobs[j];
+    char name[PSI_TASK_NAME_MAX];
     char normal[PS_ADDRESS_BYTES_MAX + 1];
-    psi_address_format(&address, normal, sizeof(normal));
-    const char *owner = who_has(b->cluster, normal, other, sizeof(other));
-    if (owner[0] != '\0') {
-        return twice(normal, owner, task, err);
+    psi_task_name_format(name, sizeof(name), job->name, task);
+    uint32_t at = position_of(job, task);
+    if (at < job->task_count && job->tasks[at].index == task) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is given twice", name);
     }
-    for (uint32_t t = 0; t < job->task_count; t++) {
-        if (same_address(job->addresses[t], normal)) {
-            return twice(normal, psi_task_name_format(other, sizeof(other), job->name, t), task, err);
-        }
+    if (job->task_count > 0 && is_chief_job(job->name)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s': at most one chief is allowed", job->name);
     }
-    if (job->task_count == b->capacity) {
-        uint32_t capacity = b->capacity == 0 ? 4 : b->capacity * 2;
-        char **addresses = psi_realloc(job->addresses, capacity * sizeof(*addresses));
-        if (addresses == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", task);
-        }
-        job->addresses = addresses;
-        b->capacity = capacity;
+    if (psi_cluster_total_tasks(c) >= PS_TASKS_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: a cluster has at most %d tasks", name, PS_TASKS_MAX);
     }
-    char *copy = psi_strndup(normal, strlen(normal));
-    if (copy == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", task);
+    if (task >= PS_TASKS_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: a task index is at most %d", name, PS_TASKS_MAX - 1);
     }
-    job->addresses[job->task_count++] = copy;
-    return PS_OK;
-}
-
-ps_status psi_job_builder_finish(struct psi_job_builder *b, struct psi_cluster *c, struct psi_err *err)
-{
-    PSI_ASSERT(b->cluster == c);
-    if (b->job.task_count == 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s' has no tasks; a list of addresses is needed", b->job.name);
-    }
-    uint32_t at = c->job_count;
-    while (at > 0 && strcmp(c->jobs[at - 1].name, b->job.name) > 0) {
-        c->jobs[at] = c->jobs[at - 1];
-        at--;
-    }
-    c->jobs[at] = b->job;
-    c->job_count++;
-    b->job = (struct psi_cluster_job){0}; /* the cluster owns it now */
-    return PS_OK;
-}
-
-/* Add a job from two pieces of a longer text. */
-static ps_status add_job(struct psi_cluster *c, const char *job, size_t job_len, const char *hosts, size_t hosts_len,
-                         struct psi_err *err)
-{
-    struct psi_job_builder b;
-    ps_status st = psi_job_builder_init(&b, c, job, job_len, err);
+    ps_status st = check_address(c, name, text, len, normal, err);
     if (st != PS_OK) {
         return st;
     }
-    const char *p = hosts;
-    const char *end = hosts + hosts_len;
-    while (st == PS_OK && hosts_len > 0) {
-        const char *comma = memchr(p, ',', (size_t)(end - p));
-        const char *stop = comma == NULL ? end : comma;
-        const char *from = p;
-        const char *to = stop;
-        while (from < to && *from == ' ') {
-            from++;
+    if (job->task_count == job->capacity) {
+        uint32_t capacity = job->capacity == 0 ? 4 : job->capacity * 2;
+        struct psi_cluster_task *tasks = psi_realloc(job->tasks, capacity * sizeof(*tasks));
+        if (tasks == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", name);
         }
-        while (to > from && to[-1] == ' ') {
-            to--;
-        }
-        st = psi_job_builder_add(&b, from, (size_t)(to - from), err);
-        if (comma == NULL) {
-            break;
-        }
-        p = comma + 1;
+        job->tasks = tasks;
+        job->capacity = capacity;
     }
-    if (st == PS_OK) {
-        st = psi_job_builder_finish(&b, c, err);
+    char *copy = psi_strndup(normal, strlen(normal));
+    if (copy == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", name);
     }
-    psi_job_builder_fini(&b);
-    return st;
+    memmove(&job->tasks[at + 1], &job->tasks[at], (job->task_count - at) * sizeof(*job->tasks));
+    job->tasks[at] = (struct psi_cluster_task){.index = task, .address = copy};
+    job->task_count++;
+    return PS_OK;
+}
+
+ps_status psi_cluster_job_end(const struct psi_cluster *c, uint32_t job, struct psi_err *err)
+{
+    return c->jobs[job].task_count > 0
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "job '%s' has no tasks; a list of addresses is needed", c->jobs[job].name);
 }
 
 ps_status psi_cluster_add_job(struct psi_cluster *c, const char *job, const char *hosts, struct psi_err *err)
 {
-    return add_job(c, job, strlen(job), hosts, strlen(hosts), err);
+    uint32_t j = 0;
+    size_t at = 0;
+    ps_status st = psi_cluster_job_begin(c, job, strlen(job), &j, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    st = psi_cluster_job_put_list(c, j, hosts, strlen(hosts), &at, err);
+    if (st != PS_OK) {
+        psi_cluster_job_drop(c, j);
+    }
+    return st;
+}
+
+ps_status psi_cluster_add_task(struct psi_cluster *c, const char *job, uint32_t task, const char *address, struct psi_err *err)
+{
+    char name[PSI_TASK_NAME_MAX];
+    const struct psi_cluster_task *there = find_task(c, job, task);
+    if (there != NULL) {
+        struct psi_address parsed;
+        char normal[PS_ADDRESS_BYTES_MAX + 1];
+        ps_status st = psi_address_parse(address, false, &parsed, err);
+        psi_task_name_format(name, sizeof(name), job, task);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "%s", name);
+            return st;
+        }
+        if (same_address(there->address, psi_address_format(&parsed, normal, sizeof(normal)))) {
+            return PS_OK;
+        }
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is at '%s' already, it cannot be at '%s' too", name, there->address,
+                        normal);
+    }
+    int32_t found = psi_cluster_job_index(c, job);
+    uint32_t j = (uint32_t)found;
+    ps_status st = found >= 0 ? PS_OK : psi_cluster_job_begin(c, job, strlen(job), &j, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    st = psi_cluster_job_put(c, j, task, address, strlen(address), err);
+    if (st != PS_OK && found < 0) {
+        psi_cluster_job_drop(c, j);
+    }
+    return st;
 }
 
 ps_status psi_cluster_copy(struct psi_cluster *to, const struct psi_cluster *from, struct psi_err *err)
@@ -223,13 +263,15 @@ ps_status psi_cluster_copy(struct psi_cluster *to, const struct psi_cluster *fro
         struct psi_cluster_job *job = &copy.jobs[j];
         memcpy(job->name, source->name, sizeof(job->name));
         copy.job_count++;
-        job->addresses = psi_calloc(source->task_count, sizeof(*job->addresses));
-        if (job->addresses == NULL) {
+        job->tasks = psi_calloc(source->task_count, sizeof(*job->tasks));
+        if (job->tasks == NULL) {
             goto no_memory;
         }
+        job->capacity = source->task_count;
         for (uint32_t t = 0; t < source->task_count; t++) {
-            job->addresses[t] = psi_strndup(source->addresses[t], strlen(source->addresses[t]));
-            if (job->addresses[t] == NULL) {
+            const char *address = source->tasks[t].address;
+            job->tasks[t] = (struct psi_cluster_task){source->tasks[t].index, psi_strndup(address, strlen(address))};
+            if (job->tasks[t].address == NULL) {
                 goto no_memory;
             }
             job->task_count++;
@@ -244,50 +286,11 @@ no_memory:
     return st;
 }
 
-ps_status psi_cluster_parse(struct psi_cluster *c, const char *spec, struct psi_err *err)
-{
-    struct psi_cluster work;
-    psi_cluster_init(&work);
-    ps_status st = psi_cluster_copy(&work, c, err);
-    const char *p = spec;
-    while (st == PS_OK) {
-        size_t len = strcspn(p, ";");
-        const char *equals = memchr(p, '=', len);
-        if (equals == NULL) {
-            char quoted[PSI_QUOTE_MAX];
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "%s is not of the form JOB=HOST:PORT,HOST:PORT",
-                          psi_quote(quoted, sizeof(quoted), p, len));
-            break;
-        }
-        while (*p == ' ') {
-            p++;
-            len--;
-        }
-        const char *name_end = equals;
-        while (name_end > p && name_end[-1] == ' ') {
-            name_end--;
-        }
-        st = add_job(&work, p, (size_t)(name_end - p), equals + 1, len - (size_t)(equals + 1 - p), err);
-        if (p[len] == '\0') {
-            break;
-        }
-        p += len + 1;
-    }
-    if (st == PS_OK) {
-        psi_cluster_fini(c);
-        *c = work;
-        return PS_OK;
-    }
-    psi_cluster_fini(&work);
-    psi_err_prefix(err, "cluster spec");
-    return st;
-}
-
 ps_status psi_cluster_set_address(struct psi_cluster *c, const char *job, uint32_t task, const char *address, struct psi_err *err)
 {
     char name[PSI_TASK_NAME_MAX];
-    int32_t j = psi_cluster_job_index(c, job);
-    if (j < 0 || task >= c->jobs[j].task_count) {
+    struct psi_cluster_task *there = find_task(c, job, task);
+    if (there == NULL) {
         char quoted[PSI_QUOTE_MAX];
         return psi_fail(err, PS_INVALID_ARGUMENT, "job %s has no task %" PRIu32 " in this cluster",
                         psi_quote(quoted, sizeof(quoted), job, strlen(job)), task);
@@ -299,8 +302,7 @@ ps_status psi_cluster_set_address(struct psi_cluster *c, const char *job, uint32
     }
     char normal[PS_ADDRESS_BYTES_MAX + 1];
     psi_address_format(&parsed, normal, sizeof(normal));
-    char **place = &c->jobs[j].addresses[task];
-    if (same_address(*place, normal)) {
+    if (same_address(there->address, normal)) {
         return PS_OK;
     }
     char other[PSI_TASK_NAME_MAX];
@@ -312,8 +314,8 @@ ps_status psi_cluster_set_address(struct psi_cluster *c, const char *job, uint32
     if (copy == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "cluster: out of memory");
     }
-    psi_free(*place);
-    *place = copy;
+    psi_free(there->address);
+    there->address = copy;
     return PS_OK;
 }
 
@@ -355,15 +357,15 @@ uint32_t psi_cluster_total_tasks(const struct psi_cluster *c)
 
 const char *psi_cluster_task_address(const struct psi_cluster *c, const char *job, uint32_t task)
 {
-    int32_t j = psi_cluster_job_index(c, job);
-    return j < 0 || task >= c->jobs[j].task_count ? NULL : c->jobs[j].addresses[task];
+    const struct psi_cluster_task *there = find_task(c, job, task);
+    return there != NULL ? there->address : NULL;
 }
 
 uint32_t psi_cluster_task_index(const struct psi_cluster *c, const char *job, uint32_t position)
 {
     int32_t j = psi_cluster_job_index(c, job);
     PSI_ASSERT(j >= 0 && position < c->jobs[j].task_count);
-    return position;
+    return c->jobs[j].tasks[position].index;
 }
 
 const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, char *buf, size_t n)
@@ -396,8 +398,9 @@ bool psi_cluster_directory(const struct psi_cluster *c, const char **out_job, ui
         return false;
     }
     int32_t j = psi_cluster_job_index(c, "ps");
-    *out_job = c->jobs[j < 0 ? 0 : j].name;
-    *out_task = 0;
+    const struct psi_cluster_job *job = &c->jobs[j < 0 ? 0 : j];
+    *out_job = job->name;
+    *out_task = job->tasks[0].index; /* every job has a task */
     return true;
 }
 
@@ -408,27 +411,31 @@ bool psi_cluster_chief(const struct psi_cluster *c, const char **out_job, uint32
         int32_t j = psi_cluster_job_index(c, order[i]);
         if (j >= 0) {
             *out_job = c->jobs[j].name;
-            *out_task = 0;
+            *out_task = is_chief_job(order[i]) ? c->jobs[j].tasks[0].index : 0;
             return true;
         }
     }
     return false;
 }
 
-ps_status psi_cluster_format(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err)
+bool psi_cluster_equal(const struct psi_cluster *a, const struct psi_cluster *b)
 {
-    size_t start = out->len;
-    ps_status st = PS_OK;
-    for (uint32_t j = 0; st == PS_OK && j < c->job_count; j++) {
-        st = psi_buf_printf(out, err, "%s%s=", j == 0 ? "" : ";", c->jobs[j].name);
-        for (uint32_t t = 0; st == PS_OK && t < c->jobs[j].task_count; t++) {
-            st = psi_buf_printf(out, err, "%s%s", t == 0 ? "" : ",", c->jobs[j].addresses[t]);
+    if (a->job_count != b->job_count) {
+        return false;
+    }
+    for (uint32_t j = 0; j < a->job_count; j++) {
+        const struct psi_cluster_job *x = &a->jobs[j];
+        const struct psi_cluster_job *y = &b->jobs[j];
+        if (strcmp(x->name, y->name) != 0 || x->task_count != y->task_count) {
+            return false;
+        }
+        for (uint32_t t = 0; t < x->task_count; t++) {
+            if (x->tasks[t].index != y->tasks[t].index || !same_address(x->tasks[t].address, y->tasks[t].address)) {
+                return false;
+            }
         }
     }
-    if (st != PS_OK) {
-        out->len = start;
-    }
-    return st;
+    return true;
 }
 
 uint64_t psi_cluster_hash(const struct psi_cluster *c)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses and the ClusterSpec: jobs (sorted by name), their tasks, where each listens. Built from host lists, from a
- * spec string "ps=h:p,h:p;worker=h:p", or from TF_CONFIG. Names are not resolved here. Pure; one thread at a time.
+ * Addresses and the ClusterSpec: jobs (sorted by name), their tasks (sorted by index, holes are fine), where each listens. Built
+ * from host lists, a spec string "ps=h:p,h:p;worker=1@h:p", JSON, a Python literal, or TF_CONFIG. Names are not resolved here.
+ * Pure, psi_cluster_load apart; one thread at a time.
  */
 #ifndef PSI_CLUSTER_H
 #define PSI_CLUSTER_H
@@ -15,6 +16,7 @@
 /** "/job:" + job + "/task:" + digits + NUL. */
 #define PSI_TASK_NAME_MAX (PS_JOB_BYTES_MAX + 24)
 #define PSI_CLUSTER_NAME_DEFAULT "psd"
+#define PSI_CLUSTER_FILE_MAX (1 << 20)
 /** Enough for the usual psi_cluster_task_list(). */
 #define PSI_TASK_LIST_MAX 96
 
@@ -41,10 +43,14 @@ const char *psi_address_format(const struct psi_address *a, char *buf, size_t n)
 /** Same place as far as the text tells (host names without case). */
 bool psi_address_equal(const struct psi_address *a, const struct psi_address *b);
 
+struct psi_cluster_task {
+    uint32_t index; /* < PS_TASKS_MAX */
+    char *address;  /* normalised text */
+};
 struct psi_cluster_job {
     char name[PS_JOB_BYTES_MAX + 1];
-    uint32_t task_count;
-    char **addresses; /* task_count normalised texts */
+    uint32_t task_count, capacity;
+    struct psi_cluster_task *tasks; /* task_count of them, by index */
 };
 struct psi_cluster {
     char name[PS_JOB_BYTES_MAX + 1]; /* of the cluster; "psd" unless set */
@@ -65,9 +71,22 @@ PSI_MUST ps_status psi_cluster_copy(struct psi_cluster *to, const struct psi_clu
  *         c is unchanged then.
  */
 PSI_MUST ps_status psi_cluster_add_job(struct psi_cluster *c, const char *job, const char *hosts, struct psi_err *err);
-/** Add the jobs of a spec string; errors as above, c is unchanged then. */
-PSI_MUST ps_status psi_cluster_parse(struct psi_cluster *c, const char *spec, struct psi_err *err);
-/** The address where a task really listens (port 0 bound, say); index in range or PS_INVALID_ARGUMENT. */
+/**
+ * Add one task, and its job where that is new. The same task with the same address is fine, with another it is an error.
+ * Errors  as above, c is unchanged then.
+ */
+PSI_MUST ps_status psi_cluster_add_task(struct psi_cluster *c, const char *job, uint32_t task, const char *address,
+                                        struct psi_err *err);
+/**
+ * Add the jobs of a text: a spec string (an entry N@ADDRESS is task N, others are one more than the one before; jobs end with ';'
+ * or a newline), or, where it begins with '{', JSON or a Python literal: {'ps': ['h:p', ...], 'worker': {1: 'h:p'}}. Lines
+ * that begin with # are comments.
+ * Errors  as above, with line and column; c is unchanged then.
+ */
+PSI_MUST ps_status psi_cluster_parse(struct psi_cluster *c, const char *text, struct psi_err *err);
+/** The same; "@PATH" stands for what the file holds, at most PSI_CLUSTER_FILE_MAX bytes. Further error: PS_NOT_FOUND. */
+PSI_MUST ps_status psi_cluster_load(struct psi_cluster *c, const char *text, struct psi_err *err);
+/** The address where a task really listens (port 0 bound, say); the task exists or PS_INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_cluster_set_address(struct psi_cluster *c, const char *job, uint32_t task, const char *address,
                                            struct psi_err *err);
 
@@ -100,12 +119,16 @@ const char *psi_cluster_task_address(const struct psi_cluster *c, const char *jo
 uint32_t psi_cluster_task_index(const struct psi_cluster *c, const char *job, uint32_t position);
 /** The indices of a job's tasks for messages: "0 to 3", "0, 2 to 5", cut with "..."; n >= 32. Returns buf. */
 const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, char *buf, size_t n);
-/** The directory task: ps:0, or task 0 of the first job by name; false where the cluster is empty. */
+/** The directory task: the first task of job ps, or of the first job by name; false where the cluster is empty. */
 bool psi_cluster_directory(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
-/** The chief: the task of job chief (or master), else task 0 of job worker; false where there is none. */
+/** The chief: the task of job chief (or master), else task 0 of job worker, listed or not; false where there is none. */
 bool psi_cluster_chief(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
-/** Append the spec string ("ps=a:1,b:1;worker=c:1"), which psi_cluster_parse reads back. */
+/** Append the spec string ("ps=a:1,b:1;worker=1@c:1"), which psi_cluster_parse reads back. */
 PSI_MUST ps_status psi_cluster_format(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err);
+/** Append JSON, which psi_cluster_parse reads back: {"ps": ["a:1", "b:1"], "worker": {"1": "c:1"}}. */
+PSI_MUST ps_status psi_cluster_format_json(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err);
+/** Same jobs, tasks and addresses; the clusters' names do not count. */
+bool psi_cluster_equal(const struct psi_cluster *a, const struct psi_cluster *b);
 /** FNV-1a of the cluster name, a zero byte and the number of tasks of job ps as u32 little-endian; HELLO compares it. */
 uint64_t psi_cluster_hash(const struct psi_cluster *c);
 /** "/job:ps/task:1"; n >= PSI_TASK_NAME_MAX. Returns buf. */

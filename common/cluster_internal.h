@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How cluster.c and tf_config.c add a job: init, add each address, finish; fini always. Not for others. */
+/* How the readers of a ClusterSpec add a job: begin, put each task, end. Not for others. */
 #ifndef PSI_CLUSTER_INTERNAL_H
 #define PSI_CLUSTER_INTERNAL_H
 
 #include "cluster.h"
 
-struct psi_job_builder {
-    const struct psi_cluster *cluster; /* that it will be added to; borrows */
-    struct psi_cluster_job job;
-    uint32_t capacity;  /* of job.addresses */
-    uint32_t max_tasks; /* 1 for a chief */
-};
-
-PSI_MUST ps_status psi_job_builder_init(struct psi_job_builder *b, const struct psi_cluster *c, const char *job, size_t len,
-                                        struct psi_err *err);
-PSI_MUST ps_status psi_job_builder_add(struct psi_job_builder *b, const char *text, size_t len, struct psi_err *err);
-PSI_MUST ps_status psi_job_builder_finish(struct psi_job_builder *b, struct psi_cluster *c, struct psi_err *err);
-void psi_job_builder_fini(struct psi_job_builder *b);
+/** A new job without tasks; *out_job is its index until another job is begun. */
+PSI_MUST ps_status psi_cluster_job_begin(struct psi_cluster *c, const char *job, size_t len, uint32_t *out_job,
+                                         struct psi_err *err);
+/** A task that the job does not have yet, at len bytes of address. */
+PSI_MUST ps_status psi_cluster_job_put(struct psi_cluster *c, uint32_t job, uint32_t task, const char *text, size_t len,
+                                       struct psi_err *err);
+/** A job has tasks, or this is an error. */
+PSI_MUST ps_status psi_cluster_job_end(const struct psi_cluster *c, uint32_t job, struct psi_err *err);
+/** Take a job out again. */
+void psi_cluster_job_drop(struct psi_cluster *c, uint32_t job);
+/** The tasks of "HOST:PORT, N@HOST:PORT": len bytes of a spec string. *out_at: where an error is, or len. */
+PSI_MUST ps_status psi_cluster_job_put_list(struct psi_cluster *c, uint32_t job, const char *hosts, size_t len, size_t *out_at,
+                                            struct psi_err *err);
+/** len bytes of digits, a number under PS_TASKS_MAX. */
+bool psi_task_index_read(const char *p, size_t len, uint32_t *out);
 
 #endif

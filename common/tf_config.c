@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TF_CONFIG: {"cluster": {"ps": [...], "worker": [...], "chief": [...]}, "task": {"type": "worker", "index": 1}}. Unknown
+ * TF_CONFIG: {"cluster": {"ps": [...], "worker": {"1": ...}, "chief": [...]}, "task": {"type": "worker", "index": 1}}. Unknown
  * keys are ignored, as TensorFlow does. Failure: not JSON, a wrong type, a task outside the cluster; the text names the place.
  */
 #include "cluster.h"
@@ -16,31 +16,43 @@ static ps_status wrong_type(const char *place, const json_t *value, const char *
     return psi_fail(err, PS_INVALID_ARGUMENT, "%s is %s, it must be %s", place, psi_json_type_name(value), wanted);
 }
 
-static ps_status add_json_job(struct psi_cluster *c, const char *job, json_t *list, struct psi_err *err)
+static ps_status put_json(struct psi_cluster *c, uint32_t job, uint32_t task, const json_t *address, struct psi_err *err)
 {
-    struct psi_job_builder b;
-    ps_status st = psi_job_builder_init(&b, c, job, strlen(job), err);
+    return json_is_string(address)
+               ? psi_cluster_job_put(c, job, task, json_string_value(address), json_string_length(address), err)
+               : psi_fail(err, PS_INVALID_ARGUMENT, "/job:%s/task:%u is %s, it must be a string", c->jobs[job].name, task,
+                          psi_json_type_name(address));
+}
+
+/* A list of addresses, or an object of indices and addresses. */
+static ps_status add_json_job(struct psi_cluster *c, const char *name, json_t *tasks, struct psi_err *err)
+{
+    uint32_t job = 0;
+    const char *key = NULL;
+    json_t *address = NULL;
+    ps_status st = psi_cluster_job_begin(c, name, strlen(name), &job, err);
     if (st != PS_OK) {
         return st;
     }
-    if (!json_is_array(list)) {
-        st = psi_fail(err, PS_INVALID_ARGUMENT, "job '%s' is %s, it must be a list of addresses", job, psi_json_type_name(list));
+    if (!json_is_array(tasks) && !json_is_object(tasks)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s' is %s, it must be a list of addresses", name,
+                        psi_json_type_name(tasks));
     }
-    size_t count = json_array_size(list);
+    size_t count = json_array_size(tasks);
     for (size_t i = 0; st == PS_OK && i < count; i++) {
-        json_t *address = json_array_get(list, i);
-        if (!json_is_string(address)) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "/job:%s/task:%zu is %s, it must be a string", job, i,
-                          psi_json_type_name(address));
-        } else {
-            st = psi_job_builder_add(&b, json_string_value(address), json_string_length(address), err);
+        st = put_json(c, job, (uint32_t)i, json_array_get(tasks, i), err);
+    }
+    json_object_foreach(tasks, key, address)
+    {
+        uint32_t task = 0;
+        if (st == PS_OK && !psi_task_index_read(key, strlen(key), &task)) {
+            char quoted[PSI_QUOTE_MAX];
+            return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s': %s is no task index from 0 to %d", name,
+                            psi_quote(quoted, sizeof(quoted), key, strlen(key)), PS_TASKS_MAX - 1);
         }
+        st = st == PS_OK ? put_json(c, job, task, address, err) : st;
     }
-    if (st == PS_OK) {
-        st = psi_job_builder_finish(&b, c, err);
-    }
-    psi_job_builder_fini(&b);
-    return st;
+    return st == PS_OK ? psi_cluster_job_end(c, job, err) : st;
 }
 
 /* A whole number from 0, as a number or as a string of digits. */
@@ -52,18 +64,7 @@ static bool read_index(const json_t *value, uint32_t *out)
         return v >= 0 && v < PS_TASKS_MAX;
     }
     const char *text = json_string_value(value);
-    if (text == NULL || json_string_length(value) == 0 || json_string_length(value) > 5) {
-        return false;
-    }
-    uint32_t v = 0;
-    for (size_t i = 0; i < json_string_length(value); i++) {
-        if (text[i] < '0' || text[i] > '9') {
-            return false;
-        }
-        v = v * 10 + (uint32_t)(text[i] - '0');
-    }
-    *out = v;
-    return v < PS_TASKS_MAX;
+    return text != NULL && psi_task_index_read(text, json_string_length(value), out);
 }
 
 static ps_status read_task(const struct psi_cluster *c, bool has_cluster, json_t *task, struct psi_cluster_self *out,
@@ -91,13 +92,14 @@ static ps_status read_task(const struct psi_cluster *c, bool has_cluster, json_t
     if (!has_cluster) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "task is given, cluster is not");
     }
-    uint32_t tasks = psi_cluster_num_tasks(c, self.job);
-    bool outside = strcmp(self.job, "evaluator") == 0 && tasks == 0;
-    if (!outside && tasks == 0) {
+    bool listed = psi_cluster_num_tasks(c, self.job) > 0;
+    if (!listed && strcmp(self.job, "evaluator") != 0) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "task.type is '%s', which is no job of the cluster", self.job);
     }
-    if (!outside && self.task >= tasks) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "task.index is %u, job '%s' has tasks 0 to %u", self.task, self.job, tasks - 1);
+    if (listed && psi_cluster_task_address(c, self.job, self.task) == NULL) {
+        char list[PSI_TASK_LIST_MAX];
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task.index is %u, job '%s' has tasks %s", self.task, self.job,
+                        psi_cluster_task_list(c, self.job, list, sizeof(list)));
     }
     *out = self;
     return PS_OK;

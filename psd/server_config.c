@@ -102,15 +102,15 @@ ps_status psd_server_config_check(const psd_server_options *o, struct psi_err *e
 
 static ps_status check_task(const struct psi_cluster *c, const char *job, uint32_t task, struct psi_err *err)
 {
-    uint32_t tasks = psi_cluster_num_tasks(c, job);
+    char list[PSI_TASK_LIST_MAX];
     char jobs[PS_JOBS_MAX * (PS_JOB_BYTES_MAX + 2) + 1] = "";
     size_t used = 0;
-    if (tasks > task) {
+    if (psi_cluster_task_address(c, job, task) != NULL) {
         return PS_OK;
     }
-    if (tasks > 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "task_index %u is not in the cluster: job '%s' has task%s 0%s%.0u", task, job,
-                        tasks > 1 ? "s" : "", tasks > 1 ? " to " : "", tasks - 1);
+    if (psi_cluster_num_tasks(c, job) > 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task_index %u is not in the cluster: job '%s' has task%s %s", task, job,
+                        psi_cluster_num_tasks(c, job) > 1 ? "s" : "", psi_cluster_task_list(c, job, list, sizeof(list)));
     }
     for (uint32_t i = 0; i < psi_cluster_job_count(c) && used < sizeof(jobs); i++) {
         int n = snprintf(jobs + used, sizeof(jobs) - used, "%s%s", i > 0 ? ", " : "", psi_cluster_job_name(c, i));
@@ -123,7 +123,10 @@ ps_status psd_server_config_cluster(const psd_server_options *o, struct psi_clus
 {
     ps_status st = psi_cluster_set_name(c, o->cluster_name, err);
     if (st == PS_OK && o->cluster_spec != NULL) {
-        st = psi_cluster_parse(c, o->cluster_spec, err);
+        st = psi_cluster_load(c, o->cluster_spec, err);
+        if (st == PS_OK && psi_cluster_job_count(c) == 0) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "cluster spec: it has no jobs");
+        }
     }
     if (st == PS_OK && o->ps_hosts != NULL) {
         st = psi_cluster_add_job(c, "ps", o->ps_hosts, err);

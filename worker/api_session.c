@@ -158,7 +158,7 @@ static ps_status options_where(const ps_session_options *o, struct psi_cluster *
         st = psi_cluster_set_name(cluster, o->cluster_name, err);
     }
     if (st == PS_OK && o->cluster_spec != NULL) {
-        st = psi_cluster_parse(cluster, o->cluster_spec, err);
+        st = psi_cluster_load(cluster, o->cluster_spec, err);
         if (st != PS_OK) {
             psi_err_prefix(err, "cluster_spec");
         }
@@ -166,9 +166,10 @@ static ps_status options_where(const ps_session_options *o, struct psi_cluster *
     if (st != PS_OK) {
         return st;
     }
-    uint32_t listed = psi_cluster_num_tasks(cluster, job);
-    if (listed > 0 && o->task_index >= listed) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "task_index: job %s has %u tasks, there is no task %u", job, listed,
+    if (psi_cluster_num_tasks(cluster, job) > 0 && psi_cluster_task_address(cluster, job, o->task_index) == NULL) {
+        char list[PSI_TASK_LIST_MAX];
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task_index: job %s has %u tasks: %s; there is no task %u", job,
+                        psi_cluster_num_tasks(cluster, job), psi_cluster_task_list(cluster, job, list, sizeof(list)),
                         o->task_index);
     }
     const char *text = o->target;
@@ -199,7 +200,7 @@ static bool wants_crc(const struct psi_cluster *cluster, const char *target)
     bool tcp = target[0] != '\0' && strncmp(target, "unix:", 5) != 0;
     for (uint32_t j = 0; j < cluster->job_count; j++) {
         for (uint32_t t = 0; t < cluster->jobs[j].task_count; t++) {
-            tcp = tcp || strncmp(cluster->jobs[j].addresses[t], "unix:", 5) != 0;
+            tcp = tcp || strncmp(cluster->jobs[j].tasks[t].address, "unix:", 5) != 0;
         }
     }
     return tcp;

@@ -232,9 +232,10 @@ static ps_status check_job(const struct place *place, struct psi_err *err)
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s %s is not in the cluster: it must be one of %s", place->job_from,
                         place->job, jobs);
     }
-    if (listed > 0 && place->task >= listed) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "--task_index %u: job %s has %u tasks, 0 to %u", place->task, place->job,
-                        listed, listed - 1);
+    if (listed > 0 && psi_cluster_task_address(c, place->job, place->task) == NULL) {
+        char list[PSI_TASK_LIST_MAX];
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--task_index %u: job %s has %u tasks: %s", place->task, place->job, listed,
+                        psi_cluster_task_list(c, place->job, list, sizeof(list)));
     }
     return PS_OK;
 }

@@ -125,7 +125,8 @@ ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *clust
     }
     for (uint32_t j = 0; st == PS_OK && j < psi_cluster_job_count(&copy); j++) {
         const char *job = psi_cluster_job_name(&copy, j);
-        for (uint32_t t = 0; st == PS_OK && t < psi_cluster_num_tasks(&copy, job); t++) {
+        for (uint32_t at = 0; st == PS_OK && at < psi_cluster_num_tasks(&copy, job); at++) {
+            uint32_t t = psi_cluster_task_index(&copy, job, at);
             if (target != NULL && target->task == t && strcmp(target->job, job) == 0) {
                 table[n] = target;
             } else {
@@ -171,14 +172,10 @@ ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *clust
 
 uint32_t psi_client_find_task(const struct psi_client *c, const char *job, uint32_t task)
 {
-    uint32_t before = 0;
-    for (uint32_t j = 0; c->known && j < psi_cluster_job_count(&c->cluster); j++) {
-        const char *name = psi_cluster_job_name(&c->cluster, j);
-        uint32_t tasks = psi_cluster_num_tasks(&c->cluster, name);
-        if (strcmp(name, job) == 0) {
-            return task < tasks ? before + task : UINT32_MAX;
+    for (uint32_t i = 0; c->known && i < c->session_count; i++) {
+        if (c->sessions[i]->task == task && strcmp(c->sessions[i]->job, job) == 0) {
+            return i;
         }
-        before += tasks;
     }
     return UINT32_MAX;
 }

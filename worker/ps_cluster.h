@@ -22,6 +22,7 @@ typedef struct ps_cluster_spec ps_cluster_spec;
 /**
  * A ClusterSpec from text; NULL or "" gives an empty one, to be filled by ps_cluster_spec_add_*.
  *   spec string    ps=a:2222,b:2222;worker=c:2222        a task that is not the next one: worker=1@c:2222,3@d:2222
+ *                                                        a newline ends a job as ';' does
  *   JSON, Python   {"ps": ["a:2222"], "worker": {"1": "c:2222"}}   single quotes, trailing commas and {1: ...} too
  *   file           @PATH: any of these, with comment lines (#)
  * *out_spec is written on PS_OK only; owns: ps_cluster_spec_free.
@@ -61,8 +62,9 @@ PS_API bool ps_cluster_spec_equal(const ps_cluster_spec *a, const ps_cluster_spe
 /**
  * The canonical form "/job:J/replica:R/task:T/device:TYPE:INDEX" of a device string, fields that are not there left out; "" and
  * "/" are "". Accepted is what TensorFlow 1.15 accepts (python/framework/device_spec.py, core/util/device_name_utils.cc):
- * segments in any order, `*`, /cpu:0 /GPU:1 /gpu. out [PS_DEVICE_BYTES]. Errors: INVALID_ARGUMENT that quotes the string and the
- * part.
+ * segments in any order, `*`, /cpu:0 /GPU:1 /gpu; only a field that is given twice is refused here. Whether a task has a device
+ * of that type is looked at where a variable is placed. out [PS_DEVICE_BYTES]. Errors: INVALID_ARGUMENT that quotes the string
+ * and the part.
  */
 PS_API ps_status ps_device_canonical(const char *device, char *out);
 /** tf.device(outer) around tf.device(inner): field by field the inner one wins. out [PS_DEVICE_BYTES]. Errors as above. */
@@ -78,10 +80,10 @@ typedef enum ps_placement_strategy {
 /** tf.train.replica_device_setter's arguments. */
 typedef struct ps_setter_options {
     size_t struct_bytes; /* filled by ps_setter_options_init */
-    int ps_tasks;        /* 0: counted in cluster; both 0 and NULL: the setter does nothing */
+    int ps_tasks;        /* where cluster is NULL; 0: the setter does nothing */
     int reserved;
     const ps_cluster_spec *cluster;
-    const char *ps_device;     /* "/job:ps"; with `cluster` it names the job whose tasks are counted */
+    const char *ps_device;     /* "/job:ps"; with `cluster` it names the job whose tasks take turns, by index; none: nothing */
     const char *worker_device; /* "/job:worker" */
     bool merge_devices;        /* true */
     uint8_t reserved2[3];
@@ -102,8 +104,8 @@ PS_API ps_status ps_placer_pop(ps_placer *placer);
 /**
  * The requested device of the next object: what TensorFlow's `.device` shows after construction ("" when nothing was said).
  *
- * type     "Variable" (NULL) or another op type. Types in TensorFlow's list of ps ops take a turn of the innermost setter that
- *          sees them; all others get its worker_device.
+ * type     "Variable" (NULL) or another op type. Types in TensorFlow's list of ps ops take a turn of every setter that they
+ *          reach, from inside out, and the innermost one's is theirs; all others get its worker_device.
  * bytes    of the object, for PS_GREEDY_BYTES.
  * out      [PS_DEVICE_BYTES]; out_pinned (may be NULL): a scope other than a setter's strategy fixed the task or the job.
  * Source   python/training/device_setter.py _ReplicaDeviceChooser; python/framework/ops.py _apply_device_functions.

@@ -317,48 +317,35 @@ static ps_status parse_answer(const struct psi_session *s, struct hello_parts *o
     return PS_OK;
 }
 
-/* The cluster as the target told it: a spec string, read as a user's would be. */
+/* The cluster as the target told it: tasks in order of job and index, as a cluster keeps them; an index may be missing. */
 static ps_status told_cluster(const struct hello_parts *parts, struct psi_cluster *out, struct psi_err *err)
 {
     const uint8_t *p = parts->tasks;
     size_t n = parts->tasks_bytes;
-    struct psi_buf hosts;
-    psi_buf_init(&hosts, (size_t)PS_TASKS_MAX * (PS_ADDRESS_BYTES_MAX + 2));
-    char job[PS_JOB_BYTES_MAX + 1] = "";
-    uint32_t task = 0;
+    char last_job[PS_JOB_BYTES_MAX + 1] = "";
+    uint32_t last = 0;
     ps_status st = parts->cluster_name[0] != '\0' ? psi_cluster_set_name(out, parts->cluster_name, err) : PS_OK;
-    for (uint32_t i = 0; st == PS_OK && i <= parts->answer.task_count; i++) {
+    for (uint32_t i = 0; st == PS_OK && i < parts->answer.task_count; i++) {
         ps_v1_TaskItem item = ps_v1_TaskItem_init_zero;
-        char item_job[sizeof(job)] = "";
+        char job[sizeof(last_job)] = "";
         char address[PS_ADDRESS_BYTES_MAX + 1] = "";
-        if (i < parts->answer.task_count) {
-            bool end = false;
-            st = psi_list_next(&p, &n, &ps_v1_TaskItem_msg, &item, &end, err);
-            if (st != PS_OK) {
-                break;
-            }
-            if (end || PSI_BYTES_TEXT(item.job, item_job, sizeof(item_job)) != PS_OK ||
-                PSI_BYTES_TEXT(item.address, address, sizeof(address)) != PS_OK) {
-                st = bad_answer(err, "bad list of tasks");
-                break;
-            }
+        bool end = false;
+        st = psi_list_next(&p, &n, &ps_v1_TaskItem_msg, &item, &end, err);
+        if (st != PS_OK) {
+            break;
         }
-        if (strcmp(item_job, job) != 0) {
-            if (job[0] != '\0') {
-                const char *list = psi_buf_text(&hosts);
-                st = list != NULL ? psi_cluster_add_job(out, job, list, err) : bad_answer(err, "list of tasks is too long");
-            }
-            memcpy(job, item_job, sizeof(job));
-            task = 0;
-            psi_buf_clear(&hosts);
+        if (end || PSI_BYTES_TEXT(item.job, job, sizeof(job)) != PS_OK ||
+            PSI_BYTES_TEXT(item.address, address, sizeof(address)) != PS_OK) {
+            return bad_answer(err, "bad list of tasks");
         }
-        if (st == PS_OK && i < parts->answer.task_count) {
-            st = item.task == task ? psi_buf_printf(&hosts, err, "%s%s", task > 0 ? "," : "", address)
-                                   : bad_answer(err, "tasks are not in order");
-            task++;
+        int order = strcmp(last_job, job);
+        if (order > 0 || (order == 0 && item.task <= last)) {
+            return bad_answer(err, "tasks are not in order");
         }
+        memcpy(last_job, job, sizeof(last_job));
+        last = item.task;
+        st = psi_cluster_add_task(out, job, item.task, address, err);
     }
-    psi_buf_fini(&hosts);
     return st;
 }
 

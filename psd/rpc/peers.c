@@ -28,7 +28,8 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
     t->self = PSD_NO_PEER;
     for (uint32_t j = 0; j < psi_cluster_job_count(&t->cluster); j++) {
         const char *job = psi_cluster_job_name(&t->cluster, j);
-        for (uint32_t i = 0; i < psi_cluster_num_tasks(&t->cluster, job); i++) {
+        for (uint32_t position = 0; position < psi_cluster_num_tasks(&t->cluster, job); position++) {
+            uint32_t i = psi_cluster_task_index(&t->cluster, job, position);
             struct psd_peer *p = &t->peers[at];
             PSI_IGNORE(snprintf(p->job, sizeof(p->job), "%s", job)); /* checked name */
             p->task = i;
@@ -50,8 +51,9 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
         }
     }
     if (t->self == PSD_NO_PEER) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "/job:%s/task:%u is not in the cluster; job %s has %u tasks", t->config.job,
-                        t->config.task, t->config.job, psi_cluster_num_tasks(&t->cluster, t->config.job));
+        char list[PSI_TASK_LIST_MAX];
+        return psi_fail(err, PS_INVALID_ARGUMENT, "/job:%s/task:%u is not in the cluster; job %s has tasks %s", t->config.job,
+                        t->config.task, t->config.job, psi_cluster_task_list(&t->cluster, t->config.job, list, sizeof(list)));
     }
     t->is_directory = t->self == t->directory;
     return PS_OK;
