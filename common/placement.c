@@ -173,6 +173,7 @@ static uint32_t take_turn(struct psi_placer_scope *s, uint64_t bytes)
 static void apply_setter(struct psi_placer_scope *s, bool ps_op, uint64_t bytes, struct psi_request_place *place)
 {
     const struct psi_device *inner = &place->device;
+    place->setter = true;
     if (!s->merge && !psi_device_is_empty(inner)) {
         return;
     }

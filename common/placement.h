@@ -37,6 +37,7 @@ struct psi_placer {
 struct psi_request_place {
     struct psi_device device; /* empty: nothing was said */
     bool by_strategy;         /* a setter's strategy chose device.task */
+    bool setter;              /* a setter was asked: the session's own turns are not for this object */
     bool pinned;              /* something else fixed the task, or the job */
 };
 

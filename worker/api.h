@@ -50,6 +50,7 @@ struct ps_variable {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];    /* the full one */
     char device[PSI_TASK_NAME_MAX + 16]; /* "/job:ps/task:0/device:CPU:0" */
+    char requested[PS_DEVICE_BYTES];     /* what its scopes asked for; "": nothing */
     ps_dtype dtype;
     ps_shape shape;
     uint64_t bytes;
@@ -92,6 +93,9 @@ struct ps_session {
     void *log_ctx;
     pthread_mutex_t log_lock; /* lines never overlap; taken with nothing else held */
     uint64_t seed;
+    bool allow_soft_placement, log_device_placement;
+    ps_log_fn placement_log;
+    void *placement_log_ctx;
     ps_param spare; /* the dummy for when there is no memory for one */
 };
 
@@ -107,6 +111,8 @@ ps_status psi_api_stick(ps_session *s, const struct psi_err *err);
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err) PSI_MUST;
 /** A log event of the library; fields as in psi_log_event. Any thread, no lock held. */
 void psi_api_log(ps_session *s, int level, const char *event, const char *fields, ...) __attribute__((format(printf, 4, 5)));
+/** A line of the placement log, as it is. */
+void psi_api_log_raw(ps_session *s, const char *line);
 /** The line of ps_session_options.log as it is. */
 void psi_api_log_fields(void *session, int level, const char *event, const char *fields);
 
@@ -176,8 +182,16 @@ ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_sc
                         struct psi_err *err) PSI_MUST;
 /** Only the full name and the container that a name has in the scopes that are open. */
 ps_status psi_api_scope_name(ps_session *s, const char *name, struct psi_scoped *out, struct psi_err *err) PSI_MUST;
+/** A push or pop failed: the error sticks to the session and is the calling thread's last. Returns its code. */
+ps_status psi_api_scope_failed(ps_session *s, struct psi_err *err, const char *what);
 /** It could not be got after all. */
 void psi_api_unscope(ps_session *s, const struct psi_scoped *scoped);
+
+/* ---- api_device.c ---- */
+/** "/job:ps/task:0/device:CPU:0, ...": the devices of the cluster for an error's text, "" where they cannot be had; n >= 64. */
+void psi_api_devices_text(ps_session *s, char *dst, size_t n);
+/** "v1: (Variable): /job:ps/task:0/device:CPU:0", where the session wants that. */
+void psi_api_log_placement(ps_session *s, const ps_variable *v, const char *type);
 
 /* ---- param.c ---- */
 void psi_api_params_free(ps_session *s);

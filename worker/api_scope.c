@@ -40,6 +40,7 @@ void psi_scopes_init(struct psi_scopes *scopes)
     psi_list_init(&scopes->variable_scopes);
     psi_list_init(&scopes->containers);
     psi_map_init(&scopes->names, SEED);
+    psi_placer_init(&scopes->placer);
 }
 
 static void levels_free(struct psi_list *levels)
@@ -60,6 +61,7 @@ void psi_scopes_fini(struct psi_scopes *scopes)
         psi_free(got);
     }
     psi_map_fini(&scopes->names);
+    psi_placer_fini(&scopes->placer);
 }
 
 /* ---- names ---- */
@@ -85,7 +87,7 @@ static ps_status got_note(struct psi_scopes *scopes, const struct psi_scoped *sc
     char key[KEY_BYTES_MAX];
     struct got *got = psi_calloc(1, sizeof(*got));
     if (got == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': out of memory", scoped->name);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory");
     }
     got->next = 1;
     ps_status st = psi_map_put(&scopes->names, key, make_key(key, scoped->container, scoped->name), got, NULL, err);
@@ -175,20 +177,36 @@ static ps_status make_name(const struct psi_scopes *scopes, const ps_variable_sp
     return PS_OK;
 }
 
+/* Where the device scopes, with the spec's as the innermost one, put it; nothing is taken when it fails. */
+static ps_status make_place(struct psi_scopes *scopes, const ps_variable_spec *spec, struct psi_scoped *out, struct psi_err *err)
+{
+    ps_status st = spec->device != NULL ? psi_placer_push(&scopes->placer, spec->device, err) : PS_OK;
+    if (st != PS_OK) {
+        return st;
+    }
+    st = out->first ? got_note(scopes, out, err) : PS_OK;
+    if (st == PS_OK && !out->must_exist) {
+        uint64_t bytes = (uint64_t)ps_shape_elements(&spec->shape) * ps_dtype_bytes(spec->dtype);
+        psi_placer_place(&scopes->placer, spec->type, bytes, &out->place);
+    }
+    if (spec->device != NULL) {
+        PSI_IGNORE(psi_placer_pop(&scopes->placer, NULL)); /* it was pushed here */
+    }
+    return st;
+}
+
 ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, struct psi_scoped *out,
                         struct psi_err *err)
 {
     memset(out, 0, sizeof(*out));
     (void)pthread_mutex_lock(&s->lock);
     ps_status st = make_name(&s->scopes, spec, how, out, err);
-    if (st == PS_OK && how != PSI_SCOPE_FIND) {
-        st = psi_client_definition_check(spec, err);
+    if (st == PS_OK) {
+        st = how != PSI_SCOPE_FIND ? psi_client_definition_check(spec, err) : PS_OK;
+        st = st == PS_OK ? make_place(&s->scopes, spec, out, err) : st;
         if (st != PS_OK) {
             psi_err_prefix(err, "variable '%s'", out->name);
         }
-    }
-    if (st == PS_OK && out->first) {
-        st = got_note(&s->scopes, out, err);
     }
     (void)pthread_mutex_unlock(&s->lock);
     return st;
@@ -228,7 +246,7 @@ void psi_api_unscope(ps_session *s, const struct psi_scoped *scoped)
 
 /* ---- push and pop ---- */
 
-static ps_status stick(ps_session *s, struct psi_err *err, const char *what)
+ps_status psi_api_scope_failed(ps_session *s, struct psi_err *err, const char *what)
 {
     psi_err_prefix(err, "%s", what);
     ps_status st = psi_api_last_error_set(err);
@@ -304,7 +322,7 @@ ps_status ps_variable_scope_push(ps_session *s, const char *name, ps_reuse reuse
     }
     st = st == PS_OK ? make_prefix(s, name, prefix, &err) : st;
     st = st == PS_OK ? level_push(s, &s->scopes.variable_scopes, prefix, reuse, &err) : st;
-    return st == PS_OK ? PS_OK : stick(s, &err, "ps_variable_scope_push");
+    return st == PS_OK ? PS_OK : psi_api_scope_failed(s, &err, "ps_variable_scope_push");
 }
 
 ps_status ps_variable_scope_pop(ps_session *s)
@@ -312,7 +330,7 @@ ps_status ps_variable_scope_pop(ps_session *s)
     struct psi_err err = {0};
     ps_status st = psi_api_check(s, false, &err);
     st = st == PS_OK ? level_pop(s, &s->scopes.variable_scopes, "variable", &err) : st;
-    return st == PS_OK ? PS_OK : stick(s, &err, "ps_variable_scope_pop");
+    return st == PS_OK ? PS_OK : psi_api_scope_failed(s, &err, "ps_variable_scope_pop");
 }
 
 ps_status ps_container_push(ps_session *s, const char *name)
@@ -322,7 +340,7 @@ ps_status ps_container_push(ps_session *s, const char *name)
     ps_status st = psi_api_check(s, false, &err);
     st = st == PS_OK ? psi_container_name_check(text, strlen(text), &err) : st;
     st = st == PS_OK ? level_push(s, &s->scopes.containers, text, PS_REUSE_AUTO, &err) : st;
-    return st == PS_OK ? PS_OK : stick(s, &err, "ps_container_push");
+    return st == PS_OK ? PS_OK : psi_api_scope_failed(s, &err, "ps_container_push");
 }
 
 ps_status ps_container_pop(ps_session *s)
@@ -330,5 +348,5 @@ ps_status ps_container_pop(ps_session *s)
     struct psi_err err = {0};
     ps_status st = psi_api_check(s, false, &err);
     st = st == PS_OK ? level_pop(s, &s->scopes.containers, "container", &err) : st;
-    return st == PS_OK ? PS_OK : stick(s, &err, "ps_container_pop");
+    return st == PS_OK ? PS_OK : psi_api_scope_failed(s, &err, "ps_container_pop");
 }

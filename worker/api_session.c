@@ -43,6 +43,17 @@ static void log_line(void *data, enum psi_log_level level, const char *line)
     (void)pthread_mutex_unlock(&s->log_lock);
 }
 
+void psi_api_log_raw(ps_session *s, const char *line)
+{
+    (void)pthread_mutex_lock(&s->log_lock);
+    if (s->placement_log != NULL) {
+        s->placement_log(s->placement_log_ctx, PS_LOG_INFO, line);
+    } else {
+        (void)fprintf(stderr, "%s\n", line);
+    }
+    (void)pthread_mutex_unlock(&s->log_lock);
+}
+
 static void log_stamp(void *data, char *buf, size_t n)
 {
     struct timespec now;
@@ -319,6 +330,10 @@ static ps_status session_open(const ps_session_options *options, ps_session **ou
     s->log = o.log;
     s->log_ctx = o.log_ctx;
     s->seed = o.seed;
+    s->allow_soft_placement = o.allow_soft_placement;
+    s->log_device_placement = o.log_device_placement;
+    s->placement_log = o.placement_log != NULL ? o.placement_log : o.log;
+    s->placement_log_ctx = o.placement_log != NULL ? o.placement_log_ctx : o.log_ctx;
     if (o.container != NULL) {
         (void)snprintf(s->scopes.container, sizeof(s->scopes.container), "%s", o.container);
     }

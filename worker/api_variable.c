@@ -37,8 +37,11 @@ struct get {
 static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
 {
     struct get *get = call->arg;
-    const struct psi_var_scope scope = {
-        .container = get->scoped->container, .name = get->scoped->name, .must_exist = get->scoped->must_exist};
+    const struct psi_var_scope scope = {.container = get->scoped->container,
+                                        .name = get->scoped->name,
+                                        .must_exist = get->scoped->must_exist,
+                                        .soft_placement = call->session->allow_soft_placement,
+                                        .place = &get->scoped->place};
     ps_status st = psi_client_variable_in(call->client, get->spec, &scope, get->find_only, &get->v->var, err);
     if (st == PS_OK) {
         call->req.kind = scope.must_exist ? PSI_REQ_LOOKUP : PSI_REQ_GET;
@@ -72,6 +75,17 @@ static ps_status spec_check(const ps_variable_spec *spec, enum psi_scope_how how
     return PS_OK;
 }
 
+/* The device that was asked for does not exist: which ones do. */
+static void add_devices(ps_session *s, struct psi_err *err)
+{
+    char text[PSI_ERR_TEXT_MAX / 2];
+    psi_api_devices_text(s, text, sizeof(text));
+    size_t at = strlen(err->text);
+    if (text[0] != '\0') {
+        (void)snprintf(err->text + at, sizeof(err->text) - at, "; the cluster has %s", text);
+    }
+}
+
 ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, ps_variable **out_variable,
                            struct psi_err *err)
 {
@@ -91,11 +105,15 @@ ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, enum psi
     psi_list_init(&v->link);
     memcpy(v->container, scoped.container, sizeof(v->container));
     memcpy(v->name, scoped.name, sizeof(v->name));
+    (void)psi_device_format(&scoped.place.device, v->requested, sizeof(v->requested));
     (void)snprintf(v->device, sizeof(v->device), "a ps task");
     struct get get = {.spec = spec, .scoped = &scoped, .find_only = how == PSI_SCOPE_FIND, .v = v};
     struct psi_api_call call = {.session = s, .prepare = prepare_get, .finish = finish_get, .arg = &get, .variable = v};
     st = psi_api_call_run(&call, err);
     if (st != PS_OK) {
+        if (v->var != NULL && v->var->device_missing) {
+            add_devices(s, err);
+        }
         if (st == PS_NOT_FOUND && scoped.must_exist && how == PSI_SCOPE_GET) {
             psi_err_prefix(err, "its scope says PS_REUSE_ALWAYS");
         }
@@ -106,6 +124,9 @@ ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, enum psi
     (void)pthread_mutex_lock(&s->lock);
     psi_list_push_back(&s->variables, &v->link);
     (void)pthread_mutex_unlock(&s->lock);
+    if (scoped.first) {
+        psi_api_log_placement(s, v, spec->type);
+    }
     *out_variable = v;
     return PS_OK;
 }
@@ -190,6 +211,11 @@ int ps_variable_task(const ps_variable *v)
 const char *ps_variable_device(const ps_variable *v)
 {
     return v->device;
+}
+
+const char *ps_variable_requested_device(const ps_variable *v)
+{
+    return v->requested;
 }
 
 const char *ps_variable_container(const ps_variable *v)

@@ -10,6 +10,7 @@
 #include "api.h"
 
 #include "mem.h"
+#include "msg.h"
 #include "options.h"
 
 #include <stdio.h>
@@ -23,8 +24,10 @@ struct args {
     char worker_hosts[HOSTS_BYTES_MAX + 1];
     char job_name[PS_JOB_BYTES_MAX + 1];
     char target[PS_ADDRESS_BYTES_MAX + 7]; /* with psd:// */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
     int64_t task_index, steps, seed, timeout_ms;
     int log_level;
+    bool allow_soft_placement, log_device_placement;
     bool help;
 };
 
@@ -36,10 +39,13 @@ enum row {
     ROW_JOB_NAME,
     ROW_TASK_INDEX,
     ROW_TARGET,
+    ROW_CONTAINER,
     ROW_STEPS,
     ROW_SEED,
     ROW_TIMEOUT,
     ROW_LOG_LEVEL,
+    ROW_ALLOW_SOFT_PLACEMENT,
+    ROW_LOG_DEVICE_PLACEMENT,
     ROW_HELP,
     ROW_COUNT
 };
@@ -90,6 +96,15 @@ static const struct psi_option rows[] = {
                     .help = "any task of the cluster, which knows the others; PSD_TARGET and then 127.0.0.1:2222 where nothing "
                             "else says where the cluster is",
                     PSI_OPTION_FIELD(struct args, target)},
+    [ROW_CONTAINER] = {.name = "container",
+                       .type = PSI_OPTION_STRING,
+                       .unit = "",
+                       .min = 1,
+                       .max = PS_CONTAINER_BYTES_MAX,
+                       .default_text = PSI_CONTAINER_DEFAULT,
+                       .metavar = "NAME",
+                       .help = "of the variables: programs with different ones never meet",
+                       PSI_OPTION_FIELD(struct args, container)},
     [ROW_STEPS] = {.name = "steps",
                    .type = PSI_OPTION_INT,
                    .unit = "",
@@ -121,6 +136,18 @@ static const struct psi_option rows[] = {
                        .default_text = "info",
                        .help = "least important lines that are logged",
                        PSI_OPTION_FIELD(struct args, log_level)},
+    [ROW_ALLOW_SOFT_PLACEMENT] = {.name = "allow_soft_placement",
+                                  .type = PSI_OPTION_BOOL,
+                                  .unit = "",
+                                  .default_text = "false",
+                                  .help = "a device that a task lacks becomes its CPU:0",
+                                  PSI_OPTION_FIELD(struct args, allow_soft_placement)},
+    [ROW_LOG_DEVICE_PLACEMENT] = {.name = "log_device_placement",
+                                  .type = PSI_OPTION_BOOL,
+                                  .unit = "",
+                                  .default_text = "false",
+                                  .help = "say for each variable where it is",
+                                  PSI_OPTION_FIELD(struct args, log_device_placement)},
     [ROW_HELP] = {.name = "help",
                   .type = PSI_OPTION_BOOL,
                   .unit = "",
@@ -304,6 +331,9 @@ static ps_status open_place(const struct args *a, const uint8_t *from, struct pl
         options.log_level = (ps_log_level)a->log_level;
         options.program = program;
         options.seed = (uint64_t)a->seed;
+        options.container = a->container;
+        options.allow_soft_placement = a->allow_soft_placement;
+        options.log_device_placement = a->log_device_placement;
         st = ps_session_open(&options, out_session, text, sizeof(text));
         if (st != PS_OK) {
             st = psi_fail(err, st, "%s", text);

@@ -399,7 +399,11 @@ void psi_call_fail_all(struct psi_session *s, ps_status st, const char *text);
 void psi_call_beat(struct psi_session *s);
 void psi_call_abandon(struct psi_session *s, uint64_t number);
 
-/* ---- variable.c (records are made in define.c) ---- */
+/* ---- define.c ---- */
+/** The task that CREATE asks for: a turn, or the one that the scopes name. Errors: INVALID_ARGUMENT; no turn is taken then. */
+ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct psi_err *err) PSI_MUST;
+
+/* ---- variable.c ---- */
 /** Get or create it unless that is going on. */
 void psi_var_want(struct psi_client *c, struct psi_var *var);
 void psi_var_pump(struct psi_client *c);

@@ -127,12 +127,15 @@ struct psi_var {
     struct psi_list waiting; /* requests for this variable that are not on the wire yet, call order */
     void *user;
     /* core */
-    struct psi_device pin;
-    bool has_pin, placed; /* placed: its round-robin turn is taken */
-    bool used;            /* an operation succeeded, or READY did: from then on a reset is an error, not a new get-or-create */
-    uint8_t step;         /* of get-or-create: enum psi_var_step */
-    uint32_t tries;       /* of get-or-create that were put off */
-    uint64_t again_ms;    /* when the next is due */
+    struct psi_device requested; /* what the scopes say; empty: nothing */
+    bool by_strategy, setter;    /* as in struct psi_request_place */
+    bool soft_placement;
+    bool device_missing; /* it could not be got because its task has no such device */
+    bool placed;         /* its round-robin turn is taken */
+    bool used;           /* an operation succeeded, or READY did: from then on a reset is an error, not a new get-or-create */
+    uint8_t step;        /* of get-or-create: enum psi_var_step */
+    uint32_t tries;      /* of get-or-create that were put off */
+    uint64_t again_ms;   /* when the next is due */
     struct psi_list step_link;   /* want_create, want_open or put off */
     struct psi_list getters;     /* GET and LOOKUP requests */
     struct psi_request *current; /* the request whose frames are going out, or will next; NULL: none */
@@ -184,9 +187,11 @@ _Static_assert(sizeof(struct psi_request) <= sizeof(struct ps_request), "ps_requ
 
 /** What the scopes of a session make of a variable's spec (scope.h). */
 struct psi_var_scope {
-    const char *container; /* NULL: PSI_CONTAINER_DEFAULT */
-    const char *name;      /* the full one; NULL: the spec's */
-    bool must_exist;       /* what the cluster does not have is NOT_FOUND */
+    const char *container;                 /* NULL: PSI_CONTAINER_DEFAULT */
+    const char *name;                      /* the full one; NULL: the spec's */
+    bool must_exist;                       /* what the cluster does not have is NOT_FOUND */
+    bool soft_placement;                   /* a device that its task lacks becomes CPU:0 */
+    const struct psi_request_place *place; /* NULL: the spec's device, as a pin */
 };
 /** Everything about a variable that can be refused without asking a task, its name apart. Pure, any thread. */
 ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err) PSI_MUST;

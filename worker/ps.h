@@ -51,7 +51,7 @@ typedef struct ps_session_options {
     uint64_t seed;             /* of initializers; 0 is a value like any other */
     const char *container;     /* of the session's variables outside ps_container_push(); NULL: "localhost" */
     bool allow_soft_placement; /* a variable asked for on a device that its task lacks goes to CPU:0; false: an error */
-    bool log_device_placement; /* one line per object in creation order, ps_session_options.placement_log gets it */
+    bool log_device_placement; /* one line per object in creation order, found or new: "v1: (Variable): /job:ps/task:0/..." */
     uint8_t reserved2[2];
     ps_dtype wire_dtype;     /* PS_BF16 or PS_F16: how float32 values and gradients travel unless the variable says
                                 otherwise; PS_DTYPE_NONE: as float32 */
@@ -69,9 +69,10 @@ PS_API ps_status ps_session_open(const ps_session_options *options, ps_session *
 
 /**
  * Open from the command line: takes out of argv the flags it knows (--ps_hosts --worker_hosts --job_name --task_index --target
- * --steps --seed --timeout --log_level --help; `-` and `_` alike, `--flag value` and `--flag=value`) and leaves the others.
- * Without cluster flags TF_CONFIG counts, then PSD_TARGET, then 127.0.0.1:2222. Never NULL: after a failure every call returns
- * the same error, ps_should_stop is true and ps_session_close returns it. --help prints `about` and the flags to standard output.
+ * --container --steps --seed --timeout --log_level --allow_soft_placement --log_device_placement --help; `-` and `_` alike,
+ * `--flag value` and `--flag=value`) and leaves the others. Without cluster flags TF_CONFIG counts, then PSD_TARGET, then
+ * 127.0.0.1:2222. Never NULL: after a failure every call returns the same error, ps_should_stop is true and ps_session_close
+ * returns it. --help prints `about` and the flags to standard output.
  */
 PS_API ps_session *ps_session_open_args(int *argc, char **argv, const char *about);
 
@@ -104,8 +105,9 @@ PS_API int ps_ps_count(ps_session *s);
 /* ===================================== parameters: training programs ===================================== */
 
 /**
- * Get or create a trainable float32 variable in the default container with its own value and gradient buffers (64-byte aligned).
- * Placement: round robin over the ps tasks in creation order. Blocks. Never NULL; after a failure a harmless dummy.
+ * Get or create a trainable float32 variable, as the session's scopes say, with its own value and gradient buffers (64-byte
+ * aligned). Placement outside all scopes: round robin over the ps tasks in creation order. Blocks. Never NULL; after a failure a
+ * harmless dummy.
  * name borrows; init and optimizer are copied. Errors (sticky): INVALID_ARGUMENT, also for another definition
  * (SHAPE_MISMATCH, both sides named).
  */
@@ -116,7 +118,7 @@ PS_API void *ps_param_value(ps_param *p);
 /** The gradient buffer; waits until the last push of p is acknowledged. NULL after a failure. */
 PS_API void *ps_param_grad(ps_param *p);
 PS_API const ps_shape *ps_param_shape(const ps_param *p);
-PS_API const char *ps_param_name(const ps_param *p);
+PS_API const char *ps_param_name(const ps_param *p); /* the full one */
 PS_API ps_session *ps_param_session(ps_param *p);
 /** Version of the value that the last pull brought; exact is false when a push was in progress or versions differed. */
 PS_API uint64_t ps_param_version(const ps_param *p, bool *out_exact);
@@ -168,7 +170,8 @@ PS_API int64_t ps_progress_timeout_ms(ps_session *s);
 /* ============================================ scopes of a session ============================================ */
 /*
  * What is got or created between a push and its pop is named, held and placed accordingly. Scopes nest. They belong to the
- * session and hold for all threads: build the model on one thread. A pop without a push is FAILED_PRECONDITION.
+ * session and hold for all threads: build the model on one thread. Errors of a push: INVALID_ARGUMENT; a pop without a push is
+ * FAILED_PRECONDITION. They are sticky: what a program builds after a push that failed would be somewhere else than it says.
  */
 
 typedef enum ps_reuse {
@@ -176,16 +179,17 @@ typedef enum ps_reuse {
     PS_REUSE_NEVER = 1, /* a name that this session has got already is ALREADY_EXISTS */
     PS_REUSE_ALWAYS = 2 /* what the cluster does not have is NOT_FOUND, nothing is created */
 } ps_reuse;
-/** with tf.variable_scope(name): names are prefixed with "name/"; the innermost reuse that is not AUTO holds. */
+/** with tf.variable_scope(name): names are prefixed with "name/"; the innermost reuse that is not AUTO holds. NULL or "": no
+ *  prefix, only the reuse. */
 PS_API ps_status ps_variable_scope_push(ps_session *s, const char *name, ps_reuse reuse);
 PS_API ps_status ps_variable_scope_pop(ps_session *s);
 /** with tf.container(name). */
 PS_API ps_status ps_container_push(ps_session *s, const char *name);
 PS_API ps_status ps_container_pop(ps_session *s);
-/** with tf.device(device); NULL hides all outer device scopes. */
+/** with tf.device(device); NULL hides all outer device scopes. A job without a task is its task 0. */
 PS_API ps_status ps_device_push(ps_session *s, const char *device);
-/** with tf.device(tf.train.replica_device_setter(...)). Outside any setter variables that no scope places take turns over the ps
- *  tasks (or the tasks of the directory's job) in order of creation, one counter for the session. */
+/** with tf.device(tf.train.replica_device_setter(...)); options borrows. Outside any setter variables that no scope places take
+ * turns over the ps tasks (or the tasks of the directory's job) in order of creation, one counter for the session. */
 PS_API ps_status ps_device_push_setter(ps_session *s, const ps_setter_options *options);
 PS_API ps_status ps_device_pop(ps_session *s);
 
@@ -223,14 +227,15 @@ PS_API void ps_variable_spec_init(ps_variable_spec *spec);
  *  Not sticky. Errors: INVALID_ARGUMENT (also for another definition: SHAPE_MISMATCH, both sides named), UNAVAILABLE,
  *  DEADLINE_EXCEEDED. */
 PS_API ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable);
-/** Find an existing variable by name, whatever its definition. NOT_FOUND. Blocks. */
+/** Find an existing variable by its name in the scopes and container that hold now, whatever its definition and place.
+ *  NOT_FOUND. Blocks. */
 PS_API ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_variable);
-PS_API const char *ps_variable_name(const ps_variable *v);
+PS_API const char *ps_variable_name(const ps_variable *v); /* the full one: "my_problem_1/x" */
 PS_API ps_dtype ps_variable_dtype(const ps_variable *v);
 PS_API const ps_shape *ps_variable_shape(const ps_variable *v);
 PS_API int ps_variable_task(const ps_variable *v);           /* index in its job */
 PS_API const char *ps_variable_device(const ps_variable *v); /* assigned: "/job:ps/task:0/device:CPU:0" */
-/** What its device scopes asked for, canonical; "" when nothing did. */
+/** What its device scopes asked for, canonical; "" when nothing did, and for one that had to exist (found, PS_REUSE_ALWAYS). */
 PS_API const char *ps_variable_requested_device(const ps_variable *v);
 PS_API const char *ps_variable_container(const ps_variable *v);
 /** Bytes of its value; a string variable has none of its own: 0. */
@@ -281,7 +286,8 @@ PS_API ps_status ps_reset_containers(ps_session *s, const char *const *container
 PS_API ps_status ps_reset_all(ps_session *s);
 /** Delete one variable by name, in the scopes and container that hold now. */
 PS_API ps_status ps_variable_delete(ps_session *s, const char *name);
-/** get-or-create the int64 scalar `global_step`; takes one round-robin turn. */
+/** get-or-create the int64 scalar `global_step`, without prefix, in the session's default container; takes one round-robin turn.
+ */
 PS_API ps_status ps_global_step_get(ps_session *s, ps_variable **out_variable);
 
 /* ============================================ the asynchronous core ============================================ */

@@ -16,6 +16,7 @@ struct psi_scopes {
     struct psi_list variable_scopes;            /* struct scope, the innermost last */
     struct psi_list containers;                 /* likewise */
     struct psi_map names;                       /* "container\0full name" -> struct got */
+    struct psi_placer placer;                   /* device scopes */
 };
 
 /* How a program asks for a variable. */
@@ -29,6 +30,7 @@ enum psi_scope_how {
 struct psi_scoped {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
+    struct psi_request_place place;
     bool must_exist;   /* reuse only, or a look-up */
     bool first;        /* the session had not got it before */
     size_t base_bytes; /* the name was made unique: of the name without its number; 0: it was not */

@@ -58,18 +58,8 @@ void psi_var_want(struct psi_client *c, struct psi_var *var)
         return;
     }
     if (!var->must_exist && !var->placed) {
-        struct psi_place place;
         struct psi_err err = {0};
-        ps_status st = psi_placement_place(&c->placement, var->has_pin ? &var->pin : NULL, &place, &err);
-        if (st == PS_OK) {
-            var->placed = true;
-            var->pinned = place.pinned;
-            var->requested_task = psi_client_find_task(c, place.job, place.task);
-        }
-        if (st == PS_OK && var->requested_task == UINT32_MAX) {
-            st = psi_fail(&err, PS_INVALID_ARGUMENT, "the cluster has no /job:%s/task:%u", place.job, place.task);
-            var->placed = false;
-        }
+        ps_status st = psi_var_choose_task(c, var, &err);
         if (st != PS_OK) {
             give_up(c, var, st, NULL, err.text);
             return;

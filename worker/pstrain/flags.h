@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FLAGS_ERR_BYTES = 512, FLAGS_COUNT = 25, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts */ };
+enum { FLAGS_ERR_BYTES = 512, FLAGS_COUNT = 40, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts */ };
 
 struct flags {
     /* the cluster */
@@ -31,6 +31,9 @@ struct flags {
     int64_t steps;  /* global step to reach; 0: epochs count */
     int64_t seed;
     /* how it runs */
+    const char *container; /* "": the default one */
+    bool allow_soft_placement;
+    bool log_device_placement;
     bool fresh;
     const char *report; /* "" or a file */
     bool status_at_end;

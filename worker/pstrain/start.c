@@ -55,6 +55,9 @@ ps_session *start_session(const struct flags *f, const struct cluster *c, const 
     o.log = on_log;
     o.program = "pstrain";
     o.seed = (uint64_t)f->seed;
+    o.container = f->container[0] != '\0' ? f->container : NULL;
+    o.allow_soft_placement = f->allow_soft_placement;
+    o.log_device_placement = f->log_device_placement;
     ps_status st = ps_session_open(&o, &s, error, sizeof(error));
     if (st != PS_OK) {
         (void)say_error("cannot open a session: %s", error);

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker/define.c, and what of it goes on the wire: full name, container, task and pin of CREATE; FIND, DELETE and RESET. */
+#include "../../lib/fake_task.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SPEC "ps=a:1,b:2;worker=c:3,d:4"
+
+static struct psi_var *define(struct fake *f, const char *name, const struct psi_var_scope *scope)
+{
+    ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = name, .dtype = PS_F32};
+    spec.shape.rank = 1;
+    spec.shape.dims[0] = 4;
+    struct psi_var *var = NULL;
+    struct psi_err err = {0};
+    if (psi_client_variable_in(f->c, &spec, scope, false, &var, &err) != PS_OK) {
+        fail_msg("%s", err.text);
+    }
+    return var;
+}
+
+static bool text_is(const uint8_t *bytes, size_t size, const char *text)
+{
+    return size == strlen(text) && memcmp(bytes, text, size) == 0;
+}
+#define BYTES_ARE(field_, text_) assert_true(text_is((field_).bytes, (field_).size, (text_)))
+
+static void never(struct psi_request *req)
+{
+    fail_msg("%s has ended", req->err != NULL ? req->err->text : "a request");
+}
+
+/* Refused by the core itself. */
+static void refused(struct fake *f, enum psi_request_kind kind, struct psi_var *var, const void *src)
+{
+    struct psi_err err = {0};
+    struct psi_request req = {.kind = kind, .var = var, .src = src, .deadline_ms = f->now + 1000, .done = never};
+    assert_int_equal(psi_client_start(f->c, &req, &err), PS_INVALID_ARGUMENT);
+}
+
+static uint64_t item_id; /* of the frame that create_item() took */
+
+/* The one item of the CREATE that is next. */
+static ps_v1_CreateItem create_item(struct fake *f)
+{
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_CREATE);
+    item_id = frame->h.id;
+    const uint8_t *p = frame->payload;
+    size_t n = frame->bytes;
+    ps_v1_CreateItem item;
+    bool end = false;
+    assert_int_equal(psi_list_next(&p, &n, &ps_v1_CreateItem_msg, &item, &end, NULL), PS_OK);
+    assert_false(end);
+    return item;
+}
+
+struct row {
+    const char *device; /* as the scopes say */
+    bool by_strategy, setter;
+    const char *job; /* that CREATE asks for */
+    uint32_t task;
+    bool pinned;
+};
+
+/* One get after the other in one session: pins to the directory's job take its turn, others and a setter's do not. */
+static void test_tasks(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"", false, false, "ps", 0, false},
+        {"", false, false, "ps", 1, false},
+        {"/job:ps/task:1", true, true, "ps", 1, false}, /* a setter's strategy */
+        {"", false, false, "ps", 0, false},
+        {"/job:worker/task:1", true, true, "worker", 1, true}, /* a setter over another job: nothing else may go there */
+        {"/job:ps/task:0", false, true, "ps", 0, true},        /* a pin inside a setter */
+        {"/job:ps/task:1", false, false, "ps", 1, true},       /* takes the turn of task 1 */
+        {"", false, false, "ps", 0, false},
+        {"/job:ps", false, false, "ps", 0, true}, /* a missing task is 0; takes a turn */
+        {"/job:worker", false, false, "worker", 0, true},
+        {"/job:worker/task:1/device:CPU:0", false, false, "worker", 1, true},
+        {"/task:1", false, false, "ps", 1, true}, /* a missing job is the directory's */
+        {"/device:CPU:0", false, false, "ps", 1, false},
+        {"/device:CPU:*", false, false, "ps", 0, false},
+    };
+    const struct fake_answer no = {.status = PS_PERMISSION_DENIED, .text = "not yours"};
+    struct fake f;
+    static struct fake_request get[sizeof(rows) / sizeof(rows[0])];
+    fake_init(&f, SPEC, "", 0, false);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct psi_request_place place = {.by_strategy = rows[i].by_strategy, .setter = rows[i].setter};
+        struct psi_var_scope scope = {.place = &place};
+        char name[16];
+        snprintf(name, sizeof(name), "v%zu", i);
+        assert_int_equal(psi_device_parse(rows[i].device, &place.device, NULL), PS_OK);
+        fake_start(&f, &get[i], PSI_REQ_GET, define(&f, name, &scope), NULL, NULL, 1000);
+        if (i == 0) {
+            fake_hello(&f, 0, 100, 200, NULL, NULL);
+        }
+        ps_v1_CreateItem item = create_item(&f);
+        BYTES_ARE(item.name, name);
+        BYTES_ARE(item.job, rows[i].job);
+        assert_int_equal(item.task, rows[i].task);
+        assert_int_equal(item.pinned, rows[i].pinned);
+        fake_reply(&f, 0, PS_OP_CREATE, item_id, false, &no);
+        assert_int_equal(get[i].req.status, PS_PERMISSION_DENIED);
+    }
+    fake_fini(&f);
+}
+
+static void test_no_such_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *device, *text;
+    } rows[] = {
+        {"/job:wrker", "/job:wrker/task:0 does not exist: the cluster has ps (tasks 0 to 1), worker (tasks 0 to 1)"},
+        {"/job:worker/task:2", "worker (tasks 0 to 1)"},
+        {"/job:ps/task:2", "0 to 1"},
+        {"/job:worker/replica:1/task:0", "/replica:1"},
+        {"/job:ps/device:GPU:0", "/job:ps/task:0 has no GPU:0"},
+        {"/job:worker/task:1/device:CPU:1", "/job:worker/task:1 has no CPU:1"},
+        {"/device:GPU:*", "/job:ps/task:0 has no GPU:*"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fake f;
+        struct fake_request bad, good;
+        struct psi_request_place place = {.by_strategy = false};
+        struct psi_var_scope scope = {.place = &place};
+        fake_init(&f, SPEC, "", 0, false);
+        assert_int_equal(psi_device_parse(rows[i].device, &place.device, NULL), PS_OK);
+        struct psi_var *var = define(&f, "v", &scope);
+        fake_start(&f, &bad, PSI_REQ_GET, var, NULL, NULL, 1000);
+        assert_int_equal(bad.req.status, PS_INVALID_ARGUMENT);
+        if (strstr(bad.err.text, rows[i].text) == NULL || strstr(bad.err.text, "'v'") == NULL) {
+            fail_msg("%s", bad.err.text);
+        }
+        assert_int_equal(var->device_missing, strstr(rows[i].device, "device:") != NULL);
+        fake_start(&f, &good, PSI_REQ_GET, define(&f, "w", &(struct psi_var_scope){0}), NULL, NULL, 1000);
+        fake_hello(&f, 0, 100, 200, NULL, NULL);
+        ps_v1_CreateItem item = create_item(&f);
+        BYTES_ARE(item.job, "ps");
+        assert_int_equal(item.task, 0); /* the refused one took no turn */
+        fake_fini(&f);
+    }
+}
+
+static void test_soft_placement(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request get;
+    struct psi_request_place place = {.by_strategy = false};
+    struct psi_var_scope scope = {.place = &place, .soft_placement = true};
+    fake_init(&f, SPEC, "", 0, false);
+    assert_int_equal(psi_device_parse("/job:worker/task:1/device:GPU:3", &place.device, NULL), PS_OK);
+    fake_start(&f, &get, PSI_REQ_GET, define(&f, "v", &scope), NULL, NULL, 1000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    ps_v1_CreateItem item = create_item(&f);
+    BYTES_ARE(item.job, "worker");
+    assert_int_equal(item.task, 1);
+    fake_fini(&f);
+}
+
+/* The same name in two containers: two variables of one session, each with its own owner and definition. */
+static void test_containers(void **state)
+{
+    (void)state;
+    static const char *const containers[] = {"localhost", "other"};
+    struct fake f;
+    struct fake_request get[2];
+    struct psi_var *var[2];
+    fake_init(&f, SPEC, "", 0, false);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct psi_var_scope scope = {.container = i == 0 ? NULL : containers[i], .name = "scope/x"};
+        var[i] = define(&f, "x", &scope);
+        fake_start(&f, &get[i], PSI_REQ_GET, var[i], NULL, NULL, 60000);
+    }
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct fake_frame *frame = fake_take(&f, 0, PS_OP_CREATE);
+        const uint8_t *p = frame->payload;
+        size_t n = frame->bytes;
+        uint64_t id = frame->h.id;
+        ps_v1_CreateItem item;
+        bool end = false;
+        assert_int_equal(psi_list_next(&p, &n, &ps_v1_CreateItem_msg, &item, &end, NULL), PS_OK);
+        BYTES_ARE(item.container, containers[i]);
+        BYTES_ARE(item.name, "scope/x");
+        struct psi_buf body;
+        psi_buf_init(&body, 4096);
+        ps_v1_CreateAnswer a = {.index = 1, .task = 0};
+        PSI_BYTES_SET(a.job, "ps");
+        assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
+        struct fake_answer answer = {.body = &body};
+        fake_reply(&f, 0, PS_OP_CREATE, id, false, &answer);
+        psi_buf_fini(&body);
+    }
+    uint32_t opened = 0;
+    while (opened < 2) { /* OPEN names the container too */
+        struct fake_frame *frame = fake_take(&f, 0, PS_OP_OPEN);
+        const uint8_t *p = frame->payload;
+        size_t n = frame->bytes;
+        ps_v1_NameItem item;
+        bool end = false;
+        while (psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, NULL) == PS_OK && !end) {
+            BYTES_ARE(item.container, containers[opened++]);
+        }
+    }
+    fake_fini(&f);
+}
+
+/* Reuse only: FIND instead of CREATE, but the definition is compared, and the session's initializer stays its own. */
+static void test_must_exist(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request get, other, none;
+    struct psi_var_scope scope = {.must_exist = true};
+    fake_init(&f, SPEC, "", 0, false);
+    struct fake_request *const requests[] = {&get, &other, &none};
+    for (int i = 0; i < 3; i++) {
+        struct psi_var *w = define(&f, "w", &scope);
+        fake_start(&f, requests[i], PSI_REQ_LOOKUP, w, NULL, NULL, 60000);
+        if (i == 0) {
+            fake_hello(&f, 0, 100, 200, NULL, NULL);
+        }
+        struct psi_buf body;
+        psi_buf_init(&body, 4096);
+        ps_v1_CreateAnswer a = {.index = 1, .task = 0, .status = i == 2 ? PS_NOT_FOUND : PS_OK};
+        PSI_BYTES_SET(a.job, "ps");
+        assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
+        struct fake_answer answer = {.body = &body};
+        fake_reply(&f, 0, PS_OP_FIND, fake_take(&f, 0, PS_OP_FIND)->h.id, false, &answer);
+        psi_buf_fini(&body);
+        if (i < 2) {
+            struct psi_var as = *w;
+            as.shape.dims[0] = i == 0 ? 4 : 5;
+            fake_open(&f, 0, 4, 77, 5, &as);
+        }
+    }
+    assert_int_equal(get.req.status, PS_OK);
+    assert_int_equal(other.req.status, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(other.err.text, "SHAPE_MISMATCH"));
+    assert_int_equal(none.req.status, PS_NOT_FOUND);
+    refused(&f, PSI_REQ_GET, none.req.var, NULL); /* it is never created */
+    fake_fini(&f);
+}
+
+static void test_reset_and_delete(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request reset, drop;
+    const struct psi_var_name name = {.container = "c/2", .name = "a/x"};
+    const struct psi_var_name wrong = {.container = "c 2", .name = "a/x"};
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &reset, PSI_REQ_RESET, NULL, "c/2", NULL, 60000);
+    fake_start(&f, &drop, PSI_REQ_DELETE, NULL, &name, NULL, 60000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    struct fake_frame *frame = fake_take(&f, 0, PS_OP_RESET);
+    const uint8_t *p = frame->payload;
+    size_t n = frame->bytes;
+    uint64_t id = frame->h.id;
+    bool end = false;
+    ps_v1_ContainerItem container;
+    assert_int_equal(psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &container, &end, NULL), PS_OK);
+    BYTES_ARE(container.container, "c/2");
+    struct fake_answer no = {.status = PS_PERMISSION_DENIED, .text = "not yours"};
+    fake_reply(&f, 0, PS_OP_RESET, id, false, &no);
+    assert_int_equal(reset.req.status, PS_PERMISSION_DENIED);
+    assert_non_null(strstr(reset.err.text, "reset of 'c/2'"));
+    frame = fake_take(&f, 0, PS_OP_DELETE);
+    p = frame->payload;
+    n = frame->bytes;
+    ps_v1_NameItem item;
+    assert_int_equal(psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, NULL), PS_OK);
+    BYTES_ARE(item.container, "c/2");
+    BYTES_ARE(item.name, "a/x");
+    fake_reply(&f, 0, PS_OP_DELETE, frame->h.id, false, &no);
+    assert_non_null(strstr(drop.err.text, "delete of 'a/x'"));
+    refused(&f, PSI_REQ_RESET, NULL, "../c");
+    refused(&f, PSI_REQ_DELETE, NULL, &wrong);
+    refused(&f, PSI_REQ_DELETE, NULL, NULL);
+    assert_null(fake_next(&f, 0));
+    fake_fini(&f);
+}
+
+/* The directory refuses for as long as the caller waits: the error says who is missing, and which container it was about. */
+static void test_reset_names_the_missing(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request reset;
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &reset, PSI_REQ_RESET, NULL, "c", NULL, 300);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    struct fake_answer busy = {.status = PS_UNAVAILABLE, .text = "reset refused: /job:ps/task:1 (b:2) is not connected"};
+    while (reset.dones == 0) {
+        struct fake_frame *frame = fake_next(&f, 0);
+        if (frame != NULL) {
+            fake_reply(&f, 0, PS_OP_RESET, frame->h.id, false, &busy);
+        }
+        fake_wait(&f, 25);
+    }
+    assert_int_equal(reset.req.status, PS_UNAVAILABLE);
+    assert_int_equal(reset.req.applied, PS_NOTHING_APPLIED);
+    assert_non_null(strstr(reset.err.text, "reset of 'c'"));
+    assert_non_null(strstr(reset.err.text, "/job:ps/task:1 (b:2) is not connected"));
+    fake_fini(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_no_such_place),
+        cmocka_unit_test(test_soft_placement),
+        cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_must_exist),
+        cmocka_unit_test(test_reset_and_delete),
+        cmocka_unit_test(test_reset_names_the_missing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
