@@ -3,10 +3,11 @@
  * Control requests at one task: a list out, answers back, across reconnects.
  *
  * Happy path: a call is built once (its list fits one frame), gets the next request number when it is sent, and its callback runs
- * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER) keep their number when they are sent
- * again, so the task joins them to the one that waits, and are acknowledged; all others are asked again under a new number.
- * Failure: what must not happen twice (RESET, DELETE, SHUTDOWN) ends as outcome unknown where that could be. Handles are void in
- * a new life: such calls end ABORTED. A call that is dropped leaves nothing behind; its answer, if one comes, is ignored.
+ * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, CALL) keep their number when they
+ * are sent again, so the task joins them to the one that waits, and are acknowledged; all others are asked again under a new
+ * number. Failure: what must not happen twice (RESET, DELETE, SHUTDOWN, CALL) ends as outcome unknown where that could be.
+ * Handles are void in a new life: such calls end ABORTED. A call that is dropped leaves nothing behind; its answer, if one comes,
+ * is ignored.
  */
 #include "client.h"
 
@@ -27,8 +28,9 @@ struct psi_call *psi_call_new(struct psi_session *s, uint8_t op, struct psi_requ
     call->op = op;
     call->req = req;
     call->fn = fn;
-    call->waits = op == PS_OP_CREATE || op == PS_OP_RESET || op == PS_OP_DELETE || op == PS_OP_WAIT || op == PS_OP_WAIT_CLUSTER;
-    call->once = op == PS_OP_RESET || op == PS_OP_DELETE || op == PS_OP_SHUTDOWN;
+    call->waits = op == PS_OP_CREATE || op == PS_OP_RESET || op == PS_OP_DELETE || op == PS_OP_WAIT || op == PS_OP_WAIT_CLUSTER ||
+                  op == PS_OP_CALL;
+    call->once = op == PS_OP_RESET || op == PS_OP_DELETE || op == PS_OP_SHUTDOWN || op == PS_OP_CALL;
     call->handles = op == PS_OP_WAIT || op == PS_OP_SEAL;
     if (item_count > 0) {
         call->vars = psi_calloc(item_count, sizeof(*call->vars));
@@ -123,10 +125,23 @@ void psi_call_abandon(struct psi_session *s, uint64_t number)
     small_frame(s, PS_OP_ABANDON, number, PS_FLAG_SEQ);
 }
 
+/* The task forgets the request and its result; an ACK that is lost with its connection is said again after it. */
 static void acknowledge(struct psi_session *s, const struct psi_call *call)
 {
-    if (call->waits && call->number != 0 && call->tried && s->state == PSI_SESSION_UP) {
+    if (!call->waits || call->number == 0 || !call->tried) {
+        return;
+    }
+    s->acks[s->ack_count++ % PS_WAITS_PER_SESSION_MAX] = call->number;
+    if (s->state == PSI_SESSION_UP) {
         small_frame(s, PS_OP_ACK, call->number, 0);
+    }
+}
+
+void psi_call_acknowledge_again(struct psi_session *s)
+{
+    uint32_t count = s->ack_count < PS_WAITS_PER_SESSION_MAX ? s->ack_count : PS_WAITS_PER_SESSION_MAX;
+    for (uint32_t i = 0; i < count && !s->doomed; i++) {
+        small_frame(s, PS_OP_ACK, s->acks[i], 0);
     }
 }
 
@@ -244,9 +259,7 @@ void psi_call_drop(struct psi_client *c, const struct psi_request *req)
         PSI_LIST_FOREACH_SAFE(it, tmp, &s->calls) {
             struct psi_call *call = PSI_CONTAINER_OF(it, struct psi_call, link);
             if (call->req == req) {
-                if (call->sent) {
-                    acknowledge(s, call); /* nobody waits for it any more */
-                }
+                acknowledge(s, call); /* nobody waits for it any more */
                 psi_call_free(call);
             }
         }

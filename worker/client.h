@@ -173,6 +173,8 @@ struct psi_session {
 
     struct psi_list calls;
     uint64_t next_request;
+    uint64_t acks[PS_WAITS_PER_SESSION_MAX]; /* the last that were said, or would have been: any may have been lost */
+    uint32_t ack_count;
     struct psi_list want_open; /* variables */
     uint32_t open_calls, reopen_calls;
 
@@ -395,6 +397,8 @@ void psi_call_send(struct psi_session *s, bool reopen);
 void psi_call_disconnected(struct psi_session *s);
 /** After HELLO: those that a new life or a new record ends. */
 void psi_call_settle(struct psi_session *s, bool new_life, bool new_record);
+/** At UP: what may have been lost with an older connection. */
+void psi_call_acknowledge_again(struct psi_session *s);
 void psi_call_fail_all(struct psi_session *s, ps_status st, const char *text);
 void psi_call_beat(struct psi_session *s);
 void psi_call_abandon(struct psi_session *s, uint64_t number);
@@ -439,6 +443,10 @@ ps_status psi_control_check(struct psi_client *c, const struct psi_request *req,
 void psi_control_failed(struct psi_request *req); /* INFO: fill the caller's struct */
 /** Not carried out: again later, or the end of its request. */
 void psi_control_refused(struct psi_call *call, const struct psi_reply *r);
+/* ---- control_call.c ---- */
+ps_status psi_control_call_check(const struct psi_request *req, struct psi_err *err) PSI_MUST;
+ps_status psi_control_call_build(struct psi_call *call, uint64_t timeout_ms, struct psi_err *err) PSI_MUST;
+void psi_control_call(struct psi_client *c, struct psi_call *call, const struct psi_reply *r);
 /* ---- control_list.c ---- */
 /** psi_call_fn of requests whose answer is a list. */
 void psi_control_list(struct psi_client *c, struct psi_call *call, const struct psi_reply *r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests that are one call: RESET, DELETE, WAIT_CLUSTER at the directory; INFO, SHUTDOWN, PING at one task; lists
- * (control_list.c); and CLUSTER and GOODBYE, which concern the session itself.
+ * (control_list.c); CALL (control_call.c); and CLUSTER and GOODBYE, which concern the session itself.
  *
  * Happy path: build the call, its answer ends the request.
  * Failure: not ready yet -> put off until the deadline; RESET, DELETE and SHUTDOWN are never asked twice unless the first time
@@ -27,13 +27,14 @@ ps_status psi_control_check(struct psi_client *c, const struct psi_request *req,
     case PSI_REQ_CONTAINERS:
     case PSI_REQ_SESSIONS:
     case PSI_REQ_WAITS:
+    case PSI_REQ_CALL:
         if (!c->known || req->task >= c->session_count) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "%s: the cluster has no task %u", kind, req->task);
         }
         if (req->dst == NULL && req->kind != PSI_REQ_SHUTDOWN && req->kind != PSI_REQ_PING) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", kind);
         }
-        return PS_OK;
+        return req->kind == PSI_REQ_CALL ? psi_control_call_check(req, err) : PS_OK;
     case PSI_REQ_TASKS:
         return req->dst != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", kind);
     case PSI_REQ_RESET:
@@ -201,14 +202,18 @@ static ps_status append_jobs(struct psi_client *c, struct psi_call *call, const 
 enum { EARLY_MIN_MS = 120, EARLY_MAX_MS = 250 };
 
 /* The task's own answer names who is missing: let it come first, ticks (50 ms on both sides) and the way back included. */
-static ps_status give_time(struct psi_call *call, struct psi_err *err)
+static uint64_t time_to_give(const struct psi_request *req)
 {
-    const struct psi_request *req = call->req;
     uint64_t now_ms = req->owner->now_ms;
     uint64_t left = req->deadline_ms > now_ms ? req->deadline_ms - now_ms : 1;
     uint64_t early = left / 10 < EARLY_MIN_MS ? EARLY_MIN_MS : left / 10 > EARLY_MAX_MS ? EARLY_MAX_MS : left / 10;
     early = early > left / 2 ? left / 2 : early;
-    ps_v1_Wait m = {.timeout_ms = left > early + 1 ? left - early : 1};
+    return left > early + 1 ? left - early : 1;
+}
+
+static ps_status give_time(struct psi_call *call, struct psi_err *err)
+{
+    ps_v1_Wait m = {.timeout_ms = time_to_give(call->req)};
     return psi_call_meta(call, &ps_v1_Wait_msg, &m, err);
 }
 
@@ -240,6 +245,8 @@ static ps_status build(struct psi_call *call, struct psi_err *err)
         ps_status st = give_time(call, err);
         return st == PS_OK ? append_jobs(c, call, req->src, err) : st;
     }
+    case PSI_REQ_CALL:
+        return psi_control_call_build(call, time_to_give(req), err);
     default:
         return PS_OK;
     }
@@ -307,6 +314,7 @@ void psi_control_go(struct psi_request *req)
         {PSI_REQ_STOP, PS_OP_STOP, on_stop},
         {PSI_REQ_SHUTDOWN, PS_OP_SHUTDOWN, on_plain},
         {PSI_REQ_PING, PS_OP_BEAT, on_plain},
+        {PSI_REQ_CALL, PS_OP_CALL, psi_control_call},
     };
     for (size_t i = 0; i < sizeof(ROWS) / sizeof(ROWS[0]); i++) {
         if (ROWS[i].kind != req->kind) {

@@ -93,6 +93,7 @@ enum psi_request_kind {
     PSI_REQ_CONTAINERS,
     PSI_REQ_SESSIONS,
     PSI_REQ_WAITS,
+    PSI_REQ_CALL,
     /* administration, to the directory */
     PSI_REQ_TASKS,
     PSI_REQ_STOP,
@@ -261,9 +262,17 @@ struct psi_list_sink {
  *   VARS, CONFIG, CONTAINERS, SESSIONS, WAITS, TASKS
  *                   dst = struct psi_list_sink *
  *   WAIT_CLUSTER    src = jobs, "ps,worker"
+ *   CALL            dst = struct psi_call_io *, kept with its memory
  *   RESET           src = the container's name, NULL: PSI_CONTAINER_DEFAULT; checked; kept
  *   DELETE          src = const struct psi_var_name *, kept with its texts
  */
+struct psi_call_io {
+    const char *name;
+    const void *in;
+    size_t in_bytes;
+    void *out;
+    size_t out_capacity, out_bytes; /* out_bytes: also when it is more than there is room for */
+};
 struct psi_var_name {
     const char *container; /* NULL: PSI_CONTAINER_DEFAULT */
     const char *name;

@@ -45,6 +45,7 @@ const char *psi_request_kind_name(enum psi_request_kind kind)
         [PSI_REQ_SHUTDOWN] = "shutdown",
         [PSI_REQ_PING] = "ping",
         [PSI_REQ_CONTAINERS] = "containers",
+        [PSI_REQ_CALL] = "call",
         [PSI_REQ_TASKS] = "tasks",
         [PSI_REQ_SESSIONS] = "sessions",
         [PSI_REQ_WAITS] = "waits",
@@ -214,6 +215,7 @@ struct psi_session *psi_request_session(const struct psi_request *req)
     case PSI_REQ_CONTAINERS:
     case PSI_REQ_SESSIONS:
     case PSI_REQ_WAITS:
+    case PSI_REQ_CALL:
         return c->sessions[req->task];
     default:
         return NULL;
@@ -370,6 +372,8 @@ const char *psi_request_subject(const struct psi_request *req)
         return req->src != NULL ? req->src : PSI_CONTAINER_DEFAULT;
     case PSI_REQ_DELETE:
         return ((const struct psi_var_name *)req->src)->name;
+    case PSI_REQ_CALL:
+        return ((const struct psi_call_io *)req->dst)->name;
     default:
         return req->var != NULL ? req->var->name : NULL;
     }

@@ -404,6 +404,10 @@ static void settle(struct psi_session *s)
     s->backoff_ms = PS_RECONNECT_FIRST_MS;
     s->last_error[0] = '\0';
     psi_call_settle(s, false, new_record);
+    if (new_record) {
+        s->ack_count = 0; /* nothing is kept there */
+    }
+    psi_call_acknowledge_again(s);
     psi_buf_clear(&s->hello);
     psi_client_kick(s);
 }
