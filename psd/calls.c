@@ -125,6 +125,7 @@ static void run_one(const struct psd_calls *c, struct psd_call *call)
                        call->out_capacity);
         st = PS_INTERNAL;
     }
+    call->out_bytes = st == PS_OK ? call->out_bytes : 0;
     call->status = st;
 }
 

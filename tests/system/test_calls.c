@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls end to end: ps_call at a server of this process whose table has functions of the test. They run on compute threads, at
+ * most call_threads at a time, are cancelled by deadlines and by the server's end, and their results and failures arrive.
+ */
+#include "in_process.h"
+
+#include <ps.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- a table ---- */
+
+struct table {
+    atomic_int ran, cancelled, inside;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int together; /* under lock: calls inside `meet` */
+    bool open;    /* under lock: `hold` may end */
+};
+
+static ps_status run_echo(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
+                          size_t *out_bytes, char *error, size_t error_bytes)
+{
+    struct table *t = ctx;
+    sigset_t set;
+    (void)call;
+    atomic_fetch_add(&t->ran, 1);
+    if (out_capacity != PS_CALL_BYTES_MAX || pthread_sigmask(SIG_BLOCK, NULL, &set) != 0 || sigismember(&set, SIGTERM) != 1) {
+        (void)snprintf(error, error_bytes, "room for %zu bytes, or signals are open", out_capacity);
+        return PS_INTERNAL;
+    }
+    if (in_bytes > 0) {
+        memcpy(out, in, in_bytes);
+    }
+    *out_bytes = in_bytes;
+    return PS_OK;
+}
+
+static ps_status check_odd(void *ctx, const void *in, size_t in_bytes, char *error, size_t error_bytes)
+{
+    (void)ctx;
+    (void)in;
+    if (in_bytes % 2 == 0) {
+        (void)snprintf(error, error_bytes, "%zu is even", in_bytes);
+        return PS_INVALID_ARGUMENT;
+    }
+    return PS_OK;
+}
+
+static ps_status run_fail(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
+                          size_t *out_bytes, char *error, size_t error_bytes)
+{
+    struct table *t = ctx;
+    (void)call;
+    (void)in;
+    (void)out;
+    atomic_fetch_add(&t->ran, 1);
+    *out_bytes = in_bytes == 1 ? out_capacity + 1 : 0;
+    if (in_bytes == 3) {
+        memset(error, 'e', error_bytes); /* no end */
+        return PS_UNAVAILABLE;
+    }
+    return in_bytes == 5 ? (ps_status)99 : PS_OK;
+}
+
+/* Two of them end only together. */
+static ps_status run_meet(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
+                          size_t *out_bytes, char *error, size_t error_bytes)
+{
+    struct table *t = ctx;
+    (void)call;
+    (void)in;
+    (void)in_bytes;
+    (void)out;
+    (void)out_capacity;
+    (void)error;
+    (void)error_bytes;
+    (void)pthread_mutex_lock(&t->lock);
+    t->together++;
+    (void)pthread_cond_broadcast(&t->changed);
+    while (t->together < 2) {
+        (void)pthread_cond_wait(&t->changed, &t->lock);
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+    *out_bytes = 0;
+    return PS_OK;
+}
+
+/* Until it is cancelled, or the test lets it go. */
+static ps_status run_hold(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
+                          size_t *out_bytes, char *error, size_t error_bytes)
+{
+    struct table *t = ctx;
+    (void)in;
+    (void)in_bytes;
+    (void)out_capacity;
+    (void)pthread_mutex_lock(&t->lock);
+    atomic_fetch_add(&t->inside, 1);
+    (void)pthread_cond_broadcast(&t->changed);
+    while (!t->open && !psd_call_cancelled(call)) {
+        (void)pthread_cond_wait(&t->changed, &t->lock);
+    }
+    bool open = t->open;
+    (void)pthread_mutex_unlock(&t->lock);
+    atomic_fetch_add(&t->ran, 1);
+    memcpy(out, "held", 4);
+    *out_bytes = 4;
+    if (!open) {
+        (void)snprintf(error, error_bytes, "cancelled");
+        return PS_CANCELLED;
+    }
+    return PS_OK;
+}
+
+static void cancel_hold(void *ctx, psd_call *call)
+{
+    struct table *t = ctx;
+    atomic_fetch_add(&t->cancelled, psd_call_cancelled(call) ? 1 : 1000);
+    (void)pthread_mutex_lock(&t->lock);
+    (void)pthread_cond_broadcast(&t->changed);
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
+static const psd_call_row rows[] = {
+    {.name = "test.echo", .run = run_echo},
+    {.name = "test.odd", .check = check_odd, .run = run_echo},
+    {.name = "test.fail", .run = run_fail},
+    {.name = "test.meet", .run = run_meet},
+    {.name = "test.hold", .run = run_hold, .cancel = cancel_hold},
+};
+
+struct env {
+    struct table t;
+    psd_server *server;
+    ps_session *session;
+};
+static uint32_t threads = 1, most = 64;
+
+static void no_log(void *ctx, ps_log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+static ps_session *session_at(const char *target)
+{
+    ps_session_options o;
+    ps_session *s = NULL;
+    ps_session_options_init(&o);
+    o.target = target;
+    o.operation_timeout_ms = 60000;
+    o.log = no_log;
+    assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
+    return s;
+}
+
+static void env_init(struct env *e)
+{
+    char error[512] = "";
+    psd_server_options o;
+    memset(e, 0, sizeof(*e));
+    assert_int_equal(pthread_mutex_init(&e->t.lock, NULL), 0);
+    assert_int_equal(pthread_cond_init(&e->t.changed, NULL), 0);
+    psd_server_options_init(&o);
+    o.listen = "127.0.0.1:0";
+    o.calls = (psd_call_table){.rows = rows, .count = sizeof(rows) / sizeof(rows[0]), .ctx = &e->t};
+    o.call_threads = threads;
+    o.calls_max = most;
+    if (psd_server_start(&o, &e->server, error, sizeof(error)) != PS_OK) {
+        fail_msg("%s", error);
+    }
+    e->session = session_at(psd_server_target(e->server));
+}
+
+static void env_fini(struct env *e)
+{
+    assert_int_equal(ps_session_close(e->session), 0);
+    psd_server_free(e->server);
+    assert_int_equal(pthread_cond_destroy(&e->t.changed), 0);
+    assert_int_equal(pthread_mutex_destroy(&e->t.lock), 0);
+}
+
+#define TASK "/job:ps/task:0"
+
+static ps_status call(struct env *e, const char *name, const void *in, size_t in_bytes, void *out, size_t room, size_t *out_bytes)
+{
+    return ps_call(e->session, TASK, name, in, in_bytes, out, room, out_bytes, 0);
+}
+
+#define assert_call(status_, call_, word_)                                                                                       \
+    do {                                                                                                                         \
+        ps_status got_ = (call_);                                                                                                \
+        if (got_ != (status_) || (got_ != PS_OK && strstr(ps_last_error(), (word_)) == NULL)) {                                  \
+            fail_msg("%s: %s", ps_status_name(got_), ps_last_error());                                                           \
+        }                                                                                                                        \
+    } while (0)
+
+/* ---- tests ---- */
+
+static void values_go_in_and_come_out(void **state)
+{
+    static uint8_t in[PS_CALL_BYTES_MAX + 1];
+    static uint8_t out[PS_CALL_BYTES_MAX];
+    static const size_t sizes[] = {0, 1, 7, 8, 1000, PS_CALL_BYTES_MAX - 1, PS_CALL_BYTES_MAX};
+    struct env e;
+    size_t n = 0;
+    (void)state;
+    env_init(&e);
+    for (size_t i = 0; i < sizeof(in); i++) {
+        in[i] = (uint8_t)(i * 7 + i / 251);
+    }
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        memset(out, 0xee, sizeof(out));
+        assert_call(PS_OK, call(&e, "test.echo", in, sizes[i], out, sizeof(out), &n), "");
+        assert_int_equal(n, sizes[i]);
+        assert_memory_equal(in, out, sizes[i]);
+    }
+    assert_call(PS_INVALID_ARGUMENT, call(&e, "test.echo", in, sizeof(in), out, sizeof(out), &n), "at most 65536");
+    assert_int_equal(atomic_load(&e.t.ran), sizeof(sizes) / sizeof(sizes[0]));
+    assert_call(PS_OUT_OF_RANGE, call(&e, "test.echo", in, 100, out, 99, &n), "100 bytes, there is room for 99");
+    assert_int_equal(n, 100);
+    assert_call(PS_OK, call(&e, "test.echo", in, 100, out, 100, NULL), "");
+    env_fini(&e);
+}
+
+static void what_is_refused_names_the_reason(void **state)
+{
+    struct env e;
+    (void)state;
+    env_init(&e);
+    assert_call(PS_NOT_FOUND, call(&e, "test.ech", "", 0, NULL, 0, NULL),
+                "it has test.echo, test.odd, test.fail, test.meet, test.hold");
+    assert_call(PS_INVALID_ARGUMENT, call(&e, "test.odd", "ab", 2, NULL, 0, NULL), "2 is even");
+    assert_call(PS_INVALID_ARGUMENT, ps_call(e.session, "/job:ps", "test.odd", "", 0, NULL, 0, NULL, 0), "names no task");
+    assert_call(PS_INVALID_ARGUMENT, ps_call(e.session, "/job:ps/task:7", "test.odd", "", 0, NULL, 0, NULL, 0), "/job:ps/task:7");
+    assert_call(PS_INVALID_ARGUMENT, ps_call(e.session, "/jub:ps", "test.odd", "", 0, NULL, 0, NULL, 0), "/jub:ps");
+    assert_call(PS_INVALID_ARGUMENT, ps_call(e.session, TASK, NULL, "", 0, NULL, 0, NULL, 0), "no call");
+    assert_int_equal(atomic_load(&e.t.ran), 0);
+    env_fini(&e);
+}
+
+static void failures_of_the_call_arrive_once(void **state)
+{
+    struct env e;
+    (void)state;
+    env_init(&e);
+    assert_call(PS_INTERNAL, call(&e, "test.fail", "a", 1, NULL, 0, NULL), "65537 bytes into 65536");
+    assert_call(PS_UNAVAILABLE, call(&e, "test.fail", "abc", 3, NULL, 0, NULL), "eeee");
+    assert_int_equal(ps_last_applied(), PS_MAYBE_PARTLY_APPLIED);
+    assert_call(PS_INTERNAL, call(&e, "test.fail", "abcde", 5, NULL, 0, NULL), "no status");
+    assert_int_equal(atomic_load(&e.t.ran), 3); /* UNAVAILABLE was not tried again */
+    env_fini(&e);
+}
+
+struct caller {
+    pthread_t thread;
+    struct env *e;
+    const char *name;
+    int64_t timeout_ms;
+    ps_status st;
+    ps_applied applied;
+    char out[8];
+    char error[512];
+};
+
+static void *one_call(void *arg)
+{
+    struct caller *c = arg;
+    c->st = ps_call(c->e->session, TASK, c->name, "", 0, c->out, sizeof(c->out), NULL, c->timeout_ms);
+    c->applied = ps_last_applied();
+    (void)snprintf(c->error, sizeof(c->error), "%s", ps_last_error());
+    return NULL;
+}
+
+static void start_caller(struct caller *c, struct env *e, const char *name, int64_t timeout_ms)
+{
+    *c = (struct caller){.e = e, .name = name, .timeout_ms = timeout_ms};
+    assert_int_equal(pthread_create(&c->thread, NULL, one_call, c), 0);
+}
+
+static void wait_inside(struct table *t, int count)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    while (atomic_load(&t->inside) < count) {
+        (void)pthread_cond_wait(&t->changed, &t->lock);
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
+static void let_go(struct table *t)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    t->open = true;
+    (void)pthread_cond_broadcast(&t->changed);
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
+static void two_threads_run_two_calls(void **state)
+{
+    struct env e;
+    struct caller c[2];
+    (void)state;
+    threads = 2;
+    env_init(&e);
+    threads = 1;
+    for (int i = 0; i < 2; i++) {
+        start_caller(&c[i], &e, "test.meet", 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(c[i].thread, NULL), 0);
+        assert_int_equal(c[i].st, PS_OK);
+    }
+    env_fini(&e);
+}
+
+/* The task's thread serves on while a call runs; with calls_max running, others wait their turn at the client. */
+static void a_long_call_holds_nobody_up(void **state)
+{
+    struct env e;
+    struct caller held;
+    struct caller queued;
+    (void)state;
+    most = 1;
+    env_init(&e);
+    most = 64;
+    start_caller(&held, &e, "test.hold", 0);
+    wait_inside(&e.t, 1);
+    int64_t us = 0;
+    assert_int_equal(ps_task_ping(e.session, 0, 5000, &us), PS_OK);
+    assert_call(PS_RESOURCE_EXHAUSTED, ps_call(e.session, TASK, "test.echo", "", 0, NULL, 0, NULL, 300), "already runs 1 calls");
+    start_caller(&queued, &e, "test.echo", 0);
+    let_go(&e.t);
+    assert_int_equal(pthread_join(held.thread, NULL), 0);
+    assert_int_equal(held.st, PS_OK);
+    assert_memory_equal(held.out, "held", 4);
+    assert_int_equal(pthread_join(queued.thread, NULL), 0);
+    assert_int_equal(queued.st, PS_OK);
+    env_fini(&e);
+}
+
+static void a_deadline_cancels(void **state)
+{
+    struct env e;
+    struct caller held;
+    struct caller behind;
+    (void)state;
+    env_init(&e); /* one thread: the second one waits for it and is cancelled before it begins */
+    start_caller(&held, &e, "test.hold", 600);
+    wait_inside(&e.t, 1);
+    start_caller(&behind, &e, "test.hold", 500);
+    assert_int_equal(pthread_join(behind.thread, NULL), 0);
+    assert_int_equal(behind.st, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(pthread_join(held.thread, NULL), 0);
+    assert_int_equal(held.st, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(held.applied, PS_OUTCOME_UNKNOWN);
+    assert_non_null(strstr(held.error, "test.hold"));
+    env_fini(&e);
+    assert_int_equal(atomic_load(&e.t.cancelled), 1);
+    assert_int_equal(atomic_load(&e.t.ran), 1);
+}
+
+/* A task that drains lets a call end and sends its result; a second call is refused, with nothing done. */
+static void a_drain_waits_for_it(void **state)
+{
+    struct env e;
+    struct caller held;
+    (void)state;
+    env_init(&e);
+    start_caller(&held, &e, "test.hold", 0);
+    wait_inside(&e.t, 1);
+    psd_server_stop(e.server, 60000);
+    assert_call(PS_UNAVAILABLE, ps_call(e.session, TASK, "test.echo", "", 0, NULL, 0, NULL, 300), "shutting down");
+    assert_int_equal(ps_last_applied(), PS_NOTHING_APPLIED);
+    assert_false(psd_server_has_ended(e.server));
+    let_go(&e.t);
+    assert_int_equal(pthread_join(held.thread, NULL), 0);
+    assert_int_equal(held.st, PS_OK);
+    psd_server_join(e.server);
+    assert_int_equal(atomic_load(&e.t.cancelled), 0);
+    (void)ps_session_close(e.session);
+    e.session = NULL;
+    env_fini(&e);
+}
+
+static void the_end_cancels_it(void **state)
+{
+    struct env e;
+    struct caller held;
+    struct caller queued;
+    (void)state;
+    env_init(&e);
+    start_caller(&held, &e, "test.hold", 2000);
+    wait_inside(&e.t, 1);
+    start_caller(&queued, &e, "test.echo", 2000);
+    psd_server_stop(e.server, 0);
+    psd_server_wait(e.server); /* returns although nobody let it go */
+    assert_int_equal(atomic_load(&e.t.cancelled), 1);
+    assert_int_equal(pthread_join(held.thread, NULL), 0);
+    assert_int_not_equal(held.st, PS_OK);
+    assert_int_equal(held.applied, PS_OUTCOME_UNKNOWN);
+    assert_int_equal(pthread_join(queued.thread, NULL), 0);
+    assert_int_not_equal(queued.st, PS_OK);
+    (void)ps_session_close(e.session);
+    e.session = NULL;
+    env_fini(&e);
+}
+
+static void closing_a_session_cancels(void **state)
+{
+    struct env e;
+    struct caller held;
+    (void)state;
+    env_init(&e);
+    struct env other = e;
+    other.session = session_at(psd_server_target(e.server));
+    held = (struct caller){.e = &other, .name = "test.hold", .timeout_ms = 500};
+    assert_int_equal(pthread_create(&held.thread, NULL, one_call, &held), 0);
+    wait_inside(&e.t, 1);
+    assert_int_equal(pthread_join(held.thread, NULL), 0);
+    assert_int_equal(held.st, PS_DEADLINE_EXCEEDED);
+    (void)ps_session_close(other.session);
+    psd_server_stop(e.server, 60000); /* nothing runs any more: it ends by itself */
+    psd_server_wait(e.server);
+    assert_int_equal(atomic_load(&e.t.cancelled), 1);
+    (void)ps_session_close(e.session);
+    e.session = NULL;
+    env_fini(&e);
+}
+
+static void bad_tables_are_named(void **state)
+{
+    static const psd_call_row bad_name[] = {{.name = "a b", .run = run_echo}};
+    static const psd_call_row no_name[] = {{.name = NULL, .run = run_echo}};
+    static const psd_call_row no_run[] = {{.name = "a"}};
+    static const psd_call_row twice[] = {{.name = "a", .run = run_echo}, {.name = "a", .run = run_echo}};
+    static const struct {
+        const psd_call_row *rows;
+        size_t count;
+        uint32_t threads, most;
+        const char *word;
+    } cases[] = {{bad_name, 1, 1, 1, "letters"}, {no_name, 1, 1, 1, "row 0"},  {no_run, 1, 1, 1, "'a' has no function"},
+                 {twice, 2, 1, 1, "twice"},      {NULL, 1, 1, 1, "no memory"}, {rows, 1, 0, 1, "call_threads"},
+                 {rows, 1, 257, 1, "256"},       {rows, 1, 1, 0, "calls_max"}, {rows, 1, 1, 4097, "4096"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char error[512] = "";
+        psd_server *server = NULL;
+        psd_server_options o;
+        psd_server_options_init(&o);
+        o.listen = "127.0.0.1:0";
+        o.calls = (psd_call_table){.rows = cases[i].rows, .count = cases[i].count};
+        o.call_threads = cases[i].threads;
+        o.calls_max = cases[i].most;
+        assert_int_equal(psd_server_start(&o, &server, error, sizeof(error)), PS_INVALID_ARGUMENT);
+        if (strstr(error, cases[i].word) == NULL) {
+            fail_msg("'%s' does not say '%s'", error, cases[i].word);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_go_in_and_come_out),
+        cmocka_unit_test(what_is_refused_names_the_reason),
+        cmocka_unit_test(failures_of_the_call_arrive_once),
+        cmocka_unit_test(two_threads_run_two_calls),
+        cmocka_unit_test(a_long_call_holds_nobody_up),
+        cmocka_unit_test(a_deadline_cancels),
+        cmocka_unit_test(a_drain_waits_for_it),
+        cmocka_unit_test(the_end_cancels_it),
+        cmocka_unit_test(closing_a_session_cancels),
+        cmocka_unit_test(bad_tables_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
