@@ -76,6 +76,20 @@ static size_t distance(const char *a, const char *b, size_t b_len)
     return row[b_len];
 }
 
+size_t psi_options_distance(const char *known, const char *given)
+{
+    size_t len = strlen(given);
+    if (len > NAME_BYTES_MAX || strlen(known) > NAME_BYTES_MAX) {
+        return SIZE_MAX;
+    }
+    size_t d = distance(known, given, len);
+    if (d <= len / 2) {
+        return d;
+    }
+    bool start = len >= 2 && strlen(known) > len && same_start(known, given, len);
+    return start ? strlen(known) - len : SIZE_MAX;
+}
+
 /* The known name that is nearest, NULL where none is near. */
 static const char *nearest(const struct psi_options *o, const char *name, size_t len)
 {

@@ -8,6 +8,7 @@
  * Failure modes: a wrong setting: message, exit 2; a task that cannot start: message, the others are stopped, exit 1; tasks that
  * do not end within the drain time: exit anyway, 1.
  */
+#include "live.h"
 #include "machine.h"
 #include "psd.h"
 #include "settings.h"
@@ -36,6 +37,7 @@ struct slot {
     psd_server *server;
     atomic_bool ready, ended;
     bool announced;
+    struct psd_live live;
 };
 
 static struct slot slots[PSD_OWN_TASKS_MAX];
@@ -79,9 +81,15 @@ static void on_ended(void *ctx, psd_server *server)
 static bool on_config_row(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
                           const char **help, bool *reloadable)
 {
-    (void)ctx;
-    *reloadable = false;
-    return psd_settings_row(i, name, value, default_value, help);
+    const struct slot *slot = ctx;
+    return psd_live_row(&slot->live, i, name, value, default_value, help, reloadable);
+}
+
+static ps_status on_config_set(void *ctx, psd_server *server, const char *name, const char *value, char *error,
+                               size_t error_bytes)
+{
+    struct slot *slot = ctx;
+    return psd_live_set(&slot->live, server, name, value, error, error_bytes);
 }
 
 /* ---- main thread ---- */
@@ -141,11 +149,16 @@ static bool all_ended(void)
     return true;
 }
 
-static void stop_all(int64_t drain_ms)
+/* Returns the longest time that a task may take. */
+static int64_t stop_all(bool at_once)
 {
+    int64_t longest = 0;
     for (uint32_t i = 0; i < slot_count; i++) {
-        psd_server_stop(slots[i].server, drain_ms);
+        int64_t drain = at_once ? 0 : atomic_load(&slots[i].live.drain_ms);
+        psd_server_stop(slots[i].server, drain);
+        longest = drain > longest ? drain : longest;
     }
+    return longest;
 }
 
 static void free_all(void)
@@ -157,7 +170,7 @@ static void free_all(void)
 }
 
 /* Until all tasks have ended; returns the exit status. */
-static int serve(int signal_fd, int64_t drain_ms)
+static int serve(int signal_fd)
 {
     struct pollfd polls[2] = {{.fd = signal_fd, .events = POLLIN}, {.fd = event_fd, .events = POLLIN}};
     unsigned signals = 0;
@@ -181,10 +194,9 @@ static int serve(int signal_fd, int64_t drain_ms)
             announce();
         }
         while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-            int64_t drain = signals == 0 ? drain_ms : 0;
+            int64_t drain = stop_all(signals > 0);
             signals++;
             end_ms = now_ms() + (uint64_t)drain + GRACE_MS;
-            stop_all(drain);
         }
     }
     return signals > 1 ? 1 : 0;
@@ -262,6 +274,8 @@ static int start_all(struct psd_settings *s, size_t inherited)
         o.ready = on_ready;
         o.ended = on_ended;
         o.config_row = on_config_row;
+        o.config_set = on_config_set;
+        psd_live_init(&slots[i].live, s, machine_share);
         o.ctx = &slots[i];
         ps_status st = psd_server_start(&o, &slots[i].server, error, sizeof(error));
         if (st != PS_OK) {
@@ -320,7 +334,7 @@ int main(int argc, char **argv)
         raise_files_limit();
         status = start_all(settings, inherited);
         if (status == 0) {
-            status = serve(signal_fd, settings->drain_ms);
+            status = serve(signal_fd);
             free_all();
         }
     }

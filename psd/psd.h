@@ -126,7 +126,7 @@ PS_API ps_status psd_server_create_local(psd_server **out_server, char *error, s
 /** Block until the server has ended, by psd_server_stop or a client's request (`psctl shutdown`): tf.train.Server.join(). The
  * same as psd_server_wait. */
 PS_API void psd_server_join(psd_server *server);
-/** Change a setting of psd_server_options while it runs, by its field's name: log_level (0 to 3), refuse_nonfinite, sessions_max,
+/** Change a setting of psd_server_options while it runs, by its field's name: log_level (0 to 4), refuse_nonfinite, sessions_max,
  * memory_budget_bytes (0: as at the start), session_keep_ms, drain_ms. Any thread; from the task's own thread (callbacks of the
  * options) it holds at once, from others soon. Errors: NOT_FOUND (its text lists what can change), INVALID_ARGUMENT (the range).
  */

@@ -55,9 +55,9 @@ static const struct {
     int64_t min, max;
     void (*set)(psd_server *s, int64_t value);
 } rows[] = {
-    {"log_level", PSI_LOG_DEBUG, PSI_LOG_ERROR, set_log_level}, {"refuse_nonfinite", 0, 1, set_refuse_nonfinite},
-    {"sessions_max", 1, UINT32_MAX, set_sessions_max},          {"memory_budget_bytes", 0, INT64_MAX, set_memory_budget},
-    {"session_keep_ms", 1, INT32_MAX, set_session_keep},        {"drain_ms", 0, INT32_MAX - 1, set_drain},
+    {"log_level", PSI_LOG_DEBUG, PSI_LOG_OFF, set_log_level}, {"refuse_nonfinite", 0, 1, set_refuse_nonfinite},
+    {"sessions_max", 1, UINT32_MAX, set_sessions_max},        {"memory_budget_bytes", 0, INT64_MAX, set_memory_budget},
+    {"session_keep_ms", 1, INT32_MAX, set_session_keep},      {"drain_ms", 0, INT32_MAX - 1, set_drain},
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == PSD_SETS, "a place for each row");
 

@@ -108,6 +108,7 @@ static const struct psi_option rows[] = {
      .unit = "bytes",
      .max = INT64_C(1) << 50,
      .default_text = "0",
+     .reloadable = true,
      .help = "Variables, slots and staging of all tasks of this process; 0: 80 % of the cgroup's or the machine's memory.",
      FIELD(memory_budget)},
     {.name = "lease",
@@ -140,6 +141,7 @@ static const struct psi_option rows[] = {
      .min = 0,
      .max = DAY_MS,
      .default_text = "10s",
+     .reloadable = true,
      .help = "On SIGTERM and `psctl shutdown`: time for what is in progress.",
      FIELD(drain_ms)},
     {.name = "sessions_max",
@@ -148,6 +150,7 @@ static const struct psi_option rows[] = {
      .min = 1,
      .max = PS_SESSIONS_MAX,
      .default_text = "4096",
+     .reloadable = true,
      .help = "Sessions per task.",
      FIELD(sessions_max)},
     {.name = "session_keep",
@@ -156,12 +159,14 @@ static const struct psi_option rows[] = {
      .min = 1000,
      .max = DAY_MS,
      .default_text = "10min",
+     .reloadable = true,
      .help = "How long a session that is away is remembered, so that it can go on without doing anything twice.",
      FIELD(session_keep_ms)},
     {.name = "refuse_nonfinite",
      .type = PSI_OPTION_BOOL,
      .unit = "",
      .default_text = "true",
+     .reloadable = true,
      .help = "Refuse gradients with NaN or infinity.",
      FIELD(refuse_nonfinite)},
     {.name = "log_level",
@@ -169,6 +174,7 @@ static const struct psi_option rows[] = {
      .unit = "",
      .choices = levels,
      .default_text = "info",
+     .reloadable = true,
      .help = "Log lines on standard error from this level on.",
      FIELD(log_level)},
     {.name = "config",
@@ -495,7 +501,8 @@ void psd_settings_options(const struct psd_settings *s, uint32_t i, const char *
     out->log_level = s->log_level;
 }
 
-bool psd_settings_row(uint32_t i, const char **name, const char **value, const char **default_value, const char **help)
+bool psd_settings_row(uint32_t i, const char **name, const char **value, const char **default_value, const char **help,
+                      bool *reloadable)
 {
     uint32_t listed = 0;
     for (size_t row = 0; row < ROWS; row++) {
@@ -504,8 +511,50 @@ bool psd_settings_row(uint32_t i, const char **name, const char **value, const c
             *value = row_values[row];
             *default_value = rows[row].default_text;
             *help = rows[row].help;
+            *reloadable = rows[row].reloadable;
             return true;
         }
     }
     return false;
+}
+
+ps_status psd_settings_parse(const char *name, const char *value, int64_t *out_value, char *text, size_t n, struct psi_err *err)
+{
+    uint8_t from[ROWS];
+    struct psi_options o;
+    struct psd_settings *aside = psi_calloc(1, sizeof(*aside));
+    if (aside == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a setting");
+    }
+    psi_options_init(&o, rows, ROWS, aside, from);
+    ps_status st = psi_options_set(&o, PSI_FROM_FLAG, name, name, value, err);
+    if (st == PS_OK) {
+        size_t row = (size_t)psi_options_find(&o, name);
+        const char *field = (const char *)aside + rows[row].offset;
+        int number = 0;
+        bool flag = false;
+        switch (rows[row].type) {
+        case PSI_OPTION_BOOL:
+            memcpy(&flag, field, sizeof(flag));
+            *out_value = flag;
+            break;
+        case PSI_OPTION_ENUM:
+            memcpy(&number, field, sizeof(number));
+            *out_value = number;
+            break;
+        case PSI_OPTION_INT:
+        case PSI_OPTION_BYTES:
+        case PSI_OPTION_DURATION:
+            memcpy(out_value, field, sizeof(*out_value));
+            break;
+        case PSI_OPTION_STRING:
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "%s is a text", name);
+            break;
+        }
+        if (st == PS_OK) {
+            PSI_IGNORE(psi_options_format_value(&o, row, text, n)); /* it is text */
+        }
+    }
+    psi_free(aside);
+    return st;
 }

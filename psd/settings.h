@@ -51,7 +51,13 @@ PSI_MUST ps_status psd_settings_help(struct psi_buf *out, struct psi_err *err);
 /** Options of own task i; strings borrow from settings. listen: of this task, NULL where inherited sockets are used or none
  * given. */
 void psd_settings_options(const struct psd_settings *settings, uint32_t i, const char *listen, psd_server_options *out);
-/** A psd_server_config_fn without its ctx; texts live until psd_settings_free. Any thread. */
-bool psd_settings_row(uint32_t i, const char **name, const char **value, const char **default_value, const char **help);
+/** A psd_server_config_fn without its ctx, values as the process was started with; texts live until psd_settings_free. Any
+ * thread. */
+bool psd_settings_row(uint32_t i, const char **name, const char **value, const char **default_value, const char **help,
+                      bool *reloadable);
+/** The value of a row that is no text, as a number (milliseconds, bytes, 0 and 1, a choice's index) and as text again into text
+ * [n], n > 32. Changes nothing. Any thread. Errors: INVALID_ARGUMENT that says what is allowed. */
+PSI_MUST ps_status psd_settings_parse(const char *name, const char *value, int64_t *out_value, char *text, size_t n,
+                                      struct psi_err *err);
 
 #endif

@@ -226,6 +226,17 @@ ps_status ps_task_shutdown(ps_session *s, int task, int64_t timeout_ms)
     return fail_last(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
 }
 
+ps_status ps_task_config_set(ps_session *s, int task, const char *name, const char *value, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    struct psi_setting setting = {.name = name, .value = value};
+    struct psi_api_admin a = {.kind = PSI_REQ_CONFIG_SET, .src = &setting};
+    if (name == NULL || value == NULL || name[0] == '\0') {
+        return fail_last(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "the setting's name or value is missing"));
+    }
+    return fail_last(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
+}
+
 ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions)
 {
     struct psi_err err = {0};

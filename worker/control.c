@@ -28,13 +28,16 @@ ps_status psi_control_check(struct psi_client *c, const struct psi_request *req,
     case PSI_REQ_SESSIONS:
     case PSI_REQ_WAITS:
     case PSI_REQ_CALL:
+    case PSI_REQ_CONFIG_SET: {
         if (!c->known || req->task >= c->session_count) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "%s: the cluster has no task %u", kind, req->task);
         }
-        if (req->dst == NULL && req->kind != PSI_REQ_SHUTDOWN && req->kind != PSI_REQ_PING) {
+        bool given = req->kind == PSI_REQ_CONFIG_SET ? req->src != NULL : req->dst != NULL;
+        if (!given && req->kind != PSI_REQ_SHUTDOWN && req->kind != PSI_REQ_PING) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", kind);
         }
         return req->kind == PSI_REQ_CALL ? psi_control_call_check(req, err) : PS_OK;
+    }
     case PSI_REQ_TASKS:
         return req->dst != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", kind);
     case PSI_REQ_RESET:
@@ -237,6 +240,17 @@ static ps_status build(struct psi_call *call, struct psi_err *err)
         PSI_BYTES_SET(m.name, n->name);
         return psi_list_append(&call->body, &ps_v1_NameItem_msg, &m, err);
     }
+    case PSI_REQ_CONFIG_SET: {
+        const struct psi_setting *setting = req->src;
+        ps_v1_ConfigItem m = ps_v1_ConfigItem_init_zero;
+        if (strlen(setting->name) > sizeof(m.name.bytes) || strlen(setting->value) > sizeof(m.value.bytes)) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "name or value is too long: at most %zu and %zu bytes",
+                            sizeof(m.name.bytes), sizeof(m.value.bytes));
+        }
+        PSI_BYTES_SET(m.name, setting->name);
+        PSI_BYTES_SET(m.value, setting->value);
+        return psi_list_append(&call->body, &ps_v1_ConfigItem_msg, &m, err);
+    }
     case PSI_REQ_PING: {
         ps_v1_Beat m = {.global_step = c->step};
         return psi_call_meta(call, &ps_v1_Beat_msg, &m, err);
@@ -312,6 +326,7 @@ void psi_control_go(struct psi_request *req)
         {PSI_REQ_SESSIONS, PS_OP_SESSIONS, psi_control_list},
         {PSI_REQ_WAITS, PS_OP_WAITS, psi_control_list},
         {PSI_REQ_STOP, PS_OP_STOP, on_stop},
+        {PSI_REQ_CONFIG_SET, PS_OP_CONFIG_SET, on_plain},
         {PSI_REQ_SHUTDOWN, PS_OP_SHUTDOWN, on_plain},
         {PSI_REQ_PING, PS_OP_BEAT, on_plain},
         {PSI_REQ_CALL, PS_OP_CALL, psi_control_call},

@@ -94,6 +94,7 @@ enum psi_request_kind {
     PSI_REQ_SESSIONS,
     PSI_REQ_WAITS,
     PSI_REQ_CALL,
+    PSI_REQ_CONFIG_SET,
     /* administration, to the directory */
     PSI_REQ_TASKS,
     PSI_REQ_STOP,
@@ -230,6 +231,10 @@ bool psi_client_stop_asked(const struct psi_client *c);
 int64_t psi_client_global_step(const struct psi_client *c);
 void psi_client_check_invariants(const struct psi_client *c);
 
+/* src of PSI_REQ_CONFIG_SET. */
+struct psi_setting {
+    const char *name, *value;
+};
 /* A task of the cluster as the directory sees it. */
 struct psi_task_seen {
     char job[PS_JOB_BYTES_MAX + 1];
@@ -258,6 +263,7 @@ struct psi_list_sink {
  *   ADD             scale 1 or -1
  *   STATUS          var NULL: all variables of the session
  *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)
+ *   CONFIG_SET      src = struct psi_setting *
  *   STOP            dst = uint32_t *, how many sessions were told, or NULL
  *   VARS, CONFIG, CONTAINERS, SESSIONS, WAITS, TASKS
  *                   dst = struct psi_list_sink *

@@ -1,23 +1,142 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings: CONFIG lists them. */
+/*
+ * Settings: CONFIG lists those that the shell has rows for, CONFIG_SET changes one.
+ *
+ * Happy path of CONFIG_SET: the row is found and may change, the shell puts the value in force (it knows what is allowed), the
+ * log says who changed what. Failure: an unknown name names the nearest one, a row that takes a restart says which do not, and
+ * what the shell says of a value is the answer; nothing has changed then.
+ */
 #include "rpc.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+#include "common/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct setting {
+    const char *name, *value, *default_value, *help;
+    bool reloadable;
+};
+
+static bool setting(const struct psd_task *t, uint32_t i, struct setting *out)
+{
+    *out = (struct setting){.name = NULL};
+    return t->config.config_row != NULL && t->config.config_row(t->config.config_ctx, i, &out->name, &out->value,
+                                                                &out->default_value, &out->help, &out->reloadable);
+}
 
 void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_CONFIG, PS_FLAG_REPLY, r->header.id);
-    const char *name = NULL, *value = NULL, *default_value = NULL, *help = NULL;
-    bool reloadable = false;
-    for (uint32_t i = 0; t->config.config_row != NULL &&
-                         t->config.config_row(t->config.config_ctx, i, &name, &value, &default_value, &help, &reloadable);
-         i++) {
+    struct setting row;
+    for (uint32_t i = 0; setting(t, i, &row); i++) {
         ps_v1_ConfigAnswer a = ps_v1_ConfigAnswer_init_zero;
-        a.reloadable = reloadable;
-        PSI_IGNORE(PSI_BYTES_SET(a.name, name));                   /* cut is fine */
-        PSI_IGNORE(PSI_BYTES_SET(a.value, value));                 /* likewise */
-        PSI_IGNORE(PSI_BYTES_SET(a.default_value, default_value)); /* likewise */
-        PSI_IGNORE(PSI_BYTES_SET(a.help, help));                   /* likewise */
+        a.reloadable = row.reloadable && t->config.config_set != NULL;
+        PSI_IGNORE(PSI_BYTES_SET(a.name, row.name));                   /* cut is fine */
+        PSI_IGNORE(PSI_BYTES_SET(a.value, row.value));                 /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(a.default_value, row.default_value)); /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(a.help, row.help));                   /* likewise */
         psd_list_add(&l, &ps_v1_ConfigAnswer_msg, &a);
     }
     psd_list_end(&l);
+}
+
+/* ---- CONFIG_SET ---- */
+
+/* "a, b, c": those that may change. */
+static const char *changeable(const struct psd_task *t, char *names, size_t n)
+{
+    size_t used = 0;
+    struct setting row;
+    names[0] = '\0';
+    for (uint32_t i = 0; t->config.config_set != NULL && setting(t, i, &row); i++) {
+        if (row.reloadable && used + strlen(row.name) + 3 < n) {
+            used += (size_t)snprintf(names + used, n - used, "%s%s", used == 0 ? "" : ", ", row.name);
+        }
+    }
+    return used == 0 ? "none" : names;
+}
+
+static ps_status find_row(const struct psd_task *t, const char *name, struct setting *out, uint32_t *out_index,
+                          struct psi_err *err)
+{
+    size_t best = SIZE_MAX;
+    const char *nearest = NULL;
+    struct setting row;
+    for (uint32_t i = 0; setting(t, i, &row); i++) {
+        size_t d = psi_options_distance(row.name, name);
+        if (d == 0) {
+            *out = row;
+            *out_index = i;
+            return PS_OK;
+        }
+        if (d < best) {
+            best = d;
+            nearest = row.name;
+        }
+    }
+    char quoted[PSI_QUOTE_MAX];
+    return psi_fail(err, PS_NOT_FOUND, "%s has no setting %s%s%s%s", t->name,
+                    psi_quote(quoted, sizeof(quoted), name, strlen(name)), nearest == NULL ? "" : "; did you mean ",
+                    nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
+}
+
+static ps_status read_item(const struct psd_request *r, char *name, size_t name_cap, char *value, size_t value_cap,
+                           struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    ps_v1_ConfigItem item;
+    bool end = false;
+    ps_status st = psi_list_next(&p, &n, &ps_v1_ConfigItem_msg, &item, &end, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (end || PSI_BYTES_TEXT(item.name, name, name_cap) != PS_OK || PSI_BYTES_TEXT(item.value, value, value_cap) != PS_OK) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "CONFIG_SET: its name or value is not understood");
+    }
+    for (const char *at = value; *at != '\0'; at++) {
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "CONFIG_SET: the value has control bytes");
+        }
+    }
+    return PS_OK;
+}
+
+static ps_status set(struct psd_task *t, const struct psd_conn *c, const char *name, const char *value, struct psi_err *err)
+{
+    struct setting row;
+    uint32_t index = 0;
+    char text[PSI_ERR_TEXT_MAX] = "", names[PSI_ERR_TEXT_MAX / 2], old[512];
+    ps_status st = find_row(t, name, &row, &index, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (t->config.config_set == NULL || !row.reloadable) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "%s takes a restart of %s; what may change while it runs: %s", row.name,
+                        t->name, changeable(t, names, sizeof(names)));
+    }
+    PSI_IGNORE(snprintf(old, sizeof(old), "%s", row.value)); /* the shell may use its place; cut is fine */
+    st = t->config.config_set(t->config.shell, row.name, value, text, sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    if (st != PS_OK) {
+        return psi_fail(err, st, "%.400s", text);
+    }
+    PSI_IGNORE(setting(t, index, &row)); /* it was there */
+    psd_log(t, PSI_LOG_INFO, "config_set", "peer=%s name=%s old=%s new=%s", c->text, row.name, old, row.value);
+    return PS_OK;
+}
+
+void psd_rpc_config_set(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    char name[64], value[512];
+    struct psi_err err;
+    ps_status st = read_item(r, name, sizeof(name), value, sizeof(value), &err);
+    if (st == PS_OK) {
+        st = set(t, c, name, value, &err);
+    }
+    psd_reply(t, c, PS_OP_CONFIG_SET, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
 }

@@ -50,6 +50,7 @@ static const struct row {
     {PS_OP_INFO, AT_CLIENT, "INFO", psd_rpc_info},
     {PS_OP_VARS, AT_CLIENT, "VARS", psd_rpc_vars},
     {PS_OP_CONFIG, AT_CLIENT, "CONFIG", psd_rpc_config},
+    {PS_OP_CONFIG_SET, AT_CLIENT, "CONFIG_SET", psd_rpc_config_set},
     {PS_OP_SHUTDOWN, AT_CLIENT, "SHUTDOWN", psd_rpc_shutdown},
     {PS_OP_SESSIONS, AT_CLIENT, "SESSIONS", psd_rpc_sessions},
     {PS_OP_WAITS, AT_CLIENT, "WAITS", psd_rpc_waits},

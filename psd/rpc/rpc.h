@@ -166,8 +166,9 @@ void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_r
 void psd_rpc_stop(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_waits(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 
-/* ---- config.c: CONFIG ---- */
+/* ---- config.c: CONFIG CONFIG_SET ---- */
 void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_config_set(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 
 /* ---- dispatch.c ---- */
 void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size_t n);

@@ -60,6 +60,69 @@ static void tasks_can_be_asked(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+struct setting {
+    const char *name;
+    char value[64];
+    bool reloadable;
+};
+
+static void see_setting(void *ctx, const ps_config_info *info)
+{
+    struct setting *setting = ctx;
+    if (strcmp(info->name, setting->name) == 0) {
+        (void)snprintf(setting->value, sizeof(setting->value), "%s", info->value);
+        setting->reloadable = info->reloadable;
+    }
+}
+
+static void assert_setting(ps_session *s, int task, const char *name, const char *value, bool reloadable)
+{
+    struct setting setting = {.name = name};
+    assert_int_equal(ps_task_config(s, task, 5000, see_setting, &setting), PS_OK);
+    assert_string_equal(setting.value, value);
+    assert_int_equal(setting.reloadable, reloadable);
+}
+
+static void settings_change_while_it_runs(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    assert_setting(s, 1, "session_keep", "10min", true);
+    assert_setting(s, 1, "lease", "10s", false);
+    assert_int_equal(ps_task_config_set(s, 1, "session_keep", "1h", 5000), PS_OK);
+    assert_setting(s, 1, "session_keep", "1h", true);
+    assert_setting(s, 0, "session_keep", "10min", true); /* another task */
+    assert_int_equal(ps_task_config_set(s, 1, "session_kep", "1h", 5000), PS_NOT_FOUND);
+    assert_non_null(strstr(ps_last_error(), "session_keep"));
+    assert_int_equal(ps_task_config_set(s, 1, "lease", "1h", 5000), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(ps_last_error(), "restart"));
+    assert_int_equal(ps_task_config_set(s, 1, "sessions_max", "0", 5000), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "1 to 4096"));
+    assert_int_equal(ps_task_config_set(s, 1, NULL, "0", 5000), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_task_config_set(s, 9, "sessions_max", "9", 5000), PS_OUT_OF_RANGE);
+    /* it is in force: less memory than is there refuses what is new, and takes nothing away */
+    ps_task_info infos[2];
+    ps_variable_spec spec;
+    ps_variable *v = NULL;
+    ps_variable *old = get(s, "settings/v", PS_F32, PS_SHAPE(1024), NULL);
+    int task = ps_variable_task(old);
+    assert_int_equal(ps_variable_init(old, false), PS_OK);
+    assert_int_equal(ps_task_config_set(s, task, "memory_budget", "4097", 5000), PS_OK);
+    ps_variable_spec_init(&spec);
+    spec.dtype = PS_F32;
+    spec.device = task == 0 ? "/job:ps/task:0" : "/job:ps/task:1";
+    spec.name = "settings/x";
+    spec.shape = PS_SHAPE(2048);
+    assert_int_equal(ps_variable_get(s, &spec, &v), PS_FAILED_PRECONDITION); /* larger than all of it */
+    assert_int_equal(ps_cluster_info(s, infos, 2, 5000), PS_OK);
+    assert_int_equal(infos[task].budget_bytes, 4097);
+    float value[1024];
+    assert_int_equal(ps_variable_read(old, value, sizeof(value)), PS_OK);
+    assert_int_equal(ps_task_config_set(s, task, "memory_budget", "0", 5000), PS_OK);
+    assert_int_equal(ps_variable_get(s, &spec, &v), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 static void delete_and_reset(void **state)
 {
     (void)state;
@@ -146,9 +209,8 @@ static void nobody_at_the_target(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tasks_can_be_asked),
-        cmocka_unit_test(delete_and_reset),
-        cmocka_unit_test(a_dead_task_is_named_and_comes_back),
+        cmocka_unit_test(tasks_can_be_asked),   cmocka_unit_test(settings_change_while_it_runs),
+        cmocka_unit_test(delete_and_reset),     cmocka_unit_test(a_dead_task_is_named_and_comes_back),
         cmocka_unit_test(nobody_at_the_target),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

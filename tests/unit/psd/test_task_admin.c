@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operators ask of a task: INFO's devices, TASKS, CONTAINERS. */
+/* What operators ask of a task: INFO's devices, TASKS, CONTAINERS, CONFIG_SET. */
 #include "cluster_test.h"
 
 static bool is(const void *field, const char *text)
@@ -124,12 +124,166 @@ static void test_containers(void **state)
     env_fini(&e);
 }
 
+/* ---- CONFIG and CONFIG_SET ---- */
+
+static struct {
+    char limit[32];
+    int calls;
+} settings;
+
+static bool rows(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value, const char **help,
+                 bool *reloadable)
+{
+    static const char *const names[] = {"push_limit", "address", "log_level"};
+    (void)ctx;
+    if (i >= 3) {
+        return false;
+    }
+    *name = names[i];
+    *value = i == 0 ? settings.limit : "x";
+    *default_value = "10";
+    *help = "help";
+    *reloadable = i != 1;
+    return true;
+}
+
+static ps_status change(void *shell, const char *name, const char *value, char *error, size_t error_bytes)
+{
+    (void)shell;
+    assert_string_not_equal(name, "address");
+    settings.calls++;
+    if (strcmp(name, "push_limit") != 0 || strlen(value) >= sizeof(settings.limit) || value[0] < '0' || value[0] > '9') {
+        PSI_IGNORE(snprintf(error, error_bytes, "%s must be a number", name)); /* fits */
+        return PS_INVALID_ARGUMENT;
+    }
+    memcpy(settings.limit, value, strlen(value) + 1);
+    return PS_OK;
+}
+
+static void with_settings(struct psd_task_config *config)
+{
+    memcpy(settings.limit, "10", 3);
+    settings.calls = 0;
+    config->config_row = rows;
+    config->config_set = change;
+}
+
+static void with_fixed_settings(struct psd_task_config *config)
+{
+    with_settings(config);
+    config->config_set = NULL;
+}
+
+static void with_sets_only(struct psd_task_config *config)
+{
+    with_settings(config);
+    config->config_row = NULL;
+}
+
+static uint32_t reloadable(struct fc *c)
+{
+    struct wire back;
+    ps_v1_ConfigAnswer a;
+    uint32_t bits = 0, at = 1;
+    wire_init(&back);
+    assert_applied(fc_list(c, PS_OP_CONFIG, NULL, NULL, &back));
+    const uint8_t *p = back.data;
+    size_t n = back.len;
+    while (fc_item(&p, &n, &ps_v1_ConfigAnswer_msg, &a)) {
+        bits |= a.reloadable ? at : 0;
+        at <<= 1;
+    }
+    wire_fini(&back);
+    return bits;
+}
+
+static struct fc_reply config_set(struct fc *c, const char *name, const char *value)
+{
+    ps_v1_ConfigItem m = ps_v1_ConfigItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.name, name));   /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(m.value, value)); /* likewise */
+    return fc_list(c, PS_OP_CONFIG_SET, &ps_v1_ConfigItem_msg, &m, NULL);
+}
+
+static void test_config_set(void **state)
+{
+    (void)state;
+    struct env e;
+    env_init(&e, with_settings);
+    assert_int_equal(reloadable(&e.c), 5);
+    assert_applied(config_set(&e.c, "push_limit", "20"));
+    assert_string_equal(settings.limit, "20");
+    assert_true(shell_logged(e.t, "config_set") && shell_logged(e.t, "name=push_limit old=10 new=20"));
+    assert_applied(config_set(&e.c, "push-limit", "20")); /* as flags; and again is harmless */
+    shell_log_clear(e.t);
+    assert_reply(config_set(&e.c, "push_limit", "many"), PS_INVALID_ARGUMENT, "push_limit must be a number");
+    assert_reply(config_set(&e.c, "push_limit", ""), PS_INVALID_ARGUMENT, "push_limit must be a number");
+    assert_int_equal(settings.calls, 4);
+    /* the shell is not asked: */
+    assert_reply(config_set(&e.c, "address", "y"), PS_FAILED_PRECONDITION, "address takes a restart of /job:ps/task:0");
+    assert_reply(config_set(&e.c, "address", "y"), PS_FAILED_PRECONDITION, "push_limit, log_level");
+    assert_reply(config_set(&e.c, "push_limt", "20"), PS_NOT_FOUND, "did you mean push_limit?");
+    assert_reply(config_set(&e.c, "log", "20"), PS_NOT_FOUND, "did you mean log_level?");
+    assert_reply(config_set(&e.c, "zzzzzz", "20"), PS_NOT_FOUND, "'zzzzzz'");
+    assert_null(strstr(config_set(&e.c, "zzzzzz", "20").text, "did you mean"));
+    assert_reply(config_set(&e.c, "", "20"), PS_NOT_FOUND, "''");
+    assert_reply(config_set(&e.c, "push_limit", "2\n"), PS_INVALID_ARGUMENT, "control bytes");
+    assert_reply(config_set(&e.c, "push_limit", "2\x7f"), PS_INVALID_ARGUMENT, "control bytes");
+    assert_int_equal(settings.calls, 4);
+    assert_string_equal(settings.limit, "20");
+    assert_false(shell_logged(e.t, "config_set"));
+    env_fini(&e);
+}
+
+static void test_config_set_bounds(void **state)
+{
+    (void)state;
+    struct env e;
+    struct wire body;
+    char name[64], value[512];
+    ps_v1_ConfigItem m = ps_v1_ConfigItem_init_zero;
+    env_init(&e, with_settings);
+    memset(name, 'n', 63);
+    name[63] = '\0';
+    assert_reply(config_set(&e.c, name, "1"), PS_NOT_FOUND, "no setting");
+    memset(value, '1', 511);
+    value[511] = '\0';
+    assert_reply(config_set(&e.c, "push_limit", value), PS_INVALID_ARGUMENT, "number");
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "push_limit")); /* fits */
+    m.value.size = 2;
+    m.value.bytes[0] = '1'; /* and a NUL */
+    assert_reply(fc_list(&e.c, PS_OP_CONFIG_SET, &ps_v1_ConfigItem_msg, &m, NULL), PS_INVALID_ARGUMENT, "not understood");
+    assert_reply(fc_list(&e.c, PS_OP_CONFIG_SET, NULL, NULL, NULL), PS_INVALID_ARGUMENT, "not understood"); /* no item */
+    wire_init(&body);
+    wire_append(&body, "\x45\x0a\x40", 3); /* 69 bytes: a name of 64 */
+    wire_append(&body, value, 64);
+    wire_append(&body, "\x12\x01\x31\0\0\0", 6);
+    assert_reply(fc_call(&e.c, PS_OP_CONFIG_SET, 0, 900, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "");
+    wire_fini(&body);
+    assert_string_equal(settings.limit, "10");
+    env_fini(&e);
+}
+
+static void test_config_set_without_a_shell_for_it(void **state)
+{
+    (void)state;
+    struct env e;
+    env_init(&e, with_fixed_settings);
+    assert_int_equal(reloadable(&e.c), 0);
+    assert_reply(config_set(&e.c, "push_limit", "20"), PS_FAILED_PRECONDITION, "while it runs: none");
+    env_fini(&e);
+    env_init(&e, with_sets_only); /* what is not listed cannot be set */
+    assert_reply(config_set(&e.c, "push_limit", "20"), PS_NOT_FOUND, "push_limit");
+    assert_int_equal(settings.calls, 0);
+    env_fini(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_tasks),
-        cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_devices),           cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_containers),        cmocka_unit_test(test_config_set),
+        cmocka_unit_test(test_config_set_bounds), cmocka_unit_test(test_config_set_without_a_shell_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,6 +213,7 @@ static void script(struct cl *cl)
     MUST(&cl->c, admin(&cl->c, PS_OP_CONTAINERS));
     MUST(&cl->c, admin(&cl->c, PS_OP_TASKS));
     MUST(&cl->c, admin(&cl->c, PS_OP_SESSIONS));
+    MUST(&cl->c, admin(&cl->c, PS_OP_WAITS));
     MUST(&cl->c, admin(&cl->c, PS_OP_STOP));
     MUST(&cl->c, admin(&cl->c, PS_OP_BEAT));
     MUST(&cl->c, admin(&cl->c, PS_OP_CHIEF));

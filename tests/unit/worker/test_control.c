@@ -345,6 +345,49 @@ static void test_waits(void **state)
     one_list(PSI_REQ_WAITS, PS_OP_WAITS, &ps_v1_WaitAnswer_msg, &m, &seen, PS_INTERNAL);
 }
 
+static void test_config_set(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request set;
+    char name[65], value[513];
+    struct psi_setting setting = {.name = name, .value = value};
+    memset(name, 'n', sizeof(name));
+    memset(value, 'v', sizeof(value));
+    name[63] = value[511] = '\0';
+    fake_init(&f, SPEC, "", 0, true);
+    fake_start(&f, &set, PSI_REQ_CONFIG_SET, NULL, &setting, NULL, 60000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    struct fake_frame *frame = fake_take(&f, 0, PS_OP_CONFIG_SET);
+    const uint8_t *p = frame->payload;
+    size_t n = frame->bytes;
+    ps_v1_ConfigItem m;
+    bool end = false;
+    assert_int_equal(psi_list_next(&p, &n, &ps_v1_ConfigItem_msg, &m, &end, NULL), PS_OK);
+    assert_true(!end && m.name.size == 63 && m.value.size == 511);
+    fake_cut(&f, 0);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    frame = fake_take(&f, 0, PS_OP_CONFIG_SET); /* setting it twice is setting it */
+    struct fake_answer bad = {.status = PS_INVALID_ARGUMENT, .text = "nnn: 1 to 10 are allowed"};
+    fake_reply(&f, 0, PS_OP_CONFIG_SET, frame->h.id, false, &bad);
+    assert_int_equal(set.req.status, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(set.err.text, "1 to 10 are allowed"));
+    value[511] = 'v';
+    value[512] = '\0';
+    fake_start(&f, &set, PSI_REQ_CONFIG_SET, NULL, &setting, NULL, 60000);
+    fake_run(&f);
+    assert_int_equal(set.req.status, PS_INVALID_ARGUMENT);
+    value[511] = '\0';
+    name[63] = 'n';
+    name[64] = '\0';
+    fake_start(&f, &set, PSI_REQ_CONFIG_SET, NULL, &setting, NULL, 60000);
+    fake_run(&f);
+    assert_int_equal(set.req.status, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(set.err.text, "at most 63"));
+    assert_null(fake_next(&f, 0));
+    fake_fini(&f);
+}
+
 static void test_stop(void **state)
 {
     (void)state;
@@ -438,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_info),           cmocka_unit_test(test_vars),          cmocka_unit_test(test_shutdown_once),
         cmocka_unit_test(test_no_allocations), cmocka_unit_test(test_containers),    cmocka_unit_test(test_tasks),
         cmocka_unit_test(test_sessions),       cmocka_unit_test(test_waits),         cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_config_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
