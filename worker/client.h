@@ -150,6 +150,7 @@ struct psi_session {
     struct psi_link *link; /* HELLO, REOPEN, UP */
     bool dial_effect;      /* a DIAL effect is to be given out */
     uint64_t next_dial_ms;
+    uint64_t failing_since_ms; /* no dial has succeeded since; 0 = the last one did, or none has ended */
     uint32_t backoff_ms;
     uint64_t connection; /* number of the last connection */
     uint64_t record;     /* name last heard, taken with the reply that settled the window */
@@ -285,6 +286,8 @@ void psi_request_slow(struct psi_request *req);
 const char *psi_request_obstacle(const struct psi_request *req);
 /** Every request that talks to s ends (s is REFUSED). */
 void psi_request_fail_session(struct psi_session *s);
+/** A dial of s came to nothing. INFO ends when that has gone on for a while; what else waits goes on waiting for its return. */
+void psi_request_dial_failed(struct psi_session *s);
 /** Sizes, variable, scale. */
 ps_status psi_request_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err) PSI_MUST;
 /** Does it use a variable's memory on a task: PUSH ... PULL. */

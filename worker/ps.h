@@ -379,8 +379,8 @@ typedef struct ps_task_info {
 /** Number of tasks that serve: those of every job but worker, chief, master and evaluator, and of these the ones that the
  * directory is connected with when this is first called. Blocks; -1 on error. */
 PS_API int ps_cluster_tasks(ps_session *s);
-/** Ask task i of that list; a dead one has up == false and error set (PS_OK all the same). Blocks up to timeout_ms. All at once:
- *  infos is an array of count. */
+/** Ask task i of that list; a dead one has up == false and error set (PS_OK all the same). Blocks up to timeout_ms; a task that
+ *  refuses connections counts as dead after 0.3 s. All at once: infos is an array of count. */
 PS_API ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, int count, int64_t timeout_ms);
 
 typedef struct ps_variable_info {

@@ -17,6 +17,8 @@
 
 #define DELAY_FIRST_MS 20u
 #define DELAY_MAX_MS 1000u
+#define DOWN_GRACE_MS 250u /* of failing dials: then INFO says that the task is down; four dials fit, and a restart hardly does  \
+                            */
 
 const char *psi_request_kind_name(enum psi_request_kind kind)
 {
@@ -466,6 +468,28 @@ void psi_request_slow(struct psi_request *req)
     psi_client_quote(why, sizeof(why), obstacle[0] != '\0' ? obstacle : req->why);
     psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=\"%.400s\" seconds=%d why=\"%.150s\"", what, PSI_SLOW_MS / 1000,
                    why);
+}
+
+void psi_request_dial_failed(struct psi_session *s)
+{
+    struct psi_client *c = s->c;
+    struct psi_list *it = NULL;
+    struct psi_list *tmp = NULL;
+    if (s->failing_since_ms == 0) {
+        s->failing_since_ms = c->now_ms > 0 ? c->now_ms : 1;
+    }
+    if (c->now_ms - s->failing_since_ms < DOWN_GRACE_MS && c->now_ms >= s->failing_since_ms) {
+        return; /* it may be starting */
+    }
+    PSI_LIST_FOREACH_SAFE(it, tmp, &c->all) {
+        struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
+        if (req->kind == PSI_REQ_INFO && psi_request_session(req) == s) {
+            char where[PSI_WHERE_MAX];
+            psi_call_drop(c, req);
+            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "no connection to %s: %s",
+                            psi_session_where(s, where, sizeof(where)), s->last_error);
+        }
+    }
 }
 
 void psi_request_fail_session(struct psi_session *s)

@@ -276,6 +276,7 @@ struct psi_link *psi_session_dialed(struct psi_session *s, void *shell, const ch
 fail:
     wait_to_dial(s);
     set_error(s, err.text);
+    psi_request_dial_failed(s);
     return NULL;
 }
 
@@ -401,6 +402,7 @@ static void settle(struct psi_session *s)
     bool new_record = s->record != 0 && s->record != s->record_next;
     s->record = s->record_next;
     s->state = PSI_SESSION_UP;
+    s->failing_since_ms = 0;
     s->backoff_ms = PS_RECONNECT_FIRST_MS;
     s->last_error[0] = '\0';
     psi_call_settle(s, false, new_record);

@@ -134,6 +134,67 @@ static void test_info(void **state)
     fake_fini(&f);
 }
 
+/* Refused dials end INFO before its deadline, but not at the first one: the task may be starting. Others wait for its return. */
+static void test_info_refused(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request info, again, other;
+    ps_task_info infos[2];
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &other, PSI_REQ_SHUTDOWN, NULL, NULL, NULL, 60000);
+    fake_start(&f, &info, PSI_REQ_INFO, NULL, NULL, &infos[0], 60000);
+    uint64_t first = f.now;
+    while (info.dones == 0 && f.now < first + 2000) {
+        if (f.task[0].dialing) {
+            fake_refuse(&f, 0, "connection refused");
+        }
+        assert_true(info.dones == 0 || f.now >= first + 250);
+        fake_wait(&f, 25);
+    }
+    assert_true(f.now < first + 1000);
+    assert_int_equal(info.req.status, PS_UNAVAILABLE);
+    assert_int_equal(info.req.applied, PS_NOTHING_APPLIED);
+    assert_false(infos[0].up);
+    assert_non_null(strstr(infos[0].error, "a:1"));
+    assert_non_null(strstr(infos[0].error, "connection refused"));
+    assert_int_equal(other.dones, 0);
+    /* the back-off is long by now; who looks has it dialled at once */
+    while (f.now < first + 5000) {
+        if (f.task[0].dialing) {
+            fake_refuse(&f, 0, "connection refused");
+        }
+        fake_wait(&f, 25);
+    }
+    while (!f.task[0].dialing) {
+        fake_wait(&f, 25);
+    }
+    fake_refuse(&f, 0, "connection refused");
+    fake_start(&f, &again, PSI_REQ_INFO, NULL, NULL, &infos[1], 60000);
+    fake_wait(&f, 25);
+    assert_true(f.task[0].dialing);
+    assert_int_equal(again.dones, 0);
+    fake_refuse(&f, 0, "connection refused");
+    assert_int_equal(again.dones, 1);
+    /* it comes back: what waited is answered, and a new failure has its own grace */
+    while (!f.task[0].dialing) {
+        fake_wait(&f, 25);
+    }
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    struct fake_answer ok = {0};
+    fake_reply(&f, 0, PS_OP_SHUTDOWN, fake_take(&f, 0, PS_OP_SHUTDOWN)->h.id, false, &ok);
+    assert_int_equal(other.dones, 1);
+    assert_int_equal(other.req.status, PS_OK);
+    fake_cut(&f, 0);
+    fake_start(&f, &again, PSI_REQ_INFO, NULL, NULL, &infos[1], 60000);
+    while (!f.task[0].dialing) {
+        fake_wait(&f, 25);
+    }
+    fake_refuse(&f, 0, "connection refused");
+    assert_int_equal(again.dones, 0);
+    fake_fini(&f);
+}
+
 struct seen {
     uint32_t count;
     char names[256];
@@ -477,11 +538,11 @@ static void test_no_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reset),          cmocka_unit_test(test_reset_unknown), cmocka_unit_test(test_wait_cluster),
-        cmocka_unit_test(test_info),           cmocka_unit_test(test_vars),          cmocka_unit_test(test_shutdown_once),
-        cmocka_unit_test(test_no_allocations), cmocka_unit_test(test_containers),    cmocka_unit_test(test_tasks),
-        cmocka_unit_test(test_sessions),       cmocka_unit_test(test_waits),         cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_config_set),
+        cmocka_unit_test(test_reset),         cmocka_unit_test(test_reset_unknown),  cmocka_unit_test(test_wait_cluster),
+        cmocka_unit_test(test_info),          cmocka_unit_test(test_info_refused),   cmocka_unit_test(test_vars),
+        cmocka_unit_test(test_shutdown_once), cmocka_unit_test(test_no_allocations), cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_tasks),         cmocka_unit_test(test_sessions),       cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_stop),          cmocka_unit_test(test_config_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
