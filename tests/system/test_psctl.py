@@ -17,6 +17,7 @@ import unittest
 from cluster import Cluster, die_with_parent, free_port, main, path, run
 
 PSCTL = path("bin/psctl")
+VERBS = [line.split()[0] for line in run(PSCTL, "--help")[1].split("\n\n")[1].splitlines()]
 SOFTMAX = path("examples/softmax")
 
 
@@ -37,9 +38,15 @@ class Live(unittest.TestCase):
         cls.cluster.__exit__()
 
     def psctl(self, *args, code=0, env=None):
-        got, out, err = run(PSCTL, "-t", self.cluster.addresses[1], *args, env=env)
+        got, out, err = run(PSCTL, "-t", self.cluster.addresses[-1], *args, env=env)
         self.assertEqual(got, code, out + err)
         return out
+
+    def refused(self, *args, code=1, says):
+        got, out, err = run(PSCTL, "-t", self.cluster.addresses[-1], *args)
+        self.assertEqual((got, out), (code, ""), err)
+        for text in [says] if isinstance(says, str) else says:
+            self.assertIn(text, err)
 
     def test_status(self):
         out = self.psctl("status")
@@ -71,6 +78,9 @@ class Live(unittest.TestCase):
         self.assertEqual(variables["w"]["task"], "/job:ps/task:0")
         self.assertEqual(variables["b"]["task"], "/job:ps/task:1")
         self.assertTrue(variables["b"]["sealed"])
+        self.assertEqual({v["container"] for v in variables.values()}, {"localhost"})
+        self.assertEqual(json.loads(self.psctl("vars", "--json", "--container", "elsewhere"))["variables"], [])
+        self.assertIn("3 variables", self.psctl("vars", "--container", "localhost"))
         text = self.psctl("vars")
         self.assertIn("adagrad(learning_rate=0.1, initial_accumulator=0.1)", text)
         self.assertIn("3 variables", text)
@@ -123,6 +133,16 @@ class Live(unittest.TestCase):
         one = json.loads(self.psctl("config", "/job:ps/task:1", "--json"))["tasks"]
         self.assertEqual([t["name"] for t in one], ["/job:ps/task:1"])
         self.psctl("config", "/job:ps/task:9", code=2)
+        got = json.loads(self.psctl("config", "get", "log_level", "--task", "ps:0", "--json"))["tasks"]
+        self.assertEqual([(t["name"], [s["name"] for s in t["settings"]]) for t in got], [("/job:ps/task:0", ["log_level"])])
+        self.assertEqual(len(json.loads(self.psctl("config", "get", "--json"))["tasks"][0]["settings"]), len(rows))
+        code, _, err = run(PSCTL, "-t", self.cluster.addresses[0], "config", "get", "log_lvel")
+        self.assertEqual(code, 1)
+        self.assertIn("did you mean log_level?", err)
+        self.psctl("config", "get", "log_level", "--task", "ps:9", code=2)
+        self.psctl("config", "get", "a", "b", code=2)
+        self.psctl("config", "log_level", code=2)
+        self.psctl("config", "ps:0", "--task", "ps:0", code=2)
 
     def test_usage(self):
         self.assertEqual(run(PSCTL)[0], 2)
@@ -133,7 +153,15 @@ class Live(unittest.TestCase):
         self.assertEqual(run(PSCTL, "--timeout", "never", "status")[0], 2)
         self.assertEqual(run(PSCTL, "--timeout")[0], 2)
         self.assertEqual(run(PSCTL, "shutdown", "--all", "/job:ps/task:0")[0], 2)
-        for verb in ("status", "vars", "get", "ping", "config", "shutdown"):
+        self.assertEqual(run(PSCTL, "reset", "--all", "a")[0], 2)
+        self.assertEqual(run(PSCTL, "set", "x")[0], 2)
+        self.assertEqual(run(PSCTL, "set", "x", "1", "--npy", "f")[0], 2)
+        self.assertEqual(run(PSCTL, "set", "x", "--fill", "--npy", "f")[0], 2)
+        self.assertEqual(run(PSCTL, "completion", "tcsh")[0], 2)
+        self.assertIn("did you mean status?", run(PSCTL, "statsu")[2])
+        self.assertIn("did you mean --timeout?", run(PSCTL, "--time-out", "5", "status")[2])
+        self.assertIn("takes no --all", run(PSCTL, "status", "--all")[2])
+        for verb in VERBS:
             code, out, err = run(PSCTL, verb, "--help")
             self.assertEqual((code, err), (0, ""))
             self.assertIn("usage: psctl", out)
@@ -143,10 +171,225 @@ class Live(unittest.TestCase):
         self.assertIn("PSD_TARGET", out)
 
     def test_full_output_is_a_failure(self):
-        with open("/dev/full", "w", encoding="ascii") as full:
-            done = subprocess.run([PSCTL, "-t", self.cluster.addresses[0], "status"], stdout=full, stderr=subprocess.DEVNULL,
-                                  check=False)
-        self.assertEqual(done.returncode, 1)
+        for args in (["status"], ["status", "--watch", "60"], ["vars", "--json"], ["completion", "bash"], ["--help"]):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([PSCTL, "-t", self.cluster.addresses[0], *args], stdout=full, stderr=subprocess.PIPE,
+                                      check=False, timeout=60)
+            self.assertEqual(done.returncode, 1, args)
+            self.assertIn(b"cannot write to standard output", done.stderr)
+
+    def test_closed_output_is_a_failure(self):
+        for args in (["status"], ["status", "--watch", "60"], ["get", "w", "--npy", "-"]):
+            code, _, err = run("/bin/sh", "-c", '"$0" "$@" >&-', PSCTL, "-t", self.cluster.addresses[0], *args)
+            self.assertEqual(code, 1, args)
+            self.assertIn("cannot write to standard output", err)
+
+    def test_containers(self):
+        rows = json.loads(self.psctl("containers", "--json"))["containers"]
+        self.assertEqual([(r["name"], r["task"], r["variables"], r["initialised"]) for r in rows],
+                         [("localhost", "/job:ps/task:0", 2, 2), ("localhost", "/job:ps/task:1", 1, 1)])
+        # values and the slot of adagrad, float32; global_step has none
+        self.assertEqual([r["bytes"] for r in rows], [640 * 4 * 2 + 8, 10 * 4 * 2])
+        self.assertEqual(len(self.psctl("containers").splitlines()), 3)
+
+
+class Set(unittest.TestCase):
+    """Values that go in; each test has variables of its own kind of change, the cluster is shared."""
+    setUpClass = Live.__dict__["setUpClass"]
+    tearDownClass = Live.__dict__["tearDownClass"]
+    psctl = Live.psctl
+    refused = Live.refused
+
+    def values(self, name):
+        return json.loads(self.psctl("get", name, "--json"))["values"]
+
+    def version(self, name):
+        return json.loads(self.psctl("get", name, "--json"))["version"]
+
+    def test_scalar(self):
+        before = self.version("global_step")
+        old = self.values("global_step")[0]
+        out = self.psctl("set", "global_step", "-7")
+        self.assertIn("%d, version %d -> -7, version %d" % (old, before, before + 1), out)
+        self.assertEqual(self.values("global_step"), [-7])
+        done = json.loads(self.psctl("set", "global_step", str(2**63 - 1), "--json"))
+        self.assertEqual((done["old_version"], done["new_version"], done["was_initialised"]), (before + 1, before + 2, True))
+        self.assertEqual(self.values("global_step"), [2**63 - 1])
+        for value in ("1.5", "nan", "1e3", str(2**63), "[1]", "true", ""):
+            self.refused("set", "global_step", value, says="variable 'global_step'")
+        self.assertEqual(self.version("global_step"), before + 2)
+
+    def test_lists(self):
+        before = self.version("b")
+        self.refused("set", "b", "1", says=["shape is (10,)", "--fill"])
+        self.psctl("set", "b", "0.25", "--fill")
+        self.assertEqual(self.values("b"), [0.25] * 10)
+        self.psctl("set", "b", "[0, 1, 2, 3, 4, 5, 6, 7, 8, -9e-1]")
+        self.assertAlmostEqual(self.values("b")[9], -0.9, places=6)
+        self.psctl("set", "b", "-inf", "--fill")
+        self.assertIn("-inf", self.psctl("get", "b"))
+        self.assertEqual(self.values("b"), [None] * 10)
+        self.refused("set", "b", "[1, 2]", says="element [2]: the list ends here; the shape wants 10")
+        self.refused("set", "b", "[1, 2, 3, 4, 5, 6, 7, 8, 9, 1e39]", says="element [9]: '1e39' is too large for float32")
+        self.assertEqual(self.version("b"), before + 3)
+        nested = json.dumps([[row + column / 16 for column in range(10)] for row in range(64)])
+        self.psctl("set", "w", nested)
+        self.assertEqual(self.values("w")[-1], 63 + 9 / 16)
+        self.psctl("set", "w", json.dumps(self.values("w")))  # what get --json prints is taken
+        self.refused("set", "nothing", "1", says="nothing")
+
+    def test_npy(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "w.npy")
+            self.psctl("set", "w", "1.5", "--fill")
+            self.psctl("get", "w", "--npy", name)
+            self.psctl("set", "w", "2.5", "--fill")
+            self.psctl("set", "w", "--npy", name)
+            self.assertEqual(self.values("w"), [1.5] * 640)
+            with open(name, "rb") as file:
+                done = subprocess.run([PSCTL, "-t", self.cluster.addresses[0], "set", "w", "--npy", "-"], stdin=file, check=False,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            before = self.version("w")
+            self.refused("set", "b", "--npy", name, says=["(64, 10)", "(10,)", "'b'", name])
+            self.refused("set", "global_step", "--npy", name, says=["<f4", "float32", "int64", "<i8"])
+            with open(name, "rb") as file:
+                whole = file.read()
+            for wrong, says in ((whole[:-1], "it ends after 2559 of the 2560 bytes"), (whole + b"x", "more than the 2560 bytes"),
+                                (whole.replace(b"False", b"True "), "column-major"), (whole.replace(b"<f4", b">f4"), "big-endian"),
+                                (whole.replace(b"'<f4'", b"'|O' "), "Python objects"), (b"", "it ends after 0"),
+                                (b"PK" + whole[2:], ".npz")):
+                with open(name, "wb") as file:
+                    file.write(wrong)
+                self.refused("set", "w", "--npy", name, says=[says, name])
+            self.refused("set", "w", "--npy", os.path.join(folder, "absent"), says="No such file")
+            self.refused("set", "w", "--npy", folder, says=folder)
+            self.assertEqual(self.version("w"), before)
+
+
+def rounds(cluster, *args, **more):
+    return subprocess.Popen([PSCTL, "-t", cluster.addresses[0], "status", *args], text=True, preexec_fn=die_with_parent,
+                            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more})
+
+
+class Watch(unittest.TestCase):
+    def end(self, child, how=signal.SIGINT):
+        child.send_signal(how)
+        _, err = child.communicate(timeout=30)
+        self.assertEqual((child.returncode, err), (0, ""))
+
+    def test_rounds_and_signals(self):
+        with Cluster(2) as cluster:
+            for how in (signal.SIGINT, signal.SIGTERM):
+                child = rounds(cluster, "--watch", "0.05", "--json")
+                seen = [json.loads(child.stdout.readline()) for _ in range(10)]
+                self.assertTrue(all(s["total"]["up"] == 2 for s in seen))
+                self.assertRegex(seen[0]["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}$")
+                self.assertLessEqual(seen[9]["tasks"][0]["connections"], 3)  # one session for all rounds
+                self.end(child, how)
+            # between rounds that are an hour apart
+            child = rounds(cluster, "--watch", "3600")
+            self.assertRegex(child.stdout.readline(), r"^\d{4}-")
+            self.assertIn("TASK", child.stdout.readline())
+            self.end(child)
+
+    def test_a_dead_task(self):
+        with Cluster(2) as cluster:
+            child = rounds(cluster, "--watch", "0.1", "--json", "--timeout", "600")
+
+            def until(up):
+                seen = json.loads(child.stdout.readline())
+                while [t["up"] for t in seen["tasks"]] != up:
+                    seen = json.loads(child.stdout.readline())
+                return seen
+
+            until([True, True])
+            cluster.tasks[1].send_signal(signal.SIGSTOP)  # accepts, says nothing
+            until([True, False])
+            until([True, False])
+            cluster.tasks[1].send_signal(signal.SIGCONT)
+            until([True, True])
+            cluster.kill(1)
+            self.assertNotEqual(until([True, False])["tasks"][1]["error"], "")
+            cluster.start(1)
+            until([True, True])
+            self.end(child)
+
+    def test_terminal(self):
+        with Cluster(2) as cluster:
+            outer, inner = pty.openpty()
+            child = rounds(cluster, "--watch", "0.05", stdout=inner)
+            os.close(inner)
+            seen = b""
+            while seen.count(b"2 of 2 up") < 2:
+                seen += os.read(outer, 4096)
+            self.assertTrue(seen.startswith(b"\x1b[H\x1b[J"))
+            self.assertGreaterEqual(seen.count(b"\x1b[H\x1b[J"), 2)
+            child.send_signal(signal.SIGINT)
+            self.assertEqual(child.wait(30), 0)
+            child.stderr.close()
+            os.close(outer)
+
+
+class Changes(unittest.TestCase):
+    """What empties: nothing else is touched, and a terminal is asked."""
+    psctl = Live.psctl
+    refused = Live.refused
+
+    def names(self):
+        return sorted(v["name"] for v in json.loads(self.psctl("vars", "--json"))["variables"])
+
+    def test_delete_and_reset(self):
+        with Cluster(2) as self.cluster:
+            train(self.cluster, 2)
+            self.assertIn("b on /job:ps/task:1", self.psctl("delete", "b"))
+            self.assertEqual(self.names(), ["global_step", "w"])
+            self.refused("delete", "b", says="'b'")
+            self.refused("delete", "w", "--container", "elsewhere", says=["'w'", "'elsewhere'"])
+            self.refused("get", "w", "--container", "elsewhere", says="'elsewhere'")
+            self.refused("set", "w", "1", "--fill", "--container", "elsewhere", says="'elsewhere'")
+            self.assertEqual(self.psctl("reset", "elsewhere"), "container 'elsewhere' was empty\n")
+            self.assertEqual(self.names(), ["global_step", "w"])
+            self.refused("reset", "not a name", says="'not a name'")
+            self.assertIn("container 'localhost': 2 variables gone", self.psctl("reset"))
+            self.assertEqual(self.names(), [])
+            train(self.cluster, 2)
+            self.assertEqual(json.loads(self.psctl("reset", "--all", "--json")),
+                             {"emptied": [{"name": "localhost", "variables": 3, "bytes": 640 * 8 + 10 * 8 + 8}]})
+            self.assertEqual(self.names(), [])
+            train(self.cluster, 2)
+            self.cluster.kill(0)
+            self.cluster.refuse(0)
+            code, _, err = run(PSCTL, "-t", self.cluster.addresses[1], "--timeout", "3600", "reset")
+            self.assertEqual(code, 1)
+            self.assertIn("/job:ps/task:0", err)
+            self.assertIn("nothing was reset", err)
+
+    def test_asks_on_a_terminal(self):
+        with Cluster(1) as self.cluster:
+            train(self.cluster, 2)
+            for args, says in ((["delete", "b"], "Delete b, float32 (10,) in container 'localhost'"),
+                               (["reset"], "Empty 'localhost': 3 variables"), (["reset", "--all"], "Empty all containers")):
+                code, _, err = answer(self.cluster, b"n\n", *args)
+                self.assertEqual(code, 1)
+                self.assertIn(says, err)
+                self.assertIn("nothing was done", err)
+                self.assertEqual(self.names(), ["b", "global_step", "w"])
+            self.assertEqual(answer(self.cluster, b"", "delete", "b", "--yes")[0], 0)
+            self.assertEqual(answer(self.cluster, b"y\n", "reset")[0], 0)
+            self.assertEqual(self.names(), [])
+
+
+def answer(cluster, text, *args):
+    """psctl with a terminal as its standard input, on which somebody types."""
+    outer, inner = pty.openpty()
+    child = subprocess.Popen([PSCTL, "-t", cluster.addresses[0], *args], stdin=inner, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+    os.write(outer, text)
+    out, err = child.communicate(timeout=60)
+    os.close(inner)
+    os.close(outer)
+    return child.returncode, out, err
 
 
 class HalfDead(unittest.TestCase):
@@ -165,18 +408,30 @@ class HalfDead(unittest.TestCase):
                 self.assertNotEqual(tasks[1]["error"], "")
                 self.assertIn("/job:ps/task:1", err)
                 self.assertIn(cluster.addresses[1], err)
-                for verb in ("ping", "vars", "config"):
+                for verb in ("ping", "vars", "config", "containers"):
                     code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "0.5", verb)
                     self.assertEqual(code, 1, verb + out + err)
                     self.assertIn("/job:ps/task:1", err)
                 self.assertIn("down", run(PSCTL, "-t", cluster.addresses[2], "--timeout", "0.5", "status")[1])
+
+    def test_refused_connections_do_not_take_the_whole_timeout(self):
+        with Cluster(2) as cluster:
+            cluster.kill(1)
+            cluster.refuse(1)
+            for verb in ("status", "ping", "vars", "config"):  # run() ends the test long before the hour
+                code, _, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "3600", verb)
+                self.assertEqual(code, 1)
+                self.assertIn("refused", err)
 
     def test_nobody_there(self):
         target = "127.0.0.1:%d" % free_port()
         code, out, err = run(PSCTL, "-t", target, "--timeout", "0.5", "status")
         self.assertEqual((code, out), (1, ""))
         self.assertIn(target, err)
-        self.assertEqual(run(PSCTL, "-t", "bad address:x", "status")[0], 1)
+        code, out, err = run(PSCTL, "-t", "bad address:x", "status")
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("bad address:x", err)
+        self.assertEqual(run(PSCTL, "status", env={"PSD_TARGET": "x:y:z"})[0], 2)
 
     def test_stopped_task(self):
         with Cluster(2) as cluster:
@@ -205,16 +460,10 @@ class Shutdown(unittest.TestCase):
 
     def test_asks_on_a_terminal(self):
         with Cluster(1) as cluster:
-            for answer, ends in ((b"n\n", False), (b"y\n", True)):
-                outer, inner = pty.openpty()
-                child = subprocess.Popen([PSCTL, "-t", cluster.addresses[0], "shutdown"], stdin=inner, stdout=subprocess.PIPE,
-                                         stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
-                os.write(outer, answer)
-                _, err = child.communicate(timeout=30)
-                os.close(inner)
-                os.close(outer)
+            for text, ends in ((b"n\n", False), (b"y\n", True)):
+                code, _, err = answer(cluster, text, "shutdown")
                 self.assertIn("Shut down /job:ps/task:0", err)
-                self.assertEqual(child.returncode, 0 if ends else 1)
+                self.assertEqual(code, 0 if ends else 1)
                 self.assertEqual(cluster.tasks[0].poll() is None or ends, True)
             self.assertEqual(cluster.tasks[0].wait(15), 0)
 

@@ -10,8 +10,9 @@ enum psctl_exit psctl_ping(struct psctl *c)
 {
     static const char *const headings[COLUMNS] = {"TASK", "ADDRESS", "TIME"};
     struct out_table table;
-    if (!psctl_connect(c) || !psctl_ask(c)) {
-        return PSCTL_FAILED;
+    enum psctl_exit code = psctl_begin(c);
+    if (code != PSCTL_OK) {
+        return code;
     }
     if (c->json) {
         json_object(NULL);

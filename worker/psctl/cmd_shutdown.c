@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The task that the user means without naming it; -1: said why there is none. */
 static int default_task(const struct psctl *c)
@@ -30,22 +29,11 @@ static int default_task(const struct psctl *c)
     return -1;
 }
 
-static bool confirmed(const struct psctl *c, int only)
+static bool confirmed(struct psctl *c, int only)
 {
-    char answer[16] = "";
-    if (c->yes || isatty(STDIN_FILENO) == 0) {
-        return true;
-    }
-    if (only < 0) {
-        (void)fprintf(stderr, "Shut down all %d tasks? What they hold in memory is lost. [y/N] ", c->task_count);
-    } else {
-        (void)fprintf(stderr, "Shut down %s (%s)? What it holds in memory is lost. [y/N] ",
-                      ps_cluster_task_name(c->session, only), c->infos[only].address);
-    }
-    if (fgets(answer, sizeof(answer), stdin) == NULL) {
-        return false;
-    }
-    return answer[0] == 'y' || answer[0] == 'Y';
+    return only < 0 ? psctl_confirmed(c, "Shut down all %d tasks? What they hold in memory is lost.", c->task_count)
+                    : psctl_confirmed(c, "Shut down %s (%s)? What it holds in memory is lost.",
+                                      ps_cluster_task_name(c->session, only), c->infos[only].address);
 }
 
 static bool shut_down(const struct psctl *c, int i)
@@ -83,18 +71,17 @@ enum psctl_exit psctl_shutdown(struct psctl *c)
         (void)fprintf(stderr, "psctl: shutdown takes a task or --all, not both\n");
         return PSCTL_USAGE;
     }
-    if (!psctl_connect(c) || !psctl_ask(c)) {
-        return PSCTL_FAILED;
+    enum psctl_exit code = psctl_begin(c);
+    if (code != PSCTL_OK) {
+        return code;
     }
     int only = c->all ? -1 : c->argc > 0 ? psctl_find_task(c, c->argv[0]) : default_task(c);
     if (only < 0 && !c->all) {
         return PSCTL_USAGE;
     }
     if (!confirmed(c, only)) {
-        (void)fprintf(stderr, "psctl: nothing was shut down\n");
         return PSCTL_FAILED;
     }
-    psctl_restart_clock(c);
     if (c->json) {
         json_object(NULL);
         json_list("tasks");

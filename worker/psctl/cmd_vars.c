@@ -2,9 +2,13 @@
 /* psctl vars: the variables of all tasks. Failure modes: a task that does not answer is left out and named; exit 1. */
 #include "psctl.h"
 
+#include "value.h"
+
 #include <inttypes.h>
 
-enum { COLUMNS = 8 };
+#include <string.h>
+
+enum { COLUMNS = 9 };
 
 struct list {
     const struct psctl *c;
@@ -18,15 +22,24 @@ static const char *state_of(const ps_variable_info *v)
     return v->sealed ? "ready" : v->initialised ? "initialised" : "uninitialised";
 }
 
+static bool wanted(const struct list *list, const ps_variable_info *v)
+{
+    return list->c->container == NULL || strcmp(list->c->container, v->container) == 0;
+}
+
 static void each_row(void *ctx, const ps_variable_info *v)
 {
     struct list *list = ctx;
     char shape[192];
     char optimizer[256];
+    if (!wanted(list, v)) {
+        return;
+    }
     out_cell(&list->table, "%s", v->name);
+    out_cell(&list->table, "%s", v->container);
     out_cell(&list->table, "%s", list->task_name);
     out_cell(&list->table, "%s", ps_dtype_name(v->dtype));
-    out_cell(&list->table, "%s", out_shape(&v->shape, shape, sizeof(shape)));
+    out_cell(&list->table, "%s", value_shape_text(&v->shape, shape, sizeof(shape)));
     out_cell(&list->table, "%" PRIu64, v->version);
     out_cell(&list->table, "%" PRIu64, v->pushes);
     out_cell(&list->table, "%s", state_of(v));
@@ -57,16 +70,15 @@ static void json_optimizer(const ps_optimizer *o)
 static void each_json(void *ctx, const ps_variable_info *v)
 {
     struct list *list = ctx;
+    if (!wanted(list, v)) {
+        return;
+    }
     json_object(NULL);
     json_text("name", v->name);
     json_text("container", v->container);
     json_text("task", list->task_name);
     json_text("dtype", ps_dtype_name(v->dtype));
-    json_list("shape");
-    for (uint32_t i = 0; i < v->shape.rank && i < PS_RANK_MAX; i++) {
-        json_i64(NULL, v->shape.dims[i]);
-    }
-    json_end();
+    json_shape("shape", &v->shape);
     json_u64("version", v->version);
     json_u64("pushes", v->pushes);
     json_u64("in_progress", v->in_progress);
@@ -79,17 +91,19 @@ static void each_json(void *ctx, const ps_variable_info *v)
 
 enum psctl_exit psctl_vars(struct psctl *c)
 {
-    static const char *const headings[COLUMNS] = {"NAME", "TASK", "DTYPE", "SHAPE", "VERSION", "PUSHES", "STATE", "OPTIMIZER"};
+    static const char *const headings[COLUMNS] = {"NAME",    "CONTAINER", "TASK",  "DTYPE",    "SHAPE",
+                                                  "VERSION", "PUSHES",    "STATE", "OPTIMIZER"};
     struct list list = {.c = c};
     bool failed = false;
-    if (!psctl_connect(c) || !psctl_ask(c)) {
-        return PSCTL_FAILED;
+    enum psctl_exit code = psctl_begin(c);
+    if (code != PSCTL_OK) {
+        return code;
     }
     if (c->json) {
         json_object(NULL);
         json_list("variables");
     } else {
-        out_table_init(&list.table, COLUMNS, 0x30u, headings);
+        out_table_init(&list.table, COLUMNS, 0x60u, headings);
     }
     for (int i = 0; i < c->task_count; i++) {
         list.task_name = ps_cluster_task_name(c->session, i);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * psctl's session: one target, from which the cluster is learned; then all tasks are asked at once.
- * Happy path: connect -> ask -> the verb. Failure modes: nobody answers at the target: message and exit 1; a task that does not
- * answer is down in c->infos, with the reason.
+ * Happy path: connect -> ask -> the verb. Failure modes: nobody answers at the target: message and exit 1; a target that is no
+ * address: exit 2; a task that does not answer is down in c->infos, with the reason.
  */
 #include "psctl.h"
 
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static int64_t now_ms(void)
 {
@@ -25,6 +26,7 @@ void psctl_error(const struct psctl *c, ps_status st, const char *format, ...)
     va_start(ap, format);
     (void)vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
+    text_printable(text);
     (void)fprintf(stderr, "psctl: %s\n", text);
     if (c->json) {
         json_object(NULL);
@@ -55,13 +57,14 @@ void psctl_restart_clock(struct psctl *c)
     c->deadline_ms = now_ms() + c->timeout_ms;
 }
 
-bool psctl_connect(struct psctl *c)
+enum psctl_exit psctl_connect(struct psctl *c)
 {
     ps_session_options o;
     char error[512] = "";
     ps_session_options_init(&o);
     o.target = c->target;
     o.cluster_name = NULL; /* whatever it is called */
+    o.container = c->container;
     o.operation_timeout_ms = c->timeout_ms;
     o.log_level = PS_LOG_ERROR;
     o.log = no_log;
@@ -70,29 +73,37 @@ bool psctl_connect(struct psctl *c)
     ps_status st = ps_session_open(&o, &c->session, error, sizeof(error));
     if (st != PS_OK) {
         psctl_error(c, st, "%s", error);
-        return false;
+        return st == PS_INVALID_ARGUMENT ? PSCTL_USAGE : PSCTL_FAILED;
     }
     c->task_count = ps_cluster_tasks(c->session);
     if (c->task_count < 0) {
         psctl_error(c, PS_UNAVAILABLE, "%s; is a psd running there? -t HOST:PORT names another", ps_last_error());
-        return false;
+        return PSCTL_FAILED;
     }
-    return true;
+    return PSCTL_OK;
 }
 
-bool psctl_ask(struct psctl *c)
+enum psctl_exit psctl_ask(struct psctl *c, int64_t timeout_ms)
 {
-    c->infos = (ps_task_info *)calloc((size_t)c->task_count + 1, sizeof(*c->infos));
+    if (c->infos == NULL) {
+        c->infos = (ps_task_info *)calloc((size_t)c->task_count + 1, sizeof(*c->infos));
+    }
     if (c->infos == NULL) {
         psctl_error(c, PS_RESOURCE_EXHAUSTED, "out of memory");
-        return false;
+        return PSCTL_FAILED;
     }
-    ps_status st = ps_cluster_info(c->session, c->infos, c->task_count, psctl_left_ms(c));
+    ps_status st = ps_cluster_info(c->session, c->infos, c->task_count, timeout_ms);
     if (st != PS_OK) {
         psctl_error(c, st, "%s", ps_last_error());
-        return false;
+        return PSCTL_FAILED;
     }
-    return true;
+    return PSCTL_OK;
+}
+
+enum psctl_exit psctl_begin(struct psctl *c)
+{
+    enum psctl_exit code = psctl_connect(c);
+    return code == PSCTL_OK ? psctl_ask(c, psctl_left_ms(c) / 2) : code;
 }
 
 bool psctl_all_up(const struct psctl *c, int only)
@@ -125,6 +136,37 @@ int psctl_find_task(const struct psctl *c, const char *text)
     }
     psctl_error(c, PS_INVALID_ARGUMENT, "there is no task '%.100s'; the cluster has %s", text, tasks);
     return -1;
+}
+
+bool psctl_only_task(const struct psctl *c, const char *text, int *out_task)
+{
+    *out_task = text != NULL ? psctl_find_task(c, text) : -1;
+    return text == NULL || *out_task >= 0;
+}
+
+bool psctl_confirmed(struct psctl *c, const char *format, ...)
+{
+    char answer[16] = "";
+    if (c->yes || isatty(STDIN_FILENO) == 0) {
+        return true;
+    }
+    va_list ap;
+    va_start(ap, format);
+    (void)vfprintf(stderr, format, ap);
+    va_end(ap);
+    (void)fputs(" [y/N] ", stderr);
+    bool yes = fgets(answer, sizeof(answer), stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y');
+    if (!yes) {
+        (void)fprintf(stderr, "psctl: nothing was done\n");
+    }
+    psctl_restart_clock(c);
+    return yes;
+}
+
+const char *psctl_task_text(const char *job, uint32_t task, char *buf, size_t n)
+{
+    (void)snprintf(buf, n, job[0] == '\0' ? "-" : "/job:%s/task:%u", job, task);
+    return buf;
 }
 
 void psctl_disconnect(struct psctl *c)

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DEPTH_MAX = 16 };
 static struct {
@@ -13,17 +14,22 @@ static struct {
 } levels[DEPTH_MAX];
 static int depth;
 
-static void put_text(const char *text)
+static void put_text(const char *text, size_t n)
 {
     (void)putchar('"');
-    for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++) {
-        if (*p == '"' || *p == '\\') {
-            (void)printf("\\%c", *p);
-        } else if (*p < 0x20) {
-            (void)printf("\\u%04x", *p);
+    for (size_t i = 0; i < n;) {
+        unsigned char c = (unsigned char)text[i];
+        size_t one = text_utf8(text + i, n - i);
+        if (c == '"' || c == '\\') {
+            (void)printf("\\%c", c);
+        } else if (c < 0x20 || c == 0x7f) {
+            (void)printf("\\u%04x", c);
+        } else if (one == 0) {
+            (void)fputs("\\ufffd", stdout);
         } else {
-            (void)putchar(*p);
+            (void)fwrite(text + i, 1, one, stdout);
         }
+        i += one == 0 ? 1 : one;
     }
     (void)putchar('"');
 }
@@ -37,7 +43,7 @@ static void begin(const char *key)
         levels[depth - 1].filled = true;
     }
     if (key != NULL) {
-        put_text(key);
+        put_text(key, strlen(key));
         (void)putchar(':');
     }
 }
@@ -76,7 +82,7 @@ void json_end(void)
 void json_text(const char *key, const char *value)
 {
     begin(key);
-    put_text(value);
+    put_text(value, strlen(value));
 }
 
 void json_u64(const char *key, uint64_t value)
@@ -99,6 +105,10 @@ void json_f64(const char *key, double value)
         (void)fputs("null", stdout);
         return;
     }
+    if (value == floor(value) && fabs(value) < 1e15) {
+        (void)printf("%.0f", value);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         (void)snprintf(text, sizeof(text), "%.*g", digits, value);
         if (strtod(text, NULL) == value) {
@@ -108,21 +118,41 @@ void json_f64(const char *key, double value)
     (void)fputs(text, stdout);
 }
 
-void json_f32(const char *key, float value)
+void json_bytes(const char *key, const char *value, size_t n)
 {
-    char text[40];
-    begin(key);
-    if (!isfinite(value)) {
-        (void)fputs("null", stdout);
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if (text_is_utf8(value, n)) {
+        begin(key);
+        put_text(value, n);
         return;
     }
-    for (int digits = 1; digits <= 9; digits++) {
-        (void)snprintf(text, sizeof(text), "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value) {
-            break;
+    json_object(key);
+    begin("b64");
+    (void)putchar('"');
+    for (size_t i = 0; i < n; i += 3) {
+        const unsigned char *p = (const unsigned char *)value + i;
+        uint32_t group = (uint32_t)p[0] << 16 | (i + 1 < n ? (uint32_t)p[1] << 8 : 0) | (i + 2 < n ? p[2] : 0);
+        for (size_t k = 0; k < 4; k++) {
+            (void)putchar(i + k <= n ? digits[group >> (18 - 6 * k) & 63] : '=');
         }
     }
+    (void)putchar('"');
+    json_end();
+}
+
+void json_number(const char *key, const char *text)
+{
+    begin(key);
     (void)fputs(text, stdout);
+}
+
+void json_shape(const char *key, const ps_shape *shape)
+{
+    json_list(key);
+    for (uint32_t i = 0; i < shape->rank && i < PS_RANK_MAX; i++) {
+        json_i64(NULL, shape->dims[i]);
+    }
+    json_end();
 }
 
 void json_bool(const char *key, bool value)

@@ -23,6 +23,7 @@ static void add(struct out_table *t, const char *text)
         (void)fprintf(stderr, "psctl: out of memory\n");
         exit(PSCTL_FAILED);
     }
+    text_printable(t->cells[t->count]);
     t->count++;
 }
 
@@ -94,18 +95,6 @@ const char *out_bytes(double bytes, char *buf, size_t n)
         unit++;
     }
     (void)snprintf(buf, n, "%.*f %s", unit == 0 || bytes >= 100 ? 0 : 1, bytes, units[unit]);
-    return buf;
-}
-
-const char *out_shape(const ps_shape *shape, char *buf, size_t n)
-{
-    size_t len = (size_t)snprintf(buf, n, "(");
-    for (uint32_t i = 0; i < shape->rank && i < PS_RANK_MAX && len < n; i++) {
-        len += (size_t)snprintf(buf + len, n - len, "%s%lld", i > 0 ? ", " : "", (long long)shape->dims[i]);
-    }
-    if (len < n) {
-        (void)snprintf(buf + len, n - len, "%s)", shape->rank == 1 ? "," : "");
-    }
     return buf;
 }
 

@@ -4,17 +4,22 @@
 #define PSCTL_H
 
 #include <ps.h>
+#include <stddef.h>
 #include <stdio.h>
 
 enum psctl_exit { PSCTL_OK = 0, PSCTL_FAILED = 1, PSCTL_USAGE = 2 };
 
 /* The command line, and the session once psctl_connect() has made it. */
 struct psctl {
-    /* flags */
-    const char *target; /* NULL: PSD_TARGET, then the default */
-    const char *npy;
+    /* flags; what is not given is NULL, 0 or false */
+    const char *target;    /* NULL: PSD_TARGET, then the default */
+    const char *npy;       /* --npy FILE */
+    const char *container; /* --container NAME; NULL: the default one */
+    const char *task;      /* --task TASK */
     int64_t timeout_ms;
-    bool json, all, yes, help, version;
+    int64_t watch_ms; /* --watch: time between rounds; 0: once */
+    bool json, all, yes, fill, help, version;
+    const struct psctl_verb *verb;
     /* what is left, behind the verb */
     int argc;
     char **argv;
@@ -25,26 +30,82 @@ struct psctl {
     int64_t deadline_ms; /* of the whole command, monotonic clock */
 };
 
+/* ---- verbs.c: what psctl can do; help, completion and the check of a command line come from these rows ---- */
 struct psctl_verb {
-    const char *name, *arguments, *summary, *help;
-    int args_max;
-    bool takes_npy, takes_all, takes_yes;
+    const char *name;
+    const char *arguments; /* as the usage line shows them, flags apart: "NAME" */
+    const char *summary;   /* half a line */
+    const char *help;      /* further lines, each with its newline */
+    int args_min, args_max;
+    uint32_t flags;    /* PSCTL_FLAG(...) | ...; those that every verb has need not be here */
+    const char *words; /* for completion: what its arguments are, of "variable", "container", "task", or words; "": files */
     enum psctl_exit (*run)(struct psctl *c);
 };
+extern const struct psctl_verb psctl_verbs[];
+extern const int psctl_verb_count;
+enum { PSCTL_ARGS_MANY = 1000 }; /* args_max: no bound */
 
-/* ---- verbs ---- */
 enum psctl_exit psctl_status(struct psctl *c);
 enum psctl_exit psctl_vars(struct psctl *c);
 enum psctl_exit psctl_get(struct psctl *c);
+enum psctl_exit psctl_set(struct psctl *c);
+enum psctl_exit psctl_delete(struct psctl *c);
+enum psctl_exit psctl_containers(struct psctl *c);
+enum psctl_exit psctl_reset(struct psctl *c);
 enum psctl_exit psctl_ping(struct psctl *c);
 enum psctl_exit psctl_config(struct psctl *c);
 enum psctl_exit psctl_shutdown(struct psctl *c);
+enum psctl_exit psctl_completion(struct psctl *c);
+
+/* ---- flags.c ---- */
+enum psctl_flag {
+    PSCTL_TARGET,
+    PSCTL_TIMEOUT,
+    PSCTL_JSON,
+    PSCTL_HELP,
+    PSCTL_VERSION,
+    PSCTL_WATCH,
+    PSCTL_NPY,
+    PSCTL_FILL,
+    PSCTL_CONTAINER,
+    PSCTL_TASK,
+    PSCTL_ALL,
+    PSCTL_YES,
+    PSCTL_FLAG_COUNT
+};
+#define PSCTL_FLAG(name) (1u << (PSCTL_##name))
+/* Those of every verb. */
+#define PSCTL_FLAGS_COMMON (PSCTL_FLAG(TARGET) | PSCTL_FLAG(TIMEOUT) | PSCTL_FLAG(JSON) | PSCTL_FLAG(HELP) | PSCTL_FLAG(VERSION))
+struct psctl_flag_row {
+    const char *name;  /* without its dashes */
+    char letter;       /* 0: none */
+    const char *value; /* "FILE"; "[SECONDS]": may be left out; NULL: it takes none */
+    const char *help;  /* lines are separated by newlines */
+    enum { PSCTL_ON, PSCTL_TEXT, PSCTL_SECONDS } kind;
+    size_t field; /* of struct psctl: bool, const char *, int64_t in ms */
+};
+extern const struct psctl_flag_row psctl_flags[PSCTL_FLAG_COUNT];
+/** Take the flags and the verb out of argv; the arguments are left in c->argv, which has room for argc. Says what is wrong;
+ *  PSCTL_OK: c->verb is set, or --help or --version was given. */
+enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv);
+/** The one of names that was most likely meant; NULL: none is near. */
+const char *psctl_nearest(const char *text, const char *const *names, size_t count);
+
+/* ---- help.c ---- */
+void psctl_usage(FILE *to);
+void psctl_verb_usage(const struct psctl_verb *verb);
+/** The bash script that completes this command line. */
+void psctl_completion_bash(FILE *to);
 
 /* ---- connect.c ---- */
-/** Open the session and know the cluster; says what failed. */
-bool psctl_connect(struct psctl *c);
+/** Open the session and know the cluster. Says what failed; PSCTL_USAGE: the target is no address. */
+enum psctl_exit psctl_connect(struct psctl *c);
 /** Ask all tasks for their state, at once: c->infos. Says what failed; a dead task is no failure. */
-bool psctl_ask(struct psctl *c);
+enum psctl_exit psctl_ask(struct psctl *c, int64_t timeout_ms);
+/** Both, for verbs that then ask the tasks for more: a silent task takes half of the time at most. */
+enum psctl_exit psctl_begin(struct psctl *c);
+/** c->task or c->argv[0], whichever is text, must be a task: its index; NULL: -1. false: said what is wrong with it. */
+bool psctl_only_task(const struct psctl *c, const char *text, int *out_task);
 /** Lines on standard error for the tasks that are down; true when all are up. only: index of one task, or -1. */
 bool psctl_all_up(const struct psctl *c, int only);
 /** Index of "/job:ps/task:1", also "ps:1"; says what is wrong with text, -1 then. */
@@ -54,6 +115,10 @@ int64_t psctl_left_ms(const struct psctl *c);
 /** The whole timeout again: the user was asked something. */
 void psctl_restart_clock(struct psctl *c);
 void psctl_disconnect(struct psctl *c);
+/** The question on a terminal, unless --yes; from a script it is always yes. Says that nothing was done when it is no. */
+bool psctl_confirmed(struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** "/job:ps/task:1", or "-" for a session that is no task. Returns buf. */
+const char *psctl_task_text(const char *job, uint32_t task, char *buf, size_t n);
 /** "psctl: TEXT" on standard error; with --json also {"error": ...} on standard output, once. */
 void psctl_error(const struct psctl *c, ps_status st, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -67,7 +132,7 @@ struct out_table {
 };
 /** Start with the headings, columns of them. */
 void out_table_init(struct out_table *t, int columns, uint32_t right, const char *const *headings);
-/** Next cell; rows fill up from the left. */
+/** Next cell; rows fill up from the left. What is no printable text is shown as '?'. */
 void out_cell(struct out_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** Print and free. */
 void out_table_print(struct out_table *t);
@@ -75,11 +140,16 @@ void out_table_print(struct out_table *t);
 const char *out_duration(uint64_t ms, char *buf, size_t n);
 /** "12.3 MiB". Returns buf. */
 const char *out_bytes(double bytes, char *buf, size_t n);
-/** "(64, 10)". Returns buf. */
-const char *out_shape(const ps_shape *shape, char *buf, size_t n);
 /** "adagrad(learning_rate=0.1, initial_accumulator=0.1)". Returns buf. */
 const char *out_optimizer(const ps_optimizer *o, char *buf, size_t n);
 const char *out_optimizer_name(const ps_optimizer *o);
+
+/* ---- text.c ---- */
+/** Bytes of the UTF-8 character at p [n], n > 0; 0: there is none. */
+size_t text_utf8(const char *p, size_t n);
+bool text_is_utf8(const char *p, size_t n);
+/** Control characters, and what is no UTF-8, become '?'. */
+void text_printable(char *text);
 
 /* ---- json.c: one value to standard output, written as it comes ---- */
 /* key NULL inside lists and at the top */
@@ -88,11 +158,15 @@ void json_list(const char *key);
 /** Close the innermost object or list; a newline after the outermost. */
 void json_end(void);
 void json_text(const char *key, const char *value);
+/** An element of a string variable; {"b64": "..."} when it is no UTF-8, as in TensorFlow Serving's REST interface. */
+void json_bytes(const char *key, const char *value, size_t n);
+/** A number's text as it is. */
+void json_number(const char *key, const char *text);
+void json_shape(const char *key, const ps_shape *shape);
 void json_u64(const char *key, uint64_t value);
 void json_i64(const char *key, int64_t value);
 /** NaN and infinities become null. Shortest text that reads back the same. */
 void json_f64(const char *key, double value);
-void json_f32(const char *key, float value);
 void json_bool(const char *key, bool value);
 
 #endif

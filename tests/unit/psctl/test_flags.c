@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker/psctl/flags.c: forms of flags, negative numbers, what is refused, what was meant; every row of the tables is whole. */
+#include "../../../worker/psctl/psctl.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ARGS_MAX = 12 };
+
+struct line {
+    struct psctl c;
+    char *left[ARGS_MAX];
+    char text[512]; /* of the arguments */
+    char *argv[ARGS_MAX + 1];
+    int argc;
+};
+
+/* words are separated by blanks */
+static enum psctl_exit parse(struct line *l, const char *words)
+{
+    memset(l, 0, sizeof(*l));
+    (void)snprintf(l->text, sizeof(l->text), "psctl %s", words);
+    for (char *word = strtok(l->text, " "); word != NULL; word = strtok(NULL, " ")) {
+        assert_true(l->argc < ARGS_MAX);
+        l->argv[l->argc++] = word;
+    }
+    l->c.timeout_ms = 5000;
+    l->c.argv = l->left;
+    return psctl_parse(&l->c, l->argc, l->argv);
+}
+
+static void test_forms(void **state)
+{
+    (void)state;
+    struct line l;
+    assert_int_equal(parse(&l, "-t a:1 get w --json"), PSCTL_OK);
+    assert_string_equal(l.c.target, "a:1");
+    assert_string_equal(l.c.verb->name, "get");
+    assert_int_equal(l.c.argc, 1);
+    assert_string_equal(l.c.argv[0], "w");
+    assert_true(l.c.json && l.c.watch_ms == 0);
+    assert_int_equal(parse(&l, "get --npy=- -ta:1 w --timeout 500ms --container c"), PSCTL_OK);
+    assert_string_equal(l.c.target, "a:1");
+    assert_string_equal(l.c.npy, "-");
+    assert_string_equal(l.c.container, "c");
+    assert_int_equal(l.c.timeout_ms, 500);
+    assert_int_equal(parse(&l, "get -- --json"), PSCTL_OK);
+    assert_string_equal(l.c.argv[0], "--json");
+    assert_false(l.c.json);
+    assert_int_equal(parse(&l, "shutdown -y"), PSCTL_OK);
+    assert_true(l.c.yes);
+}
+
+static void test_watch(void **state)
+{
+    (void)state;
+    struct line l;
+    assert_int_equal(parse(&l, "status --watch"), PSCTL_OK);
+    assert_int_equal(l.c.watch_ms, 2000);
+    assert_int_equal(parse(&l, "status --watch 0.5"), PSCTL_OK);
+    assert_int_equal(l.c.watch_ms, 500);
+    assert_int_equal(parse(&l, "--watch=10 status"), PSCTL_OK);
+    assert_int_equal(l.c.watch_ms, 10000);
+    assert_int_equal(parse(&l, "--watch status"), PSCTL_OK);
+    assert_string_equal(l.c.verb->name, "status");
+    assert_int_equal(parse(&l, "status --watch --json"), PSCTL_OK);
+    assert_true(l.c.json);
+    assert_int_equal(parse(&l, "status --watch=never"), PSCTL_USAGE);
+    assert_int_equal(parse(&l, "status --watch="), PSCTL_USAGE);
+    assert_int_equal(parse(&l, "vars --watch"), PSCTL_USAGE);
+}
+
+static void test_negative_numbers(void **state)
+{
+    (void)state;
+    static const char *const numbers[] = {"-1", "-.5", "-1e-3", "-inf", "-Infinity", "-nan"};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct line l;
+        char words[64];
+        (void)snprintf(words, sizeof(words), "set x %s --fill", numbers[i]);
+        assert_int_equal(parse(&l, words), PSCTL_OK);
+        assert_string_equal(l.c.argv[1], numbers[i]);
+        assert_true(l.c.fill);
+    }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "",
+        "--json",
+        "frobnicate",
+        "status x",
+        "status --all",
+        "get",
+        "get a b",
+        "status --jso",
+        "-x",
+        "get w --npy",
+        "get --npy=",
+        "--json=yes x",
+        "--timeout 0 ping",
+        "-t",
+        "ping --yes",
+        "vars --fill",
+        "set -- a b c",
+        "--timeout=86401 ping",
+        "--timeout 5m ping",
+        "--timeout nan ping",
+        "status -jx",
+        "completion",
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct line l;
+        if (parse(&l, lines[i]) != PSCTL_USAGE) {
+            fail_msg("'%s' is accepted", lines[i]);
+        }
+    }
+}
+
+static void test_help_wins(void **state)
+{
+    (void)state;
+    struct line l;
+    assert_int_equal(parse(&l, "--help"), PSCTL_OK);
+    assert_true(l.c.help && l.c.verb == NULL);
+    assert_int_equal(parse(&l, "get --help"), PSCTL_OK); /* without its NAME */
+    assert_string_equal(l.c.verb->name, "get");
+    assert_int_equal(parse(&l, "--version"), PSCTL_OK);
+    assert_true(l.c.version);
+}
+
+static void test_nearest(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"status", "vars", "get", "set", "shutdown", "containers"};
+    static const struct {
+        const char *text, *near;
+    } rows[] = {
+        {"stauts", "status"}, {"stat", "status"}, {"var", "vars"}, {"shutdwn", "shutdown"}, {"container", "containers"},
+        {"sset", "set"},      {"gte", "get"},     {"x", NULL},     {"frobnicate", NULL},    {"", NULL},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *near = psctl_nearest(rows[i].text, names, sizeof(names) / sizeof(names[0]));
+        if ((near == NULL) != (rows[i].near == NULL) || (near != NULL && strcmp(near, rows[i].near) != 0)) {
+            fail_msg("'%s' -> %s", rows[i].text, near != NULL ? near : "none");
+        }
+    }
+    char text[200];
+    memset(text, 'a', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    assert_null(psctl_nearest(text, names, 6));
+}
+
+static void test_tables(void **state)
+{
+    (void)state;
+    for (int i = 0; i < psctl_verb_count; i++) {
+        const struct psctl_verb *v = &psctl_verbs[i];
+        assert_true(v->name != NULL && v->arguments != NULL && v->summary != NULL && v->words != NULL && v->run != NULL);
+        assert_true(v->args_min <= v->args_max && (v->flags & PSCTL_FLAGS_COMMON) == 0);
+        assert_true(v->help != NULL && v->help[strlen(v->help) - 1] == '\n');
+        for (int k = 0; k < i; k++) {
+            assert_string_not_equal(v->name, psctl_verbs[k].name);
+        }
+    }
+    for (int i = 0; i < PSCTL_FLAG_COUNT; i++) {
+        assert_true(psctl_flags[i].name != NULL && psctl_flags[i].help != NULL);
+        assert_true((psctl_flags[i].kind == PSCTL_ON) == (psctl_flags[i].value == NULL));
+    }
+}
+
+static void test_printable(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *shown;
+    } rows[] = {
+        {"plain", "plain"},
+        {"\033[2Jred", "?[2Jred"},
+        {"tab\tnewline\n\x7f", "tab?newline??"},
+        {"\xc3\xa9 \xf0\x9f\x98\x80", "\xc3\xa9 \xf0\x9f\x98\x80"},
+        {"\xc2\x9b"
+         "31m",
+         "??31m"},                                   /* CSI of the C1 set */
+        {"\xff\xc3", "??"},                          /* no UTF-8; cut */
+        {"\xc0\xaf\xe0\x80\xaf", "?????"},           /* overlong */
+        {"\xed\xa0\x80\xf4\x90\x80\x80", "???????"}, /* a surrogate; above U+10FFFF */
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[32];
+        (void)snprintf(text, sizeof(text), "%s", rows[i].text);
+        text_printable(text);
+        assert_string_equal(text, rows[i].shown);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forms),     cmocka_unit_test(test_watch),   cmocka_unit_test(test_negative_numbers),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_nearest), cmocka_unit_test(test_help_wins),
+        cmocka_unit_test(test_printable), cmocka_unit_test(test_tables),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

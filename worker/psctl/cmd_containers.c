@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psctl containers: what each container holds on each task. Also what reset wants to know before it asks.
+ * Failure modes: a task that does not answer is left out and named; exit 1.
+ */
+#include "containers.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = 6 };
+
+struct adding {
+    struct containers *list;
+    int task;
+};
+
+static void each(void *ctx, const ps_container_info *info)
+{
+    const struct adding *a = ctx;
+    struct containers *list = a->list;
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity == 0 ? 16 : list->capacity * 2;
+        struct container_on *more = realloc(list->on, list->capacity * sizeof(*more));
+        if (more == NULL) {
+            (void)fprintf(stderr, "psctl: out of memory\n");
+            exit(PSCTL_FAILED);
+        }
+        list->on = more;
+    }
+    list->on[list->count++] = (struct container_on){.task = a->task, .info = *info};
+}
+
+static int by_name_and_task(const void *x, const void *y)
+{
+    const struct container_on *a = x;
+    const struct container_on *b = y;
+    int order = strcmp(a->info.name, b->info.name);
+    return order != 0 ? order : (a->task > b->task) - (a->task < b->task);
+}
+
+bool containers_ask(struct psctl *c, struct containers *out)
+{
+    bool ok = true;
+    memset(out, 0, sizeof(*out));
+    for (int i = 0; i < c->task_count; i++) {
+        struct adding a = {.list = out, .task = i};
+        if (c->infos[i].up && ps_task_containers(c->session, i, psctl_left_ms(c), each, &a) != PS_OK) {
+            (void)fprintf(stderr, "psctl: %s: %s\n", ps_cluster_task_name(c->session, i), ps_last_error());
+            ok = false;
+        }
+    }
+    if (out->count > 0) {
+        qsort(out->on, out->count, sizeof(out->on[0]), by_name_and_task);
+    }
+    return ok;
+}
+
+uint64_t containers_sum(const struct containers *list, const char *name, uint64_t *out_bytes)
+{
+    uint64_t variables = 0;
+    *out_bytes = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (name == NULL || strcmp(list->on[i].info.name, name) == 0) {
+            variables += list->on[i].info.variables;
+            *out_bytes += list->on[i].info.bytes;
+        }
+    }
+    return variables;
+}
+
+void containers_free(struct containers *list)
+{
+    free(list->on);
+    memset(list, 0, sizeof(*list));
+}
+
+static void print_json(const struct psctl *c, const struct containers *list)
+{
+    json_object(NULL);
+    json_list("containers");
+    for (size_t i = 0; i < list->count; i++) {
+        const ps_container_info *info = &list->on[i].info;
+        char incarnation[24];
+        (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, info->incarnation);
+        json_object(NULL);
+        json_text("name", info->name);
+        json_text("task", ps_cluster_task_name(c->session, list->on[i].task));
+        json_u64("variables", info->variables);
+        json_u64("initialised", info->initialised);
+        json_u64("bytes", info->bytes);
+        json_text("incarnation", incarnation);
+        json_end();
+    }
+    json_end();
+    json_end();
+}
+
+static void print_table(const struct psctl *c, const struct containers *list)
+{
+    static const char *const headings[COLUMNS] = {"CONTAINER", "TASK", "VARIABLES", "INITIALISED", "BYTES", "INCARNATION"};
+    struct out_table table;
+    out_table_init(&table, COLUMNS, 0x1cu, headings);
+    for (size_t i = 0; i < list->count; i++) {
+        const ps_container_info *info = &list->on[i].info;
+        char bytes[32];
+        out_cell(&table, "%s", info->name);
+        out_cell(&table, "%s", ps_cluster_task_name(c->session, list->on[i].task));
+        out_cell(&table, "%" PRIu32, info->variables);
+        out_cell(&table, "%" PRIu32, info->initialised);
+        out_cell(&table, "%s", out_bytes((double)info->bytes, bytes, sizeof(bytes)));
+        out_cell(&table, "%016" PRIx64, info->incarnation);
+    }
+    out_table_print(&table);
+}
+
+enum psctl_exit psctl_containers(struct psctl *c)
+{
+    struct containers list;
+    enum psctl_exit code = psctl_begin(c);
+    if (code != PSCTL_OK) {
+        return code;
+    }
+    bool ok = containers_ask(c, &list);
+    if (c->json) {
+        print_json(c, &list);
+    } else {
+        print_table(c, &list);
+    }
+    containers_free(&list);
+    (void)fflush(stdout); /* the table before the reasons; errors show at the end */
+    return psctl_all_up(c, -1) && ok ? PSCTL_OK : PSCTL_FAILED;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psctl delete: remove one variable from the cluster.
+ * Happy path: find it -> ask on a terminal -> delete it. Failure modes: no such variable, its task is down; exit 1.
+ */
+#include "psctl.h"
+
+#include "value.h"
+
+enum psctl_exit psctl_delete(struct psctl *c)
+{
+    ps_variable *v = NULL;
+    char shape[192];
+    enum psctl_exit code = psctl_connect(c);
+    if (code != PSCTL_OK) {
+        return code;
+    }
+    ps_status st = ps_variable_find(c->session, c->argv[0], &v);
+    if (st == PS_OK) {
+        if (!psctl_confirmed(c, "Delete %s, %s %s in container '%s', with its slots?", ps_variable_name(v),
+                             ps_dtype_name(ps_variable_dtype(v)), value_shape_text(ps_variable_shape(v), shape, sizeof(shape)),
+                             ps_variable_container(v))) {
+            return PSCTL_FAILED;
+        }
+        st = ps_variable_delete(c->session, c->argv[0]);
+    }
+    if (st != PS_OK) {
+        psctl_error(c, st, "%s", ps_last_error());
+        return PSCTL_FAILED;
+    }
+    if (c->json) {
+        json_object(NULL);
+        json_text("name", ps_variable_name(v));
+        json_text("container", ps_variable_container(v));
+        json_text("device", ps_variable_device(v));
+        json_bool("deleted", true);
+        json_end();
+    } else {
+        (void)printf("%s on %s is deleted\n", ps_variable_name(v), ps_variable_device(v));
+    }
+    return PSCTL_OK;
+}

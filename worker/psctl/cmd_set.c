@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psctl set: give a variable new values, from the command line or from a .npy file.
+ *
+ * Happy path: find the variable, read the values as its dtype and shape want them, look up the version that they replace, assign,
+ * print both versions. It does not ask: the user has named what changes and to what.
+ * Failure modes: values that do not fit the variable are refused before anything is sent, with the element named; exit 1.
+ */
+#include "psctl.h"
+
+#include "npy.h"
+#include "value.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct before {
+    const char *container, *name;
+    bool found, initialised;
+    uint64_t version;
+};
+
+static void each_variable(void *ctx, const ps_variable_info *info)
+{
+    struct before *b = ctx;
+    if (strcmp(info->name, b->name) == 0 && strcmp(info->container, b->container) == 0) {
+        b->found = true;
+        b->initialised = info->initialised;
+        b->version = info->version;
+    }
+}
+
+/* What its task says of it now. */
+static bool look_up(struct psctl *c, const ps_variable *v, struct before *out)
+{
+    const char *device = ps_variable_device(v);
+    memset(out, 0, sizeof(*out));
+    out->container = ps_variable_container(v);
+    out->name = ps_variable_name(v);
+    for (int i = 0; i < c->task_count; i++) {
+        const char *task = ps_cluster_task_name(c->session, i);
+        size_t n = strlen(task);
+        if (strncmp(device, task, n) != 0 || (device[n] != '/' && device[n] != '\0')) {
+            continue;
+        }
+        ps_status st = ps_task_variables(c->session, i, psctl_left_ms(c), each_variable, out);
+        if (st != PS_OK) {
+            psctl_error(c, st, "%s", ps_last_error());
+            return false;
+        }
+    }
+    if (!out->found) {
+        psctl_error(c, PS_NOT_FOUND, "variable '%s' is no longer at %s", out->name, device);
+    }
+    return out->found;
+}
+
+/* ---- the values ---- */
+
+static bool read_file(const struct psctl *c, const ps_variable *v, void *data)
+{
+    char error[NPY_ERROR_MAX] = "";
+    bool standard = strcmp(c->npy, "-") == 0;
+    FILE *file = standard ? stdin : fopen(c->npy, "rbe");
+    if (file == NULL) {
+        psctl_error(c, errno == ENOENT ? PS_NOT_FOUND : PS_UNKNOWN, "%s: %s", c->npy, strerror(errno));
+        return false;
+    }
+    bool ok = npy_read(file, ps_variable_dtype(v), ps_variable_shape(v), data, error);
+    if (!ok) {
+        psctl_error(c, PS_INVALID_ARGUMENT, "%s for variable '%s': %s", standard ? "standard input" : c->npy, ps_variable_name(v),
+                    error);
+    }
+    if (!standard) {
+        (void)fclose(file); /* it was only read */
+    }
+    return ok;
+}
+
+static bool read_values(const struct psctl *c, const ps_variable *v, void *data)
+{
+    char error[VALUE_ERROR_MAX] = "";
+    if (c->npy != NULL) {
+        return read_file(c, v, data);
+    }
+    bool ok = value_parse(c->argv[1], ps_variable_dtype(v), ps_variable_shape(v), c->fill, data, error);
+    if (!ok) {
+        psctl_error(c, PS_INVALID_ARGUMENT, "variable '%s': %s", ps_variable_name(v), error);
+    }
+    return ok;
+}
+
+/* ---- assign, and the version that it made ---- */
+
+struct assign {
+    sem_t ended;
+    ps_status status;
+    uint64_t version;
+    char text[512];
+};
+
+static void on_assigned(void *ctx, ps_request *req, const ps_result *result)
+{
+    struct assign *a = ctx;
+    (void)req;
+    a->status = result->status;
+    a->version = result->version;
+    (void)snprintf(a->text, sizeof(a->text), "%s", result->text != NULL ? result->text : "");
+    (void)sem_post(&a->ended);
+}
+
+static bool assign(struct psctl *c, ps_variable *v, const void *data, uint64_t *out_version)
+{
+    struct assign a = {.status = PS_OK};
+    ps_request req;
+    memset(&req, 0, sizeof(req));
+    (void)sem_init(&a.ended, 0, 0); /* cannot fail with these arguments */
+    a.status = ps_assign_start(v, data, ps_variable_bytes(v), psctl_left_ms(c), &req, on_assigned, &a);
+    if (a.status == PS_OK) {
+        while (sem_wait(&a.ended) != 0) {
+        }
+    } else {
+        (void)snprintf(a.text, sizeof(a.text), "%s", ps_last_error());
+    }
+    (void)sem_destroy(&a.ended);
+    if (a.status != PS_OK) {
+        psctl_error(c, a.status, "%s", a.text);
+    }
+    *out_version = a.version;
+    return a.status == PS_OK;
+}
+
+/* ---- what is shown ---- */
+
+static void show(const struct psctl *c, const ps_variable *v, const struct before *before, const void *old, const void *new,
+                 uint64_t version)
+{
+    ps_dtype dtype = ps_variable_dtype(v);
+    char was[VALUE_TEXT_MAX];
+    char is[VALUE_TEXT_MAX];
+    if (c->json) {
+        json_object(NULL);
+        json_text("name", ps_variable_name(v));
+        json_text("container", ps_variable_container(v));
+        json_text("device", ps_variable_device(v));
+        json_bool("was_initialised", before->initialised);
+        json_u64("old_version", before->version);
+        json_u64("new_version", version);
+        json_end();
+        return;
+    }
+    (void)printf("%s on %s: ", ps_variable_name(v), ps_variable_device(v));
+    if (old != NULL) {
+        (void)printf("%s, ", value_text(dtype, old, was, sizeof(was)));
+    }
+    if (before->initialised) {
+        (void)printf("version %" PRIu64, before->version);
+    } else {
+        (void)printf("uninitialised");
+    }
+    if (new != NULL) {
+        (void)printf(" -> %s, version %" PRIu64 "\n", value_text(dtype, new, is, sizeof(is)), version);
+    } else {
+        (void)printf(" -> version %" PRIu64 "\n", version);
+    }
+}
+
+static enum psctl_exit set_numbers(struct psctl *c, ps_variable *v)
+{
+    size_t bytes = ps_variable_bytes(v);
+    struct before before;
+    uint64_t version = 0;
+    uint64_t old = 0;
+    void *data = malloc(bytes > 0 ? bytes : 1);
+    bool single = ps_shape_elements(ps_variable_shape(v)) == 1;
+    bool done = false;
+    if (data == NULL) {
+        psctl_error(c, PS_RESOURCE_EXHAUSTED, "out of memory for the %zu bytes of '%s'", bytes, ps_variable_name(v));
+        return PSCTL_FAILED;
+    }
+    if (read_values(c, v, data) && look_up(c, v, &before)) {
+        bool show_old = single && before.initialised && ps_variable_read(v, &old, bytes) == PS_OK;
+        done = assign(c, v, data, &version);
+        if (done) {
+            show(c, v, &before, show_old ? &old : NULL, single ? data : NULL, version);
+        }
+    }
+    free(data);
+    return done ? PSCTL_OK : PSCTL_FAILED;
+}
+
+enum psctl_exit psctl_set(struct psctl *c)
+{
+    ps_variable *v = NULL;
+    if ((c->npy != NULL) == (c->argc == 2) || (c->npy != NULL && c->fill)) {
+        (void)fprintf(stderr, "psctl: set needs a VALUE or --npy FILE%s; see psctl set --help\n",
+                      c->npy != NULL ? ", not both; --fill goes with a VALUE" : "");
+        return PSCTL_USAGE;
+    }
+    enum psctl_exit code = psctl_connect(c);
+    if (code != PSCTL_OK) {
+        return code;
+    }
+    ps_status st = ps_variable_find(c->session, c->argv[0], &v);
+    if (st != PS_OK) {
+        psctl_error(c, st, "%s", ps_last_error());
+        return PSCTL_FAILED;
+    }
+    return set_numbers(c, v);
+}

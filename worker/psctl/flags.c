@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line: flags from a table, the verb, its arguments.
+ * Happy path: `--name value`, `--name=value`, `-tVALUE`, anywhere on the line; the first word is the verb; what is left are its
+ * arguments; negative numbers are arguments. Failure modes: what is unknown or not for this verb is named, with what was likely
+ * meant; exit 2.
+ */
+#include "psctl.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { NAME_MAX_SEEN = 64 };
+
+const struct psctl_flag_row psctl_flags[PSCTL_FLAG_COUNT] = {
+    [PSCTL_TARGET] = {"target", 't', "HOST:PORT",
+                      "any task of the cluster, also psd://HOST:PORT and unix:PATH\n(default: PSD_TARGET, then 127.0.0.1:2222)",
+                      PSCTL_TEXT, offsetof(struct psctl, target)},
+    [PSCTL_TIMEOUT] = {"timeout", 0, "SECONDS", "for the whole command (default 5)", PSCTL_SECONDS,
+                       offsetof(struct psctl, timeout_ms)},
+    [PSCTL_JSON] = {"json", 0, NULL, "print JSON", PSCTL_ON, offsetof(struct psctl, json)},
+    [PSCTL_HELP] = {"help", 'h', NULL, "this, or help for VERB", PSCTL_ON, offsetof(struct psctl, help)},
+    [PSCTL_VERSION] = {"version", 0, NULL, "version of psctl", PSCTL_ON, offsetof(struct psctl, version)},
+    [PSCTL_WATCH] = {"watch", 0, "[SECONDS]", "again and again until interrupted, every so often (default 2)", PSCTL_SECONDS,
+                     offsetof(struct psctl, watch_ms)},
+    [PSCTL_NPY] = {"npy", 0, "FILE", "values in NumPy's format; - is standard output, or input", PSCTL_TEXT,
+                   offsetof(struct psctl, npy)},
+    [PSCTL_FILL] = {"fill", 0, NULL, "one VALUE for every element", PSCTL_ON, offsetof(struct psctl, fill)},
+    [PSCTL_CONTAINER] = {"container", 0, "NAME", "this container (default: localhost, where variables are by default)",
+                         PSCTL_TEXT, offsetof(struct psctl, container)},
+    [PSCTL_TASK] = {"task", 0, "TASK", "this task only, /job:ps/task:1 or ps:1", PSCTL_TEXT, offsetof(struct psctl, task)},
+    [PSCTL_ALL] = {"all", 0, NULL, "everything: all tasks (shutdown), all containers (reset)", PSCTL_ON,
+                   offsetof(struct psctl, all)},
+    [PSCTL_YES] = {"yes", 'y', NULL, "do not ask", PSCTL_ON, offsetof(struct psctl, yes)},
+};
+
+/* ---- what was meant ---- */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Insertions, deletions, substitutions and swaps of neighbours that make b of a. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t rows[3][NAME_MAX_SEEN + 1];
+    size_t n = strlen(a);
+    size_t m = strlen(b);
+    if (n > NAME_MAX_SEEN || m > NAME_MAX_SEEN) {
+        return SIZE_MAX;
+    }
+    for (size_t j = 0; j <= m; j++) {
+        rows[0][j] = j;
+    }
+    for (size_t i = 1; i <= n; i++) {
+        size_t *row = rows[i % 3];
+        const size_t *above = rows[(i + 2) % 3];
+        const size_t *two_above = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            row[j] = least(least(above[j], row[j - 1]) + 1, above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                row[j] = least(row[j], two_above[j - 2] + 1);
+            }
+        }
+    }
+    return rows[n % 3][m];
+}
+
+const char *psctl_nearest(const char *text, const char *const *names, size_t count)
+{
+    const char *best = NULL;
+    size_t best_distance = SIZE_MAX;
+    size_t len = strlen(text);
+    for (size_t i = 0; i < count; i++) {
+        size_t d = distance(text, names[i]);
+        bool begins = len >= 2 && strncmp(names[i], text, len) == 0;
+        d = begins ? 1 : d;
+        if (d < best_distance && d <= (len < 4 ? 1 : len < 8 ? 2 : 3) && d < strlen(names[i])) {
+            best = names[i];
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
+static enum psctl_exit unknown_verb(const char *text)
+{
+    const char *names[32];
+    size_t count = 0;
+    for (int i = 0; i < psctl_verb_count && count < sizeof(names) / sizeof(names[0]); i++) {
+        names[count++] = psctl_verbs[i].name;
+    }
+    const char *near = psctl_nearest(text, names, count);
+    (void)fprintf(stderr, "psctl: unknown verb '%.100s'%s%s%s; see psctl --help\n", text, near != NULL ? " (did you mean " : "",
+                  near != NULL ? near : "", near != NULL ? "?)" : "");
+    return PSCTL_USAGE;
+}
+
+static enum psctl_exit unknown_flag(const char *arg)
+{
+    const char *names[PSCTL_FLAG_COUNT];
+    char name[NAME_MAX_SEEN];
+    for (size_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
+        names[i] = psctl_flags[i].name;
+    }
+    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg, "="), arg);
+    const char *near = strncmp(name, "--", 2) == 0 ? psctl_nearest(name + 2, names, PSCTL_FLAG_COUNT) : NULL;
+    (void)fprintf(stderr, "psctl: unknown flag %.100s%s%s%s; see psctl --help\n", arg, near != NULL ? " (did you mean --" : "",
+                  near != NULL ? near : "", near != NULL ? "?)" : "");
+    return PSCTL_USAGE;
+}
+
+/* ---- flags ---- */
+
+static bool parse_seconds(const char *text, int64_t *out_ms)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+    double scale = strcmp(end, "ms") == 0 ? 1 : strcmp(end, "") == 0 || strcmp(end, "s") == 0 ? 1000 : 0;
+    if (end == text || scale == 0 || !(value * scale >= 1) || value * scale > 86400e3) {
+        return false;
+    }
+    *out_ms = (int64_t)(value * scale);
+    return true;
+}
+
+static const struct psctl_flag_row *find_flag(const char *arg)
+{
+    size_t n = strcspn(arg, "=");
+    for (size_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
+        const struct psctl_flag_row *row = &psctl_flags[i];
+        if (strncmp(arg, "--", 2) == 0 ? strlen(row->name) == n - 2 && strncmp(arg + 2, row->name, n - 2) == 0
+                                       : row->letter != 0 && arg[1] == row->letter && (arg[2] == '\0' || row->value != NULL)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+/* One flag at argv[*at]. */
+static enum psctl_exit parse_flag(struct psctl *c, int argc, char **argv, int *at, uint32_t *given)
+{
+    const char *arg = argv[*at];
+    const struct psctl_flag_row *row = find_flag(arg);
+    if (row == NULL) {
+        return unknown_flag(arg);
+    }
+    bool is_long = strncmp(arg, "--", 2) == 0;
+    bool optional = row->value != NULL && row->value[0] == '[';
+    const char *value = is_long && strchr(arg, '=') != NULL ? strchr(arg, '=') + 1 : !is_long && arg[2] != '\0' ? arg + 2 : NULL;
+    char *field = (char *)c + row->field;
+    *given |= 1u << (row - psctl_flags);
+    if (row->kind == PSCTL_ON) {
+        if (value != NULL) {
+            (void)fprintf(stderr, "psctl: no value is allowed in %.100s; see psctl --help\n", arg);
+            return PSCTL_USAGE;
+        }
+        *(bool *)(void *)field = true;
+        return PSCTL_OK;
+    }
+    if (value == NULL && *at + 1 < argc && (!optional || isdigit((unsigned char)argv[*at + 1][0]) || argv[*at + 1][0] == '.')) {
+        value = argv[++*at];
+    }
+    if (value == NULL && optional) {
+        return PSCTL_OK; /* its default is there already */
+    }
+    if (value == NULL || value[0] == '\0') {
+        (void)fprintf(stderr, "psctl: --%s needs a value, %s; see psctl --help\n", row->name, row->value);
+        return PSCTL_USAGE;
+    }
+    if (row->kind == PSCTL_TEXT) {
+        *(const char **)(void *)field = value;
+        return PSCTL_OK;
+    }
+    if (!parse_seconds(value, (int64_t *)(void *)field)) {
+        (void)fprintf(stderr, "psctl: --%s %.100s: seconds, 0.001 to 86400, such as 5 or 0.5 or 500ms\n", row->name, value);
+        return PSCTL_USAGE;
+    }
+    return PSCTL_OK;
+}
+
+/* "-1", "-.5", "-inf": an argument */
+static bool is_number(const char *arg)
+{
+    return isdigit((unsigned char)arg[1]) || arg[1] == '.' || strcasecmp(arg + 1, "inf") == 0 ||
+           strcasecmp(arg + 1, "infinity") == 0 || strcasecmp(arg + 1, "nan") == 0;
+}
+
+/* ---- the line ---- */
+
+static const struct psctl_verb *find_verb(const char *name)
+{
+    for (int i = 0; i < psctl_verb_count; i++) {
+        if (strcmp(psctl_verbs[i].name, name) == 0) {
+            return &psctl_verbs[i];
+        }
+    }
+    return NULL;
+}
+
+static enum psctl_exit check(const struct psctl *c, uint32_t given)
+{
+    const struct psctl_verb *verb = c->verb;
+    for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
+        if ((given & ~(verb->flags | PSCTL_FLAGS_COMMON) & 1u << i) != 0) {
+            (void)fprintf(stderr, "psctl: %s takes no --%s; see psctl %s --help\n", verb->name, psctl_flags[i].name, verb->name);
+            return PSCTL_USAGE;
+        }
+    }
+    if (c->argc > verb->args_max) {
+        (void)fprintf(stderr, "psctl: %s takes no '%.100s'; see psctl %s --help\n", verb->name, c->argv[verb->args_max],
+                      verb->name);
+        return PSCTL_USAGE;
+    }
+    if (c->argc < verb->args_min) {
+        (void)fprintf(stderr, "psctl: %s needs %s; see psctl %s --help\n", verb->name, verb->arguments, verb->name);
+        return PSCTL_USAGE;
+    }
+    return PSCTL_OK;
+}
+
+enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv)
+{
+    bool flags = true;
+    uint32_t given = 0;
+    c->watch_ms = 2000;
+    for (int i = 1; i < argc; i++) {
+        if (flags && strcmp(argv[i], "--") == 0) {
+            flags = false;
+        } else if (flags && argv[i][0] == '-' && argv[i][1] != '\0' && !is_number(argv[i])) {
+            enum psctl_exit code = parse_flag(c, argc, argv, &i, &given);
+            if (code != PSCTL_OK) {
+                return code;
+            }
+        } else {
+            c->argv[c->argc++] = argv[i];
+        }
+    }
+    c->watch_ms = (given & PSCTL_FLAG(WATCH)) != 0 ? c->watch_ms : 0;
+    if (c->version) {
+        return PSCTL_OK;
+    }
+    if (c->argc == 0) {
+        if (!c->help) {
+            psctl_usage(stderr);
+        }
+        return c->help ? PSCTL_OK : PSCTL_USAGE;
+    }
+    c->verb = find_verb(c->argv[0]);
+    if (c->verb == NULL) {
+        return unknown_verb(c->argv[0]);
+    }
+    c->argc--;
+    c->argv++;
+    return c->help ? PSCTL_OK : check(c, given);
+}

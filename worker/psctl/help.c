@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What psctl says about itself: usage, and the bash completion; both from the tables of verbs and flags. */
+#include "psctl.h"
+
+#include <string.h>
+
+static void print_flag(FILE *to, const struct psctl_flag_row *row)
+{
+    char left[64];
+    char letter[8] = "    ";
+    if (row->letter != 0) {
+        (void)snprintf(letter, sizeof(letter), "-%c, ", row->letter);
+    }
+    (void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, row->name, row->value != NULL ? " " : "",
+                   row->value != NULL ? row->value : "");
+    const char *line = row->help;
+    while (line != NULL) {
+        int n = (int)strcspn(line, "\n");
+        (void)fprintf(to, "  %-24s %.*s\n", left, n, line);
+        line = line[n] == '\n' ? line + n + 1 : NULL;
+        left[0] = '\0';
+    }
+}
+
+static void print_flags(FILE *to, uint32_t flags)
+{
+    for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
+        if ((flags & 1u << i) != 0) {
+            print_flag(to, &psctl_flags[i]);
+        }
+    }
+}
+
+/* " [--npy FILE] [--yes]" */
+static void verb_line(const struct psctl_verb *verb, char *dst, size_t n)
+{
+    size_t len = (size_t)snprintf(dst, n, "%s%s%s", verb->name, verb->arguments[0] != '\0' ? " " : "", verb->arguments);
+    for (uint32_t i = 0; i < PSCTL_FLAG_COUNT && len < n; i++) {
+        const struct psctl_flag_row *row = &psctl_flags[i];
+        if ((verb->flags & 1u << i) != 0) {
+            len += (size_t)snprintf(dst + len, n - len, " [--%s%s%s]", row->name, row->value != NULL ? " " : "",
+                                    row->value != NULL ? row->value : "");
+        }
+    }
+}
+
+void psctl_usage(FILE *to)
+{
+    uint32_t flags = 0;
+    (void)fprintf(to, "usage: psctl [-t TARGET] [--timeout S] [--json] VERB ...\n\n");
+    for (int i = 0; i < psctl_verb_count; i++) {
+        const struct psctl_verb *verb = &psctl_verbs[i];
+        char line[64];
+        (void)snprintf(line, sizeof(line), "%s %s", verb->name, verb->arguments);
+        (void)fprintf(to, "  %-32s %s\n", line, verb->summary);
+        flags |= verb->flags;
+    }
+    (void)fprintf(to, "\nFlags of all verbs:\n");
+    print_flags(to, PSCTL_FLAGS_COMMON);
+    (void)fprintf(to, "Flags of some, see psctl VERB --help:\n");
+    print_flags(to, flags & ~PSCTL_FLAGS_COMMON);
+    (void)fprintf(to, "\nExit status: 0 done, 1 something failed or a task is down, 2 usage.\n");
+}
+
+void psctl_verb_usage(const struct psctl_verb *verb)
+{
+    char line[256];
+    verb_line(verb, line, sizeof(line));
+    (void)printf("usage: psctl [-t TARGET] [--timeout S] [--json] %s\n%s.\n\n%s", line, verb->summary, verb->help);
+    print_flags(stdout, verb->flags | PSCTL_FLAGS_COMMON);
+}
+
+/* ---- completion ---- */
+
+static void print_words(FILE *to, uint32_t flags)
+{
+    for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
+        if ((flags & 1u << i) != 0) {
+            (void)fprintf(to, " --%s", psctl_flags[i].name);
+        }
+    }
+}
+
+void psctl_completion_bash(FILE *to)
+{
+    /* names come from the cluster that the line so far points at, within a second, or not at all */
+    static const char head[] = "# bash completion for psctl; made by `psctl completion bash`\n"
+                               "# shellcheck shell=bash disable=SC2207\n"
+                               "_psctl_ask() {\n"
+                               "    local target=() i\n"
+                               "    for ((i = 1; i < ${#_psctl_words[@]}; i++)); do\n"
+                               "        case ${_psctl_words[i]} in\n"
+                               "            -t | --target) target=(-t \"${_psctl_words[i + 1]-}\") ;;\n"
+                               "            --target=*) target=(-t \"${_psctl_words[i]#*=}\") ;;\n"
+                               "        esac\n"
+                               "    done\n"
+                               "    psctl \"${target[@]}\" --timeout 1 \"$1\" 2>/dev/null | awk -v column=\"$2\" 'NR > 1 && NF "
+                               ">= 3 && $1 != \"total\" { print $column }' | sort -u\n"
+                               "}\n"
+                               "_psctl_candidates() {\n"
+                               "    case $1 in\n"
+                               "        variable) _psctl_ask vars 1 ;;\n"
+                               "        container) _psctl_ask vars 2 ;;\n"
+                               "        task) _psctl_ask status 1 ;;\n"
+                               "        *) printf '%s\\n' \"$1\" ;;\n"
+                               "    esac\n"
+                               "}\n"
+                               "_psctl() {\n"
+                               "    local cur prev verb=\"\" flags words=\"\" word line i _psctl_words=()\n"
+                               "    # a colon ends a word for bash; addresses and task names have them\n"
+                               "    line=${COMP_LINE:0:COMP_POINT}\n"
+                               "    read -r -a _psctl_words <<<\"$line\"\n"
+                               "    [[ $line == *[[:blank:]] ]] && _psctl_words+=(\"\")\n"
+                               "    cur=${_psctl_words[${#_psctl_words[@]} - 1]}\n"
+                               "    prev=${_psctl_words[${#_psctl_words[@]} - 2]}\n"
+                               "    for ((i = 1; i < ${#_psctl_words[@]} - 1; i++)); do\n"
+                               "        case ${_psctl_words[i]} in\n";
+    static const char middle[] = "            -*) ;;\n"
+                                 "            *)\n"
+                                 "                verb=${_psctl_words[i]}\n"
+                                 "                break\n"
+                                 "                ;;\n"
+                                 "        esac\n"
+                                 "    done\n"
+                                 "    case $verb in\n";
+    static const char tail[] = "    esac\n"
+                               "    if [[ $cur == -* ]]; then\n"
+                               "        words=$flags\n"
+                               "    fi\n"
+                               "    case $prev in\n";
+    static const char end[] =
+        "    esac\n"
+        "    COMPREPLY=($(compgen -W \"$(for word in $words; do _psctl_candidates \"$word\"; done)\" -- \"$cur\"))\n"
+        "    local before=${cur%\"${cur##*:}\"}\n"
+        "    if [[ $cur == *:* && $COMP_WORDBREAKS == *:* ]]; then\n"
+        "        COMPREPLY=(\"${COMPREPLY[@]#\"$before\"}\")\n"
+        "    fi\n"
+        "}\n"
+        "complete -o default -F _psctl psctl\n";
+    (void)fputs(head, to);
+    (void)fprintf(to, "            -t");
+    for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
+        const char *value = psctl_flags[i].value;
+        if (value != NULL && value[0] != '[') {
+            (void)fprintf(to, " | --%s", psctl_flags[i].name);
+        }
+    }
+    (void)fprintf(to, ") ((i++)) ;;\n%s", middle);
+    (void)fprintf(to, "        \"\")\n            words=\"");
+    for (int i = 0; i < psctl_verb_count; i++) {
+        (void)fprintf(to, "%s%s", i > 0 ? " " : "", psctl_verbs[i].name);
+    }
+    (void)fprintf(to, "\"\n            flags=\"");
+    print_words(to, PSCTL_FLAGS_COMMON);
+    (void)fprintf(to, "\"\n            ;;\n");
+    for (int i = 0; i < psctl_verb_count; i++) {
+        (void)fprintf(to, "        %s)\n            words=\"%s\"\n            flags=\"", psctl_verbs[i].name,
+                      psctl_verbs[i].words);
+        print_words(to, psctl_verbs[i].flags | PSCTL_FLAGS_COMMON);
+        (void)fprintf(to, "\"\n            ;;\n");
+    }
+    (void)fputs(tail, to);
+    for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
+        const char *value = psctl_flags[i].value;
+        if (value != NULL && value[0] != '[') {
+            (void)fprintf(to, "        %s--%s) words=\"%s\" ;;\n", i == PSCTL_TARGET ? "-t | " : "", psctl_flags[i].name,
+                          i == PSCTL_CONTAINER ? "container"
+                          : i == PSCTL_TASK    ? "task"
+                                               : "");
+        }
+    }
+    (void)fputs(end, to);
+}
+
+enum psctl_exit psctl_completion(struct psctl *c)
+{
+    if (strcmp(c->argv[0], "bash") != 0) {
+        (void)fprintf(stderr, "psctl: completion is for bash; there is none for '%.100s'\n", c->argv[0]);
+        return PSCTL_USAGE;
+    }
+    psctl_completion_bash(stdout);
+    return PSCTL_OK;
+}

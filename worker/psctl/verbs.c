@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What psctl can do, one row each, in the order of `psctl --help`: first what looks, then what changes. */
+#include "psctl.h"
+
+const struct psctl_verb psctl_verbs[] = {
+    {.name = "status",
+     .arguments = "",
+     .summary = "tasks: up or down, what they hold, traffic",
+     .flags = PSCTL_FLAG(WATCH),
+     .words = "",
+     .run = psctl_status,
+     .help =
+         "One line per task and the total. DATA is what the task's variables, their slots and values on their way take of its\n"
+         "memory budget, not the size of the process. PUSHES/S and BYTES/S are of the last seconds. Exit status 1 when a task "
+         "is\n"
+         "down, or when two processes say that they are the same task. --watch asks again and again, on one session, and draws\n"
+         "over the last round on a terminal; an interrupt ends it with exit status 0.\n"},
+    {.name = "vars",
+     .arguments = "",
+     .summary = "variables: owner, shape, dtype, optimizer in force, version",
+     .flags = PSCTL_FLAG(CONTAINER),
+     .words = "",
+     .run = psctl_vars,
+     .help =
+         "All variables of all tasks, with the optimizer and the values that are in force. STATE is `uninitialised`,\n"
+         "`initialised`, or `ready` once the chief has declared the model ready. --container: only those of one container.\n"},
+    {.name = "get",
+     .arguments = "NAME",
+     .summary = "value of a variable",
+     .args_min = 1,
+     .args_max = 1,
+     .flags = PSCTL_FLAG(NPY) | PSCTL_FLAG(CONTAINER),
+     .words = "variable",
+     .run = psctl_get,
+     .help =
+         "Prints the variable's definition and its first 1,000 values; with --json all of them (NaN and infinities as null).\n"
+         "--npy FILE writes all values for numpy.load(); with - they go to standard output and nothing else does.\n"},
+    {.name = "containers",
+     .arguments = "",
+     .summary = "containers: variables and bytes per task",
+     .words = "",
+     .run = psctl_containers,
+     .help = "What each container holds on each task; BYTES are values and slots. INCARNATION changes with every reset.\n"},
+    {.name = "ping",
+     .arguments = "",
+     .summary = "round-trip time to each task",
+     .words = "",
+     .run = psctl_ping,
+     .help = "The time of one empty request on an open connection.\n"},
+    {.name = "config",
+     .arguments = "[TASK | get [NAME]]",
+     .summary = "settings of the tasks",
+     .args_max = 3,
+     .flags = PSCTL_FLAG(TASK),
+     .words = "get set task",
+     .run = psctl_config,
+     .help =
+         "Value and default of every setting that the tasks run with, or of NAME. LIVE settings can change while a task runs.\n"},
+    {.name = "set",
+     .arguments = "NAME [VALUE]",
+     .summary = "give a variable new values",
+     .args_min = 1,
+     .args_max = 2,
+     .flags = PSCTL_FLAG(NPY) | PSCTL_FLAG(FILL) | PSCTL_FLAG(CONTAINER),
+     .words = "variable",
+     .run = psctl_set,
+     .help = "VALUE is one value for a scalar, else a list as deep as the shape, [[1, 2], [3, 4]], or flat, [1, 2, 3, 4]; --fill "
+             "takes\n"
+             "one value for all elements. --npy FILE reads what numpy.save() wrote. Dtype and shape must be the variable's own. "
+             "Slots\n"
+             "of its optimizer stay. Prints the version before and after; does not ask.\n"},
+    {.name = "delete",
+     .arguments = "NAME",
+     .summary = "remove a variable",
+     .args_min = 1,
+     .args_max = 1,
+     .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
+     .words = "variable",
+     .run = psctl_delete,
+     .help =
+         "The variable, its slots and its name are gone; programs that use it get ABORTED. Asks first when standard input is a\n"
+         "terminal.\n"},
+    {.name = "reset",
+     .arguments = "[CONTAINER ...]",
+     .summary = "empty containers on all tasks",
+     .args_max = PSCTL_ARGS_MANY,
+     .flags = PSCTL_FLAG(ALL) | PSCTL_FLAG(YES),
+     .words = "container",
+     .run = psctl_reset,
+     .help =
+         "Without an argument the default container, localhost, only; --all empties every container. Nothing is reset while a\n"
+         "task is down. Programs that use what is gone get ABORTED. Asks first when standard input is a terminal.\n"},
+    {.name = "shutdown",
+     .arguments = "[TASK]",
+     .summary = "let a task, or all, finish and end",
+     .args_max = 1,
+     .flags = PSCTL_FLAG(ALL) | PSCTL_FLAG(YES),
+     .words = "task",
+     .run = psctl_shutdown,
+     .help =
+         "Without an argument it ends the task that -t names, or the only one; --all ends every task of the cluster. Asks first\n"
+         "when standard input is a terminal.\n"},
+    {.name = "completion",
+     .arguments = "bash",
+     .summary = "print the script that completes command lines",
+     .args_min = 1,
+     .args_max = 1,
+     .words = "bash",
+     .run = psctl_completion,
+     .help = "For bash: eval \"$(psctl completion bash)\", or the same script as a file in bash-completion's folder.\n"},
+};
+const int psctl_verb_count = sizeof(psctl_verbs) / sizeof(psctl_verbs[0]);
