@@ -304,7 +304,9 @@ struct info_of {
 static void info_result(const struct psi_api_task *task, ps_status st, const struct psi_err *err, ps_task_info *info)
 {
     if (st != PS_OK) {
+        bool directory = info->directory;
         memset(info, 0, sizeof(*info));
+        info->directory = directory;
         (void)snprintf(info->error, sizeof(info->error), "%s: %.200s", ps_status_name(st), err->text);
     }
     info->up = st == PS_OK;

@@ -483,11 +483,9 @@ void psi_request_dial_failed(struct psi_session *s)
     }
     PSI_LIST_FOREACH_SAFE(it, tmp, &c->all) {
         struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
-        if (req->kind == PSI_REQ_INFO && psi_request_session(req) == s) {
-            char where[PSI_WHERE_MAX];
+        if ((req->kind == PSI_REQ_INFO || req->kind == PSI_REQ_TASKS) && psi_request_session(req) == s) {
             psi_call_drop(c, req);
-            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "no connection to %s: %s",
-                            psi_session_where(s, where, sizeof(where)), s->last_error);
+            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "no connection: %s", s->last_error);
         }
     }
 }
