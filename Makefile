@@ -8,6 +8,7 @@ VARIANT ?= release
 B := build/$(VARIANT)
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
+SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
 DESTDIR ?=
 JOBS ?= 2
 SHELL := /bin/bash
@@ -371,16 +372,40 @@ lint: all $(B)/compile_commands.json ## layers, symbols, headers, format, clang-
 format: ## clang-format all C sources in place
 	@clang-format -i $$(find common proto psd worker tests -name '*.[ch]' ! -name bare.c)
 
+# ---- made from --help and --print_config --------------------------------------------------------------------------------
+MAN_IN := $(wildcard docs/man/*.in)
+MAN_MADE := $(MAN_IN:docs/man/%.in=$(B)/man/%)
+MAN := $(MAN_MADE) $(wildcard docs/man/*.[158])
+PATHS_SED = sed -e 's|@BINDIR@|$(PREFIX)/bin|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
+# psd.conf.5 has the settings of psd, as psd.8
+$(B)/man/%: docs/man/%.in scripts/options $(PROGRAMS) FORCE
+	@mkdir -p $(@D)
+	@$(B)/bin/$(firstword $(subst ., ,$*)) --help | scripts/options man $< | $(PATHS_SED) >$@.new && mv $@.new $@
+$(B)/psd.conf: $(B)/bin/psd
+	@env -u TF_CONFIG $< --print_config >$@.new && mv $@.new $@
+.PHONY: FORCE docs-settings
+FORCE:
+docs-settings: $(B)/bin/psd ## write the table of settings into docs/OPERATIONS.md
+	@$< --help | scripts/options table docs/OPERATIONS.md >$(B)/OPERATIONS.md.new && cp $(B)/OPERATIONS.md.new docs/OPERATIONS.md
+
 # ---- install -----------------------------------------------------------------------------------------------------------
 SHARE := $(PREFIX)/share
+COMPLETIONS := $(wildcard scripts/completions/*)
+man_dir = man$(subst .,,$(suffix $1))
 PC_SED = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@LIBS_PRIVATE@|$(LIBS_PRIVATE) -pthread|g'
 INSTALLED = $(addprefix $(PREFIX)/bin/,$(notdir $(PROGRAMS))) $(addprefix $(PREFIX)/include/psd/,$(notdir $(PUBLIC_H))) \
 	$(addprefix $(LIBDIR)/,libpsd.a libpsd.so libpsd.so.$(SOVERSION) libpsworker.a libpsworker.so libpsworker.so.$(SOVERSION) \
 	libpsworker_cpu.so pkgconfig/psd.pc pkgconfig/psworker.pc) \
-	$(addprefix $(SHARE)/psd/,$(shell find data -type f)) $(SHARE)/doc/psd/LICENSE $(SHARE)/doc/psd/README.md
+	$(addprefix $(SHARE)/psd/,$(shell find data -type f)) $(SHARE)/doc/psd/LICENSE $(SHARE)/doc/psd/README.md \
+	$(addprefix $(SHARE)/doc/psd/,$(notdir $(wildcard docs/*.md))) \
+	$(foreach m,$(MAN),$(SHARE)/man/$(call man_dir,$m)/$(notdir $m)) \
+	$(addprefix $(SHARE)/bash-completion/completions/,$(notdir $(COMPLETIONS))) \
+	$(PREFIX)/lib/systemd/system/psd@.service $(PREFIX)/lib/sysusers.d/psd.conf $(PREFIX)/lib/tmpfiles.d/psd.conf
 INTO = $(DESTDIR)
 define install_files
-	@install -d $(addprefix $(INTO),$(PREFIX)/bin $(PREFIX)/include/psd $(LIBDIR)/pkgconfig $(SHARE)/psd/data $(SHARE)/doc/psd)
+	@install -d $(addprefix $(INTO),$(PREFIX)/bin $(PREFIX)/include/psd $(LIBDIR)/pkgconfig $(SHARE)/psd/data $(SHARE)/doc/psd \
+		$(addprefix $(SHARE)/man/,man1 man5 man8) $(SHARE)/bash-completion/completions $(SYSCONFDIR)/psd \
+		$(addprefix $(PREFIX)/lib/,systemd/system sysusers.d tmpfiles.d))
 	@install -m 755 $(PROGRAMS) $(INTO)$(PREFIX)/bin/
 	@install -m 644 $(PUBLIC_H) $(INTO)$(PREFIX)/include/psd/
 	@install -m 644 $(LIBPSD_A) $(LIBPSW_A) $(INTO)$(LIBDIR)/
@@ -389,21 +414,27 @@ define install_files
 	@ln -sfn libpsworker.so.$(SOVERSION) $(INTO)$(LIBDIR)/libpsworker.so
 	@for name in psd psworker; do $(PC_SED) scripts/$$name.pc.in >$(INTO)$(LIBDIR)/pkgconfig/$$name.pc; done
 	@cp -R --no-preserve=ownership data/. $(INTO)$(SHARE)/psd/data/
-	@install -m 644 LICENSE $(wildcard README.md) $(INTO)$(SHARE)/doc/psd/
+	@install -m 644 LICENSE $(wildcard README.md docs/*.md) $(INTO)$(SHARE)/doc/psd/
+	@$(foreach m,$(MAN),install -m 644 $m $(INTO)$(SHARE)/man/$(call man_dir,$m)/;)
+	@install -m 644 $(COMPLETIONS) $(INTO)$(SHARE)/bash-completion/completions/
+	@$(PATHS_SED) scripts/systemd/psd@.service | install -m 644 /dev/stdin $(INTO)$(PREFIX)/lib/systemd/system/psd@.service
+	@for kind in sysusers tmpfiles; do install -m 644 scripts/systemd/$$kind.conf $(INTO)$(PREFIX)/lib/$$kind.d/psd.conf; done
+	@[ -e $(INTO)$(SYSCONFDIR)/psd/psd.conf ] || install -m 644 $(B)/psd.conf $(INTO)$(SYSCONFDIR)/psd/
 endef
 .PHONY: install uninstall stage
-install: all ## PREFIX=/usr/local DESTDIR= LIBDIR=PREFIX/lib
+install: all $(MAN_MADE) $(B)/psd.conf ## PREFIX=/usr/local DESTDIR= LIBDIR=PREFIX/lib SYSCONFDIR=PREFIX/etc (/etc for PREFIX=/usr)
 	$(install_files)
 	@echo "installed in $(DESTDIR)$(PREFIX)"
 # what `make install` makes, for the test that builds outside the tree
 stage: INTO := $(B)/stage
-stage: all
+stage: all $(MAN_MADE) $(B)/psd.conf
 	@rm -rf $(INTO)
 	$(install_files)
-uninstall: ## remove what install put there
+uninstall: ## remove what install put there; a psd.conf that sets something stays
 	@rm -f $(addprefix $(DESTDIR),$(INSTALLED))
+	@conf=$(DESTDIR)$(SYSCONFDIR)/psd/psd.conf; if [ -f "$$conf" ] && ! grep -q '^[^#]' "$$conf"; then rm "$$conf"; fi
 	@for d in $(addprefix $(DESTDIR),$(addprefix $(SHARE)/psd/,$(wildcard data/*)) $(SHARE)/psd/data $(SHARE)/psd $(SHARE)/doc/psd \
-		$(PREFIX)/include/psd); do if [ -d "$$d" ]; then rmdir --ignore-fail-on-non-empty "$$d"; fi; done
+		$(PREFIX)/include/psd $(SYSCONFDIR)/psd); do if [ -d "$$d" ]; then rmdir --ignore-fail-on-non-empty "$$d"; fi; done
 
 .PHONY: dist clean deps help
 dist: ## build/psd-VERSION.tar.gz of the committed tree

@@ -77,6 +77,10 @@ int32_t psi_options_find(const struct psi_options *o, const char *name);
 const char *psi_options_format_value(const struct psi_options *o, size_t row, char *buf, size_t n);
 /** Append one "  --name VALUE   help (unit, range; default)" entry per row, wrapped at 100 columns. */
 PSI_MUST ps_status psi_options_help(const struct psi_options *o, struct psi_buf *out, struct psi_err *err);
+/** Append a configuration file: per row that is not flag_only its help as comments and, commented out, "#name = default". A value
+ *  that is not from the default is not commented out. psi_options_parse_file() reads it, also with every # before a name removed.
+ */
+PSI_MUST ps_status psi_options_file(const struct psi_options *o, struct psi_buf *out, struct psi_err *err);
 /** Append "name value default\n" per row that is not flag_only; empty strings as "". */
 PSI_MUST ps_status psi_options_list(const struct psi_options *o, struct psi_buf *out, struct psi_err *err);
 

@@ -10,7 +10,7 @@
 
 enum { HELP_COLUMN = 30, WIDTH = 100 };
 
-static const char *metavar(const struct psi_option *row)
+const char *psi_option_metavar(const struct psi_option *row)
 {
     if (row->metavar != NULL) {
         return row->metavar;
@@ -38,7 +38,7 @@ static ps_status add_flag(const struct psi_option *row, size_t *column, struct p
     size_t start = out->len;
     ps_status st = row->letter != 0 ? psi_buf_printf(out, err, "  -%c, ", row->letter) : psi_buf_printf(out, err, "      ");
     if (st == PS_OK) {
-        const char *value = metavar(row);
+        const char *value = psi_option_metavar(row);
         bool default_on = row->type == PSI_OPTION_BOOL && strcmp(row->default_text, "true") == 0;
         st = psi_buf_printf(out, err, "--%s%s%s%s", default_on ? "[no-]" : "", row->name, value[0] == '\0' ? "" : " ", value);
     }
@@ -51,7 +51,7 @@ static ps_status add_padding(size_t *column, struct psi_buf *out, struct psi_err
 {
     size_t from = *column;
     *column = HELP_COLUMN - 1;
-    if (from > HELP_COLUMN - 1) {
+    if (from > HELP_COLUMN - 2) { /* two blanks at least: a value's name has one before it */
         return psi_buf_printf(out, err, "\n%*s", HELP_COLUMN - 1, "");
     }
     return psi_buf_printf(out, err, "%*s", (int)(HELP_COLUMN - 1 - from), "");
@@ -81,8 +81,7 @@ static ps_status add_wrapped(const char *text, size_t *column, struct psi_buf *o
     return st;
 }
 
-/* "(1s to 1h, default 10s, reloadable)"; a flag that is off by default needs nothing. */
-static void describe(const struct psi_option *row, char *buf, size_t n)
+void psi_option_describe(const struct psi_option *row, char *buf, size_t n)
 {
     char range[200] = "";
     char allowed[160];
@@ -116,7 +115,7 @@ ps_status psi_options_help(const struct psi_options *o, struct psi_buf *out, str
             st = add_wrapped(row->help, &column, out, err);
         }
         if (st == PS_OK) {
-            describe(row, details, sizeof(details));
+            psi_option_describe(row, details, sizeof(details));
             st = add_wrapped(details, &column, out, err);
         }
         if (st == PS_OK) {

@@ -2,15 +2,17 @@
 /*
  * psd, the daemon: settings -> one libpsd server per task -> `ready:` lines -> until a signal or `psctl shutdown`.
  *
- * The main thread only waits: for signals (signalfd), and for the tasks' threads, which report through an eventfd that they serve
- * or have ended.
+ * The main thread only waits: for signals (signalfd), for the tasks' threads, which report through an eventfd that they serve or
+ * have ended, and for the time to tell the service manager something (service.h).
  *
  * Failure modes: a wrong setting: message, exit 2; a task that cannot start: message, the others are stopped, exit 1; tasks that
  * do not end within the drain time: exit anyway, 1.
  */
+#include "common/log.h"
 #include "live.h"
 #include "machine.h"
 #include "psd.h"
+#include "service.h"
 #include "settings.h"
 
 #include <errno.h>
@@ -43,6 +45,8 @@ struct slot {
 static struct slot slots[PSD_OWN_TASKS_MAX];
 static uint32_t slot_count;
 static int event_fd = -1;
+static bool to_journal; /* standard error: its lines begin with a priority */
+static struct psd_service service;
 
 /* ---- called on the tasks' threads ---- */
 
@@ -50,8 +54,7 @@ static void on_log(void *ctx, int level, const char *line)
 {
     char buf[4096];
     (void)ctx;
-    (void)level;
-    int n = snprintf(buf, sizeof(buf), "%s\n", line);
+    int n = snprintf(buf, sizeof(buf), "%s%s\n", to_journal ? psd_notify_priority(level) : "", line);
     size_t bytes = n < 0 ? 0 : (size_t)n < sizeof(buf) ? (size_t)n : sizeof(buf) - 1;
     PSI_IGNORE(write(STDERR_FILENO, buf, bytes)); /* one write per line keeps lines whole; a full disk must not stop training */
 }
@@ -103,8 +106,13 @@ static uint64_t now_ms(void)
 
 static int complain(int status, const char *text)
 {
-    (void)fprintf(stderr, "psd: %s\n", text);
+    (void)fprintf(stderr, "%spsd: %s\n", to_journal ? psd_notify_priority(PSI_LOG_ERROR) : "", text);
     return status;
+}
+
+static int print(const struct psi_buf *text)
+{
+    return fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0 ? 0 : 1;
 }
 
 static int print_help(void)
@@ -116,12 +124,12 @@ static int print_help(void)
         psi_buf_fini(&text);
         return complain(1, err.text);
     }
-    bool good = fwrite(text.data, 1, text.len, stdout) == text.len && fflush(stdout) == 0;
+    int status = print(&text);
     psi_buf_fini(&text);
-    return good ? 0 : 1;
+    return status;
 }
 
-/* `ready:` lines, in the order of the tasks. */
+/* `ready:` lines, in the order of the tasks; after the last one the service manager is told. */
 static void announce(void)
 {
     for (uint32_t i = 0; i < slot_count; i++) {
@@ -137,6 +145,7 @@ static void announce(void)
         (void)printf("ready: %s%s\n", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
         (void)fflush(stdout); /* whoever started us may be gone: that is no reason to end */
     }
+    psd_service_ready(&service, now_ms());
 }
 
 static bool all_ended(void)
@@ -176,14 +185,15 @@ static int serve(int signal_fd)
     unsigned signals = 0;
     uint64_t end_ms = 0;
     while (!all_ended()) {
-        int timeout = -1;
+        int timeout = psd_service_turn(&service, now_ms());
         if (signals > 0) {
             uint64_t now = now_ms();
             if (now >= end_ms) {
                 (void)complain(1, "tasks are busy and do not end: exiting all the same");
                 _exit(1);
             }
-            timeout = (int)(end_ms - now);
+            int left = end_ms - now < INT32_MAX ? (int)(end_ms - now) : INT32_MAX;
+            timeout = timeout >= 0 && timeout < left ? timeout : left;
         }
         if (poll(polls, 2, timeout) < 0 && errno != EINTR) {
             return complain(1, strerror(errno));
@@ -197,9 +207,24 @@ static int serve(int signal_fd)
             int64_t drain = stop_all(signals > 0);
             signals++;
             end_ms = now_ms() + (uint64_t)drain + GRACE_MS;
+            psd_service_stopping(&service, drain + GRACE_MS);
         }
     }
+    psd_service_stopping(&service, 0); /* clients asked all tasks to shut down */
     return signals > 1 ? 1 : 0;
+}
+
+static int watch(int signal_fd)
+{
+    static psd_server *servers[PSD_OWN_TASKS_MAX];
+    static uint64_t turns[PSD_OWN_TASKS_MAX];
+    for (uint32_t i = 0; i < slot_count; i++) {
+        servers[i] = slots[i].server;
+    }
+    psd_service_init(&service, servers, turns, slot_count);
+    int status = serve(signal_fd);
+    psd_service_fini(&service);
+    return status;
 }
 
 /* The entry of the comma-separated list that belongs to own task i. */
@@ -314,6 +339,7 @@ int main(int argc, char **argv)
     struct psd_settings *settings = NULL;
     struct psi_err err = {.code = PS_OK};
     size_t inherited = 0;
+    to_journal = psd_notify_journal(getenv("JOURNAL_STREAM"), STDERR_FILENO);
     if (psd_settings_read(argc, argv, getenv("TF_CONFIG"), &settings, &err) != PS_OK ||
         psd_inherited_sockets(&inherited, &err) != PS_OK) {
         psd_settings_free(settings);
@@ -322,6 +348,8 @@ int main(int argc, char **argv)
     int status = 0;
     if (settings->help) {
         status = print_help();
+    } else if (settings->print_config) {
+        status = print(&settings->print);
     } else if (settings->version) {
         status = printf("psd %s\n", psd_server_version()) > 0 && fflush(stdout) == 0 ? 0 : 1;
     } else {
@@ -334,7 +362,7 @@ int main(int argc, char **argv)
         raise_files_limit();
         status = start_all(settings, inherited);
         if (status == 0) {
-            status = serve(signal_fd);
+            status = watch(signal_fd);
             free_all();
         }
     }

@@ -139,6 +139,14 @@ PS_API void psd_server_stop(psd_server *server, int64_t drain_ms);
 /** Block until it has ended, calls that run included (their cancel is called; a run() that goes on all the same delays it). Not
  * on the task's thread. */
 PS_API void psd_server_wait(psd_server *server);
+/** What a server holds: as of the last 50 ms. turns counts on as long as its thread is alive and not stuck. */
+typedef struct psd_server_counts {
+    uint64_t turns;
+    uint32_t connections, sessions, variables;
+    uint32_t reserved;
+} psd_server_counts;
+/** Any thread; zeros after its end. */
+PS_API void psd_server_get_counts(const psd_server *server, psd_server_counts *out_counts);
 /** True when it has ended. Any thread. */
 PS_API bool psd_server_has_ended(const psd_server *server);
 /** Stop at once if it still runs, wait, free. NULL is fine. Not on the task's thread. */

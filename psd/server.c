@@ -242,6 +242,10 @@ void psd_server_on_tick(uv_timer_t *timer)
     s->ticked_ms = psd_server_now_ms();
     psd_task_tick(s->task, s->ticked_ms);
     psi_net_settle(&s->net);
+    atomic_store(&s->connections, s->net.conn_count);
+    atomic_store(&s->sessions, psd_task_session_count(s->task));
+    atomic_store(&s->variables, psd_task_variable_count(s->task));
+    atomic_fetch_add(&s->turns, 1);
     if (s->phase != PSD_RUNNING) {
         wind_down(s);
     }
@@ -310,6 +314,15 @@ void *psd_server_thread(void *server)
         s->o.ended(s->o.ctx, s); /* psd_server_wait joins this thread: s outlives the call */
     }
     return NULL;
+}
+
+void psd_server_get_counts(const psd_server *s, psd_server_counts *out_counts)
+{
+    bool ended = psd_server_has_ended(s);
+    *out_counts = (psd_server_counts){.turns = atomic_load(&s->turns),
+                                      .connections = ended ? 0 : atomic_load(&s->connections),
+                                      .sessions = ended ? 0 : atomic_load(&s->sessions),
+                                      .variables = ended ? 0 : atomic_load(&s->variables)};
 }
 
 bool psd_server_has_ended(const psd_server *server)

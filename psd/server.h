@@ -18,6 +18,7 @@
 #include "task.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum psd_server_tick { PSD_TICK_MS = 50 /* the core wants one per 100 ms */ };
 
@@ -53,6 +54,8 @@ struct psd_server {
     uint64_t stop_end_ms;        /* under mutex: the earliest end asked for */
     bool ended;                  /* under mutex */
     struct psd_server_sets sets; /* under mutex */
+    _Atomic uint64_t turns;      /* of psd_server_get_counts(), with the three below */
+    _Atomic uint32_t connections, sessions, variables;
 };
 
 /* ---- server.c ---- */

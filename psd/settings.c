@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_BYTES_MAX = 1 << 20, DAY_MS = 24 * 60 * 60 * 1000 };
+enum { FILE_BYTES_MAX = 1 << 20, PRINT_BYTES_MAX = 1 << 20, DAY_MS = 24 * 60 * 60 * 1000 };
 
 static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL}; /* enum psi_log_level */
 
@@ -186,6 +186,13 @@ static const struct psi_option rows[] = {
      .metavar = "FILE",
      .help = "Read settings from FILE: lines of NAME = VALUE, names as here without the dashes.",
      FIELD(config)},
+    {.name = "print_config",
+     .type = PSI_OPTION_BOOL,
+     .unit = "",
+     .default_text = "false",
+     .flag_only = true,
+     .help = "Print the settings in force as a configuration file and exit; what is at its default is commented out.",
+     FIELD(print_config)},
     {.name = "version",
      .type = PSI_OPTION_BOOL,
      .unit = "",
@@ -223,7 +230,10 @@ static ps_status read_file(struct psi_options *o, const char *name, struct psi_e
             text.len += n;
         }
     } while (st == PS_OK && n > 0);
-    if (st != PS_OK) {
+    if (st != PS_OK && text.len + 4096 > FILE_BYTES_MAX) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "configuration file %.300s is larger than %d KiB: it is none", name,
+                      FILE_BYTES_MAX >> 10);
+    } else if (st != PS_OK) {
         psi_err_prefix(err, "configuration file %.300s", name);
     } else if (ferror(f) != 0) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "configuration file %.300s cannot be read: %s", name, strerror(errno));
@@ -381,6 +391,18 @@ static void forget_rows(void)
     }
 }
 
+/* --print_config */
+static ps_status keep_print(const struct psi_options *o, struct psd_settings *s, struct psi_err *err)
+{
+    ps_status st =
+        psi_buf_append_text(&s->print,
+                            "# Settings of psd(8), as NAME = VALUE; psd.conf(5) says more. A line that begins with # is a\n"
+                            "# comment: the defaults are. A long value goes on in indented lines. Flags and TF_CONFIG\n"
+                            "# count more than this file.\n",
+                            err);
+    return st == PS_OK ? psi_options_file(o, &s->print, err) : st;
+}
+
 /* The values in force, as text. */
 static ps_status keep_rows(const struct psi_options *o, struct psi_err *err)
 {
@@ -419,6 +441,9 @@ static ps_status read_all(struct psi_options *o, struct psd_settings *s, int arg
     if (st == PS_OK) {
         st = derive(s, err);
     }
+    if (st == PS_OK && s->print_config) {
+        st = keep_print(o, s, err);
+    }
     return st == PS_OK ? keep_rows(o, err) : st;
 }
 
@@ -431,6 +456,7 @@ ps_status psd_settings_read(int argc, char **argv, const char *tf_config, struct
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the settings");
     }
     psi_options_init(&o, rows, ROWS, s, from);
+    psi_buf_init(&s->print, PRINT_BYTES_MAX);
     ps_status st = read_all(&o, s, argc, argv, tf_config, err);
     if (st != PS_OK) {
         psd_settings_free(s);
@@ -443,6 +469,9 @@ ps_status psd_settings_read(int argc, char **argv, const char *tf_config, struct
 void psd_settings_free(struct psd_settings *settings)
 {
     forget_rows();
+    if (settings != NULL) {
+        psi_buf_fini(&settings->print);
+    }
     psi_free(settings);
 }
 

@@ -30,17 +30,19 @@ struct psd_settings {
     char unix_mode[5];
     int64_t memory_budget, lease_ms, beat_ms, hello_deadline_ms, drain_ms, sessions_max, session_keep_ms;
     int log_level;
-    bool insecure_any_peer, refuse_nonfinite, help, version;
+    bool insecure_any_peer, refuse_nonfinite, help, version, print_config;
     /* derived */
     uint32_t tasks[PSD_OWN_TASKS_MAX];
     uint32_t task_count;
     unsigned mode;
+    struct psi_buf print; /* print_config: the text */
 };
 
 /**
  * Defaults, flags, the file that --config names, TF_CONFIG (tf_config: its text or NULL), checked and derived. With --help or
- * --version among the flags nothing else is read. *out_settings: free with psd_settings_free. Main thread only.
- * Errors: INVALID_ARGUMENT that names flag, file and line, or variable; NOT_FOUND for the file.
+ * --version among the flags nothing else is read; with --print_config the text is made. *out_settings: free with
+ * psd_settings_free. Main thread only. Errors: INVALID_ARGUMENT that names flag, file and line, or variable; NOT_FOUND for the
+ * file.
  */
 PSI_MUST ps_status psd_settings_read(int argc, char **argv, const char *tf_config, struct psd_settings **out_settings,
                                      struct psi_err *err);

@@ -491,6 +491,16 @@ uint32_t psd_task_link_count(const struct psd_task *t)
     return t->conn_count;
 }
 
+uint32_t psd_task_session_count(const struct psd_task *t)
+{
+    return psi_map_count(&t->records);
+}
+
+uint32_t psd_task_variable_count(const struct psd_task *t)
+{
+    return t->store.variable_count;
+}
+
 void psd_task_check_invariants(const struct psd_task *t)
 {
     psd_store_check_invariants(&t->store);

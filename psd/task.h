@@ -110,6 +110,8 @@ bool psd_task_next_effect(struct psd_task *task, struct psd_effect *out);
 uint64_t psd_task_life(const struct psd_task *task);
 uint64_t psd_task_memory_bytes(const struct psd_task *task); /* variables, slots, staging */
 uint32_t psd_task_link_count(const struct psd_task *task);
+uint32_t psd_task_session_count(const struct psd_task *task); /* also those that are away and remembered */
+uint32_t psd_task_variable_count(const struct psd_task *task);
 /** Invariants of all stateful parts; asserts. */
 void psd_task_check_invariants(const struct psd_task *task);
 /** What the simulator's oracles look at: calls back for each variable that exists. */

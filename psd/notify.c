@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sd_notify(3) in one datagram socket.
+ *
+ * Happy path: NOTIFY_SOCKET names a Unix datagram socket; each message is one datagram of NAME=VALUE lines.
+ * Failure modes: no such variable, a name that is neither a path nor @NAME, or too long: nothing is ever sent; a socket that is
+ * full or gone: that message is lost.
+ */
+#include "notify.h"
+
+#include "common/log.h"
+#include "common/status.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool parse_number(const char *text, uint64_t *out)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0) {
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+static int64_t watchdog_ms(const char *usec, const char *pid)
+{
+    uint64_t period = 0;
+    uint64_t who = 0;
+    if (usec == NULL || !parse_number(usec, &period) || period == 0 || period > INT64_MAX) {
+        return 0;
+    }
+    if (pid != NULL && (!parse_number(pid, &who) || who != (uint64_t)getpid())) {
+        return 0;
+    }
+    int64_t half = (int64_t)(period / 2000u);
+    return half > 0 ? half : 1;
+}
+
+void psd_notify_open(struct psd_notify *n, const char *socket_name, const char *watchdog_usec, const char *watchdog_pid)
+{
+    memset(n, 0, sizeof(*n));
+    n->fd = -1;
+    size_t len = socket_name == NULL ? 0 : strlen(socket_name);
+    if (len < 2 || len >= sizeof(n->to.sun_path) || (socket_name[0] != '/' && socket_name[0] != '@')) {
+        return;
+    }
+    n->to.sun_family = AF_UNIX;
+    memcpy(n->to.sun_path, socket_name, len);
+    bool abstract = socket_name[0] == '@';
+    if (abstract) {
+        n->to.sun_path[0] = '\0';
+    }
+    n->to_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + (abstract ? 0 : 1));
+    n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    n->watchdog_ms = n->fd >= 0 ? watchdog_ms(watchdog_usec, watchdog_pid) : 0;
+}
+
+bool psd_notify_wanted(const struct psd_notify *n)
+{
+    return n->fd >= 0;
+}
+
+void psd_notify_send(const struct psd_notify *n, const char *lines)
+{
+    if (n->fd >= 0) {
+        PSI_IGNORE(
+            sendto(n->fd, lines, strlen(lines), MSG_NOSIGNAL | MSG_DONTWAIT, (const struct sockaddr *)&n->to, n->to_bytes));
+    }
+}
+
+void psd_notify_close(struct psd_notify *n)
+{
+    if (n->fd >= 0) {
+        PSI_IGNORE(close(n->fd));
+    }
+    n->fd = -1;
+}
+
+bool psd_notify_journal(const char *journal_stream, int fd)
+{
+    char expected[64];
+    struct stat st;
+    if (journal_stream == NULL || fstat(fd, &st) != 0) {
+        return false;
+    }
+    (void)snprintf(expected, sizeof(expected), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+    return strcmp(journal_stream, expected) == 0;
+}
+
+const char *psd_notify_priority(int level)
+{
+    switch (level) {
+    case PSI_LOG_DEBUG:
+        return "<7>";
+    case PSI_LOG_INFO:
+        return "<6>";
+    case PSI_LOG_WARN:
+        return "<4>";
+    default:
+        return "<3>";
+    }
+}
