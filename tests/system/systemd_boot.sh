@@ -42,7 +42,7 @@ set -u
     systemctl show psd@0 -p Result
     mkdir -p /usr/local/etc/default
     echo PSD_FLAGS=--lease=never >/usr/local/etc/default/psd
-    systemctl start psd@1; echo "wrong setting: start $?"
+    systemctl start psd@1 2>/dev/null; echo "wrong setting: start $?"
     systemctl show psd@1 -p NRestarts -p ExecMainStatus
 } >/psd-result 2>&1
 systemctl --force --force poweroff
@@ -57,10 +57,14 @@ ExecStartPre=systemd-sysusers
 ExecStartPre=systemd-tmpfiles --create psd.conf
 ExecStart=/usr/local/bin/psd-test
 UNIT
+# there is no network to wait for
+for unit in systemd-networkd-wait-online systemd-networkd systemd-firstboot NetworkManager-wait-online ifupdown-wait-online; do
+    ln -sf /dev/null "$root/etc/systemd/system/$unit.service"
+done
 mkdir -p "$root/etc/systemd/system/basic.target.wants"
 ln -s /etc/systemd/system/psd-test.service "$root/etc/systemd/system/basic.target.wants/"
 
-timeout 80 systemd-nspawn -q -D "$root" --register=no --keep-unit --link-journal=no --private-network --machine="psd-test-$$" \
+timeout 60 systemd-nspawn -q -D "$root" --register=no --keep-unit --link-journal=no --private-network --machine="psd-test-$$" \
     -b systemd.unit=basic.target >"$folder/console" 2>&1 </dev/null || true
 if [ ! -e "$root/psd-result" ]; then
     skip "systemd does not boot in a container here: $(tail -n 1 "$folder/console" | tr -dc '[:print:]')"
@@ -78,4 +82,4 @@ Result=success
 wrong setting: start 1
 NRestarts=0
 ExecMainStatus=2'
-[ "$(sort "$root/psd-result")" = "$(sort <<<"$expected")" ] || [ "$(cat "$root/psd-result")" = "$expected" ]
+[ "$(sort "$root/psd-result")" = "$(sort <<<"$expected")" ]  # systemctl show has an order of its own
