@@ -74,8 +74,10 @@ struct ps_session {
     struct psi_scopes scopes;
     uint32_t pushes;            /* of parameters, in flight */
     bool cluster_known;         /* tasks and job_task_count are final from then on */
-    struct psi_api_task *tasks; /* server jobs only */
-    uint32_t task_count;
+    struct psi_api_task *tasks; /* server jobs, then the tasks of others that serve; room for tasks_all */
+    _Atomic uint32_t task_count;
+    uint32_t tasks_all;
+    bool serving_known;      /* the others that serve are in it */
     uint32_t job_task_count; /* of this session's job; 0 = not listed */
     uint32_t ps_count;
     bool chief;
@@ -121,6 +123,10 @@ void psi_api_log_fields(void *session, int level, const char *event, const char 
 bool psi_api_job_is_client(const char *job);
 /** Know the cluster: fills s->tasks and the counts. Blocks. */
 ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
+
+/* ---- api_serving.c ---- */
+/** As psi_api_know_cluster(); s->tasks also has the tasks of training jobs that serve, if the directory could be asked. */
+ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
 /* ---- api_call.c: blocking calls ---- */
 /*

@@ -171,7 +171,7 @@ ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeo
 int ps_cluster_tasks(ps_session *s)
 {
     struct psi_err err = {0};
-    if (psi_api_know_cluster(s, 0, &err) != PS_OK) {
+    if (psi_api_know_tasks(s, 0, &err) != PS_OK) {
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
         return -1;
     }
@@ -180,8 +180,9 @@ int ps_cluster_tasks(ps_session *s)
 
 const char *ps_cluster_task_name(ps_session *s, int task)
 {
-    int count = ps_cluster_tasks(s);
-    return task >= 0 && task < count ? s->tasks[task].name : NULL;
+    struct psi_err err = {0};
+    bool known = psi_api_know_cluster(s, 0, &err) == PS_OK;
+    return known && task >= 0 && (uint32_t)task < s->task_count ? s->tasks[task].name : NULL;
 }
 
 static ps_status find_task(ps_session *s, int task, int64_t timeout_ms, const struct psi_api_task **out_task, struct psi_err *err)

@@ -21,7 +21,7 @@ bool psi_api_job_is_client(const char *job)
 
 struct know {
     struct psi_api_task *tasks;
-    uint32_t count, job_tasks, ps_tasks;
+    uint32_t count, all, job_tasks, ps_tasks;
     bool chief, no_memory;
 };
 
@@ -55,6 +55,7 @@ static void finish_know(struct psi_api_call *call)
         t->index = i;
         k->count += psi_api_job_is_client(t->job) ? 0 : 1;
     }
+    k->all = count;
     k->job_tasks = psi_cluster_num_tasks(cluster, call->session->job);
     if (psi_cluster_directory(cluster, &directory, &directory_task)) {
         k->ps_tasks = psi_cluster_num_tasks(cluster, directory);
@@ -87,6 +88,7 @@ ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err
             s->tasks = k.tasks;
             k.tasks = NULL;
             s->task_count = k.count;
+            s->tasks_all = k.all;
             s->job_task_count = k.job_tasks;
             s->ps_count = k.ps_tasks;
             s->chief = k.chief;

@@ -135,7 +135,7 @@ ps_status ps_reset_all(ps_session *s)
 {
     struct psi_err err = {0};
     struct names names = {0};
-    ps_status st = psi_api_know_cluster(s, 0, &err);
+    ps_status st = psi_api_know_tasks(s, 0, &err);
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }

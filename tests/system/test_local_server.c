@@ -244,6 +244,19 @@ static void a_pin_to_a_task_that_does_not_serve(void **state)
     assert_int_equal(ps_session_close(s), 0);
     s = session_at(psd_server_target(p.tasks[0].server), 30000);
     assign(variable(s, "w1", "/job:worker/task:1"), 4);
+    /* the list has the one that serves */
+    assert_int_equal(ps_cluster_tasks(s), 2);
+    assert_string_equal(ps_cluster_task_name(s, 0), "/job:ps/task:0");
+    assert_string_equal(ps_cluster_task_name(s, 1), "/job:worker/task:1");
+    assert_null(ps_cluster_task_name(s, 2));
+    ps_task_info infos[2];
+    assert_int_equal(ps_cluster_info(s, infos, 2, 20000), PS_OK);
+    assert_true(infos[1].up && infos[1].variables == 1);
+    assert_string_equal(infos[1].job, "worker");
+    /* emptying all containers reaches it */
+    assert_int_equal(ps_reset_all(s), PS_OK);
+    ps_variable *found = NULL;
+    assert_int_equal(ps_variable_find(s, "w1", &found), PS_NOT_FOUND);
     assert_int_equal(ps_session_close(s), 0);
     in_process_fini(&p);
 }
