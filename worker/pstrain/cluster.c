@@ -190,12 +190,12 @@ static int bad_job(const struct flags *f, const struct jobs *jobs, const char *j
 
 static int check_task(const struct flags *f, const struct jobs *jobs, const char *job, int64_t index, char *err)
 {
-    bool known =
-        strcmp(job, "ps") == 0 || strcmp(job, "worker") == 0 || (strcmp(job, "chief") == 0 && find_job(jobs, job) != NULL);
+    bool known = (f->serve && find_job(jobs, job) != NULL) || strcmp(job, "ps") == 0 || strcmp(job, "worker") == 0 ||
+                 (strcmp(job, "chief") == 0 && find_job(jobs, job) != NULL);
     if (!known) {
         return bad_job(f, jobs, job, err);
     }
-    if (count_of(jobs, "ps") == 0) {
+    if (count_of(jobs, "ps") == 0 && !f->serve) {
         return fail(err, "--ps_hosts is empty: where are the ps tasks?");
     }
     if (count_of(jobs, job) == 0) {
@@ -227,7 +227,8 @@ static int fill(const struct jobs *jobs, const char *job, int64_t index, struct 
 {
     struct cluster c = {.task = (uint32_t)index};
     int chiefs = count_of(jobs, "chief");
-    const char *ps_hosts = find_job(jobs, "ps")->hosts;
+    const char *first = find_job(jobs, "ps") != NULL ? "ps" : job;
+    const char *ps_hosts = find_job(jobs, first)->hosts;
     (void)snprintf(c.job, sizeof(c.job), "%s", job);
     c.ps_count = count_of(jobs, "ps");
     c.trainer_count = chiefs + count_of(jobs, "worker");

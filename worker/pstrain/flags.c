@@ -40,6 +40,10 @@ static const struct row rows[] = {
     {"task_index", INTEGER, "0", "N", 0, 65535, FIELD(task_index), false, "Index of task within the job", NULL},
     {"local", TEXT, "", "ps=P,workers=W", 0, 0, FIELD(local), false,
      "Instead of the four above: start P ps tasks and W workers on this machine, and stop them all at the end", NULL},
+    {"serve", SWITCH, "false", NULL, 0, 0, FIELD(serve), false,
+     "Serve as the task, whatever its job, instead of training: it holds the variables that are pinned to it and runs calls "
+     "(ps_call; psd.echo gives back its input)",
+     NULL},
     {"insecure_any_peer", SWITCH, "false", NULL, 0, 0, FIELD(insecure_any_peer), false,
      "A ps task may listen on an address that other machines reach. There is no TLS yet: everybody who reaches the port can read "
      "and "
@@ -82,16 +86,18 @@ _Static_assert(sizeof(rows) / sizeof(rows[0]) <= FLAGS_COUNT, "struct flags has 
 static const char usage_text[] =
     "usage: pstrain --local ps=2,workers=3 [FLAG ...]\n"
     "       pstrain --ps_hosts H:P,... --worker_hosts H:P,... --job_name ps|worker --task_index N [FLAG ...]\n"
+    "       pstrain --serve --ps_hosts H:P,... --worker_hosts H:P,... --job_name worker --task_index N\n"
     "Trains a network on several workers at once against parameter servers (between-graph, asynchronous).\n";
 
-static const char end_text[] = "\nWithout --ps_hosts and --worker_hosts the cluster and the task come from TF_CONFIG. Worker 0 "
-                               "is the chief (or the task of job\n"
-                               "chief): it initialises the model, waits at the end for the others, tests the model. A model that "
-                               "is on the ps tasks already is\n"
-                               "trained on; the first line says so. `--job_name ps` serves until SIGTERM or `psctl shutdown`. "
-                               "With --local a worker that dies is\n"
-                               "reported and the others finish; the end of a ps task ends everything.\n"
-                               "Exit status: 0 done, 1 failed, 2 usage, 128 + N ended by signal N.\n";
+static const char end_text[] =
+    "\nWithout --ps_hosts and --worker_hosts the cluster and the task come from TF_CONFIG. Worker 0 "
+    "is the chief (or the task of job\n"
+    "chief): it initialises the model, waits at the end for the others, tests the model. A model that "
+    "is on the ps tasks already is\n"
+    "trained on; the first line says so. `--job_name ps`, and any task with --serve, serves until SIGTERM or `psctl shutdown`. "
+    "With --local a worker that dies is\n"
+    "reported and the others finish; the end of a ps task ends everything.\n"
+    "Exit status: 0 done, 1 failed, 2 usage, 128 + N ended by signal N.\n";
 
 static int fail(char *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int fail(char *err, const char *format, ...)
@@ -231,7 +237,7 @@ static int local_part(struct flags *f, const char **p)
 
 static int check_local(struct flags *f, char *err)
 {
-    static const char *const others[] = {"ps_hosts", "worker_hosts", "job_name", "task_index", "insecure_any_peer"};
+    static const char *const others[] = {"ps_hosts", "worker_hosts", "job_name", "task_index", "insecure_any_peer", "serve"};
     const char *p = f->local;
     if (!flags_given(f, "local")) {
         return 0;

@@ -20,6 +20,7 @@ struct flags {
     int local_ps;      /* from it */
     int local_workers;
     bool insecure_any_peer;
+    bool serve;
     /* what is trained */
     const char *data;
     const char *model;

@@ -2,8 +2,8 @@
 /*
  * pstrain, a ready training program: ps or worker of a cluster by four flags or TF_CONFIG, or a whole cluster by --local.
  *
- * Happy path: command line -> --local: a process per task (local.c) | job ps: serve (serve.c) | job worker: train (train.c).
- * Failure modes: a command line that makes no sense: what is wrong and what is allowed, exit 2.
+ * Happy path: command line -> --local: a process per task (local.c) | job ps or --serve: serve (serve.c) | job worker: train
+ * (train.c). Failure modes: a command line that makes no sense: what is wrong and what is allowed, exit 2.
  */
 #include "cluster.h"
 #include "flags.h"
@@ -37,7 +37,7 @@ static int task_run(const struct flags *f)
     if (cluster_find(f, getenv("TF_CONFIG"), &c, err) != 0) {
         return usage(err);
     }
-    if (c.trainer < 0) {
+    if (c.trainer < 0 || f->serve) {
         status = serve_run(f, &c, link.child);
     } else {
         status = c.chief ? finish_check(f) : EXIT_DONE;

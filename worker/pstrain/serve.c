@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ps task: libpsd in this process, and signals.
+ * A task that serves: libpsd in this process, its call table, and signals.
  * Happy path: start -> `ready:` -> wait for a signal or the task's end -> 0. Failure modes: the task cannot start (the library
  * says why): 2 for a setting, else 1; a second signal: at once, 1.
  */
 #include "serve.h"
 
+#include "calls.h"
 #include "say.h"
 
 #include <errno.h>
@@ -126,6 +127,7 @@ int serve_run(const struct flags *f, const struct cluster *c, bool quiet)
     o.log = on_log;
     o.ready = on_ready;
     o.ended = on_ended;
+    o.calls = calls_table();
     ps_status st = psd_server_start(&o, &server, error, sizeof(error));
     if (st != PS_OK) {
         (void)say_error("%s", error);

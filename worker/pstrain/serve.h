@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --job_name ps: one ps task in this process. */
+/* --job_name ps, or --serve: one task in this process. */
 #ifndef PSTRAIN_SERVE_H
 #define PSTRAIN_SERVE_H
 
@@ -7,9 +7,9 @@
 
 /**
  * Serve until SIGTERM or SIGINT (finish what is in progress; a second one: at once) or `psctl shutdown`. The line `ready:
- * psd://HOST:PORT` goes to standard output. Inherited listening sockets (LISTEN_FDS, LISTEN_PID) replace the task's address.
- * quiet    log warnings and errors only, and do not wait long for what is in progress: a ps task of --local.
- * Returns  the exit status.
+ * psd://HOST:PORT` goes to standard output. The task runs the calls of calls.h. Inherited listening sockets (LISTEN_FDS,
+ * LISTEN_PID) replace the task's address. quiet    log warnings and errors only, and do not wait long for what is in progress: a
+ * ps task of --local. Returns  the exit status.
  */
 int serve_run(const struct flags *f, const struct cluster *c, bool quiet);
 
