@@ -104,6 +104,7 @@ static void test_limits(void **state)
     refused("--learning_rate", "--lerning_rate", "1");
     refused("takes flags only", "--", "1");
     refused("unknown flag --=", "--=", "1");
+    refused("--local makes a cluster of its own", "--local=ps=1,workers=1", "--serve");
     refused("--report is empty", "--report", "");
 }
 
