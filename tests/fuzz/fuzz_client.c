@@ -31,6 +31,7 @@ struct slot {
     uint64_t started_ms;
     uint8_t *dst; /* of its own, exact: the sanitizer sees a byte too much */
     ps_task_info info;
+    uint32_t told;
 };
 
 struct scene {
@@ -245,13 +246,65 @@ static void deliver_all(void)
 
 /* ---- requests ---- */
 
+static bool is_list(enum psi_request_kind kind)
+{
+    return kind == PSI_REQ_VARS || kind == PSI_REQ_CONFIG || kind == PSI_REQ_CONTAINERS || kind == PSI_REQ_SESSIONS ||
+           kind == PSI_REQ_WAITS || kind == PSI_REQ_TASKS;
+}
+
+/* What is given out is whole, whatever came. */
+static void see_variable(void *ctx, const ps_variable_info *info)
+{
+    (void)ctx;
+    PSI_ASSERT(memchr(info->name, 0, sizeof(info->name)) != NULL && info->shape.rank <= PS_RANK_MAX);
+}
+
+static void see_config(void *ctx, const ps_config_info *info)
+{
+    (void)ctx;
+    PSI_ASSERT(strlen(info->name) < 64 && strlen(info->value) < 512);
+}
+
+static void see_container(void *ctx, const ps_container_info *info)
+{
+    (void)ctx;
+    PSI_ASSERT(memchr(info->name, 0, sizeof(info->name)) != NULL);
+}
+
+static void see_session(void *ctx, const ps_session_info *info)
+{
+    (void)ctx;
+    PSI_ASSERT(strlen(info->id) == 16 && info->global_step >= -1 && info->steps_per_second >= 0);
+}
+
+static void see_wait(void *ctx, const ps_wait_info *info)
+{
+    (void)ctx;
+    PSI_ASSERT(strlen(info->id) == 16 && info->left_ms >= -1 && memchr(info->release, 0, sizeof(info->release)) != NULL);
+}
+
+static void see_task(void *ctx, const struct psi_task_seen *info)
+{
+    (void)ctx;
+    PSI_ASSERT(memchr(info->conflict, 0, sizeof(info->conflict)) != NULL);
+}
+
+static struct psi_list_sink sink = {.variable = see_variable,
+                                    .config = see_config,
+                                    .container = see_container,
+                                    .session = see_session,
+                                    .wait = see_wait,
+                                    .task = see_task};
+static const struct psi_setting setting = {.name = "limit", .value = "7"};
+
 static void start(struct input *in)
 {
-    static const enum psi_request_kind kinds[] = {PSI_REQ_GET,       PSI_REQ_PUSH,         PSI_REQ_PUSH_PULL,  PSI_REQ_ASSIGN,
-                                                  PSI_REQ_INIT_FROM, PSI_REQ_ADD,          PSI_REQ_INIT,       PSI_REQ_PULL,
-                                                  PSI_REQ_STATUS,    PSI_REQ_READY,        PSI_REQ_WAIT_READY, PSI_REQ_RESET,
-                                                  PSI_REQ_DELETE,    PSI_REQ_WAIT_CLUSTER, PSI_REQ_CLUSTER,    PSI_REQ_INFO,
-                                                  PSI_REQ_PING,      PSI_REQ_GET,          PSI_REQ_PUSH,       PSI_REQ_PULL};
+    static const enum psi_request_kind kinds[] = {
+        PSI_REQ_GET,    PSI_REQ_PUSH,         PSI_REQ_PUSH_PULL, PSI_REQ_ASSIGN,    PSI_REQ_INIT_FROM,  PSI_REQ_ADD,
+        PSI_REQ_INIT,   PSI_REQ_PULL,         PSI_REQ_STATUS,    PSI_REQ_READY,     PSI_REQ_WAIT_READY, PSI_REQ_RESET,
+        PSI_REQ_DELETE, PSI_REQ_WAIT_CLUSTER, PSI_REQ_CLUSTER,   PSI_REQ_INFO,      PSI_REQ_PING,       PSI_REQ_GET,
+        PSI_REQ_PUSH,   PSI_REQ_PULL,         PSI_REQ_VARS,      PSI_REQ_CONFIG,    PSI_REQ_CONTAINERS, PSI_REQ_SESSIONS,
+        PSI_REQ_WAITS,  PSI_REQ_TASKS,        PSI_REQ_STOP,      PSI_REQ_CONFIG_SET};
     struct slot *slot = &s.slots[byte(in) % SLOTS];
     uint8_t kind = byte(in);
     struct psi_var *var = s.vars[byte(in) % VARS];
@@ -276,9 +329,13 @@ static void start(struct input *in)
     slot->name = (struct psi_var_name){.container = var->container, .name = var->name};
     slot->req.src = slot->req.kind == PSI_REQ_DELETE         ? (const void *)&slot->name
                     : slot->req.kind == PSI_REQ_RESET        ? NULL
+                    : slot->req.kind == PSI_REQ_CONFIG_SET   ? (const void *)&setting
                     : slot->req.kind == PSI_REQ_WAIT_CLUSTER ? (const void *)"ps"
                                                              : source;
-    slot->req.dst = slot->req.kind == PSI_REQ_INFO ? (void *)&slot->info : slot->dst;
+    slot->req.dst = slot->req.kind == PSI_REQ_INFO   ? (void *)&slot->info
+                    : slot->req.kind == PSI_REQ_STOP ? (void *)&slot->told
+                    : is_list(slot->req.kind)        ? (void *)&sink
+                                                     : slot->dst;
     slot->started_ms = s.task->now;
     slot->busy = true;
     struct psi_err err;

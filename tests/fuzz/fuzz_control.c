@@ -9,11 +9,34 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-static const pb_msgdesc_t *const messages[] = {
-    &ps_v1_Hello_msg,      &ps_v1_UnresolvedItem_msg, &ps_v1_HelloAnswer_msg, &ps_v1_TaskItem_msg,     &ps_v1_NumberItem_msg,
-    &ps_v1_CreateItem_msg, &ps_v1_CreateAnswer_msg,   &ps_v1_NameItem_msg,    &ps_v1_OpenAnswer_msg,   &ps_v1_Init_msg,
-    &ps_v1_HandleItem_msg, &ps_v1_Wait_msg,           &ps_v1_Seal_msg,        &ps_v1_ChiefAnswer_msg,  &ps_v1_ContainerItem_msg,
-    &ps_v1_BeatAnswer_msg, &ps_v1_InfoAnswer_msg,     &ps_v1_VarAnswer_msg,   &ps_v1_ConfigAnswer_msg, &ps_v1_ListItem_msg};
+static const pb_msgdesc_t *const messages[] = {&ps_v1_Hello_msg,
+                                               &ps_v1_UnresolvedItem_msg,
+                                               &ps_v1_HelloAnswer_msg,
+                                               &ps_v1_TaskItem_msg,
+                                               &ps_v1_NumberItem_msg,
+                                               &ps_v1_CreateItem_msg,
+                                               &ps_v1_CreateAnswer_msg,
+                                               &ps_v1_NameItem_msg,
+                                               &ps_v1_OpenAnswer_msg,
+                                               &ps_v1_Init_msg,
+                                               &ps_v1_HandleItem_msg,
+                                               &ps_v1_Wait_msg,
+                                               &ps_v1_Seal_msg,
+                                               &ps_v1_ChiefAnswer_msg,
+                                               &ps_v1_ContainerItem_msg,
+                                               &ps_v1_BeatAnswer_msg,
+                                               &ps_v1_InfoAnswer_msg,
+                                               &ps_v1_VarAnswer_msg,
+                                               &ps_v1_ConfigAnswer_msg,
+                                               &ps_v1_ListItem_msg,
+                                               &ps_v1_Beat_msg,
+                                               &ps_v1_ConfigItem_msg,
+                                               &ps_v1_SessionAnswer_msg,
+                                               &ps_v1_WaitAnswer_msg,
+                                               &ps_v1_ContainerAnswer_msg,
+                                               &ps_v1_StopAnswer_msg,
+                                               &ps_v1_TaskAnswer_msg,
+                                               &ps_v1_Call_msg};
 
 /* any of them; zeroed by the decoder */
 static union {
@@ -28,6 +51,12 @@ static union {
     ps_v1_ConfigAnswer config;
     ps_v1_ListItem list;
     ps_v1_TaskItem task;
+    ps_v1_ConfigItem config_item;
+    ps_v1_SessionAnswer session;
+    ps_v1_WaitAnswer wait;
+    ps_v1_ContainerAnswer container;
+    ps_v1_TaskAnswer task_answer;
+    ps_v1_Call call;
 } one;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -36,13 +36,48 @@ static const uint8_t *take(struct input *in, size_t want, size_t *out_n)
     return p;
 }
 
+/* One setting that may change, one that may not. */
+static char limit[16] = "10";
+
+static bool config_row(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
+                       const char **help, bool *reloadable)
+{
+    (void)ctx;
+    *name = i == 0 ? "limit" : "address";
+    *value = i == 0 ? limit : "h:1";
+    *default_value = "10";
+    *help = "";
+    *reloadable = i == 0;
+    return i < 2;
+}
+
+static ps_status config_set(void *shell, const char *name, const char *value, char *error, size_t error_bytes)
+{
+    (void)shell;
+    (void)error_bytes;
+    PSI_ASSERT(strcmp(name, "limit") == 0); /* the core lets nothing else through */
+    error[0] = '\0';
+    if (strlen(value) >= sizeof(limit)) {
+        return PS_INVALID_ARGUMENT;
+    }
+    memcpy(limit, value, strlen(value) + 1);
+    return PS_OK;
+}
+
+static void with_settings(struct psd_task_config *config)
+{
+    config->config_row = config_row;
+    config->config_set = config_set;
+}
+
 static void send_frame(struct fc *c, struct input *in)
 {
     static const uint8_t ops[] = {
-        PS_OP_HELLO,    PS_OP_GOODBYE, PS_OP_BEAT,  PS_OP_ABANDON,     PS_OP_ACK,   PS_OP_PUSH,         PS_OP_PULL,
-        PS_OP_PUSHPULL, PS_OP_ASSIGN,  PS_OP_ADD,   PS_OP_OPEN,        PS_OP_INIT,  PS_OP_SEAL,         PS_OP_WAIT,
-        PS_OP_CREATE,   PS_OP_FIND,    PS_OP_RESET, PS_OP_DELETE,      PS_OP_CHIEF, PS_OP_WAIT_CLUSTER, PS_OP_INFO,
-        PS_OP_VARS,     PS_OP_CONFIG,  PS_OP_LIST,  PS_OP_TASK_CREATE, 99};
+        PS_OP_HELLO,      PS_OP_GOODBYE,    PS_OP_BEAT,  PS_OP_ABANDON,     PS_OP_ACK,   PS_OP_PUSH,         PS_OP_PULL,
+        PS_OP_PUSHPULL,   PS_OP_ASSIGN,     PS_OP_ADD,   PS_OP_OPEN,        PS_OP_INIT,  PS_OP_SEAL,         PS_OP_WAIT,
+        PS_OP_CREATE,     PS_OP_FIND,       PS_OP_RESET, PS_OP_DELETE,      PS_OP_CHIEF, PS_OP_WAIT_CLUSTER, PS_OP_INFO,
+        PS_OP_VARS,       PS_OP_CONFIG,     PS_OP_LIST,  PS_OP_TASK_CREATE, 99,          PS_OP_SESSIONS,     PS_OP_WAITS,
+        PS_OP_CONTAINERS, PS_OP_CONFIG_SET, PS_OP_STOP,  PS_OP_TASKS};
     static uint8_t zeros[3 * PS_SEGMENT_BYTES];
     struct wire w;
     size_t meta_bytes = 0, body_bytes = 0;
@@ -80,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct fc bad, good;
     shell_net_init(&net);
     ps_status started = PS_OK;
-    struct shell_task *t = shell_task_new(&net, "ps=h:1", "ps", 0, 1, 1000, NULL, &started);
+    struct shell_task *t = shell_task_new(&net, "ps=h:1", "ps", 0, 1, 1000, with_settings, &started);
     PSI_ASSERT(t != NULL && started == PS_OK);
     fc_init(&good, t, 1);
     fc_init(&bad, t, 2);
@@ -123,6 +158,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     ps_v1_OpenAnswer again;
     ps_v1_InfoAnswer info;
     PSI_ASSERT(fc_info(&good, &info) == PS_OK);
+    PSI_ASSERT(fc_list(&good, PS_OP_SESSIONS, NULL, NULL, NULL).status == PS_OK);
+    PSI_ASSERT(fc_list(&good, PS_OP_WAITS, NULL, NULL, NULL).status == PS_OK);
     if (fc_open(&good, "mine", &again) == PS_OK && again.creation == mine.creation && again.initialised) {
         double one = 1;
         struct fc_reply r = fc_push(&good, PS_OP_ADD, &again, &one, 1, 0);

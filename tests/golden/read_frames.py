@@ -12,7 +12,8 @@ import sys
 SEGMENT = 65536
 FLAGS = {1: "CRC", 2: "FIRST", 4: "LAST", 8: "SEQ", 16: "REPLY", 32: "MORE", 64: "VALUE"}
 OPS = {1: "HELLO", 2: "GOODBYE", 3: "BEAT", 4: "ABANDON", 16: "PUSH", 17: "PULL", 18: "PUSHPULL", 19: "ASSIGN", 20: "ADD",
-       32: "OPEN", 33: "INIT", 48: "CREATE"}
+       32: "OPEN", 33: "INIT", 48: "CREATE", 68: "SESSIONS", 69: "WAITS", 70: "CONTAINERS",
+       71: "CONFIG_SET", 72: "STOP", 73: "TASKS"}
 HOT = range(16, 21)
 # message: field number -> (name, type); u varint, i varint as int64, b bytes, d double, m message, * repeated (packed or not)
 OPTIMIZER = {1: ("kind", "u"), 2: ("nesterov", "u"), 3: ("learning_rate", "d"), 4: ("momentum", "d"), 5: ("initial_accumulator", "d"),
@@ -42,6 +43,18 @@ INIT = {1: ("kind", "u"), 2: ("a", "d"), 3: ("b", "d"), 4: ("seed", "u"), 5: ("c
         7: ("optimizer", "m")}
 BEAT = {1: ("global_step", "u")}
 BEAT_ANSWER = {1: ("flags", "u"), 2: ("chief_number", "u")}
+
+SESSION_ANSWER = {1: ("session", "b"), 2: ("job", "b"), 3: ("task", "u"), 4: ("host", "b"), 5: ("pid", "u"), 6: ("program", "b"),
+                  7: ("connected", "u"), 8: ("heard_ms", "u"), 9: ("age_ms", "u"), 10: ("global_step", "u"),
+                  11: ("steps_per_second", "d"), 12: ("waits", "u"), 13: ("in_progress", "u"), 14: ("stopping", "u")}
+WAIT_ANSWER = {1: ("session", "b"), 2: ("job", "b"), 3: ("task", "u"), 4: ("host", "b"), 5: ("pid", "u"), 6: ("program", "b"),
+               7: ("op", "u"), 8: ("what", "b"), 9: ("since_ms", "u"), 10: ("left_ms", "u"), 11: ("release", "b")}
+CONTAINER_ANSWER = {1: ("container", "b"), 2: ("incarnation", "u"), 3: ("variables", "u"), 4: ("initialised", "u"), 5: ("bytes", "u"),
+                    6: ("level", "u")}
+TASK_ANSWER = {1: ("job", "b"), 2: ("task", "u"), 3: ("address", "b"), 4: ("connected", "u"), 5: ("heard", "u"),
+               6: ("missing_ms", "u"), 7: ("life", "u"), 8: ("host", "b"), 9: ("pid", "u"), 10: ("conflict", "b")}
+STOP_ANSWER = {1: ("sessions", "u")}
+CONFIG_ITEM = {1: ("name", "b"), 2: ("value", "b")}
 
 
 class Bad(Exception):
@@ -369,11 +382,57 @@ def abandon_reply(f):
     same(f.reply_meta(), status=0, result=bytes([4]))
 
 
+def sessions_answer(f):
+    is_frame(f, "SESSIONS", "CRC REPLY", id=21)
+    same(f.reply_meta(), status=0)
+    psctl, worker = items(f.payload, SESSION_ANSWER)
+    check(psctl == {"session": bytes(range(8)), "host": b"host.example", "pid": 4711, "program": b"psctl", "connected": 1,
+                    "age_ms": 5000}, "a session without a task that has said no step")
+    check(worker == {"session": bytes(range(8)), "job": b"worker", "task": 2, "host": b"host.example", "pid": 4711,
+                     "program": b"pstrain", "heard_ms": 1200, "age_ms": 5000, "global_step": 1876, "steps_per_second": 12.5,
+                     "waits": 1, "in_progress": 2, "stopping": 1}, "a worker at step 1875")
+
+
+def waits_answer(f):
+    is_frame(f, "WAITS", "CRC REPLY", id=22)
+    (wait,) = items(f.payload, WAIT_ANSWER)
+    check(wait == {"session": bytes(range(8)), "job": b"worker", "task": 2, "host": b"host.example", "pid": 4711,
+                   "program": b"pstrain", "op": 35, "what": b"sealed: w, b", "since_ms": 12000, "left_ms": 588000,
+                   "release": b"the chief seals w, b; no chief is connected"}, "wait")
+
+
+def containers_answer(f):
+    is_frame(f, "CONTAINERS", "CRC REPLY", id=23)
+    check(items(f.payload, CONTAINER_ANSWER) == [
+        {"container": b"empty", "incarnation": 98},
+        {"container": b"localhost", "incarnation": 99, "variables": 3, "initialised": 2, "bytes": 2**33}], "containers")
+
+
+def tasks_answer(f):
+    is_frame(f, "TASKS", "CRC REPLY", id=24)
+    check(items(f.payload, TASK_ANSWER) == [
+        {"job": b"ps", "address": b"127.0.0.1:2222", "connected": 1, "heard": 1, "life": 0xFEDCBA9876543210, "host": b"host.example",
+         "pid": 4711},
+        {"job": b"ps", "task": 1, "address": b"127.0.0.1:2223", "missing_ms": 3000, "conflict": b"pid 4712 at host.example"}], "tasks")
+
+
+def stop_answer(f):
+    is_frame(f, "STOP", "CRC REPLY", id=25)
+    check(items(f.payload, STOP_ANSWER) == [{"sessions": 4}], "sessions told")
+
+
+def config_set(f):
+    is_frame(f, "CONFIG_SET", "CRC", id=26)
+    check(items(f.payload, CONFIG_ITEM) == [{"name": b"session_keep", "value": b"1h"}], "setting")
+
+
 MEANINGS = {"hello": hello, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "create_more": create_more,
             "create_answer": create_answer, "init": init, "beat": beat, "beat_answer": beat_answer,
             "push_two_segments": push_two_segments, "push_reply": push_reply, "push_refused": push_refused,
             "pushpull_reply": pushpull_reply, "assign_plain": assign_plain, "add_reply": add_reply, "pull": pull,
-            "pull_reply": pull_reply, "pull_refused": pull_refused, "abandon_reply": abandon_reply}
+            "pull_reply": pull_reply, "pull_refused": pull_refused, "abandon_reply": abandon_reply,
+            "sessions_answer": sessions_answer, "waits_answer": waits_answer, "containers_answer": containers_answer,
+            "tasks_answer": tasks_answer, "stop_answer": stop_answer, "config_set": config_set}
 
 
 def main():
