@@ -25,26 +25,29 @@ def free_port():
 
 
 class Cluster:
-    """ps tasks; `with Cluster(2) as c:` starts all and kills what is left."""
+    """ps tasks, and worker tasks that serve; `with Cluster(2) as c:` starts all and kills what is left. Tasks from count on are
+    the workers."""
 
-    def __init__(self, count, more_jobs=""):
+    def __init__(self, count, more_jobs="", workers=0):
         self.sockets = []
-        for _ in range(count):
+        for _ in range(count + workers):
             s = socket.socket()
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             s.bind(("127.0.0.1", 0))
             s.listen(64)
             self.sockets.append(s)
-        self.addresses = ["127.0.0.1:%d" % s.getsockname()[1] for s in self.sockets]
+        addresses = ["127.0.0.1:%d" % s.getsockname()[1] for s in self.sockets]
+        self.addresses, self.worker_addresses = addresses[:count], addresses[count:]
         self.hosts = ",".join(self.addresses)
-        self.spec = "ps=" + self.hosts + more_jobs
-        self.tasks = [None] * count
+        self.spec = "ps=" + self.hosts + (";worker=" + ",".join(self.worker_addresses) if workers else "") + more_jobs
+        self.tasks = [None] * (count + workers)
 
     def start(self, i, *flags):
         fd = self.sockets[i].fileno()
+        job, index = ("ps", i) if i < len(self.addresses) else ("worker", i - len(self.addresses))
         script = 'exec 3<&%d; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@"' % fd
         self.tasks[i] = subprocess.Popen(
-            ["/bin/bash", "-c", script, path("bin/psd"), "--cluster", self.spec, "--job_name", "ps", "--task_index", str(i),
+            ["/bin/bash", "-c", script, path("bin/psd"), "--cluster", self.spec, "--job_name", job, "--task_index", str(index),
              "--log_level", "warn", *flags],
             stdout=subprocess.PIPE, pass_fds=[fd], text=True, preexec_fn=die_with_parent)
         line = self.tasks[i].stdout.readline()

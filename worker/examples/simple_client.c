@@ -4,9 +4,10 @@
 #include <ps.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const char usage[] = "usage: simple_client TARGET [init] [--container NAME] [--reset]\n"
+static const char usage[] = "usage: simple_client TARGET [init] [--container NAME] [--reset] [--timeout SECONDS]\n"
                             "TARGET: address of any server of the cluster. init: x = 0 first. --reset: empty the container, and\n"
                             "nothing else unless init is given.\n";
 
@@ -39,6 +40,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--container") == 0 && i + 1 < argc) {
             options.container = argv[++i];
+        } else if (strcmp(argv[i], "--timeout") == 0 && i + 1 < argc && atoi(argv[i + 1]) > 0) {
+            options.operation_timeout_ms = (int64_t)1000 * atoi(argv[++i]);
         } else if (strcmp(argv[i], "--reset") == 0) {
             reset = true;
         } else if (options.target != NULL && !init && strcmp(argv[i], "init") == 0) {
