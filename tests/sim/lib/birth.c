@@ -10,6 +10,7 @@
 #include "sim.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct sim_birth *sim_birth_find(struct sim *s, uint64_t creation)
 {
@@ -21,15 +22,10 @@ struct sim_birth *sim_birth_find(struct sim *s, uint64_t creation)
     return NULL;
 }
 
-static struct sim_var *var_named(struct sim *s, const char *name)
+static struct sim_var *var_named(struct sim *s, const char *container, const char *name)
 {
     for (uint32_t i = 0; i < s->var_count; i++) {
-        const char *a = s->var[i].name, *b = name;
-        while (*a != '\0' && *a == *b) {
-            a++;
-            b++;
-        }
-        if (*a == *b) {
+        if (strcmp(s->var[i].name, name) == 0 && strcmp(s->var[i].container, container) == 0) {
             return &s->var[i];
         }
     }
@@ -100,10 +96,10 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
 {
     struct poll *p = ctx;
     struct sim *s = p->sim;
-    (void)container;
-    struct sim_var *v = var_named(s, name);
+    struct sim_var *v = var_named(s, container, name);
     if (v == NULL) {
-        sim_fail(s, "/job:%s/task:%u has a variable '%s' that nobody made", p->task->job, p->task->index, name);
+        sim_fail(s, "/job:%s/task:%u has a variable '%s' in container '%s' that nobody made", p->task->job, p->task->index, name,
+                 container);
     }
     struct sim_birth *b = sim_birth_find(s, creation);
     if (b == NULL) {
@@ -152,7 +148,8 @@ static bool may_be_wiped(const struct sim *s, const struct sim_birth *b)
         bool over = w->op->state == SIM_OP_DONE &&
                     ((w->op->status == PS_OK && w->op->done_event < b->born_event) ||
                      (w->op->status != PS_OK && w->op->applied == PS_NOTHING_APPLIED && w->op->done_event < s->event));
-        if (!over && (w->var == NULL || w->var == b->var)) {
+        bool meant = w->var == NULL ? strcmp(w->op->container, b->var->container) == 0 : w->var == b->var;
+        if (!over && meant) {
             return true;
         }
     }
@@ -295,7 +292,8 @@ void sim_check_reset(struct sim *s, const struct sim_op *op)
 {
     for (size_t i = 0; i < s->birth_count; i++) {
         const struct sim_birth *b = &s->birth[i];
-        if (b->alive && b->born_event < op->started_event && s->task[b->task].same_job) {
+        bool meant = strcmp(b->var->container, op->container) == 0;
+        if (meant && b->alive && b->born_event < op->started_event && s->task[b->task].same_job) {
             sim_fail(s, "a RESET ended OK, but '%s' at /job:%s/task:%u is from before it", b->var->name, s->task[b->task].job,
                      s->task[b->task].index);
         }

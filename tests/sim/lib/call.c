@@ -28,6 +28,7 @@ static struct sim_op *op_new(struct sim *s, struct sim_program *p, enum psi_requ
     op->life = p->life;
     op->kind = kind;
     op->var = var;
+    op->container = kind != PSI_REQ_RESET ? NULL : p->role == SIM_MONITOR ? SIM_OTHER : SIM_CONTAINER;
     op->started_event = s->event;
     op->started_ms = s->now;
     s->op[s->op_count++] = op;
@@ -233,9 +234,12 @@ static void prepare_other(struct sim *s, struct sim_call *call)
         req->src = "ps";
         break;
     case PSI_REQ_DELETE:
-        call->name = (struct psi_var_name){.name = call->op->var->name};
+        call->name = (struct psi_var_name){.container = call->op->var->container, .name = call->op->var->name};
         req->src = &call->name;
         req->var = NULL;
+        break;
+    case PSI_REQ_RESET:
+        req->src = call->op->container;
         break;
     default:
         break;

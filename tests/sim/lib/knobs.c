@@ -278,6 +278,7 @@ static struct sim_var *add(struct sim *s, enum sim_var_kind kind, const char *na
 {
     struct sim_var *v = &s->var[s->var_count++];
     (void)snprintf(v->name, sizeof(v->name), "%s", name);
+    v->container = SIM_CONTAINER;
     v->kind = kind;
     v->dtype = dtype;
     v->elements = elements;
@@ -332,7 +333,11 @@ void sim_vars_draw(struct sim *s)
         PSI_IGNORE(add(s, SIM_VAR_HYPER, "hyper", PS_F32, 3));
     }
     if (k->monitor) {
-        PSI_IGNORE(add(s, SIM_VAR_TMP, "tmp", PS_F64, sim_range(s, 1, 40)));
+        struct sim_var *tmp = add(s, SIM_VAR_TMP, "tmp", PS_F64, sim_range(s, 1, 40));
+        if (!sim_one_in(s, 4)) {
+            tmp->container = SIM_OTHER;
+            memcpy(tmp->name, s->var[0].name, sizeof(tmp->name)); /* that of a variable of the model */
+        }
     }
     if (k->large && sim_one_in(s, 3) && k->vars > 1) {
         uint64_t frame = k->frame_bytes / 8;

@@ -3,8 +3,9 @@
  * What a client does with its life: know the cluster, get its variables, become ready, work for a while, say goodbye, come back.
  *
  * A lost variable (ABORTED) ends the session, as it would end a training program; lost trained values (DATA_LOSS) make the chief
- * empty the container first, as `--fresh` does. The monitor makes, uses and deletes a variable of its own, and looks at all
- * others. The final program runs when all faults are over: every call of it must succeed.
+ * empty the container first, as `--fresh` does. The monitor makes, uses and deletes a variable of its own, most often in a
+ * container of its own that it also resets, and looks at all others. The final program runs when all faults are over: every call
+ * of it must succeed.
  */
 #include "sim.h"
 
@@ -43,7 +44,8 @@ static void make_variables(struct sim *s, struct sim_program *p)
         spec.shape.rank = v->kind == SIM_VAR_STEP ? 0 : 1;
         spec.shape.dims[0] = v->kind == SIM_VAR_STEP ? 0 : (int64_t)v->elements;
         struct psi_err err = {.code = PS_OK};
-        if (psi_client_variable(p->core, &spec, find_only, &p->var[i], &err) != PS_OK) {
+        struct psi_var_scope scope = {.container = v->container};
+        if (psi_client_variable_in(p->core, &spec, &scope, find_only, &p->var[i], &err) != PS_OK) {
             sim_fail(s, "psi_client_variable('%s'): %s", v->name, err.text);
         }
     }
@@ -106,10 +108,11 @@ static enum psi_request_kind draw_call(struct sim *s, struct sim_program *p, con
     case SIM_VAR_PUSH:
         return x < 45 && digits ? PSI_REQ_PUSH : x < 60 && digits ? PSI_REQ_PUSH_PULL : PSI_REQ_PULL;
     case SIM_VAR_TMP:
-        return x < 50 && digits && p->initialised_tmp ? PSI_REQ_PUSH
-               : x < 85                               ? PSI_REQ_PULL
-               : x < 90                               ? PSI_REQ_DELETE
-                                                      : PSI_REQ_STATUS;
+        return x < 50 && digits && p->initialised_tmp           ? PSI_REQ_PUSH
+               : x < 85                                         ? PSI_REQ_PULL
+               : x < 90                                         ? PSI_REQ_DELETE
+               : x < 97 && strcmp(v->container, SIM_OTHER) == 0 ? PSI_REQ_RESET
+                                                                : PSI_REQ_STATUS;
     case SIM_VAR_COUNTER:
         return x < 60 && digits ? PSI_REQ_ADD : PSI_REQ_PULL;
     case SIM_VAR_STEP:
@@ -157,7 +160,7 @@ static void work(struct sim *s, struct sim_program *p)
     if (sim_var_bytes(v) > s->k.frame_bytes && p->calls_out > 3) {
         return; /* large ones are not queued in numbers */
     }
-    if (sim_call_start(s, p, kind, v, timeout_of(s, p)) == NULL) {
+    if (sim_call_start(s, p, kind, kind != PSI_REQ_RESET ? v : NULL, timeout_of(s, p)) == NULL) {
         end_soon(s, p, 500);
     }
 }

@@ -195,16 +195,19 @@ struct sim_program {
 };
 
 /* ---- variables, calls, births ---- */
+#define SIM_CONTAINER "localhost" /* of the model */
+#define SIM_OTHER "other"         /* of the monitor's variable, in most seeds: there a name of the model's is another variable */
 enum sim_var_kind {
     SIM_VAR_PUSH,     /* f64 or f32, SGD with rate 1: the sum of 4^k over the pushes applied */
     SIM_VAR_COUNTER,  /* i64, ADD of 4^k */
     SIM_VAR_STEP,     /* i64 global_step, ADD of 1 */
     SIM_VAR_REGISTER, /* f64, ASSIGN and INIT_FROM of a tag in all elements */
     SIM_VAR_HYPER,    /* chief sessions only: the rate is 1 + session / 1024 */
-    SIM_VAR_TMP       /* as PUSH; made, given first values, and deleted by the monitor */
+    SIM_VAR_TMP       /* as PUSH; made, given first values, deleted, and reset with its container by the monitor */
 };
 struct sim_var {
     char name[24], device[32];
+    const char *container;
     enum sim_var_kind kind;
     ps_dtype dtype;
     uint64_t elements;
@@ -220,7 +223,8 @@ struct sim_op {
     uint64_t id;
     uint32_t program, life;
     enum psi_request_kind kind;
-    struct sim_var *var; /* NULL: none */
+    struct sim_var *var;   /* NULL: none */
+    const char *container; /* RESET */
     uint32_t digit;
     double tag;        /* REGISTER: of this ASSIGN */
     int64_t add;       /* STEP, COUNTER */
@@ -277,7 +281,7 @@ struct sim_partial {
 /* A RESET or DELETE that may take effect. */
 struct sim_wipe {
     struct sim_op *op;
-    struct sim_var *var; /* DELETE; NULL: all */
+    struct sim_var *var; /* DELETE; NULL: all of op->container */
 };
 
 enum { SIM_RACE_STEPS = 4, SIM_RACE_ORDERS = 24 };
