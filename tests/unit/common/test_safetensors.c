@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* common/safetensors.c: what is written, byte for byte; each thing that a header must not say; cuts and flipped bits. */
+#include "common/mem.h"
+#include "common/name.h"
+#include "common/safetensors.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static struct psi_err err;
+
+static ps_status name_good(void *ctx, const char *name, struct psi_err *e)
+{
+    (void)ctx;
+    return psi_variable_name_check(name, strlen(name), e);
+}
+
+/* The whole way from the bytes of a file. */
+static ps_status read_file(const void *file, size_t bytes, struct psi_safetensors *out)
+{
+    uint8_t prefix[PSI_SAFETENSORS_PREFIX] = {0};
+    uint64_t length = 0;
+    memset(out, 0, sizeof(*out));
+    memset(&err, 0, sizeof(err));
+    memcpy(prefix, file, bytes < sizeof(prefix) ? bytes : sizeof(prefix));
+    ps_status st = psi_safetensors_length(prefix, bytes, &length, &err);
+    if (st != PS_OK) {
+        return st;
+    }
+    char *header = malloc((size_t)length); /* of the exact size: a sanitizer sees what is read past it */
+    memcpy(header, (const char *)file + PSI_SAFETENSORS_PREFIX, (size_t)length);
+    st = psi_safetensors_decode(header, (size_t)length, bytes, name_good, NULL, out, &err);
+    free(header);
+    return st;
+}
+
+/* A file with this header and data_bytes of values; *out_bytes is its length. */
+static uint8_t *make_file(const char *header, size_t data_bytes, size_t *out_bytes)
+{
+    size_t n = strlen(header);
+    uint8_t *file = calloc(1, PSI_SAFETENSORS_PREFIX + n + data_bytes);
+    for (int i = 0; i < PSI_SAFETENSORS_PREFIX; i++) {
+        file[i] = (uint8_t)((uint64_t)n >> (8 * i));
+    }
+    memcpy(file + PSI_SAFETENSORS_PREFIX, header, n);
+    *out_bytes = PSI_SAFETENSORS_PREFIX + n + data_bytes;
+    return file;
+}
+
+static ps_status read_header(const char *header, size_t data_bytes, struct psi_safetensors *out)
+{
+    size_t bytes = 0;
+    uint8_t *file = make_file(header, data_bytes, &bytes);
+    ps_status st = read_file(file, bytes, out);
+    free(file);
+    return st;
+}
+
+static void accepted(const char *header, size_t data_bytes)
+{
+    struct psi_safetensors s;
+    if (read_header(header, data_bytes, &s) != PS_OK) {
+        fail_msg("%s: %s", header, err.text);
+    }
+    psi_safetensors_fini(&s);
+}
+
+static void refused(const char *header, size_t data_bytes, const char *says)
+{
+    struct psi_safetensors s;
+    ps_status st = read_header(header, data_bytes, &s);
+    if (st != PS_INVALID_ARGUMENT || strstr(err.text, says) == NULL) {
+        fail_msg("%s: %s: %s; expected: %s", header, ps_status_name(st), err.text, says);
+    }
+    assert_null(s.tensors);
+    assert_null(s.metadata);
+    assert_int_equal(s.tensor_count, 0);
+}
+
+static struct psi_tensor tensor(char *name, const char *type, ps_shape shape)
+{
+    return (struct psi_tensor){.name = name, .type = psi_tensor_type_find(type), .shape = shape};
+}
+
+/* Three tensors: the small elements go to the end, the header keeps the order. */
+static void encode_three(struct psi_buf *out, struct psi_tensor tensors[3])
+{
+    static char w[] = "a/w", flags[] = "flags", step[] = "step", key[] = "format", value[] = "p\"sd";
+    const struct psi_tensor_metadata metadata[] = {{key, value}};
+    tensors[0] = tensor(flags, "BOOL", PS_SHAPE(3));
+    tensors[1] = tensor(w, "F32", PS_SHAPE(2, 3));
+    tensors[2] = tensor(step, "I64", PS_SCALAR);
+    psi_buf_init(out, 1 << 20);
+    assert_int_equal(psi_safetensors_encode(tensors, 3, metadata, 1, out, &err), PS_OK);
+}
+
+static void test_encode(void **state)
+{
+    (void)state;
+    static const char expected[] = "{\"__metadata__\":{\"format\":\"p\\\"sd\"},"
+                                   "\"flags\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[32,35]},"
+                                   "\"a/w\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[8,32]},"
+                                   "\"step\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]}}";
+    struct psi_buf out;
+    struct psi_tensor tensors[3];
+    encode_three(&out, tensors);
+    size_t n = strlen(expected);
+    assert_int_equal(out.len % 8, 0);
+    assert_true(out.len >= 8 + n && out.len < 8 + n + 8);
+    assert_int_equal(out.data[0] + out.data[1] * 256, out.len - 8);
+    assert_memory_equal(out.data + 8, expected, n);
+    for (size_t i = 8 + n; i < out.len; i++) {
+        assert_int_equal(out.data[i], ' ');
+    }
+    assert_true(tensors[1].begin == 8 && tensors[1].end == 32 && tensors[2].begin == 0 && tensors[0].end == 35);
+    psi_buf_fini(&out);
+}
+
+static void test_encode_refuses(void **state)
+{
+    (void)state;
+    static char a[] = "a", bad[] = "\xff";
+    struct psi_buf out;
+    psi_buf_init(&out, 1 << 20);
+    struct psi_tensor twice[] = {tensor(a, "F32", PS_SHAPE(2)), tensor(a, "F32", PS_SHAPE(2))};
+    assert_int_equal(psi_safetensors_encode(twice, 2, NULL, 0, &out, &err), PS_INVALID_ARGUMENT);
+    struct psi_tensor huge = tensor(a, "F32", PS_SHAPE(INT64_MAX, 2));
+    assert_int_equal(psi_safetensors_encode(&huge, 1, NULL, 0, &out, &err), PS_INVALID_ARGUMENT);
+    struct psi_tensor name = tensor(bad, "F32", PS_SHAPE(2));
+    assert_int_equal(psi_safetensors_encode(&name, 1, NULL, 0, &out, &err), PS_INVALID_ARGUMENT);
+    const struct psi_tensor_metadata metadata[] = {{a, bad}};
+    assert_int_equal(psi_safetensors_encode(twice, 1, metadata, 1, &out, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(out.len, 0);
+    assert_int_equal(psi_safetensors_encode(NULL, 0, NULL, 0, &out, &err), PS_OK); /* an empty file is one */
+    assert_int_equal(out.len, 16);
+    assert_memory_equal(out.data + 8, "{}      ", 8);
+    psi_buf_fini(&out);
+    psi_buf_init(&out, 20);
+    assert_int_equal(psi_safetensors_encode(twice, 1, NULL, 0, &out, &err), PS_RESOURCE_EXHAUSTED);
+    psi_buf_fini(&out);
+}
+
+static void test_types(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        ps_dtype dtype;
+    } table[] = {{"F32", PS_F32}, {"F64", PS_F64},   {"I32", PS_I32}, {"I64", PS_I64}, {"BOOL", PS_BOOL},
+                 {"F16", PS_F16}, {"BF16", PS_BF16}, {"I8", PS_I8},   {"U8", PS_U8}};
+    static const char *const others[] = {"I16", "U16", "U32", "U64"};
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        const struct psi_tensor_type *type = psi_tensor_type_find(table[i].name);
+        assert_non_null(type);
+        assert_int_equal(type->dtype, table[i].dtype);
+        assert_ptr_equal(psi_tensor_type_of(table[i].dtype), type);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(psi_tensor_type_find(others[i])->dtype, PS_DTYPE_NONE);
+    }
+    assert_null(psi_tensor_type_find("F4"));
+    assert_null(psi_tensor_type_find("f32"));
+    assert_null(psi_tensor_type_of(PS_DTYPE_NONE));
+    assert_null(psi_tensor_type_of(PS_STRING));
+}
+
+static void test_decode(void **state)
+{
+    (void)state;
+    struct psi_safetensors s;
+    assert_int_equal(read_header("{\"b\":{\"shape\":[2,1],\"data_offsets\":[4,8],\"dtype\":\"I16\"},"
+                                 "\"__metadata__\":{\"k\":\"v\",\"l\":\"\"},"
+                                 "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+                                 "\"none\":{\"dtype\":\"F32\",\"shape\":[0,7],\"data_offsets\":[4,4]}}  ",
+                                 8, &s),
+                     PS_OK);
+    assert_int_equal(s.tensor_count, 3);
+    assert_string_equal(s.tensors[0].name, "b"); /* the order of the header */
+    assert_string_equal(s.tensors[1].name, "a");
+    assert_int_equal(s.tensors[0].type->dtype, PS_DTYPE_NONE);
+    assert_int_equal(s.tensors[0].shape.rank, 2);
+    assert_int_equal(s.tensors[0].shape.dims[0], 2);
+    assert_true(s.tensors[0].begin == 4 && s.tensors[0].end == 8);
+    assert_int_equal(s.data_bytes, 8);
+    assert_string_equal(psi_safetensors_metadata(&s, "k"), "v");
+    assert_string_equal(psi_safetensors_metadata(&s, "l"), "");
+    assert_null(psi_safetensors_metadata(&s, "m"));
+    psi_safetensors_fini(&s);
+    psi_safetensors_fini(&s); /* twice is fine */
+    accepted("{}", 0);
+    accepted("{\"a\":{\"dtype\":\"F64\",\"shape\":[1,1,1,1,1,1,1,1],\"data_offsets\":[0,8]}}", 8);
+    /* a dimension of 0 makes the product 0 even where the others overflow */
+    accepted("{\"a\":{\"dtype\":\"F64\",\"shape\":[4611686018427387904,4611686018427387904,0],\"data_offsets\":[0,0]}}", 0);
+}
+
+#define ONE(dtype, shape, offsets) "{\"a\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
+
+static void test_refused(void **state)
+{
+    (void)state;
+    accepted(ONE("F32", "[2]", "[0,8]"), 8);
+    refused(ONE("F32", "[2]", "[0,8]"), 7, "'a'");
+    refused(ONE("F32", "[2]", "[0,8]"), 9, "end at byte 8, the file has 9");
+    refused(ONE("F32", "[2]", "[0,8]") "x", 8, "header: line 1");
+    refused(ONE("F32", "[2]", "[0,4]"), 4, "(2,) does not take the 4 bytes");
+    refused(ONE("F32", "[3]", "[0,8]"), 8, "does not take");
+    refused(ONE("F32", "[2]", "[1,9]"), 9, "holes");
+    refused(ONE("F33", "[2]", "[0,8]"), 8, "dtype F33 is not known; known are F64");
+    refused(ONE("F4", "[2]", "[0,1]"), 1, "dtype F4");
+    refused(ONE("F32", "2", "[0,8]"), 8, "shape is not a list");
+    refused(ONE("F32", "[2.0]", "[0,8]"), 8, "dimension 0");
+    refused(ONE("F32", "[1,-2]", "[0,8]"), 8, "dimension 1");
+    refused(ONE("F32", "[\"2\"]", "[0,8]"), 8, "dimension 0");
+    refused(ONE("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8, "9 dimensions, at most 8");
+    refused(ONE("F32", "[2]", "[8,0]"), 8, "data_offsets");
+    refused(ONE("F32", "[2]", "[-8,0]"), 8, "data_offsets");
+    refused(ONE("F32", "[2]", "[0,8,8]"), 8, "data_offsets");
+    refused(ONE("F32", "[2]", "[0]"), 8, "data_offsets");
+    refused(ONE("F32", "[2]", "8"), 8, "data_offsets");
+    refused(ONE("F32", "[2]", "[0,8.0]"), 8, "data_offsets");
+    refused(ONE("F32", "[2]", "[0,9223372036854775807]"), 8, "end at byte 9223372036854775807");
+    refused(ONE("F32", "[2]", "[0,9223372036854775808]"), 8, "header: line 1"); /* 2^63: no integer of JSON here */
+    refused(ONE("F32", "[2]", "[0,18446744073709551615]"), 8, "header: line 1");
+    refused(ONE("F32", "[4611686018427387904]", "[0,0]"), 0, "does not take"); /* 2^62 * 4 = 2^64 */
+    refused(ONE("F32", "[4294967296,4294967296]", "[0,0]"), 0, "does not take");
+    refused(ONE("F64", "[2305843009213693953]", "[0,8]"), 8, "does not take"); /* * 8 = 8 modulo 2^64 */
+    refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+            "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[2,6]}}",
+            6, "tensor 'b': its values begin at byte 2, those before it end at 4: overlapping");
+    refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+            "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
+            4, "overlapping");
+    refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+            "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}",
+            8, "duplicate");
+    refused("{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "duplicate");
+    refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[4]}}", 4, "tensor 'a': it has no data_offsets");
+    refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4],\"more\":1}}", 4, "fields besides");
+    refused("{\"a\":[]}", 0, "tensor 'a': its entry is not an object");
+    refused("{\"a\":{\"dtype\":8,\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "(no text)");
+    refused("{\"../a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "variable name '../a'");
+    refused("{\"\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "variable name ''");
+    refused("{\"a\\u0000b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "header: line 1");
+    refused("{\"\xff\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "unable to decode");
+    refused("{\"__metadata__\":[]}", 0, "__metadata__ is a list");
+    refused("{\"__metadata__\":{\"k\":1}}", 0, "__metadata__: 'k' is a number");
+    refused("[]", 0, "does not begin with {");
+    refused(" {}", 0, "does not begin with {");
+    refused("{\"a\":", 0, "header: line 1");
+    refused("{}", 1, "the file has 1 bytes of values");
+}
+
+/* Prefixes: the limit, the file's length, 2^63. */
+static void test_length(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t header, file;
+        bool good;
+    } table[] = {
+        {2, 10, true},
+        {2, 9, false},
+        {1, 100, false},
+        {0, 100, false},
+        {92, 100, true},
+        {93, 100, false},
+        {99999999, 200000000, true},
+        {100000000, 200000000, true},
+        {100000001, 200000000, false},
+        {100000000, 100000008, true},
+        {100000000, 100000007, false},
+        {UINT64_C(1) << 63, UINT64_MAX, false},
+        {UINT64_MAX, UINT64_MAX, false},
+        {UINT64_MAX - 7, 100, false},
+        {2, 0, false},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        uint8_t prefix[8];
+        uint64_t n = 77;
+        for (int k = 0; k < 8; k++) {
+            prefix[k] = (uint8_t)(table[i].header >> (8 * k));
+        }
+        ps_status st = psi_safetensors_length(prefix, table[i].file, &n, &err);
+        assert_int_equal(st, table[i].good ? PS_OK : PS_INVALID_ARGUMENT);
+        assert_true(n == (table[i].good ? table[i].header : 77));
+    }
+}
+
+/* Each cut of a small file is refused; each flipped bit is refused or leaves a table that covers the values. */
+static void test_cuts_and_flips(void **state)
+{
+    (void)state;
+    struct psi_buf out;
+    struct psi_tensor tensors[3];
+    struct psi_safetensors s;
+    encode_three(&out, tensors);
+    static const uint8_t values[35] = {1, 2, 3};
+    assert_int_equal(psi_buf_append(&out, values, sizeof(values), NULL), PS_OK);
+    assert_int_equal(read_file(out.data, out.len, &s), PS_OK);
+    psi_safetensors_fini(&s);
+    for (size_t cut = 0; cut < out.len; cut++) {
+        assert_int_equal(read_file(out.data, cut, &s), PS_INVALID_ARGUMENT);
+        assert_true(err.text[0] != '\0');
+    }
+    size_t harmless = 0;
+    for (size_t bit = 0; bit < (out.len - sizeof(values)) * 8; bit++) {
+        out.data[bit / 8] = (uint8_t)(out.data[bit / 8] ^ (1u << (bit % 8)));
+        if (read_file(out.data, out.len, &s) == PS_OK) {
+            uint64_t sum = 0;
+            for (size_t i = 0; i < s.tensor_count; i++) {
+                sum += s.tensors[i].end - s.tensors[i].begin;
+            }
+            assert_int_equal(sum, 35);
+            harmless++;
+            psi_safetensors_fini(&s);
+        } else {
+            assert_int_equal(err.code, PS_INVALID_ARGUMENT);
+        }
+        out.data[bit / 8] = (uint8_t)(out.data[bit / 8] ^ (1u << (bit % 8)));
+    }
+    assert_true(harmless > 0 && harmless < 200); /* other letters in names and texts; not the format */
+    psi_buf_fini(&out);
+}
+
+/* count times unit, then tail */
+static char *repeated(const char *head, const char *unit, size_t count, const char *tail)
+{
+    size_t n = strlen(unit);
+    char *text = malloc(strlen(head) + n * count + strlen(tail) + 1);
+    char *p = stpcpy(text, head);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(p, unit, n);
+        p += n;
+    }
+    strcpy(p, tail);
+    return text;
+}
+
+static void test_hostile(void **state)
+{
+    (void)state;
+    char *deep = repeated("{\"a\":", "[", 1000000, "");
+    refused(deep, 0, "depth");
+    free(deep);
+    deep = repeated("", "{\"a\":", 1000000, "");
+    refused(deep, 0, "depth");
+    free(deep);
+    char *dims = repeated("{\"a\":{\"dtype\":\"U8\",\"shape\":[1", ",1", 300000, "],\"data_offsets\":[0,1]}}");
+    refused(dims, 1, "300001 dimensions");
+    free(dims);
+    char *same = repeated("{\"a\":1", ",\"a\":1", 100000, "}");
+    refused(same, 0, "duplicate");
+    free(same);
+    char *long_name = repeated("{\"", "a", 100000, "\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}");
+    refused(long_name, 1, "has 100000 bytes, the most is 255");
+    free(long_name);
+}
+
+/* Many tensors that all begin at 0: found out without comparing each with each. */
+static void test_many(void **state)
+{
+    (void)state;
+    enum { MANY = 50000 };
+    char *text = malloc((size_t)MANY * 80);
+    char *p = stpcpy(text, "{");
+    for (int i = 0; i < MANY; i++) {
+        p += sprintf(p, "%s\"v%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i > 0 ? "," : "", i, i, i + 1);
+    }
+    strcpy(p, "}");
+    accepted(text, MANY);
+    p = text + 1;
+    for (int i = 0; i < MANY; i++) {
+        p += sprintf(p, "%s\"v%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}", i > 0 ? "," : "", i);
+    }
+    strcpy(p, "}");
+    refused(text, 1, "overlapping");
+    free(text);
+}
+
+static void test_memory(void **state)
+{
+    (void)state;
+    struct psi_safetensors s;
+    int failures = 0;
+    for (int64_t n = 0;; n++) {
+        psi_mem_fail_after(n);
+        ps_status st =
+            read_header("{\"__metadata__\":{\"k\":\"v\"},\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, &s);
+        bool fired = psi_mem_fail_left() < 0;
+        psi_mem_fail_after(-1);
+        if (!fired) {
+            assert_int_equal(st, PS_OK);
+            psi_safetensors_fini(&s);
+            break;
+        }
+        assert_int_equal(st, PS_RESOURCE_EXHAUSTED);
+        assert_null(s.tensors);
+        failures++;
+    }
+    assert_true(failures >= 6); /* table, name, metadata, key, value, order */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_encode),  cmocka_unit_test(test_encode_refuses), cmocka_unit_test(test_types),
+        cmocka_unit_test(test_decode),  cmocka_unit_test(test_refused),        cmocka_unit_test(test_length),
+        cmocka_unit_test(test_hostile), cmocka_unit_test(test_cuts_and_flips), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
