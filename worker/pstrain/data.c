@@ -94,6 +94,22 @@ static int find_digits(char *path, char *err)
     return -1;
 }
 
+/* "TRAIN" or "TRAIN,TEST" */
+static int load_libsvm(const char *files, struct dataset *out, char *err)
+{
+    size_t n = strcspn(files, ",");
+    if (n == 0 || (files[n] == ',' && files[n + 1] == '\0')) {
+        return data_fail(err, "libsvm:%.200s: expected libsvm:TRAIN or libsvm:TRAIN,TEST", files);
+    }
+    char *train = strndup(files, n);
+    if (train == NULL) {
+        return data_fail(err, "libsvm: no memory");
+    }
+    int result = data_load_libsvm(train, files[n] == ',' ? files + n + 1 : NULL, out, err);
+    free(train);
+    return result;
+}
+
 int data_load(const char *spec, struct dataset *out, char *err)
 {
     memset(out, 0, sizeof(*out));
@@ -104,7 +120,10 @@ int data_load(const char *spec, struct dataset *out, char *err)
     if (strncmp(spec, "mnist:", 6) == 0 && spec[6] != '\0') {
         return data_load_mnist(spec + 6, out, err);
     }
-    return data_fail(err, "unknown data '%.200s': expected digits or mnist:DIR", spec);
+    if (strncmp(spec, "libsvm:", 7) == 0 && spec[7] != '\0') {
+        return load_libsvm(spec + 7, out, err);
+    }
+    return data_fail(err, "unknown data '%.200s': expected digits, mnist:DIR or libsvm:TRAIN[,TEST]", spec);
 }
 
 /* splitmix64 (Steele, Lea, Flood 2014) */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trainer's data: two sets of labelled images in memory, and which of them a worker reads in an epoch.
+ * The trainer's data: two sets of labelled examples in memory, and which of them a worker reads in an epoch.
  * Functions that can fail return 0 or -1 and then have written one line to err, which names the file, the position in it and what
  * was expected there. No thread, no state.
  */
@@ -17,19 +17,22 @@ struct dataset {
     int64_t test_count;
     int64_t features; /* floats per example */
     int64_t classes;  /* labels are 0 .. classes - 1 */
-    float *train_x;   /* [train_count][features], values in [0, 1] */
+    char note[120];   /* what the labels became; "": they were classes */
+    float *train_x;   /* [train_count][features]; of images in [0, 1] */
     float *test_x;    /* [test_count][features] */
     int32_t *train_y; /* [train_count] */
     int32_t *test_y;  /* [test_count] */
 };
 
 /**
- * Load "digits" or "mnist:DIR".
+ * Load "digits", "mnist:DIR" or "libsvm:TRAIN[,TEST]".
  *
  * digits     1,437 training and 360 test images of 8 x 8, shuffled with a fixed seed so that all workers agree on the split. The
  *            file digits/digits.csv.gz is looked for in $PS_DATA_DIR if that is set; else in ../share/psd/data and ../../../data
  *            of the program's directory and in the installation's data directory.
  * mnist:DIR  DIR/train-images-idx3-ubyte, train-labels-idx1-ubyte and the two t10k files, each plain or with .gz.
+ *
+ * libsvm:TRAIN[,TEST]  LIBSVM's sparse text, plain or gzip; without TEST a fifth of TRAIN is kept for the test.
  *
  * out        gives; free with data_free(). All zeros on failure.
  */
@@ -40,6 +43,8 @@ void data_free(struct dataset *set);
 /** The readers behind data_load(), with the path of the file or directory. */
 int data_load_digits(const char *path, struct dataset *out, char *err);
 int data_load_mnist(const char *dir, struct dataset *out, char *err);
+/** test_path NULL: a split. */
+int data_load_libsvm(const char *train_path, const char *test_path, struct dataset *out, char *err);
 
 /** Permutation of 0 .. count-1 into order: depends on count, seed and stream only (Fisher-Yates over splitmix64). */
 void data_shuffle(int64_t count, uint64_t seed, uint64_t stream, int64_t *order);

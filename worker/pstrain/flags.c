@@ -50,7 +50,9 @@ static const struct row rows[] = {
      "change everything",
      NULL},
     {"data", TEXT, "digits", "DATA", 0, 0, FIELD(data), true,
-     "digits (UCI, in the distribution), or mnist:DIR with the four MNIST files, plain or .gz", "What is trained"},
+     "digits (UCI, in the distribution), mnist:DIR with the four MNIST files, or libsvm:TRAIN[,TEST] with sparse text; plain or "
+     ".gz",
+     "What is trained"},
     {"model", TEXT, "mlp:128", "MODEL", 0, 0, FIELD(model), true, "softmax, or mlp:N,N,... with hidden layers of N units (relu)",
      NULL},
     {"optimizer", TEXT, "adagrad", "RULE", 0, 0, FIELD(optimizer), true,
@@ -72,6 +74,10 @@ static const struct row rows[] = {
      NULL},
     {"allow_soft_placement", SWITCH, "false", NULL, 0, 0, FIELD(allow_soft_placement), true,
      "A device that a task lacks becomes its CPU:0", NULL},
+    {"eval", SWITCH, "false", NULL, 0, 0, FIELD(eval), false,
+     "Do not train: test the model that is on the ps tasks (--ps_hosts, else PSD_TARGET, else 127.0.0.1:2222)", NULL},
+    {"export", TEXT, "", "FILE", 0, 0, FIELD(export_file), false,
+     "The chief writes all variables into a safetensors file at the end", NULL},
     {"report", TEXT, "", "FILE.json", 0, 0, FIELD(report), false, "The chief writes the results there", NULL},
     {"status_at_end", SWITCH, "false", NULL, 0, 0, FIELD(status_at_end), false,
      "The chief shows `psctl status` of the cluster at the end", NULL},
@@ -87,6 +93,7 @@ static const char usage_text[] =
     "usage: pstrain --local ps=2,workers=3 [FLAG ...]\n"
     "       pstrain --ps_hosts H:P,... --worker_hosts H:P,... --job_name ps|worker --task_index N [FLAG ...]\n"
     "       pstrain --serve --ps_hosts H:P,... --worker_hosts H:P,... --job_name worker --task_index N\n"
+    "       pstrain --eval --ps_hosts H:P,... [FLAG ...]\n"
     "Trains a network on several workers at once against parameter servers (between-graph, asynchronous).\n";
 
 static const char end_text[] =
@@ -256,10 +263,21 @@ static int check_local(struct flags *f, char *err)
     return 0;
 }
 
+static int check_eval(const struct flags *f, char *err)
+{
+    static const char *const others[] = {"local", "job_name", "task_index", "epochs", "steps", "fresh", "status_at_end"};
+    for (size_t i = 0; f->eval && i < sizeof(others) / sizeof(others[0]); i++) {
+        if (flags_given(f, others[i])) {
+            return fail(err, "--eval and --%s: --eval trains nothing and is no task of the cluster; drop one of them", others[i]);
+        }
+    }
+    return 0;
+}
+
 static int check(struct flags *f, char *err)
 {
     struct model_spec spec;
-    if (check_local(f, err) != 0) {
+    if (check_local(f, err) != 0 || check_eval(f, err) != 0) {
         return -1;
     }
     if (flags_given(f, "epochs") && flags_given(f, "steps")) {
@@ -274,15 +292,16 @@ static int check(struct flags *f, char *err)
     if (flags_optimizer(f)->kind == PS_OPT_NONE) {
         return fail(err, "--optimizer '%.100s': must be one of sgd, momentum, nesterov, adagrad, adam", f->optimizer);
     }
-    if (strcmp(f->data, "digits") != 0 && (strncmp(f->data, "mnist:", 6) != 0 || f->data[6] == '\0')) {
-        return fail(err, "--data '%.100s': must be digits, or mnist:DIR", f->data);
+    if (strcmp(f->data, "digits") != 0 && (strncmp(f->data, "mnist:", 6) != 0 || f->data[6] == '\0') &&
+        (strncmp(f->data, "libsvm:", 7) != 0 || f->data[7] == '\0')) {
+        return fail(err, "--data '%.100s': must be digits, mnist:DIR, or libsvm:TRAIN[,TEST]", f->data);
     }
     if (model_spec_parse(f->model, 1, 1, &spec) != 0) {
         return fail(err, "--model '%.100s': must be softmax, or mlp: and 1 to %d layer sizes from 1 to %d, such as mlp:512,512",
                     f->model, MODEL_LAYERS_MAX - 1, MODEL_UNITS_MAX);
     }
-    if (flags_given(f, "report") && f->report[0] == '\0') {
-        return fail(err, "--report is empty: name a file");
+    if ((flags_given(f, "report") && f->report[0] == '\0') || (flags_given(f, "export") && f->export_file[0] == '\0')) {
+        return fail(err, "--%s is empty: name a file", flags_given(f, "report") && f->report[0] == '\0' ? "report" : "export");
     }
     return 0;
 }

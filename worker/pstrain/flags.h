@@ -36,7 +36,9 @@ struct flags {
     bool allow_soft_placement;
     bool log_device_placement;
     bool fresh;
-    const char *report; /* "" or a file */
+    bool eval;
+    const char *export_file; /* "" or a file */
+    const char *report;      /* "" or a file */
     bool status_at_end;
     int64_t timeout_s;
     bool help;

@@ -356,6 +356,10 @@ int local_run(const struct flags *f)
     free(data.train_x); /* this process only tests */
     data.train_x = NULL;
     l.output.bar = isatty(STDOUT_FILENO) == 1;
+    if (data.note[0] != '\0') {
+        (void)printf("%s\n", data.note);
+        (void)fflush(stdout);
+    }
     status = run(&l, &data);
     for (int i = 0; l.sockets != NULL && i < l.count; i++) {
         if (l.sockets[i] >= 0) {

@@ -9,6 +9,9 @@
  */
 #include "model.h"
 
+#include "auc.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,9 +150,9 @@ void model_values_of(const struct model *m, struct model_values *out)
     }
 }
 
-/* One chunk through all layers: buffers a and b take turns. */
+/* One chunk through all layers: buffers a and b take turns. scores (may be NULL): how much rather class 1 than class 0. */
 static ps_status test_chunk(const struct model_spec *spec, const struct model_values *v, const float *x, const int32_t *y,
-                            int64_t rows, float *const buffers[2], double *out_loss, int64_t *out_correct)
+                            int64_t rows, float *const buffers[2], float *scores, double *out_loss, int64_t *out_correct)
 {
     const float *in = x;
     ps_status st = PS_OK;
@@ -162,41 +165,48 @@ static ps_status test_chunk(const struct model_spec *spec, const struct model_va
         in = out;
     }
     int64_t classes = spec->units[spec->layers];
+    for (int64_t i = 0; st == PS_OK && scores != NULL && i < rows; i++) {
+        scores[i] = in[2 * i + 1] - in[2 * i];
+    }
     if (st == PS_OK) {
         st = ps_nn_softmax_xent(in, y, NULL, rows, classes, out_loss);
     }
     return st == PS_OK ? ps_nn_argmax_count(in, y, rows, classes, out_correct) : st;
 }
 
-int model_test(const struct model_spec *spec, const struct model_values *values, const struct dataset *data, double *out_accuracy,
-               double *out_loss)
+int model_test(const struct model_spec *spec, const struct model_values *values, const struct dataset *data,
+               struct model_result *out)
 {
     int64_t widest = 0;
     double loss_sum = 0;
     int64_t correct = 0;
+    bool binary = data->classes == 2;
     ps_status st = PS_OK;
     for (int l = 1; l <= spec->layers; l++) {
         widest = spec->units[l] > widest ? spec->units[l] : widest;
     }
     size_t bytes = (size_t)widest * TEST_ROWS * sizeof(float);
     float *buffers[2] = {malloc(bytes), malloc(bytes)};
-    if (buffers[0] == NULL || buffers[1] == NULL) {
+    float *scores = binary ? malloc((size_t)data->test_count * sizeof(*scores)) : NULL;
+    if (buffers[0] == NULL || buffers[1] == NULL || (binary && scores == NULL)) {
         st = PS_RESOURCE_EXHAUSTED;
     }
     for (int64_t at = 0; st == PS_OK && at < data->test_count; at += TEST_ROWS) {
         int64_t rows = data->test_count - at < TEST_ROWS ? data->test_count - at : TEST_ROWS;
         double loss = 0;
         int64_t right = 0;
-        st = test_chunk(spec, values, &data->test_x[at * data->features], &data->test_y[at], rows, buffers, &loss, &right);
+        st = test_chunk(spec, values, &data->test_x[at * data->features], &data->test_y[at], rows, buffers,
+                        binary ? &scores[at] : NULL, &loss, &right);
         loss_sum += loss * (double)rows;
         correct += right;
     }
+    if (st == PS_OK) {
+        out->accuracy = (double)correct / (double)data->test_count;
+        out->loss = loss_sum / (double)data->test_count;
+        out->auc = binary ? auc_of(scores, data->test_y, data->test_count) : NAN;
+    }
+    free(scores);
     free(buffers[0]);
     free(buffers[1]);
-    if (st != PS_OK) {
-        return -1;
-    }
-    *out_accuracy = (double)correct / (double)data->test_count;
-    *out_loss = loss_sum / (double)data->test_count;
-    return 0;
+    return st == PS_OK ? 0 : -1;
 }

@@ -54,8 +54,12 @@ struct model_values {
 };
 /** The values that the last pull brought. */
 void model_values_of(const struct model *m, struct model_values *out);
-/** Accuracy and mean loss on the test examples. Returns 0, or -1: ps_nn_error(), or no memory when that is empty. */
-int model_test(const struct model_spec *spec, const struct model_values *values, const struct dataset *data, double *out_accuracy,
-               double *out_loss);
+struct model_result {
+    double accuracy, loss; /* the mean */
+    double auc;            /* of two classes; NaN otherwise */
+};
+/** Test examples through the model. Returns 0, or -1: ps_nn_error(), or no memory when that is empty. */
+int model_test(const struct model_spec *spec, const struct model_values *values, const struct dataset *data,
+               struct model_result *out);
 
 #endif

@@ -47,6 +47,7 @@ static void write_all(FILE *f, const struct report *r)
     uint64_t total = 0;
     (void)fprintf(f, "{\n");
     number(f, "test_accuracy", r->test_accuracy);
+    number(f, "test_auc", r->test_auc);
     number(f, "test_loss", r->test_loss);
     number(f, "train_loss", r->train_loss);
     (void)fprintf(f, "  \"global_step\": %" PRId64 ",\n", r->global_step);

@@ -8,6 +8,7 @@
 
 struct report {
     double test_accuracy, test_loss, train_loss; /* NaN and infinity are written as null */
+    double test_auc;                             /* of two classes */
     int64_t global_step;
     double epochs;             /* of this run */
     double samples_per_second; /* of all workers */

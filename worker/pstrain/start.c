@@ -47,6 +47,7 @@ ps_session *start_session(const struct flags *f, const struct cluster *c, const 
     ps_session *s = NULL;
     ps_session_options_init(&o);
     o.cluster_spec = c->spec;
+    o.target = c->spec == NULL ? c->target : NULL;
     o.job = job;
     o.task_index = job != NULL ? c->task : 0;
     o.operation_timeout_ms = timeout_ms;

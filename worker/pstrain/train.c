@@ -52,6 +52,9 @@ static int prepare(struct trainer *t)
     if (data_load(t->f->data, &t->data, err) != 0) {
         return say_error("--data: %s", err);
     }
+    if (t->data.note[0] != '\0' && t->c->chief && !t->link->child) {
+        (void)printf("%s\n", t->data.note);
+    }
     if (t->data.train_count < t->c->trainer_count) {
         return say_error("--worker_hosts: %d workers for %" PRId64 " examples", t->c->trainer_count, t->data.train_count);
     }
