@@ -213,14 +213,34 @@ int evaluate_export(ps_session *s, const struct flags *f)
 
 /* ---- --eval ---- */
 
-/* The first ps task of the flags, or what psctl would take. */
-static char *find_target(const struct flags *f)
+/* The cluster of TF_CONFIG; which task of it this process is does not matter. */
+static int from_tf_config(const char *json, struct cluster *c)
 {
-    const char *from_environment = getenv("PSD_TARGET");
-    if (flags_given(f, "ps_hosts")) {
-        return strndup(f->ps_hosts, strcspn(f->ps_hosts, ","));
+    ps_cluster_spec *spec = NULL;
+    char job[64];
+    int task = 0;
+    if (ps_cluster_spec_from_tf_config(json, &spec, job, &task) != PS_OK) {
+        return say_error("%s", ps_last_error());
     }
-    return strdup(from_environment != NULL && from_environment[0] != '\0' ? from_environment : "127.0.0.1:2222");
+    const char *text = ps_cluster_spec_text(spec);
+    c->spec = text == NULL ? NULL : strdup(text);
+    ps_cluster_spec_free(spec);
+    return c->spec != NULL ? EXIT_DONE : say_error("no memory for the cluster");
+}
+
+/* The first ps task of the flags, the cluster of TF_CONFIG, or what psctl would take. */
+static int find_cluster(const struct flags *f, struct cluster *c)
+{
+    const char *tf_config = getenv("TF_CONFIG");
+    const char *target = getenv("PSD_TARGET");
+    if (flags_given(f, "ps_hosts")) {
+        c->target = strndup(f->ps_hosts, strcspn(f->ps_hosts, ","));
+    } else if (tf_config != NULL && tf_config[0] != '\0') {
+        return from_tf_config(tf_config, c);
+    } else {
+        c->target = strdup(target != NULL && target[0] != '\0' ? target : "127.0.0.1:2222");
+    }
+    return c->target != NULL ? EXIT_DONE : say_error("no memory for the target");
 }
 
 static int evaluate_there(const struct flags *f, ps_session *s, const struct dataset *data)
@@ -259,16 +279,14 @@ int evaluate_run(const struct flags *f)
     if (data_load(f->data, &data, err) != 0) {
         return say_error("--data: %s", err);
     }
-    struct cluster c = {.target = find_target(f)};
-    status = EXIT_FAILED;
-    if (c.target == NULL || ps_nn_open() != PS_OK) {
-        (void)say_error("%s", c.target == NULL ? "no memory" : ps_nn_error());
-    } else {
+    struct cluster c = {.spec = NULL};
+    status = ps_nn_open() == PS_OK ? find_cluster(f, &c) : say_error("%s", ps_nn_error());
+    if (status == EXIT_DONE) {
         ps_session *s = start_session(f, &c, NULL, f->timeout_s * 1000, true);
         status = s == NULL ? EXIT_FAILED : evaluate_there(f, s, &data);
         (void)ps_session_close(s); /* its errors were said */
     }
-    free(c.target);
+    cluster_fini(&c);
     data_free(&data);
     return status;
 }
