@@ -345,14 +345,17 @@ PS_API void ps_file_options_init(ps_file_options *options);
  * Write the live values of all initialised variables of a container, from all tasks, into one local safetensors file, which
  * appears whole or not at all. Values only: slots stay. A string variable NAME becomes NAME:bytes (U8) and NAME:offsets (I64);
  * __metadata__ has what else psd knows of the variables (docs/OPERATIONS.md). Not an instant of the whole model while others
- * push. out_variables (may be NULL): how many. options NULL: defaults. Blocks; the timeout of the session holds per variable.
- * Errors: UNAVAILABLE (a task is down), NOT_FOUND (no such directory), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full).
+ * push. out_variables (may be NULL): how many. options NULL: defaults. Blocks; the timeout of the session, and a second more for
+ * each 64 MiB, holds per variable. Memory: at most 64 MiB of values at a time.
+ * Errors: UNAVAILABLE (a task is down), NOT_FOUND (no such directory), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full),
+ * INVALID_ARGUMENT (at path is something that is no regular file), FAILED_PRECONDITION (no variable with a value).
  */
 PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 /**
  * Give the variables of a container the values of a safetensors file: of ps_export or of anybody. The file is checked whole and
  * compared with what exists before the first variable changes; a missing variable is created, in the order of the file, round
- * robin (with the optimizer that __metadata__ says). Errors: INVALID_ARGUMENT naming the tensor (dtype, shape, name, offsets),
+ * robin (with the optimizer that __metadata__ says). Values are assigned: versions of variables that have one go on, slots stay.
+ * Memory: the largest variable, at least 64 MiB. Errors: INVALID_ARGUMENT naming the tensor (dtype, shape, name, offsets),
  * NOT_FOUND (no such file), and those of creation and assign, whose text then says how many variables had been given theirs.
  */
 PS_API ps_status ps_import(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);

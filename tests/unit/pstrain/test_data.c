@@ -337,7 +337,7 @@ static void test_unknown_data(void **unused)
     static const char *const specs[] = {"", "mnist", "mnist:", "digits:", "Digits", "cifar:/tmp"};
     (void)unused;
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
-        check_refused(specs[i], "expected digits or mnist:DIR", specs[i]);
+        check_refused(specs[i], "expected digits, mnist:DIR or libsvm:TRAIN[,TEST]", specs[i]);
     }
 }
 
