@@ -266,7 +266,7 @@ static int check_local(struct flags *f, char *err)
 
 static int check_eval(const struct flags *f, char *err)
 {
-    static const char *const others[] = {"local", "job_name", "task_index", "epochs", "steps", "fresh", "status_at_end"};
+    static const char *const others[] = {"local", "serve", "job_name", "task_index", "epochs", "steps", "fresh", "status_at_end"};
     for (size_t i = 0; f->eval && i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
             return fail(err, "--eval and --%s: --eval trains nothing and is no task of the cluster; drop one of them", others[i]);
