@@ -132,10 +132,12 @@ void sim_race_step(struct sim *s)
     r->whole = r->whole && taken;
     s->next_fault = s->now + sim_below(s, sim_one_in(s, 2) ? 4 : 60);
     if (++r->step == SIM_RACE_STEPS) {
-        r->orders |= r->whole ? 1u << r->order : 0;
+        if (r->whole) { /* else it is tried again: some orders seldom find everybody at work */
+            r->orders |= 1u << r->order;
+            r->order = (r->order + 7) % SIM_RACE_ORDERS; /* 7 and 24 have no common factor: all come round */
+        }
         r->step = 0;
         r->whole = true;
-        r->order = (r->order + 7) % SIM_RACE_ORDERS; /* 7 and 24 have no common factor: all come round */
         s->next_fault = s->now + sim_range(s, 300, 1500);
     }
 }
