@@ -95,11 +95,11 @@ struct names {
     bool no_memory;
 };
 
-static void note_container(void *ctx, const ps_variable_info *info)
+static void note_container(void *ctx, const ps_container_info *info)
 {
     struct names *names = ctx;
-    for (size_t i = names->count; i > 0; i--) { /* sorted per task: most often the last one */
-        if (strcmp(names->at[i - 1], info->container) == 0) {
+    for (size_t i = 0; i < names->count; i++) {
+        if (strcmp(names->at[i], info->name) == 0) {
             return;
         }
     }
@@ -113,7 +113,7 @@ static void note_container(void *ctx, const ps_variable_info *info)
         names->at = more;
         names->capacity = capacity;
     }
-    memcpy(names->at[names->count++], info->container, sizeof(names->at[0]));
+    memcpy(names->at[names->count++], info->name, sizeof(names->at[0]));
 }
 
 static ps_status reset_names(ps_session *s, const struct names *names, struct psi_err *err)
@@ -140,7 +140,7 @@ ps_status ps_reset_all(ps_session *s)
         return psi_api_last_error_set(&err);
     }
     for (int i = 0; st == PS_OK && (uint32_t)i < s->task_count; i++) {
-        st = ps_task_variables(s, i, 0, note_container, &names); /* keeps its own error */
+        st = ps_task_containers(s, i, 0, note_container, &names); /* keeps its own error */
     }
     st = st == PS_OK ? fail_last(&err, reset_names(s, &names, &err)) : st;
     psi_free(names.at);

@@ -86,22 +86,27 @@ void psd_rpc_tasks(struct psd_task *t, struct psd_conn *c, const struct psd_requ
 
 /* ---- CONTAINERS ---- */
 
+struct container_row {
+    const char *name;
+    const struct psd_container *container; /* NULL: the directory knows names in it, but has nothing of it itself */
+};
+
 static int by_name(const void *a, const void *b)
 {
-    const struct psd_container *const *x = a;
-    const struct psd_container *const *y = b;
-    return strcmp((*x)->name, (*y)->name);
+    const struct container_row *x = a;
+    const struct container_row *y = b;
+    return strcmp(x->name, y->name);
 }
 
-static void describe_container(const struct psd_container *from, ps_v1_ContainerAnswer *a)
+static void describe_container(const struct container_row *row, ps_v1_ContainerAnswer *a)
 {
     uint64_t cursor = 0;
     const char *key = NULL;
     size_t len = 0;
     void *value = NULL;
-    PSI_IGNORE(PSI_BYTES_SET(a->container, from->name)); /* fits: checked name */
-    a->incarnation = from->incarnation;
-    while (psi_map_next(&from->variables, &cursor, &key, &len, &value)) {
+    PSI_IGNORE(PSI_BYTES_SET(a->container, row->name)); /* fits: checked name */
+    a->incarnation = row->container != NULL ? row->container->incarnation : 0;
+    while (row->container != NULL && psi_map_next(&row->container->variables, &cursor, &key, &len, &value)) {
         const struct psd_variable *v = value;
         a->variables++;
         a->initialised += v->initialised;
@@ -109,33 +114,64 @@ static void describe_container(const struct psd_container *from, ps_v1_Container
     }
 }
 
-void psd_rpc_containers(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+/* Containers of names that the directory has recorded and whose owner may have lost them: a reset of all must find them. */
+static ps_status recorded_containers(const struct psd_task *t, struct psi_map *out, struct psi_err *err)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    ps_status st = PS_OK;
+    while (st == PS_OK && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+        struct psd_name *n = value;
+        size_t len = strlen(n->container);
+        if (psd_container_find(&t->store, n->container) == NULL && psi_map_find(out, n->container, len) == NULL) {
+            st = psi_map_put(out, n->container, len, n, NULL, err);
+        }
+    }
+    return st;
+}
+
+static uint32_t container_rows(const struct psd_task *t, const struct psi_map *recorded, struct container_row *rows)
 {
     uint32_t count = 0;
-    const struct psd_container **all = psi_calloc(psi_map_count(&t->store.containers) + 1, sizeof(const struct psd_container *));
-    if (all == NULL) {
-        struct psi_err err;
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
+        const struct psd_container *container = value;
+        rows[count++] = (struct container_row){.name = container->name, .container = container};
+    }
+    cursor = 0;
+    while (psi_map_next(recorded, &cursor, NULL, NULL, &value)) {
+        const struct psd_name *n = value;
+        rows[count++] = (struct container_row){.name = n->container};
+    }
+    qsort(rows, count, sizeof(*rows), by_name);
+    return count;
+}
+
+void psd_rpc_containers(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psi_err err;
+    struct psi_map recorded;
+    psi_map_init(&recorded, t->store.map_seed);
+    ps_status st = recorded_containers(t, &recorded, &err);
+    struct container_row *rows = psi_calloc(psi_map_count(&t->store.containers) + psi_map_count(&recorded) + 1, sizeof(*rows));
+    if (st != PS_OK || rows == NULL) {
         PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a list of containers", t->name)); /* sent below */
         psd_reply(t, c, PS_OP_CONTAINERS, 0, r->header.id, 0, &err, NO_MEMORY_RETRY_MS, NULL, NULL);
-        return;
+        goto end;
     }
-    uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
-    void *value = NULL;
-    while (psi_map_next(&t->store.containers, &cursor, &key, &len, &value)) {
-        all[count++] = value;
-    }
-    qsort(all, count, sizeof(const struct psd_container *), by_name);
+    uint32_t count = container_rows(t, &recorded, rows);
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_CONTAINERS, PS_FLAG_REPLY, r->header.id);
     for (uint32_t i = 0; i < count; i++) {
         ps_v1_ContainerAnswer a = ps_v1_ContainerAnswer_init_zero;
-        describe_container(all[i], &a);
+        describe_container(&rows[i], &a);
         psd_list_add(&l, &ps_v1_ContainerAnswer_msg, &a);
     }
     psd_list_end(&l);
-    psi_free(all);
+end:
+    psi_free(rows);
+    psi_map_fini(&recorded);
 }
 
 void psd_rpc_shutdown(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
