@@ -54,6 +54,22 @@ class Softmax(unittest.TestCase):
         with Cluster(1) as cluster:
             self.learned([(code, out) for code, out, _ in [run(SOFTMAX, env={"PSD_TARGET": cluster.addresses[0]})]])
 
+    def test_two_containers(self):
+        with Cluster(2) as cluster:
+            lines = ["w: (Variable): /job:ps/task:0/device:CPU:0", "b: (Variable): /job:ps/task:1/device:CPU:0",
+                     "global_step: (Variable): /job:ps/task:0/device:CPU:0"]
+            for flags in (["--container", "problem_1", "--steps", "300"], ["--container", "problem/2", "--steps", "200"]):
+                code, out, err = run(SOFTMAX, "--target", cluster.addresses[0], "--log_device_placement", *flags)
+                self.assertEqual(code, 0, out + err)
+                self.assertEqual([line for line in err.splitlines() if not line.startswith("ts=")], lines)
+            code, out, err = run(path("bin/psctl"), "-t", cluster.addresses[0], "vars", "--json")
+            self.assertEqual(code, 0, out + err)
+            found = json.loads(out)["variables"]
+            self.assertEqual(sorted((v["container"], v["name"]) for v in found),
+                             [(c, n) for c in ("problem/2", "problem_1") for n in ("b", "global_step", "w")])
+            self.assertEqual({v["container"]: v["version"] for v in found if v["name"] == "global_step"},
+                             {"problem_1": 300, "problem/2": 200})
+
     def test_command_line(self):
         ps = "127.0.0.1:%d" % free_port()
         both = ["--ps_hosts", ps, "--worker_hosts", "127.0.0.1:%d" % free_port()]

@@ -213,6 +213,31 @@ static void help_prints_and_stops(void **state)
     }
 }
 
+static void containers_and_placement(void **state)
+{
+    (void)state;
+    struct line l;
+    ps_session *s = open_line(&l, "--ps_hosts h:1 --container my_problem/2 x --allow_soft_placement --log-device-placement y");
+    assert_int_equal(ps_session_status(s), PS_OK);
+    assert_int_equal(l.argc, 3);
+    assert_string_equal(l.argv[1], "x");
+    assert_string_equal(l.argv[2], "y");
+    assert_int_equal(ps_session_close(s), 0);
+    s = open_line(&l, "--ps_hosts h:1 --log_device_placement=false --allow_soft_placement=true");
+    assert_int_equal(ps_session_status(s), PS_OK);
+    assert_int_equal(l.argc, 1);
+    assert_int_equal(ps_session_close(s), 0);
+    static const char *const bad[] = {"--container=''", "--container ../x", "--container a//b", "--allow_soft_placement=maybe"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char text[128];
+        (void)snprintf(text, sizeof(text), "--ps_hosts h:1 %s", bad[i]);
+        s = open_line(&l, text);
+        assert_int_equal(ps_session_status(s), PS_INVALID_ARGUMENT);
+        assert_non_null(strstr(ps_session_error(s), i < 3 ? "container" : "allow_soft_placement"));
+        assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +247,7 @@ int main(void)
         cmocka_unit_test(tf_config_gives_the_task),
         cmocka_unit_test(errors_name_the_flag_and_the_jobs),
         cmocka_unit_test(help_prints_and_stops),
+        cmocka_unit_test(containers_and_placement),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
