@@ -193,6 +193,127 @@ class Live(unittest.TestCase):
         self.assertEqual(len(self.psctl("containers").splitlines()), 3)
 
 
+    def test_devices(self):
+        devices = json.loads(self.psctl("devices", "--json"))["devices"]
+        self.assertEqual([(d["name"], d["type"], d["index"]) for d in devices],
+                         [("/job:ps/task:0/device:CPU:0", "CPU", 0), ("/job:ps/task:1/device:CPU:0", "CPU", 0)])
+        budgets = [t["budget_bytes"] for t in json.loads(self.psctl("status", "--json"))["tasks"]]
+        self.assertEqual([d["memory_bytes"] for d in devices], budgets)
+        self.assertEqual(len(self.psctl("devices").splitlines()), 3)
+
+    def test_nothing_waits(self):
+        self.assertEqual(json.loads(self.psctl("waits", "--json")), {"waits": []})
+        self.assertEqual(self.psctl("waits").splitlines()[-1], "nothing waits")
+
+
+class Workers(unittest.TestCase):
+    psctl = Live.psctl
+    refused = Live.refused
+
+    def worker(self, task):
+        child = subprocess.Popen([SOFTMAX, "--ps_hosts", self.cluster.hosts, "--worker_hosts", "a:1,b:2", "--job_name", "worker",
+                                  "--task_index", str(task), "--steps", "1000000000"], stdout=subprocess.DEVNULL,
+                                 preexec_fn=die_with_parent)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child
+
+    def until(self, verb, ready):
+        """What `psctl VERB --json` says, once it is so; each look takes some milliseconds."""
+        end = time.monotonic() + 60
+        got = json.loads(self.psctl(*verb, "--json"))
+        while not ready(got):
+            self.assertLess(time.monotonic(), end, got)
+            got = json.loads(self.psctl(*verb, "--json"))
+        return got
+
+    def test_waits_workers_stop(self):
+        with Cluster(2) as self.cluster:
+            late = self.worker(1)
+            waits = self.until(["waits"], lambda got: {w["at"] for w in got["waits"]} == {"/job:ps/task:0", "/job:ps/task:1"})["waits"]
+            at = {w["at"]: w for w in waits}
+            self.assertEqual(at["/job:ps/task:0"]["task"], "/job:worker/task:1")
+            self.assertEqual((at["/job:ps/task:0"]["pid"], at["/job:ps/task:0"]["program"]), (late.pid, "softmax"))
+            self.assertIn("b", at["/job:ps/task:1"]["what"])
+            self.assertIn("chief", at["/job:ps/task:0"]["release"])
+            self.assertLess(at["/job:ps/task:0"]["left_ms"], 600000)
+            only = json.loads(self.psctl("waits", "--task", "ps:1", "--json"))["waits"]
+            self.assertEqual({w["at"] for w in only}, {"/job:ps/task:1"})
+            text = self.psctl("waits")
+            self.assertIn("/job:worker/task:1, pid %d" % late.pid, text)
+            self.assertIn("WHAT ENDS IT", text)
+            chief = self.worker(0)
+            self.until(["waits"], lambda got: got["waits"] == [])
+            stepped = self.until(["workers"], lambda got: [s.get("global_step", 0) > 10 for s in got["sessions"]] == [True, True])
+            self.assertEqual(stepped["asked"], "/job:ps/task:0")
+            self.assertEqual([(s["task"], s["pid"], s["program"], s["connected"]) for s in stepped["sessions"]],
+                             [("/job:worker/task:0", chief.pid, "softmax", True), ("/job:worker/task:1", late.pid, "softmax", True)])
+            text = self.psctl("workers").splitlines()
+            self.assertEqual(text[0].split(), "TASK HOST PID PROGRAM STEP STEPS/S LAST-HEARD STATE".split())
+            self.assertIn("connected", text[1])
+            self.assertIn("psctl", self.psctl("workers", "--help"))
+            self.assertEqual(json.loads(self.psctl("workers", "--task", "ps:1", "--json"))["asked"], "/job:ps/task:1")
+            self.psctl("workers", "--task", "ps:7", code=2)
+            code, _, err = answer(self.cluster, b"n\n", "stop")
+            self.assertEqual(code, 1)
+            self.assertIn("Tell every worker", err)
+            self.assertIsNone(chief.poll())
+            self.assertEqual(json.loads(self.psctl("stop", "--json")), {"sessions": 2})
+            self.assertEqual((chief.wait(60), late.wait(60)), (0, 0))
+            self.assertEqual(self.psctl("stop"), "0 sessions were told to stop\n")
+
+    def test_a_session_without_task(self):
+        with Cluster(1) as self.cluster:
+            child = subprocess.Popen([SOFTMAX, "--ps_hosts", self.cluster.hosts, "--steps", "1000000000"],
+                                     stdout=subprocess.DEVNULL, preexec_fn=die_with_parent)
+            self.addCleanup(child.wait)
+            self.addCleanup(child.kill)
+            seen = self.until(["workers"], lambda got: len(got["sessions"]) == 1)["sessions"][0]
+            self.assertEqual((seen["task"], seen["pid"]), ("", child.pid))
+            self.assertEqual(self.psctl("workers").splitlines()[1].split()[0], "-")
+            child.kill()
+            self.until(["workers"], lambda got: [s["connected"] for s in got["sessions"]] == [False])
+            self.assertIn("gone", self.psctl("workers"))
+
+    def test_the_directory_is_down(self):
+        with Cluster(2) as self.cluster:
+            self.cluster.kill(0)
+            self.cluster.refuse(0)
+            self.refused("--timeout", "3600", "workers", says=["/job:ps/task:0", "refused", "--task"])
+            self.assertEqual(json.loads(self.psctl("--timeout", "3600", "workers", "--task", "ps:1", "--json"))["sessions"], [])
+
+
+class ConfigSet(unittest.TestCase):
+    psctl = Live.psctl
+    refused = Live.refused
+
+    def levels(self):
+        tasks = json.loads(self.psctl("config", "get", "log_level", "--json"))["tasks"]
+        return [t["settings"][0]["value"] for t in tasks]
+
+    def test_config_set(self):
+        with Cluster(2) as self.cluster:
+            self.assertEqual(self.psctl("config", "set", "log_level", "error"),
+                             "/job:ps/task:0: log_level warn -> error\n/job:ps/task:1: log_level warn -> error\n")
+            self.assertEqual(self.levels(), ["error", "error"])
+            done = json.loads(self.psctl("config", "set", "log_level", "off", "--task", "ps:1", "--json"))
+            self.assertEqual(done, {"changed": [{"name": "/job:ps/task:1", "setting": "log_level", "old": "error", "new": "off"}]})
+            self.assertEqual(self.levels(), ["error", "off"])
+            self.refused("config", "set", "log_level", "loud", says=["'loud'", "warn", "nothing was changed"])
+            self.refused("config", "set", "logevel", "warn", says="did you mean log_level?")
+            self.refused("config", "set", "job_name", "x", says=["job_name", "cannot change while it runs"])
+            self.assertEqual(self.levels(), ["error", "off"])
+            self.psctl("config", "set", "log_level", code=2)
+            self.psctl("config", "set", code=2)
+            self.cluster.kill(1)
+            self.cluster.refuse(1)
+            code, out, err = run(PSCTL, "-t", self.cluster.addresses[0], "--timeout", "3600", "config", "set", "log_level", "warn")
+            self.assertEqual((code, out), (1, ""))
+            self.assertIn("nothing was changed", err)
+            code, out, _ = run(PSCTL, "-t", self.cluster.addresses[0], "config", "set", "log_level", "warn", "--task", "ps:0")
+            self.assertEqual((code, out), (0, "/job:ps/task:0: log_level error -> warn\n"))
+
+
 class Set(unittest.TestCase):
     """Values that go in; each test has variables of its own kind of change, the cluster is shared."""
     setUpClass = Live.__dict__["setUpClass"]
@@ -408,7 +529,7 @@ class HalfDead(unittest.TestCase):
                 self.assertNotEqual(tasks[1]["error"], "")
                 self.assertIn("/job:ps/task:1", err)
                 self.assertIn(cluster.addresses[1], err)
-                for verb in ("ping", "vars", "config", "containers"):
+                for verb in ("ping", "vars", "config", "containers", "waits", "devices"):
                     code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "0.5", verb)
                     self.assertEqual(code, 1, verb + out + err)
                     self.assertIn("/job:ps/task:1", err)

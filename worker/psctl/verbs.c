@@ -24,6 +24,26 @@ const struct psctl_verb psctl_verbs[] = {
      .help =
          "All variables of all tasks, with the optimizer and the values that are in force. STATE is `uninitialised`,\n"
          "`initialised`, or `ready` once the chief has declared the model ready. --container: only those of one container.\n"},
+    {.name = "workers",
+     .arguments = "",
+     .summary = "sessions: who trains, at which step, last heard",
+     .flags = PSCTL_FLAG(TASK),
+     .words = "",
+     .run = psctl_workers,
+     .help =
+         "The sessions that the directory knows, which are all that created or looked up a variable; --task asks another task "
+         "for\n"
+         "those that are connected with it. A program that is no task of the cluster has - for a TASK; STEP is - until it has\n"
+         "said one. STATE is `connected`, `stopping` once it was told to stop, or `gone` until its lease ends.\n"},
+    {.name = "waits",
+     .arguments = "",
+     .summary = "requests that wait: whose, for what, until when",
+     .flags = PSCTL_FLAG(TASK),
+     .words = "",
+     .run = psctl_waits,
+     .help =
+         "Each request that waits at a task, the oldest first: who, on what, since when, how long it still may, and what would\n"
+         "end it. Requests that wait for a task that is down do so in their program and are not here.\n"},
     {.name = "get",
      .arguments = "NAME",
      .summary = "value of a variable",
@@ -41,6 +61,12 @@ const struct psctl_verb psctl_verbs[] = {
      .words = "",
      .run = psctl_containers,
      .help = "What each container holds on each task; BYTES are values and slots. INCARNATION changes with every reset.\n"},
+    {.name = "devices",
+     .arguments = "",
+     .summary = "devices of the tasks, for placement",
+     .words = "",
+     .run = psctl_devices,
+     .help = "The devices that a variable can be pinned to. MEMORY of a CPU is the budget of its task.\n"},
     {.name = "ping",
      .arguments = "",
      .summary = "round-trip time to each task",
@@ -48,14 +74,16 @@ const struct psctl_verb psctl_verbs[] = {
      .run = psctl_ping,
      .help = "The time of one empty request on an open connection.\n"},
     {.name = "config",
-     .arguments = "[TASK | get [NAME]]",
+     .arguments = "[TASK | get [NAME] | set NAME VALUE]",
      .summary = "settings of the tasks",
      .args_max = 3,
      .flags = PSCTL_FLAG(TASK),
      .words = "get set task",
      .run = psctl_config,
-     .help =
-         "Value and default of every setting that the tasks run with, or of NAME. LIVE settings can change while a task runs.\n"},
+     .help = "Value and default of every setting that the tasks run with, or of NAME. set changes a LIVE one while the\n"
+             "tasks run, on all of them or on --task; it is not written to their files. Nothing is changed unless all of them "
+             "have the\n"
+             "setting and can change it. It does not ask: what it replaces is printed.\n"},
     {.name = "set",
      .arguments = "NAME [VALUE]",
      .summary = "give a variable new values",
@@ -90,6 +118,15 @@ const struct psctl_verb psctl_verbs[] = {
      .help =
          "Without an argument the default container, localhost, only; --all empties every container. Nothing is reset while a\n"
          "task is down. Programs that use what is gone get ABORTED. Asks first when standard input is a terminal.\n"},
+    {.name = "stop",
+     .arguments = "",
+     .summary = "tell every worker to stop",
+     .flags = PSCTL_FLAG(YES),
+     .words = "",
+     .run = psctl_stop,
+     .help =
+         "ps_should_stop() becomes true in every session that the cluster knows now; training loops end after their step. The\n"
+         "tasks go on. Asks first when standard input is a terminal.\n"},
     {.name = "shutdown",
      .arguments = "[TASK]",
      .summary = "let a task, or all, finish and end",

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psctl stop: make ps_should_stop() true in every worker.
+ * Happy path: ask on a terminal -> tell them. Failure modes: a task that does not answer; exit 1.
+ */
+#include "psctl.h"
+
+#include <inttypes.h>
+
+enum psctl_exit psctl_stop(struct psctl *c)
+{
+    uint32_t sessions = 0;
+    enum psctl_exit code = psctl_connect(c);
+    if (code != PSCTL_OK) {
+        return code;
+    }
+    if (!psctl_confirmed(c, "Tell every worker of this cluster to stop?")) {
+        return PSCTL_FAILED;
+    }
+    ps_status st = ps_stop(c->session, psctl_left_ms(c), &sessions);
+    if (st != PS_OK) {
+        psctl_error(c, st, "%s", ps_last_error());
+        return PSCTL_FAILED;
+    }
+    sessions -= sessions > 0 ? 1 : 0; /* our own is one of them */
+    if (c->json) {
+        json_object(NULL);
+        json_u64("sessions", sessions);
+        json_end();
+    } else {
+        (void)printf("%" PRIu32 " session%s told to stop\n", sessions, sessions == 1 ? " was" : "s were");
+    }
+    return PSCTL_OK;
+}
