@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+# bash completion for psctl; made by `psctl completion bash`
+# shellcheck shell=bash disable=SC2207
+_psctl_ask() {
+    local target=() i
+    for ((i = 1; i < ${#_psctl_words[@]}; i++)); do
+        case ${_psctl_words[i]} in
+            -t | --target) target=(-t "${_psctl_words[i + 1]-}") ;;
+            --target=*) target=(-t "${_psctl_words[i]#*=}") ;;
+        esac
+    done
+    psctl "${target[@]}" --timeout 1 "$1" 2>/dev/null | awk -v column="$2" 'NR > 1 && NF >= 3 && $1 != "total" { print $column }' | sort -u
+}
+_psctl_candidates() {
+    case $1 in
+        variable) _psctl_ask vars 1 ;;
+        container) _psctl_ask vars 2 ;;
+        task) _psctl_ask status 1 ;;
+        *) printf '%s\n' "$1" ;;
+    esac
+}
+_psctl() {
+    local cur prev verb="" flags words="" word line i _psctl_words=()
+    # a colon ends a word for bash; addresses and task names have them
+    line=${COMP_LINE:0:COMP_POINT}
+    read -r -a _psctl_words <<<"$line"
+    [[ $line == *[[:blank:]] ]] && _psctl_words+=("")
+    cur=${_psctl_words[${#_psctl_words[@]} - 1]}
+    prev=${_psctl_words[${#_psctl_words[@]} - 2]}
+    for ((i = 1; i < ${#_psctl_words[@]} - 1; i++)); do
+        case ${_psctl_words[i]} in
+            -t | --target | --timeout | --npy | --container | --task) ((i++)) ;;
+            -*) ;;
+            *)
+                verb=${_psctl_words[i]}
+                break
+                ;;
+        esac
+    done
+    case $verb in
+        "")
+            words="status vars workers waits get containers devices ping config set delete reset stop shutdown completion"
+            flags=" --target --timeout --json --help --version"
+            ;;
+        status)
+            words=""
+            flags=" --target --timeout --json --help --version --watch"
+            ;;
+        vars)
+            words=""
+            flags=" --target --timeout --json --help --version --container"
+            ;;
+        workers)
+            words=""
+            flags=" --target --timeout --json --help --version --task"
+            ;;
+        waits)
+            words=""
+            flags=" --target --timeout --json --help --version --task"
+            ;;
+        get)
+            words="variable"
+            flags=" --target --timeout --json --help --version --npy --container"
+            ;;
+        containers)
+            words=""
+            flags=" --target --timeout --json --help --version"
+            ;;
+        devices)
+            words=""
+            flags=" --target --timeout --json --help --version"
+            ;;
+        ping)
+            words=""
+            flags=" --target --timeout --json --help --version"
+            ;;
+        config)
+            words="get set task"
+            flags=" --target --timeout --json --help --version --task"
+            ;;
+        set)
+            words="variable"
+            flags=" --target --timeout --json --help --version --npy --fill --container"
+            ;;
+        delete)
+            words="variable"
+            flags=" --target --timeout --json --help --version --container --yes"
+            ;;
+        reset)
+            words="container"
+            flags=" --target --timeout --json --help --version --all --yes"
+            ;;
+        stop)
+            words=""
+            flags=" --target --timeout --json --help --version --yes"
+            ;;
+        shutdown)
+            words="task"
+            flags=" --target --timeout --json --help --version --all --yes"
+            ;;
+        completion)
+            words="bash"
+            flags=" --target --timeout --json --help --version"
+            ;;
+    esac
+    if [[ $cur == -* ]]; then
+        words=$flags
+    fi
+    case $prev in
+        -t | --target) words="" ;;
+        --timeout) words="" ;;
+        --npy) words="" ;;
+        --container) words="container" ;;
+        --task) words="task" ;;
+    esac
+    COMPREPLY=($(compgen -W "$(for word in $words; do _psctl_candidates "$word"; done)" -- "$cur"))
+    local before=${cur%"${cur##*:}"}
+    if [[ $cur == *:* && $COMP_WORDBREAKS == *:* ]]; then
+        COMPREPLY=("${COMPREPLY[@]#"$before"}")
+    fi
+}
+complete -o default -F _psctl psctl
