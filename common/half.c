@@ -26,6 +26,30 @@ static inline float float_of(uint32_t bits)
     return x;
 }
 
+static inline uint32_t get32(const uint8_t *p)
+{
+    uint32_t x = 0;
+    __builtin_memcpy(&x, p, sizeof(x));
+    return x;
+}
+
+static inline uint16_t get16(const uint8_t *p)
+{
+    uint16_t x = 0;
+    __builtin_memcpy(&x, p, sizeof(x));
+    return x;
+}
+
+static inline void put32(uint8_t *p, uint32_t x)
+{
+    __builtin_memcpy(p, &x, sizeof(x));
+}
+
+static inline void put16(uint8_t *p, uint16_t x)
+{
+    __builtin_memcpy(p, &x, sizeof(x));
+}
+
 static inline uint16_t bf16_of(float x)
 {
     uint32_t bits = bits_of(x);
@@ -67,34 +91,34 @@ static inline float f16_value(uint16_t h)
 }
 
 PSI_CLONES
-static void narrow_bf16(const float *restrict src, uint16_t *restrict dst, size_t n)
+static void narrow_bf16(const uint8_t *restrict src, uint8_t *restrict dst, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        dst[i] = bf16_of(src[i]);
+        put16(dst + i * 2, bf16_of(float_of(get32(src + i * 4))));
     }
 }
 
 PSI_CLONES
-static void widen_bf16(const uint16_t *restrict src, float *restrict dst, size_t n)
+static void widen_bf16(const uint8_t *restrict src, uint8_t *restrict dst, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        dst[i] = bf16_value(src[i]);
+        put32(dst + i * 4, bits_of(bf16_value(get16(src + i * 2))));
     }
 }
 
 PSI_CLONES
-static void narrow_f16(const float *restrict src, uint16_t *restrict dst, size_t n)
+static void narrow_f16(const uint8_t *restrict src, uint8_t *restrict dst, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        dst[i] = f16_of(src[i]);
+        put16(dst + i * 2, f16_of(float_of(get32(src + i * 4))));
     }
 }
 
 PSI_CLONES
-static void widen_f16(const uint16_t *restrict src, float *restrict dst, size_t n)
+static void widen_f16(const uint8_t *restrict src, uint8_t *restrict dst, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        dst[i] = f16_value(src[i]);
+        put32(dst + i * 4, bits_of(f16_value(get16(src + i * 2))));
     }
 }
 
@@ -115,13 +139,13 @@ float psi_half_value(ps_dtype dtype, uint16_t bits)
     return dtype == PS_F16 ? f16_value(bits) : bf16_value(bits);
 }
 
-void psi_half_narrow(ps_dtype dtype, const float *src, uint16_t *dst, size_t n)
+void psi_half_narrow(ps_dtype dtype, const void *src, void *dst, size_t n)
 {
     PSI_ASSERT(psi_half_is(dtype));
     (dtype == PS_F16 ? narrow_f16 : narrow_bf16)(src, dst, n);
 }
 
-void psi_half_widen(ps_dtype dtype, const uint16_t *src, float *dst, size_t n)
+void psi_half_widen(ps_dtype dtype, const void *src, void *dst, size_t n)
 {
     PSI_ASSERT(psi_half_is(dtype));
     (dtype == PS_F16 ? widen_f16 : widen_bf16)(src, dst, n);

@@ -14,9 +14,10 @@ bool psi_half_is(ps_dtype dtype);
 /** dtype is PS_F16 or PS_BF16 in all of these. */
 uint16_t psi_half_of(ps_dtype dtype, float x);
 float psi_half_value(ps_dtype dtype, uint16_t bits);
-/** dst[i] = src[i], n elements, each aligned to its own size; no overlap. */
-void psi_half_narrow(ps_dtype dtype, const float *src, uint16_t *dst, size_t n);
-void psi_half_widen(ps_dtype dtype, const uint16_t *src, float *dst, size_t n);
+/** n elements of dtype at dst from as many float32 at src; any alignment (values come from the wire), no overlap. */
+void psi_half_narrow(ps_dtype dtype, const void *src, void *dst, size_t n);
+/** The reverse. */
+void psi_half_widen(ps_dtype dtype, const void *src, void *dst, size_t n);
 /** Largest finite value: 65504, 0x1.fep127. */
 double psi_half_max(ps_dtype dtype);
 /** The next value below that of `bits`, which is finite and not the least one. */

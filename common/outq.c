@@ -21,6 +21,20 @@ struct copied {
 };
 enum { SMALL_BYTES = 512, SPARE_MAX = 256 };
 
+ps_status psi_out_scratch_prepare(struct psi_out_scratch *scratch)
+{
+    if (scratch->memory == NULL) {
+        scratch->memory = psi_aligned_malloc(64, PSI_OUT_SCRATCH_BYTES);
+    }
+    return scratch->memory != NULL ? PS_OK : PS_RESOURCE_EXHAUSTED;
+}
+
+void psi_out_scratch_fini(struct psi_out_scratch *scratch)
+{
+    psi_free(scratch->memory);
+    scratch->memory = NULL;
+}
+
 void psi_outq_init(struct psi_outq *q)
 {
     memset(q, 0, sizeof(*q));
@@ -220,8 +234,31 @@ static void compose_copied(struct psi_outq *q, struct copied *c, uint64_t from, 
     }
 }
 
+/* Place for a segment of a stream that converts. */
+static bool convertible(const struct psi_outq *q, const struct psi_out *out)
+{
+    if (out->ops->convert == NULL) {
+        return true;
+    }
+    return q->scratch != NULL && q->scratch->memory != NULL && q->scratch->used + PS_SEGMENT_BYTES <= PSI_OUT_SCRATCH_BYTES;
+}
+
+static const void *segment_at(const struct psi_outq *q, struct psi_out *out, uint64_t offset, uint32_t bytes)
+{
+    if (out->ops->convert == NULL) {
+        return out->ops->payload(out, offset, bytes);
+    }
+    void *at = q->scratch->memory + q->scratch->used;
+    q->scratch->used += (bytes + 63U) & ~(size_t)63;
+    out->ops->convert(out, offset, bytes, at);
+    return at;
+}
+
 static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t from, size_t max_bytes)
 {
+    if (!convertible(q, out)) {
+        return; /* in the next write */
+    }
     if (from == 0) {
         if (out->ops->begin != NULL) {
             out->ops->begin(out);
@@ -236,11 +273,11 @@ static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t fro
     uint64_t step = PS_SEGMENT_BYTES + (out->crc ? 8u : 0u);
     uint64_t body_end = out->head_bytes + psi_body_bytes(out->payload_bytes, out->crc, false);
     /* the first segment belongs to the head's unit: what the head says of the values is true of them */
-    while (from < body_end && (from == out->head_bytes || room(q, max_bytes))) {
+    while (from < body_end && (from == out->head_bytes || room(q, max_bytes)) && convertible(q, out)) {
         uint64_t done = (from - out->head_bytes) / step * PS_SEGMENT_BYTES;
         uint64_t left = out->payload_bytes - done;
         uint32_t part = left < PS_SEGMENT_BYTES ? (uint32_t)left : PS_SEGMENT_BYTES;
-        const void *at = out->ops->payload(out, done, part);
+        const void *at = segment_at(q, out, done, part);
         uint8_t *tail = q->unit_tail[q->unit_count];
         uint32_t tail_bytes = segment_tail(at, part, out->crc, tail);
         add_piece(q, at, part);
@@ -275,6 +312,9 @@ size_t psi_outq_compose(struct psi_outq *q, size_t max_bytes, const struct psi_i
     *out_iov = q->iov;
     if (q->hold_bytes > 0) {
         return 0;
+    }
+    if (q->scratch != NULL) {
+        q->scratch->used = 0;
     }
     uint64_t from = q->first_sent;
     struct psi_list *it = NULL;

@@ -29,6 +29,8 @@ struct psi_out_ops {
     void (*begin)(struct psi_out *out);
     /* Where the payload's bytes [offset, offset + bytes) lie now. */
     const void *(*payload)(struct psi_out *out, uint64_t offset, uint32_t bytes);
+    /* Instead of payload, which is then NULL: write them to dst (64-aligned). For values that travel in another dtype. */
+    void (*convert)(struct psi_out *out, uint64_t offset, uint32_t bytes, void *dst);
     /* Last byte is about to be composed: fill version and in_progress of the trailer; NULL: the frame has no trailer. */
     void (*trailer)(struct psi_out *out, struct ps_pull_trailer *trailer);
     /* The frame was taken completely (sent) or the queue was dropped (!sent). The owner gets `out` back. */
@@ -49,6 +51,13 @@ struct psi_out {
 };
 
 #define PSI_OUT_IOV_MAX 72
+/* What convert() wrote, until the next compose() of any queue that shares it: one for all connections of a task or session, which
+ * are composed and written one after the other. */
+struct psi_out_scratch {
+    uint8_t *memory; /* PSI_OUT_SCRATCH_BYTES; NULL until psi_out_scratch_prepare() */
+    size_t used;
+};
+#define PSI_OUT_SCRATCH_BYTES (PS_SEND_TRY_BYTES + PS_SEGMENT_BYTES)
 #define PSI_OUT_UNITS_MAX 24
 
 struct psi_outq {
@@ -59,6 +68,7 @@ struct psi_outq {
     struct psi_list spare;
     uint64_t sent_bytes; /* accepted so far, the hold included */
     uint64_t first_sent; /* bytes of the first frame that were accepted or moved to the hold: always the end of a unit */
+    struct psi_out_scratch *scratch; /* of the owner; may be NULL while no stream converts */
     /* hold: bytes on their way by the operating system's later write */
     uint8_t *hold; /* PSI_OUT_HOLD_BYTES, allocated at first use, kept until fini */
     size_t hold_bytes;
@@ -71,6 +81,10 @@ struct psi_outq {
     _Alignas(8) uint8_t unit_tail[PSI_OUT_UNITS_MAX][16]; /* padding + CRC of a segment, or a trailer */
 };
 #define PSI_OUT_HOLD_BYTES (PS_SEGMENT_BYTES + 256)
+
+/** Before the first stream that converts. RESOURCE_EXHAUSTED. */
+ps_status psi_out_scratch_prepare(struct psi_out_scratch *scratch) PSI_MUST;
+void psi_out_scratch_fini(struct psi_out_scratch *scratch);
 
 void psi_outq_init(struct psi_outq *q);
 /** Drop everything (done(sent = false) for streamed frames) and free the queue's memory; init may follow. */

@@ -64,6 +64,8 @@ typedef enum ps_dtype {
 } ps_dtype;
 /** Bytes of all elements of a string variable together. */
 #define PS_STRING_BYTES_MAX ((size_t)1 << 20)
+/** Elements of a string variable. */
+#define PS_STRING_ELEMENTS_MAX ((size_t)1 << 17)
 /** Bytes that go into or come out of a call (ps_call) by value. */
 #define PS_CALL_BYTES_MAX ((size_t)64 << 10)
 /** Bytes of the value of an `atomic` variable at most. */

@@ -77,6 +77,47 @@ const char *psi_shape_format(const ps_shape *shape, char *buf, size_t n)
     return buf;
 }
 
+#ifndef PS_SIM_FRAME_BODY_MAX
+_Static_assert(PS_ATOMIC_BYTES_MAX <= PS_FRAME_BODY_MAX, "an atomic value is read in one frame");
+_Static_assert(PS_STRING_BYTES_MAX + (PS_STRING_ELEMENTS_MAX + 1) * 8 <= PS_FRAME_BODY_MAX, "and so is a string value");
+#endif
+
+ps_status psi_variable_check(ps_dtype dtype, const ps_shape *shape, bool atomic, struct psi_err *err)
+{
+    const uint64_t atomic_max = PS_FRAME_BODY_MAX < PS_ATOMIC_BYTES_MAX ? PS_FRAME_BODY_MAX : PS_ATOMIC_BYTES_MAX;
+    char text[PSI_SHAPE_TEXT_MAX];
+    if (!psi_dtype_known((uint32_t)dtype)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "unknown dtype %d; allowed: float32 float64 int32 int64 bool float16 bfloat16 int8 uint8 string",
+                        (int)dtype);
+    }
+    ps_status st = psi_shape_check(shape, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    uint64_t elements = (uint64_t)ps_shape_elements(shape);
+    if (dtype == PS_STRING && elements > PS_STRING_ELEMENTS_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "shape %s: %llu strings; at most %zu are allowed",
+                        psi_shape_format(shape, text, sizeof(text)), (unsigned long long)elements, PS_STRING_ELEMENTS_MAX);
+    }
+    if (atomic && elements * ps_dtype_bytes(dtype) > atomic_max) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "shape %s: an atomic value of %llu bytes; at most %llu are allowed",
+                        psi_shape_format(shape, text, sizeof(text)), (unsigned long long)(elements * ps_dtype_bytes(dtype)),
+                        (unsigned long long)atomic_max);
+    }
+    return PS_OK;
+}
+
+uint32_t psi_wire_unit(ps_dtype dtype)
+{
+    return dtype == PS_STRING ? 1 : (uint32_t)ps_dtype_bytes(dtype);
+}
+
+bool psi_wire_fits(ps_dtype dtype, uint32_t wire)
+{
+    return wire == (uint32_t)dtype || (dtype == PS_F32 && (wire == PS_F16 || wire == PS_BF16));
+}
+
 bool psi_dtype_known(uint32_t number)
 {
     return number > PS_DTYPE_NONE && number <= PS_STRING;

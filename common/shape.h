@@ -23,8 +23,16 @@ bool psi_shape_equal(const ps_shape *a, const ps_shape *b);
 /** As NumPy prints it: "()", "(10,)", "(64, 10)". A rank over the limit gives "(invalid rank N)". Returns buf. */
 const char *psi_shape_format(const ps_shape *shape, char *buf, size_t n);
 
+/** What a variable may be: dtype known, shape good, strings at most PS_STRING_ELEMENTS_MAX, atomic values within their bound.
+ *  Errors PS_INVALID_ARGUMENT. */
+PSI_MUST ps_status psi_variable_check(ps_dtype dtype, const ps_shape *shape, bool atomic, struct psi_err *err);
+
 /** The number on the wire or in a file is that of a dtype (PS_DTYPE_NONE is none). */
 bool psi_dtype_known(uint32_t number);
+/** Bytes that offsets and totals of a dtype count in frames: those of an element, 1 for strings (bytes of the blob). */
+uint32_t psi_wire_unit(ps_dtype dtype);
+/** Values of `dtype` may travel as `wire`: the same, or float32 as float16 or bfloat16. */
+bool psi_wire_fits(ps_dtype dtype, uint32_t wire);
 /** "float32", "bfloat16", ... as ps_dtype_name() gives them, also "f32", "bf16", ... Errors PS_INVALID_ARGUMENT with the list. */
 PSI_MUST ps_status psi_dtype_parse(const char *name, ps_dtype *out_dtype, struct psi_err *err);
 

@@ -169,6 +169,7 @@ struct psd_task {
     bool draining;
     /* free lists and pools */
     struct psi_list free_progress, free_pulls;
+    struct psi_out_scratch scratch; /* of all connections */
     uint8_t **free_buffers;
     uint32_t free_buffer_count, buffer_count;
     uint32_t progress_count;

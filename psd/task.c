@@ -143,6 +143,7 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
     }
     c->link = link;
     link->owner = c;
+    link->out.scratch = &t->scratch;
     c->role = role;
     c->opened_ms = c->heard_ms = c->beat_sent_ms = t->now_ms;
     psi_list_init(&c->buffer_wait);
@@ -462,6 +463,7 @@ void psd_task_free(struct psd_task *t)
     psd_store_fini(&t->store);
     psd_progress_free_all(t);
     psd_pull_free_all(t);
+    psi_out_scratch_fini(&t->scratch);
     struct psd_effect effect;
     while (psd_task_next_effect(t, &effect)) {
     }

@@ -11,6 +11,7 @@
 
 #include "log.h"
 #include "mem.h"
+#include "shape.h"
 #include "name.h"
 
 #include <errno.h>
@@ -131,6 +132,10 @@ static ps_status options_check(const ps_session_options *o, struct psi_err *err)
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s: %lld ms is not > 0",
                         o->operation_timeout_ms <= 0 ? "operation_timeout_ms" : "ready_timeout_ms",
                         (long long)(o->operation_timeout_ms <= 0 ? o->operation_timeout_ms : o->ready_timeout_ms));
+    }
+    if (o->wire_dtype != PS_DTYPE_NONE && !psi_wire_fits(PS_F32, (uint32_t)o->wire_dtype)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "wire_dtype: %s; allowed are bfloat16, float16 and float32",
+                        ps_dtype_name(o->wire_dtype));
     }
     if (o->log_level < PS_LOG_DEBUG || o->log_level > PS_LOG_ERROR) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "log_level: %d is none of PS_LOG_*", (int)o->log_level);
@@ -299,7 +304,8 @@ static ps_status io_open(ps_session *s, const ps_session_options *o, struct psi_
                    .operation_timeout_ms = s->operation_timeout_ms,
                    .ready_timeout_ms = s->ready_timeout_ms,
                    .seed = s->seed,
-                   .crc = wants_crc(cluster, target)},
+                   .crc = wants_crc(cluster, target),
+                   .wire_dtype = o->wire_dtype},
         .log = psi_api_log_fields,
         .log_ctx = s,
         .stop = on_stop_asked,

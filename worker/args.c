@@ -28,10 +28,13 @@ struct args {
     int64_t task_index, steps, seed, timeout_ms;
     int log_level;
     bool allow_soft_placement, log_device_placement;
+    int wire_dtype; /* index of wire_dtypes */
     bool help;
 };
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const wire_dtypes[] = {"float32", "bfloat16", "float16", NULL};
+static const ps_dtype wire_dtype_numbers[] = {PS_F32, PS_BF16, PS_F16};
 
 enum row {
     ROW_PS_HOSTS,
@@ -46,6 +49,7 @@ enum row {
     ROW_LOG_LEVEL,
     ROW_ALLOW_SOFT_PLACEMENT,
     ROW_LOG_DEVICE_PLACEMENT,
+    ROW_WIRE_DTYPE,
     ROW_HELP,
     ROW_COUNT
 };
@@ -148,6 +152,13 @@ static const struct psi_option rows[] = {
                                   .default_text = "false",
                                   .help = "say for each variable where it is",
                                   PSI_OPTION_FIELD(struct args, log_device_placement)},
+    [ROW_WIRE_DTYPE] = {.name = "wire_dtype",
+                        .type = PSI_OPTION_ENUM,
+                        .unit = "",
+                        .choices = wire_dtypes,
+                        .default_text = "float32",
+                        .help = "how float32 gradients and values travel; the others halve the bytes and round",
+                        PSI_OPTION_FIELD(struct args, wire_dtype)},
     [ROW_HELP] = {.name = "help",
                   .type = PSI_OPTION_BOOL,
                   .unit = "",
@@ -329,6 +340,7 @@ static ps_status open_place(const struct args *a, const uint8_t *from, struct pl
         options.task_index = place->task;
         options.operation_timeout_ms = a->timeout_ms;
         options.log_level = (ps_log_level)a->log_level;
+        options.wire_dtype = wire_dtype_numbers[a->wire_dtype];
         options.program = program;
         options.seed = (uint64_t)a->seed;
         options.container = a->container;

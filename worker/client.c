@@ -40,6 +40,7 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     c->ready_timeout_ms = config->ready_timeout_ms > 0 ? config->ready_timeout_ms : PS_READY_TIMEOUT_MS;
     c->seed = config->seed;
     c->crc = config->crc;
+    c->wire_dtype = config->wire_dtype;
     memcpy(c->session_id, random, sizeof(c->session_id));
     memcpy(&c->random, random + sizeof(c->session_id), sizeof(c->random));
     c->now_ms = now_ms;
@@ -101,6 +102,7 @@ void psi_client_free(struct psi_client *c)
     }
     psi_free(c->logs);
     psi_cluster_fini(&c->cluster);
+    psi_out_scratch_fini(&c->scratch);
     psi_free(c);
 }
 
@@ -498,7 +500,7 @@ void psi_client_check_invariants(const struct psi_client *c)
         uint64_t bytes = 0;
         PSI_LIST_FOREACH(it, &s->chunk_out) {
             const struct psi_chunk *k = PSI_CONTAINER_OF(it, struct psi_chunk, link);
-            bytes += (uint64_t)k->elements * ps_dtype_bytes(k->var->dtype);
+            bytes += k->bytes;
         }
         PSI_ASSERT(bytes == s->pull_bytes);
     }

@@ -75,12 +75,14 @@ struct psi_entry {
     struct psi_session *s;
     struct psi_request *req; /* NULL: abandoned */
     struct psi_var *var;
-    uint64_t total;        /* elements */
+    uint64_t total;        /* elements; strings: bytes of the blob, everything here counts these then */
     uint64_t next;         /* first element that is not queued */
     uint64_t frame_first;  /* first element of the frame in out */
     uint64_t chief_number; /* INIT */
     uint64_t creation;     /* of the variable that it is meant for */
     uint32_t handle;       /* in the life it was last sent in */
+    ps_dtype wire;         /* as it travels */
+    uint32_t unit;         /* bytes of an element of it */
     uint8_t op;
     bool multi;  /* several frames */
     bool queued; /* out is in the send queue */
@@ -97,7 +99,9 @@ struct psi_chunk {
     struct psi_request *req; /* NULL: nobody waits for it any more */
     struct psi_var *var;
     uint64_t first;
-    uint32_t elements;
+    uint32_t elements; /* asked for; 0: all strings */
+    uint32_t covers;   /* elements of the variable that it brings */
+    uint64_t bytes;    /* of its payload; strings: at most */
 };
 
 /* A reply as it came, or as it is made here for a call that cannot be answered. */
@@ -207,6 +211,8 @@ struct psi_client {
     int64_t operation_timeout_ms, ready_timeout_ms;
     uint64_t seed;
     bool crc;
+    ps_dtype wire_dtype;
+    struct psi_out_scratch scratch; /* of all connections */
 
     uint8_t session_id[16];
     uint64_t random;
@@ -358,7 +364,9 @@ void psi_window_lose(struct psi_session *s, struct psi_var *var, const char *why
 void psi_entry_unqueued(struct psi_entry *e);
 
 /* ---- push.c ---- */
-uint64_t psi_push_total(const struct psi_request *req); /* elements */
+uint64_t psi_push_total(const struct psi_request *req); /* elements; strings: bytes of the blob */
+/** How the values of a request travel: gradients and reads in the variable's wire dtype, everything else in its own. */
+ps_dtype psi_push_wire(const struct psi_request *req);
 uint8_t psi_push_op(const struct psi_request *req);
 /** Queue the next frame of e (from e->next on). */
 void psi_push_queue(struct psi_entry *e);
@@ -416,6 +424,8 @@ void psi_var_want(struct psi_client *c, struct psi_var *var);
 void psi_var_pump(struct psi_client *c);
 void psi_var_open_pump(struct psi_session *s);
 void psi_var_tick(struct psi_client *c);
+/** How var's gradients and reads travel: as asked for, else as the session says of float32. RESOURCE_EXHAUSTED. define.c */
+ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked, struct psi_err *err) PSI_MUST;
 /** One OPEN answer into var. PS_NOT_FOUND: it is gone or another one; INVALID_ARGUMENT: nonsense; ALREADY_EXISTS: other
  * definition. */
 ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err) PSI_MUST;

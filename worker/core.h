@@ -29,8 +29,9 @@ struct psi_client_config {
     const char *host, *program;
     uint32_t pid;
     int64_t operation_timeout_ms, ready_timeout_ms;
-    uint64_t seed; /* of initializers */
-    bool crc;      /* segment CRCs (on for TCP) */
+    uint64_t seed;       /* of initializers */
+    bool crc;            /* segment CRCs (on for TCP) */
+    ps_dtype wire_dtype; /* of float32 variables that do not say otherwise; PS_DTYPE_NONE: their own */
 };
 
 /** session id, reconnect jitter and all else random derive from `random`. Copies config. */
@@ -106,8 +107,10 @@ struct psi_var {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
     ps_dtype dtype;
+    ps_dtype wire; /* of its pushes and pulls */
     ps_shape shape;
     uint64_t elements;
+    bool atomic;
     ps_optimizer optimizer; /* as asked for by this program */
     ps_initializer init;
     uint64_t seed;
@@ -260,6 +263,7 @@ struct psi_list_sink {
  * What the fields of a request mean beyond their names:
  *   INIT            bytes != 0 forces
  *   PULL            of a part: dst gets its first element, bytes are the part's
+ *   ASSIGN, PULL    of a string variable: src = its blob (common/blob.h) of `bytes`; dst has room for psi_blob_bytes_max()
  *   ADD             scale 1 or -1
  *   STATUS          var NULL: all variables of the session
  *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)

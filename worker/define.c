@@ -25,12 +25,28 @@ ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_e
     if (spec->partitions > 1) {
         return psi_fail(err, PS_UNIMPLEMENTED, "%u partitions; only whole variables for now", spec->partitions);
     }
-    if (!psi_dtype_known((uint32_t)spec->dtype)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "dtype %d is unknown", (int)spec->dtype);
+    ps_status st = psi_variable_check(spec->dtype, &spec->shape, spec->atomic, err);
+    if (st == PS_OK && spec->wire_dtype != PS_DTYPE_NONE && !psi_wire_fits(spec->dtype, (uint32_t)spec->wire_dtype)) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT,
+                      "wire dtype %s for %s values; allowed are bfloat16 and float16, for float32 values",
+                      ps_dtype_name(spec->wire_dtype), ps_dtype_name(spec->dtype));
     }
-    ps_status st = psi_shape_check(&spec->shape, err);
     st = st == PS_OK ? psi_initializer_check(init, spec->dtype, &spec->shape, err) : st;
     return st == PS_OK ? psi_optimizer_check(optimizer, spec->dtype, err) : st;
+}
+
+ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked, struct psi_err *err)
+{
+    var->wire = var->dtype;
+    if (asked != PS_DTYPE_NONE) {
+        var->wire = asked;
+    } else if (var->dtype == PS_F32 && c->wire_dtype != PS_DTYPE_NONE) {
+        var->wire = c->wire_dtype;
+    }
+    if (var->wire != var->dtype && psi_out_scratch_prepare(&c->scratch) != PS_OK) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory to convert values");
+    }
+    return PS_OK;
 }
 
 static struct psi_var *var_new(const struct psi_client *c, const ps_variable_spec *spec, const char *container, const char *name)
@@ -46,6 +62,7 @@ static struct psi_var *var_new(const struct psi_client *c, const ps_variable_spe
     v->seed = c->seed;
     v->dtype = spec->dtype;
     v->shape = spec->shape;
+    v->atomic = spec->atomic;
     v->owner = UINT32_MAX;
     v->requested_task = UINT32_MAX;
     psi_list_init(&v->waiting);
@@ -72,6 +89,7 @@ ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *s
     v->must_exist = find_only || scope->must_exist;
     if (!find_only) {
         st = psi_client_definition_check(spec, err);
+        st = st == PS_OK ? psi_var_wire(c, v, spec->wire_dtype, err) : st;
         if (scope->place != NULL) {
             v->requested = scope->place->device;
             v->by_strategy = scope->place->by_strategy;

@@ -10,7 +10,9 @@
  */
 #include "client.h"
 
+#include "../common/blob.h"
 #include "../common/mem.h"
+#include "../common/shape.h"
 
 #include <string.h>
 
@@ -34,23 +36,18 @@ static struct psi_chunk *chunk_of(struct psi_list *link)
     return PSI_CONTAINER_OF(link, struct psi_chunk, link);
 }
 
-static uint64_t chunk_bytes(const struct psi_chunk *k)
-{
-    return (uint64_t)k->elements * ps_dtype_bytes(k->var->dtype);
-}
-
 static void send_chunk(struct psi_session *s, struct psi_chunk *k)
 {
     struct ps_frame_header h;
     k->number = s->next_request++;
     psi_session_header(s, PS_OP_PULL, k->number, &h);
-    h.dtype = (uint8_t)k->var->dtype;
+    h.dtype = (uint8_t)k->var->wire;
     h.handle = k->var->handle;
     h.offset = k->first;
     struct ps_pull_meta meta = {.elements = k->elements};
     h.meta_bytes = sizeof(meta);
     psi_list_push_back(&s->chunk_out, &k->link);
-    s->pull_bytes += chunk_bytes(k);
+    s->pull_bytes += k->bytes;
     psi_session_send(s, &h, &meta, NULL, 0);
 }
 
@@ -76,13 +73,21 @@ bool psi_pull_ask(struct psi_session *s, struct psi_request *req)
             return false;
         }
         struct psi_chunk *k = chunk_of(psi_list_pop_front(&s->chunk_free));
-        uint64_t left = total - req->offset;
-        uint64_t most = PS_FRAME_BODY_MAX / ps_dtype_bytes(var->dtype);
         k->req = req;
         k->var = var;
         k->first = req->part_first + req->offset;
-        k->elements = (uint32_t)(left < most ? left : most);
-        req->offset += k->elements;
+        if (var->dtype == PS_STRING) {
+            k->elements = 0;
+            k->covers = (uint32_t)var->elements;
+            k->bytes = psi_blob_bytes_max(var->elements);
+        } else {
+            uint64_t unit = psi_wire_unit(var->wire);
+            uint64_t left = total - req->offset;
+            k->elements = (uint32_t)(left < PS_FRAME_BODY_MAX / unit ? left : PS_FRAME_BODY_MAX / unit);
+            k->covers = k->elements;
+            k->bytes = k->elements * unit;
+        }
+        req->offset += k->covers;
         req->flying++;
         send_chunk(s, k);
     }
@@ -134,20 +139,38 @@ static struct psi_chunk *find_chunk(const struct psi_session *s, uint64_t number
     return NULL;
 }
 
+/* Payload bytes of the body in h, with padding. */
+static uint64_t padded_payload(const struct ps_frame_header *h)
+{
+    uint64_t body = h->body_bytes - sizeof(struct ps_pull_trailer);
+    uint64_t step = PS_SEGMENT_BYTES + 8;
+    return (h->flags & PS_FLAG_CRC) != 0 ? body - (body + step - 1) / step * 8 : body;
+}
+
+static bool fits(const struct psi_chunk *k, const struct ps_frame_header *h)
+{
+    if (h->dtype != k->var->wire) {
+        return false;
+    }
+    if (k->var->dtype == PS_STRING) { /* how long it is it says itself */
+        return padded_payload(h) >= psi_blob_bytes_min(k->covers) && padded_payload(h) <= k->bytes;
+    }
+    return h->body_bytes == psi_body_bytes(k->bytes, (h->flags & PS_FLAG_CRC) != 0, true);
+}
+
 ps_status psi_pull_head(struct psi_session *s, struct psi_err *err)
 {
     const struct psi_reader *in = &s->link->in;
     const struct ps_frame_header *h = &in->header;
     struct psi_chunk *k = find_chunk(s, h->id);
-    if (k == NULL || in->meta_bytes != sizeof(s->sink_meta) || h->dtype != k->var->dtype ||
-        h->body_bytes != psi_body_bytes(chunk_bytes(k), (h->flags & PS_FLAG_CRC) != 0, true)) {
+    if (k == NULL || in->meta_bytes != sizeof(s->sink_meta) || !fits(k, h)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "values that do not fit pull %llu", (unsigned long long)h->id);
     }
     memcpy(&s->sink_meta, psi_reader_meta(in), sizeof(s->sink_meta));
     s->sink = PSI_SINK_CHUNK;
     s->sink_chunk = k;
     s->sink_first = k->first;
-    s->sink_bytes = chunk_bytes(k);
+    s->sink_bytes = k->var->dtype == PS_STRING ? padded_payload(h) : k->bytes;
     s->sink_done = 0;
     return PS_OK;
 }
@@ -167,12 +190,29 @@ void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *hea
     }
 }
 
+/* The strings that have come: their offsets are as untrusted as the rest. */
+static ps_status check_strings(const struct psi_session *s, const struct psi_request *req, struct psi_err *err)
+{
+    uint64_t elements = req->var->elements;
+    uint64_t text = psi_blob_offset(req->dst, elements);
+    if (text > PS_STRING_BYTES_MAX || ((psi_blob_bytes_min(elements) + text + 7) & ~(uint64_t)7) != s->sink_bytes) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "strings that end at byte %llu in a value of %llu", (unsigned long long)text,
+                        (unsigned long long)s->sink_bytes);
+    }
+    return psi_blob_check(req->dst, psi_blob_bytes_min(elements) + text, elements, err);
+}
+
 void psi_pull_end(struct psi_session *s)
 {
     struct psi_chunk *k = s->sink_chunk;
     struct psi_request *req = k->req;
-    uint32_t elements = k->elements;
-    s->pull_bytes -= chunk_bytes(k);
+    uint32_t elements = k->covers;
+    struct psi_err err = {0};
+    if (req != NULL && req->var->dtype == PS_STRING && check_strings(s, req, &err) != PS_OK) {
+        psi_session_lost(s, true, "bad bytes from it: '%s': %s", req->var->name, err.text);
+        return;
+    }
+    s->pull_bytes -= k->bytes;
     s->sink_chunk = NULL;
     drop_chunk(s, k);
     psi_client_kick(s);
@@ -185,7 +225,7 @@ void psi_pull_end(struct psi_session *s)
     req->offset2 += elements;
     if (req->offset2 == psi_pull_total(req)) {
         PSI_ASSERT(req->flying == 0 && req->offset == req->offset2);
-        if (var->elements * ps_dtype_bytes(var->dtype) <= PS_SEGMENT_BYTES) {
+        if (var->dtype == PS_STRING || var->elements * psi_wire_unit(var->wire) <= PS_SEGMENT_BYTES) {
             req->exact = true;
         }
         var->used = true;
@@ -221,7 +261,7 @@ void psi_pull_refused(struct psi_session *s, uint64_t number, const struct psi_r
     }
     struct psi_request *req = k->req;
     struct psi_var *var = k->var;
-    s->pull_bytes -= chunk_bytes(k);
+    s->pull_bytes -= k->bytes;
     drop_chunk(s, k);
     psi_client_kick(s);
     if (req == NULL) {

@@ -9,11 +9,23 @@
  */
 #include "client.h"
 
+#include "../common/half.h"
+#include "../common/shape.h"
+
 #include <string.h>
 
 uint64_t psi_push_total(const struct psi_request *req)
 {
-    return req->kind == PSI_REQ_INIT ? 0 : req->var->elements;
+    if (req->kind == PSI_REQ_INIT) {
+        return 0;
+    }
+    return req->var->dtype == PS_STRING ? req->bytes : req->var->elements;
+}
+
+ps_dtype psi_push_wire(const struct psi_request *req)
+{
+    bool gradient_or_read = req->kind == PSI_REQ_PUSH || req->kind == PSI_REQ_PUSH_PULL || req->kind == PSI_REQ_PULL;
+    return gradient_or_read ? req->var->wire : req->var->dtype;
 }
 
 uint8_t psi_push_op(const struct psi_request *req)
@@ -47,7 +59,14 @@ static const void *frame_payload(struct psi_out *out, uint64_t offset, uint32_t 
 {
     const struct psi_entry *e = entry_of(out);
     (void)bytes;
-    return (const uint8_t *)e->req->src + e->frame_first * ps_dtype_bytes(e->var->dtype) + offset;
+    return (const uint8_t *)e->req->src + e->frame_first * e->unit + offset;
+}
+
+/* float32 as float16 or bfloat16 */
+static void frame_convert(struct psi_out *out, uint64_t offset, uint32_t bytes, void *dst)
+{
+    const struct psi_entry *e = entry_of(out);
+    psi_half_narrow(e->wire, (const float *)e->req->src + e->frame_first + offset / e->unit, dst, bytes / e->unit);
 }
 
 static void frame_done(struct psi_out *out, bool sent)
@@ -58,6 +77,7 @@ static void frame_done(struct psi_out *out, bool sent)
 }
 
 static const struct psi_out_ops FRAME_OPS = {.begin = frame_begin, .payload = frame_payload, .done = frame_done};
+static const struct psi_out_ops CONVERT_OPS = {.begin = frame_begin, .convert = frame_convert, .done = frame_done};
 
 static void push_meta(const struct psi_entry *e, struct ps_push_meta *m)
 {
@@ -97,11 +117,11 @@ void psi_push_queue(struct psi_entry *e)
     psi_session_header(s, e->op, e->number, &h);
     h.flags = PS_FLAG_SEQ;
     h.handle = e->handle;
-    h.dtype = (uint8_t)e->var->dtype;
+    h.dtype = (uint8_t)e->wire;
     h.offset = e->next;
     struct ps_push_meta meta;
     push_meta(e, &meta);
-    uint64_t size = ps_dtype_bytes(e->var->dtype);
+    uint64_t size = e->unit;
     if (e->op == PS_OP_INIT) {
         h.dtype = 0;
         queue_init(e, &h);
@@ -119,7 +139,7 @@ void psi_push_queue(struct psi_entry *e)
         bool first = e->next == 0;
         h.flags = (uint16_t)(h.flags | (first ? PS_FLAG_FIRST : 0) | (elements == left ? PS_FLAG_LAST : 0));
         h.meta_bytes = first ? sizeof(meta) : 0;
-        e->out.ops = &FRAME_OPS;
+        e->out.ops = e->wire == e->var->dtype ? &FRAME_OPS : &CONVERT_OPS;
         e->out.crc = s->c->crc;
         e->out.head_bytes = PS_FRAME_HEADER_BYTES + h.meta_bytes;
         e->out.payload_bytes = (uint32_t)(elements * size);
@@ -170,9 +190,9 @@ ps_status psi_push_value_head(struct psi_session *s, struct psi_err *err)
         return PS_OK; /* of a number that is settled: nobody wants them */
     }
     uint64_t bytes = 0;
-    uint64_t size = e != NULL ? ps_dtype_bytes(e->var->dtype) : 1;
+    uint64_t size = e != NULL ? e->unit : 1;
     uint64_t sent = e != NULL ? (e->queued ? e->frame_first : e->next) : 0; /* values of a range follow its frame */
-    if (e == NULL || e->op != PS_OP_PUSHPULL || h->op != PS_OP_PUSHPULL || h->dtype != e->var->dtype ||
+    if (e == NULL || e->op != PS_OP_PUSHPULL || h->op != PS_OP_PUSHPULL || h->dtype != e->wire ||
         in->meta_bytes != sizeof(s->sink_meta) || h->offset >= sent || h->offset % (PS_SEGMENT_BYTES / size) != 0 ||
         !range_bytes(h, (e->total - h->offset) * size, &bytes) || h->offset + bytes / size > sent) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "values that do not fit number %llu", (unsigned long long)h->id);
@@ -195,14 +215,14 @@ void psi_push_value_end(struct psi_session *s)
     }
     psi_pull_note(req, &s->sink_meta, &s->link->in.trailer);
     if (s->sink_first == req->offset2) {
-        req->offset2 += s->sink_bytes / ps_dtype_bytes(e->var->dtype); /* from the start without a hole */
+        req->offset2 += s->sink_bytes / e->unit; /* from the start without a hole */
     }
 }
 
 void psi_push_pulled(struct psi_request *req)
 {
     if (req->offset2 >= req->var->elements) {
-        bool one_segment = req->var->elements * ps_dtype_bytes(req->var->dtype) <= PS_SEGMENT_BYTES;
+        bool one_segment = req->var->elements * psi_wire_unit(req->var->wire) <= PS_SEGMENT_BYTES;
         req->exact = req->exact || one_segment;
         psi_request_ended(req);
         return;

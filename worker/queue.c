@@ -9,6 +9,8 @@
  */
 #include "client.h"
 
+#include "../common/shape.h"
+
 #include <string.h>
 
 static bool is_read(const struct psi_request *req)
@@ -52,7 +54,7 @@ void psi_var_next(struct psi_var *var)
     }
     struct psi_request *req = PSI_CONTAINER_OF(psi_list_pop_front(&var->waiting), struct psi_request, link);
     struct psi_session *s = req->owner->sessions[var->owner];
-    bool multi = psi_push_total(req) * ps_dtype_bytes(var->dtype) > PS_FRAME_BODY_MAX;
+    bool multi = psi_push_total(req) * psi_wire_unit(psi_push_wire(req)) > PS_FRAME_BODY_MAX;
     var->current = req;
     req->stage = PSI_STAGE_READY;
     psi_list_push_back(is_read(req) ? &s->ready_read : multi ? &s->ready_multi : &s->ready_single, &req->link);

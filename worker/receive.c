@@ -9,6 +9,9 @@
  */
 #include "client.h"
 
+#include "../common/half.h"
+#include "../common/shape.h"
+
 #include <string.h>
 
 size_t psi_list_strip(const uint8_t *p, size_t n)
@@ -94,8 +97,8 @@ static ps_status head(struct psi_session *s, struct psi_err *err)
     return st;
 }
 
-/* Where the caller wants the values of the frame; NULL: nobody waits for them any more. */
-static uint8_t *values_at(const struct psi_session *s)
+/* n bytes of values, in the dtype that they travel in, to where the caller wants them. */
+static void put_values(const struct psi_session *s, const uint8_t *p, size_t n)
 {
     const struct psi_request *req = NULL;
     if (s->sink == PSI_SINK_CHUNK) {
@@ -104,7 +107,17 @@ static uint8_t *values_at(const struct psi_session *s)
         const struct psi_entry *e = psi_window_find(s, s->sink_number);
         req = e != NULL ? e->req : NULL;
     }
-    return req != NULL ? (uint8_t *)req->dst + (s->sink_first - req->part_first) * ps_dtype_bytes(req->var->dtype) : NULL;
+    if (req == NULL) {
+        return; /* nobody waits for them any more */
+    }
+    const struct psi_var *var = req->var;
+    uint32_t unit = psi_wire_unit(var->wire);
+    uint8_t *at = (uint8_t *)req->dst + (s->sink_first - req->part_first + s->sink_done / unit) * psi_wire_unit(var->dtype);
+    if (var->wire == var->dtype) {
+        memcpy(at, p, n);
+    } else {
+        psi_half_widen(var->wire, p, at, n / unit);
+    }
 }
 
 static ps_status segment(struct psi_session *s, struct psi_err *err)
@@ -118,10 +131,7 @@ static ps_status segment(struct psi_session *s, struct psi_err *err)
     }
     uint64_t left = s->sink_bytes - s->sink_done;
     size_t take = in->payload_bytes < left ? in->payload_bytes : (size_t)left;
-    uint8_t *at = values_at(s);
-    if (at != NULL) {
-        memcpy(at + s->sink_done, in->payload, take);
-    }
+    put_values(s, in->payload, take);
     s->sink_done += take;
     return PS_OK;
 }

@@ -7,6 +7,7 @@
  */
 #include "client.h"
 
+#include "../common/blob.h"
 #include "../common/mem.h"
 #include "../common/rng.h"
 #include "../common/shape.h"
@@ -62,6 +63,32 @@ bool psi_request_is_data(const struct psi_request *req)
     return req->kind >= PSI_REQ_PUSH && req->kind <= PSI_REQ_PULL;
 }
 
+static ps_status check_strings(const struct psi_request *req, struct psi_err *err)
+{
+    const char *kind = psi_request_kind_name(req->kind);
+    const struct psi_var *var = req->var;
+    bool assigns = req->kind == PSI_REQ_ASSIGN || req->kind == PSI_REQ_INIT_FROM;
+    if (!assigns && req->kind != PSI_REQ_PULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': it holds strings; they are assigned and read whole", kind,
+                        var->name);
+    }
+    if ((assigns ? req->src : req->dst) == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given", kind, var->name);
+    }
+    if (req->part_elements != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': a part of it; strings are read whole", kind, var->name);
+    }
+    if (req->kind == PSI_REQ_PULL && req->bytes < psi_blob_bytes_max(var->elements)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes are given, its strings may need %llu", kind, var->name,
+                        (unsigned long long)req->bytes, (unsigned long long)psi_blob_bytes_max(var->elements));
+    }
+    ps_status st = assigns ? psi_blob_check(req->src, req->bytes, var->elements, err) : PS_OK;
+    if (st != PS_OK) {
+        psi_err_prefix(err, "%s of '%s'", kind, var->name);
+    }
+    return st;
+}
+
 static ps_status check_data(const struct psi_request *req, struct psi_err *err)
 {
     const char *kind = psi_request_kind_name(req->kind);
@@ -74,6 +101,9 @@ static ps_status check_data(const struct psi_request *req, struct psi_err *err)
     }
     if (req->kind == PSI_REQ_INIT) {
         return PS_OK;
+    }
+    if (var->dtype == PS_STRING) {
+        return check_strings(req, err);
     }
     uint64_t bytes = 0;
     if (req->part_elements != 0 &&

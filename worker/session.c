@@ -255,6 +255,7 @@ struct psi_link *psi_session_dialed(struct psi_session *s, void *shell, const ch
         goto fail;
     }
     link->owner = s;
+    link->out.scratch = &s->c->scratch;
     link->in.buffer = s->buffer;
     s->link = link;
     s->connection++;

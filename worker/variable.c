@@ -191,6 +191,7 @@ static ps_status append_create(struct psi_client *c, struct psi_call *call, cons
     PSI_BYTES_SET(m.job, at->job);
     m.task = at->task;
     m.pinned = var->pinned;
+    m.atomic = var->atomic;
     return psi_list_append(&call->body, &ps_v1_CreateItem_msg, &m, NULL);
 }
 
@@ -247,17 +248,19 @@ uint32_t psi_var_fill(struct psi_call *call, struct psi_var *const *vars, uint32
 }
 
 static ps_status check_definition(const struct psi_session *s, const struct psi_var *var, ps_dtype dtype, const ps_shape *shape,
-                                  uint32_t optimizer_kind, struct psi_err *err)
+                                  uint32_t optimizer_kind, bool atomic, struct psi_err *err)
 {
-    if (var->dtype == dtype && psi_shape_equal(&var->shape, shape) && var->optimizer.kind == optimizer_kind) {
+    if (var->dtype == dtype && psi_shape_equal(&var->shape, shape) && var->optimizer.kind == optimizer_kind &&
+        var->atomic == atomic) {
         return PS_OK;
     }
     char ours[PSI_SHAPE_TEXT_MAX];
     char theirs[PSI_SHAPE_TEXT_MAX];
-    return psi_fail(
-        err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: asked for as %s %s with optimizer %s, %s has it as %s %s with optimizer %s",
-        ps_dtype_name(var->dtype), psi_shape_format(&var->shape, ours, sizeof(ours)), psi_optimizer_name(var->optimizer.kind),
-        s->name, ps_dtype_name(dtype), psi_shape_format(shape, theirs, sizeof(theirs)), psi_optimizer_name(optimizer_kind));
+    return psi_fail(err, PS_INVALID_ARGUMENT,
+                    "SHAPE_MISMATCH: asked for as %s%s %s with optimizer %s, %s has it as %s%s %s with optimizer %s",
+                    var->atomic ? "atomic " : "", ps_dtype_name(var->dtype), psi_shape_format(&var->shape, ours, sizeof(ours)),
+                    psi_optimizer_name(var->optimizer.kind), s->name, atomic ? "atomic " : "", ps_dtype_name(dtype),
+                    psi_shape_format(shape, theirs, sizeof(theirs)), psi_optimizer_name(optimizer_kind));
 }
 
 ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err)
@@ -271,10 +274,9 @@ ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1
     ps_shape shape;
     ps_optimizer optimizer = {0};
     ps_status st = psi_shape_from_dims(a->dims, a->dims_count, &shape, err);
-    st = st == PS_OK ? psi_shape_check(&shape, err) : st;
+    st = st == PS_OK ? psi_variable_check((ps_dtype)a->dtype, &shape, a->atomic, err) : st;
     st = st == PS_OK && a->has_optimizer ? psi_optimizer_from_msg(&a->optimizer, &optimizer, err) : st;
-    if (st == PS_OK &&
-        (a->handle == 0 || a->creation == 0 || !psi_dtype_known(a->dtype) || ps_dtype_bytes((ps_dtype)a->dtype) == 0)) {
+    if (st == PS_OK && (a->handle == 0 || a->creation == 0)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "OPEN's answer has a field out of range");
     }
     if (st != PS_OK) {
@@ -284,12 +286,17 @@ ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1
         return psi_fail(err, PS_NOT_FOUND, "it was lost, reset or deleted there and has been made anew");
     }
     if (!var->found_only) {
-        st = check_definition(s, var, (ps_dtype)a->dtype, &shape, optimizer.kind, err);
+        st = check_definition(s, var, (ps_dtype)a->dtype, &shape, optimizer.kind, a->atomic, err);
         if (st != PS_OK) {
             return st;
         }
     } else if (!var->open) {
         var->dtype = (ps_dtype)a->dtype;
+        var->atomic = a->atomic;
+        st = psi_var_wire(s->c, var, PS_DTYPE_NONE, err);
+        if (st != PS_OK) {
+            return st;
+        }
         var->shape = shape;
         var->elements = (uint64_t)ps_shape_elements(&shape);
         var->optimizer = optimizer;

@@ -11,6 +11,7 @@
 #include "client.h"
 
 #include "../common/mem.h"
+#include "../common/shape.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +56,9 @@ void psi_window_admit(struct psi_session *s, struct psi_request *req)
     e->var = req->var;
     e->op = psi_push_op(req);
     e->total = psi_push_total(req);
-    e->multi = e->total * ps_dtype_bytes(req->var->dtype) > PS_FRAME_BODY_MAX;
+    e->wire = psi_push_wire(req);
+    e->unit = psi_wire_unit(e->wire);
+    e->multi = e->total * e->unit > PS_FRAME_BODY_MAX;
     e->chief_number = req->counter;
     e->creation = req->var->creation;
     e->handle = req->var->handle;
@@ -184,6 +187,12 @@ void psi_window_reply(struct psi_session *s, uint64_t number, uint8_t op, const 
 
 /* ---- deadlines ---- */
 
+/* What it means that not all of a push was sent: an atomic one takes effect with its last byte, which the task will not get. */
+static ps_applied partly(const struct psi_entry *e)
+{
+    return e->var->atomic ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED;
+}
+
 void psi_window_expire(struct psi_request *req)
 {
     struct psi_entry *e = req->extra;
@@ -202,7 +211,7 @@ void psi_window_expire(struct psi_request *req)
     bool half = e->queued;
     bool never = !e->begun && !half;
     bool part = (e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL) && (half || e->next < e->total);
-    ps_applied applied = never ? PS_NOTHING_APPLIED : part ? PS_MAYBE_PARTLY_APPLIED : PS_OUTCOME_UNKNOWN;
+    ps_applied applied = never ? PS_NOTHING_APPLIED : part ? partly(e) : PS_OUTCOME_UNKNOWN;
     uint64_t number = e->number;
     if (var->partial == e) {
         var->partial = NULL;
@@ -268,6 +277,13 @@ static void end_unknown(struct psi_entry *e, const char *why)
     outcome(e, &r);
 }
 
+static void end_unapplied(struct psi_entry *e)
+{
+    struct psi_reply r = {
+        .status = PS_ABORTED, .applied = PS_NOTHING_APPLIED, .text = "it was interrupted and ended there: nothing was applied"};
+    outcome(e, &r);
+}
+
 /* Its variable is the one that it was meant for, and open in this life. */
 static bool fits(const struct psi_entry *e)
 {
@@ -284,7 +300,7 @@ static void end_gone(struct psi_entry *e, ps_applied applied)
 static ps_status settle_one(struct psi_session *s, struct psi_entry *e, const ps_v1_NumberItem *m, struct psi_err *err)
 {
     struct psi_reply r = {.text = s->reply_text};
-    uint64_t per_segment = PS_SEGMENT_BYTES / ps_dtype_bytes(e->var->dtype);
+    uint64_t per_segment = PS_SEGMENT_BYTES / e->unit;
     switch (m->state) {
     case PS_NUMBER_APPLIED:
     case PS_NUMBER_REFUSED:
@@ -347,6 +363,8 @@ static ps_status settle_one(struct psi_session *s, struct psi_entry *e, const ps
             e->next = 0; /* no byte of it was ever sent: what the task forgot cannot hold it */
             e->handle = e->var->handle;
             e->unsent = true;
+        } else if (m->state == PS_NUMBER_ABANDONED && m->applied == PS_NOTHING_APPLIED && e->var->atomic) {
+            end_unapplied(e);
         } else {
             end_unknown(e, m->state == PS_NUMBER_UNKNOWN ? "the task has lost its record of this session: outcome unknown"
                                                          : "it was interrupted and ended there: outcome unknown");

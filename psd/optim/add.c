@@ -11,6 +11,8 @@
 #include "common/half.h"
 
 #define F32_EXPONENT UINT32_C(0x7f800000)
+#define F16_EXPONENT UINT16_C(0x7c00)
+#define BF16_EXPONENT UINT16_C(0x7f80)
 #define F64_EXPONENT UINT64_C(0x7ff0000000000000)
 /* elements checked between two exits: long enough to vectorise, short enough to stop early */
 #define FINITE_BLOCK ((size_t)1024)
@@ -189,6 +191,26 @@ static size_t first_bad_f64(const double *x, size_t n)
     return n;
 }
 
+PSI_CLONES
+static size_t first_bad_half(const uint16_t *x, size_t n, uint16_t exponent)
+{
+    for (size_t start = 0; start < n; start += FINITE_BLOCK) {
+        size_t end = n - start > FINITE_BLOCK ? start + FINITE_BLOCK : n;
+        uint16_t bad = 0;
+        for (size_t i = start; i < end; i++) {
+            bad |= (uint16_t)((x[i] & exponent) == exponent ? 1U : 0U);
+        }
+        if (bad == 0) {
+            continue;
+        }
+        while ((x[start] & exponent) != exponent) {
+            start++;
+        }
+        return start;
+    }
+    return n;
+}
+
 bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, size_t *out_first_bad)
 {
     size_t first = elements;
@@ -196,6 +218,10 @@ bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, size_t 
         first = first_bad_f32(grad, elements);
     } else if (dtype == PS_F64) {
         first = first_bad_f64(grad, elements);
+    } else if (dtype == PS_F16) {
+        first = first_bad_half(grad, elements, F16_EXPONENT);
+    } else if (dtype == PS_BF16) {
+        first = first_bad_half(grad, elements, BF16_EXPONENT);
     }
     if (first == elements) {
         return true;

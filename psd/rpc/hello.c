@@ -151,7 +151,9 @@ static void settle(struct psd_task *t, struct psd_record *record, const struct u
     }
     for (uint32_t i = 0; known && i < u->count; i++) {
         if (u->abandoned[i] && psd_record_find(record, u->numbers[i]) == NULL && psd_record_admits(record, u->numbers[i])) {
-            psd_record_put(record, u->numbers[i])->state = PS_NUMBER_ABANDONED;
+            struct psd_number *n = psd_record_put(record, u->numbers[i]);
+            n->state = PS_NUMBER_ABANDONED;
+            n->applied = PS_OUTCOME_UNKNOWN;
         }
     }
 }
@@ -173,9 +175,9 @@ static void add_number(struct psd_list *l, struct psd_record *record, uint64_t n
         item.incarnation = n->incarnation;
         item.result.size = n->result_bytes;
         memcpy(item.result.bytes, n->result, n->result_bytes);
+        item.applied = n->applied;
         if (n->state == PS_NUMBER_REFUSED) {
             item.status = n->status;
-            item.applied = n->applied;
             PSI_IGNORE(PSI_BYTES_SET(item.text, n->text == NULL ? "refused" : n->text)); /* cut is fine */
         }
     }

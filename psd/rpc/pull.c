@@ -2,13 +2,20 @@
 /*
  * PULL and the value frames of PUSHPULL: frames that are composed from the variable's memory at the moment they are written.
  * Version and number of pushes in progress are taken when the first and when the last byte is composed, so the reader knows
- * whether it has a snapshot. Objects come from a free list: no allocation in steady state.
+ * whether it has a snapshot. Objects come from a free list: no allocation in steady state. float32 values that are asked for as
+ * float16 or bfloat16 are converted while they are composed. Strings and atomic variables of several segments are copied at the
+ * moment of the request, within the memory budget: their frame is exact however long it takes to send it. Failure: no memory for
+ * the copy: RESOURCE_EXHAUSTED, or, for values that a PUSHPULL brings, no frame.
  */
 #include "rpc.h"
 
+#include "common/half.h"
 #include "common/mem.h"
+#include "common/shape.h"
 
 #include <string.h>
+
+enum { COPY_RETRY_MS = 20 };
 
 struct psd_pull_out {
     struct psi_out out; /* first: a free one is linked by out.link */
@@ -16,6 +23,10 @@ struct psd_pull_out {
     struct psd_conn *conn;
     struct psd_variable *variable; /* one reference */
     uint64_t first;                /* element */
+    void *copy;                    /* NULL: the values are read from the variable when they are sent */
+    uint64_t copy_bytes;
+    uint64_t version; /* of the copy */
+    ps_dtype wire;
 };
 
 static struct psd_pull_out *pull_of(struct psi_out *out)
@@ -28,14 +39,35 @@ static void begin(struct psi_out *out)
     const struct psd_pull_out *p = pull_of(out);
     struct ps_pull_reply_meta m = {
         .version = p->variable->version, .durable = p->task->durable, .in_progress = p->variable->in_progress};
+    if (p->copy != NULL) {
+        m.version = p->version;
+        m.in_progress = 0;
+    }
     memcpy(out->head + PS_FRAME_HEADER_BYTES, &m, sizeof(m));
 }
 
 static const void *payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
 {
     const struct psd_pull_out *p = pull_of(out);
+    if (p->copy != NULL) {
+        PSI_ASSERT(offset + bytes <= p->copy_bytes);
+        return (const uint8_t *)p->copy + offset;
+    }
     PSI_ASSERT(p->first * p->variable->element_bytes + offset + bytes <= p->variable->bytes);
     return (const uint8_t *)p->variable->value + p->first * p->variable->element_bytes + offset;
+}
+
+/* float32 as float16 or bfloat16 */
+static void convert(struct psi_out *out, uint64_t offset, uint32_t bytes, void *dst)
+{
+    const struct psd_pull_out *p = pull_of(out);
+    uint64_t first = offset / sizeof(uint16_t);
+    uint64_t count = bytes / sizeof(uint16_t);
+    if (p->copy == NULL) {
+        first += p->first;
+    }
+    PSI_ASSERT((first + count) * sizeof(float) <= (p->copy != NULL ? p->copy_bytes : p->variable->bytes));
+    psi_half_narrow(p->wire, (const float *)(p->copy != NULL ? p->copy : p->variable->value) + first, dst, count);
 }
 
 static void trailer(struct psi_out *out, struct ps_pull_trailer *tr)
@@ -43,6 +75,10 @@ static void trailer(struct psi_out *out, struct ps_pull_trailer *tr)
     const struct psd_pull_out *p = pull_of(out);
     tr->version = p->variable->version;
     tr->in_progress = p->variable->in_progress;
+    if (p->copy != NULL) {
+        tr->version = p->version;
+        tr->in_progress = 0;
+    }
 }
 
 static void done(struct psi_out *out, bool sent)
@@ -50,11 +86,15 @@ static void done(struct psi_out *out, bool sent)
     (void)sent; /* a reply that did not go out is asked for again */
     struct psd_pull_out *p = pull_of(out);
     p->conn->pulls--;
+    if (p->copy != NULL) {
+        psd_store_unstage(&p->task->store, p->copy, p->copy_bytes);
+    }
     psd_variable_unref(&p->task->store, p->variable);
     psi_list_push_front(&p->task->free_pulls, &p->out.link);
 }
 
 static const struct psi_out_ops pull_ops = {.begin = begin, .payload = payload, .trailer = trailer, .done = done};
+static const struct psi_out_ops convert_ops = {.begin = begin, .convert = convert, .trailer = trailer, .done = done};
 
 void psd_pull_free_all(struct psd_task *t)
 {
@@ -64,43 +104,70 @@ void psd_pull_free_all(struct psd_task *t)
     }
 }
 
-static void send_values(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h, struct psd_variable *v,
-                        uint64_t first, uint64_t count)
+/* Values [first, first + count) of v as wire; count 0: all of a string variable. */
+static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h, struct psd_variable *v,
+                             uint64_t first, uint64_t count, struct psi_err *err)
 {
+    ps_dtype wire = (ps_dtype)h->dtype;
+    uint64_t bytes = v->dtype == PS_STRING ? v->bytes : count * psi_wire_unit(wire);
+    void *copy = NULL;
+    uint64_t copy_bytes = 0;
+    if (v->dtype == PS_STRING || (v->atomic && bytes > PS_SEGMENT_BYTES)) {
+        copy_bytes = v->dtype == PS_STRING ? v->bytes : count * v->element_bytes;
+        copy = psd_store_stage(&t->store, copy_bytes);
+        if (copy == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "pull of '%s': no room to copy %llu bytes within the memory budget of %s",
+                            v->name, (unsigned long long)copy_bytes, t->name);
+        }
+        memcpy(copy, (const uint8_t *)v->value + first * v->element_bytes, copy_bytes);
+    }
+    if (wire != v->dtype && psi_out_scratch_prepare(&t->scratch) != PS_OK) {
+        if (copy != NULL) {
+            psd_store_unstage(&t->store, copy, copy_bytes);
+        }
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "pull of '%s' as %s: no memory to convert it", v->name, ps_dtype_name(wire));
+    }
     struct psi_list *link = psi_list_pop_front(&t->free_pulls);
     struct psd_pull_out *p = link != NULL ? PSI_CONTAINER_OF(link, struct psd_pull_out, out.link) : psi_malloc(sizeof(*p));
     if (p == NULL) {
-        psd_conn_close(t, c, false); /* the client asks again */
-        return;
+        if (copy != NULL) {
+            psd_store_unstage(&t->store, copy, copy_bytes);
+        }
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "pull of '%s': memory", v->name);
     }
     memset(p, 0, sizeof(*p));
     p->task = t;
     p->conn = c;
     p->variable = psd_variable_ref(v);
     p->first = first;
-    p->out.ops = &pull_ops;
+    p->copy = copy;
+    p->copy_bytes = copy_bytes;
+    p->version = v->version;
+    p->wire = wire;
+    p->out.ops = wire == v->dtype ? &pull_ops : &convert_ops;
     p->out.head_bytes = PS_FRAME_HEADER_BYTES + sizeof(struct ps_pull_reply_meta);
-    p->out.payload_bytes = (uint32_t)(count * v->element_bytes);
+    p->out.payload_bytes = (uint32_t)bytes;
     p->out.crc = (c->link->in.header.flags & PS_FLAG_CRC) != 0; /* as the client does it */
     memcpy(p->out.head, h, sizeof(*h));
     c->pulls++;
     psi_outq_push_stream(&c->link->out, &p->out);
     psd_mark_dirty(t, c);
+    return PS_OK;
 }
 
 void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, uint32_t handle, struct psd_variable *v,
-                     uint64_t first, uint64_t count)
+                     ps_dtype wire, uint64_t first, uint64_t count)
 {
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
                                 .version = PS_FRAME_VERSION,
                                 .op = PS_OP_PUSHPULL,
-                                .dtype = (uint8_t)v->dtype,
+                                .dtype = (uint8_t)wire,
                                 .flags = PS_FLAG_REPLY | PS_FLAG_SEQ | PS_FLAG_VALUE,
                                 .id = number,
                                 .handle = handle,
                                 .offset = first,
                                 .meta_bytes = sizeof(struct ps_pull_reply_meta)};
-    send_values(t, c, &h, v, first, count);
+    PSI_IGNORE(send_values(t, c, &h, v, first, count, NULL)); /* without it the client pulls them */
 }
 
 static ps_status check(const struct psd_task *t, const struct psd_variable *v, const struct psd_request *r, uint64_t count,
@@ -113,15 +180,19 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
     if (!v->initialised) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
     }
-    if (h->dtype != (uint8_t)v->dtype) {
+    if (!psi_wire_fits(v->dtype, h->dtype)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s", v->name,
                         t->name, ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype));
     }
-    if (count == 0 || count > PS_FRAME_BODY_MAX / v->element_bytes || h->offset > v->elements ||
-        count > v->elements - h->offset) {
+    if (v->dtype == PS_STRING) {
+        return h->offset == 0 && count == 0
+                   ? PS_OK
+                   : psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': strings are read whole: offset 0 and 0 elements", v->name);
+    }
+    uint32_t most = PS_FRAME_BODY_MAX / psi_wire_unit((ps_dtype)h->dtype);
+    if (count == 0 || count > most || h->offset > v->elements || count > v->elements - h->offset) {
         return psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': elements [%llu, +%llu); it has %llu, at most %u a request", v->name,
-                        (unsigned long long)h->offset, (unsigned long long)count, (unsigned long long)v->elements,
-                        PS_FRAME_BODY_MAX / v->element_bytes);
+                        (unsigned long long)h->offset, (unsigned long long)count, (unsigned long long)v->elements, most);
     }
     return PS_OK;
 }
@@ -134,19 +205,23 @@ void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         memcpy(&m, r->meta, sizeof(m));
     }
     struct psd_variable *v = psd_variable_by_handle(&t->store, r->header.handle);
-    if (check(t, v, r, m.elements, &err) != PS_OK) {
-        psd_reply(t, c, PS_OP_PULL, 0, r->header.id, r->header.handle, &err, 0, NULL, NULL);
-        return;
-    }
+    ps_status st = check(t, v, r, m.elements, &err);
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
                                 .version = PS_FRAME_VERSION,
                                 .op = PS_OP_PULL,
-                                .dtype = (uint8_t)v->dtype,
+                                .dtype = r->header.dtype,
                                 .flags = PS_FLAG_REPLY,
                                 .id = r->header.id,
                                 .handle = r->header.handle,
                                 .offset = PS_OK,
                                 .meta_bytes = sizeof(struct ps_pull_reply_meta)};
+    if (st == PS_OK) {
+        st = send_values(t, c, &h, v, r->header.offset, m.elements, &err);
+    }
+    if (st != PS_OK) {
+        psd_reply(t, c, PS_OP_PULL, 0, r->header.id, r->header.handle, &err, st == PS_RESOURCE_EXHAUSTED ? COPY_RETRY_MS : 0,
+                  NULL, NULL);
+        return;
+    }
     t->count.pulls++;
-    send_values(t, c, &h, v, r->header.offset, m.elements);
 }

@@ -3,12 +3,14 @@
  * Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD; and ABANDON. Exactly once lives here and in store/record.c.
  *
  * Happy path: FIRST frame -> admitted (everything that can be refused is refused here; optimizer scalars captured) -> each
- * segment is applied while it is in cache, the entry's offset moves -> LAST: version, powers, position, outcome kept, reply.
+ * segment is applied while it is in cache (apply.c), the entry's offset moves -> LAST: version, powers, position, outcome kept,
+ * reply.
  * Failure: a refusal is an outcome like any other and is kept; the rest of its frames is read and dropped. A frame that does not
  * continue where its number stands is a GAP: the connection is closed, the client resumes from what HELLO tells it.
  */
 #include "rpc.h"
 
+#include "common/blob.h"
 #include "common/mem.h"
 #include "common/shape.h"
 
@@ -36,9 +38,15 @@ static uint8_t op_of(uint8_t kind)
     return kind == PSD_PUSH ? PS_OP_PUSH : kind == PSD_PUSH_PULL ? PS_OP_PUSHPULL : kind == PSD_ASSIGN ? PS_OP_ASSIGN : PS_OP_ADD;
 }
 
-static bool is_gradient(uint8_t kind)
+bool psd_push_is_gradient(uint8_t kind)
 {
     return kind == PSD_PUSH || kind == PSD_PUSH_PULL;
+}
+
+/* Gradients of it are in the variable before its end. */
+static bool streams(const struct psd_progress *p)
+{
+    return psd_push_is_gradient(p->kind) && !p->variable->atomic;
 }
 
 static void gap(struct psd_task *t, struct psd_conn *c, const char *why)
@@ -77,9 +85,9 @@ static void progress_end(struct psd_task *t, struct psd_record *record, struct p
     record->progress_count--;
     t->progress_count--;
     if (p->staging != NULL) {
-        psd_store_unstage(&t->store, p->staging, p->variable->bytes);
+        psd_store_unstage(&t->store, p->staging, p->staging_bytes);
     }
-    if (is_gradient(p->kind)) {
+    if (streams(p)) {
         p->variable->in_progress--;
     }
     psd_variable_unref(&t->store, p->variable);
@@ -104,7 +112,7 @@ void psd_push_outcome(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32
         psd_reply(t, c, op, PS_FLAG_SEQ, n->number, handle, NULL, 0, &m, n->result);
         return;
     }
-    struct psi_err err = {.code = PS_ABORTED, .applied = PS_OUTCOME_UNKNOWN, .text = "abandoned"};
+    struct psi_err err = {.code = PS_ABORTED, .applied = (ps_applied)n->applied, .text = "abandoned"};
     uint32_t retry = 0;
     if (n->state == PS_NUMBER_REFUSED) {
         PSI_IGNORE(psi_fail(&err, (ps_status)n->status, "%s", n->text == NULL ? "refused" : n->text)); /* sent below */
@@ -119,7 +127,7 @@ static void refuse(struct psd_task *t, struct psd_record *record, struct psd_num
 {
     struct psd_progress *p = n->progress;
     if (p != NULL) {
-        if (is_gradient(p->kind) && n->offset > 0) {
+        if (streams(p) && n->offset > 0) {
             err->applied = PS_MAYBE_PARTLY_APPLIED;
             p->variable->version++;
             n->version = p->variable->version;
@@ -134,7 +142,8 @@ static void refuse(struct psd_task *t, struct psd_record *record, struct psd_num
 void psd_push_tear(struct psd_task *t, struct psd_record *record, struct psd_number *n)
 {
     struct psd_progress *p = n->progress;
-    if (is_gradient(p->kind) && n->offset > 0) {
+    n->applied = p->staging != NULL ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN;
+    if (streams(p) && n->offset > 0) {
         p->variable->version++;
         t->count.pushes_torn++;
     }
@@ -196,12 +205,33 @@ static ps_status check_add(const struct psd_variable *v, float scale, struct psi
     return PS_OK;
 }
 
+/* ASSIGN's total counts bytes of the blob, which is looked at when it is there. */
+static ps_status check_strings(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, uint64_t total,
+                               struct psi_err *err)
+{
+    if (kind != PSD_ASSIGN) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s' at %s holds strings: they are assigned whole, nothing is added",
+                        v->name, t->name);
+    }
+    if (total < psi_blob_bytes_min(v->elements) || total > psi_blob_bytes_max(v->elements)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "strings for '%s' at %s: a value of %llu bytes; %llu strings take %llu and their own bytes, at most %zu",
+                        v->name, t->name, (unsigned long long)total, (unsigned long long)v->elements,
+                        (unsigned long long)psi_blob_bytes_min(v->elements), PS_STRING_BYTES_MAX);
+    }
+    return PS_OK;
+}
+
 static ps_status check_definition(const struct psd_task *t, const struct psd_variable *v, const struct ps_frame_header *h,
                                   const struct ps_push_meta *m, struct psi_err *err)
 {
-    if (h->dtype != (uint8_t)v->dtype) {
+    uint8_t kind = (uint8_t)kind_of(h->op);
+    if (h->dtype != (uint8_t)v->dtype && !(psd_push_is_gradient(kind) && psi_wire_fits(v->dtype, h->dtype))) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s", v->name,
                         t->name, ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype));
+    }
+    if (v->dtype == PS_STRING) {
+        return check_strings(t, v, kind, m->total_elements, err);
     }
     if (m->total_elements != v->elements) {
         char shape[PSI_SHAPE_TEXT_MAX];
@@ -234,7 +264,7 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     if (st == PS_OK && kind != PSD_ASSIGN && !v->initialised) {
         st = psi_fail(err, PS_FAILED_PRECONDITION, "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
     }
-    if (st == PS_OK && is_gradient(kind)) {
+    if (st == PS_OK && psd_push_is_gradient(kind)) {
         st = check_gradient(t, v, m->scale, err);
     }
     if (st == PS_OK && kind == PSD_ADD) {
@@ -252,28 +282,32 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, struct psd
     if (st != PS_OK) {
         return st;
     }
+    uint8_t kind = (uint8_t)kind_of(h->op);
     void *staging = NULL;
-    if (h->op == PS_OP_ASSIGN) {
-        staging = psd_store_stage(&t->store, v->bytes);
+    uint64_t staging_bytes = v->dtype == PS_STRING ? m->total_elements : v->bytes;
+    if (kind == PSD_ASSIGN || (psd_push_is_gradient(kind) && v->atomic)) {
+        staging = psd_store_stage(&t->store, staging_bytes);
         if (staging == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED,
-                            "assign to '%s': no room to stage %llu bytes within the memory budget of %s", v->name,
-                            (unsigned long long)v->bytes, t->name);
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s to '%s': no room to stage %llu bytes within the memory budget of %s",
+                            kind == PSD_ASSIGN ? "assign" : "push", v->name, (unsigned long long)staging_bytes, t->name);
         }
     }
     struct psd_progress *p = progress_new(t, record, v, n->number);
     if (p == NULL) {
         if (staging != NULL) {
-            psd_store_unstage(&t->store, staging, v->bytes);
+            psd_store_unstage(&t->store, staging, staging_bytes);
         }
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "push to '%s': memory", v->name);
     }
-    p->kind = (uint8_t)kind_of(h->op);
+    p->kind = kind;
+    p->wire = h->dtype;
+    p->unit = psi_wire_unit((ps_dtype)h->dtype);
     p->total = m->total_elements;
     p->scale = m->scale;
     p->staging = staging;
+    p->staging_bytes = staging_bytes;
     p->init_only = (m->assign_flags & PS_ASSIGN_INIT_ONLY) != 0;
-    if (is_gradient(p->kind)) {
+    if (streams(p)) {
         psd_optim_begin(&v->optimizer, v->dtype, &v->optim_state, m->scale, &p->scalars);
         v->in_progress++;
     }
@@ -288,7 +322,7 @@ static uint64_t frame_payload(const struct ps_frame_header *h, const struct psd_
 {
     const struct psd_progress *p = n->progress;
     bool crc = (h->flags & PS_FLAG_CRC) != 0;
-    uint64_t left = (p->total - n->offset) * p->variable->element_bytes;
+    uint64_t left = (p->total - n->offset) * p->unit;
     if ((h->flags & PS_FLAG_LAST) != 0) {
         return left <= PS_FRAME_BODY_MAX && h->body_bytes == psi_body_bytes(left, crc, false) ? left : 0;
     }
@@ -375,86 +409,35 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c)
 
 /* ---- bodies ---- */
 
-static bool apply_gradient(struct psd_task *t, struct psd_number *n, const uint8_t *p, uint64_t elements, struct psi_err *err)
-{
-    struct psd_progress *g = n->progress;
-    struct psd_variable *v = g->variable;
-    size_t bad = 0;
-    if (t->config.refuse_nonfinite && !psd_optim_finite(v->dtype, p, elements, &bad)) {
-        t->count.nonfinite++;
-        PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "gradient of '%s': element %llu is NaN or infinite", v->name,
-                            (unsigned long long)(n->offset + bad))); /* the caller refuses with it */
-        return false;
-    }
-    uint64_t at = n->offset * v->element_bytes;
-    void *slots[PSD_OPTIM_SLOTS_MAX];
-    for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
-        slots[i] = v->slots[i] == NULL ? NULL : (uint8_t *)v->slots[i] + at;
-    }
-    psd_optim_apply(v->optimizer.kind, v->dtype, &g->scalars, (uint8_t *)v->value + at, slots, p, elements);
-    return true;
-}
-
 void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, uint32_t n_bytes)
 {
     struct psd_number *n = c->number;
     if (n->progress == NULL) {
         return; /* aborted meanwhile: the rest of the frame is dropped */
     }
-    struct psd_progress *g = n->progress;
-    struct psd_variable *v = g->variable;
     uint64_t take = n_bytes < c->payload_left ? n_bytes : c->payload_left;
-    uint64_t elements = take / v->element_bytes;
     struct psi_err err;
-    if (is_gradient(g->kind)) {
-        if (!apply_gradient(t, n, p, elements, &err)) {
-            const struct ps_frame_header *h = &c->link->in.header;
-            refuse(t, c->record, n, &err);
-            psd_push_outcome(t, c, h->op, h->handle, n);
-            c->number = NULL;
-            c->discard = true;
-            return;
-        }
-    } else if (g->kind == PSD_ASSIGN) {
-        memcpy((uint8_t *)g->staging + n->offset * v->element_bytes, p, take);
-    } else {
-        bool known = psd_add(v->dtype, v->value, p, elements, g->scale < 0 ? -1 : 1);
-        PSI_ASSERT(known); /* admit() refuses other dtypes */
+    if (psd_apply_segment(t, n, p, take / n->progress->unit, &err) != PS_OK) {
+        const struct ps_frame_header *h = &c->link->in.header;
+        refuse(t, c->record, n, &err);
+        psd_push_outcome(t, c, h->op, h->handle, n);
+        c->number = NULL;
+        c->discard = true;
+        return;
     }
-    n->offset += elements;
     c->payload_left -= take;
 }
 
-/* The last segment is in: the operation counts. */
-static ps_status finish(struct psd_task *t, struct psd_number *n, struct psi_err *err)
+/* New values of what the frame that has just ended covered; an atomic variable has none before its end, then all. */
+static void send_values(struct psd_task *t, struct psd_conn *c, const struct psd_number *n, uint32_t handle, bool last)
 {
-    struct psd_progress *g = n->progress;
+    const struct psd_progress *g = n->progress;
     struct psd_variable *v = g->variable;
-    if (g->kind == PSD_ASSIGN) {
-        if (!g->init_only || !v->initialised) {
-            uint64_t staged = v->bytes;
-            ps_status st = psd_variable_swap_in(&t->store, v, g->staging, err);
-            if (st != PS_OK) {
-                return st;
-            }
-            g->staging = NULL;
-            t->store.promised_bytes -= staged; /* the old value's place is free again */
-        }
-    } else {
-        v->version++;
+    if (!v->atomic) {
+        psd_pull_values(t, c, n->number, handle, v, (ps_dtype)g->wire, c->frame_offset, n->offset - c->frame_offset);
+    } else if (last) {
+        psd_pull_values(t, c, n->number, handle, v, (ps_dtype)g->wire, 0, v->elements);
     }
-    if (is_gradient(g->kind)) {
-        psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);
-        v->pushes++;
-        t->count.pushes_applied++;
-    }
-    if (g->kind == PSD_ADD) {
-        n->result_bytes = (uint8_t)v->bytes;
-        memcpy(n->result, v->value, v->bytes);
-    }
-    n->version = v->version;
-    n->position = ++t->position;
-    return PS_OK;
 }
 
 void psd_push_end(struct psd_task *t, struct psd_conn *c)
@@ -476,13 +459,13 @@ void psd_push_end(struct psd_task *t, struct psd_conn *c)
     bool last = (h->flags & PS_FLAG_LAST) != 0;
     bool initialised_before = v->initialised;
     struct psi_err err;
-    if (last && finish(t, n, &err) != PS_OK) {
+    if (last && psd_apply_finish(t, n, &err) != PS_OK) {
         refuse(t, c->record, n, &err);
         psd_push_outcome(t, c, h->op, h->handle, n);
         return;
     }
     if (n->progress->kind == PSD_PUSH_PULL) {
-        psd_pull_values(t, c, n->number, h->handle, v, c->frame_offset, n->offset - c->frame_offset);
+        send_values(t, c, n, h->handle, last);
     }
     if (last) {
         n->state = PS_NUMBER_APPLIED;
@@ -519,6 +502,7 @@ void psd_rpc_abandon(struct psd_task *t, struct psd_conn *c, const struct psd_re
         }
         n = psd_record_put(c->record, r->header.id);
         n->state = PS_NUMBER_ABANDONED;
+        n->applied = PS_OUTCOME_UNKNOWN;
     } else if (n->state == PS_NUMBER_IN_PROGRESS) {
         psd_push_tear(t, c->record, n);
     }

@@ -71,11 +71,22 @@ void psd_push_abort_variable(struct psd_task *t, const struct psd_variable *v);
 void psd_push_outcome(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32_t handle, const struct psd_number *n);
 void psd_progress_free_all(struct psd_task *t);
 
+/** Kind PUSH or PUSHPULL. */
+bool psd_push_is_gradient(uint8_t kind);
+
+/* ---- apply.c: what a push in progress does to its variable ---- */
+/** count elements at p, from n's offset on. INVALID_ARGUMENT: not a finite number; nothing of the segment is in. */
+ps_status psd_apply_segment(struct psd_task *t, struct psd_number *n, const uint8_t *p, uint64_t count,
+                            struct psi_err *err) PSI_MUST;
+/** The last segment is in: the operation counts. Otherwise it has changed nothing that a segment had not. */
+ps_status psd_apply_finish(struct psd_task *t, struct psd_number *n, struct psi_err *err) PSI_MUST;
+
 /* ---- pull.c ---- */
 void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-/** PUSHPULL: send the new values of elements [first, first + count) of v. */
+/** PUSHPULL: send the new values of elements [first, first + count) of v as `wire`. Values that cannot be had (memory) are left
+ *  out: the client pulls what it misses. */
 void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, uint32_t handle, struct psd_variable *v,
-                     uint64_t first, uint64_t count);
+                     ps_dtype wire, uint64_t first, uint64_t count);
 void psd_pull_free_all(struct psd_task *t);
 
 /* ---- variable.c: OPEN INIT SEAL VARS ---- */

@@ -117,6 +117,7 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, const ps_v1_L
     m.name.size = item->name.size;
     memcpy(m.name.bytes, item->name.bytes, item->name.size);
     m.dtype = item->dtype;
+    m.atomic = item->atomic;
     m.dims_count = item->dims_count;
     memcpy(m.dims, item->dims, sizeof(m.dims));
     ps_status st = psd_create_parse(&m, &named, err);
@@ -305,6 +306,7 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
         PSI_IGNORE(PSI_BYTES_SET(item.container, v->container->name)); /* fits: checked names */
         PSI_IGNORE(PSI_BYTES_SET(item.name, v->name));                 /* likewise */
         item.dtype = (uint32_t)v->dtype;
+        item.atomic = v->atomic;
         item.dims_count = (pb_size_t)v->shape.rank;
         memcpy(item.dims, v->shape.dims, v->shape.rank * sizeof(int64_t));
         item.optimizer_kind = v->optimizer.kind;

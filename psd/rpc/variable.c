@@ -55,6 +55,7 @@ ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out,
     }
     if (st == PS_OK) {
         out->definition.dtype = psi_dtype_known(item->dtype) ? (ps_dtype)item->dtype : PS_DTYPE_NONE;
+        out->definition.atomic = item->atomic;
         out->pinned = item->pinned;
         st = psd_definition_check(&out->definition, out->name, err);
     }
@@ -69,6 +70,7 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out)
     out->dtype = (uint32_t)create->definition.dtype;
     out->dims_count = (pb_size_t)create->definition.shape.rank;
     memcpy(out->dims, create->definition.shape.dims, create->definition.shape.rank * sizeof(int64_t));
+    out->atomic = create->definition.atomic;
     out->has_optimizer = true;
     psi_optimizer_to_msg(&create->definition.optimizer, &out->optimizer);
 }
@@ -86,7 +88,7 @@ ps_status psd_create_here(struct psd_task *t, const char *container, const char 
     }
     struct psd_variable *v = psd_variable_find(c, name);
     if (v != NULL) {
-        struct psd_definition have = {.dtype = v->dtype, .shape = v->shape, .optimizer = v->optimizer};
+        struct psd_definition have = psd_variable_definition(v);
         return psd_definition_compare(&have, t->name, d, name, err);
     }
     st = psd_variable_new(&t->store, c, name, d, psd_random(t), &v, err);
@@ -140,6 +142,7 @@ static void describe(const struct psd_variable *v, ps_v1_OpenAnswer *a)
     a->init_a = v->init.a;
     a->init_b = v->init.b;
     a->chief_number = v->chief_number;
+    a->atomic = v->atomic;
 }
 
 static void bad_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
@@ -227,8 +230,9 @@ static ps_status init_variable(struct psd_task *t, struct psd_conn *c, const str
     }
     *out_v = v;
     ps_initializer init = {.kind = m.kind, .a = m.a, .b = m.b};
-    struct psd_definition have = {.dtype = v->dtype, .shape = v->shape, .optimizer = v->optimizer};
-    struct psd_definition want = {.dtype = v->dtype, .shape = v->shape, .optimizer = opt};
+    struct psd_definition have = psd_variable_definition(v);
+    struct psd_definition want = have;
+    want.optimizer = opt;
     st = psd_definition_compare(&have, t->name, &want, v->name, err);
     if (st == PS_OK) {
         st = psd_definition_check(&want, v->name, err);
@@ -365,6 +369,8 @@ void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         a.pushes = v->pushes;
         a.in_progress = v->in_progress;
         a.handle = v->handle;
+        a.atomic = v->atomic;
+        a.bytes = v->initialised ? v->bytes : 0;
         psd_list_add(&l, &ps_v1_VarAnswer_msg, &a);
     }
     psd_list_end(&l);

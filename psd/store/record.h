@@ -19,11 +19,14 @@ struct psd_progress {
     struct psi_list link;          /* of the record, oldest first */
     struct psd_variable *variable; /* one reference, or NULL: not tied to one */
     struct psd_optim_scalars scalars;
-    uint64_t total; /* elements */
-    void *staging;  /* ASSIGN: variable->bytes */
+    uint64_t total; /* elements; strings: bytes of the blob. Everything that counts elements here counts these */
+    void *staging;  /* ASSIGN, and gradients of an atomic variable: what has come, in the variable's dtype */
+    uint64_t staging_bytes;
     uint64_t number;
     float scale;
-    uint8_t kind; /* enum psd_push_kind */
+    uint32_t unit; /* bytes of an element as it travels */
+    uint8_t kind;  /* enum psd_push_kind */
+    uint8_t wire;  /* ps_dtype of its frames */
     bool init_only;
 };
 
@@ -34,7 +37,7 @@ struct psd_number {
     struct psd_progress *progress; /* while in progress */
     char *text;                    /* refused: its text, owned; may be NULL */
     uint8_t state;                 /* enum ps_number_state: APPLIED, REFUSED, IN_PROGRESS, ABANDONED */
-    uint8_t applied;               /* ps_applied of a refused one */
+    uint8_t applied;               /* ps_applied of a refused or abandoned one */
     uint8_t status;                /* ps_status of a refused one */
     uint8_t result_bytes;
     uint8_t result[PS_RESULT_BYTES_MAX];

@@ -5,6 +5,7 @@
  */
 #include "variable.h"
 
+#include "common/blob.h"
 #include "common/mem.h"
 #include "common/optimizer.h"
 #include "common/rng.h"
@@ -53,13 +54,7 @@ void psd_store_fini(struct psd_store *s)
 
 ps_status psd_definition_check(const struct psd_definition *d, const char *name, struct psi_err *err)
 {
-    if (ps_dtype_bytes(d->dtype) == 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT,
-                        "variable '%s': unknown dtype %d; allowed: float32 float64 int32 int64 bool float16 "
-                        "bfloat16 int8 uint8",
-                        name, (int)d->dtype);
-    }
-    ps_status st = psi_shape_check(&d->shape, err);
+    ps_status st = psi_variable_check(d->dtype, &d->shape, d->atomic, err);
     if (st == PS_OK) {
         st = psi_optimizer_check(&d->optimizer, d->dtype, err);
     }
@@ -73,15 +68,16 @@ ps_status psd_definition_compare(const struct psd_definition *have, const char *
                                  const char *name, struct psi_err *err)
 {
     if (have->dtype == want->dtype && psi_shape_equal(&have->shape, &want->shape) &&
-        have->optimizer.kind == want->optimizer.kind) {
+        have->optimizer.kind == want->optimizer.kind && have->atomic == want->atomic) {
         return PS_OK;
     }
     char a[PSI_SHAPE_TEXT_MAX], b[PSI_SHAPE_TEXT_MAX];
     return psi_fail(err, PS_INVALID_ARGUMENT,
-                    "SHAPE_MISMATCH: variable '%s' exists at %s as %s %s optimizer %s; asked for as %s %s optimizer %s", name,
-                    where, ps_dtype_name(have->dtype), psi_shape_format(&have->shape, a, sizeof(a)),
-                    psi_optimizer_name(have->optimizer.kind), ps_dtype_name(want->dtype),
-                    psi_shape_format(&want->shape, b, sizeof(b)), psi_optimizer_name(want->optimizer.kind));
+                    "SHAPE_MISMATCH: variable '%s' exists at %s as %s%s %s optimizer %s; asked for as %s%s %s optimizer %s", name,
+                    where, have->atomic ? "atomic " : "", ps_dtype_name(have->dtype),
+                    psi_shape_format(&have->shape, a, sizeof(a)), psi_optimizer_name(have->optimizer.kind),
+                    want->atomic ? "atomic " : "", ps_dtype_name(want->dtype), psi_shape_format(&want->shape, b, sizeof(b)),
+                    psi_optimizer_name(want->optimizer.kind));
 }
 
 struct psd_container *psd_container_find(const struct psd_store *s, const char *name)
@@ -164,7 +160,8 @@ ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const c
     v->element_bytes = (uint32_t)ps_dtype_bytes(d->dtype);
     v->shape = d->shape;
     v->elements = (uint64_t)ps_shape_elements(&d->shape);
-    v->bytes = v->elements * v->element_bytes;
+    v->bytes = d->dtype == PS_STRING ? psi_blob_bytes_min(v->elements) : v->elements * v->element_bytes;
+    v->atomic = d->atomic;
     v->optimizer = d->optimizer;
     v->creation = creation;
     v->handle = s->next_handle;
@@ -249,9 +246,40 @@ static ps_status make_slots(struct psd_store *s, struct psd_variable *v, struct 
     return PS_OK;
 }
 
+static void initialised(struct psd_variable *v, const ps_initializer *init, uint64_t seed)
+{
+    v->init = *init;
+    v->seed = seed;
+    v->version = v->initialised ? v->version + 1 : 0;
+    v->initialised = true;
+}
+
+/* Empty strings: an uninitialised variable has their place promised already, a larger value gives its own back. */
+static ps_status initialise_strings(struct psd_store *s, struct psd_variable *v, struct psi_err *err)
+{
+    uint64_t bytes = psi_blob_bytes_min(v->elements);
+    void *value = psd_arena_alloc(&s->arena, bytes);
+    if (value == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its value", v->name);
+    }
+    psd_arena_free(&s->arena, v->value, v->bytes);
+    PSI_ASSERT(v->bytes >= bytes);
+    s->promised_bytes -= v->bytes - bytes;
+    v->value = value;
+    v->bytes = bytes;
+    return PS_OK;
+}
+
 ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, const ps_initializer *init, uint64_t seed,
                                   struct psi_err *err)
 {
+    if (v->dtype == PS_STRING) {
+        ps_status st = initialise_strings(s, v, err);
+        if (st == PS_OK) {
+            initialised(v, init, seed);
+        }
+        return st;
+    }
     void *value = v->value != NULL ? v->value : psd_arena_alloc(&s->arena, v->bytes);
     if (value == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its value", v->name);
@@ -265,15 +293,18 @@ ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, c
     }
     psi_init_fill(init, v->dtype, &v->shape, seed, v->name, 0, v->elements, value);
     v->value = value;
-    v->init = *init;
-    v->seed = seed;
-    v->version = v->initialised ? v->version + 1 : 0;
-    v->initialised = true;
+    initialised(v, init, seed);
     return PS_OK;
 }
 
-ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, struct psi_err *err)
+struct psd_definition psd_variable_definition(const struct psd_variable *v)
 {
+    return (struct psd_definition){.dtype = v->dtype, .shape = v->shape, .optimizer = v->optimizer, .atomic = v->atomic};
+}
+
+ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes, struct psi_err *err)
+{
+    PSI_ASSERT(v->dtype == PS_STRING || bytes == v->bytes);
     if (!v->initialised) {
         ps_status st = make_slots(s, v, err);
         if (st != PS_OK) {
@@ -281,7 +312,9 @@ ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void
         }
     }
     psd_arena_free(&s->arena, v->value, v->bytes);
+    s->promised_bytes -= v->bytes;
     v->value = value;
+    v->bytes = bytes;
     v->version = v->initialised ? v->version + 1 : 0;
     v->initialised = true;
     return PS_OK;

@@ -20,7 +20,8 @@ struct psd_variable {
     ps_dtype dtype;
     uint32_t element_bytes;
     ps_shape shape;
-    uint64_t elements, bytes;
+    uint64_t elements;
+    uint64_t bytes;         /* of the value; strings: of the blob that is there or will be first (common/blob.h) */
     ps_optimizer optimizer; /* kind fixed at creation, hyperparameters in force */
     struct psd_optim_state optim_state;
     ps_initializer init; /* what the last INIT said */
@@ -32,10 +33,11 @@ struct psd_variable {
     uint64_t chief_number; /* highest that an INIT or SEAL carried */
     uint64_t pushes;       /* applied in full */
     uint32_t handle;
-    uint32_t in_progress; /* pushes begun and not ended */
+    uint32_t in_progress; /* pushes begun and not ended, those to an atomic variable apart: nothing of them can be seen */
     uint32_t refs;
     bool initialised, sealed, restored;
-    bool gone; /* reset or deleted: lives on for those who hold it */
+    bool atomic; /* pushes are staged, reads are copies */
+    bool gone;   /* reset or deleted: lives on for those who hold it */
 };
 
 struct psd_container {
@@ -61,6 +63,7 @@ struct psd_definition {
     ps_dtype dtype;
     ps_shape shape;
     ps_optimizer optimizer;
+    bool atomic;
 };
 
 void psd_store_init(struct psd_store *s, const uint64_t map_seed[2], uint64_t budget_bytes);
@@ -68,7 +71,7 @@ void psd_store_fini(struct psd_store *s);
 
 /** dtype known, shape legal, optimizer legal for dtype. INVALID_ARGUMENT names the variable and what is allowed. */
 ps_status psd_definition_check(const struct psd_definition *d, const char *name, struct psi_err *err) PSI_MUST;
-/** INVALID_ARGUMENT that names both sides when dtype, shape or optimizer kind differ. */
+/** INVALID_ARGUMENT that names both sides when dtype, shape, optimizer kind or atomic differ. */
 ps_status psd_definition_compare(const struct psd_definition *have, const char *where, const struct psd_definition *want,
                                  const char *name, struct psi_err *err) PSI_MUST;
 
@@ -97,9 +100,11 @@ void psd_variable_unref(struct psd_store *s, struct psd_variable *v);
  *  straddles it is not taken for exact. */
 ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, const ps_initializer *init, uint64_t seed,
                                   struct psi_err *err) PSI_MUST;
-/** Take `value` (staged memory of v->bytes) as the value; the old one is freed; slots are made if it was uninitialised. The
- * caller gives back the promise of the staging (promised_bytes). */
-ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, struct psi_err *err) PSI_MUST;
+/** Take `value`, staged memory of `bytes` (v->bytes, but for strings), as the value; the old one is freed and its promise given
+ * back: that of the staging is the value's now. Slots are made if it was uninitialised. On failure nothing has changed. */
+ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes,
+                               struct psi_err *err) PSI_MUST;
+struct psd_definition psd_variable_definition(const struct psd_variable *v);
 /** From now on; what was promised stays, nothing is promised above it. */
 void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes);
 /** Staging memory of n bytes within the budget; NULL when there is none. */
