@@ -97,6 +97,9 @@ static ps_status check(const struct start *a, struct psi_err *err)
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", a->variable == NULL ? "the variable" : "done");
     }
     const ps_variable *v = a->variable;
+    if (v->dtype == PS_STRING) {
+        return psi_api_holds_strings(v, err);
+    }
     if (a->bytes != v->bytes) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s' has %llu bytes, the buffer %zu", v->name,
                         (unsigned long long)v->bytes, a->bytes);

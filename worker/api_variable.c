@@ -284,6 +284,14 @@ static void finish_op(struct psi_api_call *call)
     }
 }
 
+ps_status psi_api_holds_strings(const ps_variable *v, struct psi_err *err)
+{
+    return psi_fail(err, PS_INVALID_ARGUMENT,
+                    "variable '%s' holds strings: use ps_variable_assign_strings, ps_variable_init_strings and "
+                    "ps_variable_read_strings",
+                    v->name);
+}
+
 static ps_status op_check(const ps_variable *v, const struct op *op, struct psi_err *err)
 {
     if (v == NULL) {
@@ -291,6 +299,9 @@ static ps_status op_check(const ps_variable *v, const struct op *op, struct psi_
     }
     bool data = op->kind != PSI_REQ_INIT && op->kind != PSI_REQ_STATUS;
     bool reads = op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL;
+    if (data && v->dtype == PS_STRING) {
+        return psi_api_holds_strings(v, err);
+    }
     if (data && op->bytes != v->bytes) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s' has %llu bytes, the buffer %zu", v->name,
                         (unsigned long long)v->bytes, op->bytes);

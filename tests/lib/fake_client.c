@@ -2,6 +2,8 @@
 /* Requests are built by tests/lib/wire.c and nanopb's encoder, replies are parsed here field by field. */
 #include "fake_client.h"
 
+#include "common/shape.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -428,7 +430,7 @@ void fc_part_frame(const struct fc *c, struct wire *w, const struct fc_part *par
 
 void fc_frames(const struct fc *c, struct wire *w, const struct fc_part *whole, uint64_t from, size_t frame_bytes)
 {
-    size_t element = ps_dtype_bytes((ps_dtype)whole->dtype);
+    size_t element = psi_wire_unit((ps_dtype)whole->dtype);
     size_t bytes = (size_t)whole->total * element;
     size_t most = frame_bytes == 0 ? PS_FRAME_BODY_MAX : frame_bytes;
     for (size_t at = (size_t)from * element; at < bytes;) {
