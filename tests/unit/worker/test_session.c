@@ -213,7 +213,8 @@ static uint64_t next_beat(struct fake *f, uint32_t task, int64_t step)
 static struct psi_var *get_step(struct fake *f, const char *name)
 {
     struct psi_var *var = fake_get(f, 0, name, 1, 9, 1);
-    var->dtype = PS_I64; /* what it would be in a program; the library's own arithmetic does not care */
+    var->dtype = PS_I64;
+    var->wire = PS_I64; /* what it would be in a program; the library's own arithmetic does not care */
     return var;
 }
 
