@@ -66,6 +66,7 @@ static void on_done(struct psi_request *req)
     op->version = req->version;
     op->exact = req->exact;
     op->done_event = s->event;
+    op->done_ms = s->now;
     if (op->kind == PSI_REQ_ADD && op->status == PS_OK) {
         if (req->result_bytes != sim_var_bytes(op->var)) {
             sim_fail(s, "%s: an answer of %u bytes", sim_op_text(op, text), req->result_bytes);
@@ -84,6 +85,7 @@ static void on_done(struct psi_request *req)
                   (unsigned long long)op->version, op->exact ? " exact" : "", req->err != NULL ? req->err->text : "");
     }
     sim_check_done(s, call);
+    sim_admin_done(s, call);
     p->calls[call->slot] = NULL;
     p->calls_out--;
     sim_program_done(s, p, call);
@@ -193,15 +195,6 @@ static void on_variable(void *ctx, const ps_variable_info *info)
     }
 }
 
-static void on_config(void *ctx, const ps_config_info *info)
-{
-    struct sim_call *call = ctx;
-    if (strcmp(info->name, "simulated") != 0 || strcmp(info->value, "true") != 0 || strcmp(info->default_value, "false") != 0 ||
-        info->help[0] == '\0' || info->reloadable) {
-        sim_fail(call->program->sim, "CONFIG lists %s = %s", info->name, info->value);
-    }
-}
-
 /* Table index of a task that serves; workers are listed and do not. */
 static uint32_t some_task(struct sim *s, const struct sim_program *p)
 {
@@ -222,9 +215,8 @@ static void prepare_other(struct sim *s, struct sim_call *call)
         call->bytes = sizeof(ps_task_info);
         call->dst = sim_alloc(call->bytes);
         break;
-    case PSI_REQ_VARS:
-    case PSI_REQ_CONFIG: {
-        struct psi_list_sink sink = {.variable = on_variable, .config = on_config, .ctx = call};
+    case PSI_REQ_VARS: {
+        struct psi_list_sink sink = {.variable = on_variable, .ctx = call};
         call->bytes = sizeof(sink);
         call->dst = sim_alloc(call->bytes);
         memcpy(call->dst, &sink, sizeof(sink));
@@ -244,11 +236,12 @@ static void prepare_other(struct sim *s, struct sim_call *call)
     default:
         break;
     }
+    req->task = some_task(s, call->program);
+    PSI_IGNORE(sim_admin_prepare(s, call)); /* kinds of its own */
     if (call->dst != NULL) {
         req->dst = call->dst;
         req->bytes = call->bytes;
     }
-    req->task = some_task(s, call->program);
 }
 
 /* RESET and DELETE may take effect from now on. */

@@ -64,6 +64,18 @@ static const char *op_name(uint8_t op)
         return "VARS";
     case PS_OP_CONFIG:
         return "CONFIG";
+    case PS_OP_SESSIONS:
+        return "SESSIONS";
+    case PS_OP_WAITS:
+        return "WAITS";
+    case PS_OP_CONTAINERS:
+        return "CONTAINERS";
+    case PS_OP_CONFIG_SET:
+        return "CONFIG_SET";
+    case PS_OP_STOP:
+        return "STOP";
+    case PS_OP_TASKS:
+        return "TASKS";
     case PS_OP_LIST:
         return "LIST";
     case PS_OP_LIST_ANSWER:

@@ -178,18 +178,6 @@ void sim_node_settle(struct sim *s, const struct sim_end *e)
 
 /* ---- starts and ends ---- */
 
-static bool config_row(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
-                       const char **help, bool *reloadable)
-{
-    (void)ctx;
-    *reloadable = false;
-    *name = "simulated";
-    *value = "true";
-    *default_value = "false";
-    *help = "This task lives in a simulator.";
-    return i == 0;
-}
-
 void sim_task_start(struct sim *s, struct sim_task *t)
 {
     struct psd_task_config config;
@@ -208,7 +196,11 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     config.session_keep_ms = s->k.session_keep_ms;
     config.pushes_in_progress_max = s->k.pushes_max;
     config.segment_buffers_max = s->k.buffers_max;
-    config.config_row = config_row;
+    config.config_row = sim_config_row;
+    config.config_ctx = t;
+    config.config_set = sim_config_set;
+    config.shell = t;
+    (void)snprintf(t->limit, sizeof(t->limit), "0");
     random_bytes(s, seed);
     t->life++;
     t->ready = false;
@@ -265,13 +257,15 @@ void sim_client_start(struct sim *s, struct sim_program *p)
         .task = p->task,
         .host = "simulated",
         .program = "sim",
-        .pid = p->index + 1,
+        .pid = s->session_count + 1, /* = p->life: tells sessions apart in lists */
         .operation_timeout_ms = s->k.operation_ms,
         .ready_timeout_ms = s->k.ready_ms,
         .seed = 7,
         .crc = s->k.crc,
     };
     p->life = ++s->session_count;
+    p->begun_ms = s->now;
+    p->stop_ok = false;
     p->stopped_until = 0;
     memset(p->dials, 0, sizeof(p->dials));
     memset(p->var, 0, sizeof(p->var));

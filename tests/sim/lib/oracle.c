@@ -476,7 +476,7 @@ static void check_failure(struct sim *s, const struct sim_call *call)
         fine = op->kind == PSI_REQ_READY && s->mixed_event >= op->started_event;
         break;
     case PS_FAILED_PRECONDITION: /* the monitor looks at variables that have no values yet */
-        fine = value_call && (tmp || s->program[op->program].role == SIM_MONITOR);
+        fine = (value_call && (tmp || s->program[op->program].role == SIM_MONITOR)) || sim_admin_may_not(call);
         break;
     default:
         break;

@@ -141,10 +141,9 @@ static void work(struct sim *s, struct sim_program *p)
     if (s->op_count > s->k.calls_many && p->role != SIM_FINAL) {
         p->next_call_at = s->now + sim_range(s, 100, 400); /* enough of them for one seed */
     }
-    if (sim_one_in(s, 40)) {
-        static const enum psi_request_kind others[] = {PSI_REQ_PING, PSI_REQ_INFO, PSI_REQ_VARS, PSI_REQ_CONFIG,
-                                                       PSI_REQ_WAIT_CLUSTER};
-        PSI_IGNORE(sim_call_start(s, p, others[sim_below(s, 5)], NULL, timeout_of(s, p))); /* none of them can be refused */
+    enum psi_request_kind admin = PSI_REQ_NONE;
+    if (sim_admin_draw(s, p, &admin)) {
+        PSI_IGNORE(sim_call_start(s, p, admin, NULL, timeout_of(s, p))); /* none of them can be refused */
         return;
     }
     if (p->role != SIM_MONITOR && p->role != SIM_FINAL && !p->ready_out && sim_one_in(s, 80)) {
@@ -298,7 +297,9 @@ void sim_program_act(struct sim *s, struct sim_program *p)
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_READY, NULL, s->k.ready_ms));
         break;
     case SIM_WORK:
-        if (s->now >= p->work_until || (p->role == SIM_FINAL && p->work_ok >= FINAL_CALLS)) {
+        if (psi_client_stop_asked(p->core) && p->life % 2 == 0 && p->role != SIM_FINAL && s->boundary_kind == PSI_REQ_NONE) {
+            end_soon(s, p, 300); /* as a program that asks ps_should_stop() */
+        } else if (s->now >= p->work_until || (p->role == SIM_FINAL && p->work_ok >= FINAL_CALLS)) {
             end_soon(s, p, 1500);
         } else if (p->wants_reset && p->role == SIM_CHIEF) {
             p->wants_reset = false;

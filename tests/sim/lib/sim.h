@@ -161,6 +161,7 @@ struct sim_task {
     uint32_t life;         /* counts starts */
     uint64_t up_at;        /* down: when it starts */
     uint64_t stopped_until, resumed_at, next_tick;
+    char limit[16];   /* its setting that may change */
     uint64_t kill_at; /* it drains (SIGTERM) and ends when drained, or then; 0: it does not */
     uint64_t died_at; /* when it was last killed or ended; 0: never */
     bool ready;
@@ -176,6 +177,9 @@ struct sim_program {
     uint32_t task;
     struct psi_client *core; /* NULL: off */
     uint32_t life;           /* counts sessions, of all programs */
+    uint64_t begun_ms;       /* this session */
+    bool stop_ok;            /* it has told everybody to stop, also itself ... */
+    uint32_t stop_life;      /* ... when the directory was in this life */
     enum sim_program_state state;
     uint64_t start_at, next_call_at;
     uint64_t stopped_until, resumed_at, next_tick;
@@ -229,7 +233,7 @@ struct sim_op {
     double tag;        /* REGISTER: of this ASSIGN */
     int64_t add;       /* STEP, COUNTER */
     uint64_t creation; /* of the variable when the call was started */
-    uint64_t started_event, done_event, started_ms, deadline_ms;
+    uint64_t started_event, done_event, started_ms, done_ms, deadline_ms;
     uint64_t floor_version; /* highest version of a call that had ended by then */
     int64_t floor_value;    /* COUNTER and STEP: the same of values */
     enum sim_op_state state;
@@ -248,6 +252,13 @@ struct sim_call {
     uint32_t slot;
     uint8_t *src, *dst;
     size_t bytes;
+    /* administration */
+    struct psi_setting setting; /* CONFIG_SET */
+    char limit[16];
+    uint32_t directory_life; /* STOP, PING: of the directory when it began */
+    uint32_t listed, listed_self;
+    char last[64];
+    uint64_t last_ms;
 };
 
 /* One life of a variable at a task. */
@@ -277,6 +288,8 @@ struct sim_partial {
     struct sim_op *pull, *push;
     uint64_t creation, elements;
 };
+
+enum { SIM_STOPS_MAX = 64 };
 
 /* A RESET or DELETE that may take effect. */
 struct sim_wipe {
@@ -320,6 +333,9 @@ struct sim {
     uint32_t partial_count;
     struct sim_wipe wipe[SIM_EXACT_MAX];
     uint32_t wipe_count;
+    struct sim_op *stop[SIM_STOPS_MAX];
+    uint32_t stop_count;
+    uint32_t limit_next; /* CONFIG_SET: the values are 1, 2, ... */
     struct sim_hyper hyper[SIM_HYPERS_MAX];
     uint32_t hyper_count;
     uint8_t *scratch;
@@ -440,6 +456,20 @@ struct sim_op *sim_call_start(struct sim *s, struct sim_program *p, enum psi_req
                               uint32_t timeout_ms);
 void sim_calls_forget(struct sim *s, struct sim_program *p); /* the process was killed */
 void sim_calls_late(struct sim *s, struct sim_program *p);   /* every deadline is kept */
+
+/* ---- admin.c: calls that look at tasks and sessions, and what they may show ---- */
+/** One of them for p; false: none now. */
+bool sim_admin_draw(struct sim *s, const struct sim_program *p, enum psi_request_kind *out_kind);
+/** True where its kind is one of them: req is filled in. */
+bool sim_admin_prepare(struct sim *s, struct sim_call *call);
+/** May the call fail with FAILED_PRECONDITION? */
+bool sim_admin_may_not(const struct sim_call *call);
+/** It has ended, whatever its kind. */
+void sim_admin_done(struct sim *s, struct sim_call *call);
+/** psd_task_config.config_row and config_set of t. */
+bool sim_config_row(void *task, uint32_t i, const char **name, const char **value, const char **default_value, const char **help,
+                    bool *reloadable);
+ps_status sim_config_set(void *task, const char *name, const char *value, char *error, size_t error_bytes);
 
 /* ---- oracle.c ---- */
 /** What the call's result says against what is known. call->op has the result. */

@@ -11,11 +11,36 @@ size_t sim_var_bytes(const struct sim_var *v)
 
 const char *sim_kind_name(enum psi_request_kind kind)
 {
-    static const char *const names[] = {"none",       "push",  "push-pull", "assign",       "init-from", "add",
-                                        "init",       "pull",  "get",       "lookup",       "status",    "ready",
-                                        "wait-ready", "reset", "delete",    "wait-cluster", "cluster",   "goodbye",
-                                        "info",       "vars",  "config",    "shutdown",     "ping"};
-    return (size_t)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
+    static const char *const names[PSI_REQ_KINDS] = {[PSI_REQ_NONE] = "none",
+                                                     [PSI_REQ_PUSH] = "push",
+                                                     [PSI_REQ_PUSH_PULL] = "push-pull",
+                                                     [PSI_REQ_ASSIGN] = "assign",
+                                                     [PSI_REQ_INIT_FROM] = "init-from",
+                                                     [PSI_REQ_ADD] = "add",
+                                                     [PSI_REQ_INIT] = "init",
+                                                     [PSI_REQ_PULL] = "pull",
+                                                     [PSI_REQ_GET] = "get",
+                                                     [PSI_REQ_LOOKUP] = "lookup",
+                                                     [PSI_REQ_STATUS] = "status",
+                                                     [PSI_REQ_READY] = "ready",
+                                                     [PSI_REQ_WAIT_READY] = "wait-ready",
+                                                     [PSI_REQ_RESET] = "reset",
+                                                     [PSI_REQ_DELETE] = "delete",
+                                                     [PSI_REQ_WAIT_CLUSTER] = "wait-cluster",
+                                                     [PSI_REQ_CLUSTER] = "cluster",
+                                                     [PSI_REQ_GOODBYE] = "goodbye",
+                                                     [PSI_REQ_INFO] = "info",
+                                                     [PSI_REQ_VARS] = "vars",
+                                                     [PSI_REQ_CONFIG] = "config",
+                                                     [PSI_REQ_SHUTDOWN] = "shutdown",
+                                                     [PSI_REQ_PING] = "ping",
+                                                     [PSI_REQ_CONTAINERS] = "containers",
+                                                     [PSI_REQ_SESSIONS] = "sessions",
+                                                     [PSI_REQ_WAITS] = "waits",
+                                                     [PSI_REQ_CONFIG_SET] = "config-set",
+                                                     [PSI_REQ_TASKS] = "tasks",
+                                                     [PSI_REQ_STOP] = "stop"};
+    return (size_t)kind < PSI_REQ_KINDS && names[kind] != NULL ? names[kind] : "?";
 }
 
 const char *sim_op_text(const struct sim_op *op, char buf[200])
