@@ -368,6 +368,21 @@ uint32_t psi_cluster_task_index(const struct psi_cluster *c, const char *job, ui
     return c->jobs[j].tasks[position].index;
 }
 
+const char *psi_cluster_job_list(const struct psi_cluster *c, char *buf, size_t n)
+{
+    size_t used = 0;
+    PSI_ASSERT(n >= PS_JOB_BYTES_MAX + 8);
+    buf[0] = '\0';
+    for (uint32_t j = 0; j < c->job_count; j++) {
+        if (used + strlen(c->jobs[j].name) + 8 > n) { /* ", " twice, "..." and NUL */
+            PSI_IGNORE(snprintf(buf + used, n - used, ", ..."));
+            break;
+        }
+        used += (size_t)snprintf(buf + used, n - used, "%s%s", j > 0 ? ", " : "", c->jobs[j].name);
+    }
+    return buf;
+}
+
 const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, char *buf, size_t n)
 {
     uint32_t count = psi_cluster_num_tasks(c, job);

@@ -117,6 +117,8 @@ uint32_t psi_cluster_total_tasks(const struct psi_cluster *c);
 const char *psi_cluster_task_address(const struct psi_cluster *c, const char *job, uint32_t task);
 /** Index of the task at this position (< number of tasks) of a job that exists; positions are in order of index. */
 uint32_t psi_cluster_task_index(const struct psi_cluster *c, const char *job, uint32_t position);
+/** The names of the jobs for messages: "ps, worker", cut with "..."; n >= PS_JOB_BYTES_MAX + 8. Returns buf. */
+const char *psi_cluster_job_list(const struct psi_cluster *c, char *buf, size_t n);
 /** The indices of a job's tasks for messages: "0 to 3", "0, 2 to 5", cut with "..."; n >= 32. Returns buf. */
 const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, char *buf, size_t n);
 /** The directory task: the first task of job ps, or of the first job by name; false where the cluster is empty. */

@@ -94,7 +94,9 @@ static ps_status read_task(const struct psi_cluster *c, bool has_cluster, json_t
     }
     bool listed = psi_cluster_num_tasks(c, self.job) > 0;
     if (!listed && strcmp(self.job, "evaluator") != 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "task.type is '%s', which is no job of the cluster", self.job);
+        char list[256];
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task.type is '%s', which is no job of the cluster; it has %s", self.job,
+                        psi_cluster_job_list(c, list, sizeof(list)));
     }
     if (listed && psi_cluster_task_address(c, self.job, self.task) == NULL) {
         char list[PSI_TASK_LIST_MAX];

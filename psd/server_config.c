@@ -103,8 +103,7 @@ ps_status psd_server_config_check(const psd_server_options *o, struct psi_err *e
 static ps_status check_task(const struct psi_cluster *c, const char *job, uint32_t task, struct psi_err *err)
 {
     char list[PSI_TASK_LIST_MAX];
-    char jobs[PS_JOBS_MAX * (PS_JOB_BYTES_MAX + 2) + 1] = "";
-    size_t used = 0;
+    char jobs[400];
     if (psi_cluster_task_address(c, job, task) != NULL) {
         return PS_OK;
     }
@@ -112,11 +111,8 @@ static ps_status check_task(const struct psi_cluster *c, const char *job, uint32
         return psi_fail(err, PS_INVALID_ARGUMENT, "task_index %u is not in the cluster: job '%s' has task%s %s", task, job,
                         psi_cluster_num_tasks(c, job) > 1 ? "s" : "", psi_cluster_task_list(c, job, list, sizeof(list)));
     }
-    for (uint32_t i = 0; i < psi_cluster_job_count(c) && used < sizeof(jobs); i++) {
-        int n = snprintf(jobs + used, sizeof(jobs) - used, "%s%s", i > 0 ? ", " : "", psi_cluster_job_name(c, i));
-        used += n > 0 ? (size_t)n : 0;
-    }
-    return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s' is not in the cluster: it has %.400s", job, jobs);
+    return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s' is not in the cluster: it has %s", job,
+                    psi_cluster_job_list(c, jobs, sizeof(jobs)));
 }
 
 ps_status psd_server_config_cluster(const psd_server_options *o, struct psi_cluster *c, struct psi_err *err)

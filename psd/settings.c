@@ -32,8 +32,8 @@ static const struct psi_option rows[] = {
      .max = PSD_HOSTS_BYTES_MAX,
      .default_text = "",
      .metavar = "SPEC",
-     .help = "All tasks of the cluster: ps=HOST:PORT,...;worker=HOST:PORT,... Without any cluster this task is "
-             "alone, at 127.0.0.1:2222.",
+     .help = "All tasks of the cluster: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE. "
+             "Without any cluster this task is alone, at 127.0.0.1:2222.",
      FIELD(cluster)},
     {.name = "ps_hosts",
      .type = PSI_OPTION_STRING,

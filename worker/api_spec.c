@@ -28,19 +28,15 @@ struct ps_placer {
 
 _Static_assert(PS_DEVICE_BYTES == PSI_DEVICE_BYTES, "one size");
 
-static ps_status failed(ps_status st, struct psi_err *err, const char *what)
+static ps_status failed(ps_status st, const struct psi_err *err)
 {
-    if (st != PS_OK) {
-        psi_err_prefix(err, "%s", what);
-        return psi_api_last_error_set(err);
-    }
-    return PS_OK;
+    return st == PS_OK ? PS_OK : psi_api_last_error_set(err);
 }
 
-static ps_status missing(const char *what, const char *argument)
+static ps_status missing(const char *function, const char *argument)
 {
     struct psi_err err = {0};
-    return failed(psi_fail(&err, PS_INVALID_ARGUMENT, "%s is NULL", argument), &err, what);
+    return failed(psi_fail(&err, PS_INVALID_ARGUMENT, "%s: %s is NULL", function, argument), &err);
 }
 
 /* ---- the ClusterSpec ---- */
@@ -87,7 +83,7 @@ ps_status ps_cluster_spec_new(const char *text, ps_cluster_spec **out_spec)
     }
     if (st != PS_OK) {
         ps_cluster_spec_free(spec);
-        return failed(st, &err, name);
+        return failed(st, &err);
     }
     *out_spec = spec;
     return PS_OK;
@@ -105,7 +101,7 @@ ps_status ps_cluster_spec_from_tf_config(const char *json, ps_cluster_spec **out
     ps_status st = spec != NULL ? psi_cluster_parse_tf_config(&spec->cluster, json, &self, &err) : PS_RESOURCE_EXHAUSTED;
     if (st != PS_OK) {
         ps_cluster_spec_free(spec);
-        return failed(st, &err, name);
+        return failed(st, &err);
     }
     if (out_job != NULL) {
         memcpy(out_job, self.job, sizeof(self.job));
@@ -125,7 +121,7 @@ ps_status ps_cluster_spec_add_job(ps_cluster_spec *spec, const char *job, const 
     if (spec == NULL || job == NULL || hosts == NULL) {
         return missing(name, spec == NULL ? "spec" : job == NULL ? "job" : "hosts");
     }
-    return failed(psi_cluster_add_job(&spec->cluster, job, hosts, &err), &err, name);
+    return failed(psi_cluster_add_job(&spec->cluster, job, hosts, &err), &err);
 }
 
 ps_status ps_cluster_spec_add_task(ps_cluster_spec *spec, const char *job, int task, const char *address)
@@ -136,9 +132,9 @@ ps_status ps_cluster_spec_add_task(ps_cluster_spec *spec, const char *job, int t
         return missing(name, spec == NULL ? "spec" : job == NULL ? "job" : "address");
     }
     if (task < 0) {
-        return failed(psi_fail(&err, PS_INVALID_ARGUMENT, "task %d: a task index is 0 or more", task), &err, name);
+        return failed(psi_fail(&err, PS_INVALID_ARGUMENT, "task %d: a task index is 0 or more", task), &err);
     }
-    return failed(psi_cluster_add_task(&spec->cluster, job, (uint32_t)task, address, &err), &err, name);
+    return failed(psi_cluster_add_task(&spec->cluster, job, (uint32_t)task, address, &err), &err);
 }
 
 int ps_cluster_spec_job_count(const ps_cluster_spec *spec)
@@ -190,7 +186,7 @@ int ps_cluster_spec_job_tasks(const ps_cluster_spec *spec, const char *job, cons
     return end;
 }
 
-static const char *written(ps_cluster_spec *spec, struct psi_buf *buf, const char *name,
+static const char *written(ps_cluster_spec *spec, struct psi_buf *buf,
                            ps_status (*format)(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err))
 {
     struct psi_err err = {0};
@@ -199,19 +195,19 @@ static const char *written(ps_cluster_spec *spec, struct psi_buf *buf, const cha
     const char *text = st == PS_OK ? psi_buf_text(buf) : NULL;
     if (text == NULL) {
         st = st == PS_OK ? psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory") : st;
-        PSI_IGNORE(failed(st, &err, name)); /* NULL says so */
+        PSI_IGNORE(failed(st, &err)); /* NULL says so */
     }
     return text;
 }
 
 const char *ps_cluster_spec_as_dict(ps_cluster_spec *spec)
 {
-    return spec != NULL ? written(spec, &spec->dict, "ps_cluster_spec_as_dict", psi_cluster_format_json) : NULL;
+    return spec != NULL ? written(spec, &spec->dict, psi_cluster_format_json) : NULL;
 }
 
 const char *ps_cluster_spec_text(ps_cluster_spec *spec)
 {
-    return spec != NULL ? written(spec, &spec->text, "ps_cluster_spec_text", psi_cluster_format) : NULL;
+    return spec != NULL ? written(spec, &spec->text, psi_cluster_format) : NULL;
 }
 
 bool ps_cluster_spec_equal(const ps_cluster_spec *a, const ps_cluster_spec *b)
@@ -232,7 +228,7 @@ ps_status ps_device_canonical(const char *device, char *out)
     if (st == PS_OK) {
         (void)psi_device_format(&d, out, PS_DEVICE_BYTES);
     }
-    return failed(st, &err, "ps_device_canonical");
+    return failed(st, &err);
 }
 
 ps_status ps_device_merge(const char *outer, const char *inner, char *out)
@@ -250,7 +246,7 @@ ps_status ps_device_merge(const char *outer, const char *inner, char *out)
         psi_device_merge(&a, &b, &a);
         (void)psi_device_format(&a, out, PS_DEVICE_BYTES);
     }
-    return failed(st, &err, name);
+    return failed(st, &err);
 }
 
 /* ---- the placer ---- */
@@ -304,8 +300,7 @@ void ps_placer_free(ps_placer *placer)
 ps_status ps_placer_push(ps_placer *placer, const char *device)
 {
     struct psi_err err = {0};
-    return placer == NULL ? missing("ps_placer_push", "placer")
-                          : failed(psi_placer_push(&placer->placer, device, &err), &err, "ps_placer_push");
+    return placer == NULL ? missing("ps_placer_push", "placer") : failed(psi_placer_push(&placer->placer, device, &err), &err);
 }
 
 ps_status ps_placer_push_setter(ps_placer *placer, const ps_setter_options *options)
@@ -318,14 +313,13 @@ ps_status ps_placer_push_setter(ps_placer *placer, const ps_setter_options *opti
     }
     ps_status st = psi_api_setter(options, &setter, &err);
     st = st == PS_OK ? psi_placer_push_setter(&placer->placer, &setter, &err) : st;
-    return failed(st, &err, name);
+    return failed(st, &err);
 }
 
 ps_status ps_placer_pop(ps_placer *placer)
 {
     struct psi_err err = {0};
-    return placer == NULL ? missing("ps_placer_pop", "placer")
-                          : failed(psi_placer_pop(&placer->placer, &err), &err, "ps_placer_pop");
+    return placer == NULL ? missing("ps_placer_pop", "placer") : failed(psi_placer_pop(&placer->placer, &err), &err);
 }
 
 ps_status ps_placer_place(ps_placer *placer, const char *type, uint64_t bytes, char *out, bool *out_pinned)

@@ -2,10 +2,10 @@
 /*
  * A session from the command line: the flags of a TensorFlow trainer, TF_CONFIG, PSD_TARGET.
  *
- * Happy path: psi_options takes the flags out of argv -> the cluster comes from --ps_hosts and --worker_hosts, else from
- * TF_CONFIG, else is asked from the target -> the job is checked against it -> ps_session_open(). Failure modes: each gives a
- * session that only has the error (already logged), so a program needs no check here. --help prints to standard output and gives
- * a session that says stop and closes with 0.
+ * Happy path: psi_options takes the flags out of argv -> the cluster comes from --cluster, or --ps_hosts and --worker_hosts, else
+ * from TF_CONFIG, else is asked from the target -> the job is checked against it -> ps_session_open(). Failure modes: each gives
+ * a session that only has the error (already logged), so a program needs no check here. --help prints to standard output and
+ * gives a session that says stop and closes with 0.
  */
 #include "api.h"
 
@@ -20,6 +20,7 @@
 enum { HOSTS_BYTES_MAX = 64 << 10, SPEC_BYTES_MAX = 1 << 20, HELP_BYTES_MAX = 64 << 10, JOBS_TEXT_MAX = 400 };
 
 struct args {
+    char cluster[HOSTS_BYTES_MAX + 1];
     char ps_hosts[HOSTS_BYTES_MAX + 1];
     char worker_hosts[HOSTS_BYTES_MAX + 1];
     char job_name[PS_JOB_BYTES_MAX + 1];
@@ -37,6 +38,7 @@ static const char *const wire_dtypes[] = {"float32", "bfloat16", "float16", NULL
 static const ps_dtype wire_dtype_numbers[] = {PS_F32, PS_BF16, PS_F16};
 
 enum row {
+    ROW_CLUSTER,
     ROW_PS_HOSTS,
     ROW_WORKER_HOSTS,
     ROW_JOB_NAME,
@@ -55,6 +57,17 @@ enum row {
 };
 
 static const struct psi_option rows[] = {
+    [ROW_CLUSTER] = {.name = "cluster",
+                     .type = PSI_OPTION_STRING,
+                     .unit = "",
+                     .min = 0,
+                     .max = HOSTS_BYTES_MAX,
+                     .default_text = "",
+                     .metavar = "SPEC",
+                     .help =
+                         "all tasks: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE; "
+                         "instead of the two below",
+                     PSI_OPTION_FIELD(struct args, cluster)},
     [ROW_PS_HOSTS] = {.name = "ps_hosts",
                       .type = PSI_OPTION_STRING,
                       .unit = "",
@@ -205,6 +218,19 @@ static void jobs_text(const struct psi_cluster *c, bool clients_only, char *buf,
 static ps_status cluster_from_flags(const struct args *a, const uint8_t *from, struct place *place, struct psi_err *err)
 {
     ps_status st = PS_OK;
+    if (given(from, ROW_CLUSTER)) {
+        if (given(from, ROW_PS_HOSTS) || given(from, ROW_WORKER_HOSTS)) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts");
+        }
+        st = psi_cluster_load(&place->cluster, a->cluster, err);
+        if (st == PS_OK && psi_cluster_job_count(&place->cluster) == 0) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "it has no jobs");
+        }
+        if (st != PS_OK) {
+            psi_err_prefix(err, "--cluster");
+        }
+        return st;
+    }
     if (given(from, ROW_PS_HOSTS)) {
         st = psi_cluster_add_job(&place->cluster, "ps", a->ps_hosts, err);
         if (st != PS_OK) {
@@ -280,7 +306,7 @@ static ps_status check_job(const struct place *place, struct psi_err *err)
 
 static ps_status find_place(const struct args *a, const uint8_t *from, struct place *place, struct psi_err *err)
 {
-    bool flags = given(from, ROW_PS_HOSTS) || given(from, ROW_WORKER_HOSTS);
+    bool flags = given(from, ROW_CLUSTER) || given(from, ROW_PS_HOSTS) || given(from, ROW_WORKER_HOSTS);
     ps_status st = PS_OK;
     if (flags) {
         st = cluster_from_flags(a, from, place, err);

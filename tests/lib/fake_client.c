@@ -136,6 +136,9 @@ static void read_hello(struct fc *c, const struct wire *body)
         if (!fc_item(&p, &n, &ps_v1_TaskItem_msg, &item)) {
             broken("HELLO's reply lacks tasks");
         }
+        if (c->task_items < FC_TASKS_KEPT) {
+            c->tasks[c->task_items] = item;
+        }
     }
     for (c->number_items = 0; c->number_items < c->hello.number_count; c->number_items++) {
         if (!fc_item(&p, &n, &ps_v1_NumberItem_msg, &c->numbers[c->number_items])) {

@@ -20,6 +20,7 @@ struct fc_reply {
     struct ps_frame_header h;
 };
 
+enum { FC_TASKS_KEPT = 8 };
 struct fc {
     struct shell_task *task;
     struct shell_conn *conn;
@@ -33,6 +34,7 @@ struct fc {
     ps_v1_HelloAnswer hello;
     struct fc_reply hello_reply;
     uint32_t task_items, number_items;
+    ps_v1_TaskItem tasks[FC_TASKS_KEPT]; /* of the last HELLO, the first ones */
     ps_v1_NumberItem numbers[PS_WINDOW];
 };
 

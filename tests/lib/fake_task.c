@@ -21,6 +21,7 @@ void fake_init(struct fake *f, const char *spec, const char *job, uint32_t task,
     f->now = 1000;
     struct psi_err err = {0};
     psi_cluster_init(&f->cluster);
+    psi_cluster_init(&f->told);
     if (spec != NULL) {
         assert_int_equal(psi_cluster_parse(&f->cluster, spec, &err), PS_OK);
     }
@@ -78,6 +79,7 @@ void fake_fini(struct fake *f)
     }
     psi_client_free(f->c);
     psi_cluster_fini(&f->cluster);
+    psi_cluster_fini(&f->told);
 }
 
 /* What the network took, as frames. */
@@ -410,20 +412,39 @@ void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, c
     psi_buf_init(&body, PS_CONTROL_BODY_MAX);
     ps_v1_HelloAnswer a = ps_v1_HelloAnswer_init_zero;
     a.protocol = 1;
+    const struct psi_cluster *c = f->told.job_count > 0 ? &f->told : &f->cluster;
     PSI_BYTES_SET(a.job, "ps");
     PSI_BYTES_SET(a.directory_job, "ps");
     a.task = task;
     a.life = life;
     a.record = record;
     a.window = PS_WINDOW;
-    a.task_count = 2;
+    a.task_count = c->job_count > 0 ? psi_cluster_total_tasks(c) : 2;
     a.lease_ms = PS_LEASE_MS;
     a.beat_ms = PS_BEAT_MS;
+    uint32_t place = 0; /* in the client's table */
+    for (uint32_t j = 0; j < c->job_count; j++) {
+        for (uint32_t i = 0; i < c->jobs[j].task_count; i++) {
+            if (place++ == task) {
+                PSI_BYTES_SET(a.job, c->jobs[j].name);
+                a.task = c->jobs[j].tasks[i].index;
+            }
+        }
+    }
     for (const struct fake_number *number = numbers; number != NULL && number->number != 0; number++) {
         a.number_count++;
     }
     assert_int_equal(psi_list_append(&body, &ps_v1_HelloAnswer_msg, &a, NULL), PS_OK);
-    for (uint32_t i = 0; i < a.task_count; i++) {
+    for (uint32_t j = 0; j < c->job_count; j++) {
+        for (uint32_t i = 0; i < c->jobs[j].task_count; i++) {
+            ps_v1_TaskItem t = ps_v1_TaskItem_init_zero;
+            PSI_BYTES_SET(t.job, c->jobs[j].name);
+            t.task = c->jobs[j].tasks[i].index;
+            PSI_BYTES_SET(t.address, c->jobs[j].tasks[i].address);
+            assert_int_equal(psi_list_append(&body, &ps_v1_TaskItem_msg, &t, NULL), PS_OK);
+        }
+    }
+    for (uint32_t i = 0; c->job_count == 0 && i < a.task_count; i++) {
         ps_v1_TaskItem t = ps_v1_TaskItem_init_zero;
         PSI_BYTES_SET(t.job, "ps");
         t.task = i;

@@ -36,6 +36,7 @@ struct fake_task {
 struct fake {
     struct psi_client *c;
     struct psi_cluster cluster;
+    struct psi_cluster told; /* what HELLO tells where it is not empty; else cluster, else ps=a:1,b:2 */
     uint64_t now;
     struct fake_task task[FAKE_TASKS];
     uint32_t logs, acks;

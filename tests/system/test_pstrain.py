@@ -211,11 +211,11 @@ class CommandLine(Case):
         for config, words in (
                 ("{", ["TF_CONFIG", "line 1"]),
                 ('{"cluster": []}', ["TF_CONFIG", "cluster"]),
-                (json.dumps({"cluster": {"ps": "127.0.0.1:1"}}), ["TF_CONFIG", "cluster.ps", "list"]),
-                (json.dumps({"cluster": {"ps": [7]}}), ["cluster.ps[0]", "string"]),
+                (json.dumps({"cluster": {"ps": "127.0.0.1:1"}}), ["TF_CONFIG", "cluster", "'ps'", "list"]),
+                (json.dumps({"cluster": {"ps": [7]}}), ["/job:ps/task:0", "string"]),
                 (json.dumps({"cluster": good, "task": {"type": "worker"}}), ["task.index"]),
                 (json.dumps({"cluster": good, "task": {"type": "boss", "index": 0}}), ["boss", "ps, worker"]),
-                (json.dumps({"cluster": good, "task": {"type": "worker", "index": 1}}), ["--task_index 1", "1 task"]),
+                (json.dumps({"cluster": good, "task": {"type": "worker", "index": 1}}), ["task.index is 1", "'worker' has tasks 0"]),
                 (json.dumps({"cluster": good}), ["--job_name", "ps, worker"])):
             with self.subTest(config=config):
                 self.refused(words=words, env={"TF_CONFIG": config})

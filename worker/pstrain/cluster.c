@@ -2,34 +2,18 @@
 /*
  * The cluster and this process's task in it.
  *
- * Happy path: lists of addresses per job, from the flags or from {"cluster": {"ps": [...], "worker": [...]}, "task": {"type":
- * "worker", "index": 0}} -> the job and the index are checked against them -> a spec string for the libraries.
- * Failure modes: no or an unknown job name (the known ones are listed), an index outside the job, a list that is missing or has
- * an empty entry, TF_CONFIG that is not what it should be (the place is named). What an address may be, the libraries check.
+ * Happy path: a ClusterSpec from --cluster, from --ps_hosts and --worker_hosts, or from TF_CONFIG -> the job and the index are
+ * checked against it -> its text for the libraries. Trainers are numbered by job (chief first) and index; an index that is not
+ * listed has no number. Failure modes: no or an unknown job name (the known ones are listed), an index that the job does not
+ * have, no ps, and what ps_cluster.h refuses; the flag and the place are named.
  */
 #include "cluster.h"
 
-#include <jansson.h>
+#include <ps.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { JOBS_MAX = 8, SPEC_BYTES_MAX = 1 << 20 };
-
-struct job {
-    char name[CLUSTER_JOB_BYTES];
-    const char *hosts; /* "h:p,h:p" */
-    char *owned;       /* hosts, when they were put together here */
-    int count;
-};
-
-struct jobs {
-    struct job job[JOBS_MAX];
-    int count;
-    char type[CLUSTER_JOB_BYTES]; /* TF_CONFIG: task.type, "" when there is none */
-    int64_t index;
-};
 
 static int fail(char *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int fail(char *err, const char *format, ...)
@@ -41,201 +25,124 @@ static int fail(char *err, const char *format, ...)
     return -1;
 }
 
-static const struct job *find_job(const struct jobs *jobs, const char *name)
+/* Where the cluster comes from, and who it says that this process is. */
+struct source {
+    ps_cluster_spec *spec;
+    char type[CLUSTER_JOB_BYTES]; /* TF_CONFIG: task.type, "" when there is none */
+    int index;
+};
+
+static int count_of(const ps_cluster_spec *spec, const char *job)
 {
-    for (int i = 0; i < jobs->count; i++) {
-        if (strcmp(jobs->job[i].name, name) == 0) {
-            return &jobs->job[i];
-        }
-    }
-    return NULL;
+    int count = ps_cluster_spec_num_tasks(spec, job);
+    return count > 0 ? count : 0;
 }
 
-static int count_of(const struct jobs *jobs, const char *name)
+static int add_hosts(ps_cluster_spec *spec, const char *job, const char *hosts, char *err)
 {
-    const struct job *job = find_job(jobs, name);
-    return job != NULL ? job->count : 0;
-}
-
-/* ---- from the flags ---- */
-
-/* from: what to call the list in errors */
-static int add_list(struct jobs *jobs, const char *name, const char *hosts, const char *from, char *err)
-{
-    struct job *job = &jobs->job[jobs->count];
-    int entry = 1;
-    const char *start = hosts;
-    if (hosts[0] == '\0') {
-        return 0;
+    if (hosts[0] != '\0' && ps_cluster_spec_add_job(spec, job, hosts) != PS_OK) {
+        return fail(err, "--%s_hosts: %s", job, ps_last_error());
     }
-    for (const char *p = hosts;; p++) {
-        if (*p == ';' || *p == '=' || *p == ' ') {
-            return fail(err, "%s: entry %d has a '%c': it must be HOST:PORT,HOST:PORT,...", from, entry, *p);
-        }
-        if (*p == ',' || *p == '\0') {
-            if (p == start) {
-                return fail(err, "%s: entry %d is empty: it must be HOST:PORT,HOST:PORT,...", from, entry);
-            }
-            if (*p == '\0') {
-                break;
-            }
-            start = p + 1;
-            entry++;
-        }
-    }
-    (void)snprintf(job->name, sizeof(job->name), "%s", name);
-    job->hosts = hosts;
-    job->count = entry;
-    jobs->count++;
     return 0;
 }
 
-/* ---- from TF_CONFIG ---- */
-
-static int json_job(struct jobs *jobs, const char *name, json_t *list, char *err)
+static int read_source(const struct flags *f, const char *tf_config, struct source *out, char *err)
 {
-    struct job *job = &jobs->job[jobs->count];
-    char from[CLUSTER_JOB_BYTES + 32];
-    size_t used = 0;
-    size_t bytes = 1;
-    json_t *address = NULL;
-    size_t i = 0;
-    (void)snprintf(from, sizeof(from), "TF_CONFIG: cluster.%.60s", name);
-    if (jobs->count == JOBS_MAX || strlen(name) >= sizeof(job->name) || name[strcspn(name, ";=, ")] != '\0') {
-        return fail(err, "%s: more than %d jobs, or not a job's name", from, (int)JOBS_MAX);
+    bool hosts = flags_given(f, "ps_hosts") || flags_given(f, "worker_hosts");
+    if (flags_given(f, "cluster") && hosts) {
+        return fail(err, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts; drop one of them");
     }
-    if (!json_is_array(list) || json_array_size(list) == 0) {
-        return fail(err, "%s must be a list of addresses", from);
+    if (!hosts && !flags_given(f, "cluster") && tf_config != NULL && tf_config[0] != '\0') {
+        return ps_cluster_spec_from_tf_config(tf_config, &out->spec, out->type, &out->index) == PS_OK
+                   ? 0
+                   : fail(err, "%s", ps_last_error());
     }
-    json_array_foreach(list, i, address)
-    {
-        if (!json_is_string(address)) {
-            return fail(err, "%s[%zu] must be a string, HOST:PORT", from, i);
-        }
-        bytes += json_string_length(address) + 1;
+    if (ps_cluster_spec_new(f->cluster, &out->spec) != PS_OK) {
+        return fail(err, "--cluster: %s", ps_last_error());
     }
-    char *hosts = bytes <= SPEC_BYTES_MAX ? malloc(bytes) : NULL;
-    if (hosts == NULL) {
-        return fail(err, "%s: no memory for %zu addresses", from, json_array_size(list));
-    }
-    json_array_foreach(list, i, address)
-    {
-        used += (size_t)snprintf(hosts + used, bytes - used, "%s%s", i > 0 ? "," : "", json_string_value(address));
-    }
-    job->owned = hosts;
-    return add_list(jobs, name, hosts, from, err);
-}
-
-static int json_task(struct jobs *jobs, json_t *task, char *err)
-{
-    const json_t *type = json_object_get(task, "type");
-    const json_t *index = json_object_get(task, "index");
-    if (!json_is_object(task) || !json_is_string(type) || json_string_length(type) >= sizeof(jobs->type)) {
-        return fail(err, "TF_CONFIG: task must be an object with the job's name in type and a number in index");
-    }
-    (void)snprintf(jobs->type, sizeof(jobs->type), "%s", json_string_value(type));
-    if (json_is_string(index)) { /* some schedulers write "0" */
-        char *end = NULL;
-        jobs->index = strtoll(json_string_value(index), &end, 10);
-        if (json_string_length(index) > 0 && json_string_length(index) < 6 && *end == '\0' && jobs->index >= 0) {
-            return 0;
-        }
-    } else if (json_is_integer(index) && json_integer_value(index) >= 0) {
-        jobs->index = json_integer_value(index);
-        return 0;
-    }
-    return fail(err, "TF_CONFIG: task.index must be a whole number from 0 on");
-}
-
-static int from_json(struct jobs *jobs, json_t *root, char *err)
-{
-    json_t *cluster = json_object_get(root, "cluster");
-    json_t *task = json_object_get(root, "task");
-    const char *name = NULL;
-    json_t *list = NULL;
-    if (!json_is_object(root) || (cluster != NULL && !json_is_object(cluster))) {
-        return fail(err, "TF_CONFIG must be an object with cluster, an object of job names and lists of addresses");
-    }
-    json_object_foreach(cluster, name, list)
-    {
-        if (json_job(jobs, name, list, err) != 0) {
-            return -1;
-        }
-    }
-    return task == NULL || (json_is_object(task) && json_object_size(task) == 0) ? 0 : json_task(jobs, task, err);
-}
-
-static int from_tf_config(struct jobs *jobs, const char *text, char *err)
-{
-    json_error_t where;
-    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &where);
-    if (root == NULL) {
-        return fail(err, "TF_CONFIG, line %d, column %d: %s", where.line, where.column, where.text);
-    }
-    int result = from_json(jobs, root, err);
-    json_decref(root);
-    return result;
+    return add_hosts(out->spec, "ps", f->ps_hosts, err) == 0 ? add_hosts(out->spec, "worker", f->worker_hosts, err) : -1;
 }
 
 /* ---- this process ---- */
 
-static int bad_job(const struct flags *f, const struct jobs *jobs, const char *job, char *err)
+static int bad_job(const struct flags *f, const struct source *s, const char *job, char *err)
 {
-    const char *from = flags_given(f, "job_name") || jobs->type[0] == '\0' ? "--job_name" : "TF_CONFIG: task.type";
-    const char *list = find_job(jobs, "chief") != NULL ? "ps, worker, chief" : "ps, worker";
+    const char *from = flags_given(f, "job_name") || s->type[0] == '\0' ? "--job_name" : "TF_CONFIG: task.type";
+    const char *list = count_of(s->spec, "chief") > 0 ? "ps, worker, chief" : "ps, worker";
     return job[0] == '\0' ? fail(err, "%s is empty: it must be one of %s%s", from, list,
                                  flags_given(f, "job_name") ? "" : " (or let --local ps=2,workers=3 start all of them here)")
                           : fail(err, "%s '%.100s' is unknown: it must be one of %s", from, job, list);
 }
 
-static int check_task(const struct flags *f, const struct jobs *jobs, const char *job, int64_t index, char *err)
+/* "0 to 3", or "0, 2, 5": the indices of a job. */
+static const char *indices_text(const ps_cluster_spec *spec, const char *job, char *buf, size_t n)
 {
-    bool known = (f->serve && find_job(jobs, job) != NULL) || strcmp(job, "ps") == 0 || strcmp(job, "worker") == 0 ||
-                 (strcmp(job, "chief") == 0 && find_job(jobs, job) != NULL);
+    enum { SHOWN = 16 };
+    int indices[SHOWN];
+    size_t used = 0;
+    int count = ps_cluster_spec_task_indices(spec, job, indices, SHOWN);
+    if (ps_cluster_spec_job_tasks(spec, job, NULL, 0) == count) {
+        (void)snprintf(buf, n, "0 to %d", count - 1);
+        return buf;
+    }
+    for (int i = 0; i < count && i < SHOWN && used < n; i++) {
+        used += (size_t)snprintf(buf + used, n - used, "%s%d", i > 0 ? ", " : "", indices[i]);
+    }
+    if (count > SHOWN && used < n) {
+        (void)snprintf(buf + used, n - used, ", ...");
+    }
+    return buf;
+}
+
+static int check_task(const struct flags *f, const struct source *s, const char *job, int64_t index, char *err)
+{
+    char indices[128];
+    bool known = (f->serve && count_of(s->spec, job) > 0) || strcmp(job, "ps") == 0 || strcmp(job, "worker") == 0 ||
+                 (strcmp(job, "chief") == 0 && count_of(s->spec, job) > 0);
     if (!known) {
-        return bad_job(f, jobs, job, err);
+        return bad_job(f, s, job, err);
     }
-    if (count_of(jobs, "ps") == 0 && !f->serve) {
-        return fail(err, "--ps_hosts is empty: where are the ps tasks?");
+    if (count_of(s->spec, "ps") == 0 && !f->serve) {
+        return flags_given(f, "cluster") ? fail(err, "--cluster has no job ps: where are the ps tasks?")
+                                         : fail(err, "--ps_hosts is empty: where are the ps tasks?");
     }
-    if (count_of(jobs, job) == 0) {
-        return fail(err, "--%s_hosts is empty: it must list the tasks of job %s", job, job);
+    if (count_of(s->spec, job) == 0) {
+        return flags_given(f, "cluster") ? fail(err, "--cluster has no job %s, which this process is to be of", job)
+                                         : fail(err, "--%s_hosts is empty: it must list the tasks of job %s", job, job);
     }
-    if (index >= count_of(jobs, job)) {
-        return fail(err, "--task_index %lld: job %s has %d task%s, 0 to %d", (long long)index, job, count_of(jobs, job),
-                    count_of(jobs, job) == 1 ? "" : "s", count_of(jobs, job) - 1);
+    if (ps_cluster_spec_task_address(s->spec, job, (int)index) == NULL) {
+        return fail(err, "--task_index %lld: job %s has %d task%s, %s", (long long)index, job, count_of(s->spec, job),
+                    count_of(s->spec, job) == 1 ? "" : "s", indices_text(s->spec, job, indices, sizeof(indices)));
     }
     return 0;
 }
 
-/* "ps=h:p,h:p;worker=h:p" */
-static char *format_spec(const struct jobs *jobs)
+/* How many tasks of a job have a lower index. */
+static int position_of(const ps_cluster_spec *spec, const char *job, int index)
 {
-    size_t bytes = 1;
-    size_t used = 0;
-    for (int i = 0; i < jobs->count; i++) {
-        bytes += strlen(jobs->job[i].name) + strlen(jobs->job[i].hosts) + 2;
+    int position = 0;
+    for (int i = 0; i < index; i++) {
+        position += ps_cluster_spec_task_address(spec, job, i) != NULL ? 1 : 0;
     }
-    char *spec = malloc(bytes);
-    for (int i = 0; spec != NULL && i < jobs->count; i++) {
-        used += (size_t)snprintf(spec + used, bytes - used, "%s%s=%s", i > 0 ? ";" : "", jobs->job[i].name, jobs->job[i].hosts);
-    }
-    return spec;
+    return position;
 }
 
-static int fill(const struct jobs *jobs, const char *job, int64_t index, struct cluster *out, char *err)
+static int fill(ps_cluster_spec *spec, const char *job, int index, struct cluster *out, char *err)
 {
     struct cluster c = {.task = (uint32_t)index};
-    int chiefs = count_of(jobs, "chief");
-    const char *first = find_job(jobs, "ps") != NULL ? "ps" : job;
-    const char *ps_hosts = find_job(jobs, first)->hosts;
+    int chiefs = count_of(spec, "chief");
+    bool worker = strcmp(job, "worker") == 0;
+    const char *home = count_of(spec, "ps") > 0 ? "ps" : job;
+    int first = 0;
+    (void)ps_cluster_spec_task_indices(spec, home, &first, 1);
+    const char *text = ps_cluster_spec_text(spec);
     (void)snprintf(c.job, sizeof(c.job), "%s", job);
-    c.ps_count = count_of(jobs, "ps");
-    c.trainer_count = chiefs + count_of(jobs, "worker");
-    c.trainer = strcmp(job, "ps") == 0 ? -1 : (int)index + (strcmp(job, "worker") == 0 ? chiefs : 0);
-    c.chief = c.trainer == 0;
-    c.spec = format_spec(jobs);
-    c.target = strndup(ps_hosts, strcspn(ps_hosts, ","));
+    c.ps_count = count_of(spec, "ps");
+    c.trainer_count = chiefs + count_of(spec, "worker");
+    c.trainer = strcmp(job, "ps") == 0 ? -1 : position_of(spec, job, index) + (worker ? chiefs : 0);
+    c.chief = worker ? chiefs == 0 && index == 0 : strcmp(job, "chief") == 0;
+    c.spec = text != NULL ? strdup(text) : NULL;
+    c.target = strdup(ps_cluster_spec_task_address(spec, home, first));
     if (c.spec == NULL || c.target == NULL) {
         cluster_fini(&c);
         return fail(err, "no memory for the cluster");
@@ -244,31 +151,17 @@ static int fill(const struct jobs *jobs, const char *job, int64_t index, struct 
     return 0;
 }
 
-static int find(struct jobs *jobs, const struct flags *f, const char *tf_config, struct cluster *out, char *err)
-{
-    bool flags = flags_given(f, "ps_hosts") || flags_given(f, "worker_hosts");
-    if (add_list(jobs, "ps", f->ps_hosts, "--ps_hosts", err) != 0 ||
-        add_list(jobs, "worker", f->worker_hosts, "--worker_hosts", err) != 0) {
-        return -1;
-    }
-    if (!flags && tf_config != NULL && tf_config[0] != '\0' && from_tf_config(jobs, tf_config, err) != 0) {
-        return -1;
-    }
-    const char *job = flags_given(f, "job_name") ? f->job_name : jobs->type;
-    int64_t index = flags_given(f, "task_index") ? f->task_index : jobs->index;
-    if (check_task(f, jobs, job, index, err) != 0) {
-        return -1;
-    }
-    return fill(jobs, job, index, out, err);
-}
-
 int cluster_find(const struct flags *f, const char *tf_config, struct cluster *out, char *err)
 {
-    struct jobs jobs = {.count = 0};
-    int result = find(&jobs, f, tf_config, out, err);
-    for (int i = 0; i < JOBS_MAX; i++) {
-        free(jobs.job[i].owned);
+    struct source s = {.index = -1};
+    int result = read_source(f, tf_config, &s, err);
+    if (result == 0) {
+        const char *job = flags_given(f, "job_name") ? f->job_name : s.type;
+        int64_t index = flags_given(f, "task_index") || s.index < 0 ? f->task_index : s.index;
+        result = check_task(f, &s, job, index, err);
+        result = result == 0 ? fill(s.spec, job, (int)index, out, err) : result;
     }
+    ps_cluster_spec_free(s.spec);
     return result;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which cluster this process belongs to, and as which task: from the four flags, or from TF_CONFIG. */
+/* Which cluster this process belongs to, and as which task: from the flags, or from TF_CONFIG. */
 #ifndef PSTRAIN_CLUSTER_H
 #define PSTRAIN_CLUSTER_H
 
@@ -8,20 +8,20 @@
 enum { CLUSTER_ERR_BYTES = 512, CLUSTER_JOB_BYTES = 64 };
 
 struct cluster {
-    char *spec;                  /* "ps=h:p,h:p;worker=h:p" */
+    char *spec;                  /* "ps=h:p,h:p;worker=1@h:p" */
     char job[CLUSTER_JOB_BYTES]; /* "ps", "worker" or "chief" */
     uint32_t task;
     int ps_count;
     int trainer_count; /* tasks of jobs chief and worker */
     int trainer;       /* this one among them, the chief's job first; -1 for a ps */
     bool chief;        /* initialises, waits for the others, tests */
-    char *target;      /* address of ps task 0 */
+    char *target;      /* address of the first ps task */
 };
 
 /**
  * Find out.
  *
- * tf_config  text of the environment variable, NULL: none. It counts where --ps_hosts and --worker_hosts are not given;
+ * tf_config  text of the environment variable, NULL: none. It counts where --cluster, --ps_hosts and --worker_hosts are not given;
  * --job_name and --task_index win over its task. out        gives; cluster_fini(). Untouched on failure. Returns    0, or -1 with
  * one line in err (CLUSTER_ERR_BYTES).
  */

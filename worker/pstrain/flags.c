@@ -32,14 +32,15 @@ struct row {
 
 #define FIELD(field_) offsetof(struct flags, field_)
 static const struct row rows[] = {
-    {"ps_hosts", TEXT, "", "HOST:PORT,...", 0, 0, FIELD(ps_hosts), false, "Comma-separated list of hostname:port pairs",
-     "The cluster"},
+    {"cluster", TEXT, "", "SPEC", 0, 0, FIELD(cluster), false,
+     "All tasks: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE", "The cluster"},
+    {"ps_hosts", TEXT, "", "HOST:PORT,...", 0, 0, FIELD(ps_hosts), false, "Comma-separated list of hostname:port pairs", NULL},
     {"worker_hosts", TEXT, "", "HOST:PORT,...", 0, 0, FIELD(worker_hosts), false, "Comma-separated list of hostname:port pairs",
      NULL},
     {"job_name", TEXT, "", "JOB", 0, 0, FIELD(job_name), false, "One of 'ps', 'worker'", NULL},
     {"task_index", INTEGER, "0", "N", 0, 65535, FIELD(task_index), false, "Index of task within the job", NULL},
     {"local", TEXT, "", "ps=P,workers=W", 0, 0, FIELD(local), false,
-     "Instead of the four above: start P ps tasks and W workers on this machine, and stop them all at the end", NULL},
+     "Instead of the five above: start P ps tasks and W workers on this machine, and stop them all at the end", NULL},
     {"serve", SWITCH, "false", NULL, 0, 0, FIELD(serve), false,
      "Serve as the task, whatever its job, instead of training: it holds the variables that are pinned to it and runs calls "
      "(ps_call; psd.echo gives back its input)",
@@ -95,10 +96,11 @@ static const char usage_text[] =
     "       pstrain --ps_hosts H:P,... --worker_hosts H:P,... --job_name ps|worker --task_index N [FLAG ...]\n"
     "       pstrain --serve --ps_hosts H:P,... --worker_hosts H:P,... --job_name worker --task_index N\n"
     "       pstrain --eval --ps_hosts H:P,... [FLAG ...]\n"
+    "       pstrain --cluster SPEC|@FILE --job_name ps|worker --task_index N [FLAG ...]\n"
     "Trains a network on several workers at once against parameter servers (between-graph, asynchronous).\n";
 
 static const char end_text[] =
-    "\nWithout --ps_hosts and --worker_hosts the cluster and the task come from TF_CONFIG. Worker 0 "
+    "\nWithout --cluster, --ps_hosts and --worker_hosts the cluster and the task come from TF_CONFIG. Worker 0 "
     "is the chief (or the task of job\n"
     "chief): it initialises the model, waits at the end for the others, tests the model. A model that "
     "is on the ps tasks already is\n"
@@ -245,7 +247,8 @@ static int local_part(struct flags *f, const char **p)
 
 static int check_local(struct flags *f, char *err)
 {
-    static const char *const others[] = {"ps_hosts", "worker_hosts", "job_name", "task_index", "insecure_any_peer", "serve"};
+    static const char *const others[] = {"cluster",    "ps_hosts",          "worker_hosts", "job_name",
+                                         "task_index", "insecure_any_peer", "serve"};
     const char *p = f->local;
     if (!flags_given(f, "local")) {
         return 0;

@@ -12,6 +12,7 @@ enum { FLAGS_ERR_BYTES = 512, FLAGS_COUNT = 40, FLAGS_LOCAL_MAX = 64 /* tasks of
 
 struct flags {
     /* the cluster */
+    const char *cluster;
     const char *ps_hosts;
     const char *worker_hosts;
     const char *job_name;

@@ -72,6 +72,34 @@ static void test_book_example(void **state)
     psi_cluster_fini(&c);
 }
 
+static void test_holes(void **state)
+{
+    (void)state;
+    /* the turns go over the tasks that are there, by index */
+    struct psi_err err;
+    struct psi_cluster c;
+    struct psi_placement p;
+    struct psi_place place;
+    struct psi_device pin;
+    static const uint32_t turns[] = {2, 3, 7, 2, 3};
+    psi_cluster_init(&c);
+    assert_ok(psi_cluster_parse(&c, "ps=2@h:1,h:2,7@h:3", &err), &err);
+    psi_placement_init(&p, &c);
+    for (size_t i = 0; i < ARRAY_COUNT(turns); i++) {
+        assert_ok(psi_placement_place(&p, NULL, &place, &err), &err);
+        assert_int_equal(place.task, turns[i]);
+    }
+    assert_ok(psi_device_parse("/task:0", &pin, &err), &err);
+    assert_fails(psi_placement_place(&p, &pin, &place, &err), PS_INVALID_ARGUMENT, &err,
+                 "/job:ps/task:0 does not exist: job 'ps' has tasks 2 to 3, 7");
+    assert_ok(psi_device_parse("/task:3", &pin, &err), &err);
+    assert_ok(psi_placement_place(&p, &pin, &place, &err), &err);
+    assert_int_equal(place.task, 3);
+    assert_ok(psi_placement_place(&p, NULL, &place, &err), &err);
+    assert_int_equal(place.task, 2);
+    psi_cluster_fini(&c);
+}
+
 static void test_errors_do_not_advance(void **state)
 {
     (void)state;
@@ -111,10 +139,8 @@ static void test_partitioner(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_robin),
-        cmocka_unit_test(test_book_example),
-        cmocka_unit_test(test_errors_do_not_advance),
-        cmocka_unit_test(test_partitioner),
+        cmocka_unit_test(test_round_robin),           cmocka_unit_test(test_book_example), cmocka_unit_test(test_holes),
+        cmocka_unit_test(test_errors_do_not_advance), cmocka_unit_test(test_partitioner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,9 @@ static void test_good(void **state)
          "evaluator", 3},
         {"{\"cluster\":{\"ps\":[\"a:1\"]}}", "ps=a:1", NULL, 0},
         {"{\"cluster\":{\"ps\":[\"a:1\"]},\"task\":{}}", "ps=a:1", NULL, 0},
+        {"{\"cluster\":{\"ps\":{\"1\":\"a:1\",\"0\":\"b:1\"},\"worker\":{\"3\":\"c:1\"}},\"task\":{\"type\":\"worker\",\"index\":"
+         "3}}",
+         "ps=b:1,a:1;worker=3@c:1", "worker", 3},
         {"{}", "", NULL, 0},
         {"{\"cluster\":{}}", "", NULL, 0},
     };
@@ -76,6 +79,13 @@ static void test_faults_name_the_place(void **state)
         {"{\"cluster\":{\"ps\":[\"a:1\"],\"worker\":[\"b:1\",\"a:1\"]}}", "given twice: /job:ps/task:0 and /job:worker/task:1"},
         {"{\"cluster\":{\"chief\":[\"a:1\",\"b:1\"]}}", "at most one chief"},
         {"{\"cluster\":{\"chief\":[\"a:1\"],\"master\":[\"b:1\"]}}", "'chief' and 'master'"},
+        {"{\"cluster\":{\"ps\":{\"x\":\"a:1\"}}}", "TF_CONFIG: cluster: job 'ps': 'x' is no task index from 0 to 1023"},
+        {"{\"cluster\":{\"ps\":{\"1024\":\"a:1\"}}}", "job 'ps': '1024' is no task index"},
+        {"{\"cluster\":{\"ps\":{\"1\":[]}}}", "/job:ps/task:1 is a list, it must be a string"},
+        {"{\"cluster\":{\"ps\":{\"1\":\"a:1\",\"01\":\"b:1\"}}}", "/job:ps/task:1 is given twice"},
+        {"{\"cluster\":{\"ps\":{}}}", "job 'ps' has no tasks"},
+        {"{\"cluster\":{\"worker\":{\"1\":\"a:1\",\"4\":\"b:1\"}},\"task\":{\"type\":\"worker\",\"index\":2}}",
+         "task.index is 2, job 'worker' has tasks 1, 4"},
         {"{" CLUSTER ",\"task\":[]}", "TF_CONFIG: task is a list, it must be an object with type and index"},
         {"{" CLUSTER ",\"task\":{\"index\":0}}", "task.type is absent"},
         {"{" CLUSTER ",\"task\":{\"type\":7,\"index\":0}}", "task.type is a number"},
@@ -88,7 +98,8 @@ static void test_faults_name_the_place(void **state)
         {"{" CLUSTER ",\"task\":{\"type\":\"worker\",\"index\":1.0}}", "task.index is out of range"},
         {"{" CLUSTER ",\"task\":{\"type\":\"worker\",\"index\":4294967296}}", "task.index is out of range"},
         {"{" CLUSTER ",\"task\":{\"type\":\"worker\",\"index\":2}}", "task.index is 2, job 'worker' has tasks 0 to 1"},
-        {"{" CLUSTER ",\"task\":{\"type\":\"chief\",\"index\":0}}", "task.type is 'chief', which is no job of the cluster"},
+        {"{" CLUSTER ",\"task\":{\"type\":\"chief\",\"index\":0}}",
+         "task.type is 'chief', which is no job of the cluster; it has local, ps, worker"},
         {"{\"task\":{\"type\":\"worker\",\"index\":0}}", "task is given, cluster is not"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {

@@ -12,17 +12,18 @@
 #define CONFIG "{\"cluster\": {\"ps\": [\"p:1\", \"p:2\"], \"chief\": [\"c:1\"], \"worker\": [\"w:1\", \"w:2\"]}, \"task\": %s}"
 
 /* The flags' texts; NULL: not given */
+static const char *cluster_flag;
 static int find(struct cluster *c, char *err, const char *ps, const char *workers, const char *job, const char *index,
                 const char *tf_config)
 {
-    static char texts[5][256];
-    const char *const names[4] = {"ps_hosts", "worker_hosts", "job_name", "task_index"};
-    const char *const values[4] = {ps, workers, job, index};
+    static char texts[6][256];
+    const char *const names[5] = {"ps_hosts", "worker_hosts", "job_name", "task_index", "cluster"};
+    const char *const values[5] = {ps, workers, job, index, cluster_flag};
     static struct flags f;
     char flags_err[FLAGS_ERR_BYTES];
-    char *argv[6] = {texts[4]};
+    char *argv[7] = {texts[5]};
     int argc = 1;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         if (values[i] != NULL) {
             (void)snprintf(texts[i], sizeof(texts[i]), "--%s=%s", names[i], values[i]);
             argv[argc++] = texts[i];
@@ -71,7 +72,7 @@ static void test_tf_config(void **state)
     char err[CLUSTER_ERR_BYTES];
     (void)state;
     assert_int_equal(find(&c, err, NULL, NULL, NULL, NULL, config("{\"type\": \"worker\", \"index\": 1}")), 0);
-    assert_string_equal(c.spec, "ps=p:1,p:2;chief=c:1;worker=w:1,w:2");
+    assert_string_equal(c.spec, "chief=c:1;ps=p:1,p:2;worker=w:1,w:2");
     assert_int_equal(c.trainer_count, 3);
     assert_int_equal(c.trainer, 2); /* the chief's job comes first */
     assert_false(c.chief);
@@ -100,6 +101,45 @@ static void refused(const char *word, const char *ps, const char *workers, const
     assert_int_equal(c.task, 77); /* untouched */
 }
 
+/* --cluster in its forms; an index that is not listed is nobody's */
+static void test_cluster_flag(void **state)
+{
+    struct cluster c;
+    char err[CLUSTER_ERR_BYTES];
+    (void)state;
+    cluster_flag = "{'ps': {2: 'p:1', 5: 'p:2'}, 'worker': {0: 'w:1', 3: 'w:2'}}";
+    assert_int_equal(find(&c, err, NULL, NULL, "worker", "3", config("{}")), 0); /* and TF_CONFIG is not looked at */
+    assert_string_equal(c.spec, "ps=2@p:1,5@p:2;worker=w:1,3@w:2");
+    assert_string_equal(c.target, "p:1");
+    assert_int_equal(c.task, 3);
+    assert_int_equal(c.trainer, 1);
+    assert_int_equal(c.trainer_count, 2);
+    assert_int_equal(c.ps_count, 2);
+    assert_false(c.chief);
+    cluster_fini(&c);
+    assert_int_equal(find(&c, err, NULL, NULL, "worker", NULL, NULL), 0);
+    assert_true(c.chief);
+    cluster_fini(&c);
+    assert_int_equal(find(&c, err, NULL, NULL, "ps", "5", NULL), 0);
+    cluster_fini(&c);
+    refused("--task_index 1: job worker has 2 tasks, 0, 3", NULL, NULL, "worker", "1", NULL);
+    refused("--task_index 0: job ps has 2 tasks, 2, 5", NULL, NULL, "ps", "0", NULL);
+    refused("the cluster is given twice: --cluster, and --ps_hosts", "a:1", NULL, "worker", "0", NULL);
+    cluster_flag = "ps=a:1;worker=1@b:1";
+    assert_int_equal(find(&c, err, NULL, NULL, "worker", "1", NULL), 0);
+    assert_false(c.chief); /* worker 0 is, though it is not listed */
+    cluster_fini(&c);
+    cluster_flag = "worker=a:1";
+    refused("--cluster has no job ps", NULL, NULL, "worker", "0", NULL);
+    cluster_flag = "ps=a:1";
+    refused("--cluster has no job worker", NULL, NULL, "worker", "0", NULL);
+    cluster_flag = "{'ps': ['a:1']";
+    refused("--cluster: cluster spec: line 1, column 15", NULL, NULL, "worker", "0", NULL);
+    cluster_flag = "@/nonexistent/spec";
+    refused("--cluster: cluster file /nonexistent/spec: No such file", NULL, NULL, "worker", "0", NULL);
+    cluster_flag = NULL;
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -110,17 +150,19 @@ static void test_refusals(void **state)
     refused("--ps_hosts is empty", NULL, "b:1", "worker", NULL, NULL);
     refused("--worker_hosts is empty", "a:1", NULL, "worker", NULL, NULL);
     refused("--task_index 1: job worker has 1 task, 0 to 0", "a:1", "b:1", "worker", "1", NULL);
-    refused("--ps_hosts: entry 2 is empty", "a:1,", "b:1", "ps", NULL, NULL);
-    refused("--worker_hosts: entry 1 has a ';'", "a:1", "b:1;ps=c:1", "worker", NULL, NULL);
-    refused("TF_CONFIG, line 1, column", NULL, NULL, "ps", NULL, "{\"cluster\": ");
-    refused("TF_CONFIG must be an object", NULL, NULL, "ps", NULL, "[]");
-    refused("cluster.ps must be a list", NULL, NULL, "ps", NULL, "{\"cluster\": {\"ps\": []}}");
-    refused("cluster.ps[1] must be a string", NULL, NULL, "ps", NULL, "{\"cluster\": {\"ps\": [\"a:1\", null]}}");
-    refused("more than 8 jobs", NULL, NULL, "ps", NULL, "{\"cluster\": {\"ps=\": [\"a:1\"]}}");
-    refused("task must be an object", NULL, NULL, NULL, NULL, config("7"));
+    refused("--ps_hosts: /job:ps/task:1: address '': the host is empty", "a:1,", "b:1", "ps", NULL, NULL);
+    refused("--worker_hosts: /job:worker/task:0: address 'b:1;ps=c:1'", "a:1", "b:1;ps=c:1", "worker", NULL, NULL);
+    refused("TF_CONFIG: line 1, column", NULL, NULL, "ps", NULL, "{\"cluster\": ");
+    refused("TF_CONFIG: the text is a list, it must be an object", NULL, NULL, "ps", NULL, "[]");
+    refused("cluster: job 'ps' has no tasks", NULL, NULL, "ps", NULL, "{\"cluster\": {\"ps\": []}}");
+    refused("cluster: /job:ps/task:1 is null, it must be a string", NULL, NULL, "ps", NULL,
+            "{\"cluster\": {\"ps\": [\"a:1\", null]}}");
+    refused("job name 'ps='", NULL, NULL, "ps", NULL, "{\"cluster\": {\"ps=\": [\"a:1\"]}}");
+    refused("task is a number, it must be an object", NULL, NULL, NULL, NULL, config("7"));
     refused("task.index", NULL, NULL, NULL, NULL, config("{\"type\": \"worker\", \"index\": -1}"));
     refused("task.index", NULL, NULL, NULL, NULL, config("{\"type\": \"worker\", \"index\": \"1x\"}"));
-    refused("TF_CONFIG: task.type 'boss' is unknown", NULL, NULL, NULL, NULL, config("{\"type\": \"boss\", \"index\": 0}"));
+    refused("TF_CONFIG: task.type is 'boss', which is no job of the cluster", NULL, NULL, NULL, NULL,
+            config("{\"type\": \"boss\", \"index\": 0}"));
 }
 
 int main(void)
@@ -128,6 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_tf_config),
+        cmocka_unit_test(test_cluster_flag),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

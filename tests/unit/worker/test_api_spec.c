@@ -89,7 +89,7 @@ static void test_builds_a_cluster(void **state)
     assert_int_equal(ps_cluster_spec_add_task(spec, "worker", 2, "c"), PS_OK);
     assert_int_equal(ps_cluster_spec_add_task(spec, "worker", 2, "C:2222"), PS_OK); /* the same */
     expect_error(ps_cluster_spec_add_task(spec, "worker", 2, "d"), PS_INVALID_ARGUMENT,
-                 "ps_cluster_spec_add_task: /job:worker/task:2 is at 'c:2222' already, it cannot be at 'd:2222' too");
+                 "/job:worker/task:2 is at 'c:2222' already, it cannot be at 'd:2222' too");
     expect_error(ps_cluster_spec_add_task(spec, "worker", 3, "b:1"), PS_INVALID_ARGUMENT,
                  "address 'b:1' is given twice: /job:ps/task:3 and /job:worker/task:3");
     expect_error(ps_cluster_spec_add_task(spec, "new", 0, "b:x"), PS_INVALID_ARGUMENT, "/job:new/task:0: address 'b:x'");
@@ -124,7 +124,7 @@ static void test_from_tf_config(void **state)
     ps_cluster_spec_free(spec);
     spec = NULL;
     expect_error(ps_cluster_spec_from_tf_config("{\"cluster\":7}", &spec, job, &task), PS_INVALID_ARGUMENT,
-                 "ps_cluster_spec_from_tf_config: TF_CONFIG: cluster is a number");
+                 "TF_CONFIG: cluster is a number");
     assert_null(spec);
 }
 
@@ -172,7 +172,7 @@ static void test_devices(void **state)
     char out[PS_DEVICE_BYTES];
     assert_int_equal(ps_device_canonical("/task:1/job:ps/cpu:0", out), PS_OK);
     assert_string_equal(out, "/job:ps/task:1/device:CPU:0");
-    expect_error(ps_device_canonical("/bus:1", out), PS_INVALID_ARGUMENT, "ps_device_canonical: device '/bus:1': part 'bus:1'");
+    expect_error(ps_device_canonical("/bus:1", out), PS_INVALID_ARGUMENT, "device '/bus:1': part 'bus:1'");
     assert_string_equal(out, "/job:ps/task:1/device:CPU:0");
     assert_int_equal(ps_device_merge("/job:ps/task:1", "/task:2/gpu:0", out), PS_OK);
     assert_string_equal(out, "/job:ps/task:2/device:GPU:0");
@@ -213,7 +213,7 @@ static void test_placer(void **state)
     expect_place(p, NULL, "/job:ps/task:4", false);
     expect_place(p, "Queue", "/job:worker", true);
     assert_int_equal(ps_placer_pop(p), PS_OK);
-    expect_error(ps_placer_pop(p), PS_FAILED_PRECONDITION, "ps_placer_pop: no device scope is open");
+    expect_error(ps_placer_pop(p), PS_FAILED_PRECONDITION, "no device scope is open");
     ps_setter_options_init(&o);
     assert_int_equal(ps_placer_push_setter(p, &o), PS_OK); /* does nothing */
     expect_place(p, NULL, "", false);
@@ -226,7 +226,7 @@ static void test_placer(void **state)
         assert_int_equal(ps_placer_place(p, NULL, i == 0 ? 100 : 10, out, NULL), PS_OK);
         assert_string_equal(out, greedy[i]);
     }
-    expect_error(ps_placer_push(p, "/job:"), PS_INVALID_ARGUMENT, "ps_placer_push: device '/job:'");
+    expect_error(ps_placer_push(p, "/job:"), PS_INVALID_ARGUMENT, "device '/job:'");
     o.ps_tasks = -1;
     expect_error(ps_placer_push_setter(p, &o), PS_INVALID_ARGUMENT, "ps_tasks is -1");
     o.ps_tasks = 1025;
@@ -245,7 +245,7 @@ static void test_null_arguments(void **state)
     (void)state;
     char out[PS_DEVICE_BYTES];
     ps_cluster_spec *spec = spec_of("");
-    expect_error(ps_cluster_spec_new("ps=a:1", NULL), PS_INVALID_ARGUMENT, "out_spec is NULL");
+    expect_error(ps_cluster_spec_new("ps=a:1", NULL), PS_INVALID_ARGUMENT, "ps_cluster_spec_new: out_spec is NULL");
     expect_error(ps_cluster_spec_from_tf_config(NULL, &spec, NULL, NULL), PS_INVALID_ARGUMENT, "json is NULL");
     expect_error(ps_cluster_spec_add_job(NULL, "a", "b"), PS_INVALID_ARGUMENT, "spec is NULL");
     expect_error(ps_cluster_spec_add_job(spec, NULL, "b"), PS_INVALID_ARGUMENT, "job is NULL");

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A client of a cluster whose indices have holes, known from a spec or told by HELLO: names, look-ups, round robin. */
+#include "../../lib/fake_task.h"
+
+#include "../../../worker/client.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SPEC "ps=1@a:1,3@b:2;worker=5@c:1"
+
+static void expect_table(const struct psi_client *c)
+{
+    static const char *const names[] = {"/job:ps/task:1", "/job:ps/task:3", "/job:worker/task:5"};
+    static const char *const addresses[] = {"a:1", "b:2", "c:1"};
+    assert_int_equal(psi_client_task_count(c), 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_string_equal(psi_client_task_name(c, i), names[i]);
+        assert_string_equal(psi_client_task_address(c, i), addresses[i]);
+    }
+    assert_int_equal(psi_client_find_task(c, "ps", 1), 0);
+    assert_int_equal(psi_client_find_task(c, "ps", 3), 1);
+    assert_int_equal(psi_client_find_task(c, "worker", 5), 2);
+    assert_int_equal(psi_client_find_task(c, "ps", 0), UINT32_MAX);
+    assert_int_equal(psi_client_find_task(c, "ps", 2), UINT32_MAX);
+    assert_int_equal(psi_client_find_task(c, "worker", 0), UINT32_MAX);
+}
+
+static void test_known_from_a_spec(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request pings[3];
+    ps_v1_Hello hello;
+    fake_init(&f, SPEC, "worker", 5, false);
+    expect_table(f.c);
+    assert_false(psi_client_is_chief(f.c)); /* worker 0 is, though nobody lists it */
+    for (uint32_t i = 0; i < 3; i++) {
+        memset(&pings[i], 0, sizeof(pings[i]));
+        pings[i].req.task = i;
+        pings[i].req.kind = PSI_REQ_PING;
+        pings[i].req.deadline_ms = f.now + 1000;
+        pings[i].req.done = fake_request_done;
+        assert_int_equal(psi_client_start(f.c, &pings[i].req, NULL), PS_OK);
+    }
+    fake_run(&f);
+    for (uint32_t i = 0; i < 3; i++) {
+        static const uint32_t index[] = {1, 3, 5};
+        fake_hello(&f, i, 100, 200, NULL, &hello);
+        assert_int_equal(hello.believed_task, index[i]); /* and the answer's task is what it is taken for */
+        struct fake_frame *beat = &f.task[i].frames[f.task[i].first];
+        struct fake_answer a = {0};
+        fake_reply(&f, i, PS_OP_BEAT, beat->h.id, false, &a);
+        assert_int_equal(pings[i].dones, 1);
+        assert_int_equal(pings[i].req.status, PS_OK);
+    }
+    fake_fini(&f);
+}
+
+static void test_told_by_hello(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request cluster;
+    struct psi_err err = {0};
+    fake_init(&f, NULL, "", 0, false);
+    assert_int_equal(psi_cluster_parse(&f.told, SPEC, &err), PS_OK);
+    fake_start(&f, &cluster, PSI_REQ_CLUSTER, NULL, NULL, NULL, 1000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    assert_int_equal(cluster.dones, 1);
+    assert_int_equal(cluster.req.status, PS_OK);
+    expect_table(f.c);
+    assert_true(psi_cluster_equal(psi_client_cluster(f.c), &f.told));
+    fake_fini(&f);
+}
+
+/* HELLO's list out of order, with a task twice, with one address twice, with an index that is too high. */
+static void test_told_nonsense(void **state)
+{
+    (void)state;
+    static const struct {
+        struct {
+            const char *job, *address;
+            uint32_t task;
+        } items[2];
+        const char *text;
+    } rows[] = {
+        {{{"ps", "a:1", 3}, {"ps", "b:2", 1}}, "not in order"},
+        {{{"ps", "a:1", 3}, {"ps", "b:2", 3}}, "not in order"},
+        {{{"worker", "a:1", 0}, {"ps", "b:2", 1}}, "not in order"},
+        {{{"ps", "a:1", 0}, {"ps", "a:1", 2}}, "given twice"},
+        {{{"ps", "a:1", 0}, {"ps", "b:2", 1024}}, "at most 1023"},
+        {{{"ps", "a:1", 1}, {"ps", "b:2", 2}}, "does not list itself"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fake f;
+        struct fake_request cluster;
+        struct psi_buf body;
+        fake_init(&f, NULL, "", 0, false);
+        fake_start(&f, &cluster, PSI_REQ_CLUSTER, NULL, NULL, NULL, 1000);
+        fake_connect(&f, 0);
+        fake_take(&f, 0, PS_OP_HELLO);
+        psi_buf_init(&body, 4096);
+        ps_v1_HelloAnswer m = {
+            .protocol = 1, .task = rows[i].items[0].task == 1 ? 0 : rows[i].items[0].task, .life = 5, .record = 6};
+        m.task_count = 2;
+        PSI_BYTES_SET(m.job, "ps");
+        assert_int_equal(psi_list_append(&body, &ps_v1_HelloAnswer_msg, &m, NULL), PS_OK);
+        for (int k = 0; k < 2; k++) {
+            ps_v1_TaskItem t = {.task = rows[i].items[k].task};
+            PSI_BYTES_SET(t.job, rows[i].items[k].job);
+            PSI_BYTES_SET(t.address, rows[i].items[k].address);
+            assert_int_equal(psi_list_append(&body, &ps_v1_TaskItem_msg, &t, NULL), PS_OK);
+        }
+        struct fake_answer a = {.body = &body};
+        fake_reply(&f, 0, PS_OP_HELLO, 0, false, &a);
+        psi_buf_fini(&body);
+        assert_int_equal(cluster.dones, 1);
+        assert_int_not_equal(cluster.req.status, PS_OK);
+        if (strstr(cluster.err.text, rows[i].text) == NULL) {
+            fail_msg("row %zu: '%s', not '%s'", i, cluster.err.text, rows[i].text);
+        }
+        assert_null(psi_client_cluster(f.c));
+        fake_fini(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known_from_a_spec),
+        cmocka_unit_test(test_told_by_hello),
+        cmocka_unit_test(test_told_nonsense),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
