@@ -15,7 +15,7 @@ enum psi_option_type {
     PSI_OPTION_BYTES = 2,    /* int64_t; "64M", "1GiB" (powers of 1024), "512" */
     PSI_OPTION_DURATION = 3, /* int64_t milliseconds; "250ms", "2.5s", "10min", "1h"; a bare number is in the row's unit */
     PSI_OPTION_BOOL = 4,     /* bool; "true" "false" "yes" "no" "on" "off" "1" "0" */
-    PSI_OPTION_STRING = 5,   /* char[max + 1]; min <= bytes <= max, no control bytes */
+    PSI_OPTION_STRING = 5,   /* char[max + 1]; min <= bytes <= max, no control bytes unless `lines` */
     PSI_OPTION_ENUM = 6      /* int: index into choices */
 };
 
@@ -27,6 +27,7 @@ struct psi_option {
     const char *default_text;   /* as a user would write it */
     const char *const *choices; /* ENUM: NULL-terminated names */
     bool reloadable;            /* may change while the program runs */
+    bool lines;                 /* STRING: newlines and tabs are fine */
     bool flag_only;             /* not in the configuration file and not listed (--help, --config, ...) */
     char letter;                /* "-t VALUE"; 0 = none */
     const char *metavar;        /* of the value in --help ("HOST:PORT,..."); NULL = from the type */

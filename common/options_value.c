@@ -185,10 +185,11 @@ static bool parse_bool(const char *text, bool *out)
     return false;
 }
 
-static bool has_control_byte(const char *text)
+static bool has_control_byte(const char *text, bool lines)
 {
     for (const char *p = text; *p != '\0'; p++) {
-        if ((unsigned char)*p < 0x20 || *p == 0x7f) {
+        bool line = lines && (*p == '\n' || *p == '\r' || *p == '\t');
+        if (((unsigned char)*p < 0x20 && !line) || *p == 0x7f) {
             return true;
         }
     }
@@ -219,7 +220,7 @@ ps_status psi_option_store(const struct psi_options *o, const struct psi_option 
         *(bool *)field = truth;
         return PS_OK;
     case PSI_OPTION_STRING:
-        if ((int64_t)strlen(text) < row->min || (int64_t)strlen(text) > row->max || has_control_byte(text)) {
+        if ((int64_t)strlen(text) < row->min || (int64_t)strlen(text) > row->max || has_control_byte(text, row->lines)) {
             return refuse(row, what, text, err);
         }
         memcpy(field, text, strlen(text) + 1);

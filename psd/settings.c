@@ -7,12 +7,10 @@
  * precedence; a higher level replaces what a lower one says altogether, so that parts of two clusters are never mixed.
  * Failure modes: everything wrong is INVALID_ARGUMENT with the place and what is allowed.
  */
-#include "settings.h"
+#include "settings_internal.h"
 
-#include "common/cluster.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,6 +30,7 @@ static const struct psi_option rows[] = {
      .max = PSD_HOSTS_BYTES_MAX,
      .default_text = "",
      .metavar = "SPEC",
+     .lines = true,
      .help = "All tasks of the cluster: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE. "
              "Without any cluster this task is alone, at 127.0.0.1:2222.",
      FIELD(cluster)},
@@ -245,73 +244,6 @@ static ps_status read_file(struct psi_options *o, const char *name, struct psi_e
     return st;
 }
 
-static uint8_t level_of(const struct psi_options *o, const char *name)
-{
-    return o->from[psi_options_find(o, name)];
-}
-
-static uint8_t highest(uint8_t a, uint8_t b)
-{
-    return a > b ? a : b;
-}
-
-static ps_status read_tf_config(struct psi_options *o, struct psd_settings *s, const char *json, struct psi_err *err)
-{
-    struct psi_cluster c;
-    struct psi_cluster_self self;
-    struct psi_buf spec;
-    psi_cluster_init(&c);
-    psi_buf_init(&spec, PSD_HOSTS_BYTES_MAX + 1);
-    ps_status st = psi_cluster_parse_tf_config(&c, json, &self, err);
-    if (st == PS_OK && psi_cluster_job_count(&c) > 0) {
-        st = psi_cluster_format(&c, &spec, err);
-        if (st == PS_OK) {
-            s->ps_hosts[0] = '\0';
-            s->worker_hosts[0] = '\0';
-            const char *text = psi_buf_text(&spec);
-            st = text != NULL ? psi_options_set(o, PSI_FROM_ENVIRONMENT, "TF_CONFIG", "cluster", text, err)
-                              : psi_fail(err, PS_INVALID_ARGUMENT, "TF_CONFIG: the cluster is too large");
-        }
-    }
-    if (st == PS_OK && self.known) {
-        char index[16];
-        (void)snprintf(index, sizeof(index), "%u", self.task);
-        st = psi_options_set(o, PSI_FROM_ENVIRONMENT, "TF_CONFIG", "job_name", self.job, err);
-        if (st == PS_OK) {
-            st = psi_options_set(o, PSI_FROM_ENVIRONMENT, "TF_CONFIG", "task_index", index, err);
-        }
-    }
-    psi_cluster_fini(&c);
-    psi_buf_fini(&spec);
-    return st;
-}
-
-/* One source of the cluster, the highest. */
-static ps_status choose_cluster(struct psi_options *o, struct psd_settings *s, const char *tf_config, struct psi_err *err)
-{
-    uint8_t spec = level_of(o, "cluster");
-    uint8_t hosts = highest(level_of(o, "ps_hosts"), level_of(o, "worker_hosts"));
-    if (tf_config != NULL && tf_config[0] != '\0' && highest(spec, hosts) < PSI_FROM_ENVIRONMENT) {
-        return read_tf_config(o, s, tf_config, err);
-    }
-    if (spec > hosts) {
-        s->ps_hosts[0] = '\0';
-        s->worker_hosts[0] = '\0';
-    } else if (hosts > spec) {
-        s->cluster[0] = '\0';
-        if (level_of(o, "ps_hosts") < hosts) {
-            s->ps_hosts[0] = '\0';
-        }
-        if (level_of(o, "worker_hosts") < hosts) {
-            s->worker_hosts[0] = '\0';
-        }
-    }
-    if (s->cluster[0] != '\0' && (s->ps_hosts[0] != '\0' || s->worker_hosts[0] != '\0')) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts");
-    }
-    return PS_OK;
-}
-
 /* Digits at *p; advances. */
 static bool read_index(const char **p, uint32_t *out)
 {
@@ -436,7 +368,7 @@ static ps_status read_all(struct psi_options *o, struct psd_settings *s, int arg
         st = read_file(o, s->config, err);
     }
     if (st == PS_OK) {
-        st = choose_cluster(o, s, tf_config, err);
+        st = psd_settings_cluster(o, s, tf_config, err);
     }
     if (st == PS_OK) {
         st = derive(s, err);

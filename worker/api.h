@@ -78,7 +78,7 @@ struct ps_session {
     _Atomic uint32_t task_count;
     uint32_t tasks_all;
     bool serving_known;      /* the others that serve are in it */
-    uint32_t job_task_count; /* of this session's job; 0 = not listed */
+    uint32_t job_task_count; /* of this session's job, holes counted; 0 = not listed */
     uint32_t ps_count;
     bool chief;
     ps_variable *global_step_variable;

@@ -56,7 +56,9 @@ static void finish_know(struct psi_api_call *call)
         k->count += psi_api_job_is_client(t->job) ? 0 : 1;
     }
     k->all = count;
-    k->job_tasks = psi_cluster_num_tasks(cluster, call->session->job);
+    const char *job = call->session->job;
+    uint32_t tasks = psi_cluster_num_tasks(cluster, job);
+    k->job_tasks = tasks > 0 ? psi_cluster_task_index(cluster, job, tasks - 1) + 1 : 0; /* the same number for all of them */
     if (psi_cluster_directory(cluster, &directory, &directory_task)) {
         k->ps_tasks = psi_cluster_num_tasks(cluster, directory);
     }

@@ -64,6 +64,7 @@ static const struct psi_option rows[] = {
                      .max = HOSTS_BYTES_MAX,
                      .default_text = "",
                      .metavar = "SPEC",
+                     .lines = true,
                      .help =
                          "all tasks: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE; "
                          "instead of the two below",

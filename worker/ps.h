@@ -70,8 +70,7 @@ PS_API ps_status ps_session_open(const ps_session_options *options, ps_session *
 /**
  * Open from the command line: takes out of argv the flags it knows (--cluster --ps_hosts --worker_hosts --job_name --task_index
  * --target --container --steps --seed --timeout --log_level --allow_soft_placement --log_device_placement --help; `-` and `_`
- * alike,
- * `--flag value` and `--flag=value`) and leaves the others. Without cluster flags TF_CONFIG counts, then PSD_TARGET, then
+ * alike, `--flag value` and `--flag=value`) and leaves the others. Without cluster flags TF_CONFIG counts, then PSD_TARGET, then
  * 127.0.0.1:2222. Never NULL: after a failure every call returns the same error, ps_should_stop is true and ps_session_close
  * returns it. --help prints `about` and the flags to standard output.
  */
@@ -94,7 +93,8 @@ PS_API ps_status ps_session_fail(ps_session *s, ps_status st, const char *text);
  *  named that task holds a lease. Blocks. Errors: DEADLINE_EXCEEDED naming who is missing. */
 PS_API ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeout_ms);
 
-/** Index and number of tasks of this session's job (0 and 1 when it has none). Any thread. */
+/** Index and number of tasks of this session's job (0 and 1 when it has none); where indices are missing, the highest one plus 1,
+ *  so that every task counts alike. Any thread. */
 PS_API int ps_task_index(ps_session *s);
 PS_API int ps_task_count(ps_session *s);
 /** True in the session that initialises variables: task 0 of job worker, or the task of job chief, or any session without a job.

@@ -82,6 +82,25 @@ static void flags_are_taken_out(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+static void a_cluster_in_any_form(void **state)
+{
+    (void)state;
+    struct line l;
+    (void)setenv("TF_CONFIG", "not looked at", 1);
+    ps_session *s = open_line(&l, "--cluster {'ps':['h:1','h:2'],'worker':{1:'h:3',3:'h:4'},} --job_name worker --task_index 1");
+    assert_int_equal(ps_session_status(s), PS_OK);
+    assert_int_equal(ps_ps_count(s), 2);
+    assert_int_equal(ps_task_index(s), 1);
+    assert_int_equal(ps_task_count(s), 4); /* the same for 1 and 3 */
+    assert_false(ps_is_chief(s));          /* that is worker 0, which is not listed */
+    assert_int_equal(ps_session_close(s), 0);
+    s = open_line(&l, "--cluster=ps=2@h:1,5@h:2 --seed 3");
+    assert_int_equal(ps_session_status(s), PS_OK);
+    assert_string_equal(ps_cluster_task_name(s, 1), "/job:ps/task:5");
+    assert_int_equal(ps_session_close(s), 0);
+    (void)unsetenv("TF_CONFIG");
+}
+
 static void without_flags_there_is_no_job(void **state)
 {
     (void)state;
@@ -180,6 +199,11 @@ static void errors_name_the_flag_and_the_jobs(void **state)
     bad("", "{\"cluster\":{\"ps\":[\"h:1\"],\"worker\":[\"h:2\"]}}", "--job_name is missing", "ps, worker");
     bad("", "{\"cluster\":{\"ps\":[\"h:1\"]},\"task\":{\"type\":\"ps\",\"index\":0}}", "TF_CONFIG", "psd");
     bad("", "[]", "TF_CONFIG", "");
+    bad("--cluster ps=h:1 --ps_hosts h:2", NULL, "--cluster", "--ps_hosts");
+    bad("--cluster ps=h:1,x:y", NULL, "--cluster: cluster spec: line 1, column 8", "/job:ps/task:1");
+
+    bad("--cluster {}", NULL, "--cluster", "no jobs");
+    bad("--cluster ps=h:1;worker=1@h:2,3@h:3 --job_name worker --task_index 2", NULL, "--task_index 2", "2 tasks: 1, 3");
 }
 
 static void help_prints_and_stops(void **state)
@@ -206,8 +230,8 @@ static void help_prints_and_stops(void **state)
     (void)unlink(path);
     assert_non_null(strstr(text, "usage: program"));
     assert_non_null(strstr(text, "about this program"));
-    static const char *const flags[] = {"--ps_hosts", "--worker_hosts", "--job_name", "--task_index", "--target",
-                                        "--steps",    "--seed",         "--timeout",  "--log_level",  "--help"};
+    static const char *const flags[] = {"--cluster", "--ps_hosts", "--worker_hosts", "--job_name",  "--task_index", "--target",
+                                        "--steps",   "--seed",     "--timeout",      "--log_level", "--help"};
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         assert_non_null(strstr(text, flags[i]));
     }
@@ -241,11 +265,9 @@ static void containers_and_placement(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flags_are_taken_out),
-        cmocka_unit_test(without_flags_there_is_no_job),
-        cmocka_unit_test(the_chief_is_task_0_or_job_chief),
-        cmocka_unit_test(tf_config_gives_the_task),
-        cmocka_unit_test(errors_name_the_flag_and_the_jobs),
+        cmocka_unit_test(flags_are_taken_out),           cmocka_unit_test(a_cluster_in_any_form),
+        cmocka_unit_test(without_flags_there_is_no_job), cmocka_unit_test(the_chief_is_task_0_or_job_chief),
+        cmocka_unit_test(tf_config_gives_the_task),      cmocka_unit_test(errors_name_the_flag_and_the_jobs),
         cmocka_unit_test(help_prints_and_stops),
         cmocka_unit_test(containers_and_placement),
     };

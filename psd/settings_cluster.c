@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which cluster psd takes: flags win over TF_CONFIG, TF_CONFIG over the file; --cluster and the host lists exclude each other.
+ * What comes of TF_CONFIG, and a text of several lines, is kept as a spec string. Failure: given twice, what a cluster refuses.
+ */
+#include "settings_internal.h"
+
+#include "common/cluster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static uint8_t level_of(const struct psi_options *o, const char *name)
+{
+    return o->from[psi_options_find(o, name)];
+}
+
+static uint8_t highest(uint8_t a, uint8_t b)
+{
+    return a > b ? a : b;
+}
+
+static ps_status read_tf_config(struct psi_options *o, struct psd_settings *s, const char *json, struct psi_err *err)
+{
+    struct psi_cluster c;
+    struct psi_cluster_self self;
+    struct psi_buf spec;
+    psi_cluster_init(&c);
+    psi_buf_init(&spec, PSD_HOSTS_BYTES_MAX + 1);
+    ps_status st = psi_cluster_parse_tf_config(&c, json, &self, err);
+    if (st == PS_OK && psi_cluster_job_count(&c) > 0) {
+        st = psi_cluster_format(&c, &spec, err);
+        if (st == PS_OK) {
+            s->ps_hosts[0] = '\0';
+            s->worker_hosts[0] = '\0';
+            const char *text = psi_buf_text(&spec);
+            st = text != NULL ? psi_options_set(o, PSI_FROM_ENVIRONMENT, "TF_CONFIG", "cluster", text, err)
+                              : psi_fail(err, PS_INVALID_ARGUMENT, "TF_CONFIG: the cluster is too large");
+        }
+    }
+    if (st == PS_OK && self.known) {
+        char index[16];
+        (void)snprintf(index, sizeof(index), "%u", self.task);
+        st = psi_options_set(o, PSI_FROM_ENVIRONMENT, "TF_CONFIG", "job_name", self.job, err);
+        if (st == PS_OK) {
+            st = psi_options_set(o, PSI_FROM_ENVIRONMENT, "TF_CONFIG", "task_index", index, err);
+        }
+    }
+    psi_cluster_fini(&c);
+    psi_buf_fini(&spec);
+    return st;
+}
+
+/* One source of the cluster, the highest. */
+static ps_status choose_cluster(struct psi_options *o, struct psd_settings *s, const char *tf_config, struct psi_err *err)
+{
+    uint8_t spec = level_of(o, "cluster");
+    uint8_t hosts = highest(level_of(o, "ps_hosts"), level_of(o, "worker_hosts"));
+    if (tf_config != NULL && tf_config[0] != '\0' && highest(spec, hosts) < PSI_FROM_ENVIRONMENT) {
+        return read_tf_config(o, s, tf_config, err);
+    }
+    if (spec > hosts) {
+        s->ps_hosts[0] = '\0';
+        s->worker_hosts[0] = '\0';
+    } else if (hosts > spec) {
+        s->cluster[0] = '\0';
+        if (level_of(o, "ps_hosts") < hosts) {
+            s->ps_hosts[0] = '\0';
+        }
+        if (level_of(o, "worker_hosts") < hosts) {
+            s->worker_hosts[0] = '\0';
+        }
+    }
+    if (s->cluster[0] != '\0' && (s->ps_hosts[0] != '\0' || s->worker_hosts[0] != '\0')) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts");
+    }
+    return PS_OK;
+}
+
+/* A cluster of several lines becomes a spec string: settings are shown on one line. */
+static ps_status one_line(struct psd_settings *s, struct psi_err *err)
+{
+    struct psi_cluster c;
+    struct psi_buf spec;
+    if (strpbrk(s->cluster, "\n\r\t") == NULL || s->cluster[0] == '@') {
+        return PS_OK;
+    }
+    psi_cluster_init(&c);
+    psi_buf_init(&spec, PSD_HOSTS_BYTES_MAX + 1);
+    ps_status st = psi_cluster_parse(&c, s->cluster, err);
+    st = st == PS_OK ? psi_cluster_format(&c, &spec, err) : st;
+    const char *text = st == PS_OK ? psi_buf_text(&spec) : NULL;
+    if (text != NULL) {
+        memcpy(s->cluster, text, spec.len + 1);
+    } else if (st == PS_OK) {
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "the cluster is too large");
+    }
+    if (st != PS_OK) {
+        psi_err_prefix(err, "--cluster");
+    }
+    psi_cluster_fini(&c);
+    psi_buf_fini(&spec);
+    return st;
+}
+
+ps_status psd_settings_cluster(struct psi_options *o, struct psd_settings *s, const char *tf_config, struct psi_err *err)
+{
+    ps_status st = choose_cluster(o, s, tf_config, err);
+    return st == PS_OK ? one_line(s, err) : st;
+}
