@@ -9,6 +9,7 @@
  */
 #include "settings_internal.h"
 
+#include "common/cluster.h"
 #include "common/log.h"
 #include "common/mem.h"
 

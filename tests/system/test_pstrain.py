@@ -181,7 +181,7 @@ class CommandLine(Case):
                 (["--job_name=worker"], ["--ps_hosts is empty"]),
                 (["--job_name=worker", "--ps_hosts=127.0.0.1:1"], ["--worker_hosts is empty"]),
                 (["--job_name=worker", "--task_index=2", *hosts], ["--task_index 2", "2 tasks, 0 to 1"]),
-                (["--job_name=worker", "--ps_hosts=a:1,,b:2", "--worker_hosts=c:1"], ["--ps_hosts", "entry 2 is empty"]),
+                (["--job_name=worker", "--ps_hosts=a:1,,b:2", "--worker_hosts=c:1"], ["--ps_hosts", "/job:ps/task:1: address ''"]),
                 (["--job_name=worker", "--task_index=-1", *hosts], ["--task_index -1", "whole number"]),
                 (["--job_name=worker", "--task_index"], ["--task_index needs a value"]),
                 (["--no-such-flag"], ["--no-such-flag", "--help"]),

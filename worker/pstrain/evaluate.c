@@ -228,11 +228,29 @@ static int from_tf_config(const char *json, struct cluster *c)
     return c->spec != NULL ? EXIT_DONE : say_error("no memory for the cluster");
 }
 
+static int from_flag(const struct flags *f, struct cluster *c)
+{
+    ps_cluster_spec *spec = NULL;
+    if (flags_given(f, "ps_hosts") || flags_given(f, "worker_hosts")) {
+        return say_error("the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts; drop one of them");
+    }
+    if (ps_cluster_spec_new(f->cluster, &spec) != PS_OK) {
+        return say_error("--cluster: %s", ps_last_error());
+    }
+    const char *text = ps_cluster_spec_text(spec);
+    c->spec = text == NULL ? NULL : strdup(text);
+    ps_cluster_spec_free(spec);
+    return c->spec != NULL ? EXIT_DONE : say_error("no memory for the cluster");
+}
+
 /* The first ps task of the flags, the cluster of TF_CONFIG, or what psctl would take. */
 static int find_cluster(const struct flags *f, struct cluster *c)
 {
     const char *tf_config = getenv("TF_CONFIG");
     const char *target = getenv("PSD_TARGET");
+    if (flags_given(f, "cluster")) {
+        return from_flag(f, c);
+    }
     if (flags_given(f, "ps_hosts")) {
         c->target = strndup(f->ps_hosts, strcspn(f->ps_hosts, ","));
     } else if (tf_config != NULL && tf_config[0] != '\0') {

@@ -100,13 +100,11 @@ static const char usage_text[] =
     "Trains a network on several workers at once against parameter servers (between-graph, asynchronous).\n";
 
 static const char end_text[] =
-    "\nWithout --cluster, --ps_hosts and --worker_hosts the cluster and the task come from TF_CONFIG. Worker 0 "
-    "is the chief (or the task of job\n"
-    "chief): it initialises the model, waits at the end for the others, tests the model. A model that "
-    "is on the ps tasks already is\n"
-    "trained on; the first line says so. `--job_name ps`, and any task with --serve, serves until SIGTERM or `psctl shutdown`. "
-    "With --local a worker that dies is\n"
-    "reported and the others finish; the end of a ps task ends everything.\n"
+    "\nWithout --cluster, --ps_hosts and --worker_hosts the cluster and the task come from TF_CONFIG. Worker 0 is the chief (or "
+    "the\n"
+    "task of job chief): it initialises the model, waits at the end for the others, tests the model. A model that is on the ps\n"
+    "tasks already is trained on; the first line says so. `--job_name ps`, and any task with --serve, serves until SIGTERM or\n"
+    "`psctl shutdown`. With --local a worker that dies is reported and the others finish; the end of a ps task ends everything.\n"
     "Exit status: 0 done, 1 failed, 2 usage, 128 + N ended by signal N.\n";
 
 static int fail(char *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
