@@ -275,7 +275,7 @@ static void settings_change_while_it_runs(void **state)
     static const struct {
         const char *name;
         int64_t low, high;
-    } ranges[] = {{"log_level", 0, 3},
+    } ranges[] = {{"log_level", 0, 4},
                   {"refuse_nonfinite", 0, 1},
                   {"sessions_max", 1, UINT32_MAX},
                   {"memory_budget_bytes", 0, INT64_MAX},
