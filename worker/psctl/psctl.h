@@ -59,6 +59,8 @@ enum psctl_exit psctl_stop(struct psctl *c);
 enum psctl_exit psctl_ping(struct psctl *c);
 enum psctl_exit psctl_config(struct psctl *c);
 enum psctl_exit psctl_shutdown(struct psctl *c);
+enum psctl_exit psctl_export(struct psctl *c);
+enum psctl_exit psctl_import(struct psctl *c);
 enum psctl_exit psctl_completion(struct psctl *c);
 
 /* ---- flags.c ---- */

@@ -127,6 +127,30 @@ const struct psctl_verb psctl_verbs[] = {
      .help =
          "ps_should_stop() becomes true in every session that the cluster knows now; training loops end after their step. The\n"
          "tasks go on. Asks first when standard input is a terminal.\n"},
+    {.name = "export",
+     .arguments = "FILE",
+     .summary = "all variables of a container into a safetensors file",
+     .args_min = 1,
+     .args_max = 1,
+     .flags = PSCTL_FLAG(CONTAINER),
+     .words = "",
+     .run = psctl_export,
+     .help = "Live values of all tasks; FILE appears whole or not at all, and PyTorch and NumPy read it "
+             "(safetensors.torch.load_file).\n"
+             "Values only, no slots. Not one instant of the whole model while workers push. --timeout is for each variable.\n"},
+    {.name = "import",
+     .arguments = "FILE",
+     .summary = "values of a safetensors file into the variables of a container",
+     .args_min = 1,
+     .args_max = 1,
+     .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
+     .words = "",
+     .run = psctl_import,
+     .help =
+         "Of psctl export, or of anybody. The file is checked whole and compared with what exists before the first variable "
+         "changes;\n"
+         "missing variables are created, round robin in the order of the file. Slots of those that exist stay. Asks first when\n"
+         "standard input is a terminal. --timeout is for each variable.\n"},
     {.name = "shutdown",
      .arguments = "[TASK]",
      .summary = "let a task, or all, finish and end",

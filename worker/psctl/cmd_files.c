@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psctl export and import: the variables of a container into a safetensors file, and back.
+ *
+ * Happy path: connect -> the library copies and says how far it is: a bar on standard error where that is a terminal -> one line
+ * with what was copied. Failure modes: those of ps_export() and ps_import(), whose text names the culprit; exit 1. An interrupt
+ * during an export leaves nothing behind; during an import some variables may have their new values.
+ */
+#include "psctl.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BAR_WIDTH = 30, BAR_AFTER_MS = 300, BAR_EVERY_MS = 100 };
+
+struct copy {
+    bool bar;   /* standard error is a terminal */
+    bool drawn; /* the bar is on it */
+    int64_t started_ms, drawn_ms;
+    uint64_t bytes;
+};
+
+static int64_t clock_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void draw(const struct copy *copy, const char *name, uint64_t done, uint64_t total, int64_t elapsed_ms)
+{
+    char bar[BAR_WIDTH + 1];
+    char a[32];
+    char b[32];
+    char rate[32];
+    double part = total > 0 ? (double)done / (double)total : 1;
+    int full = (int)(part * BAR_WIDTH);
+    (void)copy;
+    memset(bar, '.', BAR_WIDTH);
+    memset(bar, '#', (size_t)full);
+    bar[BAR_WIDTH] = '\0';
+    (void)fprintf(stderr, "\r[%s] %3d %%  %s of %s  %s/s  %.30s\033[K", bar, (int)(part * 100),
+                  out_bytes((double)done, a, sizeof(a)), out_bytes((double)total, b, sizeof(b)),
+                  out_bytes((double)done * 1000 / (double)(elapsed_ms > 0 ? elapsed_ms : 1), rate, sizeof(rate)), name);
+    (void)fflush(stderr);
+}
+
+static void on_copied(void *ctx, const char *name, uint64_t done_bytes, uint64_t total_bytes)
+{
+    struct copy *copy = ctx;
+    int64_t now_ms = clock_ms();
+    copy->bytes = done_bytes;
+    if (copy->bar && now_ms - copy->started_ms >= BAR_AFTER_MS && now_ms - copy->drawn_ms >= BAR_EVERY_MS) {
+        draw(copy, name, done_bytes, total_bytes, now_ms - copy->started_ms);
+        copy->drawn = true;
+        copy->drawn_ms = now_ms;
+    }
+}
+
+static void wipe(const struct copy *copy)
+{
+    if (copy->drawn) {
+        (void)fputs("\r\033[K", stderr);
+    }
+}
+
+static void report(const struct psctl *c, const char *past, int variables, const struct copy *copy)
+{
+    char bytes[32];
+    double seconds = (double)(clock_ms() - copy->started_ms) / 1000;
+    double rate = seconds > 0 ? (double)copy->bytes / seconds : 0;
+    if (c->json) {
+        json_object(NULL);
+        json_text("file", c->argv[0]);
+        json_text("container", c->container != NULL ? c->container : "localhost");
+        json_i64("variables", variables);
+        json_u64("bytes", copy->bytes);
+        json_f64("seconds", seconds);
+        json_f64("bytes_per_second", rate);
+        json_end();
+        return;
+    }
+    (void)printf("%s %d variable%s, %s, in %.2f s, %.0f MB/s: %s\n", past, variables, variables == 1 ? "" : "s",
+                 out_bytes((double)copy->bytes, bytes, sizeof(bytes)), seconds, rate / 1e6, c->argv[0]);
+}
+
+typedef ps_status (*copy_fn)(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
+
+static enum psctl_exit run(struct psctl *c, copy_fn fn, const char *past)
+{
+    struct copy copy = {.bar = !c->json && isatty(STDERR_FILENO) == 1, .started_ms = clock_ms()};
+    ps_file_options o;
+    int variables = 0;
+    ps_file_options_init(&o);
+    o.copied = on_copied;
+    o.ctx = &copy;
+    ps_status st = fn(c->session, c->argv[0], &o, &variables);
+    wipe(&copy);
+    if (st != PS_OK) {
+        psctl_error(c, st, "%s", ps_last_error());
+        return PSCTL_FAILED;
+    }
+    report(c, past, variables, &copy);
+    return PSCTL_OK;
+}
+
+enum psctl_exit psctl_export(struct psctl *c)
+{
+    enum psctl_exit code = psctl_connect(c);
+    return code == PSCTL_OK ? run(c, ps_export, "exported") : code;
+}
+
+enum psctl_exit psctl_import(struct psctl *c)
+{
+    enum psctl_exit code = psctl_connect(c);
+    if (code != PSCTL_OK) {
+        return code;
+    }
+    if (!psctl_confirmed(c, "Give the variables of container '%s' the values of %s?",
+                         c->container != NULL ? c->container : "localhost", c->argv[0])) {
+        return PSCTL_FAILED;
+    }
+    return run(c, ps_import, "imported");
+}
