@@ -242,6 +242,9 @@ static void prepare_other(struct sim *s, struct sim_call *call)
         req->dst = call->dst;
         req->bytes = call->bytes;
     }
+    if (call->op->kind == PSI_REQ_CALL) {
+        sim_work_prepare(s, call);
+    }
 }
 
 /* RESET and DELETE may take effect from now on. */

@@ -104,7 +104,11 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
                 t->ready = true;
                 break;
             case PSD_EFFECT_CALL:
+                sim_work_begin(s, t, &effect);
+                break;
             case PSD_EFFECT_CALL_CANCEL:
+                sim_work_cancel(s, t, &effect);
+                break;
             case PSD_EFFECT_SHUTDOWN:
                 sim_fail(s, "/job:%s/task:%u wants to shut down and nobody asked", t->job, t->index);
             }
@@ -201,6 +205,8 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     config.config_set = sim_config_set;
     config.shell = t;
     (void)snprintf(t->limit, sizeof(t->limit), "0");
+    config.call_name = sim_work_name;
+    config.calls_max = s->k.may_refuse ? 2 : SIM_WORKS_MAX;
     random_bytes(s, seed);
     t->life++;
     t->ready = false;
@@ -230,6 +236,8 @@ void sim_task_kill(struct sim *s, struct sim_task *t, uint64_t up_at)
     }
     psd_task_free(t->core);
     t->core = NULL;
+    t->work_count = 0; /* its threads end with it */
+    t->counter = 0;
     t->up_at = up_at;
     t->died_at = s->now;
     for (uint32_t i = 0; i < s->conn_count; i++) {

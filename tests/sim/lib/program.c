@@ -146,6 +146,10 @@ static void work(struct sim *s, struct sim_program *p)
         PSI_IGNORE(sim_call_start(s, p, admin, NULL, timeout_of(s, p))); /* none of them can be refused */
         return;
     }
+    if (sim_one_in(s, 16)) {
+        PSI_IGNORE(sim_call_start(s, p, PSI_REQ_CALL, NULL, timeout_of(s, p))); /* cannot be refused */
+        return;
+    }
     if (p->role != SIM_MONITOR && p->role != SIM_FINAL && !p->ready_out && sim_one_in(s, 80)) {
         p->ready_out = true;
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_READY, NULL, s->k.ready_ms)); /* a late INIT must not matter */

@@ -12,6 +12,7 @@
  * node.c     tasks and clients: events, effects, restarts
  * race.c     resets, creations, pushes and dying tasks in every order
  * program.c  what a client does: get, ready, work, end, come back;  call.c: one request, from start to its callback
+ * work.c     calls that tasks run
  * oracle.c   values against the ledger of calls;  birth.c: variables' lives, two owners, mixed models
  *
  * A broken rule ends the run by sim_fail(), whose text says what was lost, doubled or mixed.
@@ -152,6 +153,15 @@ struct sim_conn {
 };
 
 /* ---- nodes ---- */
+enum { SIM_WORKS_MAX = 256 };
+/* A call that a task runs. */
+struct sim_work {
+    uint64_t id; /* of the core's effect */
+    struct sim_op *op;
+    void *out;
+    uint64_t end_at;
+    bool cancelled;
+};
 struct sim_task {
     char job[16];
     uint32_t index;
@@ -165,6 +175,9 @@ struct sim_task {
     uint64_t kill_at; /* it drains (SIGTERM) and ends when drained, or then; 0: it does not */
     uint64_t died_at; /* when it was last killed or ended; 0: never */
     bool ready;
+    struct sim_work work[SIM_WORKS_MAX]; /* of this life */
+    uint32_t work_count;
+    uint64_t counter;
 };
 
 enum sim_program_state { SIM_OFF, SIM_CLUSTER, SIM_GET, SIM_FIRST_VALUES, SIM_READY, SIM_WORK, SIM_END, SIM_RESET, SIM_GOODBYE };
@@ -243,6 +256,11 @@ struct sim_op {
     bool exact;
     int64_t result; /* ADD: the new value; pull of a counter: the value */
     double pulled;  /* REGISTER, uniform pull: the tag */
+    /* CALL */
+    uint32_t task; /* where */
+    bool ran, fails;
+    uint64_t count; /* of its task's calls it was this one */
+    size_t result_bytes;
 };
 struct sim_call {
     struct psi_request req;   /* first: a request is its call */
@@ -470,6 +488,17 @@ void sim_admin_done(struct sim *s, struct sim_call *call);
 bool sim_config_row(void *task, uint32_t i, const char **name, const char **value, const char **default_value, const char **help,
                     bool *reloadable);
 ps_status sim_config_set(void *task, const char *name, const char *value, char *error, size_t error_bytes);
+
+/* ---- work.c: calls of a task's table ---- */
+const char *sim_work_name(void *shell, uint32_t row);
+void sim_work_begin(struct sim *s, struct sim_task *t, const struct psd_effect *effect);
+void sim_work_cancel(struct sim *s, struct sim_task *t, const struct psd_effect *effect);
+/** One can end now; *out_next: when another can, where that is earlier. */
+bool sim_work_due(const struct sim *s, const struct sim_task *t, uint64_t *out_next);
+void sim_work_end(struct sim *s, struct sim_task *t);
+void sim_work_prepare(struct sim *s, struct sim_call *call);
+/** The end of a CALL; false: the failure is to be judged as any other's. */
+bool sim_work_check(struct sim *s, const struct sim_call *call);
 
 /* ---- oracle.c ---- */
 /** What the call's result says against what is known. call->op has the result. */

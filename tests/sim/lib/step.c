@@ -18,6 +18,7 @@ enum action_kind {
     ACT_TASK_UP,
     ACT_TASK_TICK,
     ACT_TASK_END,
+    ACT_CALL_END,
     ACT_CLIENT_TICK,
     ACT_PROGRAM,
     ACT_FAULT
@@ -146,6 +147,9 @@ static void look_nodes(struct sim *s, struct actions *a)
             a->tick_late = a->tick_late || s->now > t->next_tick + 10;
             can(a, ACT_TASK_TICK, NULL, i);
         }
+        if (t->core != NULL && s->now >= t->stopped_until && sim_work_due(s, t, &a->next)) {
+            can(a, ACT_CALL_END, NULL, i);
+        }
     }
     for (uint32_t i = 0; i < s->program_count; i++) {
         struct sim_program *p = &s->program[i];
@@ -210,6 +214,9 @@ static void carry_out(struct sim *s, const struct action *act)
         break;
     case ACT_TASK_END:
         sim_task_kill(s, &s->task[act->node], s->now + sim_below(s, 500));
+        break;
+    case ACT_CALL_END:
+        sim_work_end(s, &s->task[act->node]);
         break;
     case ACT_CLIENT_TICK:
         sim_program_tick(s, &s->program[act->node]);
