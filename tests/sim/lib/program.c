@@ -146,7 +146,7 @@ static void work(struct sim *s, struct sim_program *p)
         PSI_IGNORE(sim_call_start(s, p, admin, NULL, timeout_of(s, p))); /* none of them can be refused */
         return;
     }
-    if (sim_one_in(s, 16)) {
+    if (s->k.profile != SIM_RACE && sim_one_in(s, 16)) {
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_CALL, NULL, timeout_of(s, p))); /* cannot be refused */
         return;
     }
