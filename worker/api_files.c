@@ -143,7 +143,7 @@ static ps_status list_join(const struct listing *lists, uint32_t tasks, struct p
 ps_status psi_files_list(ps_session *s, const char *container, struct psi_file_var **out_vars, size_t *out_count,
                          struct psi_err *err)
 {
-    ps_status st = psi_api_know_cluster(s, 0, err);
+    ps_status st = psi_api_know_tasks(s, 0, err);
     if (st != PS_OK) {
         return st;
     }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -99,6 +100,41 @@ static void two_local_servers_share_nothing(void **state)
         assert_int_equal(ps_session_close(s[i]), 0);
         psd_server_free(servers[i]);
     }
+}
+
+/* What hello_local does, with as much text as a string variable takes, and a byte more. */
+static void a_mebibyte_of_text(void **state)
+{
+    psd_server *server = NULL;
+    ps_variable_spec spec;
+    ps_variable *v = NULL;
+    size_t offsets[2] = {1, 0};
+    size_t bytes = PS_STRING_BYTES_MAX;
+    char *text = malloc(bytes + 2);
+    char *back = malloc(bytes + 1);
+    (void)state;
+    assert_true(text != NULL && back != NULL);
+    for (size_t i = 0; i < bytes + 1; i++) {
+        text[i] = (char)('a' + i % 26);
+    }
+    text[bytes + 1] = '\0';
+    assert_int_equal(psd_server_create_local(&server, NULL, 0), PS_OK);
+    ps_session *s = session_at(psd_server_target(server), 20000);
+    ps_variable_spec_init(&spec);
+    spec.name = "text";
+    spec.dtype = PS_STRING;
+    assert_int_equal(ps_variable_get(s, &spec, &v), PS_OK);
+    assert_int_equal(ps_variable_assign_strings(v, (const char *const *)&text, NULL, 1), PS_INVALID_ARGUMENT);
+    text[bytes] = '\0';
+    assert_int_equal(ps_variable_assign_strings(v, (const char *const *)&text, NULL, 1), PS_OK);
+    assert_int_equal(ps_variable_read_strings(v, back, bytes + 1, offsets, 1, NULL), PS_OK);
+    assert_int_equal(offsets[0], 0);
+    assert_int_equal(offsets[1], bytes);
+    assert_string_equal(text, back);
+    assert_int_equal(ps_session_close(s), 0);
+    psd_server_free(server);
+    free(text);
+    free(back);
 }
 
 struct joiner {
