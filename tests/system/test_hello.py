@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The example hello_local: a text goes to an in-process server and comes back, whole."""
 import subprocess
+import sys
 import unittest
 
 from cluster import main, path, run
@@ -31,4 +32,4 @@ class Hello(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(unittest))

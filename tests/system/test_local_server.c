@@ -391,10 +391,11 @@ static void from_its_own_thread_it_holds_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_local_servers_share_nothing), cmocka_unit_test(join_blocks_until_shutdown),
-        cmocka_unit_test(fifty_times_nothing_is_left),     cmocka_unit_test(five_servers_in_one_process),
-        cmocka_unit_test(two_tasks_of_job_local),          cmocka_unit_test(a_pin_to_a_task_that_does_not_serve),
-        cmocka_unit_test(settings_change_while_it_runs),   cmocka_unit_test(from_its_own_thread_it_holds_at_once),
+        cmocka_unit_test(two_local_servers_share_nothing),      cmocka_unit_test(a_mebibyte_of_text),
+        cmocka_unit_test(join_blocks_until_shutdown),           cmocka_unit_test(fifty_times_nothing_is_left),
+        cmocka_unit_test(five_servers_in_one_process),          cmocka_unit_test(two_tasks_of_job_local),
+        cmocka_unit_test(a_pin_to_a_task_that_does_not_serve),  cmocka_unit_test(settings_change_while_it_runs),
+        cmocka_unit_test(from_its_own_thread_it_holds_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
