@@ -18,8 +18,8 @@
 
 #define DELAY_FIRST_MS 20u
 #define DELAY_MAX_MS 1000u
-#define DOWN_GRACE_MS 250u /* of failing dials: then INFO says that the task is down; four dials fit, and a restart hardly does  \
-                            */
+/* Of failing dials: then INFO says that the task is down. Four dials fit; a restart may not. */
+#define DOWN_GRACE_MS 250u
 
 const char *psi_request_kind_name(enum psi_request_kind kind)
 {
