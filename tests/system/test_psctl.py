@@ -75,6 +75,7 @@ class Live(unittest.TestCase):
         self.assertEqual(sorted(variables), ["b", "global_step", "w"])
         self.assertEqual(variables["w"]["shape"], [64, 10])
         self.assertEqual(variables["w"]["optimizer"], {"kind": "adagrad", "learning_rate": 0.1, "initial_accumulator": 0.1})
+        self.assertEqual({n: v["bytes"] for n, v in variables.items()}, {"w": 2560, "b": 40, "global_step": 8})
         self.assertEqual(variables["w"]["task"], "/job:ps/task:0")
         self.assertEqual(variables["b"]["task"], "/job:ps/task:1")
         self.assertTrue(variables["b"]["sealed"])

@@ -141,6 +141,65 @@ static enum psctl_exit get_numbers(const struct psctl *c, ps_variable *v)
     return shown ? PSCTL_OK : PSCTL_FAILED;
 }
 
+/* ---- strings ---- */
+
+static void show_strings(const struct psctl *c, const ps_variable *v, const char *data, const size_t *offsets)
+{
+    const ps_shape *shape = ps_variable_shape(v);
+    size_t count = (size_t)ps_shape_elements(shape);
+    size_t columns = shape->rank == 0 ? 1 : (size_t)shape->dims[shape->rank - 1];
+    size_t shown = count < VALUES_SHOWN || c->json ? count : VALUES_SHOWN;
+    if (c->json) {
+        json_object(NULL);
+        print_head(c, v);
+        json_list("values");
+    } else {
+        print_head(c, v);
+    }
+    for (size_t i = 0; i < shown; i++) {
+        const char *text = data + offsets[i];
+        size_t n = offsets[i + 1] - offsets[i];
+        if (c->json) {
+            json_bytes(NULL, text, n);
+            continue;
+        }
+        out_quoted(text, n);
+        (void)putchar((i + 1) % columns == 0 || i + 1 == shown ? '\n' : ' ');
+    }
+    if (c->json) {
+        json_end();
+        json_end();
+    } else if (shown < count) {
+        (void)printf("... %zu values in all; --json gives them\n", count);
+    }
+}
+
+static enum psctl_exit get_strings(const struct psctl *c, ps_variable *v)
+{
+    size_t count = (size_t)ps_shape_elements(ps_variable_shape(v));
+    if (c->npy != NULL) {
+        psctl_error(c, PS_INVALID_ARGUMENT, "'%s' is a string variable, for which .npy has no type; --json gives its values",
+                    ps_variable_name(v));
+        return PSCTL_FAILED;
+    }
+    char *data = malloc(PS_STRING_BYTES_MAX + 1);
+    size_t *offsets = calloc(count + 1, sizeof(*offsets));
+    ps_status st = PS_RESOURCE_EXHAUSTED;
+    if (data == NULL || offsets == NULL) {
+        psctl_error(c, st, "out of memory for the %zu texts of '%s'", count, ps_variable_name(v));
+    } else {
+        st = ps_variable_read_strings(v, data, PS_STRING_BYTES_MAX + 1, offsets, count, NULL);
+        if (st != PS_OK) {
+            psctl_error(c, st, "%s", ps_last_error());
+        } else {
+            show_strings(c, v, data, offsets);
+        }
+    }
+    free(data);
+    free(offsets);
+    return st == PS_OK ? PSCTL_OK : PSCTL_FAILED;
+}
+
 enum psctl_exit psctl_get(struct psctl *c)
 {
     ps_variable *v = NULL;
@@ -153,5 +212,5 @@ enum psctl_exit psctl_get(struct psctl *c)
         psctl_error(c, st, "%s", ps_last_error());
         return PSCTL_FAILED;
     }
-    return get_numbers(c, v);
+    return ps_variable_dtype(v) == PS_STRING ? get_strings(c, v) : get_numbers(c, v);
 }

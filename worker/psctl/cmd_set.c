@@ -193,6 +193,37 @@ static enum psctl_exit set_numbers(struct psctl *c, ps_variable *v)
     return done ? PSCTL_OK : PSCTL_FAILED;
 }
 
+/* The reply to an assignment of texts does not say the version: it is looked up, and may count others' changes in. */
+static enum psctl_exit set_strings(struct psctl *c, ps_variable *v)
+{
+    char error[VALUE_ERROR_MAX] = "";
+    struct value_strings values;
+    struct before before;
+    struct before after;
+    if (c->npy != NULL) {
+        psctl_error(c, PS_INVALID_ARGUMENT, "'%s' is a string variable, for which .npy has no type", ps_variable_name(v));
+        return PSCTL_FAILED;
+    }
+    bool ok = value_parse_strings(c->argv[1], ps_variable_shape(v), c->fill, &values, error);
+    if (!ok) {
+        psctl_error(c, PS_INVALID_ARGUMENT, "variable '%s': %s", ps_variable_name(v), error);
+    }
+    if (ok && look_up(c, v, &before)) {
+        ps_status st = ps_variable_assign_strings(v, values.texts, values.lengths, values.count);
+        if (st != PS_OK) {
+            psctl_error(c, st, "%s", ps_last_error());
+        }
+        ok = st == PS_OK && look_up(c, v, &after);
+        if (ok) {
+            show(c, v, &before, NULL, NULL, after.version);
+        }
+    } else {
+        ok = false;
+    }
+    value_strings_free(&values);
+    return ok ? PSCTL_OK : PSCTL_FAILED;
+}
+
 enum psctl_exit psctl_set(struct psctl *c)
 {
     ps_variable *v = NULL;
@@ -210,5 +241,5 @@ enum psctl_exit psctl_set(struct psctl *c)
         psctl_error(c, st, "%s", ps_last_error());
         return PSCTL_FAILED;
     }
-    return set_numbers(c, v);
+    return ps_variable_dtype(v) == PS_STRING ? set_strings(c, v) : set_numbers(c, v);
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { COLUMNS = 9 };
+enum { COLUMNS = 10 };
 
 struct list {
     const struct psctl *c;
@@ -32,6 +32,7 @@ static void each_row(void *ctx, const ps_variable_info *v)
     struct list *list = ctx;
     char shape[192];
     char optimizer[256];
+    char bytes[32];
     if (!wanted(list, v)) {
         return;
     }
@@ -40,9 +41,10 @@ static void each_row(void *ctx, const ps_variable_info *v)
     out_cell(&list->table, "%s", list->task_name);
     out_cell(&list->table, "%s", ps_dtype_name(v->dtype));
     out_cell(&list->table, "%s", value_shape_text(&v->shape, shape, sizeof(shape)));
+    out_cell(&list->table, "%s", out_bytes((double)v->bytes, bytes, sizeof(bytes)));
     out_cell(&list->table, "%" PRIu64, v->version);
     out_cell(&list->table, "%" PRIu64, v->pushes);
-    out_cell(&list->table, "%s", state_of(v));
+    out_cell(&list->table, "%s%s", state_of(v), v->atomic ? ", atomic" : "");
     out_cell(&list->table, "%s", out_optimizer(&v->optimizer, optimizer, sizeof(optimizer)));
     list->count++;
 }
@@ -84,6 +86,8 @@ static void each_json(void *ctx, const ps_variable_info *v)
     json_u64("in_progress", v->in_progress);
     json_bool("initialised", v->initialised);
     json_bool("sealed", v->sealed);
+    json_bool("atomic", v->atomic);
+    json_u64("bytes", v->bytes);
     json_optimizer(&v->optimizer);
     json_end();
     list->count++;
@@ -91,8 +95,8 @@ static void each_json(void *ctx, const ps_variable_info *v)
 
 enum psctl_exit psctl_vars(struct psctl *c)
 {
-    static const char *const headings[COLUMNS] = {"NAME",    "CONTAINER", "TASK",  "DTYPE",    "SHAPE",
-                                                  "VERSION", "PUSHES",    "STATE", "OPTIMIZER"};
+    static const char *const headings[COLUMNS] = {"NAME",  "CONTAINER", "TASK",   "DTYPE", "SHAPE",
+                                                  "BYTES", "VERSION",   "PUSHES", "STATE", "OPTIMIZER"};
     struct list list = {.c = c};
     bool failed = false;
     enum psctl_exit code = psctl_begin(c);
@@ -103,7 +107,7 @@ enum psctl_exit psctl_vars(struct psctl *c)
         json_object(NULL);
         json_list("variables");
     } else {
-        out_table_init(&list.table, COLUMNS, 0x60u, headings);
+        out_table_init(&list.table, COLUMNS, 0xe0u, headings);
     }
     for (int i = 0; i < c->task_count; i++) {
         list.task_name = ps_cluster_task_name(c->session, i);

@@ -67,6 +67,7 @@ void psctl_verb_usage(const struct psctl_verb *verb)
     char line[256];
     verb_line(verb, line, sizeof(line));
     (void)printf("usage: psctl [-t TARGET] [--timeout S] [--json] %s\n%s.\n\n%s", line, verb->summary, verb->help);
+    (void)putchar('\n');
     print_flags(stdout, verb->flags | PSCTL_FLAGS_COMMON);
 }
 

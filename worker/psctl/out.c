@@ -71,6 +71,28 @@ void out_table_print(struct out_table *t)
     memset(t, 0, sizeof(*t));
 }
 
+void out_quoted(const char *text, size_t n)
+{
+    (void)putchar('"');
+    for (size_t i = 0; i < n;) {
+        unsigned char c = (unsigned char)text[i];
+        size_t one = text_utf8(text + i, n - i);
+        if (c == '"' || c == '\\') {
+            (void)printf("\\%c", c);
+        } else if (c == '\n' || c == '\t' || c == '\r') {
+            (void)printf("\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
+        } else if (one == 0) {
+            (void)printf("\\x%02x", c);
+        } else if (c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)text[i + 1] < 0xa0)) {
+            (void)printf("\\u%04x", one == 2 ? (unsigned char)text[i + 1] : c);
+        } else {
+            (void)fwrite(text + i, 1, one, stdout);
+        }
+        i += one == 0 ? 1 : one;
+    }
+    (void)putchar('"');
+}
+
 const char *out_duration(uint64_t ms, char *buf, size_t n)
 {
     unsigned long long s = ms / 1000;

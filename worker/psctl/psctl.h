@@ -142,6 +142,8 @@ void out_table_init(struct out_table *t, int columns, uint32_t right, const char
 void out_cell(struct out_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** Print and free. */
 void out_table_print(struct out_table *t);
+/** An element of a string variable in double quotes on standard output: JSON's escapes, and \xNN for what is no UTF-8. */
+void out_quoted(const char *text, size_t n);
 /** "3d 4h", "12m 5s", "1.2 s". Returns buf. */
 const char *out_duration(uint64_t ms, char *buf, size_t n);
 /** "12.3 MiB". Returns buf. */

@@ -9,41 +9,37 @@ const struct psctl_verb psctl_verbs[] = {
      .flags = PSCTL_FLAG(WATCH),
      .words = "",
      .run = psctl_status,
-     .help =
-         "One line per task and the total. DATA is what the task's variables, their slots and values on their way take of its\n"
-         "memory budget, not the size of the process. PUSHES/S and BYTES/S are of the last seconds. Exit status 1 when a task "
-         "is\n"
-         "down, or when two processes say that they are the same task. --watch asks again and again, on one session, and draws\n"
-         "over the last round on a terminal; an interrupt ends it with exit status 0.\n"},
+     .help = "One line per task and the total. DATA is what the task's variables, their slots and values on their way take\n"
+             "of its memory budget, not the size of the process. PUSHES/S and BYTES/S are of the last seconds. Exit status\n"
+             "1 when a task is down, or when two processes say that they are the same task. --watch asks again and again,\n"
+             "on one session, and draws over the last round on a terminal; an interrupt ends it with exit status 0.\n"},
     {.name = "vars",
      .arguments = "",
      .summary = "variables: owner, shape, dtype, optimizer in force, version",
      .flags = PSCTL_FLAG(CONTAINER),
      .words = "",
      .run = psctl_vars,
-     .help =
-         "All variables of all tasks, with the optimizer and the values that are in force. STATE is `uninitialised`,\n"
-         "`initialised`, or `ready` once the chief has declared the model ready. --container: only those of one container.\n"},
+     .help = "All variables of all tasks, with the optimizer and the values that are in force. STATE is `uninitialised`,\n"
+             "`initialised`, or `ready` once the chief has declared the model ready. --container: only those of one\n"
+             "container.\n"},
     {.name = "workers",
      .arguments = "",
      .summary = "sessions: who trains, at which step, last heard",
      .flags = PSCTL_FLAG(TASK),
      .words = "",
      .run = psctl_workers,
-     .help =
-         "The sessions that the directory knows, which are all that created or looked up a variable; --task asks another task "
-         "for\n"
-         "those that are connected with it. A program that is no task of the cluster has - for a TASK; STEP is - until it has\n"
-         "said one. STATE is `connected`, `stopping` once it was told to stop, or `gone` until its lease ends.\n"},
+     .help = "The sessions that the directory knows, which are all that created or looked up a variable; --task asks\n"
+             "another task for those that are connected with it. A program that is no task of the cluster has - for a\n"
+             "TASK; STEP is - until it has said one. STATE is `connected`, `stopping` once it was told to stop, or `gone`\n"
+             "until its lease ends.\n"},
     {.name = "waits",
      .arguments = "",
      .summary = "requests that wait: whose, for what, until when",
      .flags = PSCTL_FLAG(TASK),
      .words = "",
      .run = psctl_waits,
-     .help =
-         "Each request that waits at a task, the oldest first: who, on what, since when, how long it still may, and what would\n"
-         "end it. Requests that wait for a task that is down do so in their program and are not here.\n"},
+     .help = "Each request that waits at a task, the oldest first: who, on what, since when, how long it still may, and\n"
+             "what would end it. Requests that wait for a task that is down do so in their program and are not here.\n"},
     {.name = "get",
      .arguments = "NAME",
      .summary = "value of a variable",
@@ -52,9 +48,9 @@ const struct psctl_verb psctl_verbs[] = {
      .flags = PSCTL_FLAG(NPY) | PSCTL_FLAG(CONTAINER),
      .words = "variable",
      .run = psctl_get,
-     .help =
-         "Prints the variable's definition and its first 1,000 values; with --json all of them (NaN and infinities as null).\n"
-         "--npy FILE writes all values for numpy.load(); with - they go to standard output and nothing else does.\n"},
+     .help = "Prints the variable's definition and its first 1,000 values; with --json all of them (NaN and infinities as\n"
+             "null). --npy FILE writes all values for numpy.load(); with - they go to standard output and nothing else\n"
+             "does.\n"},
     {.name = "containers",
      .arguments = "",
      .summary = "containers: variables and bytes per task",
@@ -81,9 +77,8 @@ const struct psctl_verb psctl_verbs[] = {
      .words = "get set task",
      .run = psctl_config,
      .help = "Value and default of every setting that the tasks run with, or of NAME. set changes a LIVE one while the\n"
-             "tasks run, on all of them or on --task; it is not written to their files. Nothing is changed unless all of them "
-             "have the\n"
-             "setting and can change it. It does not ask: what it replaces is printed.\n"},
+             "tasks run, on all of them or on --task; it is not written to their files. Nothing is changed unless all of\n"
+             "them have the setting and can change it. It does not ask: what it replaces is printed.\n"},
     {.name = "set",
      .arguments = "NAME [VALUE]",
      .summary = "give a variable new values",
@@ -92,11 +87,10 @@ const struct psctl_verb psctl_verbs[] = {
      .flags = PSCTL_FLAG(NPY) | PSCTL_FLAG(FILL) | PSCTL_FLAG(CONTAINER),
      .words = "variable",
      .run = psctl_set,
-     .help = "VALUE is one value for a scalar, else a list as deep as the shape, [[1, 2], [3, 4]], or flat, [1, 2, 3, 4]; --fill "
-             "takes\n"
-             "one value for all elements. --npy FILE reads what numpy.save() wrote. Dtype and shape must be the variable's own. "
-             "Slots\n"
-             "of its optimizer stay. Prints the version before and after; does not ask.\n"},
+     .help = "VALUE is one value for a scalar, else a list as deep as the shape, [[1, 2], [3, 4]], or flat, [1, 2, 3, 4];\n"
+             "--fill takes one value for all elements. Texts of a string variable stand in double quotes in a list, and as\n"
+             "they are without one. --npy FILE reads what numpy.save() wrote. Dtype and shape must be the variable's own.\n"
+             "Slots of its optimizer stay. Prints the version before and after; does not ask.\n"},
     {.name = "delete",
      .arguments = "NAME",
      .summary = "remove a variable",
@@ -105,9 +99,8 @@ const struct psctl_verb psctl_verbs[] = {
      .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
      .words = "variable",
      .run = psctl_delete,
-     .help =
-         "The variable, its slots and its name are gone; programs that use it get ABORTED. Asks first when standard input is a\n"
-         "terminal.\n"},
+     .help = "The variable, its slots and its name are gone; programs that use it get ABORTED. Asks first when standard\n"
+             "input is a terminal.\n"},
     {.name = "reset",
      .arguments = "[CONTAINER ...]",
      .summary = "empty containers on all tasks",
@@ -115,18 +108,17 @@ const struct psctl_verb psctl_verbs[] = {
      .flags = PSCTL_FLAG(ALL) | PSCTL_FLAG(YES),
      .words = "container",
      .run = psctl_reset,
-     .help =
-         "Without an argument the default container, localhost, only; --all empties every container. Nothing is reset while a\n"
-         "task is down. Programs that use what is gone get ABORTED. Asks first when standard input is a terminal.\n"},
+     .help = "Without an argument the default container, localhost, only; --all empties every container. Nothing is reset\n"
+             "while a task is down. Programs that use what is gone get ABORTED. Asks first when standard input is a\n"
+             "terminal.\n"},
     {.name = "stop",
      .arguments = "",
      .summary = "tell every worker to stop",
      .flags = PSCTL_FLAG(YES),
      .words = "",
      .run = psctl_stop,
-     .help =
-         "ps_should_stop() becomes true in every session that the cluster knows now; training loops end after their step. The\n"
-         "tasks go on. Asks first when standard input is a terminal.\n"},
+     .help = "ps_should_stop() becomes true in every session that the cluster knows now; training loops end after their\n"
+             "step. The tasks go on. Asks first when standard input is a terminal.\n"},
     {.name = "export",
      .arguments = "FILE",
      .summary = "all variables of a container into a safetensors file",
@@ -135,9 +127,9 @@ const struct psctl_verb psctl_verbs[] = {
      .flags = PSCTL_FLAG(CONTAINER),
      .words = "",
      .run = psctl_export,
-     .help = "Live values of all tasks; FILE appears whole or not at all, and PyTorch and NumPy read it "
-             "(safetensors.torch.load_file).\n"
-             "Values only, no slots. Not one instant of the whole model while workers push. --timeout is for each variable.\n"},
+     .help = "Live values of all tasks; FILE appears whole or not at all, and PyTorch and NumPy read it\n"
+             "(safetensors.torch.load_file). Values only, no slots. Not one instant of the whole model while workers\n"
+             "push. --timeout is for each variable.\n"},
     {.name = "import",
      .arguments = "FILE",
      .summary = "values of a safetensors file into the variables of a container",
@@ -146,11 +138,9 @@ const struct psctl_verb psctl_verbs[] = {
      .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
      .words = "",
      .run = psctl_import,
-     .help =
-         "Of psctl export, or of anybody. The file is checked whole and compared with what exists before the first variable "
-         "changes;\n"
-         "missing variables are created, round robin in the order of the file. Slots of those that exist stay. Asks first when\n"
-         "standard input is a terminal. --timeout is for each variable.\n"},
+     .help = "Of psctl export, or of anybody. The file is checked whole and compared with what exists before the first\n"
+             "variable changes; missing variables are created, round robin in the order of the file. Slots of those that\n"
+             "exist stay. Asks first when standard input is a terminal. --timeout is for each variable.\n"},
     {.name = "shutdown",
      .arguments = "[TASK]",
      .summary = "let a task, or all, finish and end",
@@ -158,9 +148,8 @@ const struct psctl_verb psctl_verbs[] = {
      .flags = PSCTL_FLAG(ALL) | PSCTL_FLAG(YES),
      .words = "task",
      .run = psctl_shutdown,
-     .help =
-         "Without an argument it ends the task that -t names, or the only one; --all ends every task of the cluster. Asks first\n"
-         "when standard input is a terminal.\n"},
+     .help = "Without an argument it ends the task that -t names, or the only one; --all ends every task of the cluster.\n"
+             "Asks first when standard input is a terminal.\n"},
     {.name = "completion",
      .arguments = "bash",
      .summary = "print the script that completes command lines",
