@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -512,6 +513,28 @@ def answer(cluster, text, *args):
     os.close(inner)
     os.close(outer)
     return child.returncode, out, err
+
+
+class Conflict(unittest.TestCase):
+    def test_two_processes_are_one_task(self):
+        with Cluster(2) as cluster:
+            more = socket.create_server(("127.0.0.1", 0))
+            script = 'exec 3<&%d; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@"' % more.fileno()
+            second = subprocess.Popen(["/bin/bash", "-c", script, path("bin/psd"), "--cluster", cluster.spec, "--job_name", "ps",
+                                       "--task_index", "1", "--log_level", "off"], pass_fds=[more.fileno()],
+                                      stdout=subprocess.DEVNULL, preexec_fn=die_with_parent)
+            end = time.monotonic() + 60
+            code, out, err = run(PSCTL, "-t", cluster.addresses[0], "status", "--json")
+            while json.loads(out)["tasks"][1]["conflict"] == "":
+                self.assertLess(time.monotonic(), end)
+                code, out, err = run(PSCTL, "-t", cluster.addresses[0], "status", "--json")
+            second.kill()
+            second.wait()
+            more.close()
+            self.assertEqual(code, 1)
+            self.assertIn("psctl: /job:ps/task:1: process", err)
+            self.assertEqual(json.loads(out)["tasks"][0]["conflict"], "")
+            self.assertEqual(json.loads(out)["total"]["up"], 2)
 
 
 class HalfDead(unittest.TestCase):

@@ -52,7 +52,7 @@ void psctl_usage(FILE *to)
         const struct psctl_verb *verb = &psctl_verbs[i];
         char line[64];
         (void)snprintf(line, sizeof(line), "%s %s", verb->name, verb->arguments);
-        (void)fprintf(to, "  %-32s %s\n", line, verb->summary);
+        (void)fprintf(to, "  %-38s %s\n", line, verb->summary);
         flags |= verb->flags;
     }
     (void)fprintf(to, "\nFlags of all verbs:\n");
