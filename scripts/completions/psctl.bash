@@ -39,7 +39,7 @@ _psctl() {
     done
     case $verb in
         "")
-            words="status vars workers waits get containers devices ping config set delete reset stop shutdown completion"
+            words="status vars workers waits get export containers devices ping config set import delete reset stop shutdown completion"
             flags=" --target --timeout --json --help --version"
             ;;
         status)
@@ -62,6 +62,10 @@ _psctl() {
             words="variable"
             flags=" --target --timeout --json --help --version --npy --container"
             ;;
+        export)
+            words=""
+            flags=" --target --timeout --json --help --version --container"
+            ;;
         containers)
             words=""
             flags=" --target --timeout --json --help --version"
@@ -81,6 +85,10 @@ _psctl() {
         set)
             words="variable"
             flags=" --target --timeout --json --help --version --npy --fill --container"
+            ;;
+        import)
+            words=""
+            flags=" --target --timeout --json --help --version --container --yes"
             ;;
         delete)
             words="variable"

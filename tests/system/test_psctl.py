@@ -390,6 +390,53 @@ class Set(unittest.TestCase):
             self.assertEqual(self.version("w"), before)
 
 
+def safetensors(name, tensors):
+    """A file of {name: (dtype, shape, bytes)}."""
+    header, at = {}, 0
+    for tensor, (dtype, shape, data) in tensors.items():
+        header[tensor] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(name, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
+
+
+class Dtypes(unittest.TestCase):
+    """get and set of every dtype; psctl import makes the variables."""
+    psctl = Live.psctl
+    refused = Live.refused
+    values = Set.values
+
+    def test_numbers(self):
+        rows = {  # name: dtype of the file, bytes of four zeros, a list, what it reads as, a value that is too large, .npy type
+            "f16": ("F16", 8, "[1.5, -2, 65504, 0.1]", [1.5, -2, 65504, 0.1], "65520", "<f2"),
+            "bf16": ("BF16", 8, "[1.5, -2, 3e38, 0.1]", [1.5, -2, 3e38, 0.1], "3.4e38", "<V2"),
+            "i8": ("I8", 4, "[1, -128, 127, 0]", [1, -128, 127, 0], "128", "|i1"),
+            "u8": ("U8", 4, "[1, 0, 255, 7]", [1, 0, 255, 7], "-1", "|u1"),
+            "bool": ("BOOL", 4, "[true, False, 1, off]", [True, False, True, False], "2", "|b1"),
+            "i32": ("I32", 16, "[1, 2, 3, -4]", [1, 2, 3, -4], "2147483648", "<i4"),
+            "i64": ("I64", 32, "[1, 2, 3, -9223372036854775808]", [1, 2, 3, -2**63], "9223372036854775808", "<i8"),
+            "f64": ("F64", 32, "[0.1, 1e300, -0.0, 5e-324]", [0.1, 1e300, -0.0, 5e-324], "1e309", "<f8"),
+        }
+        with Cluster(2) as self.cluster, tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "all.safetensors")
+            safetensors(name, {v: (r[0], [2, 2], bytes(r[1])) for v, r in rows.items()})
+            self.psctl("import", name)
+            for variable, (_, _, text, reads, large, npy) in rows.items():
+                self.assertEqual(self.values(variable), [0] * 4)
+                self.assertIn("version 0 -> version 1", self.psctl("set", variable, text))
+                self.assertEqual(self.values(variable), reads)
+                self.refused("set", variable, large, "--fill", says="'%s'" % large)
+                file = os.path.join(folder, variable + ".npy")
+                self.psctl("get", variable, "--npy", file)
+                with open(file, "rb") as written:
+                    self.assertIn(npy.encode(), written.read(128))
+                self.psctl("set", variable, "1", "--fill")
+                self.psctl("set", variable, "--npy", file)
+                self.assertEqual(self.values(variable), reads)
+
+
 def rounds(cluster, *args, **more):
     return subprocess.Popen([PSCTL, "-t", cluster.addresses[0], "status", *args], text=True, preexec_fn=die_with_parent,
                             **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more})

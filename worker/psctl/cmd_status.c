@@ -172,8 +172,8 @@ static bool no_conflicts(const struct psctl *c, FILE *to)
     bool none = true;
     for (int i = 0; i < c->task_count; i++) {
         if (c->infos[i].conflict[0] != '\0') {
-            (void)fprintf(to, "%s%s: %s\n", to == stderr ? "psctl: " : "",
-                          ps_cluster_task_name(c->session, i), c->infos[i].conflict);
+            (void)fprintf(to, "%s%s: %s\n", to == stderr ? "psctl: " : "", ps_cluster_task_name(c->session, i),
+                          c->infos[i].conflict);
             none = false;
         }
     }

@@ -51,6 +51,17 @@ const struct psctl_verb psctl_verbs[] = {
      .help = "Prints the variable's definition and its first 1,000 values; with --json all of them (NaN and infinities as\n"
              "null). --npy FILE writes all values for numpy.load(); with - they go to standard output and nothing else\n"
              "does.\n"},
+    {.name = "export",
+     .arguments = "FILE",
+     .summary = "all variables of a container into a safetensors file",
+     .args_min = 1,
+     .args_max = 1,
+     .flags = PSCTL_FLAG(CONTAINER),
+     .words = "",
+     .run = psctl_export,
+     .help = "Live values of all tasks; FILE appears whole or not at all, and PyTorch and NumPy read it\n"
+             "(safetensors.torch.load_file). Values only, no slots. Not one instant of the whole model while workers\n"
+             "push. --timeout is for each variable.\n"},
     {.name = "containers",
      .arguments = "",
      .summary = "containers: variables and bytes per task",
@@ -91,6 +102,17 @@ const struct psctl_verb psctl_verbs[] = {
              "--fill takes one value for all elements. Texts of a string variable stand in double quotes in a list, and as\n"
              "they are without one. --npy FILE reads what numpy.save() wrote. Dtype and shape must be the variable's own.\n"
              "Slots of its optimizer stay. Prints the version before and after; does not ask.\n"},
+    {.name = "import",
+     .arguments = "FILE",
+     .summary = "values of a safetensors file into the variables of a container",
+     .args_min = 1,
+     .args_max = 1,
+     .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
+     .words = "",
+     .run = psctl_import,
+     .help = "Of psctl export, or of anybody. The file is checked whole and compared with what exists before the first\n"
+             "variable changes; missing variables are created, round robin in the order of the file. Slots of those that\n"
+             "exist stay. Asks first when standard input is a terminal. --timeout is for each variable.\n"},
     {.name = "delete",
      .arguments = "NAME",
      .summary = "remove a variable",
@@ -119,28 +141,6 @@ const struct psctl_verb psctl_verbs[] = {
      .run = psctl_stop,
      .help = "ps_should_stop() becomes true in every session that the cluster knows now; training loops end after their\n"
              "step. The tasks go on. Asks first when standard input is a terminal.\n"},
-    {.name = "export",
-     .arguments = "FILE",
-     .summary = "all variables of a container into a safetensors file",
-     .args_min = 1,
-     .args_max = 1,
-     .flags = PSCTL_FLAG(CONTAINER),
-     .words = "",
-     .run = psctl_export,
-     .help = "Live values of all tasks; FILE appears whole or not at all, and PyTorch and NumPy read it\n"
-             "(safetensors.torch.load_file). Values only, no slots. Not one instant of the whole model while workers\n"
-             "push. --timeout is for each variable.\n"},
-    {.name = "import",
-     .arguments = "FILE",
-     .summary = "values of a safetensors file into the variables of a container",
-     .args_min = 1,
-     .args_max = 1,
-     .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
-     .words = "",
-     .run = psctl_import,
-     .help = "Of psctl export, or of anybody. The file is checked whole and compared with what exists before the first\n"
-             "variable changes; missing variables are created, round robin in the order of the file. Slots of those that\n"
-             "exist stay. Asks first when standard input is a terminal. --timeout is for each variable.\n"},
     {.name = "shutdown",
      .arguments = "[TASK]",
      .summary = "let a task, or all, finish and end",
