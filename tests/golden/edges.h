@@ -185,6 +185,28 @@ static inline void make_wait(struct wire *w)
     draft_end(&d, w);
 }
 
+static inline void make_call(struct wire *w)
+{
+    struct draft d;
+    draft_begin(&d, PS_OP_CALL, 0, 15);
+    ps_v1_Call m = {.timeout_ms = 5000, .in_bytes = 5};
+    PSI_BYTES_SET(m.name, "psd.echo");
+    draft_message(&d, &ps_v1_Call_msg, &m);
+    draft_bytes(&d, "hello\0\0\0", 8);
+    draft_end(&d, w);
+}
+
+static inline void make_called(struct wire *w)
+{
+    struct draft d;
+    const uint64_t bytes = 5;
+    struct ps_reply_meta m = {.result_bytes = 8};
+    draft_begin(&d, PS_OP_CALL, PS_FLAG_REPLY, 15);
+    draft_reply(&d, &m, &bytes, "");
+    draft_bytes(&d, "hello\0\0\0", 8);
+    draft_end(&d, w);
+}
+
 /* ---- hot ---- */
 
 enum { SEGMENT_FLOATS = PS_SEGMENT_BYTES / 4, TWO_SEGMENTS = SEGMENT_FLOATS + 3 };
@@ -344,6 +366,17 @@ static inline void make_task_created(struct wire *w)
     struct ps_reply_meta m = {.result_bytes = 1};
     draft_begin(&d, PS_OP_TASK_CREATE, PS_FLAG_REPLY, 2);
     draft_reply(&d, &m, &created, "");
+    draft_end(&d, w);
+}
+
+static inline void make_task_displaced(struct wire *w)
+{
+    struct draft d;
+    const uint8_t why = PS_REFUSED_DISPLACED;
+    struct ps_reply_meta m = {.result_bytes = 1, .retry_after_ms = 1000};
+    draft_begin(&d, PS_OP_HELLO, PS_FLAG_REPLY, 0);
+    d.h.offset = PS_FAILED_PRECONDITION;
+    draft_reply(&d, &m, &why, "/job:ps/task:1 is process 22 on right now, which came after this one");
     draft_end(&d, w);
 }
 

@@ -14,6 +14,7 @@ from read_frames import CREATE, SEGMENT, Bad, Frame, check, crc32c, items, messa
 HANDLE = {1: ("handle", "u"), 2: ("creation", "u")}
 SEAL = {1: ("chief_number", "u")}
 WAIT = {1: ("timeout_ms", "u"), 2: ("condition", "u")}
+CALL = {1: ("name", "b"), 2: ("timeout_ms", "u"), 3: ("in_bytes", "u")}
 LIST = {1: ("container", "b"), 2: ("name", "b"), 3: ("dtype", "u"), 4: ("dims", "*"), 5: ("optimizer_kind", "u")}
 F32, I64 = 1, 4
 CONTROL_BODY_MAX = 256 << 10
@@ -36,6 +37,16 @@ def wait(f):
     is_frame(f, 35, "CRC", 13)
     same(message(WAIT, f.meta), timeout_ms=30000, condition=2)
     check(items(f.payload, HANDLE) == [{"handle": 17, "creation": 78}], "handles")
+
+
+def call(f):
+    is_frame(f, 36, "CRC", 15, payload=b"hello\0\0\0")
+    same(message(CALL, f.meta), name=b"psd.echo", timeout_ms=5000, in_bytes=5)
+
+
+def called(f):
+    is_frame(f, 36, "CRC REPLY", 15, payload=b"hello\0\0\0")
+    same(f.reply_meta(), status=0, applied=0, result=struct.pack("<Q", 5))
 
 
 def push_single(f):
@@ -120,8 +131,14 @@ def task_created(f):
     same(f.reply_meta(), status=0, result=bytes([1]))
 
 
-MEANINGS = {"seal": seal, "wait": wait, "push_single": push_single, "push_first": push_first, "push_continuation": push_continuation,
-            "push_partly": push_partly, "push_busy": push_busy, "pull_ragged": pull_ragged, "pull_moved": pull_moved,
+def task_displaced(f):
+    is_frame(f, 1, "REPLY", 0, payload=b"")
+    same(f.reply_meta(), status=9, applied=0, result=bytes([1]), retry_after_ms=1000,
+         text="/job:ps/task:1 is process 22 on right now, which came after this one")
+
+
+MEANINGS = {"seal": seal, "wait": wait, "call": call, "called": called, "task_displaced": task_displaced,
+            "push_single": push_single, "push_first": push_first, "push_continuation": push_continuation, "push_partly": push_partly, "push_busy": push_busy, "pull_ragged": pull_ragged, "pull_moved": pull_moved,
             "pushpull_value": pushpull_value, "add": add, "abandon": abandon, "ping": ping, "durable": durable, "list": list_,
             "task_create": task_create, "task_created": task_created}
 # bad frame: what the reader says; None: it is refused by its header alone, of which nothing but the named thing is wrong

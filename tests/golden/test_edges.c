@@ -20,6 +20,8 @@ struct good {
 static const struct good goods[] = {
     {"seal", "SEAL of one handle", make_seal},
     {"wait", "WAIT until one handle is sealed, 30 s", make_wait},
+    {"call", "CALL of psd.echo with 5 bytes, 5 s", make_call},
+    {"called", "its reply: 5 bytes", make_called},
     {"push_single", "PUSH of 5 elements in one frame, scale 0.5, without CRC (Unix socket)", make_push_single},
     {"push_first", "PUSH, first frame of an operation of two segments, with CRC", make_push_first},
     {"push_continuation", "PUSH, the rest of that operation; its only segment is padded", make_push_continuation},
@@ -35,6 +37,7 @@ static const struct good goods[] = {
     {"list", "LIST of one name, more to come", make_list},
     {"task_create", "TASK_CREATE, directory to owner", make_task_create},
     {"task_created", "its reply: created there", make_task_created},
+    {"task_displaced", "reply to a task's HELLO: another process came after it", make_task_displaced},
 };
 enum { GOODS = sizeof(goods) / sizeof(goods[0]) };
 
@@ -463,6 +466,17 @@ static void test_meaning_control(void **state)
     decode_item(&s, &at, &ps_v1_HandleItem_msg, &handle);
     assert_true(handle.handle == 17 && handle.creation == 78);
     decode_item(&s, &at, NULL, NULL);
+
+    load(&s, "call", PS_OP_CALL, PS_FLAG_CRC, 15);
+    ps_v1_Call call;
+    decode_meta(&s, &ps_v1_Call_msg, &call);
+    assert_text(call.name, "psd.echo");
+    assert_true(call.timeout_ms == 5000 && call.in_bytes == 5 && s.payload.len == 8);
+    load(&s, "called", PS_OP_CALL, PS_FLAG_CRC | PS_FLAG_REPLY, 15);
+    assert_true(s.h.meta_bytes == sizeof(struct ps_reply_meta) + 8 && s.meta[sizeof(struct ps_reply_meta)] == 5);
+    assert_memory_equal(s.payload.data, "hello\0\0\0", 8);
+    load(&s, "task_displaced", PS_OP_HELLO, PS_FLAG_REPLY, 0);
+    assert_true(s.h.offset == PS_FAILED_PRECONDITION && s.meta[sizeof(struct ps_reply_meta)] == PS_REFUSED_DISPLACED);
 
     at = 0;
     load(&s, "list", PS_OP_LIST, PS_FLAG_CRC | PS_FLAG_MORE, 1);
