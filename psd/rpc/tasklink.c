@@ -78,14 +78,16 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     }
     char host[sizeof(p->host)];
     psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, host, sizeof(host));
-    if (p->conn != NULL && p->life != hello->life) {
-        if (psd_peer_was_displaced(p, hello->life)) {
+    if (p->life != hello->life) {
+        if (p->conn != NULL && psd_peer_was_displaced(p, hello->life)) {
             refuse_displaced(t, c, p, host, hello->pid, r);
             return;
         }
-        psd_peer_displace(p);
-        psd_log(t, PSI_LOG_WARN, "task_displaced", "peer=/job:%s/task:%u was=%s:%u now=%s:%u", p->job, p->task, p->host, p->pid,
-                host, hello->pid);
+        psd_peer_displace(p); /* also one that is away: should it come back, it has missed what happens from now on */
+        if (p->conn != NULL) {
+            psd_log(t, PSI_LOG_WARN, "task_displaced", "peer=/job:%s/task:%u was=%s:%u now=%s:%u", p->job, p->task, p->host,
+                    p->pid, host, hello->pid);
+        }
     }
     if (p->conn != NULL) {
         psd_conn_close(t, p->conn, false);

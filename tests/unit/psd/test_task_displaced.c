@@ -209,6 +209,157 @@ static void test_what_is_no_conflict(void **state)
     cl_fini(&w.cl);
 }
 
+/* A life that was away while another one had its place has missed what happened: its return is a displaced one's. */
+static void test_a_life_that_was_away(void **state)
+{
+    (void)state;
+    struct twins w;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer v;
+    struct fc at_right;
+    twins_init(&w);
+    fc_init(&at_right, w.right, 1);
+    assert_int_equal(fc_connect(&at_right), PS_OK);
+    assert_int_equal(cl_create(&w.cl, "y", "ps", 1, true, &a), PS_OK); /* at the right one */
+    assert_true(shell_is_closed(left_dials(&w)));
+    shell_cut(w.right_conn);
+    assert_false(shell_is_closed(left_dials(&w)));
+    assert_applied(fc_reset(&w.cl.c, w.cl.c.next_id++, "localhost")); /* the right one does not hear of it */
+    cl_await_dial(&w.cl, w.right);
+    assert_true(shell_is_closed(shell_dial(w.right, w.cl.ps0)));
+    shell_task_free(w.cl.ps1);
+    w.cl.ps1 = NULL;
+    for (int i = 0; w.right->dials == 0; i++) {
+        assert_in_range(i, 0, 120);
+        shell_pass(&w.cl.net, 100);
+    }
+    assert_false(shell_is_closed(shell_dial(w.right, w.cl.ps0)));
+    assert_int_equal(fc_open(&at_right, "y", &v), PS_NOT_FOUND);
+    cl_fini(&w.cl);
+}
+
+/* ---- a random walk: whoever holds the place has nothing stale ---- */
+
+enum { NAMES = 3, STEPS = 400 };
+
+struct walk {
+    struct cl cl;
+    struct wire_random random;
+    struct shell_task *twin[2];
+    struct shell_conn *conn[2];
+    uint64_t made[NAMES]; /* creation that the last answer of a CREATE stands for; 0: none, or reset */
+    uint32_t holders, refusals;
+};
+
+static void note_made(struct walk *w, uint32_t name)
+{
+    char text[8];
+    PSI_IGNORE(snprintf(text, sizeof(text), "x%u", name)); /* fits */
+    for (int i = 0; i < 2; i++) {
+        if (w->twin[i] != NULL && w->conn[i] != NULL && !shell_is_closed(w->conn[i])) {
+            struct peek p = peek_at(w->twin[i], text);
+            w->made[name] = p.found ? p.creation : 0;
+        }
+    }
+}
+
+static void check_walk(struct walk *w)
+{
+    uint32_t connected = 0;
+    for (int i = 0; i < 2; i++) {
+        bool open = w->twin[i] != NULL && w->conn[i] != NULL && !shell_is_closed(w->conn[i]);
+        connected += open;
+        for (uint32_t n = 0; open && n < NAMES; n++) {
+            char text[8];
+            PSI_IGNORE(snprintf(text, sizeof(text), "x%u", n)); /* fits */
+            struct peek p = peek_at(w->twin[i], text);
+            if (p.found && p.creation != w->made[n]) {
+                fail_msg("the holder has a stale copy of '%s'", text);
+            }
+        }
+    }
+    assert_in_range(connected, 0, 1);
+    w->holders += connected;
+}
+
+static void walk_step(struct walk *w)
+{
+    struct cl *cl = &w->cl;
+    int i = (int)wire_below(&w->random, 2);
+    uint32_t name = (uint32_t)wire_below(&w->random, NAMES);
+    char text[8];
+    ps_v1_CreateAnswer a;
+    PSI_IGNORE(snprintf(text, sizeof(text), "x%u", name)); /* fits */
+    switch (wire_below(&w->random, 8)) {
+    case 0:
+        if (w->conn[i] != NULL) {
+            shell_cut(w->conn[i]);
+        }
+        break;
+    case 1: /* its process dies and starts anew */
+        if (wire_below(&w->random, 4) == 0) {
+            shell_task_free(w->twin[i]);
+            w->conn[i] = NULL;
+            ps_status st = PS_OK;
+            w->twin[i] = shell_task_new(&cl->net, SPEC, "ps", 1, cl->seed++, cl->ps0->now, i == 0 ? named : named_too, &st);
+            assert_int_equal(st, PS_OK);
+        }
+        break;
+    case 2:
+    case 3:
+        if (cl_create(cl, text, "ps", 1, true, &a) == PS_OK && a.created) {
+            note_made(w, name);
+        }
+        break;
+    case 4:
+        if (fc_reset(&cl->c, cl->c.next_id++, "localhost").status == PS_OK) {
+            memset(w->made, 0, sizeof(w->made));
+        }
+        break;
+    default:
+        shell_pass(&cl->net, 100 + wire_below(&w->random, 1500));
+        break;
+    }
+    PSI_IGNORE(fc_call(&cl->c, PS_OP_BEAT, 0, 1, 0, NULL, 0, NULL)); /* a sign of life */
+    shell_forget(cl->c.conn);
+    for (int k = 0; k < 2; k++) {
+        if (w->twin[k]->dials > 0) {
+            w->conn[k] = shell_dial(w->twin[k], cl->ps0);
+            w->refusals += shell_is_closed(w->conn[k]);
+        }
+    }
+    check_walk(w);
+}
+
+static void test_random_walk(void **state)
+{
+    (void)state;
+    uint32_t holders = 0;
+    uint32_t refusals = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        static struct walk w;
+        memset(&w, 0, sizeof(w));
+        w.random.state = seed;
+        w.cl.seed = seed * 1000;
+        shell_net_init(&w.cl.net);
+        w.cl.ps0 = cl_task(&w.cl, "ps", 0);
+        fc_init(&w.cl.c, w.cl.ps0, 1);
+        assert_int_equal(fc_connect(&w.cl.c), PS_OK);
+        for (int i = 0; i < 2; i++) {
+            ps_status st = PS_OK;
+            w.twin[i] = shell_task_new(&w.cl.net, SPEC, "ps", 1, w.cl.seed++, w.cl.ps0->now, i == 0 ? named : named_too, &st);
+            assert_int_equal(st, PS_OK);
+        }
+        for (int step = 0; step < STEPS; step++) {
+            walk_step(&w);
+        }
+        holders += w.holders;
+        refusals += w.refusals;
+        shell_net_fini(&w.cl.net);
+    }
+    assert_true(holders > 60 * STEPS / 2 && refusals > 60); /* it is not idle */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +370,8 @@ int main(void)
         cmocka_unit_test(test_a_reset_meanwhile_reaches_it),
         cmocka_unit_test(test_a_new_directory_does_not_take_it_as_it_is),
         cmocka_unit_test(test_what_is_no_conflict),
+        cmocka_unit_test(test_a_life_that_was_away),
+        cmocka_unit_test(test_random_walk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
