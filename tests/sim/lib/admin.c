@@ -93,7 +93,7 @@ static void on_container(void *ctx, const ps_container_info *info)
 {
     struct sim_call *call = ctx;
     if (info->name[0] == '\0' || strcmp(call->last, info->name) >= 0 || info->initialised > info->variables ||
-        info->incarnation == 0 || (info->initialised == 0) != (info->bytes == 0)) {
+        (info->incarnation == 0 && info->variables > 0) || (info->initialised == 0) != (info->bytes == 0)) {
         sim_fail(call->program->sim, "CONTAINERS lists '%s' after '%s': %u of %u variables in %llu bytes", info->name, call->last,
                  info->initialised, info->variables, (unsigned long long)info->bytes);
     }
