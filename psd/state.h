@@ -193,6 +193,7 @@ struct psd_task {
     uint64_t directory_life;
     bool displaced; /* the directory has refused us: another process is this task */
     uint64_t refusal_logged_ms;
+    ps_status refusal; /* what that line said */
 };
 
 /* ---- task.c: helpers for all of rpc ---- */

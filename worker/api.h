@@ -2,10 +2,10 @@
 /*
  * What the files of the public API share (api_*.c, param.c, args.c): the session object, blocking calls and requests.
  *
- * Threads: the core belongs to the loop thread. A public function makes a struct psi_api_call or takes a ps_request, hands it to
- * the loop (worker/io.h) and, where it blocks, waits for it under the session's lock. What other threads read (variables, errors,
- * cluster) is copied on the loop thread under that lock before the call ends. There is one lock and nothing is called with it
- * held.
+ * Threads: the core belongs to the loop thread (with PS_PROGRESS_CALLER: to whichever thread drives it, api_progress.c). A public
+ * function makes a struct psi_api_call or takes a ps_request, hands it to the loop (worker/io.h) and, where it blocks, waits for
+ * it under the session's lock. What other threads read (variables, errors, cluster) is copied on the loop thread under that lock
+ * before the call ends. There is one lock and nothing is called with it held.
  */
 #ifndef PSI_WORKER_API_H
 #define PSI_WORKER_API_H
@@ -68,6 +68,7 @@ struct ps_session {
     /* under the lock */
     struct psi_err error; /* the first error, sticky; PS_OK: none */
     bool closing;
+    bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn() */
     bool stopping;      /* --help, or the cluster asks this session to stop */
     uint32_t in_flight; /* calls and requests handed to the loop and not ended */
     struct psi_list variables, params;
@@ -117,6 +118,11 @@ void psi_api_log(ps_session *s, int level, const char *event, const char *fields
 void psi_api_log_raw(ps_session *s, const char *line);
 /** The line of ps_session_options.log as it is. */
 void psi_api_log_fields(void *session, int level, const char *event, const char *fields);
+
+/* ---- api_progress.c ---- */
+/** Wait for something that the loop does: returns when cond was signalled or broadcast, or for no reason. Under s->lock, which it
+ * gives up meanwhile. Without a thread of the session's own it drives the loop, or waits for the thread that does. */
+void psi_api_wait(ps_session *s, pthread_cond_t *cond);
 
 /* ---- api_cluster.c ---- */
 /** worker, chief, master, evaluator: jobs whose tasks train. All others serve. Pure. */

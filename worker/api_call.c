@@ -120,7 +120,7 @@ ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err)
     ps_session *s = call->session;
     (void)pthread_mutex_lock(&s->lock);
     while (!call->ended) {
-        (void)pthread_cond_wait(&call->ended_cond, &s->lock);
+        psi_api_wait(s, &call->ended_cond);
     }
     (void)pthread_mutex_unlock(&s->lock);
     (void)pthread_cond_destroy(&call->ended_cond);

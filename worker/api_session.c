@@ -123,10 +123,8 @@ static ps_status options_copy(const ps_session_options *from, ps_session_options
 
 static ps_status options_check(const ps_session_options *o, struct psi_err *err)
 {
-    if (o->progress != PS_PROGRESS_THREAD) {
-        return o->progress == PS_PROGRESS_CALLER
-                   ? psi_fail(err, PS_UNIMPLEMENTED, "progress: PS_PROGRESS_CALLER is not in this release")
-                   : psi_fail(err, PS_INVALID_ARGUMENT, "progress: %d is none of PS_PROGRESS_*", (int)o->progress);
+    if (o->progress != PS_PROGRESS_THREAD && o->progress != PS_PROGRESS_CALLER) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "progress: %d is none of PS_PROGRESS_*", (int)o->progress);
     }
     if (o->operation_timeout_ms <= 0 || o->ready_timeout_ms <= 0) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s: %lld ms is not > 0",
@@ -175,9 +173,6 @@ static ps_status options_where(const ps_session_options *o, struct psi_cluster *
     }
     if (st == PS_OK && o->cluster_spec != NULL) {
         st = psi_cluster_load(cluster, o->cluster_spec, err);
-        if (st != PS_OK) {
-            psi_err_prefix(err, "cluster_spec");
-        }
     }
     if (st != PS_OK) {
         return st;
@@ -309,6 +304,7 @@ static ps_status io_open(ps_session *s, const ps_session_options *o, struct psi_
         .log = psi_api_log_fields,
         .log_ctx = s,
         .stop = on_stop_asked,
+        .by_caller = o->progress == PS_PROGRESS_CALLER,
     };
     return psi_io_open(&config, &s->io, err);
 }
@@ -438,7 +434,7 @@ int ps_session_close(ps_session *s)
         psi_io_submit(s->io, &work.work);
         (void)pthread_mutex_lock(&s->lock);
         while (s->in_flight > 0) {
-            (void)pthread_cond_wait(&s->changed, &s->lock);
+            psi_api_wait(s, &s->changed);
         }
         (void)pthread_mutex_unlock(&s->lock);
         struct psi_api_call call = {.session = s, .prepare = prepare_goodbye, .timeout_ms = PSI_GOODBYE_MS, .when_closing = true};

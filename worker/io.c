@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread per session: a libuv loop between the pure core and common/net. The only file of the library that knows sockets and
- * loops.
+ * A libuv loop between the pure core and common/net, on a thread per session or in turns on the caller's. The only file of the
+ * library that knows sockets and loops.
  *
  * Happy path: psi_io_submit() puts a work into the queue and wakes the loop -> on_wake() tells the core the time, runs each work
  * and lets psi_net_settle() carry out the effects -> bytes of connections become core events in common/net, which drains the
  * same way -> done() of finished requests, on this thread, from drain().
+ *
+ * By the caller: psi_io_turn() does the same until something has happened. The loop has watchers that epoll hears of at the next
+ * turn only; `unsettled` says so, and psi_io_due_ms() then asks for that turn at once.
  *
  * Failure modes: a dial that fails is told to the core, which tries again after its back-off; the loop itself does not fail once
  * it is set up. psi_io_close() ends connections and dials at once; a running name look-up is left to itself (common/net/dial.h).
@@ -13,6 +16,7 @@
 #define _GNU_SOURCE 1 /* pthread_setname_np */
 #include "io.h"
 
+#include "log.h"
 #include "mem.h"
 #include "net/conn.h"
 #include "net/dial.h"
@@ -20,11 +24,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 #include <uv.h>
 
+enum { IO_SETTLE_MAX = 8 }; /* turns without waiting that follow a turn: each may make more to do */
 enum { IO_TICK_MS = 25 };   /* the core asks for 50 at most */
 enum { IO_DIAL_MS = 5000 }; /* one attempt, look-up and all addresses; the core's own deadlines go on meanwhile */
 
@@ -45,7 +51,12 @@ struct psi_io {
     uv_timer_t tick;
     struct psi_net net;
     struct psi_list dials, spare_dials; /* of struct io_dial.link */
-    pthread_t thread;
+    pthread_t thread;                   /* unless by_caller */
+    bool by_caller;
+    uint64_t events;          /* loop thread: what has happened; a turn ends when it counts on */
+    bool unsettled;           /* by_caller: events in the last turn */
+    uint64_t turned_ms;       /* by_caller: end of the last turn */
+    uv_timer_t limit;         /* by_caller: of a turn */
     bool loop_open, net_open; /* they were initialised */
     bool closing;             /* loop thread: their handles are being closed */
     pthread_mutex_t lock;     /* of the two below */
@@ -60,9 +71,26 @@ uint64_t psi_io_now_ms(void)
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
+/* The loops that run on this thread: a callback of one session may drive another. */
+struct io_running {
+    const struct psi_io *io;
+    const struct io_running *outer;
+};
+static _Thread_local const struct io_running *running;
+
 bool psi_io_on_loop(const struct psi_io *io)
 {
-    return pthread_equal(pthread_self(), io->thread) != 0;
+    for (const struct io_running *r = running; r != NULL; r = r->outer) {
+        if (r->io == io) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool psi_io_by_caller(const struct psi_io *io)
+{
+    return io->by_caller;
 }
 
 /* ---- events of common/net ---- */
@@ -70,6 +98,7 @@ bool psi_io_on_loop(const struct psi_io *io)
 static void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, size_t n)
 {
     struct psi_io *io = ctx;
+    io->events++;
     psi_client_bytes(io->client, link, p, n);
 }
 
@@ -77,12 +106,14 @@ static void on_link_closed(void *ctx, struct psi_link *link, const char *why)
 {
     struct psi_io *io = ctx;
     (void)why; /* the core's own line names the task and what it does next */
+    io->events++;
     psi_client_closed(io->client, link);
 }
 
 static void on_writable(void *ctx, struct psi_link *link)
 {
     struct psi_io *io = ctx;
+    io->events++;
     psi_client_writable(io->client, link);
 }
 
@@ -97,6 +128,7 @@ static void on_dialed(void *ctx, struct psi_conn *conn, const char *why)
     struct io_dial *dial = ctx;
     struct psi_io *io = dial->io;
     uint32_t task = dial->task;
+    io->events++;
     dial_release(dial);
     struct psi_link *link = psi_client_dialed(io->client, task, conn, why);
     if (conn == NULL) {
@@ -157,6 +189,7 @@ static void drain(void *ctx)
         }
         struct psi_request *req;
         while ((req = psi_client_next_done(io->client)) != NULL) {
+            io->events++;
             req->done(req);
             more = true;
         }
@@ -183,6 +216,20 @@ static void on_tick(uv_timer_t *timer)
     psi_net_settle(&io->net);
 }
 
+static void close_handles(struct psi_io *io)
+{
+    if (io->closing) {
+        return;
+    }
+    io->closing = true;
+    if (io->net_open) {
+        psi_net_close(&io->net);
+    }
+    uv_close((uv_handle_t *)&io->tick, NULL);
+    uv_close((uv_handle_t *)&io->wake, NULL);
+    uv_close((uv_handle_t *)&io->limit, NULL);
+}
+
 static void on_wake(uv_async_t *async)
 {
     struct psi_io *io = async->data;
@@ -198,15 +245,13 @@ static void on_wake(uv_async_t *async)
     }
     struct psi_list *it;
     while ((it = psi_list_pop_front(&works)) != NULL) {
+        io->events++;
         struct psi_io_work *work = PSI_CONTAINER_OF(it, struct psi_io_work, link);
         work->run(work, io->client);
         psi_net_settle(&io->net);
     }
-    if (stop && !io->closing) {
-        io->closing = true;
-        psi_net_close(&io->net);
-        uv_close((uv_handle_t *)&io->tick, NULL);
-        uv_close((uv_handle_t *)&io->wake, NULL);
+    if (stop) {
+        close_handles(io);
     }
 }
 
@@ -226,6 +271,8 @@ void psi_io_submit(struct psi_io *io, struct psi_io_work *work)
 static void *io_main(void *arg)
 {
     struct psi_io *io = arg;
+    const struct io_running self = {.io = io};
+    running = &self;
     PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT)); /* returns when every handle is closed */
     return NULL;
 }
@@ -257,7 +304,8 @@ static ps_status loop_init(struct psi_io *io, struct psi_err *err)
         PSI_IGNORE(uv_loop_close(&io->loop)); /* it has no handle */
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no descriptor to wake the loop: %s", uv_strerror(rc));
     }
-    PSI_IGNORE(uv_timer_init(&io->loop, &io->tick)); /* always 0 */
+    PSI_IGNORE(uv_timer_init(&io->loop, &io->tick));  /* always 0 */
+    PSI_IGNORE(uv_timer_init(&io->loop, &io->limit)); /* likewise */
     io->wake.data = io;
     io->tick.data = io;
     PSI_IGNORE(uv_timer_start(&io->tick, on_tick, IO_TICK_MS, IO_TICK_MS)); /* fails without a callback only */
@@ -267,14 +315,8 @@ static ps_status loop_init(struct psi_io *io, struct psi_err *err)
 /* Free what there is of io; its thread is not running. */
 static void io_free(struct psi_io *io)
 {
-    if (io->net_open && !io->closing) {
-        psi_net_close(&io->net);
-    }
     if (io->loop_open) {
-        if (!io->closing) {
-            uv_close((uv_handle_t *)&io->wake, NULL);
-            uv_close((uv_handle_t *)&io->tick, NULL);
-        }
+        close_handles(io);
         PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT)); /* until nothing is open */
         PSI_ASSERT(uv_loop_close(&io->loop) == 0);
     }
@@ -319,6 +361,8 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
     }
     io->log = config->log;
     io->log_ctx = config->log_ctx;
+    io->by_caller = config->by_caller;
+    io->turned_ms = psi_io_now_ms();
     io->stop_asked = config->stop;
     psi_list_init(&io->queue);
     psi_list_init(&io->dials);
@@ -333,7 +377,7 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
         st = psi_net_init(&io->net, &io->loop, &net_ops, io, err);
         io->net_open = st == PS_OK;
     }
-    if (st == PS_OK) {
+    if (st == PS_OK && !io->by_caller) {
         int rc = thread_start(io);
         st = rc == 0 ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no thread for the session: %s", strerror(rc));
     }
@@ -345,9 +389,117 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
     return PS_OK;
 }
 
+/* ---- by the caller ---- */
+
+struct io_turn {
+    struct io_running self;
+    sigset_t before;
+    bool take; /* no SIGPIPE was pending: one that is now is ours */
+};
+
+static bool sigpipe_pending(void)
+{
+    sigset_t pending;
+    (void)sigemptyset(&pending);
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
+}
+
+static void turn_begin(struct psi_io *io, struct io_turn *turn)
+{
+    sigset_t pipe;
+    turn->self = (struct io_running){.io = io, .outer = running};
+    running = &turn->self;
+    (void)sigemptyset(&pipe);
+    (void)sigaddset(&pipe, SIGPIPE);
+    turn->take = !sigpipe_pending();
+    (void)pthread_sigmask(SIG_BLOCK, &pipe, &turn->before);
+}
+
+static void turn_end(struct io_turn *turn)
+{
+    if (turn->take && sigpipe_pending()) {
+        const struct timespec none = {0};
+        sigset_t pipe;
+        (void)sigemptyset(&pipe);
+        (void)sigaddset(&pipe, SIGPIPE);
+        while (sigtimedwait(&pipe, NULL, &none) < 0 && errno == EINTR) {
+        }
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &turn->before, NULL);
+    running = turn->self.outer;
+}
+
+static void on_limit(uv_timer_t *timer)
+{
+    (void)timer; /* it only ends the wait of uv_run() */
+}
+
+/* More than a lease between two turns: the tasks may have given us up. The core finds out and resumes. */
+static void note_late(struct psi_io *io, uint64_t now_ms)
+{
+    if (now_ms - io->turned_ms > PS_LEASE_MS) {
+        char fields[160];
+        (void)snprintf(fields, sizeof(fields), "ms=%llu lease_ms=%d msg=\"call ps_progress_run() more often\"",
+                       (unsigned long long)(now_ms - io->turned_ms), PS_LEASE_MS);
+        io->log(io->log_ctx, PSI_LOG_WARN, "progress_late", fields);
+    }
+}
+
+void psi_io_turn(struct psi_io *io, int64_t timeout_ms)
+{
+    struct io_turn turn;
+    uint64_t now = psi_io_now_ms();
+    uint64_t seen = io->events;
+    turn_begin(io, &turn);
+    note_late(io, now);
+    if (timeout_ms > 0) {
+        uint64_t end = (uint64_t)timeout_ms > UINT64_MAX / 2 ? UINT64_MAX : now + (uint64_t)timeout_ms;
+        uv_update_time(&io->loop);
+        PSI_IGNORE(uv_timer_start(&io->limit, on_limit, (uint64_t)timeout_ms, 0)); /* fails without a callback only */
+        do {
+            PSI_IGNORE(uv_run(&io->loop, UV_RUN_ONCE)); /* whether handles are left: they are */
+        } while (io->events == seen && psi_io_now_ms() < end);
+        PSI_IGNORE(uv_timer_stop(&io->limit)); /* always 0 */
+        io->unsettled = true;
+    } else {
+        for (int i = 0; i < IO_SETTLE_MAX && (i == 0 || io->events != seen); i++) {
+            seen = io->events;
+            PSI_IGNORE(uv_run(&io->loop, UV_RUN_NOWAIT));
+        }
+        io->unsettled = io->events != seen;
+    }
+    io->turned_ms = psi_io_now_ms();
+    turn_end(&turn);
+}
+
+int psi_io_fd(const struct psi_io *io)
+{
+    return uv_backend_fd(&io->loop);
+}
+
+int64_t psi_io_due_ms(struct psi_io *io)
+{
+    if (io->unsettled) {
+        return 0;
+    }
+    uv_update_time(&io->loop);
+    int timeout = uv_backend_timeout(&io->loop);
+    return timeout >= 0 && timeout < IO_TICK_MS ? timeout : IO_TICK_MS;
+}
+
 void psi_io_close(struct psi_io *io)
 {
     if (io == NULL) {
+        return;
+    }
+    if (io->by_caller) {
+        struct io_turn turn;
+        turn_begin(io, &turn);
+        PSI_ASSERT(psi_list_empty(&io->queue));
+        close_handles(io);
+        PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT)); /* until they are closed */
+        turn_end(&turn);
+        io_free(io);
         return;
     }
     (void)pthread_mutex_lock(&io->lock);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shell of a session's core: one thread with one loop that carries bytes, time and requests to a psi_client and its effects
- * back. Everything that touches the core is a psi_io_work, run on that thread; other threads hand works over through one queue.
+ * The shell of a session's core: a loop that carries bytes, time and requests to a psi_client and its effects back. It runs on a
+ * thread of its own, or, where the config says by_caller, in psi_io_turn(), on whichever thread calls that. Everything that
+ * touches the core is a psi_io_work, run in the loop; threads hand works over through one queue. "The loop thread" is the one
+ * that the loop runs on at the time.
  *
- *   psi_io_open -> psi_io_submit (any thread, any number of works) -> psi_io_close
+ *   psi_io_open -> psi_io_submit (any thread, any number of works), psi_io_turn (one thread at a time) -> psi_io_close
  */
 #ifndef PSI_WORKER_IO_H
 #define PSI_WORKER_IO_H
@@ -24,11 +26,12 @@ struct psi_io_config {
     /* A line of the core's log: level of enum psi_log_level, fields as key=value pairs. Loop thread. */
     void (*log)(void *ctx, int level, const char *event, const char *fields);
     void *log_ctx;
+    bool by_caller;              /* no thread: psi_io_turn() */
     void (*stop)(void *log_ctx); /* once: the cluster asks this session to stop. Loop thread; NULL: nobody hears of it */
 };
 
 /**
- * Start the core and its thread, with all signals blocked in it. client borrows.
+ * Start the core and, unless by_caller, its thread, with all signals blocked in it. client borrows.
  * Errors: as psi_client_new(); RESOURCE_EXHAUSTED where the system gives no thread, descriptors or memory.
  */
 ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io, struct psi_err *err) PSI_MUST;
@@ -36,6 +39,17 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
 void psi_io_submit(struct psi_io *io, struct psi_io_work *work);
 /** True on the loop thread, where nothing may block. Any thread. */
 bool psi_io_on_loop(const struct psi_io *io);
+/**
+ * Run the loop on the calling thread: until something has happened (bytes, an end, work), at most timeout_ms; 0: what is due now.
+ * SIGPIPE is blocked meanwhile, and one that came is taken. by_caller only, one thread at a time, not on the loop thread.
+ */
+void psi_io_turn(struct psi_io *io, int64_t timeout_ms);
+/** Has it no thread of its own? Any thread. */
+bool psi_io_by_caller(const struct psi_io *io);
+/** by_caller: a descriptor that is readable when psi_io_turn(io, 0) has something to do. Any thread. */
+int psi_io_fd(const struct psi_io *io);
+/** by_caller: milliseconds until psi_io_turn() has something to do though the descriptor is silent. Not while it runs. */
+int64_t psi_io_due_ms(struct psi_io *io);
 /** End the thread and free all: no work may be queued any more and no request be in flight. Not on the loop thread. NULL is fine.
  */
 void psi_io_close(struct psi_io *io);

@@ -160,7 +160,7 @@ static void wait_for(ps_param *p, const bool *flag)
     ps_session *s = p->session;
     (void)pthread_mutex_lock(&s->lock);
     while (*flag) {
-        (void)pthread_cond_wait(&s->changed, &s->lock);
+        psi_api_wait(s, &s->changed);
     }
     (void)pthread_mutex_unlock(&s->lock);
 }
@@ -258,7 +258,7 @@ static void take(ps_param *p, bool *flag, uint32_t *count)
     ps_session *s = p->session;
     (void)pthread_mutex_lock(&s->lock);
     while (*flag) {
-        (void)pthread_cond_wait(&s->changed, &s->lock);
+        psi_api_wait(s, &s->changed);
     }
     *flag = true;
     if (count != NULL) {
@@ -375,7 +375,7 @@ ps_status ps_step_done(ps_session *s)
     }
     (void)pthread_mutex_lock(&s->lock);
     while (s->pushes > 0) {
-        (void)pthread_cond_wait(&s->changed, &s->lock);
+        psi_api_wait(s, &s->changed);
     }
     (void)pthread_mutex_unlock(&s->lock);
     st = psi_api_sticky(s, NULL);

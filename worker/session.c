@@ -243,6 +243,10 @@ struct psi_link *psi_session_dialed(struct psi_session *s, void *shell, const ch
     struct psi_err err = {0};
     struct psi_link *link = NULL;
     if (shell == NULL) {
+        size_t address_bytes = strlen(s->address);
+        if (why != NULL && strncmp(why, s->address, address_bytes) == 0 && strncmp(why + address_bytes, ": ", 2) == 0) {
+            why += address_bytes + 2; /* whoever reads it is told the address anyway */
+        }
         psi_fail(&err, PS_UNAVAILABLE, "%s", why != NULL && why[0] != '\0' ? why : "the connection failed");
         goto fail;
     }

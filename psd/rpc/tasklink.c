@@ -358,10 +358,12 @@ static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct 
         st = psi_fail(&err, PS_ABORTED, "a life of the directory that this task has left");
     }
     if (st != PS_OK) {
-        bool displaced = refused_as_displaced(r);
-        t->displaced = t->displaced || displaced;
-        if (!displaced || t->refusal_logged_ms == 0 || t->now_ms - t->refusal_logged_ms >= REFUSAL_LOG_MS) {
-            t->refusal_logged_ms = displaced ? t->now_ms : 0;
+        struct psi_err said;
+        bool by_it = psd_reply_error(r, &said) != PS_OK; /* and not by us: it will say so again at every attempt */
+        t->displaced = t->displaced || refused_as_displaced(r);
+        if (!by_it || st != t->refusal || t->refusal_logged_ms == 0 || t->now_ms - t->refusal_logged_ms >= REFUSAL_LOG_MS) {
+            t->refusal_logged_ms = by_it ? t->now_ms : 0;
+            t->refusal = st;
             psd_log(t, PSI_LOG_WARN, "directory_refused", "peer=%s st=%s msg=%s", c->text, ps_status_name(st), err.text);
         }
         psd_conn_close(t, c, false);

@@ -14,6 +14,10 @@
 
 #include <cmocka.h>
 
+#ifndef API_PROGRESS
+#define API_PROGRESS PS_PROGRESS_THREAD
+#endif
+
 static struct test_cluster cluster;
 
 static void no_log(void *ctx, ps_log_level level, const char *line)
@@ -33,6 +37,7 @@ static ps_session *open_session(int64_t timeout_ms)
     o.operation_timeout_ms = timeout_ms;
     o.ready_timeout_ms = timeout_ms;
     o.log = no_log;
+    o.progress = API_PROGRESS;
     assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
     return s;
 }

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PS_PROGRESS_CALLER against real psd processes: no thread, a poll loop of the program's own, threads that take turns, SIGPIPE,
+ * a program that comes back later than the lease.
+ *
+ * The clock of this program can be put forward: clock_gettime() below is what the library and its loop call.
+ */
+#define API_PROGRESS PS_PROGRESS_CALLER
+#include "api_test.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static _Atomic int64_t skipped_s;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int rc = (int)syscall(SYS_clock_gettime, clock, now);
+    if (rc == 0 && clock != CLOCK_REALTIME) {
+        now->tv_sec += atomic_load(&skipped_s);
+    }
+    return rc;
+}
+
+static int threads(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/task");
+    assert_non_null(dir);
+    while (readdir(dir) != NULL) {
+        count++;
+    }
+    assert_int_equal(closedir(dir), 0);
+    return count;
+}
+
+/* ---- requests from a loop of the program's own ---- */
+
+enum { REQUESTS = 16, ROUNDS = 20, WIDTH = 1000 };
+
+struct looping {
+    ps_variable *v;
+    ps_request req;
+    int left, bad;
+    const bool *inside; /* ps_progress_run() */
+};
+static float grad[WIDTH];
+
+static void again(void *ctx, ps_request *req, const ps_result *result)
+{
+    struct looping *l = ctx;
+    l->bad += result->status != PS_OK || !*l->inside;
+    l->left--;
+    if (l->left > 0) {
+        l->bad += ps_push_start(l->v, grad, sizeof(grad), 1.0F, 0, req, again, l) != PS_OK;
+    }
+}
+
+static void a_poll_loop(void **state)
+{
+    (void)state;
+    static struct looping loops[REQUESTS];
+    static float value[WIDTH];
+    int before = threads();
+    ps_session *s = open_session(30000);
+    ps_variable *v = get(s, "progress/v", PS_F32, PS_SHAPE(WIDTH), ps_sgd(1.0));
+    bool inside = false;
+    int left = REQUESTS;
+    struct pollfd p = {.fd = ps_progress_fd(s), .events = POLLIN};
+    assert_true(p.fd >= 0);
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    for (int i = 0; i < WIDTH; i++) {
+        grad[i] = -1.0F;
+    }
+    for (int i = 0; i < REQUESTS; i++) {
+        loops[i] = (struct looping){.v = v, .left = ROUNDS, .inside = &inside};
+        assert_int_equal(ps_push_start(v, grad, sizeof(grad), 1.0F, 0, &loops[i].req, again, &loops[i]), PS_OK);
+    }
+    while (left > 0) {
+        int64_t due = ps_progress_timeout_ms(s);
+        assert_in_range(due, 0, 2500);
+        assert_true(poll(&p, 1, (int)due) >= 0);
+        inside = true;
+        assert_int_equal(ps_progress_run(s, 0), PS_OK);
+        inside = false;
+        left = 0;
+        for (int i = 0; i < REQUESTS; i++) {
+            left += loops[i].left > 0;
+        }
+    }
+    for (int i = 0; i < REQUESTS; i++) {
+        assert_int_equal(loops[i].bad, 0);
+    }
+    assert_int_equal(threads(), before);
+    assert_int_equal(ps_variable_read(v, value, sizeof(value)), PS_OK);
+    assert_true(value[0] == (float)(REQUESTS * ROUNDS) && value[WIDTH - 1] == value[0]);
+    /* work that was handed over makes the descriptor readable: nothing is left to a timeout */
+    while (ps_progress_timeout_ms(s) == 0) {
+        assert_int_equal(ps_progress_run(s, 0), PS_OK);
+    }
+    loops[0] = (struct looping){.v = v, .left = 1, .inside = &inside};
+    assert_int_equal(ps_push_start(v, grad, sizeof(grad), 1.0F, 0, &loops[0].req, again, &loops[0]), PS_OK);
+    assert_int_equal(loops[0].left, 1); /* not from within the call */
+    assert_int_equal(poll(&p, 1, 0), 1);
+    inside = true;
+    while (loops[0].left > 0) { /* the other way to use it */
+        assert_int_equal(ps_progress_run(s, 1000), PS_OK);
+    }
+    inside = false;
+    assert_int_equal(loops[0].bad, 0);
+    assert_int_equal(ps_session_close(s), 0);
+    assert_int_equal(threads(), before);
+}
+
+static void in_callback(void *ctx, ps_request *req, const ps_result *result)
+{
+    ps_status *status = ctx;
+    (void)result;
+    *status = ps_progress_run(*(ps_session **)(void *)(req + 1), 0);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    ps_session_options o;
+    ps_session *s = NULL;
+    char error[512];
+    assert_int_equal(ps_progress_run(NULL, 0), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_progress_fd(NULL), -1);
+    assert_true(ps_progress_timeout_ms(NULL) >= 0);
+    ps_session_options_init(&o);
+    o.target = cluster.address[0];
+    o.log = no_log;
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
+    assert_int_equal(ps_progress_run(s, 0), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(ps_last_error(), "has a thread"));
+    assert_int_equal(ps_progress_fd(s), -1);
+    assert_true(ps_progress_timeout_ms(s) >= 0);
+    assert_int_equal(ps_session_close(s), 0);
+
+    struct {
+        ps_request req;
+        ps_session *session;
+    } asked;
+    ps_status status = PS_OK;
+    float value[2];
+    memset(&asked, 0, sizeof(asked));
+    asked.session = open_session(20000);
+    ps_variable *v = get(asked.session, "progress/refused", PS_F32, PS_SHAPE(2), NULL);
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(ps_pull_start(v, value, sizeof(value), 0, &asked.req, in_callback, &status), PS_OK);
+    assert_int_equal(ps_session_close(asked.session), 0); /* waits for it */
+    assert_int_equal(status, PS_FAILED_PRECONDITION);
+}
+
+/* ---- threads ---- */
+
+struct driver {
+    ps_session *session;
+    atomic_bool end;
+    int turns, refused, bad;
+};
+
+static void *drive(void *arg)
+{
+    struct driver *d = arg;
+    while (!atomic_load(&d->end)) {
+        ps_status st = ps_progress_run(d->session, 20);
+        d->turns += st == PS_OK;
+        d->refused += st == PS_FAILED_PRECONDITION;
+        d->bad += st != PS_OK && st != PS_FAILED_PRECONDITION;
+    }
+    return NULL;
+}
+
+static void one_thread_drives_others_call(void **state)
+{
+    (void)state;
+    enum { ADDS = 300 };
+    struct driver d = {.session = open_session(30000)};
+    ps_variable *v = get(d.session, "progress/count", PS_I64, PS_SCALAR, NULL);
+    int64_t one = 1;
+    int64_t value = 0;
+    pthread_t thread;
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(pthread_create(&thread, NULL, drive, &d), 0);
+    for (int i = 0; i < ADDS; i++) {
+        assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value), PS_OK);
+    }
+    assert_int_equal(value, ADDS);
+    atomic_store(&d.end, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(d.bad, 0);
+    assert_true(d.turns + d.refused > 0);
+    assert_int_equal(ps_session_close(d.session), 0);
+}
+
+/* ---- SIGPIPE ---- */
+
+static void raise_sigpipe(void *ctx, ps_request *req, const ps_result *result)
+{
+    bool *done = ctx;
+    (void)req;
+    (void)result;
+    assert_int_equal(pthread_kill(pthread_self(), SIGPIPE), 0); /* as a write to a closed peer does */
+    *done = true;
+}
+
+static bool sigpipe(bool pending)
+{
+    sigset_t set;
+    assert_int_equal(pending ? sigpending(&set) : pthread_sigmask(SIG_SETMASK, NULL, &set), 0);
+    return sigismember(&set, SIGPIPE) == 1;
+}
+
+static void sigpipe_does_not_reach_the_program(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_variable *v = get(s, "progress/pipe", PS_F32, PS_SHAPE(2), NULL);
+    ps_request req;
+    float value[2];
+    bool done = false;
+    memset(&req, 0, sizeof(req));
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_false(sigpipe(false));
+    assert_int_equal(ps_pull_start(v, value, sizeof(value), 0, &req, raise_sigpipe, &done), PS_OK);
+    while (!done) {
+        assert_int_equal(ps_progress_run(s, 1000), PS_OK);
+    }
+    assert_false(sigpipe(true)); /* taken, and we live */
+    assert_false(sigpipe(false));
+
+    sigset_t set; /* one that the program has blocked and got before is its own */
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGPIPE);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+    assert_int_equal(pthread_kill(pthread_self(), SIGPIPE), 0);
+    assert_int_equal(ps_progress_run(s, 0), PS_OK);
+    assert_true(sigpipe(true));
+    assert_true(sigpipe(false));
+    int got = 0;
+    assert_int_equal(sigwait(&set, &got), 0);
+    assert_int_equal(pthread_sigmask(SIG_UNBLOCK, &set, NULL), 0);
+    assert_int_equal(ps_session_close(s), 0);
+    assert_false(sigpipe(false));
+}
+
+static void a_task_that_dies_while_much_is_written(void **state)
+{
+    (void)state;
+    enum { BIG = 4 << 20 };
+    static float values[BIG];
+    for (int round = 0; round < 5; round += 2) {
+        ps_session *s = open_session(1000);
+        ps_variable *v = get(s, "progress/big", PS_F32, PS_SHAPE(BIG), ps_sgd(1.0));
+        ps_request req;
+        struct looping l = {.v = v, .left = 1, .inside = &(bool){true}};
+        memset(&req, 0, sizeof(req));
+        assert_int_equal(ps_variable_assign(v, values, sizeof(values)), PS_OK);
+        assert_int_equal(ps_push_start(v, values, sizeof(values), 1.0F, 0, &req, again, &l), PS_OK);
+        for (int turn = 0; turn < round; turn++) {
+            assert_int_equal(ps_progress_run(s, 1000), PS_OK);
+        }
+        int task = ps_variable_task(v);
+        test_cluster_kill(&cluster, task);
+        while (l.left > 0) {
+            assert_int_equal(ps_progress_run(s, 1000), PS_OK);
+        }
+        assert_true(l.bad <= 1); /* answered before, or not at all */
+        test_cluster_start(&cluster, task);
+        (void)ps_session_close(s); /* whatever it says of the push */
+    }
+}
+
+/* ---- late ---- */
+
+static atomic_int late_lines;
+
+static void count_late(void *ctx, ps_log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    if (strstr(line, "ev=progress_late") != NULL) {
+        atomic_fetch_add(&late_lines, 1);
+    }
+}
+
+static void a_program_that_comes_back_late(void **state)
+{
+    (void)state;
+    ps_session_options o;
+    ps_session *s = NULL;
+    char error[512];
+    ps_session_options_init(&o);
+    o.target = cluster.address[0];
+    o.progress = PS_PROGRESS_CALLER;
+    o.log = count_late;
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
+    ps_variable *v = get(s, "progress/late", PS_I64, PS_SCALAR, NULL);
+    int64_t one = 1;
+    int64_t value = 0;
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value), PS_OK);
+    assert_int_equal(atomic_load(&late_lines), 0);
+    atomic_fetch_add(&skipped_s, 9); /* shorter than the lease of 10 s */
+    assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value), PS_OK);
+    assert_int_equal(atomic_load(&late_lines), 0);
+    for (int i = 1; i <= 3; i++) {
+        atomic_fetch_add(&skipped_s, 11);
+        assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value), PS_OK); /* reconnects and resumes */
+        assert_int_equal(atomic_load(&late_lines), i);
+        assert_int_equal(value, 2 + i);
+    }
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_poll_loop),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(one_thread_drives_others_call),
+        cmocka_unit_test(sigpipe_does_not_reach_the_program),
+        cmocka_unit_test(a_program_that_comes_back_late),
+        cmocka_unit_test(a_task_that_dies_while_much_is_written),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who drives a session that has no thread of its own (PS_PROGRESS_CALLER).
+ *
+ * Happy path: a blocking call hands its work over and then, in psi_api_wait(), runs the loop itself until its end;
+ * ps_progress_run() runs the loop for its own sake. One thread drives at a time (session->driving). Blocking calls of other
+ * threads wait: the driver brings their ends about too, and wakes them when it leaves, so that one of them drives on.
+ * ps_progress_run() does not wait for its turn: FAILED_PRECONDITION. Failure modes: nobody drives for longer than the lease: a
+ * log line (io.c), and the core reconnects and resumes.
+ */
+#include "api.h"
+
+enum { TURN_MS = 1000 }; /* a waiting thread looks around at least so often */
+
+/* Under the lock; one turn without it. */
+static void drive(ps_session *s, int64_t timeout_ms)
+{
+    s->driving = true;
+    (void)pthread_mutex_unlock(&s->lock);
+    psi_io_turn(s->io, timeout_ms);
+    (void)pthread_mutex_lock(&s->lock);
+    s->driving = false;
+    (void)pthread_cond_broadcast(&s->changed);
+}
+
+void psi_api_wait(ps_session *s, pthread_cond_t *cond)
+{
+    if (!psi_io_by_caller(s->io)) {
+        (void)pthread_cond_wait(cond, &s->lock);
+    } else if (s->driving) {
+        (void)pthread_cond_wait(&s->changed, &s->lock); /* every end is told there, and that the driver leaves */
+    } else {
+        drive(s, TURN_MS);
+    }
+}
+
+ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    ps_status st = psi_api_check(s, true, &err);
+    if (st == PS_OK && !psi_io_by_caller(s->io)) {
+        st = psi_fail(&err, PS_FAILED_PRECONDITION, "the session has a thread: ps_progress_run() is for PS_PROGRESS_CALLER");
+    }
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->driving || s->closing) {
+        st = psi_fail(&err, PS_FAILED_PRECONDITION,
+                      s->closing ? "the session is closing" : "another thread drives the session: one at a time");
+    } else {
+        drive(s, timeout_ms > 0 ? timeout_ms : 0);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return st == PS_OK ? PS_OK : psi_api_last_error_set(&err);
+}
+
+int ps_progress_fd(ps_session *s)
+{
+    struct psi_err err = {0};
+    if (psi_api_check(s, false, &err) != PS_OK || !psi_io_by_caller(s->io)) {
+        return -1;
+    }
+    return psi_io_fd(s->io);
+}
+
+int64_t ps_progress_timeout_ms(ps_session *s)
+{
+    struct psi_err err = {0};
+    int64_t due = TURN_MS; /* nothing is to be done: it has a thread, or somebody drives it */
+    if (psi_api_check(s, false, &err) != PS_OK || !psi_io_by_caller(s->io)) {
+        return due;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    if (!s->driving) {
+        due = psi_io_due_ms(s->io);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return due;
+}
