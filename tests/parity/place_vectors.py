@@ -120,7 +120,7 @@ def main():
         a, b = device(), device()
         graph = tf.Graph()
         with graph.as_default(), v1.device(a), v1.device(b):
-            out.write("    {%s, %s, %s},\n" % (c(a), c(b), c(make(graph, "NoOp"))))
+            out.write("    {%s, %s,\n     %s},\n" % (c(a), c(b), c(make(graph, "NoOp"))))
     out.write("};\nstatic const char *const place_ps_ops[] = {\n")
     for kind in device_setter.STANDARD_PS_OPS:
         if kind != "DecisionTreeResource":  # came after TensorFlow 1.15

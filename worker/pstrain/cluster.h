@@ -21,7 +21,7 @@ struct cluster {
 /**
  * Find out.
  *
- * tf_config  text of the environment variable, NULL: none. It counts where --cluster, --ps_hosts and --worker_hosts are not given;
+ * tf_config  text of the environment variable, NULL: none. It counts where no flag gives the cluster;
  * --job_name and --task_index win over its task. out        gives; cluster_fini(). Untouched on failure. Returns    0, or -1 with
  * one line in err (CLUSTER_ERR_BYTES).
  */
