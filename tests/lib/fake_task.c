@@ -2,6 +2,8 @@
 /* The hand-made tasks of fake_task.h. Whatever is not as expected ends the test. */
 #include "fake_task.h"
 
+#include "../../common/blob.h"
+
 #include "../../common/mem.h"
 
 #include <setjmp.h>
@@ -458,6 +460,7 @@ void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, c
         t.offset = numbers[i].offset;
         t.status = numbers[i].status;
         t.version = numbers[i].version;
+        t.applied = numbers[i].applied;
         assert_int_equal(psi_list_append(&body, &ps_v1_NumberItem_msg, &t, NULL), PS_OK);
     }
     struct fake_answer answer = {.body = &body};
@@ -486,6 +489,10 @@ void fake_start(struct fake *f, struct fake_request *r, enum psi_request_kind ki
     r->req.scale = 1.0f;
     bool data = kind >= PSI_REQ_PUSH && kind <= PSI_REQ_PULL && kind != PSI_REQ_INIT;
     r->req.bytes = data ? var->elements * ps_dtype_bytes(var->dtype) : 0;
+    if (data && var->dtype == PS_STRING) { /* src is a blob that says how long it is; dst has room for the largest */
+        uint64_t most = psi_blob_bytes_max(var->elements);
+        r->req.bytes = src == NULL ? most : psi_blob_bytes_min(var->elements) + psi_blob_offset(src, var->elements);
+    }
     r->req.deadline_ms = f->now + timeout_ms;
     r->req.done = fake_request_done;
     ps_status st = psi_client_start(f->c, &r->req, &err);
@@ -518,6 +525,7 @@ void fake_open(struct fake *f, uint32_t task, uint32_t handle, uint64_t incarnat
             a.incarnation = incarnation;
             a.creation = creation;
             a.dtype = (uint32_t)var->dtype;
+            a.atomic = var->atomic;
             a.dims_count = (pb_size_t)var->shape.rank;
             memcpy(a.dims, var->shape.dims, sizeof(a.dims));
             a.has_optimizer = true;
@@ -538,6 +546,12 @@ struct psi_var *fake_get(struct fake *f, uint32_t task, const char *name, int64_
     ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = name, .dtype = PS_F32, .optimizer = ps_sgd(0.5)};
     spec.shape.rank = 1;
     spec.shape.dims[0] = elements;
+    return fake_get_spec(f, task, &spec, handle, creation);
+}
+
+struct psi_var *fake_get_spec(struct fake *f, uint32_t task, const ps_variable_spec *wanted, uint32_t handle, uint64_t creation)
+{
+    ps_variable_spec spec = *wanted;
     char device[32];
     snprintf(device, sizeof(device), "/job:ps/task:%u", task);
     spec.device = device;

@@ -88,6 +88,7 @@ struct fake_number {
     uint64_t offset;
     uint32_t status;
     uint64_t version;
+    uint32_t applied;
 };
 /** Connect, take HELLO (copied to *out_hello where not NULL) and answer it. numbers end with number 0; NULL: none. */
 void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, const struct fake_number *numbers,
@@ -109,6 +110,8 @@ void fake_start(struct fake *f, struct fake_request *r, enum psi_request_kind ki
 /** Answers of an owner: handle h, creation, incarnation for every item of the OPEN that is next. */
 void fake_open(struct fake *f, uint32_t task, uint32_t handle, uint64_t incarnation, uint64_t creation,
                const struct psi_var *var);
+/** The same with a spec of one's own (device apart). */
+struct psi_var *fake_get_spec(struct fake *f, uint32_t task, const ps_variable_spec *spec, uint32_t handle, uint64_t creation);
 /** The whole get-or-create of one f32 variable of n elements at task (connected already or not). */
 struct psi_var *fake_get(struct fake *f, uint32_t task, const char *name, int64_t elements, uint32_t handle, uint64_t creation);
 

@@ -88,8 +88,8 @@ static void test_seeds(void **state)
     assert_true(seeds < 50 || (total.ok > 1000 && total.cuts > 100 && total.restarts > 10)); /* the world is not idle */
 }
 
-/* One call on a variable of three frames is cut at every boundary of its bytes, in both directions, and a byte beside each. */
-static uint64_t cut_everywhere(enum psi_request_kind kind, uint32_t side)
+/* One call is cut at every boundary of its bytes, in both directions, and a byte beside each. */
+static uint64_t cut_everywhere(enum psi_request_kind kind, uint32_t side, enum sim_boundary_var var)
 {
     uint64_t boundaries = 0;
     for (uint64_t index = 1; index == 1 || index <= boundaries; index++) {
@@ -98,14 +98,15 @@ static uint64_t cut_everywhere(enum psi_request_kind kind, uint32_t side)
                                           .frame_bytes = PS_FRAME_BODY_MAX,
                                           .boundary = true,
                                           .boundary_kind = kind,
+                                          .boundary_var = var,
                                           .boundary_side = side,
                                           .boundary_index = index,
                                           .boundary_shift = shift,
                                           .verbose = getenv("SIM_BOUNDARY") != NULL};
             struct sim_summary one = {0};
             char why[1024];
-            (void)snprintf(running, sizeof(running), "call kind %d, boundary %llu of side %u, shift %d", (int)kind,
-                           (unsigned long long)index, side, shift);
+            (void)snprintf(running, sizeof(running), "call kind %d on variable %d, boundary %llu of side %u, shift %d", (int)kind,
+                           (int)var, (unsigned long long)index, side, shift);
             if (!sim_run(&options, &one, why)) {
                 fail_msg("%s: %s", running, why);
             }
@@ -122,15 +123,32 @@ static void test_every_boundary(void **state)
     if (getenv("SIM_SEED") != NULL || getenv("SEED") != NULL) {
         return;
     }
-    /* three frames of a push: heads, metas, five or six segments, ends */
-    assert_true(cut_everywhere(PSI_REQ_PUSH, 0) >= 9);
-    assert_true(cut_everywhere(PSI_REQ_PUSH, 1) >= 2);
-    assert_true(cut_everywhere(PSI_REQ_PUSH_PULL, 0) >= 9);
-    assert_true(cut_everywhere(PSI_REQ_PUSH_PULL, 1) >= 9);
-    assert_true(cut_everywhere(PSI_REQ_ASSIGN, 0) >= 9);
-    assert_true(cut_everywhere(PSI_REQ_ASSIGN, 1) >= 2);
-    assert_true(cut_everywhere(PSI_REQ_PULL, 0) >= 3);
-    assert_true(cut_everywhere(PSI_REQ_PULL, 1) >= 9);
+    static const struct {
+        enum psi_request_kind kind;
+        enum sim_boundary_var var;
+        uint32_t from_client, from_task; /* boundaries at least */
+    } rows[] = {
+        /* three frames: heads, metas, five or six segments, ends */
+        {PSI_REQ_PUSH, SIM_BOUNDARY_LARGE, 9, 2},
+        {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_LARGE, 9, 9},
+        {PSI_REQ_ASSIGN, SIM_BOUNDARY_LARGE, 9, 2},
+        {PSI_REQ_PULL, SIM_BOUNDARY_LARGE, 3, 9},
+        {PSI_REQ_PUSH, SIM_BOUNDARY_NARROW, 9, 2},
+        {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_NARROW, 9, 9},
+        {PSI_REQ_PULL, SIM_BOUNDARY_NARROW, 3, 9},
+        /* one frame of two segments, or of one */
+        {PSI_REQ_PUSH, SIM_BOUNDARY_ATOMIC, 4, 2},
+        {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_ATOMIC, 4, 4},
+        {PSI_REQ_PULL, SIM_BOUNDARY_ATOMIC, 2, 4},
+        {PSI_REQ_PUSH, SIM_BOUNDARY_ATOMIC_NARROW, 3, 2},
+        {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_ATOMIC_NARROW, 3, 3},
+        {PSI_REQ_ASSIGN, SIM_BOUNDARY_STRINGS, 4, 2},
+        {PSI_REQ_PULL, SIM_BOUNDARY_STRINGS, 2, 3},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_true(cut_everywhere(rows[i].kind, 0, rows[i].var) >= rows[i].from_client);
+        assert_true(cut_everywhere(rows[i].kind, 1, rows[i].var) >= rows[i].from_task);
+    }
 }
 
 int main(void)

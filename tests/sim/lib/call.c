@@ -65,6 +65,9 @@ static void on_done(struct psi_request *req)
     op->applied = req->applied;
     op->version = req->version;
     op->exact = req->exact;
+    if (op->var != NULL && req->var != NULL) { /* some programs read wide what others push narrow */
+        op->one_segment = op->var->dtype == PS_STRING || op->var->elements * ps_dtype_bytes(req->var->wire) <= PS_SEGMENT_BYTES;
+    }
     op->done_event = s->event;
     op->done_ms = s->now;
     if (op->kind == PSI_REQ_ADD && op->status == PS_OK) {
@@ -167,7 +170,11 @@ static void prepare_variable(struct sim *s, struct sim_call *call)
     case PSI_REQ_INIT_FROM:
         call->src = buffer(v, call);
         op->tag = v->kind == SIM_VAR_REGISTER ? ++s->tag_next : 0;
-        fill(v, call->src, op->tag);
+        if (v->dtype == PS_STRING) {
+            call->bytes = sim_text_fill(v, (uint64_t)op->tag, call->src);
+        } else {
+            fill(v, call->src, op->tag);
+        }
         break;
     default:
         break;

@@ -145,6 +145,7 @@ static void calm_for_boundary(struct sim *s, const struct sim_options *options)
     s->cut_side = options->boundary_side;
     s->cut_shift = options->boundary_shift;
     s->boundary_kind = options->boundary_kind;
+    s->boundary_var = options->boundary_var;
 }
 
 /* Nothing but the rounds of race.c disturbs: what they show is theirs. */
@@ -281,6 +282,7 @@ static struct sim_var *add(struct sim *s, enum sim_var_kind kind, const char *na
     v->container = SIM_CONTAINER;
     v->kind = kind;
     v->dtype = dtype;
+    v->wire = dtype;
     v->elements = elements;
     v->digits_max = dtype == PS_F32 ? 12 : dtype == PS_F64 ? 25 : 31;
     if (kind == SIM_VAR_STEP || kind == SIM_VAR_REGISTER || kind == SIM_VAR_HYPER) {
@@ -306,25 +308,89 @@ static uint64_t draw_elements(struct sim *s, ps_dtype dtype)
     }
 }
 
-void sim_vars_draw(struct sim *s)
+/* Gradients and reads of a float32 variable travel in two bytes: so few digits that it holds every value. */
+static void narrow(struct sim_var *v, ps_dtype wire)
+{
+    v->wire = wire;
+    v->digits_max = wire == PS_BF16 ? 4 : 5;
+}
+
+/* BOUNDARY: the one variable. */
+static void boundary_var(struct sim *s)
+{
+    uint64_t frame = s->k.frame_bytes;
+    bool reads_and_assigns = s->boundary_kind == PSI_REQ_ASSIGN;
+    enum sim_var_kind kind = reads_and_assigns ? SIM_VAR_REGISTER : SIM_VAR_PUSH;
+    struct sim_var *v = NULL;
+    switch (s->boundary_var) {
+    case SIM_BOUNDARY_LARGE: {
+        ps_dtype dtype = !reads_and_assigns && sim_one_in(s, 3) ? PS_F32 : PS_F64;
+        uint64_t of_frame = frame / ps_dtype_bytes(dtype);
+        PSI_IGNORE(add(s, kind, "v0", dtype, 2 * of_frame + sim_range(s, 1, of_frame)));
+        break;
+    }
+    case SIM_BOUNDARY_NARROW:
+        v = add(s, kind, "v0", PS_F32, frame + sim_range(s, 1, frame / 2));
+        narrow(v, PS_BF16);
+        break;
+    case SIM_BOUNDARY_ATOMIC:
+        v = add(s, kind, "v0", PS_F32, frame / 4 - sim_below(s, 2000));
+        v->atomic = true;
+        break;
+    case SIM_BOUNDARY_ATOMIC_NARROW: /* one segment of it as bfloat16 */
+        v = add(s, kind, "v0", PS_F32, frame / 4);
+        v->atomic = true;
+        narrow(v, PS_BF16);
+        break;
+    case SIM_BOUNDARY_STRINGS:
+        PSI_IGNORE(add(s, SIM_VAR_REGISTER, "v0", PS_STRING, 3));
+        s->tag_next = 4; /* the next one's value has two segments */
+        break;
+    }
+}
+
+static void one_var(struct sim *s, uint32_t i)
 {
     struct sim_knobs *k = &s->k;
     char name[24];
-    for (uint32_t i = 0; i < k->vars; i++) {
-        ps_dtype dtype = sim_one_in(s, 3) ? PS_F32 : PS_F64;
-        bool other = s->boundary_kind == PSI_REQ_ASSIGN || (i > 0 && sim_one_in(s, 4));
-        enum sim_var_kind kind = other ? SIM_VAR_REGISTER : SIM_VAR_PUSH;
-        dtype = other ? PS_F64 : dtype;
-        bool large = k->large && i == 0;
-        uint64_t frame = k->frame_bytes / ps_dtype_bytes(dtype);
-        uint64_t elements = large ? 2 * frame + sim_range(s, 1, frame) : draw_elements(s, dtype);
-        (void)snprintf(name, sizeof(name), "v%u", i);
-        struct sim_var *v = add(s, kind, name, dtype, elements);
-        if (sim_one_in(s, 5)) {
-            (void)snprintf(v->device, sizeof(v->device), "/job:ps/task:%u", (uint32_t)sim_below(s, k->ps_tasks));
-        }
-        if (k->other_tasks > 0 && i + 1 == k->vars) {
-            (void)snprintf(v->device, sizeof(v->device), "/job:worker/task:%u", k->programs);
+    ps_dtype dtype = sim_one_in(s, 2) ? PS_F32 : PS_F64;
+    bool other = i > 0 && sim_one_in(s, 3);
+    enum sim_var_kind kind = other ? SIM_VAR_REGISTER : SIM_VAR_PUSH;
+    bool text = other && sim_one_in(s, 2);
+    dtype = text ? PS_STRING : other ? PS_F64 : dtype;
+    bool large = k->large && i == 0;
+    ps_dtype wire = dtype != PS_F32 || !sim_one_in(s, 2) ? dtype : sim_one_in(s, 3) ? PS_F16 : PS_BF16;
+    uint64_t elements = text ? sim_range(s, 1, SIM_STRINGS_MAX) : draw_elements(s, wire);
+    if (large) {
+        uint64_t frame = k->frame_bytes / ps_dtype_bytes(wire);
+        elements = 2 * frame + sim_range(s, 1, frame);
+    }
+    (void)snprintf(name, sizeof(name), "v%u", i);
+    struct sim_var *v = add(s, kind, name, dtype, elements);
+    if (wire != dtype) {
+        narrow(v, wire);
+    }
+    if (!large && !text && sim_one_in(s, 3)) {
+        uint64_t most = k->frame_bytes / ps_dtype_bytes(dtype);
+        v->atomic = true;
+        v->elements = elements < most ? elements : most;
+    }
+    if (sim_one_in(s, 5)) {
+        (void)snprintf(v->device, sizeof(v->device), "/job:ps/task:%u", (uint32_t)sim_below(s, k->ps_tasks));
+    }
+    if (k->other_tasks > 0 && i + 1 == k->vars) {
+        (void)snprintf(v->device, sizeof(v->device), "/job:worker/task:%u", k->programs);
+    }
+}
+
+void sim_vars_draw(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    if (s->boundary_kind != PSI_REQ_NONE) {
+        boundary_var(s);
+    } else {
+        for (uint32_t i = 0; i < k->vars; i++) {
+            one_var(s, i);
         }
     }
     PSI_IGNORE(add(s, SIM_VAR_COUNTER, "counter", PS_I64, sim_range(s, 1, 8)));

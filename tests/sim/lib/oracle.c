@@ -19,7 +19,7 @@ struct run {
 };
 static bool next_run(struct sim *s, const struct sim_var *v, const void *value, struct run *r)
 {
-    size_t width = ps_dtype_bytes(v->dtype);
+    size_t width = sim_width(v);
     const uint8_t *bytes = value;
     if (r->end >= v->elements) {
         return false;
@@ -112,7 +112,7 @@ static void check_pushes(struct sim *s, const struct sim_birth *b, const void *v
     struct run r = {0};
     uint64_t prefix[SIM_DIGITS_MAX];
     char text[200];
-    uint64_t segment = PS_SEGMENT_BYTES / ps_dtype_bytes(v->dtype);
+    uint64_t segment = PS_SEGMENT_BYTES / ps_dtype_bytes(v->wire);
     while (next_run(s, v, value, &r)) {
         check_run(s, v, b->creation, &r, "at the task");
     }
@@ -125,6 +125,10 @@ static void check_pushes(struct sim *s, const struct sim_birth *b, const void *v
         if (op->state == SIM_OP_DONE && op->status == PS_OK && prefix[k] != v->elements) {
             sim_fail(s, "LOST: %s ended OK, but only %llu of %llu elements have it", sim_op_text(op, text),
                      (unsigned long long)prefix[k], (unsigned long long)v->elements);
+        }
+        if (v->atomic && prefix[k] != 0 && prefix[k] != v->elements) {
+            sim_fail(s, "%llu elements of atomic '%s' have %s: half a push can be seen", (unsigned long long)prefix[k], v->name,
+                     sim_op_text(op, text));
         }
         if (prefix[k] != v->elements && prefix[k] % segment != 0) {
             sim_fail(s, "%s is torn at element %llu, which is no end of a segment", sim_op_text(op, text),
@@ -193,10 +197,14 @@ static void check_pulled_pushes(struct sim *s, struct sim_op *op, const void *va
             }
         }
     }
-    if (op->kind == PSI_REQ_PULL && (op->exact || sim_var_bytes(v) <= PS_SEGMENT_BYTES)) {
+    if (op->kind == PSI_REQ_PULL && (op->exact || op->one_segment)) {
         uint64_t prefix[SIM_DIGITS_MAX];
         prefixes(s, v, value, prefix, "in an exact pull");
         for (uint32_t k = 0; k < v->digits_used; k++) {
+            if (prefix[k] != 0 && prefix[k] != v->elements && v->atomic) {
+                sim_fail(s, "%s shows %llu elements of %s", sim_op_text(op, mine), (unsigned long long)prefix[k],
+                         sim_op_text(v->digit[k], text));
+            }
             if (prefix[k] != 0 && prefix[k] != v->elements) {
                 note_partial(s, op, v->digit[k], prefix[k]);
             }
@@ -242,7 +250,7 @@ static void check_pulled_register(struct sim *s, struct sim_op *op, const void *
 {
     const struct sim_var *v = op->var;
     struct run r = {0};
-    bool whole = op->exact || sim_var_bytes(v) <= PS_SEGMENT_BYTES;
+    bool whole = op->exact || op->one_segment;
     uint64_t runs = 0;
     char text[200], mine[200];
     while (next_run(s, v, value, &r)) {
@@ -325,9 +333,14 @@ static void check_added(struct sim *s, struct sim_op *op)
 
 /* ---- a call has ended ---- */
 
-static void check_pull(struct sim *s, struct sim_op *op, const void *value)
+static void check_pull(struct sim *s, struct sim_op *op, const void *raw, size_t bytes)
 {
     const struct sim_var *v = op->var;
+    const void *value = sim_values(s, v, raw, bytes);
+    char text[200];
+    if (op->kind == PSI_REQ_PULL && (v->atomic || v->dtype == PS_STRING) && !op->exact) {
+        sim_fail(s, "%s is not called exact", sim_op_text(op, text));
+    }
     switch (v->kind) {
     case SIM_VAR_PUSH:
     case SIM_VAR_TMP:
@@ -438,7 +451,7 @@ static void check_ok(struct sim *s, struct sim_call *call)
                  (unsigned long long)b->first, (unsigned long long)b->last);
     }
     if (op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL) {
-        check_pull(s, op, call->dst);
+        check_pull(s, op, call->dst, call->bytes);
     }
     if (op->kind == PSI_REQ_ADD) {
         check_added(s, op);
@@ -491,6 +504,9 @@ static void check_failure(struct sim *s, const struct sim_call *call)
         op->kind != PSI_REQ_DELETE && op->status != PS_FAILED_PRECONDITION) {
         sim_fail(s, "%s failed although nothing breaks in this seed: %s", sim_op_text(op, text), why);
     }
+    if (op->kind == PSI_REQ_PUSH && op->var->atomic && op->applied == PS_MAYBE_PARTLY_APPLIED) {
+        sim_fail(s, "%s says that part of an atomic push may be in: %s", sim_op_text(op, text), why);
+    }
     struct sim_birth *b = sim_birth_find(s, op->creation);
     if ((op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL) && op->applied == PS_NOTHING_APPLIED && b != NULL &&
         digit_of(b->first, op->digit) != 0) {
@@ -515,16 +531,14 @@ void sim_check_done(struct sim *s, struct sim_call *call)
 
 /* ---- all that a task has ---- */
 
-void sim_check_values(struct sim *s, struct sim_birth *b, const void *value, size_t bytes)
+void sim_check_values(struct sim *s, struct sim_birth *b, const void *raw, size_t bytes)
 {
     const struct sim_var *v = b->var;
     char text[200];
     if (!b->initialised) {
         return;
     }
-    if (bytes != sim_var_bytes(v)) {
-        sim_fail(s, "'%s' has %zu bytes", v->name, bytes);
-    }
+    const void *value = sim_values(s, v, raw, bytes);
     if (v->kind == SIM_VAR_PUSH || v->kind == SIM_VAR_TMP) {
         check_pushes(s, b, value);
     }

@@ -39,6 +39,8 @@ static void make_variables(struct sim *s, struct sim_program *p)
                                  .name = v->name,
                                  .dtype = v->dtype,
                                  .init = ps_zeros(),
+                                 .atomic = v->atomic,
+                                 .wire_dtype = find_only ? PS_DTYPE_NONE : v->wire,
                                  .optimizer = optimizer_of(v, p),
                                  .device = v->device[0] != '\0' ? v->device : NULL};
         spec.shape.rank = v->kind == SIM_VAR_STEP ? 0 : 1;
@@ -160,7 +162,7 @@ static void work(struct sim *s, struct sim_program *p)
     if (p->role == SIM_MONITOR && v->kind != SIM_VAR_TMP) {
         kind = sim_one_in(s, 2) ? PSI_REQ_STATUS : PSI_REQ_PULL;
     }
-    if (sim_var_bytes(v) > s->k.frame_bytes && p->calls_out > 3) {
+    if (v->dtype != PS_STRING && sim_var_bytes(v) > s->k.frame_bytes && p->calls_out > 3) {
         return; /* large ones are not queued in numbers */
     }
     if (sim_call_start(s, p, kind, kind != PSI_REQ_RESET ? v : NULL, timeout_of(s, p)) == NULL) {

@@ -35,6 +35,7 @@ enum {
     SIM_CONNS_MAX = 256,
     SIM_CALLS_MAX = 64,  /* of one program at a time */
     SIM_DIGITS_MAX = 31, /* pushes of one variable */
+    SIM_STRINGS_MAX = 3, /* elements of a register of strings */
     SIM_BOUNDARIES_MAX = 256,
     SIM_READ_MAX = 128 << 10 /* one read of a shell */
 };
@@ -218,7 +219,7 @@ enum sim_var_kind {
     SIM_VAR_PUSH,     /* f64 or f32, SGD with rate 1: the sum of 4^k over the pushes applied */
     SIM_VAR_COUNTER,  /* i64, ADD of 4^k */
     SIM_VAR_STEP,     /* i64 global_step, ADD of 1 */
-    SIM_VAR_REGISTER, /* f64, ASSIGN and INIT_FROM of a tag in all elements */
+    SIM_VAR_REGISTER, /* f64 or strings (text.c), ASSIGN and INIT_FROM of a tag in all elements */
     SIM_VAR_HYPER,    /* chief sessions only: the rate is 1 + session / 1024 */
     SIM_VAR_TMP       /* as PUSH; made, given first values, deleted, and reset with its container by the monitor */
 };
@@ -226,7 +227,8 @@ struct sim_var {
     char name[24], device[32];
     const char *container;
     enum sim_var_kind kind;
-    ps_dtype dtype;
+    ps_dtype dtype, wire; /* wire: of pushes and pulls; values are small enough to be exact in it */
+    bool atomic;
     uint64_t elements;
     uint32_t digits_max, digits_used;
     struct sim_op *digit[SIM_DIGITS_MAX];
@@ -254,8 +256,9 @@ struct sim_op {
     ps_applied applied;
     uint64_t version;
     bool exact;
-    int64_t result; /* ADD: the new value; pull of a counter: the value */
-    double pulled;  /* REGISTER, uniform pull: the tag */
+    bool one_segment; /* its values travel in one */
+    int64_t result;   /* ADD: the new value; pull of a counter: the value */
+    double pulled;    /* REGISTER, uniform pull: the tag */
     /* CALL */
     uint32_t task; /* where */
     bool ran, fails;
@@ -324,6 +327,15 @@ struct sim_race {
     uint64_t reset_ok, reset_refused, reset_late, push_lost, created;
 };
 
+/* BOUNDARY profile: what the call is about */
+enum sim_boundary_var {
+    SIM_BOUNDARY_LARGE,  /* three frames */
+    SIM_BOUNDARY_NARROW, /* three frames of bfloat16 */
+    SIM_BOUNDARY_ATOMIC, /* a frame */
+    SIM_BOUNDARY_ATOMIC_NARROW,
+    SIM_BOUNDARY_STRINGS
+};
+
 struct sim {
     uint64_t seed, rng;
     struct sim_knobs k;
@@ -361,9 +373,10 @@ struct sim {
     size_t fill_bytes;
     jmp_buf failed;
     char why[960];
-    uint64_t mixed_event; /* the last event after which part of the model was live and part had no values */
-    uint64_t quiet_since; /* programs end: since when no call is out but VARS; 0: some is */
-    bool unclean;         /* a session ended and may have left a push in progress */
+    double tags[SIM_STRINGS_MAX]; /* what sim_values() found */
+    uint64_t mixed_event;         /* the last event after which part of the model was live and part had no values */
+    uint64_t quiet_since;         /* programs end: since when no call is out but VARS; 0: some is */
+    bool unclean;                 /* a session ended and may have left a push in progress */
     uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed;
     uint64_t cut_boundary; /* BOUNDARY profile: the boundary to cut at, counted from the first */
     uint32_t cut_side;
@@ -371,6 +384,7 @@ struct sim {
     uint64_t boundary_seen[2];
     bool boundary_armed;
     enum psi_request_kind boundary_kind; /* PSI_REQ_NONE: another profile */
+    enum sim_boundary_var boundary_var;
     struct sim_race race;
 };
 
@@ -383,6 +397,7 @@ struct sim_options {
     /* BOUNDARY profile: one call of this kind on a variable of three frames, one cut */
     bool boundary;
     enum psi_request_kind boundary_kind;
+    enum sim_boundary_var boundary_var;
     uint32_t boundary_side; /* 0: of the client's bytes, 1: of the task's */
     uint64_t boundary_index;
     int boundary_shift;
@@ -506,6 +521,14 @@ void sim_check_done(struct sim *s, struct sim_call *call);
 /** All that a task holds of a variable against the ledger. */
 void sim_check_values(struct sim *s, struct sim_birth *b, const void *value, size_t bytes);
 void sim_check_end(struct sim *s);
+/** Bytes of an element as the oracles read it. */
+size_t sim_width(const struct sim_var *v);
+/* text.c */
+/** The value for a tag; returns its bytes. blob has room for psi_blob_bytes_max(). */
+size_t sim_text_fill(const struct sim_var *v, uint64_t tag, uint8_t *blob);
+/** What the oracles read of a value: itself, or the tags of its strings. bytes: of the value, or of the buffer it was pulled to.
+ */
+const void *sim_values(struct sim *s, const struct sim_var *v, const void *value, size_t bytes);
 uint64_t sim_element(struct sim *s, const struct sim_var *v, const void *value, uint64_t i);
 size_t sim_var_bytes(const struct sim_var *v);
 const char *sim_kind_name(enum psi_request_kind kind);

@@ -2,11 +2,18 @@
 /* What the oracles read: a variable's elements as whole numbers, and a call in words. */
 #include "sim.h"
 
+#include "../../../common/blob.h"
+
 #include <string.h>
 
 size_t sim_var_bytes(const struct sim_var *v)
 {
-    return (size_t)v->elements * ps_dtype_bytes(v->dtype);
+    return v->dtype == PS_STRING ? (size_t)psi_blob_bytes_max(v->elements) : (size_t)v->elements * ps_dtype_bytes(v->dtype);
+}
+
+size_t sim_width(const struct sim_var *v)
+{
+    return v->dtype == PS_STRING ? sizeof(double) : ps_dtype_bytes(v->dtype);
 }
 
 const char *sim_kind_name(enum psi_request_kind kind)
