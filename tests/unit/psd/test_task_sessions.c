@@ -299,7 +299,7 @@ static void test_waits_for_seals(void **state)
     assert_int_equal(waits(&e.c, a), 2);
     assert_true(is(&a[0].release, "the chief (/job:worker/task:0@here:4000) seals w"));
     assert_applied(fc_init_var(&chief, v.handle, ps_zeros(), ps_sgd(1), number, false));
-    shell_forget(e.c.conn); /* the answer */
+    shell_forget(e.c.conn);              /* the answer */
     assert_int_equal(waits(&e.c, a), 1); /* initialised: it is answered, though not acknowledged */
     assert_applied(fc_seal(&chief, v.handle, v.creation, number));
     assert_int_equal(waits(&e.c, a), 0);
