@@ -370,7 +370,7 @@ struct fc_reply fc_list(struct fc *c, uint8_t op, const pb_msgdesc_t *d, const v
 struct fc_reply fc_beat(struct fc *c, int64_t step, uint32_t *out_flags)
 {
     uint8_t meta[PS_META_BYTES_MAX];
-    ps_v1_Beat m = {.global_step = (uint64_t)(step + 1)};
+    ps_v1_Beat m = {.global_step = (uint64_t)step + 1};
     ps_v1_BeatAnswer a = ps_v1_BeatAnswer_init_zero;
     struct wire back;
     wire_init(&back);

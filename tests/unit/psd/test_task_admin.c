@@ -59,6 +59,7 @@ static void test_tasks(void **state)
     ps_status st = PS_OK;
     cl_start(&cl);
     shell_task_free(cl.ps1);
+    cl.at1.conn = NULL;
     cl.ps1 = shell_task_new(&cl.net, SPEC, "ps", 1, 77, cl.net.tasks[0]->now, named, &st);
     assert_int_equal(tasks(&cl.c, t), 3);
     assert_true(is(&t[0].job, "ps") && t[0].task == 0 && t[0].connected && t[0].heard && t[0].missing_ms == 0);
