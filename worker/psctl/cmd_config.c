@@ -55,11 +55,15 @@ static bool print_task(struct psctl *c, int i, const char *only)
         }
         json_end();
     } else {
-        (void)printf("%s (%s)\n", name, c->infos[i].address);
         s.table = &table;
         out_table_init(&table, COLUMNS, 0, headings);
         st = ps_task_config(c->session, i, psctl_left_ms(c), each_row, &s);
-        out_table_print(&table);
+        if (s.found) {
+            (void)printf("%s (%s)\n", name, c->infos[i].address);
+            out_table_print(&table);
+        } else {
+            out_table_free(&table);
+        }
     }
     if (st != PS_OK) {
         (void)fprintf(stderr, "psctl: %s: %s\n", name, ps_last_error());

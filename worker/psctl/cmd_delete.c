@@ -11,19 +11,16 @@ enum psctl_exit psctl_delete(struct psctl *c)
 {
     ps_variable *v = NULL;
     char shape[192];
-    enum psctl_exit code = psctl_connect(c);
+    enum psctl_exit code = psctl_find_variable(c, &v);
     if (code != PSCTL_OK) {
         return code;
     }
-    ps_status st = ps_variable_find(c->session, c->argv[0], &v);
-    if (st == PS_OK) {
-        if (!psctl_confirmed(c, "Delete %s, %s %s in container '%s', with its slots?", ps_variable_name(v),
-                             ps_dtype_name(ps_variable_dtype(v)), value_shape_text(ps_variable_shape(v), shape, sizeof(shape)),
-                             ps_variable_container(v))) {
-            return PSCTL_FAILED;
-        }
-        st = ps_variable_delete(c->session, c->argv[0]);
+    if (!psctl_confirmed(c, "Delete %s, %s %s in container '%s', with its slots?", ps_variable_name(v),
+                         ps_dtype_name(ps_variable_dtype(v)), value_shape_text(ps_variable_shape(v), shape, sizeof(shape)),
+                         ps_variable_container(v))) {
+        return PSCTL_FAILED;
     }
+    ps_status st = ps_variable_delete(c->session, c->argv[0]);
     if (st != PS_OK) {
         psctl_error(c, st, "%s", ps_last_error());
         return PSCTL_FAILED;

@@ -203,14 +203,9 @@ static enum psctl_exit get_strings(const struct psctl *c, ps_variable *v)
 enum psctl_exit psctl_get(struct psctl *c)
 {
     ps_variable *v = NULL;
-    enum psctl_exit code = psctl_connect(c);
+    enum psctl_exit code = psctl_find_variable(c, &v);
     if (code != PSCTL_OK) {
         return code;
-    }
-    ps_status st = ps_variable_find(c->session, c->argv[0], &v);
-    if (st != PS_OK) {
-        psctl_error(c, st, "%s", ps_last_error());
-        return PSCTL_FAILED;
     }
     return ps_variable_dtype(v) == PS_STRING ? get_strings(c, v) : get_numbers(c, v);
 }

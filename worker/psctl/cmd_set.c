@@ -232,14 +232,9 @@ enum psctl_exit psctl_set(struct psctl *c)
                       c->npy != NULL ? ", not both; --fill goes with a VALUE" : "");
         return PSCTL_USAGE;
     }
-    enum psctl_exit code = psctl_connect(c);
+    enum psctl_exit code = psctl_find_variable(c, &v);
     if (code != PSCTL_OK) {
         return code;
-    }
-    ps_status st = ps_variable_find(c->session, c->argv[0], &v);
-    if (st != PS_OK) {
-        psctl_error(c, st, "%s", ps_last_error());
-        return PSCTL_FAILED;
     }
     return ps_variable_dtype(v) == PS_STRING ? set_strings(c, v) : set_numbers(c, v);
 }

@@ -65,6 +65,13 @@ void out_table_print(struct out_table *t)
         } else {
             (void)printf("%-*s  ", width[column], t->cells[i]);
         }
+    }
+    out_table_free(t);
+}
+
+void out_table_free(struct out_table *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
         free(t->cells[i]);
     }
     free((void *)t->cells);

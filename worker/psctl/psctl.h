@@ -121,6 +121,8 @@ int64_t psctl_left_ms(const struct psctl *c);
 /** The whole timeout again: the user was asked something. */
 void psctl_restart_clock(struct psctl *c);
 void psctl_disconnect(struct psctl *c);
+/** psctl_connect(), and the variable that argv[0] names; says what failed, and what was likely meant. find.c */
+enum psctl_exit psctl_find_variable(struct psctl *c, ps_variable **out);
 /** The question on a terminal, unless --yes; from a script it is always yes. Says that nothing was done when it is no. */
 bool psctl_confirmed(struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** "/job:ps/task:1", or "-" for a session that is no task. Returns buf. */
@@ -140,8 +142,9 @@ struct out_table {
 void out_table_init(struct out_table *t, int columns, uint32_t right, const char *const *headings);
 /** Next cell; rows fill up from the left. What is no printable text is shown as '?'. */
 void out_cell(struct out_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/** Print and free. */
+/** Print and free; free alone. */
 void out_table_print(struct out_table *t);
+void out_table_free(struct out_table *t);
 /** An element of a string variable in double quotes on standard output: JSON's escapes, and \xNN for what is no UTF-8. */
 void out_quoted(const char *text, size_t n);
 /** "3d 4h", "12m 5s", "1.2 s". Returns buf. */

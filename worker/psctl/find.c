@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The variable that a command line names.
+ * Happy path: connect, find it. Failure modes: there is none: the library's text, and what was likely meant: a name like it, or
+ * the same one in another container; looking for that takes what is left of the command's time at most.
+ */
+#include "psctl.h"
+
+#include <string.h>
+
+struct search {
+    const char *name, *container;
+    char near[256];     /* of the container */
+    char elsewhere[64]; /* container that has the name */
+};
+
+static void each(void *ctx, const ps_variable_info *info)
+{
+    struct search *s = ctx;
+    if (strcmp(info->container, s->container) != 0) {
+        if (strcmp(info->name, s->name) == 0) {
+            (void)snprintf(s->elsewhere, sizeof(s->elsewhere), "%s", info->container);
+        }
+        return;
+    }
+    const char *names[] = {info->name, s->near};
+    const char *near = psctl_nearest(s->name, names, s->near[0] != '\0' ? 2 : 1);
+    if (near == info->name) {
+        (void)snprintf(s->near, sizeof(s->near), "%s", near);
+    }
+}
+
+static void say_not_found(struct psctl *c, ps_status st)
+{
+    struct search s = {.name = c->argv[0], .container = c->container != NULL ? c->container : "localhost"};
+    char text[512];
+    (void)snprintf(text, sizeof(text), "%s", ps_last_error());
+    bool asked = st == PS_NOT_FOUND && psctl_ask(c, psctl_left_ms(c) / 2) == PSCTL_OK;
+    for (int i = 0; asked && i < c->task_count; i++) {
+        if (c->infos[i].up && ps_task_variables(c->session, i, psctl_left_ms(c), each, &s) != PS_OK) {
+            break; /* its names are missing among those that could be meant */
+        }
+    }
+    if (s.elsewhere[0] != '\0') {
+        psctl_error(c, st, "%s (--container %s has one)", text, s.elsewhere);
+    } else if (s.near[0] != '\0') {
+        psctl_error(c, st, "%s (did you mean %s?)", text, s.near);
+    } else {
+        psctl_error(c, st, "%s", text);
+    }
+}
+
+enum psctl_exit psctl_find_variable(struct psctl *c, ps_variable **out)
+{
+    enum psctl_exit code = psctl_connect(c);
+    if (code != PSCTL_OK) {
+        return code;
+    }
+    ps_status st = ps_variable_find(c->session, c->argv[0], out);
+    if (st != PS_OK) {
+        say_not_found(c, st);
+        return PSCTL_FAILED;
+    }
+    return PSCTL_OK;
+}
