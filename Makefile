@@ -351,6 +351,9 @@ fuzz: ## libFuzzer (clang): make fuzz T=frame SECONDS=60; without T all targets
 	@$(MAKE) --no-print-directory VARIANT=fuzz fuzz-programs
 	@scripts/fuzz '$(SECONDS)' $(if $(T),'$(T)')
 
+.PHONY: examples
+examples: all ## run the programs of worker/examples against servers of their own, print a table
+	@PSD_BUILD=$(B) scripts/examples
 .PHONY: demo
 demo: all ## train digits on 2 ps and 3 workers, show the cluster, check the numbers
 	@PSD_BUILD=$(B) scripts/demo
