@@ -163,20 +163,21 @@ PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessio
 /*
  * The session makes no thread (but short-lived ones for name look-ups). Blocking calls work as always: they drive the session
  * themselves, on the calling thread; where several threads are in them, one drives and the others wait. Between them
- * ps_progress_run() drives it: enter it once per quarter lease (2.5 s) at least. Later than a lease (10 s) the tasks may have given
- * the session up: a log line says so, and the next call reconnects and resumes. What ps_x_start() and ps_push() hand over goes out
- * when the session is driven next. "The loop thread" of the callbacks is the thread that drives.
+ * ps_progress_run() drives it: enter it once per quarter lease (2.5 s) at least. Later than a lease (10 s) the tasks may have
+ * given the session up: a log line says so, and the next call reconnects and resumes. What ps_x_start() and ps_push() hand over
+ * goes out when the session is driven next. "The loop thread" of the callbacks is the thread that drives.
  * SIGPIPE is blocked while the library drives, and one that its writes caused is taken.
  *
  * A poll loop: wait for ps_progress_fd() to be readable, for ps_progress_timeout_ms() at most, then ps_progress_run(s, 0).
  */
-/** Let the session work for at most timeout_ms (0: what is due now), or until something happened; callbacks run in here. Not in a
- *  callback. FAILED_PRECONDITION: the session has a thread, or another thread is driving it. */
+/** Let the session work for at most timeout_ms (0: what is due now), or until something happened; callbacks run in here. Not in
+ *  a callback. FAILED_PRECONDITION: the session has a thread, or another thread is driving it. */
 PS_API ps_status ps_progress_run(ps_session *s, int64_t timeout_ms);
-/** A descriptor that polls readable when ps_progress_run() has something to do; -1 when the session has a thread or never was
+/** A descriptor that polls readable when ps_progress_run() has something to do; -1 when the session has a thread or was never
  *  opened. Constant until close; only to be polled. */
 PS_API int ps_progress_fd(ps_session *s);
-/** Milliseconds until ps_progress_run() must be entered again though the descriptor is silent; >= 0, some tens while connected. */
+/** Milliseconds until ps_progress_run() must be entered again though the descriptor is silent: >= 0, some tens at most; 1,000
+ *  where there is nothing to do. */
 PS_API int64_t ps_progress_timeout_ms(ps_session *s);
 
 /* ============================================ scopes of a session ============================================ */
