@@ -58,7 +58,7 @@ ps_session *start_session(const struct flags *f, const struct cluster *c, const 
     o.seed = (uint64_t)f->seed;
     o.container = f->container[0] != '\0' ? f->container : NULL;
     o.allow_soft_placement = f->allow_soft_placement;
-    o.log_device_placement = f->log_device_placement;
+    o.log_device_placement = f->log_device_placement && job != NULL; /* not again at the end */
     ps_status st = ps_session_open(&o, &s, error, sizeof(error));
     if (st != PS_OK) {
         (void)say_error("cannot open a session: %s", error);

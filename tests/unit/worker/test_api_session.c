@@ -109,7 +109,7 @@ static void parameters_without_memory_are_an_error(void **state)
     (void)state;
     ps_session_options o;
     options_of(&o);
-    for (int n = 0; n < 4; n++) { /* the record, two buffers, the variable */
+    for (int n = 0; n < 8; n++) { /* the record, two buffers, the name in three, the variable in two */
         ps_session *s = NULL;
         assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
         lines = 0;
