@@ -6,6 +6,7 @@
 #include "api_test.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,6 +20,23 @@ static ps_variable *get_in(ps_session *s, const char *container, const char *dev
     return v;
 }
 
+/* Kill ps:1, and wait until the directory knows: before, a RESET would begin and wait for its return. */
+static void lose_task_1(void)
+{
+    ps_session *s = open_session(500);
+    ps_variable_spec spec;
+    ps_variable *v = NULL;
+    ps_variable_spec_init(&spec);
+    spec.name = "never";
+    spec.dtype = PS_F32;
+    spec.device = "/job:ps/task:1";
+    test_cluster_kill(&cluster, 1);
+    do {
+        assert_int_equal(ps_variable_get(s, &spec, &v), PS_UNAVAILABLE);
+    } while (strstr(ps_last_error(), "not connected to the directory") == NULL);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 static void a_missing_task_is_named(void **state)
 {
     (void)state;
@@ -28,7 +46,7 @@ static void a_missing_task_is_named(void **state)
     ps_session *s = open_session(1500);
     ps_variable *a = get_in(s, "a", "/job:ps/task:0", 2);
     assert_int_equal(ps_variable_init_from(a, ones, sizeof(ones)), PS_OK);
-    test_cluster_kill(&cluster, 1);
+    lose_task_1();
     assert_int_equal(ps_reset_containers(s, both, 2), PS_UNAVAILABLE);
     assert_int_equal(ps_last_applied(), PS_NOTHING_APPLIED);
     assert_non_null(strstr(ps_last_error(), "reset of 'a'"));
@@ -53,6 +71,7 @@ struct many {
     ps_status status;
     ps_applied applied;
     char text[512];
+    atomic_bool ended;
 };
 
 static void *reset_many(void *arg)
@@ -65,6 +84,7 @@ static void *reset_many(void *arg)
     m->status = ps_reset_containers(m->session, row, ROW);
     m->applied = ps_last_applied();
     (void)snprintf(m->text, sizeof(m->text), "%s", ps_last_error());
+    atomic_store(&m->ended, true);
     return NULL;
 }
 
@@ -83,7 +103,7 @@ static void what_was_reset_before_is_said(void **state)
     assert_int_equal(ps_reset_containers(s, bad, 4), PS_INVALID_ARGUMENT); /* checked before the first */
     assert_int_equal(ps_variable_read(x, value, sizeof(value)), PS_OK);
     assert_int_equal(pthread_create(&thread, NULL, reset_many, &many), 0);
-    while (ps_variable_read(x, value, sizeof(value)) == PS_OK) {
+    while (ps_variable_read(x, value, sizeof(value)) == PS_OK && !atomic_load(&many.ended)) {
     }
     test_cluster_kill(&cluster, 1);
     assert_int_equal(pthread_join(thread, NULL), 0);
