@@ -40,8 +40,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--container") == 0 && i + 1 < argc) {
             options.container = argv[++i];
-        } else if (strcmp(argv[i], "--timeout") == 0 && i + 1 < argc && atoi(argv[i + 1]) > 0) {
-            options.operation_timeout_ms = (int64_t)1000 * atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--timeout") == 0 && i + 1 < argc && strtol(argv[i + 1], NULL, 10) > 0) {
+            options.operation_timeout_ms = (int64_t)1000 * strtol(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--reset") == 0) {
             reset = true;
         } else if (options.target != NULL && !init && strcmp(argv[i], "init") == 0) {
