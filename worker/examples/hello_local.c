@@ -16,7 +16,7 @@ static ps_status hello(ps_session *s, const char *text)
     spec.name = "hello";
     spec.dtype = PS_STRING;
     size_t offsets[2] = {0, 0};
-    char *back = malloc(PS_STRING_BYTES_MAX + 1);
+    char *back = (char *)malloc(PS_STRING_BYTES_MAX + 1);
     ps_status st = back != NULL ? ps_variable_get(s, &spec, &v) : PS_RESOURCE_EXHAUSTED;
     st = st == PS_OK ? ps_variable_assign_strings(v, &text, NULL, 1) : st;
     st = st == PS_OK ? ps_variable_read_strings(v, back, PS_STRING_BYTES_MAX + 1, offsets, 1, NULL) : st;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cluster whose indices have holes: ps tasks 1 and 3, worker 5. Nobody takes an index for a position. */
+/* A cluster whose indices have holes: chief 2 (never there), ps tasks 1 and 3, worker 5. Nobody takes an index for a position. */
 #include "task_test.h"
 
-#define SPEC "ps=1@10.0.0.1:1,3@10.0.0.2:2;worker=5@10.0.0.3:3"
+#define SPEC "chief=2@10.0.0.4:4;ps=1@10.0.0.1:1,3@10.0.0.2:2;worker=5@10.0.0.3:3"
 
 struct sparse {
     struct shell_net net;
@@ -58,15 +58,15 @@ static void test_hello_lists_the_tasks_that_are_there(void **state)
     static const struct {
         const char *job, *address;
         uint32_t task;
-    } rows[] = {{"ps", "10.0.0.1:1", 1}, {"ps", "10.0.0.2:2", 3}, {"worker", "10.0.0.3:3", 5}};
+    } rows[] = {{"chief", "10.0.0.4:4", 2}, {"ps", "10.0.0.1:1", 1}, {"ps", "10.0.0.2:2", 3}, {"worker", "10.0.0.3:3", 5}};
     struct sparse s;
     start(&s);
     const struct fc *all[] = {&s.at1, &s.at3, &s.at5};
     for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
-        assert_int_equal(all[i]->hello.task_count, 3);
-        assert_int_equal(all[i]->hello.task, rows[i].task);
+        assert_int_equal(all[i]->hello.task_count, 4);
+        assert_int_equal(all[i]->hello.task, rows[i + 1].task);
         assert_int_equal(all[i]->hello.directory_task, 1);
-        for (size_t k = 0; k < 3; k++) {
+        for (size_t k = 0; k < ARRAY_COUNT(rows); k++) {
             const ps_v1_TaskItem *item = &all[i]->tasks[k];
             assert_int_equal(item->task, rows[k].task);
             assert_true(item->job.size == strlen(rows[k].job) && memcmp(item->job.bytes, rows[k].job, item->job.size) == 0);
