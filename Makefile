@@ -344,6 +344,10 @@ bench-quick: bench-programs ## push and pull against the bare loop, about a minu
 bench-names: bench-programs ## 1,000 variables created, initialised, reset: seconds, and the pause that others see
 	@PSD_BUILD=$(B) $(B)/tests/bench/names
 
+.PHONY: bench-export
+bench-export: all ## psctl export of 1 GiB against dd to the same place (DIR=...)
+	@PSD_BUILD=$(B) python3 tests/bench/export.py $(if $(DIR),--dir $(DIR))
+
 .PHONY: fuzz fuzz-programs
 SECONDS ?= 60
 fuzz-programs: $(FUZZ)

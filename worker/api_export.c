@@ -2,8 +2,8 @@
 /*
  * ps_export(): live values into one safetensors file.
  *
- * Happy path: the file's directory takes a new file -> list of the variables -> records -> header -> the values in pieces of one
- * frame, up to 16 on their way while the oldest is written, so that network and disk work at the same time -> commit
+ * Happy path: the file's directory takes a new file -> list of the variables -> records -> header -> the values in pieces of
+ * 256 KiB, up to 32 on their way while the oldest is written, so that network and disk work at the same time -> commit
  * (file_target.c). The header has the variables in the order of creation: the first of each task, then the second of each, which
  * is the order of a program that was placed round robin; their values lie in the file by element size. Failure modes: whatever
  * fails ends it, and nothing is left of the file.
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 16, PROGRESS_BYTES = 1 << 20 };
+enum { SLOTS = 32, PROGRESS_BYTES = 1 << 20 };
 
 struct slot {
     struct psi_api_call call;

@@ -10,7 +10,7 @@
 
 #include "../common/safetensors.h"
 
-#define PSI_FILES_PIECE_BYTES ((size_t)4 << 20)     /* of a pull; one frame */
+#define PSI_FILES_PIECE_BYTES ((size_t)256 << 10)   /* of a pull: those on their way stay in the cache */
 #define PSI_FILES_FLIGHT_BYTES ((uint64_t)64 << 20) /* of values that are in memory at a time, or one variable */
 
 /* keys of __metadata__ (docs/OPERATIONS.md) */

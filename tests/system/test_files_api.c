@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BIG = (9 << 20) / 4 + 3 }; /* elements of float32: three pieces, the last one small */
+enum { BIG = (9 << 20) / 4 + 3 }; /* elements of float32: many pieces, all but the last of 256 KiB */
 
 static char folder[128];
 static char file_path[160];
