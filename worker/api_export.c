@@ -2,14 +2,15 @@
 /*
  * ps_export(): live values into one safetensors file.
  *
- * Happy path: the file's directory takes a new file -> list of the variables -> records -> header -> the values in pieces of
- * 256 KiB, up to 32 on their way while the oldest is written, so that network and disk work at the same time -> commit
+ * Happy path: the file's directory takes a new file -> list of the variables -> records -> strings -> header -> the values in
+ * pieces of 256 KiB, up to 32 on their way while the oldest is written, so that network and disk work at the same time -> commit
  * (file_target.c). The header has the variables in the order of creation: the first of each task, then the second of each, which
  * is the order of a program that was placed round robin; their values lie in the file by element size. Failure modes: whatever
  * fails ends it, and nothing is left of the file.
  */
 #include "api_files.h"
 
+#include "../common/blob.h"
 #include "../common/mem.h"
 #include "../common/shape.h"
 
@@ -29,16 +30,26 @@ struct slot {
     bool last;       /* of its variable */
 };
 
-struct export
-{
+/* What is behind a tensor. */
+struct part {
+    const struct psi_file_var *var;
+    const uint8_t *memory; /* strings: read before the header is made; NULL: to be pulled */
+    uint8_t *blob;         /* to be freed: of the variable's first tensor */
+    char *name;            /* likewise */
+};
+
+struct exporter {
     ps_session *session;
     const char *container;
     const ps_file_options *options; /* may be NULL */
     struct psi_file_target target;
-    struct psi_file_var *vars; /* in the order of the header */
+    struct psi_file_var *vars; /* in the order of creation */
     size_t count;
-    struct psi_tensor *tensors; /* [count] */
-    size_t *order;              /* [count]: as the values lie in the file */
+    struct psi_tensor *tensors; /* [tensor_count], in the order of the header: one for a variable, two for one of strings */
+    struct part *parts;         /* [tensor_count] */
+    size_t tensor_count;
+    size_t *order; /* [order_count]: those that are pulled, as the values lie in the file */
+    size_t order_count;
     struct psi_buf header;
     uint64_t total_bytes; /* of values */
     /* the pump */
@@ -80,7 +91,7 @@ static void order_by_creation(struct psi_file_var *vars, size_t count)
 }
 
 /* Variables without a value are left out. */
-static ps_status choose(struct export *e, struct psi_err *err)
+static ps_status choose(struct exporter *e, struct psi_err *err)
 {
     size_t kept = 0;
     ps_status st = psi_files_list(e->session, e->container, &e->vars, &e->count, err);
@@ -104,27 +115,102 @@ static ps_status choose(struct export *e, struct psi_err *err)
     return st;
 }
 
-static ps_status make_tensors(struct export *e, struct psi_err *err)
+/* ---- strings: read whole, because the header says how long they are ---- */
+
+struct reading {
+    struct psi_api_call call;
+    const struct psi_file_var *var;
+    uint8_t *blob;
+    uint64_t bytes;
+};
+
+static ps_status prepare_strings(struct psi_api_call *call, struct psi_err *err)
 {
-    e->tensors = psi_calloc(e->count, sizeof(*e->tensors));
-    e->order = psi_calloc(e->count, sizeof(*e->order));
-    if (e->tensors == NULL || e->order == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", e->count);
-    }
-    for (size_t i = 0; i < e->count; i++) {
-        struct psi_tensor *t = &e->tensors[i];
-        t->name = e->vars[i].info.name;
-        t->type = psi_tensor_type_of(e->vars[i].info.dtype);
-        t->shape = e->vars[i].info.shape;
-        if (t->type == NULL) {
-            return psi_fail(err, PS_UNIMPLEMENTED, "variable '%s': safetensors has no %s", t->name,
-                            ps_dtype_name(e->vars[i].info.dtype));
-        }
-    }
+    const struct reading *r = call->arg;
+    (void)err;
+    call->req.kind = PSI_REQ_PULL;
+    call->req.var = r->var->var;
+    call->req.dst = r->blob;
+    call->req.bytes = r->bytes;
+    call->req.scale = 1;
     return PS_OK;
 }
 
-static ps_status make_header(struct export *e, struct psi_err *err)
+/* *out_blob: psi_free. */
+static ps_status read_strings(struct exporter *e, const struct psi_file_var *var, uint64_t elements, uint8_t **out_blob,
+                              struct psi_err *err)
+{
+    struct reading r = {.var = var, .bytes = psi_blob_bytes_max(elements)};
+    r.blob = psi_malloc((size_t)r.bytes);
+    if (r.blob == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': out of memory for its strings", var->info.name);
+    }
+    r.call = (struct psi_api_call){.session = e->session, .prepare = prepare_strings, .arg = &r};
+    ps_status st = psi_api_call_run(&r.call, err);
+    if (st != PS_OK) {
+        psi_free(r.blob);
+        return st;
+    }
+    uint64_t used = psi_blob_bytes_min(elements) + psi_blob_offset(r.blob, elements);
+    uint8_t *fitting = psi_realloc(r.blob, (size_t)used);
+    *out_blob = fitting != NULL ? fitting : r.blob;
+    return PS_OK;
+}
+
+/* ---- tensors ---- */
+
+static ps_status add_tensor(struct exporter *e, const struct psi_file_var *var, const char *ending, ps_dtype dtype,
+                            ps_shape shape, const uint8_t *memory, struct psi_err *err)
+{
+    size_t n = strlen(var->info.name) + strlen(ending) + 1;
+    struct psi_tensor *t = &e->tensors[e->tensor_count];
+    struct part *part = &e->parts[e->tensor_count];
+    part->var = var;
+    part->memory = memory;
+    part->name = psi_malloc(n);
+    if (part->name == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of the tensors");
+    }
+    (void)snprintf(part->name, n, "%s%s", var->info.name, ending);
+    *t = (struct psi_tensor){.name = part->name, .type = psi_tensor_type_of(dtype), .shape = shape};
+    e->tensor_count++;
+    return t->type != NULL
+               ? PS_OK
+               : psi_fail(err, PS_UNIMPLEMENTED, "variable '%s': safetensors has no %s", var->info.name, ps_dtype_name(dtype));
+}
+
+static ps_status add_strings(struct exporter *e, const struct psi_file_var *var, struct psi_err *err)
+{
+    uint8_t *blob = NULL;
+    int64_t count = ps_shape_elements(&var->info.shape);
+    ps_status st = read_strings(e, var, (uint64_t)count, &blob, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    uint64_t start = psi_blob_bytes_min((uint64_t)count);
+    int64_t text = (int64_t)psi_blob_offset(blob, (uint64_t)count);
+    e->parts[e->tensor_count].blob = blob;
+    st = add_tensor(e, var, PSI_FILES_BYTES, PS_U8, PS_SHAPE(text), blob + start, err);
+    return st == PS_OK ? add_tensor(e, var, PSI_FILES_OFFSETS, PS_I64, PS_SHAPE(count + 1), blob, err) : st;
+}
+
+static ps_status make_tensors(struct exporter *e, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    e->tensors = psi_calloc(2 * e->count, sizeof(*e->tensors));
+    e->parts = psi_calloc(2 * e->count, sizeof(*e->parts));
+    e->order = psi_calloc(2 * e->count, sizeof(*e->order));
+    if (e->tensors == NULL || e->parts == NULL || e->order == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu variables", e->count);
+    }
+    for (size_t i = 0; st == PS_OK && i < e->count; i++) {
+        const struct psi_file_var *v = &e->vars[i];
+        st = v->info.dtype == PS_STRING ? add_strings(e, v, err) : add_tensor(e, v, "", v->info.dtype, v->info.shape, NULL, err);
+    }
+    return st;
+}
+
+static ps_status make_header(struct exporter *e, struct psi_err *err)
 {
     char cluster[PS_JOB_BYTES_MAX + 1];
     char container[PS_CONTAINER_BYTES_MAX + 1];
@@ -143,7 +229,7 @@ static ps_status make_header(struct export *e, struct psi_err *err)
     }
     const struct psi_tensor_metadata metadata[] = {
         {keys[0], format}, {keys[1], version}, {keys[2], cluster}, {keys[3], container}, {keys[4], variables}};
-    st = psi_safetensors_encode(e->tensors, e->count, metadata, sizeof(metadata) / sizeof(metadata[0]), &e->header, err);
+    st = psi_safetensors_encode(e->tensors, e->tensor_count, metadata, sizeof(metadata) / sizeof(metadata[0]), &e->header, err);
     free(variables);
     return st;
 }
@@ -160,19 +246,21 @@ static int by_begin(const void *a, const void *b)
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* As the values lie in the file; names and tensors are in the order of the header. */
-static ps_status make_order(struct export *e, struct psi_err *err)
+/* As the values lie in the file. */
+static ps_status make_order(struct exporter *e, struct psi_err *err)
 {
-    struct by_begin *all = psi_calloc(e->count, sizeof(*all));
+    struct by_begin *all = psi_calloc(e->tensor_count, sizeof(*all));
     if (all == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", e->count);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", e->tensor_count);
     }
-    for (size_t i = 0; i < e->count; i++) {
-        all[i] = (struct by_begin){.begin = e->tensors[i].begin, .tensor = i};
+    for (size_t i = 0; i < e->tensor_count; i++) {
         e->total_bytes += e->tensors[i].end - e->tensors[i].begin;
+        if (e->parts[i].memory == NULL) {
+            all[e->order_count++] = (struct by_begin){.begin = e->tensors[i].begin, .tensor = i};
+        }
     }
-    qsort(all, e->count, sizeof(*all), by_begin);
-    for (size_t i = 0; i < e->count; i++) {
+    qsort(all, e->order_count, sizeof(*all), by_begin);
+    for (size_t i = 0; i < e->order_count; i++) {
         e->order[i] = all[i].tensor;
     }
     psi_free(all);
@@ -195,7 +283,7 @@ static ps_status prepare_pull(struct psi_api_call *call, struct psi_err *err)
     return PS_OK;
 }
 
-static ps_status ask(struct export *e, struct psi_err *err)
+static ps_status ask(struct exporter *e, struct psi_err *err)
 {
     struct slot *slot = &e->slots[(e->head + e->flying) % SLOTS];
     size_t tensor = e->order[e->next];
@@ -203,7 +291,7 @@ static ps_status ask(struct export *e, struct psi_err *err)
     uint64_t elements = (t->end - t->begin) / t->type->bytes;
     uint64_t most = PSI_FILES_PIECE_BYTES / t->type->bytes;
     uint64_t left = elements - e->next_first;
-    slot->var = &e->vars[tensor];
+    slot->var = e->parts[tensor].var;
     slot->first = e->next_first;
     slot->elements = left < most ? left : most;
     slot->bytes = (size_t)slot->elements * t->type->bytes;
@@ -220,7 +308,7 @@ static ps_status ask(struct export *e, struct psi_err *err)
     return st;
 }
 
-static void say(struct export *e, const char *name)
+static void say(struct exporter *e, const char *name)
 {
     bool end = e->done_bytes == e->total_bytes;
     if (e->options != NULL && e->options->copied != NULL && (end || e->done_bytes - e->said_bytes >= PROGRESS_BYTES)) {
@@ -230,7 +318,7 @@ static void say(struct export *e, const char *name)
 }
 
 /* The oldest piece: wait for it, write it. */
-static ps_status take(struct export *e, struct psi_err *err)
+static ps_status take(struct exporter *e, struct psi_err *err)
 {
     struct slot *slot = &e->slots[e->head];
     ps_status st = psi_api_call_wait(&slot->call, err);
@@ -246,11 +334,11 @@ static ps_status take(struct export *e, struct psi_err *err)
     return st;
 }
 
-static ps_status pump(struct export *e, struct psi_err *err)
+static ps_status pump(struct exporter *e, struct psi_err *err)
 {
     ps_status st = PS_OK;
-    while (st == PS_OK && (e->next < e->count || e->flying > 0)) {
-        st = e->next < e->count && e->flying < SLOTS ? ask(e, err) : take(e, err);
+    while (st == PS_OK && (e->next < e->order_count || e->flying > 0)) {
+        st = e->next < e->order_count && e->flying < SLOTS ? ask(e, err) : take(e, err);
     }
     while (e->flying > 0) { /* their memory must not go before they have ended */
         struct slot *slot = &e->slots[e->head];
@@ -261,7 +349,24 @@ static ps_status pump(struct export *e, struct psi_err *err)
     return st;
 }
 
-static ps_status copy_values(struct export *e, struct psi_err *err)
+/* Strings, which are here already. */
+static ps_status write_ready(struct exporter *e, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    for (size_t i = 0; st == PS_OK && i < e->tensor_count; i++) {
+        const struct psi_tensor *t = &e->tensors[i];
+        const struct part *part = &e->parts[i];
+        uint64_t bytes = t->end - t->begin;
+        if (part->memory != NULL && bytes > 0) {
+            st = psi_file_target_write(&e->target, part->memory, (size_t)bytes, e->header.len + t->begin, err);
+            e->done_bytes += bytes;
+            say(e, part->var->info.name);
+        }
+    }
+    return st;
+}
+
+static ps_status copy_values(struct exporter *e, struct psi_err *err)
 {
     size_t piece = e->total_bytes < PSI_FILES_PIECE_BYTES ? (size_t)e->total_bytes : PSI_FILES_PIECE_BYTES;
     piece = (piece + PSI_PARAM_ALIGN) / PSI_PARAM_ALIGN * PSI_PARAM_ALIGN;
@@ -274,6 +379,7 @@ static ps_status copy_values(struct export *e, struct psi_err *err)
     for (size_t i = 0; st == PS_OK && i < SLOTS; i++) {
         e->slots[i].memory = memory + i * piece;
     }
+    st = st == PS_OK ? write_ready(e, err) : st;
     st = st == PS_OK ? pump(e, err) : st;
     psi_free(memory);
     return st;
@@ -281,7 +387,7 @@ static ps_status copy_values(struct export *e, struct psi_err *err)
 
 /* ---- all of it ---- */
 
-static ps_status run(struct export *e, const char *path, struct psi_err *err)
+static ps_status run(struct exporter *e, const char *path, struct psi_err *err)
 {
     ps_status st = psi_file_target_open(&e->target, path, err);
     st = st == PS_OK ? choose(e, err) : st;
@@ -296,7 +402,7 @@ static ps_status run(struct export *e, const char *path, struct psi_err *err)
 ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables)
 {
     struct psi_err err = {0};
-    struct export e = {.session = s, .options = options, .target = {.fd = -1, .directory_fd = -1}};
+    struct exporter e = {.session = s, .options = options, .target = {.fd = -1, .directory_fd = -1}};
     ps_status st = psi_files_options(s, path, options, &e.container, &err);
     psi_buf_init(&e.header, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
     st = st == PS_OK ? run(&e, path, &err) : st;
@@ -304,6 +410,11 @@ ps_status ps_export(ps_session *s, const char *path, const ps_file_options *opti
     psi_buf_fini(&e.header);
     psi_free(e.slots);
     psi_free(e.order);
+    for (size_t i = 0; e.parts != NULL && i < 2 * e.count; i++) {
+        psi_free(e.parts[i].blob);
+        psi_free(e.parts[i].name);
+    }
+    psi_free(e.parts);
     psi_free(e.tensors);
     psi_free(e.vars);
     if (st != PS_OK) {

@@ -185,7 +185,7 @@ static size_t key_of(char *key, size_t n, const char *container, const char *nam
 
 static bool is_usable(const struct psi_var *var)
 {
-    return !var->lost && (var->open || var->found_only);
+    return !var->lost && (var->open ? var->wire == var->dtype : var->found_only && var->wire_asked == PS_F32);
 }
 
 static ps_status records_known(struct psi_client *c, struct psi_map *known, struct psi_err *err)
@@ -204,7 +204,8 @@ static ps_status records_known(struct psi_client *c, struct psi_map *known, stru
     return PS_OK;
 }
 
-/* Those that the session holds already are used again, or each export would leave some behind until the session ends. */
+/* Those that the session holds already are used again, or each export would leave some behind until the session ends; but values
+ * that travel in half the bits are no copies. */
 static ps_status prepare_records(struct psi_api_call *call, struct psi_err *err)
 {
     const struct records *r = call->arg;
@@ -280,9 +281,12 @@ ps_status psi_files_open(ps_session *s, struct psi_file_var *vars, size_t count,
 {
     struct records r = {.vars = vars, .count = count};
     struct psi_api_call call = {.session = s, .prepare = prepare_records, .arg = &r};
-    for (size_t i = 0; i < count; i++) { /* of a look-up nothing but the name counts */
+    for (size_t i = 0; i < count; i++) {
         vars[i].spec.struct_bytes = sizeof(vars[i].spec);
         vars[i].spec.name = vars[i].info.name;
+        if (!vars[i].missing) { /* of a look-up nothing else counts */
+            vars[i].spec.wire_dtype = PS_F32;
+        }
     }
     ps_status st = psi_api_call_run(&call, err);
     struct opening *of = st == PS_OK ? psi_calloc(OPEN_AT_ONCE, sizeof(*of)) : NULL;

@@ -20,6 +20,9 @@
 #define PSI_FILES_KEY_CLUSTER "psd_cluster"
 #define PSI_FILES_KEY_CONTAINER "psd_container"
 #define PSI_FILES_KEY_VARIABLES "psd_variables"
+/* the two tensors of a string variable */
+#define PSI_FILES_OFFSETS ":offsets"
+#define PSI_FILES_BYTES ":bytes"
 
 /* A variable that goes into a file or comes out of one. */
 struct psi_file_var {
@@ -27,6 +30,7 @@ struct psi_file_var {
     uint32_t task;         /* entry in session->tasks */
     uint32_t handle;       /* rises with the order of creation at its task; 0: not open */
     bool missing;          /* to be created from spec, in info.container, as info.name */
+    bool any_shape;        /* strings of a file that does not say how they are arranged: their number counts */
     ps_variable_spec spec;
     ps_optimizer optimizer; /* spec's */
     struct psi_var *var;    /* loop thread only, but for its address */
@@ -52,7 +56,8 @@ ps_status psi_files_errno(struct psi_err *err, int why, const char *what, const 
 /** JSON for PSI_FILES_KEY_VARIABLES; free(). NULL: no memory. */
 char *psi_files_describe(const struct psi_file_var *vars, size_t count);
 /**
- * What such a text says of the variables, each vars[i] by info.name: fills optimizer and spec.optimizer, spec.atomic.
+ * What such a text says of the variables, each vars[i] by info.name: fills optimizer and spec.optimizer, spec.atomic, and of
+ * strings spec.shape.
  * Errors  INVALID_ARGUMENT naming the variable.
  */
 ps_status psi_files_understand(const char *text, struct psi_file_var *vars, size_t count, struct psi_err *err) PSI_MUST;

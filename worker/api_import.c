@@ -28,7 +28,7 @@ struct slot {
     uint64_t capacity;
 };
 
-struct import {
+struct importer {
     ps_session *session;
     const char *path, *container;
     const ps_file_options *options; /* may be NULL */
@@ -42,20 +42,22 @@ struct import {
 
 /* ---- what is to be done ---- */
 
-static ps_status compare(const struct psi_file_item *item, const ps_variable_info *there, struct psi_err *err)
+static ps_status compare(const struct psi_file_var *v, const ps_variable_info *there, struct psi_err *err)
 {
     char a[PSI_SHAPE_TEXT_MAX];
     char b[PSI_SHAPE_TEXT_MAX];
-    if (item->dtype == there->dtype && psi_shape_equal(&item->shape, &there->shape)) {
+    const ps_variable_spec *item = &v->spec;
+    bool as_many = v->any_shape && ps_shape_elements(&item->shape) == ps_shape_elements(&there->shape);
+    if (item->dtype == there->dtype && (as_many || psi_shape_equal(&item->shape, &there->shape))) {
         return PS_OK;
     }
     return psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' is %s %s, the variable of that name on /job:%s/task:%u is %s %s",
-                    item->name, ps_dtype_name(item->dtype), psi_shape_format(&item->shape, a, sizeof(a)), there->job, there->task,
-                    ps_dtype_name(there->dtype), psi_shape_format(&there->shape, b, sizeof(b)));
+                    v->info.name, ps_dtype_name(item->dtype), psi_shape_format(&item->shape, a, sizeof(a)), there->job,
+                    there->task, ps_dtype_name(there->dtype), psi_shape_format(&there->shape, b, sizeof(b)));
 }
 
 /* Which of them exist, and are they the same? */
-static ps_status match(struct import *m, struct psi_err *err)
+static ps_status match(struct importer *m, struct psi_err *err)
 {
     static const uint64_t seed[2] = {0, 0}; /* names that this cluster has taken already */
     struct psi_file_var *there = NULL;
@@ -74,7 +76,7 @@ static ps_status match(struct import *m, struct psi_err *err)
         if (old != NULL) {
             v->info = old->info;
             v->task = old->task;
-            st = compare(item, &old->info, err);
+            st = compare(v, &old->info, err);
         }
     }
     psi_map_fini(&names);
@@ -82,8 +84,8 @@ static ps_status match(struct import *m, struct psi_err *err)
     return st;
 }
 
-/* The definitions of those that are to be created, all before the first is. */
-static ps_status define(struct import *m, struct psi_err *err)
+/* What the file says of each. */
+static ps_status define(struct importer *m, struct psi_err *err)
 {
     const char *format = psi_safetensors_metadata(&m->source.table, PSI_FILES_KEY_FORMAT);
     const char *text = psi_safetensors_metadata(&m->source.table, PSI_FILES_KEY_VARIABLES);
@@ -94,14 +96,23 @@ static ps_status define(struct import *m, struct psi_err *err)
         ps_variable_spec_init(&v->spec);
         v->spec.dtype = item->dtype;
         v->spec.shape = item->shape;
+        v->any_shape = item->dtype == PS_STRING;
         (void)snprintf(v->info.name, sizeof(v->info.name), "%s", item->name);
         (void)snprintf(v->info.container, sizeof(v->info.container), "%s", m->container);
     }
     if (text != NULL && format != NULL && strcmp(format, PSI_FILES_FORMAT) == 0) {
         st = psi_files_understand(text, m->vars, m->source.item_count, err);
     }
+    return st;
+}
+
+/* The definitions of those that are to be created, all before the first is. */
+static ps_status check_missing(struct importer *m, struct psi_err *err)
+{
+    ps_status st = PS_OK;
     for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
         if (m->vars[i].missing) {
+            m->vars[i].spec.name = m->vars[i].info.name;
             st = psi_client_definition_check(&m->vars[i].spec, err);
             if (st != PS_OK) {
                 psi_err_prefix(err, "tensor '%s'", m->source.items[i].name);
@@ -112,7 +123,7 @@ static ps_status define(struct import *m, struct psi_err *err)
 }
 
 /* Records of those that exist; nothing is created before they all are as they were listed. */
-static ps_status open_all(struct import *m, struct psi_err *err)
+static ps_status open_all(struct importer *m, struct psi_err *err)
 {
     size_t count = m->source.item_count;
     size_t found = 0;
@@ -131,7 +142,7 @@ static ps_status open_all(struct import *m, struct psi_err *err)
         if (!m->vars[i].missing) {
             m->vars[i].var = there[found].var;
             m->vars[i].handle = there[found].handle;
-            st = compare(&m->source.items[i], &there[found++].info, err);
+            st = compare(&m->vars[i], &there[found++].info, err);
         }
     }
     psi_free(there);
@@ -154,21 +165,22 @@ static ps_status prepare_assign(struct psi_api_call *call, struct psi_err *err)
 
 static ps_status room(struct slot *slot, const struct psi_file_item *item, struct psi_err *err)
 {
-    if (slot->capacity >= item->bytes) {
+    uint64_t bytes = item->bytes + item->text_bytes;
+    if (slot->capacity >= bytes) {
         return PS_OK;
     }
     psi_free(slot->memory);
     slot->capacity = 0;
-    slot->memory = psi_aligned_malloc(PSI_PARAM_ALIGN, (size_t)item->bytes);
+    slot->memory = psi_aligned_malloc(PSI_PARAM_ALIGN, (size_t)bytes);
     if (slot->memory == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "tensor '%s': out of memory for its %llu bytes", item->name,
-                        (unsigned long long)item->bytes);
+                        (unsigned long long)bytes);
     }
-    slot->capacity = item->bytes;
+    slot->capacity = bytes;
     return PS_OK;
 }
 
-static ps_status give(struct import *m, size_t i, struct psi_err *err)
+static ps_status give(struct importer *m, size_t i, struct psi_err *err)
 {
     const struct psi_file_item *item = &m->source.items[i];
     struct slot *slot = &m->slots[(m->head + m->flying) % SLOTS];
@@ -178,7 +190,7 @@ static ps_status give(struct import *m, size_t i, struct psi_err *err)
         return st;
     }
     slot->var = &m->vars[i];
-    slot->bytes = item->bytes;
+    slot->bytes = item->bytes + item->text_bytes;
     slot->call = (struct psi_api_call){.session = m->session,
                                        .prepare = prepare_assign,
                                        .arg = slot,
@@ -192,7 +204,7 @@ static ps_status give(struct import *m, size_t i, struct psi_err *err)
 }
 
 /* The oldest one's end. */
-static ps_status take(struct import *m, struct psi_err *err)
+static ps_status take(struct importer *m, struct psi_err *err)
 {
     struct slot *slot = &m->slots[m->head];
     ps_status st = psi_api_call_wait(&slot->call, err);
@@ -209,12 +221,13 @@ static ps_status take(struct import *m, struct psi_err *err)
     return st;
 }
 
-static bool fits(const struct import *m, size_t i)
+static bool fits(const struct importer *m, size_t i)
 {
-    return m->flying == 0 || (m->flying < SLOTS && m->flying_bytes + m->source.items[i].bytes <= PSI_FILES_FLIGHT_BYTES);
+    return m->flying == 0 || (m->flying < SLOTS && m->flying_bytes + m->source.items[i].bytes + m->source.items[i].text_bytes <=
+                                                       PSI_FILES_FLIGHT_BYTES);
 }
 
-static ps_status assign_all(struct import *m, struct psi_err *err)
+static ps_status assign_all(struct importer *m, struct psi_err *err)
 {
     ps_status st = PS_OK;
     size_t next = 0;
@@ -235,7 +248,7 @@ static ps_status assign_all(struct import *m, struct psi_err *err)
 
 /* ---- all of it ---- */
 
-static ps_status run(struct import *m, struct psi_err *err)
+static ps_status run(struct importer *m, struct psi_err *err)
 {
     ps_status st = psi_file_source_open(&m->source, m->path, err);
     if (st != PS_OK) {
@@ -245,8 +258,9 @@ static ps_status run(struct import *m, struct psi_err *err)
     if (m->vars == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", m->source.item_count);
     }
-    st = match(m, err);
-    st = st == PS_OK ? define(m, err) : st;
+    st = define(m, err);
+    st = st == PS_OK ? match(m, err) : st;
+    st = st == PS_OK ? check_missing(m, err) : st;
     st = st == PS_OK ? open_all(m, err) : st;
     return st == PS_OK ? assign_all(m, err) : st;
 }
@@ -255,12 +269,12 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
 {
     struct psi_err err = {0};
     ps_status st = PS_RESOURCE_EXHAUSTED;
-    struct import *m = psi_calloc(1, sizeof(*m));
+    struct importer *m = psi_calloc(1, sizeof(*m));
     if (m == NULL) {
         PSI_IGNORE(psi_fail(&err, st, "out of memory")); /* returned below */
         return psi_api_last_error_set(&err);
     }
-    *m = (struct import){.session = s, .path = path, .options = options, .source = {.fd = -1}};
+    *m = (struct importer){.session = s, .path = path, .options = options, .source = {.fd = -1}};
     st = psi_files_options(s, path, options, &m->container, &err);
     st = st == PS_OK ? run(m, &err) : st;
     if (st == PS_OK && out_variables != NULL) {

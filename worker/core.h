@@ -107,7 +107,8 @@ struct psi_var {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
     ps_dtype dtype;
-    ps_dtype wire; /* of its pushes and pulls */
+    ps_dtype wire_asked; /* of a look-up: PS_F32, not as the session says */
+    ps_dtype wire;       /* of its pushes and pulls */
     ps_shape shape;
     uint64_t elements;
     bool atomic;

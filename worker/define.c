@@ -63,6 +63,7 @@ static struct psi_var *var_new(const struct psi_client *c, const ps_variable_spe
     v->dtype = spec->dtype;
     v->shape = spec->shape;
     v->atomic = spec->atomic;
+    v->wire_asked = spec->wire_dtype;
     v->owner = UINT32_MAX;
     v->requested_task = UINT32_MAX;
     psi_list_init(&v->waiting);

@@ -3,8 +3,8 @@
  * What an exported file says of its variables besides their values, so that an empty cluster can have them again: JSON in one
  * text of __metadata__,
  *   {"NAME":{"optimizer":{"kind":"adagrad","learning_rate":0.1,"initial_accumulator":0.1},"atomic":true,"version":7},...}
- * "atomic" only where it is; unknown keys are passed over, so that later versions can say more. Failure modes: a text that is not
- * of this form, named with the variable.
+ * "atomic" only where it is, "shape":[2,3] of strings, whose tensors do not have it; unknown keys are passed over, so that later
+ * versions can say more. Failure modes: a text that is not of this form, named with the variable.
  */
 #include "api_files.h"
 
@@ -61,6 +61,20 @@ static json_t *optimizer_json(const ps_optimizer *o)
     return object;
 }
 
+static json_t *shape_json(const ps_shape *shape)
+{
+    json_t *list = json_pack("[]");
+    bool good = list != NULL;
+    for (uint32_t i = 0; good && i < shape->rank; i++) {
+        good = json_array_append_new(list, json_integer(shape->dims[i])) == 0;
+    }
+    if (!good) {
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
 static bool describe_one(json_t *root, const ps_variable_info *info)
 {
     json_t *optimizer = optimizer_json(&info->optimizer);
@@ -68,7 +82,11 @@ static bool describe_one(json_t *root, const ps_variable_info *info)
         return false;
     }
     json_t *entry = json_pack("{s:o, s:I}", "optimizer", optimizer, "version", (json_int_t)info->version);
-    if (entry == NULL || (info->atomic && json_object_set_new(entry, "atomic", json_true()) != 0)) {
+    bool good = entry != NULL && (!info->atomic || json_object_set_new(entry, "atomic", json_true()) == 0);
+    if (good && info->dtype == PS_STRING) {
+        good = json_object_set_new(entry, "shape", shape_json(&info->shape)) == 0;
+    }
+    if (!good) {
         json_decref(entry);
         return false;
     }
@@ -118,6 +136,23 @@ static ps_status read_optimizer(const json_t *object, const char *name, ps_optim
     return PS_OK;
 }
 
+/* As many elements as there are strings. */
+static ps_status read_shape(const json_t *list, struct psi_file_var *var, struct psi_err *err)
+{
+    ps_shape shape = {.rank = (uint32_t)json_array_size(list)};
+    bool good = json_is_array(list) && json_array_size(list) <= PS_RANK_MAX;
+    for (uint32_t i = 0; good && i < shape.rank; i++) {
+        good = json_is_integer(json_array_get(list, i));
+        shape.dims[i] = json_integer_value(json_array_get(list, i));
+    }
+    if (!good || ps_shape_elements(&shape) != ps_shape_elements(&var->spec.shape)) {
+        return refuse(err, var->info.name, "its shape does not fit the number of its strings");
+    }
+    var->spec.shape = shape;
+    var->any_shape = false;
+    return PS_OK;
+}
+
 static ps_status understand_one(const json_t *entry, struct psi_file_var *var, struct psi_err *err)
 {
     if (!json_is_object(entry)) {
@@ -129,6 +164,10 @@ static ps_status understand_one(const json_t *entry, struct psi_file_var *var, s
         var->spec.optimizer = &var->optimizer;
     }
     var->spec.atomic = json_is_true(json_object_get(entry, "atomic"));
+    const json_t *shape = json_object_get(entry, "shape");
+    if (st == PS_OK && shape != NULL && var->spec.dtype == PS_STRING) {
+        st = read_shape(shape, var, err);
+    }
     return st;
 }
 

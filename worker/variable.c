@@ -293,7 +293,7 @@ ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1
     } else if (!var->open) {
         var->dtype = (ps_dtype)a->dtype;
         var->atomic = a->atomic;
-        st = psi_var_wire(s->c, var, PS_DTYPE_NONE, err);
+        st = psi_var_wire(s->c, var, var->dtype == PS_F32 ? var->wire_asked : PS_DTYPE_NONE, err);
         if (st != PS_OK) {
             return st;
         }
