@@ -16,7 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NO_MEMORY_RETRY_MS = 100, TEXT_BYTES = 256, MORE_BYTES = 24 /* " and 4294967295 more" */ };
+enum {
+    NO_MEMORY_RETRY_MS = 100,
+    TEXT_BYTES = 256,
+    MORE_BYTES = 24,                   /* " and 4294967295 more" */
+    WAITS_LISTED_MAX = PS_SESSIONS_MAX /* one of each session; more would be a long pause for everybody else */
+};
 
 static void no_memory(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
@@ -343,6 +348,7 @@ void psd_rpc_waits(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     }
     PSI_IGNORE(open_waits(t, all)); /* as many as before */
     qsort(all, count, sizeof(const struct psd_wait *), by_age);
+    count = count < WAITS_LISTED_MAX ? count : WAITS_LISTED_MAX;
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_WAITS, PS_FLAG_REPLY, r->header.id);
     for (uint32_t i = 0; i < count; i++) {

@@ -3,6 +3,8 @@
  */
 #include "cluster_test.h"
 
+#include <stdlib.h>
+
 enum { LIST_MAX = 40 };
 
 static bool is(const void *field, const char *text)
@@ -352,6 +354,54 @@ static void test_waits_with_many_names(void **state)
     env_fini(&e);
 }
 
+/* 4,095, 4,096 and 4,097 of them. */
+static void test_very_many_waits(void **state)
+{
+    (void)state;
+    enum { SESSIONS = 65 };
+    struct env e;
+    struct fc *w = calloc(SESSIONS, sizeof(*w)); /* too much for the stack */
+    struct wire back;
+    ps_v1_OpenAnswer v;
+    ps_v1_CreateItem m;
+    uint32_t made = 0;
+    assert_non_null(w);
+    env_init(&e, NULL);
+    wire_init(&back);
+    fc_create_item(&m, "w", PS_F32, 10, ps_sgd(1));
+    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e.c, "w", &v), PS_OK);
+    for (uint8_t i = 0; i < SESSIONS; i++) {
+        connect_as(&w[i], e.t, (uint8_t)(i + 2), "worker", i);
+        for (uint32_t k = 0; k < PS_WAITS_PER_SESSION_MAX && made < 4097; k++) {
+            assert_int_equal(fc_wait(&w[i], 500 + k, v.handle, v.creation, 2, 0).status, FC_NONE);
+            made++;
+            if (made < 4095) {
+                continue;
+            }
+            wire_clear(&back);
+            assert_applied(fc_list(&e.c, PS_OP_WAITS, NULL, NULL, &back));
+            const uint8_t *p = back.data;
+            size_t n = back.len;
+            uint32_t count = 0;
+            ps_v1_WaitAnswer a;
+            while (n > 0) {
+                if (*p == 0) { /* padding at the end of a frame */
+                    p++;
+                    n--;
+                } else if (fc_item(&p, &n, &ps_v1_WaitAnswer_msg, &a)) {
+                    count++;
+                }
+            }
+            assert_int_equal(count, made < 4096 ? made : 4096);
+        }
+    }
+    assert_int_equal(made, 4097);
+    wire_fini(&back);
+    env_fini(&e);
+    free(w);
+}
+
 static void test_waits_of_names(void **state)
 {
     (void)state;
@@ -436,6 +486,7 @@ int main(void)
         cmocka_unit_test(test_stop_elsewhere),
         cmocka_unit_test(test_waits_for_seals),
         cmocka_unit_test(test_waits_with_many_names),
+        cmocka_unit_test(test_very_many_waits),
         cmocka_unit_test(test_waits_of_names),
         cmocka_unit_test(test_waits_for_the_cluster),
     };
