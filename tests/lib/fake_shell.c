@@ -236,30 +236,13 @@ static void carry_out_effect(struct shell_task *t, const struct psd_effect *e)
         t->ready = true;
         break;
     case PSD_EFFECT_CALL:
-        if (t->call_count == SHELL_CALLS_MAX || e->call == 0 || e->call_out == NULL) {
-            broken("a call without number or memory, or one too many");
-        }
-        t->calls[t->call_count++] = (struct shell_call){.id = e->call,
-                                                        .row = e->call_row,
-                                                        .in = e->call_in,
-                                                        .in_bytes = e->call_in_bytes,
-                                                        .out = e->call_out,
-                                                        .out_bytes = e->call_out_bytes};
-        break;
     case PSD_EFFECT_CALL_CANCEL:
-        for (uint32_t i = 0; i < t->call_count; i++) {
-            if (t->calls[i].id == e->call) {
-                if (t->calls[i].cancelled) {
-                    broken("a call cancelled twice");
-                }
-                t->calls[i].cancelled = true;
-            }
-        }
+        shell_call_effect(t, e);
         break;
     }
 }
 
-static void settle(struct shell_task *t)
+void shell_settle(struct shell_task *t)
 {
     struct psd_effect effect;
     for (;;) {
@@ -321,12 +304,12 @@ void shell_run(struct shell_net *net)
         for (uint32_t i = 0; i < net->task_count; i++) {
             struct shell_task *t = net->tasks[i];
             struct psi_list *it = NULL, *tmp = NULL;
-            settle(t);
+            shell_settle(t);
             PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns) {
                 struct shell_conn *c = PSI_CONTAINER_OF(it, struct shell_conn, link);
                 if (deliver(c)) {
                     moved = true;
-                    settle(t);
+                    shell_settle(t);
                     break; /* the list may be another one now */
                 }
             }
@@ -334,27 +317,11 @@ void shell_run(struct shell_net *net)
     }
 }
 
-void shell_finish(struct shell_task *t, uint32_t index, ps_status st, const void *out, size_t out_bytes, const char *error)
-{
-    if (index >= t->call_count || out_bytes > t->calls[index].out_bytes) {
-        abort();
-    }
-    struct shell_call call = t->calls[index];
-    memmove(&t->calls[index], &t->calls[index + 1], (t->call_count - index - 1) * sizeof(t->calls[0]));
-    t->call_count--;
-    if (out_bytes > 0) {
-        memcpy(call.out, out, out_bytes);
-    }
-    psd_task_call_finished(t->core, call.id, st, out_bytes, error);
-    settle(t);
-    shell_run(t->net);
-}
-
 void shell_task_tick(struct shell_task *t, uint64_t now)
 {
     t->now = now;
     psd_task_tick(t->core, now);
-    settle(t);
+    shell_settle(t);
 }
 
 void shell_tick(struct shell_net *net, uint64_t now)
@@ -422,7 +389,7 @@ struct shell_conn *shell_connect(struct shell_task *t)
 {
     struct shell_conn *c = conn_new(t);
     c = attached(c, psd_task_accepted(t->core, c, "test:1"));
-    settle(t);
+    shell_settle(t);
     return c;
 }
 
@@ -434,7 +401,7 @@ struct shell_conn *shell_dial_test(struct shell_task *from)
     from->dials = 0;
     struct shell_conn *c = conn_new(from);
     c = attached(c, psd_task_dialed(from->core, c, NULL));
-    settle(from);
+    shell_settle(from);
     return c;
 }
 
@@ -449,7 +416,7 @@ struct shell_conn *shell_dial(struct shell_task *from, struct shell_task *to)
         if (psd_task_dialed(from->core, NULL, "refused") != NULL) {
             broken("a link for a dial that failed");
         }
-        settle(from);
+        shell_settle(from);
         return NULL;
     }
     struct shell_conn *a = conn_new(from);
@@ -460,7 +427,7 @@ struct shell_conn *shell_dial(struct shell_task *from, struct shell_task *to)
         b->peer = NULL;
         b->eof = true;
     }
-    settle(from);
+    shell_settle(from);
     shell_run(from->net);
     return a;
 }
@@ -480,7 +447,7 @@ static void break_end(struct shell_conn *c)
         c->peer = NULL;
         psd_task_closed(c->task->core, c->core);
         let_go(c);
-        settle(c->task);
+        shell_settle(c->task);
     }
 }
 
@@ -561,7 +528,7 @@ struct shell_task *shell_task_new(struct shell_net *net, const char *spec, const
         broken("too many tasks");
     }
     net->tasks[net->task_count++] = t;
-    settle(t);
+    shell_settle(t);
     return t;
 }
 

@@ -105,6 +105,10 @@ void shell_run(struct shell_net *net);
 /** Time of all tasks moves on to `now`, one tick each, then everything runs. */
 void shell_tick(struct shell_net *net, uint64_t now);
 void shell_task_tick(struct shell_task *t, uint64_t now);
+/** Carry out all effects of t. */
+void shell_settle(struct shell_task *t);
+/* ---- fake_calls.c: calls that the core has handed over ---- */
+void shell_call_effect(struct shell_task *t, const struct psd_effect *e);
 /** Call `index` is over; out [out_bytes] is its result. */
 void shell_finish(struct shell_task *t, uint32_t index, ps_status st, const void *out, size_t out_bytes, const char *error);
 /** In steps of 100 ms. */
