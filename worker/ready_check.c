@@ -8,6 +8,7 @@
 #include "../common/optimizer.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { NAMES_MAX = 4 };
 
@@ -31,8 +32,10 @@ void psi_ready_name(const struct psi_ready *r, bool (*is)(const struct psi_var *
         count++;
         if (named < NAMES_MAX && at < n - 1) {
             const struct psi_session *s = var->owner < c->session_count ? c->sessions[var->owner] : NULL;
+            bool other = strcmp(var->container, PSI_CONTAINER_DEFAULT) != 0;
             int more =
-                snprintf(dst + at, n - at, "%s'%.60s'%s%s%s%s%s", named > 0 ? ", " : "", var->name, s != NULL ? " at " : "",
+                snprintf(dst + at, n - at, "%s'%.60s'%s%s%s%s%s%s%s%s", named > 0 ? ", " : "", var->name,
+                         other ? " in container '" : "", other ? var->container : "", other ? "'" : "", s != NULL ? " at " : "",
                          s != NULL ? s->name : "", s != NULL ? " (" : "", s != NULL ? s->address : "", s != NULL ? ")" : "");
             at = more > 0 && (size_t)more < n - at ? at + (size_t)more : n - 1;
             named++;

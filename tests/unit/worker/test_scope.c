@@ -256,6 +256,28 @@ static void ready_and_reports_see_all_containers(void **state)
     close_ok(s);
 }
 
+/* Lost values are named with the container that they were in. */
+static void half_a_model_names_the_container(void **state)
+{
+    (void)state;
+    static const char *const lost[] = {"c2"};
+    ps_session *s = open_plain();
+    (void)get(s, "x");
+    assert_int_equal(ps_container_push(s, "c2"), PS_OK);
+    (void)get(s, "y");
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    close_ok(s);
+    s = open_plain();
+    assert_int_equal(ps_reset_containers(s, lost, 1), PS_OK);
+    (void)get(s, "x");
+    assert_int_equal(ps_container_push(s, "c2"), PS_OK);
+    (void)get(s, "y");
+    assert_int_equal(ps_session_ready(s), PS_DATA_LOSS);
+    assert_non_null(strstr(ps_session_error(s), "'y' in container 'c2' at /job:ps/task:"));
+    assert_null(strstr(ps_session_error(s), "'x'"));
+    assert_int_equal(ps_session_close(s), PS_DATA_LOSS);
+}
+
 static void bad_container_names(void **state)
 {
     (void)state;
@@ -338,6 +360,7 @@ int main(void)
         cmocka_unit_test_setup(pops_without_pushes, setup),
         cmocka_unit_test_setup(containers_do_not_meet, setup),
         cmocka_unit_test_setup(ready_and_reports_see_all_containers, setup),
+        cmocka_unit_test_setup(half_a_model_names_the_container, setup),
         cmocka_unit_test_setup(bad_container_names, setup),
         cmocka_unit_test_setup(resets, setup),
     };
