@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # test-timeout: 120
 """What goes wrong in real life around the programs: bad peers in numbers, closed descriptors, odd output files, wrong clusters."""
+import json
 import os
 import re
+import resource
 import socket
 import stat
 import subprocess
@@ -61,6 +63,70 @@ class BadPeers(unittest.TestCase):
             self.assertEqual(code, 1)
             self.assertIn(address, err)
             self.assertIn("it has not answered", err)
+
+
+class Flood(unittest.TestCase):
+    """Thousands of connections that say nothing, as many as this process may have."""
+
+    def flood(self, port, count):
+        sockets = []
+        for _ in range(count):
+            s = socket.socket()
+            s.setblocking(False)
+            s.connect_ex(("127.0.0.1", port))  # most are not even accepted
+            sockets.append(s)
+        return sockets
+
+    def test_it_holds_nobody_up(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        count = 10000 if hard == resource.RLIM_INFINITY else min(10000, hard - 200)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count + 200), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        log = []
+        with subprocess.Popen([PSD, "--listen", "127.0.0.1:0", "--hello_deadline", "200ms", "--sessions_max", "200"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent) as psd:
+            try:
+                reader = threading.Thread(target=lambda: log.extend(psd.stderr), daemon=True)
+                reader.start()
+                port = int(psd.stdout.readline().rsplit(":", 1)[1])
+                address = f"127.0.0.1:{port}"
+                with subprocess.Popen([path("examples/softmax"), "--target", address, "--steps", "20000"], stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+                                      preexec_fn=die_with_parent) as worker:
+                    try:
+                        self.step(address, 1)
+                        sockets = self.flood(port, count)
+                        before = self.step(address, 1)  # psctl comes through: the silent ones are closed one after the other
+                        self.step(address, before + 1)  # and the worker goes on all the time
+                        code, out, err = run(PSCTL, "-t", address, "--timeout", "40", "stop")
+                        self.assertEqual(code, 0, out + err)
+                        out, err = worker.communicate(timeout=60)
+                        self.assertEqual(worker.returncode, 0, out + err)
+                        self.assertNotIn("ev=disconnected", err)
+                    finally:
+                        if worker.poll() is None:
+                            worker.kill()
+                for s in sockets:
+                    s.close()
+                code, out, err = run(PSCTL, "-t", address, "ping")
+                self.assertEqual(code, 0, out + err)
+                psd.terminate()
+                self.assertEqual(psd.wait(30), 0)
+                reader.join(30)
+            finally:
+                if psd.poll() is None:
+                    psd.kill()
+        self.assertTrue(any("ev=connections_full" in line for line in log), log[-5:])
+        self.assertLess(len(log), 200)
+
+    def step(self, address, least):
+        """global_step when it is at least so much."""
+        for _ in range(200):
+            code, out, err = run(PSCTL, "-t", address, "--timeout", "40", "--json", "get", "global_step")
+            if code == 0 and json.loads(out)["values"][0] >= least:
+                return json.loads(out)["values"][0]
+        self.fail(f"global_step does not reach {least}: {out}{err}")
+        return None
 
 
 class Descriptors(unittest.TestCase):

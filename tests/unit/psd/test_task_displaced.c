@@ -118,6 +118,33 @@ static void test_backs_off_and_logs_rarely(void **state)
     cl_fini(&w.cl);
 }
 
+/* Refused for another reason, which stays, it is as quiet. */
+static void test_a_wrong_cluster_is_logged_rarely(void **state)
+{
+    (void)state;
+    struct shell_net net;
+    ps_status st = PS_OK;
+    shell_net_init(&net);
+    struct shell_task *ps0 = shell_task_new(&net, SPEC, "ps", 0, 1, START_MS, NULL, &st);
+    assert_int_equal(st, PS_OK);
+    struct shell_task *ps1 = shell_task_new(&net, "ps=10.0.0.1:1,10.0.0.2:2,10.0.0.4:4", "ps", 1, 2, START_MS, NULL, &st);
+    assert_int_equal(st, PS_OK);
+    uint32_t dials = 0, lines = 0;
+    while (ps1->now - START_MS < 60000) {
+        shell_log_clear(ps1);
+        while (ps1->dials == 0) {
+            shell_pass(&net, 100);
+        }
+        assert_true(shell_is_closed(shell_dial(ps1, ps0)));
+        lines += shell_logged(ps1, "directory_refused");
+        assert_false(shell_logged(ps1, "directory_lost"));
+        dials++;
+    }
+    assert_true(dials > 20);
+    assert_in_range(lines, 6, 13);
+    shell_net_fini(&net);
+}
+
 static void test_comes_back_when_the_other_is_gone(void **state)
 {
     (void)state;
@@ -365,6 +392,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_displaced_one_is_refused),
         cmocka_unit_test(test_backs_off_and_logs_rarely),
+        cmocka_unit_test(test_a_wrong_cluster_is_logged_rarely),
         cmocka_unit_test(test_comes_back_when_the_other_is_gone),
         cmocka_unit_test(test_what_was_made_anew_is_dropped),
         cmocka_unit_test(test_a_reset_meanwhile_reaches_it),
