@@ -455,8 +455,8 @@ typedef struct ps_wait_info {
     int64_t left_ms;   /* until its deadline; -1 = it has none */
 } ps_wait_info;
 typedef void (*ps_wait_info_fn)(void *ctx, const ps_wait_info *info);
-/** The requests that wait at one task, the oldest first, 4,096 at most. What a client holds back itself, because it was answered UNAVAILABLE or
- *  RESOURCE_EXHAUSTED or has no connection, waits at no task: its own log says so after 5 s. */
+/** The requests that wait at one task, the oldest first, 4,096 at most. What a client holds back itself, because it was answered
+ *  UNAVAILABLE or RESOURCE_EXHAUSTED or has no connection, waits at no task: its own log says so after 5 s. */
 PS_API ps_status ps_task_waits(ps_session *s, int task, int64_t timeout_ms, ps_wait_info_fn each, void *ctx);
 typedef struct ps_container_info {
     char name[64];
