@@ -31,14 +31,14 @@ TASK = {1: ("job", "b"), 2: ("task", "u"), 3: ("address", "b")}
 NUMBER = {1: ("number", "u"), 2: ("state", "u"), 3: ("offset", "u"), 4: ("position", "u"), 5: ("version", "u"), 6: ("result", "b"),
           7: ("status", "u"), 8: ("applied", "u"), 9: ("text", "b"), 10: ("incarnation", "u")}
 CREATE = {1: ("container", "b"), 2: ("name", "b"), 3: ("dtype", "u"), 4: ("dims", "*"), 5: ("optimizer", "m"), 6: ("job", "b"),
-          7: ("task", "u"), 8: ("pinned", "u")}
+          7: ("task", "u"), 8: ("pinned", "u"), 9: ("atomic", "u")}
 CREATE_ANSWER = {1: ("index", "u"), 2: ("status", "u"), 3: ("text", "b"), 4: ("job", "b"), 5: ("task", "u"), 6: ("created", "u"),
                  7: ("retry_after_ms", "u")}
 NAME = {1: ("container", "b"), 2: ("name", "b")}
 OPEN_ANSWER = {1: ("index", "u"), 2: ("status", "u"), 3: ("text", "b"), 4: ("handle", "u"), 5: ("incarnation", "u"),
                6: ("creation", "u"), 7: ("dtype", "u"), 8: ("dims", "*"), 9: ("optimizer", "m"), 10: ("version", "u"),
                11: ("initialised", "u"), 12: ("sealed", "u"), 13: ("restored", "u"), 14: ("seed", "u"), 15: ("init_kind", "u"),
-               16: ("init_a", "d"), 17: ("init_b", "d"), 18: ("chief_number", "u")}
+               16: ("init_a", "d"), 17: ("init_b", "d"), 18: ("chief_number", "u"), 19: ("atomic", "u")}
 INIT = {1: ("kind", "u"), 2: ("a", "d"), 3: ("b", "d"), 4: ("seed", "u"), 5: ("chief_number", "u"), 6: ("force", "u"),
         7: ("optimizer", "m")}
 BEAT = {1: ("global_step", "u")}
@@ -426,13 +426,71 @@ def config_set(f):
     check(items(f.payload, CONFIG_ITEM) == [{"name": b"session_keep", "value": b"1h"}], "setting")
 
 
+def bfloat16(bits):
+    return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+
+
+def strings_of(payload, count):
+    """The blob of a string variable: i64 offsets, then bytes; every offset is looked at before it is used."""
+    offsets = struct.unpack_from(f"<{count + 1}q", payload)
+    check(offsets[0] == 0 and list(offsets) == sorted(offsets), "offsets of strings")
+    end = 8 * (count + 1) + offsets[-1]
+    check(end <= len(payload) < end + 8 and not any(payload[end:]), "bytes behind the strings")
+    text = payload[8 * (count + 1):end]
+    return [text[a:b] for a, b in zip(offsets, offsets[1:])]
+
+
+def push_bf16(f):
+    is_frame(f, "PUSH", "CRC SEQ FIRST LAST", id=31, handle=5, dtype=7, offset=0)
+    same(f.push_meta(), total=4, scale=1.0, assign=0)
+    check([bfloat16(bits) for bits in struct.unpack("<4H", f.payload)] == [1.0, -2.0, 0.5, 1.0], "values")
+
+
+def pull_narrow_reply(bf16, f16):
+    is_frame(bf16, "PULL", "CRC REPLY", dtype=7, offset=0)
+    check([bfloat16(bits) for bits in struct.unpack("<3H", bf16.payload[:6])] == [0.333984375, -1000.0, 0.0], "values")
+    check(bf16.payload[6:] == bytes(2), "padding")
+    same(bf16.trailer, version=1, in_progress=0)
+    is_frame(f16, "PULL", "REPLY", dtype=6, offset=0)
+    check(struct.unpack("<3e", f16.payload[:6]) == (0.333251953125, -1000.5, 0.0) and f16.payload[6:] == bytes(2), "values")
+    same(f16.trailer, version=1, in_progress=0)
+
+
+STRINGS = [b"alpha", b"", b"x\0y"]
+
+
+def strings_assign(f):
+    is_frame(f, "ASSIGN", "CRC SEQ FIRST LAST", id=32, handle=6, dtype=10, offset=0)
+    same(f.push_meta(), total=40, scale=1.0, assign=0)
+    check(strings_of(f.payload, 3) == STRINGS, "strings")
+
+
+def strings_pull(f):
+    is_frame(f, "PULL", "CRC", id=33, handle=6, dtype=10, offset=0, payload=b"")
+    check(struct.unpack("<II", f.meta) == (0, 0), "elements")
+
+
+def strings_pull_reply(f):
+    is_frame(f, "PULL", "CRC REPLY", dtype=10, offset=0)
+    check(strings_of(f.payload, 3) == STRINGS, "strings")
+    same(f.trailer, version=0, in_progress=0)
+
+
+def create_atomic(f):
+    is_frame(f, "CREATE", "CRC", id=34)
+    (item,) = items(f.payload, CREATE)
+    same(item, name=b"table", dtype=1, dims=[1000], job=b"ps", atomic=1, optimizer={"kind": 1, "learning_rate": 0.5})
+
+
 MEANINGS = {"hello": hello, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "create_more": create_more,
             "create_answer": create_answer, "init": init, "beat": beat, "beat_answer": beat_answer,
             "push_two_segments": push_two_segments, "push_reply": push_reply, "push_refused": push_refused,
             "pushpull_reply": pushpull_reply, "assign_plain": assign_plain, "add_reply": add_reply, "pull": pull,
             "pull_reply": pull_reply, "pull_refused": pull_refused, "abandon_reply": abandon_reply,
             "sessions_answer": sessions_answer, "waits_answer": waits_answer, "containers_answer": containers_answer,
-            "tasks_answer": tasks_answer, "stop_answer": stop_answer, "config_set": config_set}
+            "tasks_answer": tasks_answer, "stop_answer": stop_answer, "config_set": config_set, "push_bf16": push_bf16,
+            "pull_narrow_reply": pull_narrow_reply, "strings_assign": strings_assign, "strings_pull": strings_pull,
+            "strings_pull_reply": strings_pull_reply, "create_atomic": create_atomic}
 
 
 def main():

@@ -342,6 +342,8 @@ static void create_answer(struct wire *out)
     shell_net_fini(&s.net);
 }
 
+#include "dtypes.h"
+
 static const struct golden {
     const char *name;
     void (*encode)(struct wire *out);
@@ -371,6 +373,12 @@ static const struct golden {
     {"tasks_answer", tasks_answer},
     {"stop_answer", stop_answer},
     {"config_set", config_set},
+    {"push_bf16", push_bf16},
+    {"pull_narrow_reply", pull_narrow_reply},
+    {"strings_assign", strings_assign},
+    {"strings_pull", strings_pull},
+    {"strings_pull_reply", strings_pull_reply},
+    {"create_atomic", create_atomic},
 };
 enum { GOLDENS = sizeof(goldens) / sizeof(goldens[0]) };
 
