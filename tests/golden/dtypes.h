@@ -1,10 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Golden frames of narrow wire dtypes, strings and atomic variables. Included by test_golden.c, whose helpers it uses. */
+/* A task and a client of it for golden frames; those of narrow wire dtypes, strings and atomic variables. */
 #ifndef TESTS_GOLDEN_DTYPES_H
 #define TESTS_GOLDEN_DTYPES_H
 
+#include "admin_frames.h"
+#include "fake_client.h"
+
+struct scene {
+    struct shell_net net;
+    struct fc c;
+    ps_v1_OpenAnswer w, step;
+};
+
+static inline void scene_init(struct scene *s)
+{
+    ps_status st = PS_OK;
+    shell_net_init(&s->net);
+    struct shell_task *t = shell_task_new(&s->net, "ps=127.0.0.1:2222", "ps", 0, 42, 1000000, NULL, &st);
+    assert_non_null(t);
+    fc_init(&s->c, t, 1);
+    assert_int_equal(fc_connect(&s->c), PS_OK);
+    s->w = fc_ready(&s->c, "w", PS_F32, 3, ps_sgd(1), 0);
+    s->step = fc_ready(&s->c, "global_step", PS_I64, 1, ps_no_optimizer(), 41);
+}
+
 /* 1, -2, 0.5 and a tie: 1 + 2^-8, which is 1 again */
-static void push_bf16(struct wire *out)
+static inline void push_bf16(struct wire *out)
 {
     static const uint16_t g[4] = {0x3f80, 0xc000, 0x3f00, 0x3f80};
     struct psi_outq q;
@@ -18,7 +39,7 @@ static void push_bf16(struct wire *out)
 }
 
 /* float32 values 1/3, -1000.5 and 0 as bfloat16, then as float16; the second without CRCs */
-static void pull_narrow_reply(struct wire *out)
+static inline void pull_narrow_reply(struct wire *out)
 {
     struct scene s;
     static const float v[3] = {1.0F / 3, -1000.5F, 0};
@@ -40,7 +61,7 @@ static const uint8_t strings_blob[] = "\0\0\0\0\0\0\0\0" /* offsets 0, 5, 5, 8 *
                                       "\10\0\0\0\0\0\0\0"
                                       "alphax\0y"; /* "alpha", "", "x\0y" */
 
-static void strings_assign(struct wire *out)
+static inline void strings_assign(struct wire *out)
 {
     struct psi_outq q;
     struct ps_push_meta m = {.total_elements = sizeof(strings_blob) - 1, .scale = 1};
@@ -53,7 +74,7 @@ static void strings_assign(struct wire *out)
 }
 
 /* The request for all strings, and the answer to it. */
-static void strings_pull(struct wire *out)
+static inline void strings_pull(struct wire *out)
 {
     struct psi_outq q;
     struct ps_pull_meta m = {0};
@@ -65,7 +86,7 @@ static void strings_pull(struct wire *out)
     drain(&q, out);
 }
 
-static void strings_pull_reply(struct wire *out)
+static inline void strings_pull_reply(struct wire *out)
 {
     struct scene s;
     ps_v1_CreateItem m;
@@ -82,7 +103,7 @@ static void strings_pull_reply(struct wire *out)
     shell_net_fini(&s.net);
 }
 
-static void create_atomic(struct wire *out)
+static inline void create_atomic(struct wire *out)
 {
     struct psi_buf body;
     ps_v1_CreateItem m;

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "admin_frames.h"
+#include "dtypes.h"
 
 #include "common/cluster.h"
 
@@ -239,24 +240,6 @@ static void pull_request(struct wire *out)
 
 /* ---- what a task answers ---- */
 
-struct scene {
-    struct shell_net net;
-    struct fc c;
-    ps_v1_OpenAnswer w, step;
-};
-
-static void scene_init(struct scene *s)
-{
-    ps_status st = PS_OK;
-    shell_net_init(&s->net);
-    struct shell_task *t = shell_task_new(&s->net, "ps=127.0.0.1:2222", "ps", 0, 42, 1000000, NULL, &st);
-    assert_non_null(t);
-    fc_init(&s->c, t, 1);
-    assert_int_equal(fc_connect(&s->c), PS_OK);
-    s->w = fc_ready(&s->c, "w", PS_F32, 3, ps_sgd(1), 0);
-    s->step = fc_ready(&s->c, "global_step", PS_I64, 1, ps_no_optimizer(), 41);
-}
-
 static void push_reply(struct wire *out)
 {
     struct scene s;
@@ -341,8 +324,6 @@ static void create_answer(struct wire *out)
     assert_int_equal(fc_create(&s.c, &m, &a), PS_INVALID_ARGUMENT);
     shell_net_fini(&s.net);
 }
-
-#include "dtypes.h"
 
 static const struct golden {
     const char *name;

@@ -460,7 +460,7 @@ void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, c
         t.offset = numbers[i].offset;
         t.status = numbers[i].status;
         t.version = numbers[i].version;
-        t.applied = numbers[i].applied;
+        t.applied = (uint32_t)f->told_applied;
         assert_int_equal(psi_list_append(&body, &ps_v1_NumberItem_msg, &t, NULL), PS_OK);
     }
     struct fake_answer answer = {.body = &body};

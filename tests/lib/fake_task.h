@@ -42,6 +42,7 @@ struct fake {
     uint32_t logs, acks;
     uint64_t acked; /* number of the last ACK */
     char last_event[48], last_log[1024];
+    ps_applied told_applied; /* in every number of HELLO's answer */
 };
 
 /** spec: "ps=a:1,b:2"; NULL: only the target "a:1" is known. job: "" or the client's. */
@@ -88,7 +89,6 @@ struct fake_number {
     uint64_t offset;
     uint32_t status;
     uint64_t version;
-    uint32_t applied;
 };
 /** Connect, take HELLO (copied to *out_hello where not NULL) and answer it. numbers end with number 0; NULL: none. */
 void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, const struct fake_number *numbers,

@@ -20,13 +20,13 @@ static ps_v1_OpenAnswer create(struct env *e, const char *name, uint64_t element
     return v;
 }
 
-/* offsets [STRINGS + 1] and text_bytes of 'a' */
+/* offsets [elements + 1] and text_bytes of text */
 static void blob(struct wire *w, const int64_t *offsets, uint64_t elements, size_t text_bytes)
 {
     wire_init(w);
     wire_append(w, offsets, (elements + 1) * sizeof(int64_t));
     for (size_t i = 0; i < text_bytes; i++) {
-        wire_append(w, "abcdefghijklmnop" + i % 16, 1);
+        wire_append(w, &"abcdefghijklmnop"[i % 16], 1);
     }
 }
 
