@@ -5,7 +5,7 @@
  * afterwards.
  *
  * Input: commands of a kind byte each; kind % 8: 0-4 a frame (10 bytes of fields, then meta and body), 5 raw bytes, 6 cut and
- * HELLO again, 7 time passes.
+ * HELLO again, 7 time passes and a call may end.
  */
 #include "lib/fake_client.h"
 
@@ -64,8 +64,16 @@ static ps_status config_set(void *shell, const char *name, const char *value, ch
     return PS_OK;
 }
 
+static const char *call_name(void *shell, uint32_t row)
+{
+    (void)shell;
+    return row == 0 ? "c" : NULL;
+}
+
 static void with_settings(struct psd_task_config *config)
 {
+    config->call_name = call_name;
+    config->calls_max = 3;
     config->config_row = config_row;
     config->config_set = config_set;
 }
@@ -77,7 +85,7 @@ static void send_frame(struct fc *c, struct input *in)
         PS_OP_PUSHPULL,   PS_OP_ASSIGN,     PS_OP_ADD,   PS_OP_OPEN,        PS_OP_INIT,  PS_OP_SEAL,         PS_OP_WAIT,
         PS_OP_CREATE,     PS_OP_FIND,       PS_OP_RESET, PS_OP_DELETE,      PS_OP_CHIEF, PS_OP_WAIT_CLUSTER, PS_OP_INFO,
         PS_OP_VARS,       PS_OP_CONFIG,     PS_OP_LIST,  PS_OP_TASK_CREATE, 99,          PS_OP_SESSIONS,     PS_OP_WAITS,
-        PS_OP_CONTAINERS, PS_OP_CONFIG_SET, PS_OP_STOP,  PS_OP_TASKS};
+        PS_OP_CONTAINERS, PS_OP_CONFIG_SET, PS_OP_STOP,  PS_OP_TASKS,       PS_OP_CALL};
     static uint8_t zeros[3 * PS_SEGMENT_BYTES];
     struct wire w;
     size_t meta_bytes = 0, body_bytes = 0;
@@ -142,7 +150,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                 fc_cut(&bad);
                 (void)fc_connect(&bad);
             } else {
-                shell_tick(&net, t->now + (uint64_t)byte(&in) * 8);
+                uint8_t steps = byte(&in);
+                shell_tick(&net, t->now + (uint64_t)steps * 8);
+                if (t->call_count > 0 && steps % 2 == 1) { /* a call is over, cancelled or not */
+                    shell_finish(t, steps % t->call_count, steps % 4 == 1 ? PS_OK : PS_ABORTED, "result", steps % 4 == 1 ? 6 : 0,
+                                 "failed");
+                }
             }
             if (shell_is_closed(bad.conn)) {
                 (void)fc_connect(&bad);
