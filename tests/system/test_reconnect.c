@@ -27,8 +27,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef API_PROGRESS
+#define API_PROGRESS PS_PROGRESS_THREAD
+#endif
+
 enum { THREADS = 4, SESSIONS = 2, SMALL = 1000, MEDIUM = 200000, BIG = 2500000 /* three frames */, BIG_PUSHES = 10 };
-enum { CUTS = 120, LIMIT_S = 100, COUNTS_MAX = 1 << 20 };
+enum { CUTS = API_PROGRESS == PS_PROGRESS_CALLER ? 40 : 120, LIMIT_S = 100, COUNTS_MAX = 1 << 20 };
 
 enum lane_kind { PUSH_OWN, PULL_OWN, PUSH_PULL, PUSH_BIG, PUSH_SHARED, PUSH_MEDIUM, COUNT, KINDS };
 enum { LANES = PUSH_SHARED + 12 /* shared variables have four lanes each per thread */ };
@@ -277,6 +281,7 @@ static ps_session *open_proxied(void)
     ps_session_options_init(&o);
     o.cluster_spec = spec;
     o.log = no_log;
+    o.progress = API_PROGRESS;
     assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
     return s;
 }
@@ -432,11 +437,27 @@ static void check_sums(const char *group)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* PS_PROGRESS_CALLER: a thread of the test drives a session while the load waits. */
+static atomic_bool drive_on;
+
+static void *drive(void *session)
+{
+    while (atomic_load(&drive_on)) {
+        if (ps_progress_run(session, 20) != PS_OK) {
+            (void)poll(NULL, 0, 1); /* sleep: a blocking call of another thread drives it now */
+        }
+    }
+    return NULL;
+}
+
 static void loaded(const char *group, int64_t timeout_ms, bool strict)
 {
     ps_session *sessions[SESSIONS];
+    pthread_t drivers[SESSIONS];
+    atomic_store(&drive_on, API_PROGRESS == PS_PROGRESS_CALLER);
     for (int i = 0; i < SESSIONS; i++) {
         sessions[i] = open_proxied();
+        assert_int_equal(pthread_create(&drivers[i], NULL, drive, sessions[i]), 0);
     }
     for (int t = 0; t < THREADS; t++) {
         prepare_load(&loads[t], sessions[t % SESSIONS], group, t);
@@ -447,8 +468,10 @@ static void loaded(const char *group, int64_t timeout_ms, bool strict)
         atomic_store(&counts[i], 0);
     }
     make_trouble(strict);
+    atomic_store(&drive_on, false);
     check_sums(group);
     for (int i = 0; i < SESSIONS; i++) {
+        assert_int_equal(pthread_join(drivers[i], NULL), 0);
         assert_int_equal(ps_session_close(sessions[i]), 0);
     }
     for (int t = 0; t < THREADS; t++) {
