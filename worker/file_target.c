@@ -87,7 +87,7 @@ static char *resolve(const char *path, int *out_mode)
         errno = S_ISDIR(st.st_mode) ? EISDIR : ENOTSUP;
         return NULL;
     }
-    *out_mode = (int)(st.st_mode & 07777);
+    *out_mode = (int)(st.st_mode & 0777);
     return real;
 }
 
