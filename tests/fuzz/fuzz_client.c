@@ -9,6 +9,7 @@
  */
 #include "lib/fake_client.h"
 
+#include "common/blob.h"
 #include "common/mem.h"
 #include "worker/core.h"
 
@@ -17,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-enum { SLOTS = 12, VARS = 3, ELEMENTS = 20000, COMMANDS_MAX = 120, TIMEOUT_MS = 1500, STEP_MS = 50 };
+enum { SLOTS = 12, VARS = 6, STRINGS = 3, ELEMENTS = 20000, COMMANDS_MAX = 120, TIMEOUT_MS = 1500, STEP_MS = 50 };
 
 struct input {
     const uint8_t *p;
@@ -49,6 +50,7 @@ struct scene {
 
 static struct scene s;
 static uint8_t source[ELEMENTS * 4];
+static int64_t strings[STRINGS + 1 + 2] = {0, 5, 5, 16}; /* offsets and sixteen bytes */
 
 static uint8_t byte(struct input *in)
 {
@@ -64,6 +66,10 @@ static void on_done(struct psi_request *req)
     struct slot *slot = req->ctx;
     PSI_ASSERT(slot->busy); /* once, and only after a start that said OK */
     PSI_ASSERT((req->status == PS_OK) == (req->err == NULL));
+    if (req->status == PS_OK && req->kind == PSI_REQ_PULL && req->var->dtype == PS_STRING) { /* what is given out is whole */
+        uint64_t bytes = psi_blob_bytes_min(STRINGS) + psi_blob_offset(slot->dst, STRINGS);
+        PSI_ASSERT(psi_blob_check(slot->dst, bytes, STRINGS, NULL) == PS_OK);
+    }
     slot->busy = false;
 }
 
@@ -313,7 +319,8 @@ static void start(struct input *in)
     }
     memset(&slot->req, 0, sizeof(slot->req));
     free(slot->dst);
-    uint64_t size = var->elements * ps_dtype_bytes(var->dtype);
+    bool text = var->dtype == PS_STRING;
+    uint64_t size = text ? psi_blob_bytes_max(STRINGS) : var->elements * ps_dtype_bytes(var->dtype);
     slot->dst = malloc(size);
     PSI_ASSERT(slot->dst != NULL);
     slot->req.kind = kinds[kind % (sizeof(kinds) / sizeof(kinds[0]))];
@@ -326,11 +333,15 @@ static void start(struct input *in)
                         ? var
                         : NULL;
     slot->req.bytes = values ? size : 0;
+    if (text && (slot->req.kind == PSI_REQ_ASSIGN || slot->req.kind == PSI_REQ_INIT_FROM)) {
+        slot->req.bytes = sizeof(strings);
+    }
     slot->name = (struct psi_var_name){.container = var->container, .name = var->name};
     slot->req.src = slot->req.kind == PSI_REQ_DELETE         ? (const void *)&slot->name
                     : slot->req.kind == PSI_REQ_RESET        ? NULL
                     : slot->req.kind == PSI_REQ_CONFIG_SET   ? (const void *)&setting
                     : slot->req.kind == PSI_REQ_WAIT_CLUSTER ? (const void *)"ps"
+                    : text                                   ? (const void *)strings
                                                              : source;
     slot->req.dst = slot->req.kind == PSI_REQ_INFO   ? (void *)&slot->info
                     : slot->req.kind == PSI_REQ_STOP ? (void *)&slot->told
@@ -359,7 +370,14 @@ static void start_all(void)
         ps_dtype dtype;
         int64_t elements;
         uint32_t kind;
-    } specs[VARS] = {{"w", PS_F32, ELEMENTS, PS_OPT_SGD}, {"step", PS_I64, 1, PS_OPT_NONE}, {"b", PS_F64, 100, PS_OPT_SGD}};
+        ps_dtype wire;
+        bool atomic;
+    } specs[VARS] = {{"w", PS_F32, ELEMENTS, PS_OPT_SGD, PS_DTYPE_NONE, false},
+                     {"step", PS_I64, 1, PS_OPT_NONE, PS_DTYPE_NONE, false},
+                     {"b", PS_F64, 100, PS_OPT_SGD, PS_DTYPE_NONE, false},
+                     {"narrow", PS_F32, ELEMENTS, PS_OPT_SGD, PS_BF16, false},
+                     {"atomic", PS_F32, ELEMENTS, PS_OPT_SGD, PS_F16, true},
+                     {"text", PS_STRING, STRINGS, PS_OPT_NONE, PS_DTYPE_NONE, false}};
     uint8_t random[32] = {9};
     struct psi_err err;
     ps_status st = PS_OK;
@@ -376,6 +394,8 @@ static void start_all(void)
         ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = specs[i].name, .dtype = specs[i].dtype};
         spec.shape = (ps_shape){.rank = 1, .dims = {specs[i].elements}};
         spec.optimizer = &opt;
+        spec.wire_dtype = specs[i].wire;
+        spec.atomic = specs[i].atomic;
         PSI_ASSERT(psi_client_variable(s.c, &spec, false, &s.vars[i], &err) == PS_OK);
         s.vars[i]->elements = (uint64_t)specs[i].elements;
     }

@@ -101,10 +101,10 @@ static void send_frame(struct fc *c, struct input *in)
     const uint8_t *body = take(in, body_kind, &body_bytes);
     bool segments = body_kind % 4 == 3 && op >= PS_OP_PUSH && op <= PS_OP_ADD;
     struct wire_frame f = {.op = op,
-                           .dtype = dtype % 8,
+                           .dtype = dtype % 12,
                            .flags = flags,
                            .id = id,
-                           .handle = handle % 5,
+                           .handle = handle % 7,
                            .offset = (uint64_t)offset * 16384,
                            .meta = meta,
                            .meta_bytes = (uint32_t)meta_bytes,
@@ -133,6 +133,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     ps_v1_OpenAnswer mine = fc_ready(&good, "mine", PS_F64, 1, &none, 0); /* handle 1 */
     (void)fc_ready(&good, "w", PS_F32, 40000, &sgd, 1);                   /* handle 2: three segments */
     (void)fc_ready(&good, "n", PS_I64, 4, &none, 1);                      /* handle 3 */
+    ps_v1_CreateItem item;
+    ps_v1_OpenAnswer a;
+    ps_initializer zeros = {.kind = PS_INIT_ZEROS};
+    fc_create_item(&item, "atomic", PS_F32, 40000, &sgd); /* handle 4 */
+    item.atomic = true;
+    PSI_ASSERT(fc_create(&good, &item, NULL) == PS_OK && fc_open(&good, "atomic", &a) == PS_OK);
+    PSI_ASSERT(fc_init_var(&good, a.handle, &zeros, &sgd, 0, false).status == PS_OK);
+    fc_create_item(&item, "text", PS_STRING, 3, &none); /* handle 5 */
+    PSI_ASSERT(fc_create(&good, &item, NULL) == PS_OK && fc_open(&good, "text", &a) == PS_OK);
+    PSI_ASSERT(fc_init_var(&good, a.handle, &zeros, &none, 0, false).status == PS_OK);
     if (fc_connect(&bad) == PS_OK) {
         for (int commands = 0; in.n > 0 && commands < 200; commands++) {
             uint8_t kind = byte(&in) % 8;

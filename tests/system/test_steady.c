@@ -85,9 +85,8 @@ static void step(ps_session *s, ps_param *small, ps_param *large)
     assert_int_equal(ps_step_done(s), PS_OK);
 }
 
-static void steps_allocate_nothing(void **state)
+static void allocate_nothing(ps_dtype wire)
 {
-    (void)state;
     if (!COUNTS) {
         skip(); /* the sanitizer's allocator is in the way */
     }
@@ -99,6 +98,7 @@ static void steps_allocate_nothing(void **state)
     ps_session_options_init(&o);
     o.target = c.address[0];
     o.log = no_log;
+    o.wire_dtype = wire;
     long before_open = atomic_load(&allocations);
     assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
     ps_param *small = ps_param_get(s, "small", PS_SHAPE(10), ps_zeros(), ps_sgd(1));
@@ -117,10 +117,23 @@ static void steps_allocate_nothing(void **state)
     test_cluster_fini(&c);
 }
 
+static void steps_allocate_nothing(void **state)
+{
+    (void)state;
+    allocate_nothing(PS_DTYPE_NONE);
+}
+
+static void narrow_steps_allocate_nothing(void **state)
+{
+    (void)state;
+    allocate_nothing(PS_BF16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_allocate_nothing),
+        cmocka_unit_test(narrow_steps_allocate_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
