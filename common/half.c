@@ -72,8 +72,8 @@ static inline uint16_t f16_of(float x)
     uint32_t normal = (abs - (UINT32_C(112) << 23) + UINT32_C(0xfff) + ((abs >> 13) & 1U)) >> 13;
     normal = normal > UINT32_C(0x7c00) ? UINT32_C(0x7c00) : normal;
     /* below: a multiple of 2^-24, whose number is the fraction shifted by 14 to 25 places; 25 leaves nothing */
-    uint32_t shift = 126U - (abs >> 23);
-    shift = shift > 25U ? 25U : shift;
+    uint32_t exponent = abs >> 23 < 112U ? abs >> 23 : 112U; /* a larger one is not taken below */
+    uint32_t shift = exponent > 101U ? 126U - exponent : 25U;
     uint32_t fraction = (abs & UINT32_C(0x7fffff)) | UINT32_C(0x800000);
     uint32_t tiny = (fraction + ((UINT32_C(1) << (shift - 1U)) - 1U) + ((fraction >> shift) & 1U)) >> shift;
     uint32_t nan = UINT32_C(0x7e00) | (abs >> 13 & UINT32_C(0x1ff));
