@@ -258,11 +258,11 @@ class Installed(unittest.TestCase):
                 if is_file and flag not in ("config", "print_config", "version", "help"):
                     self.assertRegex(said, rf"(?m)^{flag} = ")
                 elif not is_file:
-                    self.assertRegex(said, rf"--(\[no-\])?{flag}\b", page)
+                    self.assertRegex(said, rf"(--(\[no-\])?|\bFl -){flag}\b", page)
         if shutil.which("groff") is None:
             self.skipTest("groff is not installed: the pages are not formatted")
         for page in pages:
-            self.assertEqual(run("groff", "-man", "-ww", "-z", "-Tutf8", page), (0, "", ""))
+            self.assertEqual(run("groff", "-mandoc", "-ww", "-z", "-Tutf8", page), (0, "", ""))
 
     def test_completion(self):
         for program, word, before, expected in (("psd", "--lea", "", "--lease"), ("psd", "--refu", "", "--refuse_nonfinite"),
