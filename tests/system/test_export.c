@@ -287,6 +287,30 @@ static void test_no_memory(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* A session without a thread: the calls drive it, also while the disk is at work. */
+static void test_by_caller(void **state)
+{
+    (void)state;
+    int count = 0;
+    ps_session_options o;
+    ps_session *s = NULL;
+    char error[512];
+    ps_session_options_init(&o);
+    o.target = cluster.address[0];
+    o.container = "caller";
+    o.progress = PS_PROGRESS_CALLER;
+    o.log = no_log;
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
+    make_model(s);
+    good(ps_export(s, file_path, NULL, &count));
+    assert_int_equal(count, MODEL);
+    good(ps_import(s, file_path, NULL, &count));
+    assert_int_equal(count, MODEL);
+    check_model(s);
+    assert_int_equal(ps_session_close(s), 0);
+    assert_int_equal(unlink(file_path), 0);
+}
+
 /* A task that is down: UNAVAILABLE that names it, an older file stays. Last: it kills one. */
 static void test_task_down(void **state)
 {
@@ -316,7 +340,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round),     cmocka_unit_test(test_beside_a_model), cmocka_unit_test(test_export_refused),
         cmocka_unit_test(test_full),      cmocka_unit_test(test_link),           cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_task_down),
+        cmocka_unit_test(test_by_caller), cmocka_unit_test(test_task_down),
     };
     return cmocka_run_group_tests(tests, setup_files, teardown_files);
 }

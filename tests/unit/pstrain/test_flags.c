@@ -106,6 +106,13 @@ static void test_limits(void **state)
     refused("unknown flag --=", "--=", "1");
     refused("--local makes a cluster of its own", "--local=ps=1,workers=1", "--serve");
     refused("--report is empty", "--report", "");
+    refused("--export is empty", "--export", "");
+    refused("libsvm:TRAIN[,TEST]", "--data", "libsvm:");
+    refused("libsvm:TRAIN[,TEST]", "--data", "csv:x");
+    refused("--eval and --local", "--eval", "--local=ps=1,workers=1");
+    refused("--eval and --serve", "--eval", "--serve");
+    refused("--eval and --steps", "--eval", "--steps=5");
+    refused("--eval and --fresh", "--eval", "--fresh");
 }
 
 static void test_workers_get_what_was_given_and_concerns_them(void **state)
@@ -114,8 +121,9 @@ static void test_workers_get_what_was_given_and_concerns_them(void **state)
     char err[FLAGS_ERR_BYTES];
     char *texts[FLAGS_COUNT] = {NULL};
     (void)state;
-    assert_int_equal(
-        parse(&f, err, "--local", "ps=1,workers=1", "--learning_rate", "1e-3", "--report", "r.json", "--data=digits", NULL), 0);
+    assert_int_equal(parse(&f, err, "--local", "ps=1,workers=1", "--learning_rate", "1e-3", "--report", "r.json", "--export=m",
+                           "--data=digits", NULL),
+                     0);
     assert_int_equal(flags_for_workers(&f, texts), 2);
     assert_string_equal(texts[0], "--data=digits");
     assert_string_equal(texts[1], "--learning_rate=1e-3");
