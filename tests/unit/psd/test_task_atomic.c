@@ -3,7 +3,7 @@
  * Atomic variables: a push takes effect at its last byte or not at all, whatever ends it; every read is exact, however slowly it
  * is taken; the memory that this needs is asked for first and given back.
  */
-#include "task_test.h"
+#include "cluster_test.h"
 
 #include "common/half.h"
 
@@ -373,6 +373,37 @@ static void test_definition(void **state)
     env_fini(&e);
 }
 
+/* CREATE to the owner, LIST to a directory that starts again: it is part of the definition everywhere. */
+static void test_directory(void **state)
+{
+    (void)state;
+    struct cl cl;
+    ps_v1_CreateItem m;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer v;
+    cl_init(&cl);
+    fc_create_item(&m, "t", PS_F32, 4, ps_sgd(1));
+    m.task = 1;
+    m.atomic = true;
+    assert_int_equal(fc_create(&cl.c, &m, &a), PS_OK);
+    assert_int_equal(a.task, 1);
+    assert_int_equal(fc_open(&cl.at1, "t", &v), PS_OK);
+    assert_true(v.atomic);
+    for (int restarted = 0; restarted < 2; restarted++) {
+        m.atomic = false;
+        assert_int_equal(fc_create(&cl.c, &m, &a), PS_INVALID_ARGUMENT);
+        assert_non_null(memmem(a.text.bytes, a.text.size, "as atomic float32", 17));
+        m.atomic = true;
+        assert_int_equal(fc_create(&cl.c, &m, &a), PS_OK);
+        assert_false(a.created);
+        if (restarted == 0) {
+            cl_restart_directory(&cl);
+            PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
+        }
+    }
+    cl_fini(&cl);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_push_pull),
         cmocka_unit_test(test_small),
         cmocka_unit_test(test_definition),
+        cmocka_unit_test(test_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
