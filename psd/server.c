@@ -153,6 +153,7 @@ static void on_released(void *ctx)
 {
     struct psd_server *s = ctx;
     if (s->net.conn_count < s->connections_max) {
+        psd_task_crowded(s->task, false);
         pause_listeners(s, false);
     }
 }
@@ -178,6 +179,7 @@ static void on_accepted(void *ctx, int fd)
     if (s->net.conn_count >= s->connections_max) {
         uint64_t now = psd_server_now_ms();
         pause_listeners(s, true);
+        psd_task_crowded(s->task, true);
         if (s->full_logged_ms == 0 || now - s->full_logged_ms >= FULL_LOG_INTERVAL_MS) {
             s->full_logged_ms = now;
             psi_log_event(&s->log, PSI_LOG_WARN, "connections_full", "task=%s connections=%u msg=%s", s->name, s->net.conn_count,

@@ -165,6 +165,7 @@ struct psd_task {
     /* connections */
     struct psi_list conns, dead, dirty, effects;
     uint32_t conn_count;
+    bool crowded; /* the shell takes no further connection for now */
     uint64_t next_link_name;
     bool draining;
     /* free lists and pools */

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { CROWDED_HELLO_MS = 250 }; /* who connects says HELLO with its first bytes */
+
 void psd_task_config_init(struct psd_task_config *config)
 {
     memset(config, 0, sizeof(*config));
@@ -224,6 +226,11 @@ struct psi_link *psd_task_accepted(struct psd_task *t, void *shell, const char *
     return c == NULL ? NULL : c->link;
 }
 
+void psd_task_crowded(struct psd_task *t, bool crowded)
+{
+    t->crowded = crowded;
+}
+
 void psd_task_closed(struct psd_task *t, struct psi_link *link)
 {
     struct psd_conn *c = link->owner;
@@ -261,10 +268,12 @@ void psd_task_writable(struct psd_task *t, struct psi_link *link)
 static void tick_conns(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
+    bool hurry = t->crowded && t->config.hello_deadline_ms > CROWDED_HELLO_MS;
+    uint32_t hello_ms = hurry ? CROWDED_HELLO_MS : t->config.hello_deadline_ms;
     PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns) {
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
         uint64_t silent = t->now_ms - c->heard_ms;
-        if (!c->hello_done && !c->link->paused && t->now_ms - c->opened_ms >= t->config.hello_deadline_ms) {
+        if (!c->hello_done && !c->link->paused && t->now_ms - c->opened_ms >= hello_ms) {
             psd_log(t, PSI_LOG_WARN, "hello_deadline", "peer=%s msg=%s", c->text, "no HELLO in time: closed");
             psd_conn_close(t, c, false);
         } else if (!c->link->paused && silent >= t->config.lease_ms) {

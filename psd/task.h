@@ -79,6 +79,9 @@ void psd_task_free(struct psd_task *task);
 /* ---- events ---- */
 /** A connection was accepted. peer: text for logs (address). NULL when the task is out of memory or draining: close it. */
 struct psi_link *psd_task_accepted(struct psd_task *task, void *shell, const char *peer);
+/** No further connection is taken until some end (true): whoever has not said HELLO has 250 ms for it, so that a flood of silent
+ *  connections holds up neither workers nor psctl. */
+void psd_task_crowded(struct psd_task *task, bool crowded);
 /** The connection asked for by PSD_EFFECT_DIAL is up (returns its link), or failed (shell NULL; why for the log). */
 struct psi_link *psd_task_dialed(struct psd_task *task, void *shell, const char *why);
 /** n bytes arrived; p lies congruent to their position in the stream modulo 8 at least (payload is used where it lies). All are

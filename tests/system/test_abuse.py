@@ -83,7 +83,7 @@ class Flood(unittest.TestCase):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count + 200), hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         log = []
-        with subprocess.Popen([PSD, "--listen", "127.0.0.1:0", "--hello_deadline", "200ms", "--sessions_max", "200"],
+        with subprocess.Popen([PSD, "--listen", "127.0.0.1:0", "--sessions_max", "200"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent) as psd:
             try:
                 reader = threading.Thread(target=lambda: log.extend(psd.stderr), daemon=True)

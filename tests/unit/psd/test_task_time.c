@@ -33,6 +33,31 @@ static void test_hello_deadline(void **state)
     env_fini(&e);
 }
 
+/* The shell takes no more: who has said nothing for 250 ms makes room, who has said HELLO stays. */
+static void test_crowded(void **state)
+{
+    (void)state;
+    struct env e;
+    struct fc known;
+    env_start(&e, NULL);
+    fc_init(&known, e.t, 2);
+    assert_int_equal(fc_connect(&known), PS_OK);
+    struct shell_conn *silent = shell_connect(e.t);
+    shell_pass(&e.net, 200);
+    psd_task_crowded(e.t->core, true);
+    struct shell_conn *young = shell_connect(e.t);
+    shell_pass(&e.net, 100);
+    assert_true(shell_is_closed(silent));
+    assert_false(shell_is_closed(young));
+    psd_task_crowded(e.t->core, false);
+    shell_pass(&e.net, PS_HELLO_DEADLINE_MS - 200);
+    assert_false(shell_is_closed(young));
+    shell_pass(&e.net, 200);
+    assert_true(shell_is_closed(young));
+    assert_false(shell_is_closed(known.conn));
+    env_fini(&e);
+}
+
 static void test_silent_peer(void **state)
 {
     (void)state;
@@ -421,6 +446,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hello_deadline),
+        cmocka_unit_test(test_crowded),
         cmocka_unit_test(test_silent_peer),
         cmocka_unit_test(test_segment_deadline),
         cmocka_unit_test(test_late_tick),
