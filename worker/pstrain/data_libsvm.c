@@ -159,22 +159,16 @@ static int read_entry(const struct reader *r, char **p, int64_t before, struct e
     return 0;
 }
 
-/* Room for one more of item_bytes in *items. */
-static int grow(void *items, int64_t count, int64_t *room, size_t item_bytes)
+/* items with room for one more of item_bytes; NULL: no memory, items is as it was. */
+static void *grow(void *items, int64_t count, int64_t *room, size_t item_bytes)
 {
-    void *old = NULL;
     if (count < *room) {
-        return 0;
+        return items;
     }
     int64_t more = *room == 0 ? 1024 : *room * 2;
-    memcpy(&old, items, sizeof(old));
-    void *grown = realloc(old, (size_t)more * item_bytes);
-    if (grown == NULL) {
-        return -1;
-    }
-    memcpy(items, &grown, sizeof(grown));
-    *room = more;
-    return 0;
+    void *grown = realloc(items, (size_t)more * item_bytes);
+    *room = grown != NULL ? more : *room;
+    return grown;
 }
 
 static int no_memory(const struct reader *r, char *err)
@@ -184,10 +178,14 @@ static int no_memory(const struct reader *r, char *err)
 
 static int add_example(struct examples *e, int32_t label, const struct reader *r, char *err)
 {
-    int64_t room = e->room;
-    if (grow(&e->ends, e->count, &room, sizeof(*e->ends)) != 0 || grow(&e->labels, e->count, &e->room, sizeof(*e->labels)) != 0) {
+    int64_t ends_room = e->room;
+    int64_t *ends = grow(e->ends, e->count, &ends_room, sizeof(*ends));
+    e->ends = ends != NULL ? ends : e->ends;
+    int32_t *labels = ends != NULL ? grow(e->labels, e->count, &e->room, sizeof(*labels)) : NULL;
+    if (labels == NULL) {
         return no_memory(r, err);
     }
+    e->labels = labels;
     e->labels[e->count] = label;
     e->ends[e->count++] = e->entry_count;
     return 0;
@@ -221,9 +219,11 @@ static int read_line(const struct reader *r, struct examples *e, char *err)
         }
         before = entry.column + 1;
         e->columns = before > e->columns ? before : e->columns;
-        if (grow(&e->entries, e->entry_count, &e->entry_room, sizeof(*e->entries)) != 0) {
+        struct entry *entries = grow(e->entries, e->entry_count, &e->entry_room, sizeof(*entries));
+        if (entries == NULL) {
             return no_memory(r, err);
         }
+        e->entries = entries;
         e->entries[e->entry_count++] = entry;
     }
 }

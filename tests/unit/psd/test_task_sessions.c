@@ -371,7 +371,7 @@ static void test_very_many_waits(void **state)
     fc_create_item(&m, "w", PS_F32, 10, ps_sgd(1));
     assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
     assert_int_equal(fc_open(&e.c, "w", &v), PS_OK);
-    for (uint8_t i = 0; i < SESSIONS; i++) {
+    for (uint32_t i = 0; i < SESSIONS; i++) {
         connect_as(&w[i], e.t, (uint8_t)(i + 2), "worker", i);
         for (uint32_t k = 0; k < PS_WAITS_PER_SESSION_MAX && made < 4097; k++) {
             assert_int_equal(fc_wait(&w[i], 500 + k, v.handle, v.creation, 2, 0).status, FC_NONE);

@@ -268,8 +268,7 @@ int main(void)
         cmocka_unit_test(flags_are_taken_out),           cmocka_unit_test(a_cluster_in_any_form),
         cmocka_unit_test(without_flags_there_is_no_job), cmocka_unit_test(the_chief_is_task_0_or_job_chief),
         cmocka_unit_test(tf_config_gives_the_task),      cmocka_unit_test(errors_name_the_flag_and_the_jobs),
-        cmocka_unit_test(help_prints_and_stops),
-        cmocka_unit_test(containers_and_placement),
+        cmocka_unit_test(help_prints_and_stops),         cmocka_unit_test(containers_and_placement),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
