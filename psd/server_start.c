@@ -5,6 +5,7 @@
  */
 #include "server.h"
 
+#include "common/abi.h"
 #include "common/mem.h"
 #include "server_config.h"
 
@@ -166,10 +167,15 @@ static ps_status start(const psd_server_options *options, psd_server **out_serve
     if (s == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory");
     }
+    psd_server_options_init(&s->o);
+    st = psi_struct_take(options, &s->o, sizeof(s->o), "psd_server_options_init", err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "options");
+        psi_free(s);
+        return st;
+    }
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->changed, NULL);
-    psd_server_options_init(&s->o);
-    memcpy(&s->o, options, options->struct_bytes < sizeof(s->o) ? options->struct_bytes : sizeof(s->o));
     if (s->o.log != NULL) {
         s->log = (struct psi_log){
             .write = write_line, .stamp = psd_server_log_stamp, .data = s, .level = (enum psi_log_level)s->o.log_level};

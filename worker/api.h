@@ -182,8 +182,8 @@ ps_status psi_api_admin_prepare(struct psi_api_call *call, struct psi_err *err) 
 ps_status psi_api_admin(ps_session *s, struct psi_api_admin *a, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
 /* ---- api_variable.c ---- */
-/** Get or create, or look up, as the scopes of the session say, and publish. */
-ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, ps_variable **out_variable,
+/** Get or create, or look up, as the scopes of the session say, and publish. given: of any header. */
+ps_status psi_api_variable(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                            struct psi_err *err) PSI_MUST;
 /** The refusal of a call for numbers on a variable of strings. */
 ps_status psi_api_holds_strings(const ps_variable *v, struct psi_err *err);

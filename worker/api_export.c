@@ -40,8 +40,7 @@ struct part {
 
 struct exporter {
     ps_session *session;
-    const char *container;
-    const ps_file_options *options; /* may be NULL */
+    ps_file_options options;
     struct psi_file_target target;
     struct psi_file_var *vars; /* in the order of creation */
     size_t count;
@@ -94,7 +93,7 @@ static void order_by_creation(struct psi_file_var *vars, size_t count)
 static ps_status choose(struct exporter *e, struct psi_err *err)
 {
     size_t kept = 0;
-    ps_status st = psi_files_list(e->session, e->container, &e->vars, &e->count, err);
+    ps_status st = psi_files_list(e->session, e->options.container, &e->vars, &e->count, err);
     for (size_t i = 0; st == PS_OK && i < e->count; i++) {
         if (e->vars[i].info.initialised) {
             e->vars[kept++] = e->vars[i];
@@ -102,7 +101,7 @@ static ps_status choose(struct exporter *e, struct psi_err *err)
     }
     if (st == PS_OK && kept == 0) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variable with a value: there is nothing to export",
-                        e->container);
+                        e->options.container);
     }
     if (st != PS_OK) {
         return st;
@@ -218,7 +217,7 @@ static ps_status make_header(struct exporter *e, struct psi_err *err)
     char version[] = PSI_API_VERSION;
     char keys[][sizeof(PSI_FILES_KEY_CONTAINER)] = {PSI_FILES_KEY_FORMAT, PSI_FILES_KEY_VERSION, PSI_FILES_KEY_CLUSTER,
                                                     PSI_FILES_KEY_CONTAINER, PSI_FILES_KEY_VARIABLES};
-    (void)snprintf(container, sizeof(container), "%s", e->container);
+    (void)snprintf(container, sizeof(container), "%s", e->options.container);
     ps_status st = psi_files_cluster_name(e->session, cluster, sizeof(cluster), err);
     if (st != PS_OK) {
         return st;
@@ -311,9 +310,9 @@ static ps_status ask(struct exporter *e, struct psi_err *err)
 static void say(struct exporter *e, const char *name)
 {
     bool end = e->done_bytes == e->total_bytes;
-    if (e->options != NULL && e->options->copied != NULL && (end || e->done_bytes - e->said_bytes >= PROGRESS_BYTES)) {
+    if (e->options.copied != NULL && (end || e->done_bytes - e->said_bytes >= PROGRESS_BYTES)) {
         e->said_bytes = e->done_bytes;
-        e->options->copied(e->options->ctx, name, e->done_bytes, e->total_bytes);
+        e->options.copied(e->options.ctx, name, e->done_bytes, e->total_bytes);
     }
 }
 
@@ -402,8 +401,8 @@ static ps_status run(struct exporter *e, const char *path, struct psi_err *err)
 ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables)
 {
     struct psi_err err = {0};
-    struct exporter e = {.session = s, .options = options, .target = {.fd = -1, .directory_fd = -1}};
-    ps_status st = psi_files_options(s, path, options, &e.container, &err);
+    struct exporter e = {.session = s, .target = {.fd = -1, .directory_fd = -1}};
+    ps_status st = psi_files_options(s, path, options, &e.options, &err);
     psi_buf_init(&e.header, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
     st = st == PS_OK ? run(&e, path, &err) : st;
     psi_file_target_close(&e.target);

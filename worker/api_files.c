@@ -8,6 +8,7 @@
  */
 #include "api_files.h"
 
+#include "../common/abi.h"
 #include "../common/map.h"
 #include "../common/mem.h"
 #include "../common/name.h"
@@ -27,25 +28,29 @@ void ps_file_options_init(ps_file_options *options)
     options->struct_bytes = sizeof(*options);
 }
 
-ps_status psi_files_options(ps_session *s, const char *path, const ps_file_options *options, const char **out_container,
+ps_status psi_files_options(ps_session *s, const char *path, const ps_file_options *given, ps_file_options *out,
                             struct psi_err *err)
 {
     ps_status st = psi_api_check(s, true, err);
+    ps_file_options_init(out);
     if (st != PS_OK) {
         return st;
     }
     if (path == NULL || path[0] == '\0') {
         return psi_fail(err, PS_INVALID_ARGUMENT, "path is %s", path == NULL ? "NULL" : "empty");
     }
-    if (options != NULL && options->struct_bytes != sizeof(*options)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "the options were not initialised by ps_file_options_init()");
+    if (given != NULL) {
+        st = psi_struct_take(given, out, sizeof(*out), "ps_file_options_init", err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "options");
+            return st;
+        }
     }
-    if (options != NULL && options->container != NULL) {
-        *out_container = options->container;
-        return psi_container_name_check(options->container, strlen(options->container), err);
+    if (out->container == NULL) {
+        out->container = s->scopes.container;
+        return PS_OK;
     }
-    *out_container = s->scopes.container;
-    return PS_OK;
+    return psi_container_name_check(out->container, strlen(out->container), err);
 }
 
 int64_t psi_files_timeout_ms(const ps_session *s, uint64_t bytes)

@@ -37,8 +37,8 @@ struct psi_file_var {
 };
 
 /* ---- api_files.c ---- */
-/** Checks both; *out_container is valid as long as options and the session are. */
-ps_status psi_files_options(ps_session *s, const char *path, const ps_file_options *options, const char **out_container,
+/** Checks both. *out: given (NULL: the defaults), with a container in any case; its texts are given's and the session's. */
+ps_status psi_files_options(ps_session *s, const char *path, const ps_file_options *given, ps_file_options *out,
                             struct psi_err *err) PSI_MUST;
 /** What the container has at all tasks, by task and name. *out_vars: psi_free. */
 ps_status psi_files_list(ps_session *s, const char *container, struct psi_file_var **out_vars, size_t *out_count,

@@ -30,8 +30,8 @@ struct slot {
 
 struct importer {
     ps_session *session;
-    const char *path, *container;
-    const ps_file_options *options; /* may be NULL */
+    const char *path;
+    ps_file_options options;
     struct psi_file_source source;
     struct psi_file_var *vars; /* [source.item_count], in the order of the header */
     struct slot slots[SLOTS];
@@ -63,7 +63,7 @@ static ps_status match(struct importer *m, struct psi_err *err)
     struct psi_file_var *there = NULL;
     size_t count = 0;
     struct psi_map names;
-    ps_status st = psi_files_list(m->session, m->container, &there, &count, err);
+    ps_status st = psi_files_list(m->session, m->options.container, &there, &count, err);
     psi_map_init(&names, seed);
     for (size_t i = 0; st == PS_OK && i < count; i++) {
         st = psi_map_put(&names, there[i].info.name, strlen(there[i].info.name), &there[i], NULL, err);
@@ -98,7 +98,7 @@ static ps_status define(struct importer *m, struct psi_err *err)
         v->spec.shape = item->shape;
         v->any_shape = item->dtype == PS_STRING;
         (void)snprintf(v->info.name, sizeof(v->info.name), "%s", item->name);
-        (void)snprintf(v->info.container, sizeof(v->info.container), "%s", m->container);
+        (void)snprintf(v->info.container, sizeof(v->info.container), "%s", m->options.container);
     }
     if (text != NULL && format != NULL && strcmp(format, PSI_FILES_FORMAT) == 0) {
         st = psi_files_understand(text, m->vars, m->source.item_count, err);
@@ -214,8 +214,8 @@ static ps_status take(struct importer *m, struct psi_err *err)
     if (st == PS_OK) {
         m->done++;
         m->done_bytes += slot->bytes;
-        if (m->options != NULL && m->options->copied != NULL) {
-            m->options->copied(m->options->ctx, slot->var->info.name, m->done_bytes, m->source.value_bytes);
+        if (m->options.copied != NULL) {
+            m->options.copied(m->options.ctx, slot->var->info.name, m->done_bytes, m->source.value_bytes);
         }
     }
     return st;
@@ -274,8 +274,8 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
         PSI_IGNORE(psi_fail(&err, st, "out of memory")); /* returned below */
         return psi_api_last_error_set(&err);
     }
-    *m = (struct importer){.session = s, .path = path, .options = options, .source = {.fd = -1}};
-    st = psi_files_options(s, path, options, &m->container, &err);
+    *m = (struct importer){.session = s, .path = path, .source = {.fd = -1}};
+    st = psi_files_options(s, path, options, &m->options, &err);
     st = st == PS_OK ? run(m, &err) : st;
     if (st == PS_OK && out_variables != NULL) {
         *out_variables = (int)m->done;

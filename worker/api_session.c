@@ -10,6 +10,7 @@
 #include "api.h"
 
 #include "log.h"
+#include "abi.h"
 #include "mem.h"
 #include "shape.h"
 #include "name.h"
@@ -99,26 +100,17 @@ void ps_session_options_init(ps_session_options *options)
     options->log_level = PS_LOG_INFO;
 }
 
-/* The caller's struct may be of an older or newer header. */
 static ps_status options_copy(const ps_session_options *from, ps_session_options *to, struct psi_err *err)
 {
     ps_session_options_init(to);
     if (from == NULL) {
         return PS_OK;
     }
-    if (from->struct_bytes < sizeof(from->struct_bytes)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "options: not initialised by ps_session_options_init()");
+    ps_status st = psi_struct_take(from, to, sizeof(*to), "ps_session_options_init", err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "options");
     }
-    const uint8_t *bytes = (const uint8_t *)from;
-    for (size_t i = sizeof(*to); i < from->struct_bytes; i++) {
-        if (bytes[i] != 0) {
-            return psi_fail(err, PS_UNIMPLEMENTED,
-                            "options: this library is older than its header and does not know one of them");
-        }
-    }
-    memcpy(to, from, from->struct_bytes < sizeof(*to) ? from->struct_bytes : sizeof(*to));
-    to->struct_bytes = sizeof(*to);
-    return PS_OK;
+    return st;
 }
 
 static ps_status options_check(const ps_session_options *o, struct psi_err *err)

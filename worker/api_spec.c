@@ -10,6 +10,7 @@
 
 #include "api.h"
 
+#include "../common/abi.h"
 #include "../common/mem.h"
 
 #include <string.h>
@@ -260,23 +261,39 @@ void ps_setter_options_init(ps_setter_options *options)
                                    .strategy = PS_ROUND_ROBIN};
 }
 
-ps_status psi_api_setter(const ps_setter_options *o, struct psi_setter *out, struct psi_err *err)
+static ps_status setter_check(const ps_setter_options *o, struct psi_err *err)
 {
-    if (o == NULL || o->struct_bytes != sizeof(*o)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "the options were not initialised by ps_setter_options_init()");
-    }
     if (o->ps_tasks < 0 || o->ps_tasks > PS_TASKS_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "ps_tasks is %d, it must be 0 to %d", o->ps_tasks, PS_TASKS_MAX);
     }
     if (o->strategy != PS_ROUND_ROBIN && o->strategy != PS_GREEDY_BYTES) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "strategy: %d is neither PS_ROUND_ROBIN nor PS_GREEDY_BYTES", (int)o->strategy);
     }
-    *out = (struct psi_setter){.ps_tasks = (uint32_t)o->ps_tasks,
-                               .cluster = psi_api_spec_cluster(o->cluster),
-                               .ps_device = o->ps_device,
-                               .worker_device = o->worker_device,
-                               .merge_devices = o->merge_devices,
-                               .strategy = o->strategy == PS_GREEDY_BYTES ? PSI_STRATEGY_GREEDY_BYTES : PSI_STRATEGY_ROUND_ROBIN};
+    return PS_OK;
+}
+
+ps_status psi_api_setter(const ps_setter_options *options, struct psi_setter *out, struct psi_err *err)
+{
+    ps_setter_options o;
+    if (options == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "options is NULL");
+    }
+    ps_setter_options_init(&o);
+    ps_status st = psi_struct_take(options, &o, sizeof(o), "ps_setter_options_init", err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "options");
+        return st;
+    }
+    st = setter_check(&o, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    *out = (struct psi_setter){.ps_tasks = (uint32_t)o.ps_tasks,
+                               .cluster = psi_api_spec_cluster(o.cluster),
+                               .ps_device = o.ps_device,
+                               .worker_device = o.worker_device,
+                               .merge_devices = o.merge_devices,
+                               .strategy = o.strategy == PS_GREEDY_BYTES ? PSI_STRATEGY_GREEDY_BYTES : PSI_STRATEGY_ROUND_ROBIN};
     return PS_OK;
 }
 

@@ -9,6 +9,7 @@
  */
 #include "api.h"
 
+#include "abi.h"
 #include "mem.h"
 #include "shape.h"
 
@@ -64,12 +65,18 @@ static void finish_get(struct psi_api_call *call)
     v->version = var->version;
 }
 
-static ps_status spec_check(const ps_variable_spec *spec, enum psi_scope_how how, struct psi_err *err)
+static ps_status spec_take(const ps_variable_spec *from, enum psi_scope_how how, ps_variable_spec *to, struct psi_err *err)
 {
-    if (spec == NULL || spec->struct_bytes != sizeof(*spec)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "the spec was not initialised by ps_variable_spec_init()");
+    if (from == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "the spec is NULL");
     }
-    if (how == PSI_SCOPE_FIND && spec->name == NULL) {
+    ps_variable_spec_init(to);
+    ps_status st = psi_struct_take(from, to, sizeof(*to), "ps_variable_spec_init", err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "the spec");
+        return st;
+    }
+    if (how == PSI_SCOPE_FIND && to->name == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the variable's name is NULL");
     }
     return PS_OK;
@@ -86,13 +93,14 @@ static void add_devices(ps_session *s, struct psi_err *err)
     }
 }
 
-ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, ps_variable **out_variable,
+ps_status psi_api_variable(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                            struct psi_err *err)
 {
     struct psi_scoped scoped;
+    ps_variable_spec spec;
     ps_status st = psi_api_check(s, true, err);
-    st = st == PS_OK ? spec_check(spec, how, err) : st;
-    st = st == PS_OK ? psi_api_scope(s, spec, how, &scoped, err) : st;
+    st = st == PS_OK ? spec_take(given, how, &spec, err) : st;
+    st = st == PS_OK ? psi_api_scope(s, &spec, how, &scoped, err) : st;
     if (st != PS_OK) {
         return st;
     }
@@ -107,7 +115,7 @@ ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, enum psi
     memcpy(v->name, scoped.name, sizeof(v->name));
     (void)psi_device_format(&scoped.place.device, v->requested, sizeof(v->requested));
     (void)snprintf(v->device, sizeof(v->device), "a ps task");
-    struct get get = {.spec = spec, .scoped = &scoped, .find_only = how == PSI_SCOPE_FIND, .v = v};
+    struct get get = {.spec = &spec, .scoped = &scoped, .find_only = how == PSI_SCOPE_FIND, .v = v};
     struct psi_api_call call = {.session = s, .prepare = prepare_get, .finish = finish_get, .arg = &get, .variable = v};
     st = psi_api_call_run(&call, err);
     if (st != PS_OK) {
@@ -125,7 +133,7 @@ ps_status psi_api_variable(ps_session *s, const ps_variable_spec *spec, enum psi
     psi_list_push_back(&s->variables, &v->link);
     (void)pthread_mutex_unlock(&s->lock);
     if (scoped.first) {
-        psi_api_log_placement(s, v, spec->type);
+        psi_api_log_placement(s, v, spec.type);
     }
     *out_variable = v;
     return PS_OK;

@@ -112,6 +112,40 @@ static void definitions_must_agree(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* A program that was compiled when the structs were shorter, and one that did not fill them in. */
+static void structs_of_other_headers(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_variable *v = NULL;
+    ps_variable_spec spec;
+    ps_file_options files;
+    ps_variable_spec_init(&spec);
+    spec.name = "older";
+    spec.dtype = PS_F32;
+    spec.shape = PS_SHAPE(3);
+    spec.wire_dtype = (ps_dtype)77; /* beyond its end: not looked at */
+    spec.struct_bytes = offsetof(ps_variable_spec, wire_dtype);
+    assert_int_equal(ps_variable_get(s, &spec, &v), PS_OK);
+    assert_int_equal(ps_shape_elements(ps_variable_shape(v)), 3);
+    spec.struct_bytes = sizeof(spec);
+    assert_int_equal(ps_variable_get(s, &spec, &v), PS_INVALID_ARGUMENT);
+    spec.struct_bytes = 0;
+    assert_int_equal(ps_variable_get(s, &spec, &v), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "ps_variable_spec_init"));
+    ps_file_options_init(&files);
+    files.container = "nothing-here";
+    files.copied = (ps_copied_fn)(uintptr_t)1; /* likewise */
+    files.struct_bytes = offsetof(ps_file_options, copied);
+    assert_int_equal(ps_export(s, "older.safetensors", &files, NULL), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(ps_last_error(), "nothing-here"));
+    files.struct_bytes = 0;
+    assert_int_equal(ps_export(s, "older.safetensors", &files, NULL), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_import(s, "older.safetensors", &files, NULL), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "ps_file_options_init"));
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 static void placement_is_round_robin(void **state)
 {
     (void)state;
@@ -401,6 +435,7 @@ int main(void)
         cmocka_unit_test(values_go_round),
         cmocka_unit_test(small_adds_return_the_value),
         cmocka_unit_test(definitions_must_agree),
+        cmocka_unit_test(structs_of_other_headers),
         cmocka_unit_test(placement_is_round_robin),
         cmocka_unit_test(sums_of_many_threads_are_exact),
         cmocka_unit_test(callbacks_run_exactly_once),

@@ -204,6 +204,12 @@ static void shorter_options_of_an_older_caller(void **state)
     assert_int_equal(psd_server_start(&o, &server, NULL, 0), PS_OK);
     psd_server_free(server);
     assert_int_equal(atomic_load(&heard.ready), 0);
+    server = NULL;
+    o.struct_bytes = 0;
+    char error[512] = "";
+    assert_int_equal(psd_server_start(&o, &server, error, sizeof(error)), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(error, "psd_server_options_init"));
+    assert_null(server);
 }
 
 static void refused(psd_server_options *o, ps_status want, const char *word)

@@ -234,8 +234,12 @@ static void test_placer(void **state)
     o.ps_tasks = 1;
     o.strategy = (ps_placement_strategy)7;
     expect_error(ps_placer_push_setter(p, &o), PS_INVALID_ARGUMENT, "strategy: 7");
+    o.struct_bytes = offsetof(ps_setter_options, strategy); /* an older caller's: the default strategy */
+    assert_int_equal(ps_placer_push_setter(p, &o), PS_OK);
+    assert_int_equal(ps_placer_pop(p), PS_OK);
     o.struct_bytes = 0;
     expect_error(ps_placer_push_setter(p, &o), PS_INVALID_ARGUMENT, "not initialised");
+    expect_error(ps_placer_push_setter(p, NULL), PS_INVALID_ARGUMENT, "options is NULL");
     ps_placer_free(p);
     ps_placer_free(NULL);
 }

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Happy path: the part that both sides know is copied over the defaults. Failure: a size that cannot be one, or a field that this
+ * library does not know and that says something: ignoring it would do something else than what was asked for.
+ */
+#include "abi.h"
+
+#include <string.h>
+
+enum { STRUCT_BYTES_MAX = 4096 /* no struct of ours comes near: a size beyond it was never set */ };
+
+ps_status psi_struct_take(const void *from, void *to, size_t to_bytes, const char *init, struct psi_err *err)
+{
+    const uint8_t *bytes = from;
+    size_t from_bytes = 0;
+    memcpy(&from_bytes, from, sizeof(from_bytes));
+    if (from_bytes < sizeof(from_bytes) || from_bytes > STRUCT_BYTES_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "struct_bytes is %zu: the struct was not initialised by %s()", from_bytes,
+                        init);
+    }
+    for (size_t i = to_bytes; i < from_bytes; i++) {
+        if (bytes[i] != 0) {
+            return psi_fail(err, PS_UNIMPLEMENTED,
+                            "%s(): this library is older than its header and does not know one of the fields that are set", init);
+        }
+    }
+    memcpy(to, from, from_bytes < to_bytes ? from_bytes : to_bytes);
+    memcpy(to, &to_bytes, sizeof(to_bytes));
+    return PS_OK;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Structs of the public headers that grow: their first field is `size_t struct_bytes`, the size that the caller's header gave
+ * them. Pure, any thread.
+ */
+#ifndef PSI_ABI_H
+#define PSI_ABI_H
+
+#include "status.h"
+
+/**
+ * Take over a caller's struct, which may be of an older or a newer header than the library.
+ *
+ * from     begins with its struct_bytes; borrows. What the caller's header does not have keeps its default.
+ * to       [to_bytes] filled with the defaults; unchanged after an error. Its own struct_bytes is to_bytes afterwards.
+ * init     "ps_x_init": who should have filled `from` in, for the text.
+ *
+ * Errors   PS_INVALID_ARGUMENT   struct_bytes is no size: it was not filled in
+ *          PS_UNIMPLEMENTED      a field that only the caller's header has is not zero
+ */
+PSI_MUST ps_status psi_struct_take(const void *from, void *to, size_t to_bytes, const char *init, struct psi_err *err);
+
+#endif

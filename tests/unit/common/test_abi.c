@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Structs that grow: those of callers with an older, the same, a newer header, and ones that nobody filled in. */
+#include "check.h"
+
+#include "common/abi.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct ours {
+    size_t struct_bytes;
+    uint32_t first;
+    uint32_t second;
+    uint64_t third;
+};
+
+struct newer {
+    struct ours known;
+    uint8_t more[24];
+};
+
+static const struct ours defaults = {.struct_bytes = sizeof(struct ours), .first = 1, .second = 2, .third = 3};
+
+static ps_status take(const void *from, struct ours *to, struct psi_err *err)
+{
+    *to = defaults;
+    memset(err, 0, sizeof(*err));
+    return psi_struct_take(from, to, sizeof(*to), "ours_init", err);
+}
+
+static void an_older_caller_keeps_the_defaults_of_what_it_does_not_have(void **state)
+{
+    (void)state;
+    struct ours to;
+    struct psi_err err;
+    for (size_t bytes = sizeof(size_t); bytes <= sizeof(struct ours); bytes++) {
+        struct ours from;
+        memset(&from, 0x55, sizeof(from));
+        from.struct_bytes = bytes;
+        assert_int_equal(take(&from, &to, &err), PS_OK);
+        assert_int_equal(to.struct_bytes, sizeof(to));
+        const uint8_t *got = (const uint8_t *)&to;
+        const uint8_t *standard = (const uint8_t *)&defaults;
+        for (size_t i = sizeof(size_t); i < sizeof(to); i++) {
+            assert_int_equal(got[i], i < bytes ? 0x55 : standard[i]);
+        }
+    }
+}
+
+static void a_newer_caller_may_not_set_what_is_not_known(void **state)
+{
+    (void)state;
+    struct ours to;
+    struct psi_err err;
+    struct newer from = {.known = {.struct_bytes = sizeof(from), .first = 7}};
+    assert_int_equal(take(&from, &to, &err), PS_OK);
+    assert_int_equal(to.first, 7);
+    assert_int_equal(to.struct_bytes, sizeof(to));
+    for (size_t i = 0; i < sizeof(from.more); i++) {
+        memset(from.more, 0, sizeof(from.more));
+        from.more[i] = 1;
+        assert_int_equal(take(&from, &to, &err), PS_UNIMPLEMENTED);
+        assert_non_null(strstr(err.text, "ours_init"));
+        assert_memory_equal(&to, &defaults, sizeof(to));
+    }
+}
+
+static void what_nobody_filled_in_is_refused(void **state)
+{
+    (void)state;
+    static uint64_t large[4104 / sizeof(uint64_t)]; /* zeros */
+    static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, 4097, SIZE_MAX};
+    struct ours to;
+    struct psi_err err;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        memcpy(large, &sizes[i], sizeof(sizes[i]));
+        assert_int_equal(take(large, &to, &err), PS_INVALID_ARGUMENT);
+        assert_non_null(strstr(err.text, "not initialised by ours_init()"));
+        assert_memory_equal(&to, &defaults, sizeof(to));
+    }
+    size_t most = 4096;
+    memcpy(large, &most, sizeof(most));
+    assert_int_equal(take(large, &to, &err), PS_OK);
+    assert_int_equal(to.first, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_older_caller_keeps_the_defaults_of_what_it_does_not_have),
+        cmocka_unit_test(a_newer_caller_may_not_set_what_is_not_known),
+        cmocka_unit_test(what_nobody_filled_in_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
