@@ -28,13 +28,13 @@ static void each_json(void *ctx, const ps_config_info *info)
     if (!settings_wanted(ctx, info)) {
         return;
     }
-    json_object(NULL);
-    json_text("name", info->name);
-    json_text("value", info->value);
-    json_text("default", info->default_value);
-    json_bool("live", info->reloadable);
-    json_text("help", info->help);
-    json_end();
+    out_json_object(NULL);
+    out_json_text("name", info->name);
+    out_json_text("value", info->value);
+    out_json_text("default", info->default_value);
+    out_json_bool("live", info->reloadable);
+    out_json_text("help", info->help);
+    out_json_end();
 }
 
 static bool print_task(struct psctl *c, int i, const char *only)
@@ -45,15 +45,15 @@ static bool print_task(struct psctl *c, int i, const char *only)
     struct out_table table;
     ps_status st = PS_OK;
     if (c->json) {
-        json_object(NULL);
-        json_text("name", name);
-        json_list("settings");
+        out_json_object(NULL);
+        out_json_text("name", name);
+        out_json_list("settings");
         st = ps_task_config(c->session, i, psctl_left_ms(c), each_json, &s);
-        json_end();
+        out_json_end();
         if (st != PS_OK) {
-            json_text("error", ps_last_error());
+            out_json_text("error", ps_last_error());
         }
-        json_end();
+        out_json_end();
     } else {
         s.table = &table;
         out_table_init(&table, COLUMNS, 0, headings);
@@ -85,8 +85,8 @@ static enum psctl_exit config_show(struct psctl *c, const char *task, const char
         return PSCTL_USAGE;
     }
     if (c->json) {
-        json_object(NULL);
-        json_list("tasks");
+        out_json_object(NULL);
+        out_json_list("tasks");
     }
     for (int i = 0; i < c->task_count; i++) {
         if (c->infos[i].up && (only < 0 || only == i)) {
@@ -94,8 +94,8 @@ static enum psctl_exit config_show(struct psctl *c, const char *task, const char
         }
     }
     if (c->json) {
-        json_end();
-        json_end();
+        out_json_end();
+        out_json_end();
     }
     (void)fflush(stdout); /* the tables before the reasons; errors show at the end */
     return psctl_all_up(c, only) && !failed ? PSCTL_OK : PSCTL_FAILED;

@@ -83,12 +83,12 @@ static bool change(struct psctl *c, int i, const char *name, const char *value, 
         return false;
     }
     if (c->json) {
-        json_object(NULL);
-        json_text("name", task);
-        json_text("setting", name);
-        json_text("old", before);
-        json_text("new", value);
-        json_end();
+        out_json_object(NULL);
+        out_json_text("name", task);
+        out_json_text("setting", name);
+        out_json_text("old", before);
+        out_json_text("new", value);
+        out_json_end();
     } else {
         (void)printf("%s: %s %s -> %s\n", task, name, before[0] != '\0' ? before : "\"\"", value[0] != '\0' ? value : "\"\"");
     }
@@ -105,8 +105,8 @@ static enum psctl_exit change_all(struct psctl *c, int only, const char *name, c
         }
     }
     if (c->json) {
-        json_object(NULL);
-        json_list("changed");
+        out_json_object(NULL);
+        out_json_list("changed");
     }
     for (int i = 0; i < c->task_count && ok; i++) {
         if (meant(only, i)) {
@@ -115,8 +115,8 @@ static enum psctl_exit change_all(struct psctl *c, int only, const char *name, c
         }
     }
     if (c->json) {
-        json_end();
-        json_end();
+        out_json_end();
+        out_json_end();
     }
     return ok ? PSCTL_OK : PSCTL_FAILED;
 }

@@ -78,23 +78,23 @@ void containers_free(struct containers *list)
 
 static void print_json(const struct psctl *c, const struct containers *list)
 {
-    json_object(NULL);
-    json_list("containers");
+    out_json_object(NULL);
+    out_json_list("containers");
     for (size_t i = 0; i < list->count; i++) {
         const ps_container_info *info = &list->on[i].info;
         char incarnation[24];
         (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, info->incarnation);
-        json_object(NULL);
-        json_text("name", info->name);
-        json_text("task", ps_cluster_task_name(c->session, list->on[i].task));
-        json_u64("variables", info->variables);
-        json_u64("initialised", info->initialised);
-        json_u64("bytes", info->bytes);
-        json_text("incarnation", incarnation);
-        json_end();
+        out_json_object(NULL);
+        out_json_text("name", info->name);
+        out_json_text("task", ps_cluster_task_name(c->session, list->on[i].task));
+        out_json_u64("variables", info->variables);
+        out_json_u64("initialised", info->initialised);
+        out_json_u64("bytes", info->bytes);
+        out_json_text("incarnation", incarnation);
+        out_json_end();
     }
-    json_end();
-    json_end();
+    out_json_end();
+    out_json_end();
 }
 
 static void print_table(const struct psctl *c, const struct containers *list)

@@ -26,12 +26,12 @@ enum psctl_exit psctl_delete(struct psctl *c)
         return PSCTL_FAILED;
     }
     if (c->json) {
-        json_object(NULL);
-        json_text("name", ps_variable_name(v));
-        json_text("container", ps_variable_container(v));
-        json_text("device", ps_variable_device(v));
-        json_bool("deleted", true);
-        json_end();
+        out_json_object(NULL);
+        out_json_text("name", ps_variable_name(v));
+        out_json_text("container", ps_variable_container(v));
+        out_json_text("device", ps_variable_device(v));
+        out_json_bool("deleted", true);
+        out_json_end();
     } else {
         (void)printf("%s on %s is deleted\n", ps_variable_name(v), ps_variable_device(v));
     }

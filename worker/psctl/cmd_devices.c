@@ -9,18 +9,18 @@ enum { COLUMNS = 3, DEVICES_FIRST = 256 };
 
 static void print_json(const ps_device_info *infos, int count)
 {
-    json_object(NULL);
-    json_list("devices");
+    out_json_object(NULL);
+    out_json_list("devices");
     for (int i = 0; i < count; i++) {
-        json_object(NULL);
-        json_text("name", infos[i].name);
-        json_text("type", infos[i].type);
-        json_u64("index", infos[i].index);
-        json_u64("memory_bytes", infos[i].memory_bytes);
-        json_end();
+        out_json_object(NULL);
+        out_json_text("name", infos[i].name);
+        out_json_text("type", infos[i].type);
+        out_json_u64("index", infos[i].index);
+        out_json_u64("memory_bytes", infos[i].memory_bytes);
+        out_json_end();
     }
-    json_end();
-    json_end();
+    out_json_end();
+    out_json_end();
 }
 
 static void print_table(const ps_device_info *infos, int count)

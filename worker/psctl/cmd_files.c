@@ -72,14 +72,14 @@ static void report(const struct psctl *c, const char *past, int variables, const
     double seconds = (double)(clock_ms() - copy->started_ms) / 1000;
     double rate = seconds > 0 ? (double)copy->bytes / seconds : 0;
     if (c->json) {
-        json_object(NULL);
-        json_text("file", c->argv[0]);
-        json_text("container", c->container != NULL ? c->container : "localhost");
-        json_i64("variables", variables);
-        json_u64("bytes", copy->bytes);
-        json_f64("seconds", seconds);
-        json_f64("bytes_per_second", rate);
-        json_end();
+        out_json_object(NULL);
+        out_json_text("file", c->argv[0]);
+        out_json_text("container", c->container != NULL ? c->container : "localhost");
+        out_json_i64("variables", variables);
+        out_json_u64("bytes", copy->bytes);
+        out_json_f64("seconds", seconds);
+        out_json_f64("bytes_per_second", rate);
+        out_json_end();
         return;
     }
     (void)printf("%s %d variable%s, %s, in %.2f s, %.0f MB/s: %s\n", past, variables, variables == 1 ? "" : "s",

@@ -38,16 +38,16 @@ static void print_text(const ps_variable *v, const void *data)
     }
 }
 
-static void json_values(const ps_variable *v, const void *data)
+static void out_json_values(const ps_variable *v, const void *data)
 {
     ps_dtype dtype = ps_variable_dtype(v);
-    json_list("values");
+    out_json_list("values");
     for (uint64_t i = 0; i < (uint64_t)ps_shape_elements(ps_variable_shape(v)); i++) {
         char text[VALUE_TEXT_MAX];
         const void *one = element(v, data, i);
-        json_number(NULL, value_is_finite(dtype, one) ? value_text(dtype, one, text, sizeof(text)) : "null");
+        out_json_number(NULL, value_is_finite(dtype, one) ? value_text(dtype, one, text, sizeof(text)) : "null");
     }
-    json_end();
+    out_json_end();
 }
 
 /* To a file beside it first, so that FILE is always whole; a device, a pipe or a link is written to as it is. */
@@ -90,12 +90,12 @@ static void print_head(const struct psctl *c, const ps_variable *v)
     char shape[192];
     uint64_t version = ps_variable_version(v, &exact);
     if (c->json) {
-        json_text("name", ps_variable_name(v));
-        json_text("device", ps_variable_device(v));
-        json_text("dtype", ps_dtype_name(ps_variable_dtype(v)));
-        json_shape("shape", ps_variable_shape(v));
-        json_u64("version", version);
-        json_bool("exact", exact);
+        out_json_text("name", ps_variable_name(v));
+        out_json_text("device", ps_variable_device(v));
+        out_json_text("dtype", ps_dtype_name(ps_variable_dtype(v)));
+        out_json_shape("shape", ps_variable_shape(v));
+        out_json_u64("version", version);
+        out_json_bool("exact", exact);
         return;
     }
     (void)printf("%s %s %s on %s, version %" PRIu64 "%s%s%s\n", ps_variable_name(v), ps_dtype_name(ps_variable_dtype(v)),
@@ -110,16 +110,16 @@ static bool show(const struct psctl *c, const ps_variable *v, const void *data)
         return to_stdout; /* main sees whether standard output took it */
     }
     if (c->json) {
-        json_object(NULL);
+        out_json_object(NULL);
     }
     print_head(c, v);
     if (c->npy == NULL && c->json) {
-        json_values(v, data);
+        out_json_values(v, data);
     } else if (c->npy == NULL) {
         print_text(v, data);
     }
     if (c->json) {
-        json_end();
+        out_json_end();
     }
     return true;
 }
@@ -150,9 +150,9 @@ static void show_strings(const struct psctl *c, const ps_variable *v, const char
     size_t columns = shape->rank == 0 ? 1 : (size_t)shape->dims[shape->rank - 1];
     size_t shown = count < VALUES_SHOWN || c->json ? count : VALUES_SHOWN;
     if (c->json) {
-        json_object(NULL);
+        out_json_object(NULL);
         print_head(c, v);
-        json_list("values");
+        out_json_list("values");
     } else {
         print_head(c, v);
     }
@@ -160,15 +160,15 @@ static void show_strings(const struct psctl *c, const ps_variable *v, const char
         const char *text = data + offsets[i];
         size_t n = offsets[i + 1] - offsets[i];
         if (c->json) {
-            json_bytes(NULL, text, n);
+            out_json_bytes(NULL, text, n);
             continue;
         }
         out_quoted(text, n);
         (void)putchar((i + 1) % columns == 0 || i + 1 == shown ? '\n' : ' ');
     }
     if (c->json) {
-        json_end();
-        json_end();
+        out_json_end();
+        out_json_end();
     } else if (shown < count) {
         (void)printf("... %zu values in all; --json gives them\n", count);
     }

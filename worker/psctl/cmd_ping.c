@@ -15,8 +15,8 @@ enum psctl_exit psctl_ping(struct psctl *c)
         return code;
     }
     if (c->json) {
-        json_object(NULL);
-        json_list("tasks");
+        out_json_object(NULL);
+        out_json_list("tasks");
     } else {
         out_table_init(&table, COLUMNS, 0x4u, headings);
     }
@@ -28,16 +28,16 @@ enum psctl_exit psctl_ping(struct psctl *c)
             (void)snprintf(t->error, sizeof(t->error), "%.*s", (int)sizeof(t->error) - 1, ps_last_error());
         }
         if (c->json) {
-            json_object(NULL);
-            json_text("name", ps_cluster_task_name(c->session, i));
-            json_text("address", t->address);
-            json_bool("up", t->up);
+            out_json_object(NULL);
+            out_json_text("name", ps_cluster_task_name(c->session, i));
+            out_json_text("address", t->address);
+            out_json_bool("up", t->up);
             if (t->up) {
-                json_i64("time_us", us);
+                out_json_i64("time_us", us);
             } else {
-                json_text("error", t->error);
+                out_json_text("error", t->error);
             }
-            json_end();
+            out_json_end();
             continue;
         }
         out_cell(&table, "%s", ps_cluster_task_name(c->session, i));
@@ -49,8 +49,8 @@ enum psctl_exit psctl_ping(struct psctl *c)
         }
     }
     if (c->json) {
-        json_end();
-        json_end();
+        out_json_end();
+        out_json_end();
     } else {
         out_table_print(&table);
     }

@@ -47,11 +47,11 @@ static void say_emptied(const struct psctl *c, const char *name, uint64_t variab
 {
     char text[32];
     if (c->json) {
-        json_object(NULL);
-        json_text("name", name);
-        json_u64("variables", variables);
-        json_u64("bytes", bytes);
-        json_end();
+        out_json_object(NULL);
+        out_json_text("name", name);
+        out_json_u64("variables", variables);
+        out_json_u64("bytes", bytes);
+        out_json_end();
     } else if (variables == 0) {
         (void)printf("container '%s' was empty\n", name);
     } else {
@@ -64,8 +64,8 @@ static void report(const struct psctl *c, const struct containers *list, const s
 {
     uint64_t bytes = 0;
     if (c->json) {
-        json_object(NULL);
-        json_list("emptied");
+        out_json_object(NULL);
+        out_json_list("emptied");
     }
     for (size_t i = 0; i < chosen->count; i++) {
         uint64_t variables = containers_sum(list, chosen->names[i], &bytes);
@@ -78,8 +78,8 @@ static void report(const struct psctl *c, const struct containers *list, const s
         }
     }
     if (c->json) {
-        json_end();
-        json_end();
+        out_json_end();
+        out_json_end();
     }
 }
 

@@ -143,14 +143,14 @@ static void show(const struct psctl *c, const ps_variable *v, const struct befor
     char was[VALUE_TEXT_MAX];
     char is[VALUE_TEXT_MAX];
     if (c->json) {
-        json_object(NULL);
-        json_text("name", ps_variable_name(v));
-        json_text("container", ps_variable_container(v));
-        json_text("device", ps_variable_device(v));
-        json_bool("was_initialised", before->initialised);
-        json_u64("old_version", before->version);
-        json_u64("new_version", version);
-        json_end();
+        out_json_object(NULL);
+        out_json_text("name", ps_variable_name(v));
+        out_json_text("container", ps_variable_container(v));
+        out_json_text("device", ps_variable_device(v));
+        out_json_bool("was_initialised", before->initialised);
+        out_json_u64("old_version", before->version);
+        out_json_u64("new_version", version);
+        out_json_end();
         return;
     }
     (void)printf("%s on %s: ", ps_variable_name(v), ps_variable_device(v));

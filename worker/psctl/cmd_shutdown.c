@@ -47,14 +47,14 @@ static bool shut_down(const struct psctl *c, int i)
     }
     bool ok = error[0] == '\0';
     if (c->json) {
-        json_object(NULL);
-        json_text("name", name);
-        json_text("address", c->infos[i].address);
-        json_bool("ok", ok);
+        out_json_object(NULL);
+        out_json_text("name", name);
+        out_json_text("address", c->infos[i].address);
+        out_json_bool("ok", ok);
         if (!ok) {
-            json_text("error", error);
+            out_json_text("error", error);
         }
-        json_end();
+        out_json_end();
     } else if (ok) {
         (void)printf("%s (%s) is shutting down\n", name, c->infos[i].address);
     }
@@ -83,8 +83,8 @@ enum psctl_exit psctl_shutdown(struct psctl *c)
         return PSCTL_FAILED;
     }
     if (c->json) {
-        json_object(NULL);
-        json_list("tasks");
+        out_json_object(NULL);
+        out_json_list("tasks");
     }
     for (int round = 0; round < 2; round++) { /* 1: the directory */
         for (int i = 0; i < c->task_count; i++) {
@@ -94,8 +94,8 @@ enum psctl_exit psctl_shutdown(struct psctl *c)
         }
     }
     if (c->json) {
-        json_end();
-        json_end();
+        out_json_end();
+        out_json_end();
     }
     return failed ? PSCTL_FAILED : PSCTL_OK;
 }

@@ -44,63 +44,63 @@ static struct total add_up(const struct psctl *c)
 
 static void print_json(const struct psctl *c, const struct total *sum, const char *when)
 {
-    json_object(NULL);
+    out_json_object(NULL);
     if (when != NULL) {
-        json_text("time", when);
+        out_json_text("time", when);
     }
-    json_list("tasks");
+    out_json_list("tasks");
     for (int i = 0; i < c->task_count; i++) {
         const ps_task_info *t = &c->infos[i];
         char life[24];
         (void)snprintf(life, sizeof(life), "%016" PRIx64, t->life);
-        json_object(NULL);
-        json_text("name", ps_cluster_task_name(c->session, i));
-        json_text("job", t->job);
-        json_u64("task", t->task);
-        json_text("address", t->address);
-        json_bool("up", t->up);
+        out_json_object(NULL);
+        out_json_text("name", ps_cluster_task_name(c->session, i));
+        out_json_text("job", t->job);
+        out_json_u64("task", t->task);
+        out_json_text("address", t->address);
+        out_json_bool("up", t->up);
         if (!t->up) {
-            json_text("error", t->error);
-            json_end();
+            out_json_text("error", t->error);
+            out_json_end();
             continue;
         }
-        json_bool("directory", t->directory);
-        json_text("conflict", t->conflict);
-        json_text("waiting_for", t->waiting_for);
-        json_text("version", t->version);
-        json_u64("pid", t->pid);
-        json_text("life", life);
-        json_u64("uptime_ms", t->uptime_ms);
-        json_u64("memory_bytes", t->memory_bytes);
-        json_u64("budget_bytes", t->budget_bytes);
-        json_u64("variable_bytes", t->variable_bytes);
-        json_u64("connections", t->connections);
-        json_u64("sessions", t->sessions);
-        json_u64("variables", t->variables);
-        json_u64("pushes_applied", t->pushes_applied);
-        json_u64("pushes_torn", t->pushes_torn);
-        json_u64("pushes_refused", t->pushes_refused);
-        json_u64("nonfinite", t->nonfinite);
-        json_u64("pulls", t->pulls);
-        json_u64("bytes_in", t->bytes_in);
-        json_u64("bytes_out", t->bytes_out);
-        json_f64("pushes_per_second", t->pushes_per_second);
-        json_f64("bytes_per_second", t->bytes_per_second);
-        json_end();
+        out_json_bool("directory", t->directory);
+        out_json_text("conflict", t->conflict);
+        out_json_text("waiting_for", t->waiting_for);
+        out_json_text("version", t->version);
+        out_json_u64("pid", t->pid);
+        out_json_text("life", life);
+        out_json_u64("uptime_ms", t->uptime_ms);
+        out_json_u64("memory_bytes", t->memory_bytes);
+        out_json_u64("budget_bytes", t->budget_bytes);
+        out_json_u64("variable_bytes", t->variable_bytes);
+        out_json_u64("connections", t->connections);
+        out_json_u64("sessions", t->sessions);
+        out_json_u64("variables", t->variables);
+        out_json_u64("pushes_applied", t->pushes_applied);
+        out_json_u64("pushes_torn", t->pushes_torn);
+        out_json_u64("pushes_refused", t->pushes_refused);
+        out_json_u64("nonfinite", t->nonfinite);
+        out_json_u64("pulls", t->pulls);
+        out_json_u64("bytes_in", t->bytes_in);
+        out_json_u64("bytes_out", t->bytes_out);
+        out_json_f64("pushes_per_second", t->pushes_per_second);
+        out_json_f64("bytes_per_second", t->bytes_per_second);
+        out_json_end();
     }
-    json_end();
-    json_object("total");
-    json_i64("tasks", c->task_count);
-    json_i64("up", sum->up);
-    json_u64("memory_bytes", sum->memory);
-    json_u64("connections", sum->connections);
-    json_u64("variables", sum->variables);
-    json_u64("pushes_applied", sum->pushes);
-    json_u64("pulls", sum->pulls);
-    json_f64("pushes_per_second", sum->pushes_per_second);
-    json_f64("bytes_per_second", sum->bytes_per_second);
-    json_end();
-    json_end();
+    out_json_end();
+    out_json_object("total");
+    out_json_i64("tasks", c->task_count);
+    out_json_i64("up", sum->up);
+    out_json_u64("memory_bytes", sum->memory);
+    out_json_u64("connections", sum->connections);
+    out_json_u64("variables", sum->variables);
+    out_json_u64("pushes_applied", sum->pushes);
+    out_json_u64("pulls", sum->pulls);
+    out_json_f64("pushes_per_second", sum->pushes_per_second);
+    out_json_f64("bytes_per_second", sum->bytes_per_second);
+    out_json_end();
+    out_json_end();
 }
 
 enum { COLUMNS = 11 };

@@ -24,9 +24,9 @@ enum psctl_exit psctl_stop(struct psctl *c)
     }
     sessions -= sessions > 0 ? 1 : 0; /* our own is one of them */
     if (c->json) {
-        json_object(NULL);
-        json_u64("sessions", sessions);
-        json_end();
+        out_json_object(NULL);
+        out_json_u64("sessions", sessions);
+        out_json_end();
     } else {
         (void)printf("%" PRIu32 " session%s told to stop\n", sessions, sessions == 1 ? " was" : "s were");
     }

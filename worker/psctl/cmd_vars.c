@@ -49,24 +49,24 @@ static void each_row(void *ctx, const ps_variable_info *v)
     list->count++;
 }
 
-static void json_optimizer(const ps_optimizer *o)
+static void out_json_optimizer(const ps_optimizer *o)
 {
-    json_object("optimizer");
-    json_text("kind", out_optimizer_name(o));
+    out_json_object("optimizer");
+    out_json_text("kind", out_optimizer_name(o));
     if (o->kind != PS_OPT_NONE) {
-        json_f64("learning_rate", o->learning_rate);
+        out_json_f64("learning_rate", o->learning_rate);
     }
     if (o->kind == PS_OPT_MOMENTUM) {
-        json_f64("momentum", o->momentum);
-        json_bool("nesterov", o->nesterov != 0);
+        out_json_f64("momentum", o->momentum);
+        out_json_bool("nesterov", o->nesterov != 0);
     } else if (o->kind == PS_OPT_ADAGRAD) {
-        json_f64("initial_accumulator", o->initial_accumulator);
+        out_json_f64("initial_accumulator", o->initial_accumulator);
     } else if (o->kind == PS_OPT_ADAM) {
-        json_f64("beta1", o->beta1);
-        json_f64("beta2", o->beta2);
-        json_f64("epsilon", o->epsilon);
+        out_json_f64("beta1", o->beta1);
+        out_json_f64("beta2", o->beta2);
+        out_json_f64("epsilon", o->epsilon);
     }
-    json_end();
+    out_json_end();
 }
 
 static void each_json(void *ctx, const ps_variable_info *v)
@@ -75,21 +75,21 @@ static void each_json(void *ctx, const ps_variable_info *v)
     if (!wanted(list, v)) {
         return;
     }
-    json_object(NULL);
-    json_text("name", v->name);
-    json_text("container", v->container);
-    json_text("task", list->task_name);
-    json_text("dtype", ps_dtype_name(v->dtype));
-    json_shape("shape", &v->shape);
-    json_u64("version", v->version);
-    json_u64("pushes", v->pushes);
-    json_u64("in_progress", v->in_progress);
-    json_bool("initialised", v->initialised);
-    json_bool("sealed", v->sealed);
-    json_bool("atomic", v->atomic);
-    json_u64("bytes", v->bytes);
-    json_optimizer(&v->optimizer);
-    json_end();
+    out_json_object(NULL);
+    out_json_text("name", v->name);
+    out_json_text("container", v->container);
+    out_json_text("task", list->task_name);
+    out_json_text("dtype", ps_dtype_name(v->dtype));
+    out_json_shape("shape", &v->shape);
+    out_json_u64("version", v->version);
+    out_json_u64("pushes", v->pushes);
+    out_json_u64("in_progress", v->in_progress);
+    out_json_bool("initialised", v->initialised);
+    out_json_bool("sealed", v->sealed);
+    out_json_bool("atomic", v->atomic);
+    out_json_u64("bytes", v->bytes);
+    out_json_optimizer(&v->optimizer);
+    out_json_end();
     list->count++;
 }
 
@@ -104,8 +104,8 @@ enum psctl_exit psctl_vars(struct psctl *c)
         return code;
     }
     if (c->json) {
-        json_object(NULL);
-        json_list("variables");
+        out_json_object(NULL);
+        out_json_list("variables");
     } else {
         out_table_init(&list.table, COLUMNS, 0xe0u, headings);
     }
@@ -118,15 +118,15 @@ enum psctl_exit psctl_vars(struct psctl *c)
         }
     }
     if (c->json) {
-        json_end();
-        json_list("down");
+        out_json_end();
+        out_json_list("down");
         for (int i = 0; i < c->task_count; i++) {
             if (!c->infos[i].up) {
-                json_text(NULL, ps_cluster_task_name(c->session, i));
+                out_json_text(NULL, ps_cluster_task_name(c->session, i));
             }
         }
-        json_end();
-        json_end();
+        out_json_end();
+        out_json_end();
     } else {
         out_table_print(&list.table);
         (void)printf("%" PRIu64 " variable%s\n", list.count, list.count == 1 ? "" : "s");

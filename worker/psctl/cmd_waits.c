@@ -35,21 +35,21 @@ static void each_json(void *ctx, const ps_wait_info *w)
 {
     const struct list *list = ctx;
     char text[80];
-    json_object(NULL);
-    json_text("task", w->job[0] != '\0' ? psctl_task_text(w->job, w->task, text, sizeof(text)) : "");
-    json_text("host", w->host);
-    json_u64("pid", w->pid);
-    json_text("program", w->program);
-    json_text("id", w->id);
-    json_text("at", list->task_name);
-    json_text("request", w->request);
-    json_text("what", w->what);
-    json_text("release", w->release);
-    json_u64("since_ms", w->since_ms);
+    out_json_object(NULL);
+    out_json_text("task", w->job[0] != '\0' ? psctl_task_text(w->job, w->task, text, sizeof(text)) : "");
+    out_json_text("host", w->host);
+    out_json_u64("pid", w->pid);
+    out_json_text("program", w->program);
+    out_json_text("id", w->id);
+    out_json_text("at", list->task_name);
+    out_json_text("request", w->request);
+    out_json_text("what", w->what);
+    out_json_text("release", w->release);
+    out_json_u64("since_ms", w->since_ms);
     if (w->left_ms >= 0) {
-        json_i64("left_ms", w->left_ms);
+        out_json_i64("left_ms", w->left_ms);
     }
-    json_end();
+    out_json_end();
 }
 
 enum psctl_exit psctl_waits(struct psctl *c)
@@ -66,8 +66,8 @@ enum psctl_exit psctl_waits(struct psctl *c)
         return PSCTL_USAGE;
     }
     if (c->json) {
-        json_object(NULL);
-        json_list("waits");
+        out_json_object(NULL);
+        out_json_list("waits");
     } else {
         out_table_init(&list.table, COLUMNS, 0x18u, headings);
     }
@@ -80,8 +80,8 @@ enum psctl_exit psctl_waits(struct psctl *c)
         }
     }
     if (c->json) {
-        json_end();
-        json_end();
+        out_json_end();
+        out_json_end();
     } else {
         out_table_print(&list.table);
         if (list.count == 0) {

@@ -60,23 +60,23 @@ static void each_json(void *ctx, const ps_session_info *s)
     if (is_us(list, s)) {
         return;
     }
-    json_object(NULL);
-    json_text("task", s->job[0] != '\0' ? psctl_task_text(s->job, s->task, text, sizeof(text)) : "");
-    json_text("host", s->host);
-    json_u64("pid", s->pid);
-    json_text("program", s->program);
-    json_text("id", s->id);
-    json_bool("connected", s->connected);
-    json_bool("stopping", s->stopping);
-    json_u64("heard_ms", s->heard_ms);
-    json_u64("age_ms", s->age_ms);
+    out_json_object(NULL);
+    out_json_text("task", s->job[0] != '\0' ? psctl_task_text(s->job, s->task, text, sizeof(text)) : "");
+    out_json_text("host", s->host);
+    out_json_u64("pid", s->pid);
+    out_json_text("program", s->program);
+    out_json_text("id", s->id);
+    out_json_bool("connected", s->connected);
+    out_json_bool("stopping", s->stopping);
+    out_json_u64("heard_ms", s->heard_ms);
+    out_json_u64("age_ms", s->age_ms);
     if (s->global_step >= 0) {
-        json_i64("global_step", s->global_step);
-        json_f64("steps_per_second", s->steps_per_second);
+        out_json_i64("global_step", s->global_step);
+        out_json_f64("steps_per_second", s->steps_per_second);
     }
-    json_u64("waits", s->waits);
-    json_u64("in_progress", s->in_progress);
-    json_end();
+    out_json_u64("waits", s->waits);
+    out_json_u64("in_progress", s->in_progress);
+    out_json_end();
 }
 
 /* Which task to ask; -1: said why none. */
@@ -113,16 +113,16 @@ enum psctl_exit psctl_workers(struct psctl *c)
     }
     (void)gethostname(list.host, sizeof(list.host) - 1); /* unknown: our own line is shown */
     if (c->json) {
-        json_object(NULL);
-        json_text("asked", ps_cluster_task_name(c->session, at));
-        json_list("sessions");
+        out_json_object(NULL);
+        out_json_text("asked", ps_cluster_task_name(c->session, at));
+        out_json_list("sessions");
     } else {
         out_table_init(&list.table, COLUMNS, 0x74u, headings);
     }
     ps_status st = ps_task_sessions(c->session, at, psctl_left_ms(c), c->json ? each_json : each_row, &list);
     if (c->json) {
-        json_end();
-        json_end();
+        out_json_end();
+        out_json_end();
     } else {
         out_table_print(&list.table);
     }

@@ -29,12 +29,12 @@ void psctl_error(const struct psctl *c, ps_status st, const char *format, ...)
     text_printable(text);
     (void)fprintf(stderr, "psctl: %s\n", text);
     if (c->json) {
-        json_object(NULL);
-        json_object("error");
-        json_text("status", ps_status_name(st));
-        json_text("message", text);
-        json_end();
-        json_end();
+        out_json_object(NULL);
+        out_json_object("error");
+        out_json_text("status", ps_status_name(st));
+        out_json_text("message", text);
+        out_json_end();
+        out_json_end();
     }
 }
 

@@ -60,17 +60,17 @@ static void open_level(const char *key, char open, char close)
     depth++;
 }
 
-void json_object(const char *key)
+void out_json_object(const char *key)
 {
     open_level(key, '{', '}');
 }
 
-void json_list(const char *key)
+void out_json_list(const char *key)
 {
     open_level(key, '[', ']');
 }
 
-void json_end(void)
+void out_json_end(void)
 {
     depth--;
     (void)putchar(levels[depth].close);
@@ -79,25 +79,25 @@ void json_end(void)
     }
 }
 
-void json_text(const char *key, const char *value)
+void out_json_text(const char *key, const char *value)
 {
     begin(key);
     put_text(value, strlen(value));
 }
 
-void json_u64(const char *key, uint64_t value)
+void out_json_u64(const char *key, uint64_t value)
 {
     begin(key);
     (void)printf("%" PRIu64, value);
 }
 
-void json_i64(const char *key, int64_t value)
+void out_json_i64(const char *key, int64_t value)
 {
     begin(key);
     (void)printf("%" PRId64, value);
 }
 
-void json_f64(const char *key, double value)
+void out_json_f64(const char *key, double value)
 {
     char text[40];
     begin(key);
@@ -118,7 +118,7 @@ void json_f64(const char *key, double value)
     (void)fputs(text, stdout);
 }
 
-void json_bytes(const char *key, const char *value, size_t n)
+void out_json_bytes(const char *key, const char *value, size_t n)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     if (text_is_utf8(value, n)) {
@@ -126,7 +126,7 @@ void json_bytes(const char *key, const char *value, size_t n)
         put_text(value, n);
         return;
     }
-    json_object(key);
+    out_json_object(key);
     begin("b64");
     (void)putchar('"');
     for (size_t i = 0; i < n; i += 3) {
@@ -137,25 +137,25 @@ void json_bytes(const char *key, const char *value, size_t n)
         }
     }
     (void)putchar('"');
-    json_end();
+    out_json_end();
 }
 
-void json_number(const char *key, const char *text)
+void out_json_number(const char *key, const char *text)
 {
     begin(key);
     (void)fputs(text, stdout);
 }
 
-void json_shape(const char *key, const ps_shape *shape)
+void out_json_shape(const char *key, const ps_shape *shape)
 {
-    json_list(key);
+    out_json_list(key);
     for (uint32_t i = 0; i < shape->rank && i < PS_RANK_MAX; i++) {
-        json_i64(NULL, shape->dims[i]);
+        out_json_i64(NULL, shape->dims[i]);
     }
-    json_end();
+    out_json_end();
 }
 
-void json_bool(const char *key, bool value)
+void out_json_bool(const char *key, bool value)
 {
     begin(key);
     (void)fputs(value ? "true" : "false", stdout);

@@ -164,20 +164,20 @@ void text_printable(char *text);
 
 /* ---- json.c: one value to standard output, written as it comes ---- */
 /* key NULL inside lists and at the top */
-void json_object(const char *key);
-void json_list(const char *key);
+void out_json_object(const char *key);
+void out_json_list(const char *key);
 /** Close the innermost object or list; a newline after the outermost. */
-void json_end(void);
-void json_text(const char *key, const char *value);
+void out_json_end(void);
+void out_json_text(const char *key, const char *value);
 /** An element of a string variable; {"b64": "..."} when it is no UTF-8, as in TensorFlow Serving's REST interface. */
-void json_bytes(const char *key, const char *value, size_t n);
+void out_json_bytes(const char *key, const char *value, size_t n);
 /** A number's text as it is. */
-void json_number(const char *key, const char *text);
-void json_shape(const char *key, const ps_shape *shape);
-void json_u64(const char *key, uint64_t value);
-void json_i64(const char *key, int64_t value);
+void out_json_number(const char *key, const char *text);
+void out_json_shape(const char *key, const ps_shape *shape);
+void out_json_u64(const char *key, uint64_t value);
+void out_json_i64(const char *key, int64_t value);
 /** NaN and infinities become null. Shortest text that reads back the same. */
-void json_f64(const char *key, double value);
-void json_bool(const char *key, bool value);
+void out_json_f64(const char *key, double value);
+void out_json_bool(const char *key, bool value);
 
 #endif
