@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""libpsworker called from Python with nothing but its standard library: ctypes, as a second language would. A session with real
-psd processes; variables of every dtype, strings, pushes, atomic variables and narrow wires, compared with what Python computes."""
+"""libpsworker called from Python with nothing but its standard library (ctypes), as from any second language. A session with real
+psd processes; variables of every dtype, strings, pushes, atomic variables, narrow wires, compared with what Python computes."""
 import array
 import ctypes as c
 import os
@@ -161,7 +161,9 @@ class Ctypes(unittest.TestCase):
                 self.check(self.lib.ps_variable_init(v, False))
                 self.assertEqual(self.read(v, form, 3), [struct.unpack("<" + form, bytes(struct.calcsize(form)))[0]] * 3)
                 self.assign(v, form, values[dtype])
-                expected = [struct.unpack("<f", struct.pack("<f", x))[0] for x in values[dtype]] if dtype == F32 else values[dtype]
+                expected = values[dtype]
+                if dtype == F32:
+                    expected = [struct.unpack("<f", struct.pack("<f", x))[0] for x in expected]
                 self.assertEqual(self.read(v, form, 3), expected)
                 found = c.c_void_p()
                 self.check(self.lib.ps_variable_find(self.session, b"every/" + NAMES[dtype].encode(), c.byref(found)))
@@ -178,8 +180,8 @@ class Ctypes(unittest.TestCase):
             self.assertIn(NAMES[dtype], self.lib.ps_last_error().decode())
 
     def test_add(self):
-        for dtype, start, delta, total in ((I8, 127, 1, -128), (U8, 250, 10, 4), (F16, 2048.0, 1.0, 2048.0), (F16, 0.5, 0.25, 0.75),
-                                           (I64, 5, 7, 12), (F64, 0.5, 0.25, 0.75)):
+        for dtype, start, delta, total in ((I8, 127, 1, -128), (U8, 250, 10, 4), (F16, 2048.0, 1.0, 2048.0),
+                                           (F16, 0.5, 0.25, 0.75), (I64, 5, 7, 12), (F64, 0.5, 0.25, 0.75)):
             form = FORMATS[dtype]
             v = self.get("add/%s/%d" % (NAMES[dtype], start), dtype, [])
             self.assign(v, form, [start])
