@@ -70,7 +70,8 @@ PS_API ps_status ps_session_open(const ps_session_options *options, ps_session *
 /**
  * Open from the command line: takes out of argv the flags it knows (--cluster --ps_hosts --worker_hosts --job_name --task_index
  * --target --container --steps --seed --timeout --log_level --wire_dtype --allow_soft_placement --log_device_placement --help;
- * `-` and `_` alike, `--flag value` and `--flag=value`) and leaves the others. Without cluster flags TF_CONFIG counts, then PSD_TARGET, then
+ * `-` and `_` alike, `--flag value` and `--flag=value`) and leaves the others. Without cluster flags TF_CONFIG counts, then
+ * PSD_TARGET, then
  * 127.0.0.1:2222. Never NULL: after a failure every call returns the same error, ps_should_stop is true and ps_session_close
  * returns it. --help prints `about` and the flags to standard output.
  */
