@@ -18,6 +18,7 @@ import unittest
 from cluster import Cluster, die_with_parent, free_port, main, path, run
 
 PSCTL = path("bin/psctl")
+PSTRAIN = path("bin/pstrain")
 VERBS = [line.split()[0] for line in run(PSCTL, "--help")[1].split("\n\n")[1].splitlines()]
 SOFTMAX = path("examples/softmax")
 
@@ -302,6 +303,7 @@ class ConfigSet(unittest.TestCase):
             done = json.loads(self.psctl("config", "set", "log_level", "off", "--task", "ps:1", "--json"))
             self.assertEqual(done, {"changed": [{"name": "/job:ps/task:1", "setting": "log_level", "old": "error", "new": "off"}]})
             self.assertEqual(self.levels(), ["error", "off"])
+            self.assertEqual(self.psctl("config", "set", "drain", "5", "--task", "ps:0"), "/job:ps/task:0: drain 10s -> 5s\n")
             self.refused("config", "set", "log_level", "loud", says=["'loud'", "warn", "nothing was changed"])
             self.refused("config", "set", "logevel", "warn", says="did you mean log_level?")
             self.refused("config", "set", "job_name", "x", says=["job_name", "cannot change while it runs"])
@@ -315,6 +317,25 @@ class ConfigSet(unittest.TestCase):
             self.assertIn("nothing was changed", err)
             code, out, _ = run(PSCTL, "-t", self.cluster.addresses[0], "config", "set", "log_level", "warn", "--task", "ps:0")
             self.assertEqual((code, out), (0, "/job:ps/task:0: log_level error -> warn\n"))
+
+
+    def test_a_task_that_is_not_psd(self):
+        with socket.create_server(("127.0.0.1", 0)) as ear:
+            target = "127.0.0.1:%d" % ear.getsockname()[1]
+            script = 'exec 3<&%d; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@"' % ear.fileno()
+            with subprocess.Popen(["/bin/bash", "-c", script, PSTRAIN, "--ps_hosts", target, "--job_name", "ps"],
+                                  pass_fds=[ear.fileno()], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                  preexec_fn=die_with_parent) as task:
+                self.assertIn(b"ready:", task.stdout.readline())
+                says = "psctl: /job:ps/task:0 has no settings that can be seen or changed: its program is not psd\n"
+                self.assertEqual(run(PSCTL, "-t", target, "config"), (0, "", says))
+                self.assertEqual(run(PSCTL, "-t", target, "config", "get"), (0, "", says))
+                code, out, err = run(PSCTL, "-t", target, "config", "--json")
+                self.assertEqual((code, err), (0, says))
+                self.assertEqual(json.loads(out), {"tasks": [{"name": "/job:ps/task:0", "settings": []}]})
+                self.assertEqual(run(PSCTL, "-t", target, "config", "get", "drain"), (1, "", says))
+                self.assertEqual(run(PSCTL, "-t", target, "config", "set", "drain", "1s"), (1, "", says))
+                task.kill()
 
 
 class Set(unittest.TestCase):

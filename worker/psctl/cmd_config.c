@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * psctl config: the settings that tasks run with, all or one; all tasks or one. config set is in cmd_config_set.c.
- * Failure modes: a task that does not answer is left out and named, exit 1; no such setting: the nearest one is named, exit 1.
+ * Failure modes: a task that does not answer is left out and named, exit 1; no such setting: the nearest one is named, exit 1;
+ * a task of another program than psd has none: said, which is no failure where all were asked for.
  */
 #include "config.h"
 
@@ -70,7 +71,7 @@ static bool print_task(struct psctl *c, int i, const char *only)
     } else if (!s.found) {
         settings_say_none(&s, name);
     }
-    return st == PS_OK && s.found;
+    return st == PS_OK && (s.found || only == NULL); /* no settings at all: so it is */
 }
 
 static enum psctl_exit config_show(struct psctl *c, const char *task, const char *only_name)

@@ -3,8 +3,8 @@
  * psctl config set: change a setting of the tasks while they run.
  *
  * Happy path: every task that is meant is up, has the setting and can change it -> change it on one after the other, printing
- * what it was. Failure modes: one of them is down, lacks the setting or wants a restart for it: nothing is changed; a value that
- * the first one refuses is tried on no other; exit 1.
+ * what it was and is. Failure modes: one of them is down, lacks the setting or wants a restart for it: nothing is changed; a
+ * value that the first one refuses is tried on no other; exit 1.
  */
 #include "config.h"
 
@@ -32,6 +32,10 @@ bool settings_wanted(struct settings_seen *s, const ps_config_info *info)
 void settings_say_none(const struct settings_seen *s, const char *task)
 {
     const char *list[SETTINGS_MAX];
+    if (s->count == 0) {
+        (void)fprintf(stderr, "psctl: %s has no settings that can be seen or changed: its program is not psd\n", task);
+        return;
+    }
     for (size_t i = 0; i < s->count; i++) {
         list[i] = s->names[i];
     }
@@ -81,6 +85,10 @@ static bool change(struct psctl *c, int i, const char *name, const char *value, 
         (void)fprintf(stderr, "psctl: %s: %s%s\n", task, ps_last_error(),
                       changed == 0 ? "; nothing was changed" : "; the tasks before it were changed");
         return false;
+    }
+    struct looking now = {.seen = {.only = name}}; /* what the task made of it: 5 is 5s */
+    if (ps_task_config(c->session, i, psctl_left_ms(c), each, &now) == PS_OK && now.seen.found) {
+        value = now.value;
     }
     if (c->json) {
         out_json_object(NULL);
