@@ -129,6 +129,8 @@ void psi_api_wait(ps_session *s, pthread_cond_t *cond);
 bool psi_api_job_is_client(const char *job);
 /** Know the cluster: fills s->tasks and the counts. Blocks. */
 ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
+/** The same for who only looks: a target that refuses connections is UNAVAILABLE after 0.3 s. */
+ps_status psi_api_look_cluster(ps_session *s, struct psi_err *err) PSI_MUST;
 
 /* ---- api_serving.c ---- */
 /** As psi_api_know_cluster(); s->tasks also has the tasks of training jobs that serve, if the directory could be asked. */

@@ -171,7 +171,7 @@ ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeo
 int ps_cluster_tasks(ps_session *s)
 {
     struct psi_err err = {0};
-    if (psi_api_know_tasks(s, 0, &err) != PS_OK) {
+    if (psi_api_look_cluster(s, &err) != PS_OK || psi_api_know_tasks(s, 0, &err) != PS_OK) {
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
         return -1;
     }

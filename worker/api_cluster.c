@@ -22,13 +22,15 @@ bool psi_api_job_is_client(const char *job)
 struct know {
     struct psi_api_task *tasks;
     uint32_t count, all, job_tasks, ps_tasks;
-    bool chief, no_memory;
+    bool chief, no_memory, looks;
 };
 
 static ps_status prepare_know(struct psi_api_call *call, struct psi_err *err)
 {
     (void)err;
-    call->req.kind = psi_client_cluster(call->client) == NULL ? PSI_REQ_CLUSTER : PSI_REQ_NONE;
+    const struct know *k = call->arg;
+    enum psi_request_kind kind = k->looks ? PSI_REQ_LOOK : PSI_REQ_CLUSTER;
+    call->req.kind = psi_client_cluster(call->client) == NULL ? kind : PSI_REQ_NONE;
     return PS_OK;
 }
 
@@ -65,7 +67,7 @@ static void finish_know(struct psi_api_call *call)
     k->chief = psi_client_is_chief(c);
 }
 
-ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err *err)
+static ps_status know(ps_session *s, bool looks, int64_t timeout_ms, struct psi_err *err)
 {
     ps_status st = psi_api_check(s, false, err);
     if (st != PS_OK) {
@@ -77,7 +79,7 @@ ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err
     if (known) {
         return PS_OK;
     }
-    struct know k = {0};
+    struct know k = {.looks = looks};
     struct psi_api_call call = {
         .session = s, .prepare = prepare_know, .finish = finish_know, .arg = &k, .timeout_ms = timeout_ms};
     st = psi_api_call_run(&call, err);
@@ -100,6 +102,16 @@ ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err
     }
     psi_free(k.tasks);
     return st;
+}
+
+ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err *err)
+{
+    return know(s, false, timeout_ms, err);
+}
+
+ps_status psi_api_look_cluster(ps_session *s, struct psi_err *err)
+{
+    return know(s, true, 0, err);
 }
 
 int ps_task_index(ps_session *s)

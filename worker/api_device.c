@@ -145,6 +145,7 @@ int ps_session_devices(ps_session *s, ps_device_info *infos, int max)
     if (st == PS_OK && (max < 0 || (infos == NULL && max > 0))) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "infos has room for %d devices", infos == NULL ? 0 : max);
     }
+    st = st == PS_OK ? psi_api_know_cluster(s, 0, &err) : st; /* a program may be there before its ps tasks are */
     int total = st == PS_OK ? devices(s, infos, max, 0, &err) : -1;
     if (total < 0) {
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */

@@ -84,6 +84,7 @@ enum psi_request_kind {
     PSI_REQ_DELETE,
     PSI_REQ_WAIT_CLUSTER,
     PSI_REQ_CLUSTER, /* know the cluster (HELLO with any task) */
+    PSI_REQ_LOOK,    /* the same for somebody who only looks: ends when connections are refused, as INFO */
     PSI_REQ_GOODBYE, /* to all tasks it talked to; always ends OK, bounded by its deadline */
     /* administration, to one task */
     PSI_REQ_INFO,

@@ -394,7 +394,8 @@ typedef struct ps_task_info {
     char conflict[256]; /* another process says that it is this task, as the directory saw it; "" */
 } ps_task_info;
 /** Number of tasks that serve: those of every job but worker, chief, master and evaluator, and of these the ones that the
- * directory is connected with when this is first called. Blocks; -1 on error. */
+ * directory is connected with when this is first called. Blocks; -1 on error, which for a target that refuses connections
+ * comes after 0.3 s. */
 PS_API int ps_cluster_tasks(ps_session *s);
 /** Ask task i of that list; a dead one has up == false and error set (PS_OK all the same). Blocks up to timeout_ms; a task that
  *  refuses connections counts as dead after 0.3 s. All at once: infos is an array of count. */

@@ -41,6 +41,7 @@ const char *psi_request_kind_name(enum psi_request_kind kind)
         [PSI_REQ_DELETE] = "delete",
         [PSI_REQ_WAIT_CLUSTER] = "wait_cluster",
         [PSI_REQ_CLUSTER] = "cluster",
+        [PSI_REQ_LOOK] = "cluster",
         [PSI_REQ_GOODBYE] = "goodbye",
         [PSI_REQ_INFO] = "info",
         [PSI_REQ_VARS] = "vars",
@@ -513,9 +514,16 @@ void psi_request_dial_failed(struct psi_session *s)
     }
     PSI_LIST_FOREACH_SAFE(it, tmp, &c->all) {
         struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
-        if ((req->kind == PSI_REQ_INFO || req->kind == PSI_REQ_TASKS) && psi_request_session(req) == s) {
+        if (psi_request_session(req) != s) {
+            continue;
+        }
+        if (req->kind == PSI_REQ_INFO || req->kind == PSI_REQ_TASKS) {
             psi_call_drop(c, req);
             psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "no connection: %s", s->last_error);
+        } else if (req->kind == PSI_REQ_LOOK) {
+            char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
+            describe(req, what, sizeof(what));
+            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "%s: no connection: %s", what, s->last_error);
         }
     }
 }

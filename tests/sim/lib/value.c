@@ -35,6 +35,7 @@ const char *sim_kind_name(enum psi_request_kind kind)
                                                      [PSI_REQ_DELETE] = "delete",
                                                      [PSI_REQ_WAIT_CLUSTER] = "wait-cluster",
                                                      [PSI_REQ_CLUSTER] = "cluster",
+                                                     [PSI_REQ_LOOK] = "look",
                                                      [PSI_REQ_GOODBYE] = "goodbye",
                                                      [PSI_REQ_INFO] = "info",
                                                      [PSI_REQ_VARS] = "vars",

@@ -134,6 +134,31 @@ static void test_info(void **state)
     fake_fini(&f);
 }
 
+/* Where the cluster is not known, who only looks is told soon that nobody is at the target; who needs it waits. */
+static void test_look_refused(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request look, cluster;
+    fake_init(&f, NULL, "", 0, false);
+    fake_start(&f, &cluster, PSI_REQ_CLUSTER, NULL, NULL, NULL, 60000);
+    fake_start(&f, &look, PSI_REQ_LOOK, NULL, NULL, NULL, 60000);
+    uint64_t first = f.now;
+    while (look.dones == 0 && f.now < first + 2000) {
+        if (f.task[0].dialing) {
+            fake_refuse(&f, 0, "connection refused");
+        }
+        assert_true(look.dones == 0 || f.now >= first + 250);
+        fake_wait(&f, 25);
+    }
+    assert_true(f.now < first + 1000);
+    assert_int_equal(look.req.status, PS_UNAVAILABLE);
+    assert_int_equal(look.req.applied, PS_NOTHING_APPLIED);
+    assert_non_null(strstr(look.err.text, "no connection: connection refused"));
+    assert_int_equal(cluster.dones, 0);
+    fake_fini(&f);
+}
+
 /* Refused dials end INFO before its deadline, but not at the first one: the task may be starting. Others wait for its return. */
 static void test_info_refused(void **state)
 {
@@ -538,11 +563,11 @@ static void test_no_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reset),         cmocka_unit_test(test_reset_unknown),  cmocka_unit_test(test_wait_cluster),
-        cmocka_unit_test(test_info),          cmocka_unit_test(test_info_refused),   cmocka_unit_test(test_vars),
-        cmocka_unit_test(test_shutdown_once), cmocka_unit_test(test_no_allocations), cmocka_unit_test(test_containers),
-        cmocka_unit_test(test_tasks),         cmocka_unit_test(test_sessions),       cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_stop),          cmocka_unit_test(test_config_set),
+        cmocka_unit_test(test_reset),      cmocka_unit_test(test_reset_unknown), cmocka_unit_test(test_wait_cluster),
+        cmocka_unit_test(test_info),       cmocka_unit_test(test_info_refused),  cmocka_unit_test(test_look_refused),
+        cmocka_unit_test(test_vars),       cmocka_unit_test(test_shutdown_once), cmocka_unit_test(test_no_allocations),
+        cmocka_unit_test(test_containers), cmocka_unit_test(test_tasks),         cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_waits),      cmocka_unit_test(test_stop),          cmocka_unit_test(test_config_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
