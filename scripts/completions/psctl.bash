@@ -16,6 +16,7 @@ _psctl_candidates() {
         variable) _psctl_ask vars 1 ;;
         container) _psctl_ask vars 2 ;;
         task) _psctl_ask status 1 ;;
+        setting) _psctl_ask config 1 | grep -vx SETTING ;;
         *) printf '%s\n' "$1" ;;
     esac
 }
@@ -111,6 +112,13 @@ _psctl() {
             flags=" --target --timeout --json --help --version"
             ;;
     esac
+    if [[ $verb == config && ${#_psctl_words[@]} -gt $((i + 2)) ]]; then
+        case $prev in
+            get | set) words="setting" ;;
+            log_level) words="debug info warn error off" ;;
+            *) words="" ;;
+        esac
+    fi
     if [[ $cur == -* ]]; then
         words=$flags
     fi

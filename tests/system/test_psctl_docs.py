@@ -91,6 +91,9 @@ class Completion(unittest.TestCase):
         for verb in VERBS:
             self.assertEqual(self.complete("psctl %s --" % verb), sorted("--" + f for f in FLAGS[verb] | COMMON), verb)
         self.assertEqual(self.complete("psctl completion "), ["bash"])
+        self.assertEqual(self.complete("psctl -t 127.0.0.1:1 config "), ["get", "set"])
+        self.assertEqual(self.complete("psctl config set log_level "), ["debug", "error", "info", "off", "warn"])
+        self.assertEqual(self.complete("psctl config set drain "), [])
         self.assertEqual(self.complete("psctl get --npy "), [])  # bash's own: files
         self.assertEqual(self.complete("psctl --timeout "), [])
 
@@ -102,6 +105,8 @@ class Completion(unittest.TestCase):
             self.assertEqual(self.complete(line + "set gl"), ["global_step"])
             self.assertEqual(self.complete(line + "reset "), ["localhost"])
             self.assertEqual(self.complete(line + "vars --container lo"), ["localhost"])
+            self.assertEqual(self.complete(line + "config set log_"), ["log_level"])
+            self.assertEqual(self.complete(line + "config get dr"), ["drain"])
             self.assertEqual(self.complete(line + "shutdown "), ["/job:ps/task:0", "/job:ps/task:1"])
             self.assertEqual(self.complete(line + "shutdown /job:ps/ta"), ["ps/task:0", "ps/task:1"])  # behind the colon
             self.assertEqual(self.complete("psctl --target=%s waits --task /job:ps/task:" % cluster.addresses[1]), ["0", "1"])
