@@ -144,7 +144,11 @@ static void create_item(struct psd_task *t, struct psd_wait *w, uint32_t index)
         return;
     }
     struct psd_peer *p = &t->peers[item->owner];
+    struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
     if (!p->self) {
+        if (!n->sure) { /* should it make the variable and another life take its place before it answers, it comes back with it */
+            n->life = p->life;
+        }
         if (!ask(t, p, PS_OP_TASK_CREATE, w, index, item)) {
             PSI_IGNORE(
                 psi_fail(&err, PS_RESOURCE_EXHAUSTED, "directory: no memory to ask for variable '%s'", item->name)); /* below */
@@ -152,7 +156,6 @@ static void create_item(struct psd_task *t, struct psd_wait *w, uint32_t index)
         }
         return;
     }
-    struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
     ps_status st = psd_create_here(t, item->container, item->name, &item->definition, &item->created, &err);
     if (st == PS_OK) {
         n->sure = true;

@@ -15,7 +15,7 @@ struct psd_name {
     struct psd_definition definition;
     uint32_t owner; /* peer index, psd/state.h */
     bool sure;      /* the owner has said that it has it */
-    uint64_t life;  /* of the owner that said so last */
+    uint64_t life;  /* of the owner that said so last; as long as none has, the one that was asked for it last */
 };
 
 struct psd_directory {

@@ -265,6 +265,45 @@ static void test_a_life_that_was_away(void **state)
     cl_fini(&w.cl);
 }
 
+/* A HELLO of a life that is dead already, read late, displaces the one that lives, between the request for a variable and its
+ * answer. Its clients may have found the variable and trained it: it must still be there when that life is taken again. */
+static void test_a_ghost_between_request_and_answer(void **state)
+{
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        struct cl cl;
+        ps_v1_CreateAnswer a;
+        ps_v1_OpenAnswer v;
+        ps_v1_CreateItem m;
+        struct wire body;
+        cl_start(&cl);
+        struct shell_task *ghost = cl_task(&cl, "ps", 1);
+        cl_await_dial(&cl, ghost);
+        struct shell_conn *end = cl_join(&cl, cl.ps1);
+        end->peer->frozen = true; /* the request arrives, the answer does not */
+        wire_init(&body);
+        fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
+        m.task = 1;
+        wire_item(&body, &ps_v1_CreateItem_msg, &m);
+        assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+        wire_fini(&body);
+        assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
+        assert_applied(fc_init_var(&cl.at1, v.handle, ps_constant(1), ps_sgd(1), 0, false));
+        assert_non_null(shell_dial(ghost, cl.ps0));
+        assert_true(shell_is_closed(end));
+        assert_int_equal(fc_take(&cl.c, NULL).status, PS_OK); /* "not connected" in it */
+        if (again == 1) { /* the ghost made it: that is the later one */
+            assert_int_equal(cl_create(&cl, "x", "ps", 1, true, &a), PS_OK);
+            assert_true(a.created);
+        }
+        shell_task_free(ghost);
+        PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
+        assert_int_equal(fc_open(&cl.at1, "x", &v), again == 0 ? PS_OK : PS_NOT_FOUND);
+        assert_true(again == 1 || v.initialised);
+        cl_fini(&cl);
+    }
+}
+
 /* ---- a random walk: whoever holds the place has nothing stale ---- */
 
 enum { NAMES = 3, STEPS = 400 };
@@ -399,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_a_new_directory_does_not_take_it_as_it_is),
         cmocka_unit_test(test_what_is_no_conflict),
         cmocka_unit_test(test_a_life_that_was_away),
+        cmocka_unit_test(test_a_ghost_between_request_and_answer),
         cmocka_unit_test(test_random_walk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
