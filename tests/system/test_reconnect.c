@@ -34,12 +34,23 @@
 enum { THREADS = 4, SESSIONS = 2, SMALL = 1000, MEDIUM = 200000, BIG = 2500000 /* three frames */, BIG_PUSHES = 10 };
 enum { CUTS = API_PROGRESS == PS_PROGRESS_CALLER ? 40 : 120, LIMIT_S = 100, COUNTS_MAX = 1 << 20 };
 
-enum lane_kind { PUSH_OWN, PULL_OWN, PUSH_PULL, PUSH_BIG, PUSH_SHARED, PUSH_MEDIUM, COUNT, KINDS };
-enum { LANES = PUSH_SHARED + 12 /* shared variables have four lanes each per thread */ };
+enum lane_kind {
+    PUSH_OWN,
+    PULL_OWN,
+    PUSH_PULL,
+    PUSH_BIG,
+    PUSH_SHARED, /* from here on: four lanes per thread */
+    PUSH_MEDIUM,
+    PUSH_ATOMIC, /* takes effect as a whole */
+    PUSH_NARROW, /* travels as bfloat16 */
+    COUNT,
+    KINDS
+};
+enum { LANES = PUSH_SHARED + 4 * (KINDS - PUSH_SHARED) };
 
 static const size_t lane_elements[KINDS] = {
-    [PUSH_OWN] = SMALL,   [PULL_OWN] = SMALL, [PUSH_SHARED] = SMALL, [PUSH_MEDIUM] = MEDIUM,
-    [PUSH_PULL] = MEDIUM, [COUNT] = 1,        [PUSH_BIG] = BIG};
+    [PUSH_OWN] = SMALL,     [PULL_OWN] = SMALL,   [PUSH_SHARED] = SMALL, [PUSH_MEDIUM] = MEDIUM, [PUSH_ATOMIC] = MEDIUM,
+    [PUSH_NARROW] = MEDIUM, [PUSH_PULL] = MEDIUM, [COUNT] = 1,           [PUSH_BIG] = BIG};
 
 struct load;
 
@@ -131,6 +142,8 @@ static ps_status start(struct lane *lane)
     case PUSH_OWN:
     case PUSH_SHARED:
     case PUSH_MEDIUM:
+    case PUSH_ATOMIC:
+    case PUSH_NARROW:
     case PUSH_BIG:
     case KINDS:
     default:
@@ -297,6 +310,8 @@ static ps_variable *ready_variable(ps_session *s, const char *group, const char 
     want.dtype = kind == COUNT ? PS_I64 : PS_F32;
     want.shape = kind == COUNT ? PS_SCALAR : PS_SHAPE((int64_t)lane_elements[kind]);
     want.optimizer = kind == COUNT ? NULL : ps_sgd(1.0);
+    want.atomic = kind == PUSH_ATOMIC;
+    want.wire_dtype = kind == PUSH_NARROW ? PS_BF16 : PS_DTYPE_NONE;
     assert_int_equal(ps_variable_get(s, &want, &v), PS_OK);
     assert_int_equal(ps_variable_init(v, false), PS_OK);
     return v;
@@ -307,9 +322,9 @@ static void prepare_load(struct load *l, ps_session *s, const char *group, int i
     static const struct {
         const char *name;
         bool own;
-    } rows[KINDS] = {[PUSH_OWN] = {"own", true},        [PULL_OWN] = {"own", true},   [PUSH_SHARED] = {"shared", false},
-                     [PUSH_MEDIUM] = {"medium", false}, [PUSH_PULL] = {"both", true}, [COUNT] = {"count", false},
-                     [PUSH_BIG] = {"big", false}};
+    } rows[KINDS] = {[PUSH_OWN] = {"own", true},        [PULL_OWN] = {"own", true},        [PUSH_SHARED] = {"shared", false},
+                     [PUSH_MEDIUM] = {"medium", false}, [PUSH_ATOMIC] = {"atomic", false}, [PUSH_NARROW] = {"narrow", false},
+                     [PUSH_PULL] = {"both", true},      [COUNT] = {"count", false},        [PUSH_BIG] = {"big", false}};
     memset(l, 0, sizeof(*l));
     (void)pthread_mutex_init(&l->lock, NULL);
     (void)pthread_cond_init(&l->ended, NULL);
@@ -406,6 +421,10 @@ static void check_sum(ps_session *s, const char *name, enum lane_kind kind, unsi
             fail_msg("%s: element %zu is %.0f; %u pushes of %.0f are known, %u unknown", name, i, (double)values[i], ok,
                      (double)unit(i), unknown);
         }
+        if (kind == PUSH_ATOMIC && values[i] != values[0] / unit(0) * unit(i)) {
+            fail_msg("%s: element %zu is %.0f, the first %.0f: a push is there in part", name, i, (double)values[i],
+                     (double)values[0]);
+        }
     }
 }
 
@@ -415,7 +434,8 @@ static void check_sums(const char *group)
     static const struct {
         const char *name;
         enum lane_kind kind;
-    } shared[] = {{"shared", PUSH_SHARED}, {"medium", PUSH_MEDIUM}, {"count", COUNT}, {"big", PUSH_BIG}};
+    } shared[] = {{"shared", PUSH_SHARED}, {"medium", PUSH_MEDIUM}, {"atomic", PUSH_ATOMIC},
+                  {"narrow", PUSH_NARROW}, {"count", COUNT},        {"big", PUSH_BIG}};
     char name[64];
     for (size_t k = 0; k < sizeof(shared) / sizeof(shared[0]); k++) {
         unsigned ok = 0;
