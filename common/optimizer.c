@@ -218,7 +218,7 @@ static ps_status check_constant(const ps_initializer *init, ps_dtype dtype, stru
 {
     char a[40];
     if (!representable(init->a, dtype)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "initializer constant: %s is not a finite value of dtype %s",
+        return psi_fail(err, PS_INVALID_ARGUMENT, "initializer constant: %s is no finite value that dtype %s can hold",
                         format_double(init->a, a, sizeof(a)), ps_dtype_name(dtype));
     }
     return PS_OK;

@@ -86,8 +86,15 @@ static ps_status read_task(const struct psi_cluster *c, bool has_cluster, json_t
     }
     memcpy(self.job, json_string_value(type), json_string_length(type));
     if (!read_index(index, &self.task)) {
+        char quoted[PSI_QUOTE_MAX] = "";
+        if (json_is_string(index)) {
+            psi_quote(quoted, sizeof(quoted), json_string_value(index), json_string_length(index));
+        }
         return psi_fail(err, PS_INVALID_ARGUMENT, "task.index is %s, it must be a whole number from 0 to %d",
-                        json_is_number(index) ? "out of range" : psi_json_type_name(index), PS_TASKS_MAX - 1);
+                        quoted[0] != '\0'       ? quoted
+                        : json_is_number(index) ? "out of range"
+                                                : psi_json_type_name(index),
+                        PS_TASKS_MAX - 1);
     }
     if (!has_cluster) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "task is given, cluster is not");

@@ -429,7 +429,8 @@ ps_status psd_settings_help(struct psi_buf *out, struct psi_err *err)
     if (st == PS_OK) {
         st = psi_buf_append_text(
             out,
-            "\nA flag counts more than the environment (TF_CONFIG: cluster and task), that more than --config FILE.\n"
+            "\n`psctl config set` changes what is live while psd runs.\n"
+            "A flag counts more than the environment (TF_CONFIG: cluster and task), that more than --config FILE.\n"
             "Inherited listening sockets (LISTEN_FDS, LISTEN_PID) replace the listening addresses; with several\n"
             "tasks they are given out in order, one each. When a task serves, a line `ready: psd://HOST:PORT` goes\n"
             "to standard output. SIGTERM or SIGINT: finish what is in progress (--drain), then exit 0; a second one:\n"

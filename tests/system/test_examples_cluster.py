@@ -90,7 +90,7 @@ class ClusterExample(unittest.TestCase):
                     ("@" + name + "x", f"cluster file {name}x: No such file or directory")):
                 with self.subTest(spec=spec):
                     self.assertEqual(run(EXAMPLE, spec), (2, "", f"cluster: {error}\n"))
-        for args in (("a=b:1", "c=d:1"), ("--help",)):
+        for args in (("a=b:1", "c=d:1"), ("--halp",)):
             code, out, err = run(EXAMPLE, *args)
             self.assertEqual((code, out), (2, ""))
             self.assertIn("usage: cluster [SPEC]", err)

@@ -149,7 +149,7 @@ class Trained(unittest.TestCase):
         line = next(text for text in self.out.splitlines() if text.startswith("test accuracy"))
         self.assertIn(line, evaluate(self.cluster))
         with Cluster(3) as other:
-            self.assertIn("there is no model on the ps tasks", evaluate(other, code=1))
+            self.assertIn("there is no such model on the ps tasks", evaluate(other, code=1))
             done = json.loads(psctl(other, "import", self.file, "--json"))
             self.assertEqual(done["variables"], 6)
             self.assertGreater(done["bytes"], 4 * (64 * 128 + 128 + 1280 + 10))
@@ -171,7 +171,7 @@ class Trained(unittest.TestCase):
     def test_eval_that_does_not_fit(self):
         for flags, says in ((("--model", "softmax"), "softmax/weights is float32 (128, 10), --model and --data need float32 (64, 10)"),
                             (("--model", "mlp:64,32"), "layer1/weights is float32 (64, 128)"),
-                            (("--model", "mlp:128,10"), "they have no layer2/weights")):
+                            (("--model", "mlp:128,10"), "there is no variable 'layer2/weights' in container")):
             self.assertIn(says, evaluate(self.cluster, *flags, code=1))
         self.assertIn("--eval and --local", run(PSTRAIN, "--eval", "--local", "ps=1,workers=1")[2])
         code, _, err = run(PSTRAIN, "--eval", "--timeout", "1", env={"PSD_TARGET": "127.0.0.1:%d" % free_port()})

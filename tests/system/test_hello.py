@@ -30,6 +30,12 @@ class Hello(unittest.TestCase):
         self.assertEqual((code, out), (2, ""))
         self.assertIn("usage: hello_local [TEXT]", err)
 
+    def test_help_of_all_examples(self):
+        for name in ("hello_local", "cluster", "placement", "simple_client", "softmax"):
+            code, out, err = run(path("examples/" + name), "--help")
+            self.assertEqual((code, err), (0, ""))
+            self.assertTrue(out.startswith("usage: " + name), out)
+
 
 if __name__ == "__main__":
     sys.exit(main(unittest))

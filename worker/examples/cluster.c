@@ -4,6 +4,7 @@
 #include <ps.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TASKS_MAX = 1024 };
 static const char seed_spec[] = "{\n"
@@ -67,10 +68,11 @@ int main(int argc, char **argv)
     ps_cluster_spec *spec = NULL;
     ps_placer *placer = ps_placer_new();
     char device[PS_DEVICE_BYTES];
+    bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
     if (placer == NULL || argc > 2 || (argc == 2 && argv[1][0] == '-')) {
-        (void)fprintf(stderr, "usage: cluster [SPEC]\n"
-                              "SPEC: ps=HOST:PORT,...;worker=HOST:PORT,..., JSON, a Python literal, or @FILE\n");
-        return 2;
+        (void)fprintf(help ? stdout : stderr, "usage: cluster [SPEC]\n"
+                                              "SPEC: ps=HOST:PORT,...;worker=HOST:PORT,..., JSON, a Python literal, or @FILE\n");
+        return help ? 0 : 2;
     }
     check(ps_cluster_spec_new(argc > 1 ? argv[1] : seed_spec, &spec));
     print_definition(spec);

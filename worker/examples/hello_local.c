@@ -34,9 +34,10 @@ int main(int argc, char **argv)
     psd_server *server = NULL;
     ps_session *s = NULL;
     ps_session_options options;
-    if (argc > 2) {
-        fputs("usage: hello_local [TEXT]\n", stderr);
-        return 2;
+    int help = argc == 2 && strcmp(text, "--help") == 0;
+    if (help || argc > 2) {
+        fputs("usage: hello_local [TEXT]\n", help ? stdout : stderr);
+        return help ? 0 : 2;
     }
     ps_status st = psd_server_create_local(&server, error, sizeof(error));
     ps_session_options_init(&options);

@@ -168,8 +168,9 @@ int main(int argc, char **argv)
             ok = 0;
         }
         if (!ok) {
-            fputs(usage, stderr);
-            return 2;
+            int help = strcmp(argv[i], "--help") == 0;
+            fputs(usage, help ? stdout : stderr);
+            return help ? 0 : 2;
         }
     }
     int bad = targets == NULL && start_servers(cluster);

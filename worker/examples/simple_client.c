@@ -49,8 +49,9 @@ int main(int argc, char **argv)
         } else if (options.target == NULL && argv[i][0] != '-') {
             options.target = argv[i];
         } else {
-            fputs(usage, stderr);
-            return 2;
+            bool help = strcmp(argv[i], "--help") == 0;
+            fputs(usage, help ? stdout : stderr);
+            return help ? 0 : 2;
         }
     }
     if (options.target == NULL) {

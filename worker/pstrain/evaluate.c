@@ -72,7 +72,7 @@ static float *read_one(ps_session *s, const char *name, ps_shape shape)
     ps_variable *v = NULL;
     ps_status st = ps_variable_find(s, name, &v);
     if (st == PS_NOT_FOUND) {
-        (void)say_error("there is no model on the ps tasks, or it is another one: they have no %s", name);
+        (void)say_error("there is no such model on the ps tasks: %s; --container and --model say which", ps_last_error());
         return NULL;
     }
     if (st == PS_OK && check_fits(v, &shape) != 0) {

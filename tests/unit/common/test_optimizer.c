@@ -161,7 +161,7 @@ static void test_initializers(void **state)
         {ps_zeros(), PS_F32, NULL},
         {ps_ones(), PS_BOOL, NULL},
         {ps_constant(1.5), PS_F32, NULL},
-        {ps_constant(1.5), PS_I32, "not a finite value of dtype int32"},
+        {ps_constant(1.5), PS_I32, "1.5 is no finite value that dtype int32 can hold"},
         {ps_constant(2147483647.0), PS_I32, NULL},
         {ps_constant(2147483648.0), PS_I32, "2147483648"},
         {ps_constant(-2147483648.0), PS_I32, NULL},

@@ -410,7 +410,7 @@ static void test_help(void **state)
     const char *text = psi_buf_text(&b);
     static const char *const parts[] = {
         ("      --lease TIME            How long a silent worker counts as alive. (100ms to 1h, with ms, s,\n"
-         "                              min, h or d, default 10s, reloadable)\n"),
+         "                              min, h or d, default 10s, live)\n"),
         "  -i, --task_index N          Number of the task in its job. (-1 to 1023, default 0)\n",
         "  -h, --help                  Print this text.\n",
         "      --[no-]color            Use colours. (default true)\n",
