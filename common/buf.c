@@ -96,15 +96,6 @@ ps_status psi_buf_printf(struct psi_buf *b, struct psi_err *err, const char *for
     return st;
 }
 
-void psi_buf_consume(struct psi_buf *b, size_t n)
-{
-    PSI_ASSERT(n <= b->len);
-    if (n > 0 && n < b->len) {
-        memmove(b->data, b->data + n, b->len - n);
-    }
-    b->len -= n;
-}
-
 const char *psi_buf_text(struct psi_buf *b)
 {
     if (psi_buf_reserve(b, 1, NULL) != PS_OK) {

@@ -26,8 +26,6 @@ PSI_MUST ps_status psi_buf_append_text(struct psi_buf *b, const char *text, stru
 /** printf without its NUL. */
 PSI_MUST ps_status psi_buf_printf(struct psi_buf *b, struct psi_err *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/** Drop the first n bytes (n <= len). */
-void psi_buf_consume(struct psi_buf *b, size_t n);
 /** The bytes with a NUL behind them (not counted in len); NULL where there is no room for it. */
 const char *psi_buf_text(struct psi_buf *b);
 void psi_buf_check_invariants(const struct psi_buf *b);

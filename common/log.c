@@ -353,17 +353,6 @@ const char *psi_log_level_name(enum psi_log_level level)
     return (unsigned int)level <= PSI_LOG_OFF ? level_names[level] : "invalid";
 }
 
-bool psi_log_level_parse(const char *name, enum psi_log_level *out)
-{
-    for (int i = 0; i <= PSI_LOG_OFF; i++) {
-        if (strcmp(name, level_names[i]) == 0) {
-            *out = (enum psi_log_level)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 const char *psi_log_format_time(uint64_t unix_ms, char *buf, size_t n)
 {
     uint64_t seconds = unix_ms / 1000;

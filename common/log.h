@@ -38,7 +38,6 @@ void psi_log_vevent(const struct psi_log *log, enum psi_log_level level, const c
 bool psi_log_enabled(const struct psi_log *log, enum psi_log_level level);
 /** "debug" "info" "warn" "error" "off". */
 const char *psi_log_level_name(enum psi_log_level level);
-bool psi_log_level_parse(const char *name, enum psi_log_level *out);
 /** Milliseconds since 1970 as "2024-02-29T12:34:56.789Z"; n >= 32. Returns buf. */
 const char *psi_log_format_time(uint64_t unix_ms, char *buf, size_t n);
 

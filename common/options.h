@@ -82,7 +82,5 @@ PSI_MUST ps_status psi_options_help(const struct psi_options *o, struct psi_buf 
  *  that is not from the default is not commented out. psi_options_parse_file() reads it, also with every # before a name removed.
  */
 PSI_MUST ps_status psi_options_file(const struct psi_options *o, struct psi_buf *out, struct psi_err *err);
-/** Append "name value default\n" per row that is not flag_only; empty strings as "". */
-PSI_MUST ps_status psi_options_list(const struct psi_options *o, struct psi_buf *out, struct psi_err *err);
 
 #endif

@@ -124,24 +124,3 @@ ps_status psi_options_help(const struct psi_options *o, struct psi_buf *out, str
     }
     return st;
 }
-
-ps_status psi_options_list(const struct psi_options *o, struct psi_buf *out, struct psi_err *err)
-{
-    ps_status st = PS_OK;
-    for (size_t i = 0; st == PS_OK && i < o->count; i++) {
-        const struct psi_option *row = &o->rows[i];
-        if (row->flag_only) {
-            continue;
-        }
-        size_t room = row->size > 64 ? row->size : 64;
-        char *value = psi_malloc(room);
-        if (value == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "settings: out of memory");
-        }
-        psi_options_format_value(o, i, value, room);
-        st = psi_buf_printf(out, err, "%s %s %s\n", row->name, value[0] == '\0' ? "\"\"" : value,
-                            row->default_text[0] == '\0' ? "\"\"" : row->default_text);
-        psi_free(value);
-    }
-    return st;
-}

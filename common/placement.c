@@ -9,7 +9,6 @@
 #include "placement.h"
 
 #include "mem.h"
-#include "name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -248,22 +247,4 @@ ps_status psi_placement_place(struct psi_placement *p, const struct psi_device *
     p->next = (p->next + 1) % p->ps_tasks;
     *out = place;
     return PS_OK;
-}
-
-ps_status psi_placement_partitioner_check(const char *partitioner, struct psi_err *err)
-{
-    if (partitioner == NULL || partitioner[0] == '\0') {
-        return PS_OK;
-    }
-    char quoted[PSI_QUOTE_MAX];
-    return psi_fail(err, PS_UNIMPLEMENTED, "partitioner %s: partitioned variables are not supported yet; leave it out",
-                    psi_quote(quoted, sizeof(quoted), partitioner, strlen(partitioner)));
-}
-
-const char *psi_place_format(const struct psi_place *place, const char *name, const char *type, char *buf, size_t n)
-{
-    char task[PSI_TASK_NAME_MAX];
-    PSI_IGNORE(snprintf(buf, n, "%s: (%s): %s/device:CPU:0", name, type,
-                        psi_task_name_format(task, sizeof(task), place->job, place->task)));
-    return buf;
 }

@@ -80,9 +80,5 @@ void psi_placement_init(struct psi_placement *p, const struct psi_cluster *clust
  */
 PSI_MUST ps_status psi_placement_place(struct psi_placement *p, const struct psi_device *pin, struct psi_place *out,
                                        struct psi_err *err);
-/** NULL or "" is fine; any other partitioner gets PS_UNIMPLEMENTED that names it. */
-PSI_MUST ps_status psi_placement_partitioner_check(const char *partitioner, struct psi_err *err);
-/** TensorFlow's log_device_placement line: "v1: (Variable): /job:ps/task:0/device:CPU:0". Returns buf. */
-const char *psi_place_format(const struct psi_place *place, const char *name, const char *type, char *buf, size_t n);
 
 #endif

@@ -317,8 +317,3 @@ uint64_t psi_random_below(uint64_t *state, uint64_t bound)
     }
     return r % bound;
 }
-
-double psi_random_double(uint64_t *state)
-{
-    return bits53(psi_random_u64(state));
-}

@@ -30,7 +30,5 @@ void psi_compute_fans(const ps_shape *shape, double *out_fan_in, double *out_fan
 uint64_t psi_random_u64(uint64_t *state);
 /** Uniform in [0, bound), bound > 0, without bias. */
 uint64_t psi_random_below(uint64_t *state, uint64_t bound);
-/** Uniform in [0, 1), 53 bits. */
-double psi_random_double(uint64_t *state);
 
 #endif

@@ -3,7 +3,6 @@
 #include "shape.h"
 
 #include "limits.h"
-#include "name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -121,27 +120,4 @@ bool psi_wire_fits(ps_dtype dtype, uint32_t wire)
 bool psi_dtype_known(uint32_t number)
 {
     return number > PS_DTYPE_NONE && number <= PS_STRING;
-}
-
-ps_status psi_dtype_parse(const char *name, ps_dtype *out_dtype, struct psi_err *err)
-{
-    static const struct {
-        const char *name;
-        ps_dtype dtype;
-    } table[] = {
-        {"float32", PS_F32},   {"float64", PS_F64}, {"int32", PS_I32}, {"int64", PS_I64},     {"bool", PS_BOOL},
-        {"f32", PS_F32},       {"f64", PS_F64},     {"i32", PS_I32},   {"i64", PS_I64},       {"float16", PS_F16},
-        {"bfloat16", PS_BF16}, {"int8", PS_I8},     {"uint8", PS_U8},  {"string", PS_STRING}, {"f16", PS_F16},
-        {"bf16", PS_BF16},     {"i8", PS_I8},       {"u8", PS_U8},
-    };
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        if (strcmp(name, table[i].name) == 0) {
-            *out_dtype = table[i].dtype;
-            return PS_OK;
-        }
-    }
-    char quoted[PSI_QUOTE_MAX];
-    return psi_fail(err, PS_INVALID_ARGUMENT,
-                    "dtype %s: allowed are float32, float64, int32, int64, bool, float16, bfloat16, int8, uint8, string",
-                    psi_quote(quoted, sizeof(quoted), name, strlen(name)));
 }

@@ -33,7 +33,5 @@ bool psi_dtype_known(uint32_t number);
 uint32_t psi_wire_unit(ps_dtype dtype);
 /** Values of `dtype` may travel as `wire`: the same, or float32 as float16 or bfloat16. */
 bool psi_wire_fits(ps_dtype dtype, uint32_t wire);
-/** "float32", "bfloat16", ... as ps_dtype_name() gives them, also "f32", "bf16", ... Errors PS_INVALID_ARGUMENT with the list. */
-PSI_MUST ps_status psi_dtype_parse(const char *name, ps_dtype *out_dtype, struct psi_err *err);
 
 #endif

@@ -435,20 +435,6 @@ static void test_help(void **state)
     psi_buf_fini(&b);
 }
 
-static void test_list(void **state)
-{
-    (void)state;
-    struct psi_err err;
-    struct psi_buf b;
-    psi_buf_init(&b, 1 << 16);
-    assert_ok(parse("--lease=7s --fresh --ps_hosts=a,b --log-level=warn", true, NULL, 0, &err), &err);
-    assert_ok(psi_options_list(&options, &b, &err), &err);
-    assert_string_equal(psi_buf_text(&b),
-                        "lease 7s 10s\nmemory_budget 64MiB 64M\ntask_index 0 0\nfresh true false\ncolor true true\n"
-                        "ps_hosts a,b \"\"\njob_name ps ps\nlog_level warn info\n");
-    psi_buf_fini(&b);
-}
-
 static void test_out_of_memory(void **state)
 {
     (void)state;
@@ -482,7 +468,6 @@ int main(void)
         cmocka_unit_test_setup(test_long_lines, setup),
         cmocka_unit_test_setup(test_precedence, setup),
         cmocka_unit_test_setup(test_help, setup),
-        cmocka_unit_test_setup(test_list, setup),
         cmocka_unit_test_setup(test_out_of_memory, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
