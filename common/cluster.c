@@ -16,6 +16,17 @@
 #include <string.h>
 #include <strings.h>
 
+bool psi_job_trains(const char *job)
+{
+    static const char *const jobs[] = {"worker", "chief", "master", "evaluator"};
+    for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+        if (strcmp(job, jobs[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void psi_cluster_init(struct psi_cluster *c)
 {
     memset(c, 0, sizeof(*c));
@@ -84,11 +95,17 @@ static ps_status twice(const char *address, const char *first, const char *secon
 /* Position of the first task with this index or a higher one. */
 static uint32_t position_of(const struct psi_cluster_job *job, uint32_t task)
 {
-    uint32_t at = job->task_count;
-    while (at > 0 && job->tasks[at - 1].index >= task) {
-        at--;
+    uint32_t low = 0;
+    uint32_t high = job->task_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (job->tasks[middle].index < task) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
     }
-    return at;
+    return low;
 }
 
 /* NULL: no such task. */
@@ -366,6 +383,21 @@ uint32_t psi_cluster_task_index(const struct psi_cluster *c, const char *job, ui
     int32_t j = psi_cluster_job_index(c, job);
     PSI_ASSERT(j >= 0 && position < c->jobs[j].task_count);
     return c->jobs[j].tasks[position].index;
+}
+
+uint32_t psi_cluster_task_number(const struct psi_cluster *c, const char *job, uint32_t task)
+{
+    uint32_t before = 0;
+    for (uint32_t j = 0; j < c->job_count; j++) {
+        const struct psi_cluster_job *at = &c->jobs[j];
+        if (strcmp(at->name, job) == 0) {
+            uint32_t position = position_of(at, task);
+            bool there = position < at->task_count && at->tasks[position].index == task;
+            return there ? before + position : UINT32_MAX;
+        }
+        before += at->task_count;
+    }
+    return UINT32_MAX;
 }
 
 const char *psi_cluster_job_list(const struct psi_cluster *c, char *buf, size_t n)

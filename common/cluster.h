@@ -58,6 +58,10 @@ struct psi_cluster {
     struct psi_cluster_job jobs[PS_JOBS_MAX]; /* sorted by name (bytes) */
 };
 
+/** worker, chief, master, evaluator: jobs whose tasks train. They serve only where their program does so beside; all others
+ * serve. TensorFlow: tf.estimator.RunConfig's task types but ps. */
+bool psi_job_trains(const char *job);
+
 /** Empty, named "psd". */
 void psi_cluster_init(struct psi_cluster *c);
 void psi_cluster_fini(struct psi_cluster *c);
@@ -117,6 +121,8 @@ uint32_t psi_cluster_total_tasks(const struct psi_cluster *c);
 const char *psi_cluster_task_address(const struct psi_cluster *c, const char *job, uint32_t task);
 /** Index of the task at this position (< number of tasks) of a job that exists; positions are in order of index. */
 uint32_t psi_cluster_task_index(const struct psi_cluster *c, const char *job, uint32_t position);
+/** The place of a task in a table of all tasks: jobs in their order here, tasks by index. UINT32_MAX: no such task. */
+uint32_t psi_cluster_task_number(const struct psi_cluster *c, const char *job, uint32_t task);
 /** The names of the jobs for messages: "ps, worker", cut with "..."; n >= PS_JOB_BYTES_MAX + 8. Returns buf. */
 const char *psi_cluster_job_list(const struct psi_cluster *c, char *buf, size_t n);
 /** The indices of a job's tasks for messages: "0 to 3", "0, 2 to 5", cut with "..."; n >= 32. Returns buf. */

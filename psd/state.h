@@ -216,8 +216,6 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err) PSI_MUST;
 struct psd_peer *psd_peer_find(struct psd_task *t, const char *job, uint32_t task);
 /** "/job:ps/task:1 (host:port)" into a buffer of the caller. */
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
-/** Jobs whose tasks hold variables only where they serve beside training: worker, chief, master, evaluator. */
-bool psd_peer_trains(const struct psd_peer *p);
 /** This life of p was displaced by another one. */
 bool psd_peer_was_displaced(const struct psd_peer *p, uint64_t life);
 /** The life that p has now gives way to another one. */

@@ -125,8 +125,6 @@ void psi_api_log_fields(void *session, int level, const char *event, const char 
 void psi_api_wait(ps_session *s, pthread_cond_t *cond);
 
 /* ---- api_cluster.c ---- */
-/** worker, chief, master, evaluator: jobs whose tasks train. All others serve. Pure. */
-bool psi_api_job_is_client(const char *job);
 /** Know the cluster: fills s->tasks and the counts. Blocks. */
 ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 /** The same for who only looks: a target that refuses connections is UNAVAILABLE after 0.3 s. */

@@ -14,11 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool psi_api_job_is_client(const char *job)
-{
-    return strcmp(job, "worker") == 0 || strcmp(job, "chief") == 0 || strcmp(job, "master") == 0 || strcmp(job, "evaluator") == 0;
-}
-
 struct know {
     struct psi_api_task *tasks;
     uint32_t count, all, job_tasks, ps_tasks;
@@ -55,7 +50,7 @@ static void finish_know(struct psi_api_call *call)
         (void)snprintf(t->job, sizeof(t->job), "%.*s", (int)(slash - t->name - 5), t->name + 5);
         t->task = (uint32_t)strtoul(slash + 6, NULL, 10);
         t->index = i;
-        k->count += psi_api_job_is_client(t->job) ? 0 : 1;
+        k->count += psi_job_trains(t->job) ? 0 : 1;
     }
     k->all = count;
     const char *job = call->session->job;

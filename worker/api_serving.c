@@ -28,7 +28,7 @@ static void take(void *ctx, const struct psi_task_seen *seen)
     struct serving *v = ctx;
     char name[PSI_TASK_NAME_MAX];
     (void)psi_task_name_format(name, sizeof(name), seen->job, seen->task);
-    for (uint32_t i = 0; seen->connected && psi_api_job_is_client(seen->job) && i < psi_client_task_count(v->client); i++) {
+    for (uint32_t i = 0; seen->connected && psi_job_trains(seen->job) && i < psi_client_task_count(v->client); i++) {
         if (strcmp(psi_client_task_name(v->client, i), name) == 0 && v->count < v->capacity) {
             struct psi_api_task *t = &v->tasks[v->count++];
             (void)snprintf(t->name, sizeof(t->name), "%s", name);

@@ -207,7 +207,7 @@ static void jobs_text(const struct psi_cluster *c, bool clients_only, char *buf,
     for (uint32_t j = 0; j < psi_cluster_job_count(c) && len < n; j++) {
         const char *name = psi_cluster_job_name(c, j);
         worker = worker || strcmp(name, "worker") == 0;
-        if (!clients_only || psi_api_job_is_client(name)) {
+        if (!clients_only || psi_job_trains(name)) {
             len += (size_t)snprintf(buf + len, n - len, "%s%s", len > 0 ? ", " : "", name);
         }
     }
@@ -283,7 +283,7 @@ static ps_status check_job(const struct place *place, struct psi_err *err)
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s is empty: it must be one of %s", place->job_from, jobs);
     }
     uint32_t listed = psi_cluster_num_tasks(c, place->job);
-    if (!psi_api_job_is_client(place->job)) {
+    if (!psi_job_trains(place->job)) {
         jobs_text(c, listed > 0, jobs, sizeof(jobs));
         return listed > 0 || strcmp(place->job, "ps") == 0
                    ? psi_fail(err, PS_INVALID_ARGUMENT, "%s %s: this program is a worker, `psd` serves job %s; jobs for it: %s",

@@ -174,12 +174,7 @@ ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *clust
 
 uint32_t psi_client_find_task(const struct psi_client *c, const char *job, uint32_t task)
 {
-    for (uint32_t i = 0; c->known && i < c->session_count; i++) {
-        if (c->sessions[i]->task == task && strcmp(c->sessions[i]->job, job) == 0) {
-            return i;
-        }
-    }
-    return UINT32_MAX;
+    return c->known ? psi_cluster_task_number(&c->cluster, job, task) : UINT32_MAX; /* the table has the same order */
 }
 
 struct psi_session *psi_client_directory(struct psi_client *c)

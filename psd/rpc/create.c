@@ -69,7 +69,7 @@ static ps_status owner_up(const struct psd_task *t, const struct psd_peer *p, co
         return PS_OK;
     }
     psd_peer_text(t, p, who, sizeof(who));
-    if (psd_peer_trains(p)) { /* short: clients keep little of it */
+    if (psi_job_trains(p->job)) { /* short: clients keep little of it */
         return psi_fail(err, PS_UNAVAILABLE, "%s does not serve: start it with pstrain --serve or psd to hold '%s'", who, name);
     }
     return psi_fail(err, PS_UNAVAILABLE, "%s, where variable '%s' belongs, is not connected to the directory", who, name);

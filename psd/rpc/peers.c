@@ -61,12 +61,8 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
 
 struct psd_peer *psd_peer_find(struct psd_task *t, const char *job, uint32_t task)
 {
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->peers[i].task == task && strcmp(t->peers[i].job, job) == 0) {
-            return &t->peers[i];
-        }
-    }
-    return NULL;
+    uint32_t number = psi_cluster_task_number(&t->cluster, job, task); /* psd_peers_init() has put them in this order */
+    return number < t->peer_count ? &t->peers[number] : NULL;
 }
 
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n)
@@ -74,17 +70,6 @@ const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, ch
     PSI_IGNORE(snprintf(buf, n, "/job:%s/task:%u (%s)", p->job, p->task,
                         psi_cluster_task_address(&t->cluster, p->job, p->task))); /* cut is fine */
     return buf;
-}
-
-bool psd_peer_trains(const struct psd_peer *p)
-{
-    static const char *const jobs[] = {"worker", "chief", "master", "evaluator"};
-    for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
-        if (strcmp(p->job, jobs[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 bool psd_peer_was_displaced(const struct psd_peer *p, uint64_t life)

@@ -278,9 +278,23 @@ static void test_out_of_memory(void **state)
     psi_cluster_fini(&c);
 }
 
+static void test_jobs_that_train(void **state)
+{
+    (void)state;
+    static const char *const train[] = {"worker", "chief", "master", "evaluator"};
+    static const char *const serve[] = {"ps", "local", "workers", "Worker", ""};
+    for (size_t i = 0; i < ARRAY_COUNT(train); i++) {
+        assert_true(psi_job_trains(train[i]));
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(serve); i++) {
+        assert_false(psi_job_trains(serve[i]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_jobs_that_train),
         cmocka_unit_test(test_from_flags),
         cmocka_unit_test(test_spec_strings),
         cmocka_unit_test(test_faults_name_the_place),

@@ -240,6 +240,18 @@ static void test_add_task(void **state)
     assert_string_equal(psi_cluster_task_list(&c, "ps", list, sizeof(list)), "0 to 1, 3, 5 to 6, 9");
     assert_int_equal(psi_cluster_task_index(&c, "ps", 3), 5);
     assert_null(psi_cluster_task_address(&c, "ps", 2));
+    for (uint32_t at = 0; at < 6; at++) {
+        assert_int_equal(psi_cluster_task_number(&c, "ps", psi_cluster_task_index(&c, "ps", at)), at);
+    }
+    assert_true(psi_cluster_task_number(&c, "ps", 2) == UINT32_MAX && psi_cluster_task_number(&c, "ps", 10) == UINT32_MAX);
+    assert_true(psi_cluster_task_number(&c, "worker", 0) == UINT32_MAX);
+    struct psi_cluster more;
+    psi_cluster_init(&more);
+    assert_ok(psi_cluster_copy(&more, &c, &err), &err);
+    assert_ok(psi_cluster_add_job(&more, "chief", "c", &err), &err); /* sorted before ps */
+    assert_int_equal(psi_cluster_task_number(&more, "chief", 0), 0);
+    assert_int_equal(psi_cluster_task_number(&more, "ps", 9), 6);
+    psi_cluster_fini(&more);
     assert_string_equal(psi_cluster_task_address(&c, "ps", 9), "h9:2222");
     assert_ok(psi_cluster_add_task(&c, "ps", 9, "H9:2222", &err), &err);
     assert_fails(psi_cluster_add_task(&c, "ps", 9, "x", &err), PS_INVALID_ARGUMENT, &err,
