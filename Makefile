@@ -2,7 +2,7 @@
 # psd: build, test, lint, install. One Makefile, no recursion into directories; everything lands under build/$(VARIANT)/.
 # Sources are found by directory: a new file needs no line here. `make help` lists what there is.
 
-VERSION := 0.1.0
+VERSION := $(shell sed -n 's/^\#define PS_VERSION "\(.*\)"$$/\1/p' common/ps_types.h)
 SOVERSION := 0
 VARIANT ?= release
 B := build/$(VARIANT)
@@ -59,7 +59,7 @@ endif
 ifneq ($(filter 1 true,$(WERROR) $(CI)),)
 WARN += -Werror
 endif
-BASE := -std=gnu2x -D_GNU_SOURCE $(MODE) $(WARN) -fPIC -fvisibility=hidden -pthread -DPSD_VERSION='"$(VERSION)"'
+BASE := -std=gnu2x -D_GNU_SOURCE $(MODE) $(WARN) -fPIC -fvisibility=hidden -pthread
 # common/limits.h and common/link.h must not stand in for the system's: common/ is looked at last
 LIB_INC := -iquote . -iquote proto -idirafter common -I $(B)/gen
 PUBLIC_INC := -I $(B)/include

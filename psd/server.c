@@ -299,7 +299,7 @@ void *psd_server_thread(void *server)
     for (size_t i = 0; i < s->listen.count; i++) {
         char address[PS_ADDRESS_BYTES_MAX + 1];
         psi_log_event(&s->log, PSI_LOG_INFO, "listening", "task=%s address=%s version=%s", s->name,
-                      psi_sockaddr_format(&s->listen.sockets[i].address, address, sizeof(address)), PSD_VERSION);
+                      psi_sockaddr_format(&s->listen.sockets[i].address, address, sizeof(address)), PS_VERSION);
     }
     psi_net_settle(&s->net);                      /* what the core wants from the start: dial, log, ready */
     PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* returns when every handle is closed */
@@ -385,5 +385,5 @@ const char *psd_server_name(const psd_server *server)
 
 const char *psd_server_version(void)
 {
-    return PSD_VERSION;
+    return PS_VERSION;
 }

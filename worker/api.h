@@ -16,7 +16,6 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-#define PSI_API_VERSION "0.1.0"
 enum { PSI_GOODBYE_MS = 1000 }; /* how long close waits for the tasks' goodbyes */
 enum { PSI_PARAM_ALIGN = 64 };
 

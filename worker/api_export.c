@@ -214,7 +214,7 @@ static ps_status make_header(struct exporter *e, struct psi_err *err)
     char cluster[PS_JOB_BYTES_MAX + 1];
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char format[] = PSI_FILES_FORMAT;
-    char version[] = PSI_API_VERSION;
+    char version[] = PS_VERSION;
     char keys[][sizeof(PSI_FILES_KEY_CONTAINER)] = {PSI_FILES_KEY_FORMAT, PSI_FILES_KEY_VERSION, PSI_FILES_KEY_CLUSTER,
                                                     PSI_FILES_KEY_CONTAINER, PSI_FILES_KEY_VARIABLES};
     (void)snprintf(container, sizeof(container), "%s", e->options.container);

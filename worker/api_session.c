@@ -28,7 +28,7 @@
 
 const char *ps_version(void)
 {
-    return PSI_API_VERSION;
+    return PS_VERSION;
 }
 
 /* ---- log ---- */
