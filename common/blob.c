@@ -25,15 +25,23 @@ uint64_t psi_blob_offset(const void *blob, uint64_t i)
     return offset;
 }
 
-ps_status psi_blob_check(const void *blob, uint64_t bytes, uint64_t elements, struct psi_err *err)
+ps_status psi_blob_size_check(uint64_t bytes, uint64_t elements, struct psi_err *err)
 {
     uint64_t least = psi_blob_bytes_min(elements);
-    if (bytes < least || bytes > psi_blob_bytes_max(elements)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT,
-                        "a value of %llu bytes; %llu strings take %llu bytes and their own, at most %zu",
-                        (unsigned long long)bytes, (unsigned long long)elements, (unsigned long long)least, PS_STRING_BYTES_MAX);
+    if (bytes >= least && bytes <= psi_blob_bytes_max(elements)) {
+        return PS_OK;
     }
-    uint64_t end = bytes - least;
+    return psi_fail(err, PS_INVALID_ARGUMENT, "a value of %llu bytes; %llu strings take %llu bytes and their own, at most %zu",
+                    (unsigned long long)bytes, (unsigned long long)elements, (unsigned long long)least, PS_STRING_BYTES_MAX);
+}
+
+ps_status psi_blob_check(const void *blob, uint64_t bytes, uint64_t elements, struct psi_err *err)
+{
+    ps_status st = psi_blob_size_check(bytes, elements, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    uint64_t end = bytes - psi_blob_bytes_min(elements);
     uint64_t last = 0;
     for (uint64_t i = 0; i <= elements; i++) {
         uint64_t offset = psi_blob_offset(blob, i);

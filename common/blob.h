@@ -12,6 +12,8 @@
 uint64_t psi_blob_bytes_min(uint64_t elements);
 /** ... and of the largest value. */
 uint64_t psi_blob_bytes_max(uint64_t elements);
+/** Is that a size that `elements` strings can have? PS_INVALID_ARGUMENT says which. */
+PSI_MUST ps_status psi_blob_size_check(uint64_t bytes, uint64_t elements, struct psi_err *err);
 /**
  * A blob from anybody: its size, and every offset: the first is 0, none falls, the last is where the blob ends.
  *

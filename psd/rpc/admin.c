@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHUTDOWN_RETRY_MS = 100, NO_MEMORY_RETRY_MS = 100 };
+enum { SHUTDOWN_RETRY_MS = 100 };
 
 void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
@@ -156,8 +156,7 @@ void psd_rpc_containers(struct psd_task *t, struct psd_conn *c, const struct psd
     ps_status st = recorded_containers(t, &recorded, &err);
     struct container_row *rows = psi_calloc(psi_map_count(&t->store.containers) + psi_map_count(&recorded) + 1, sizeof(*rows));
     if (st != PS_OK || rows == NULL) {
-        PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a list of containers", t->name)); /* sent below */
-        psd_reply(t, c, PS_OP_CONTAINERS, 0, r->header.id, 0, &err, NO_MEMORY_RETRY_MS, NULL, NULL);
+        psd_list_refuse(t, c, r);
         goto end;
     }
     uint32_t count = container_rows(t, &recorded, rows);

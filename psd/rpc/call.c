@@ -117,7 +117,7 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const ps_v1_Call 
     }
     k->wait = w;
     w->work = k;
-    w->deadline_ms = m->timeout_ms == 0 || m->timeout_ms > UINT32_MAX ? 0 : t->now_ms + m->timeout_ms;
+    w->deadline_ms = psd_wait_deadline(t, m->timeout_ms);
     e->call = k->id;
     e->call_row = row;
     e->call_in = k->in;

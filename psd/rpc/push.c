@@ -213,13 +213,11 @@ static ps_status check_strings(const struct psd_task *t, const struct psd_variab
         return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s' at %s holds strings: they are assigned whole, nothing is added",
                         v->name, t->name);
     }
-    if (total < psi_blob_bytes_min(v->elements) || total > psi_blob_bytes_max(v->elements)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT,
-                        "strings for '%s' at %s: a value of %llu bytes; %llu strings take %llu and their own bytes, at most %zu",
-                        v->name, t->name, (unsigned long long)total, (unsigned long long)v->elements,
-                        (unsigned long long)psi_blob_bytes_min(v->elements), PS_STRING_BYTES_MAX);
+    ps_status st = psi_blob_size_check(total, v->elements, err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "strings for '%s' at %s", v->name, t->name);
     }
-    return PS_OK;
+    return st;
 }
 
 static ps_status check_definition(const struct psd_task *t, const struct psd_variable *v, const struct ps_frame_header *h,

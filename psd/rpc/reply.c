@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { TEXT_ON_WIRE_MAX = PS_META_BYTES_MAX - (int)sizeof(struct ps_reply_meta) - PS_RESULT_BYTES_MAX - 8 };
+enum { LIST_RETRY_MS = 100 }; /* memory for a list may be there then */
 _Static_assert(TEXT_ON_WIRE_MAX > PSI_ERR_TEXT_MAX, "an error's text fits into a reply");
 
 void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extra_flags, uint64_t id, uint32_t handle,
@@ -50,6 +51,13 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
         return;
     }
     psd_mark_dirty(t, c);
+}
+
+void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psi_err err;
+    PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a list", t->name)); /* sent below */
+    psd_reply(t, c, r->header.op, 0, r->header.id, 0, &err, LIST_RETRY_MS, NULL, NULL);
 }
 
 void psd_list_begin(struct psd_list *l, struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t flags, uint64_t id)

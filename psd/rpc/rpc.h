@@ -34,6 +34,8 @@ void psd_list_add(struct psd_list *l, const pb_msgdesc_t *d, const void *m);
 void psd_list_end(struct psd_list *l);
 /** As psd_list_end, but the list goes on with another psd_list of the same op and id. */
 void psd_list_pause(struct psd_list *l);
+/** Instead of a list: there is no memory for it; to be asked for again. */
+void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** The id of the next request of ours on c. */
 uint64_t psd_ask_id(const struct psd_conn *c);
 /** A request of ours with one message in its body (between tasks). Without memory c is closed and everything asked on it ends. */

@@ -17,18 +17,10 @@
 #include <string.h>
 
 enum {
-    NO_MEMORY_RETRY_MS = 100,
     TEXT_BYTES = 256,
     MORE_BYTES = 24,                   /* " and 4294967295 more" */
     WAITS_LISTED_MAX = PS_SESSIONS_MAX /* one of each session; more would be a long pause for everybody else */
 };
-
-static void no_memory(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    struct psi_err err;
-    PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a list", t->name)); /* sent below */
-    psd_reply(t, c, r->header.op, 0, r->header.id, 0, &err, NO_MEMORY_RETRY_MS, NULL, NULL);
-}
 
 /* ---- SESSIONS ---- */
 
@@ -58,7 +50,7 @@ void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_r
     uint32_t count = 0;
     const struct psd_record **all = psi_calloc((size_t)psi_map_count(&t->records) + 1, sizeof(const struct psd_record *));
     if (all == NULL) {
-        no_memory(t, c, r);
+        psd_list_refuse(t, c, r);
         return;
     }
     uint64_t cursor = 0;
@@ -343,7 +335,7 @@ void psd_rpc_waits(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     uint32_t count = open_waits(t, NULL);
     const struct psd_wait **all = psi_calloc((size_t)count + 1, sizeof(const struct psd_wait *));
     if (all == NULL) {
-        no_memory(t, c, r);
+        psd_list_refuse(t, c, r);
         return;
     }
     PSI_IGNORE(open_waits(t, all)); /* as many as before */

@@ -344,10 +344,7 @@ void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 {
     const struct psd_variable **all = psi_calloc((size_t)t->store.variable_count + 1, sizeof(const struct psd_variable *));
     if (all == NULL) {
-        struct psi_err err;
-        PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a list of %u variables", t->name,
-                            t->store.variable_count)); /* sent below */
-        bad_list(t, c, r, &err);
+        psd_list_refuse(t, c, r);
         return;
     }
     uint32_t count = collect(t, all);
