@@ -36,12 +36,18 @@ static void *gather_next(struct gather *g)
     return (char *)g->items + g->count++ * g->item_bytes;
 }
 
+/* item_bytes of item. */
+static void gather_add(struct gather *g, const void *item)
+{
+    void *next = gather_next(g);
+    if (next != NULL) {
+        memcpy(next, item, g->item_bytes);
+    }
+}
+
 static void gather_variable(void *ctx, const ps_variable_info *info)
 {
-    ps_variable_info *next = gather_next(ctx);
-    if (next != NULL) {
-        *next = *info;
-    }
+    gather_add(ctx, info);
 }
 
 struct config_row {
@@ -63,26 +69,17 @@ static void gather_config(void *ctx, const ps_config_info *info)
 
 static void gather_container(void *ctx, const ps_container_info *info)
 {
-    ps_container_info *next = gather_next(ctx);
-    if (next != NULL) {
-        *next = *info;
-    }
+    gather_add(ctx, info);
 }
 
 static void gather_session(void *ctx, const ps_session_info *info)
 {
-    ps_session_info *next = gather_next(ctx);
-    if (next != NULL) {
-        *next = *info;
-    }
+    gather_add(ctx, info);
 }
 
 static void gather_wait(void *ctx, const ps_wait_info *info)
 {
-    ps_wait_info *next = gather_next(ctx);
-    if (next != NULL) {
-        *next = *info;
-    }
+    gather_add(ctx, info);
 }
 
 static ps_status list(ps_session *s, enum psi_request_kind kind, int task, int64_t timeout_ms, struct gather *g)

@@ -12,6 +12,7 @@
 #include "name.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static ps_status fail_last(struct psi_err *err, ps_status st)
@@ -88,7 +89,7 @@ ps_status ps_reset_containers(ps_session *s, const char *const *containers, size
     return fail_last(&err, st);
 }
 
-/* The containers of all tasks. */
+/* The containers of all tasks, as often as tasks have them. */
 struct names {
     char (*at)[PS_CONTAINER_BYTES_MAX + 1];
     size_t count, capacity;
@@ -98,11 +99,6 @@ struct names {
 static void note_container(void *ctx, const ps_container_info *info)
 {
     struct names *names = ctx;
-    for (size_t i = 0; i < names->count; i++) {
-        if (strcmp(names->at[i], info->name) == 0) {
-            return;
-        }
-    }
     if (names->count == names->capacity) {
         size_t capacity = names->capacity == 0 ? 16 : names->capacity * 2;
         void *more = psi_realloc(names->at, capacity * sizeof(names->at[0]));
@@ -116,17 +112,31 @@ static void note_container(void *ctx, const ps_container_info *info)
     memcpy(names->at[names->count++], info->name, sizeof(names->at[0]));
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const char *x = a;
+    const char *y = b;
+    return strcmp(x, y);
+}
+
+/* Each once, by name. */
 static ps_status reset_names(ps_session *s, const struct names *names, struct psi_err *err)
 {
+    size_t count = 0;
     const char **row = psi_calloc(names->count + 1, sizeof(*row));
     if (row == NULL || names->no_memory) {
         psi_free(row);
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the list of containers");
     }
-    for (size_t i = 0; i < names->count; i++) {
-        row[i] = names->at[i];
+    if (names->count > 0) {
+        qsort(names->at, names->count, sizeof(names->at[0]), by_name);
     }
-    ps_status st = reset_row(s, row, names->count, err);
+    for (size_t i = 0; i < names->count; i++) {
+        if (i == 0 || strcmp(names->at[i], names->at[i - 1]) != 0) {
+            row[count++] = names->at[i];
+        }
+    }
+    ps_status st = reset_row(s, row, count, err);
     psi_free(row);
     return st;
 }
