@@ -29,7 +29,7 @@ static int64_t clock_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void draw(const struct copy *copy, const char *name, uint64_t done, uint64_t total, int64_t elapsed_ms)
+static void draw(const char *name, uint64_t done, uint64_t total, int64_t elapsed_ms)
 {
     char bar[BAR_WIDTH + 1];
     char a[32];
@@ -37,7 +37,6 @@ static void draw(const struct copy *copy, const char *name, uint64_t done, uint6
     char rate[32];
     double part = total > 0 ? (double)done / (double)total : 1;
     int full = (int)(part * BAR_WIDTH);
-    (void)copy;
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', (size_t)full);
     bar[BAR_WIDTH] = '\0';
@@ -53,7 +52,7 @@ static void on_copied(void *ctx, const char *name, uint64_t done_bytes, uint64_t
     int64_t now_ms = clock_ms();
     copy->bytes = done_bytes;
     if (copy->bar && now_ms - copy->started_ms >= BAR_AFTER_MS && now_ms - copy->drawn_ms >= BAR_EVERY_MS) {
-        draw(copy, name, done_bytes, total_bytes, now_ms - copy->started_ms);
+        draw(name, done_bytes, total_bytes, now_ms - copy->started_ms);
         copy->drawn = true;
         copy->drawn_ms = now_ms;
     }
@@ -66,6 +65,11 @@ static void wipe(const struct copy *copy)
     }
 }
 
+static const char *container_of(const struct psctl *c)
+{
+    return c->container != NULL ? c->container : PSCTL_CONTAINER_DEFAULT;
+}
+
 static void report(const struct psctl *c, const char *past, int variables, const struct copy *copy)
 {
     char bytes[32];
@@ -74,7 +78,7 @@ static void report(const struct psctl *c, const char *past, int variables, const
     if (c->json) {
         out_json_object(NULL);
         out_json_text("file", c->argv[0]);
-        out_json_text("container", c->container != NULL ? c->container : "localhost");
+        out_json_text("container", container_of(c));
         out_json_i64("variables", variables);
         out_json_u64("bytes", copy->bytes);
         out_json_f64("seconds", seconds);
@@ -118,8 +122,7 @@ enum psctl_exit psctl_import(struct psctl *c)
     if (code != PSCTL_OK) {
         return code;
     }
-    if (!psctl_confirmed(c, "Give the variables of container '%s' the values of %s?",
-                         c->container != NULL ? c->container : "localhost", c->argv[0])) {
+    if (!psctl_confirmed(c, "Give the variables of container '%s' the values of %s?", container_of(c), c->argv[0])) {
         return PSCTL_FAILED;
     }
     return run(c, ps_import, "imported");

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *const default_container[] = {"localhost"};
+static const char *const default_container[] = {PSCTL_CONTAINER_DEFAULT};
 
 /* The containers that are meant: *out of *out_count; --all: those that hold something, or did. */
 struct chosen {

@@ -32,7 +32,7 @@ static void each(void *ctx, const ps_variable_info *info)
 
 static void say_not_found(struct psctl *c, ps_status st)
 {
-    struct search s = {.name = c->argv[0], .container = c->container != NULL ? c->container : "localhost"};
+    struct search s = {.name = c->argv[0], .container = c->container != NULL ? c->container : PSCTL_CONTAINER_DEFAULT};
     char text[512];
     (void)snprintf(text, sizeof(text), "%s", ps_last_error());
     bool asked = st == PS_NOT_FOUND && psctl_ask(c, psctl_left_ms(c) / 2) == PSCTL_OK;

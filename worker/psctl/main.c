@@ -45,7 +45,7 @@ static void hold_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     hold_standard_descriptors();
-    struct psctl c = {.timeout_ms = 5000};
+    struct psctl c = {.timeout_ms = PSCTL_TIMEOUT_DEFAULT_MS};
     char **rest = (char **)calloc((size_t)argc + 1, sizeof(*rest));
     if (rest == NULL) {
         (void)fprintf(stderr, "psctl: out of memory\n");

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#define PSCTL_CONTAINER_DEFAULT "localhost" /* ps_session_options.container */
+enum { PSCTL_TIMEOUT_DEFAULT_MS = 5000 };
+
 enum psctl_exit { PSCTL_OK = 0, PSCTL_FAILED = 1, PSCTL_USAGE = 2 };
 
 /* The command line, and the session once psctl_connect() has made it. */
