@@ -110,6 +110,8 @@ struct psd_wait {
     uint32_t create_count, create_capacity, creates_left;
     struct psd_target *targets; /* WAIT, WAIT_CLUSTER */
     uint32_t target_count, target_capacity;
+    uint32_t missing_at;                        /* target that was missing at the last look: the next one begins there */
+    uint64_t dropped;                           /* of the store, at the last look */
     char container[PS_CONTAINER_BYTES_MAX + 1]; /* RESET */
     struct psd_work *work;                      /* CALL: while it runs */
     void *out;                                  /* CALL: its result, staged; NULL where there is none */

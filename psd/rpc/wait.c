@@ -239,14 +239,20 @@ bool psd_wait_for_seal(const struct psd_wait *w)
     return w->condition == CONDITION_SEALED;
 }
 
+/* The end of w, if it has come. Waits are looked at after each event, and what one misses is mostly what it missed before: it
+ * begins there. Once something was dropped all targets are looked at: one that is gone ends the wait whatever else is missing. */
 static void check_one(struct psd_task *t, struct psd_wait *w)
 {
     char names[PSI_ERR_TEXT_MAX / 2] = "";
     size_t used = 0;
     uint32_t missing = 0;
     bool late = w->deadline_ms != 0 && t->now_ms >= w->deadline_ms;
-    for (uint32_t i = 0; i < w->target_count; i++) {
+    bool all = late || (w->op == PS_OP_WAIT && w->dropped != t->store.dropped);
+    uint32_t start = all ? 0 : w->missing_at;
+    w->dropped = t->store.dropped;
+    for (uint32_t k = 0; k < w->target_count; k++) {
         char name[PS_NAME_BYTES_MAX + 1];
+        uint32_t i = (start + k) % w->target_count;
         enum verdict v = judge(t, w, &w->targets[i], name, sizeof(name));
         if (v == GONE) {
             PSI_IGNORE(
@@ -256,13 +262,17 @@ static void check_one(struct psd_task *t, struct psd_wait *w)
         }
         if (v == MISSING) {
             missing++;
-            if (!late) {
+            w->missing_at = i;
+            if (!all) {
                 return;
             }
             if (used + strlen(name) + 8 < sizeof(names)) {
                 used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", used == 0 ? "" : ", ", name);
             }
         }
+    }
+    if (missing > 0 && !late) {
+        return;
     }
     if (missing > 0) {
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "%u of %u not %s at %s: %s", missing, w->target_count,
@@ -319,6 +329,7 @@ static void start(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     w->collecting = false;
     w->condition = (uint8_t)m.condition;
     w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
+    w->dropped = t->store.dropped - 1; /* the first look is at all of them */
     psi_list_push_back(&t->waits, &w->open);
     check_one(t, w);
 }

@@ -206,6 +206,7 @@ void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
     v->gone = true;
     v->container = NULL;
     s->variable_count--;
+    s->dropped++;
     psd_variable_unref(s, v);
 }
 

@@ -55,6 +55,7 @@ struct psd_store {
     uint64_t promised_bytes; /* values and slots of all variables, initialised or not, and staging */
     uint32_t next_handle;
     uint32_t variable_count;
+    uint64_t dropped;    /* variables so far: who waits for one looks again when it has changed */
     bool budget_lowered; /* below what was promised then */
 };
 
