@@ -341,9 +341,15 @@ static void decide(struct psi_ready *r)
         return;
     }
     if (psi_ready_any(r, psi_var_is_live) && psi_ready_any(r, psi_var_lacks)) {
-        psi_ready_name(r, psi_var_lacks, names, sizeof(names));
+        uint32_t live = 0;
+        while (!psi_var_is_live(r->vars[live])) {
+            live++;
+        }
+        psi_ready_name(r, psi_var_lacks, names, 260); /* room for what follows */
         psi_ready_fail(r, PS_DATA_LOSS, PS_NOTHING_APPLIED,
-                       "part of the model is lost, the rest is trained: %s; start over or restore", names);
+                       "part of the model is lost: %s; the rest is trained, as '%.60s' is; start over or restore; if this is "
+                       "another model, give it a container of its own",
+                       names, r->vars[live]->name);
         end(r);
         return;
     }

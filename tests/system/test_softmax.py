@@ -50,6 +50,21 @@ class Softmax(unittest.TestCase):
                 "TF_CONFIG": json.dumps({"cluster": spec, "task": {"type": "worker", "index": str(i)}})}))
             self.assertIn(self.steps(cluster), (1500, 1501))
 
+    def test_what_is_wrong_is_said(self):
+        with Cluster(1) as cluster:
+            target = {"PSD_TARGET": cluster.addresses[0], "PS_DATA_DIR": "data"}
+            for args in (["--bogus"], ["--data"], ["--data", "/nonexistent"], ["--data", "a", "--bogus"]):
+                code, out, err = run(SOFTMAX, *args, env=target)
+                self.assertEqual((code, out), (5, ""))
+                self.assertIn("cannot read the digits; --data FILE", err)
+            pstrain = [path("bin/pstrain"), "--ps_hosts", cluster.hosts, "--worker_hosts", "a:1", "--job_name", "worker"]
+            self.assertEqual(run(*pstrain, "--epochs", "1")[0], 0)
+            code, out, err = run(SOFTMAX, env=target)  # its own global_step is there already, with another model
+            self.assertEqual((code, out), (15, ""))
+            self.assertIn("the rest is trained, as 'global_step' is", err)
+            self.assertIn("if this is another model, give it a container of its own", err)
+            self.learned([run(SOFTMAX, "--container", "mine", env=target)[:2]])
+
     def test_alone_by_target(self):
         with Cluster(1) as cluster:
             self.learned([(code, out) for code, out, _ in [run(SOFTMAX, env={"PSD_TARGET": cluster.addresses[0]})]])

@@ -30,11 +30,11 @@ static int read_digits(const char *path) /* lines of 64 pixels, 0 to 16, and the
 int main(int argc, char **argv)
 {
     ps_session *s = ps_session_open_args(&argc, argv, "Softmax regression on the digits in --data FILE");
-    const char *dir = getenv("PS_DATA_DIR");
-    char path[4096];
+    char path[4096], *dir = getenv("PS_DATA_DIR");
     snprintf(path, sizeof(path), "%s/digits/digits.csv.gz", dir != NULL ? dir : "data");
-    if (!ps_should_stop(s) && read_digits(argc == 3 && strcmp(argv[1], "--data") == 0 ? argv[2] : path) != ROWS) {
-        ps_session_fail(s, PS_NOT_FOUND, "cannot read the digits; say where they are by --data FILE");
+    bool given = argc == 3 && strcmp(argv[1], "--data") == 0; /* argv has what ps_session_open_args did not know */
+    if (!ps_should_stop(s) && read_digits(given ? argv[2] : argc == 1 ? path : "") != ROWS) {
+        ps_session_fail(s, PS_NOT_FOUND, "cannot read the digits; --data FILE, the only flag besides --help's, names them");
     }
     ps_param *w = ps_param_get(s, "w", PS_SHAPE(PIXELS, CLASSES), ps_glorot(), ps_adagrad(0.1));
     ps_param *b = ps_param_get(s, "b", PS_SHAPE(CLASSES), ps_zeros(), ps_adagrad(0.1));

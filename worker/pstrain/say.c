@@ -53,7 +53,7 @@ const char *say_remedy(ps_status st, const char *text)
                "trainers with "
                "--fresh if part of the model is lost";
     case PS_DATA_LOSS:
-        return "; --fresh on all trainers starts over";
+        return "; --fresh on all trainers starts over, --container NAME keeps another model apart";
     case PS_FAILED_PRECONDITION:
         return strstr(text, "the client") != NULL || strstr(text, "answers there") != NULL
                    ? "; --ps_hosts must be the same list, in the same order, for every task and trainer"
