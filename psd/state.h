@@ -61,7 +61,7 @@ struct psd_peer {
     struct psi_list asks;                  /* struct psd_ask, sent on the current connection */
     uint64_t displaced[PSD_DISPLACED_MAX]; /* lives that another life of this task displaced; a ring */
     uint32_t displaced_count;
-    uint64_t conflict_ms;
+    uint64_t conflict_ms, conflict_life; /* when that one came last, and who it is */
 };
 
 /* A request from the directory to a task that has not been answered. */
@@ -176,8 +176,9 @@ struct psd_task {
     uint8_t **free_buffers;
     uint32_t free_buffer_count, buffer_count;
     uint32_t progress_count;
-    struct psi_list waits; /* open */
-    struct psi_list works; /* calls that the shell has */
+    struct psi_list waits;    /* open */
+    uint64_t wait_list_bytes; /* of the lists of waiting requests, psd_wait_list_grow() */
+    struct psi_list works;    /* calls that the shell has */
     uint32_t work_count;
     uint64_t work_next;
     /* cluster */

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RETRY_MS = 50, ITEMS_MAX = 1 << 20 };
+enum { RETRY_MS = 50 };
 
 static void item_end(struct psd_task *t, struct psd_wait *w, struct psd_create *item, const struct psi_err *err)
 {
@@ -185,16 +185,14 @@ void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
 
 /* ---- CREATE ---- */
 
-static struct psd_create *item_new(struct psd_wait *w)
+static struct psd_create *item_new(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
     if (w->create_count == w->create_capacity) {
-        uint32_t capacity = w->create_capacity == 0 ? 16 : w->create_capacity * 2;
-        struct psd_create *more = capacity > ITEMS_MAX ? NULL : psi_realloc(w->creates, capacity * sizeof(*more));
+        struct psd_create *more = psd_wait_list_grow(t, w->creates, sizeof(*more), &w->create_capacity, err);
         if (more == NULL) {
             return NULL;
         }
         w->creates = more;
-        w->create_capacity = capacity;
     }
     struct psd_create *item = &w->creates[w->create_count++];
     memset(item, 0, sizeof(*item));
@@ -227,9 +225,9 @@ static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct
         if (st != PS_OK || end) {
             return st;
         }
-        struct psd_create *item = item_new(w);
+        struct psd_create *item = item_new(t, w, err);
         if (item == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "CREATE of more than %u variables at once", w->create_count);
+            return PS_RESOURCE_EXHAUSTED;
         }
         struct psi_err own;
         st = psd_create_parse(&m, item, &own);
@@ -253,8 +251,7 @@ void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_req
     }
     struct psi_err err;
     if (read_items(t, w, r, &err) != PS_OK) {
-        w->err = err;
-        psd_wait_done(t, w);
+        psd_wait_refused(t, w, &err);
         return;
     }
     if ((r->header.flags & PS_FLAG_MORE) != 0) {

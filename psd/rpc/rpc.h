@@ -118,6 +118,11 @@ bool psd_wait_for_seal(const struct psd_wait *w);
 /** It is done: w->err and the items say how. Sends the answer when its session is connected. */
 void psd_wait_done(struct psd_task *t, struct psd_wait *w);
 void psd_wait_free(struct psd_task *t, struct psd_wait *w);
+/** Its request is refused: err is its end, its list is forgotten. */
+void psd_wait_refused(struct psd_task *t, struct psd_wait *w, const struct psi_err *err);
+/** A list of a waiting request with twice the capacity; NULL (err filled, the old list stays): all lists of the task have no more
+ * room. */
+void *psd_wait_list_grow(struct psd_task *t, void *list, size_t item_bytes, uint32_t *capacity, struct psi_err *err);
 void psd_rpc_wait(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_wait_cluster(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);

@@ -36,15 +36,16 @@ static void refuse(struct psd_task *t, struct psd_conn *c, const struct psd_requ
 }
 
 /* A life of p that was displaced comes back while its successor is connected. */
-static void refuse_displaced(struct psd_task *t, struct psd_conn *c, struct psd_peer *p, const char *host, uint32_t pid,
-                             const struct psd_request *r)
+static void refuse_displaced(struct psd_task *t, struct psd_conn *c, struct psd_peer *p, const char *host,
+                             const ps_v1_Hello *hello, const struct psd_request *r)
 {
     struct psi_err err;
     PSI_IGNORE(
         snprintf(p->conflict, sizeof(p->conflict),
-                 "process %u on %s says that it is this task too; stop one of the two, or start it with another task_index", pid,
-                 host)); /* fits */
+                 "process %u on %s says that it is this task too; stop one of the two, or start it with another task_index",
+                 hello->pid, host)); /* fits */
     p->conflict_ms = t->now_ms;
+    p->conflict_life = hello->life;
     PSI_IGNORE(
         psi_fail(&err, PS_FAILED_PRECONDITION,
                  "/job:%s/task:%u is process %u on %s now, which came after this one; stop one of the two, or start it with "
@@ -80,7 +81,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, host, sizeof(host));
     if (p->life != hello->life) {
         if (p->conn != NULL && psd_peer_was_displaced(p, hello->life)) {
-            refuse_displaced(t, c, p, host, hello->pid, r);
+            refuse_displaced(t, c, p, host, hello, r);
             return;
         }
         psd_peer_displace(p); /* also one that is away: should it come back, it has missed what happens from now on */
@@ -91,6 +92,9 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     }
     if (p->conn != NULL) {
         psd_conn_close(t, p->conn, false);
+    }
+    if (p->conflict_life == hello->life) { /* it is the one now, and no longer another one */
+        p->conflict[0] = '\0';
     }
     p->life = hello->life;
     p->pid = hello->pid;

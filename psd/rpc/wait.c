@@ -12,7 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CONDITION_INITIALISED = 1, CONDITION_SEALED = 2, TARGETS_MAX = PS_VARIABLES_MAX };
+enum {
+    CONDITION_INITIALISED = 1,
+    CONDITION_SEALED = 2,
+    LISTS_BYTES_LEAST = 64 << 20, /* however small the memory budget is */
+    LISTS_RETRY_MS = 100
+};
 
 static void send_creates(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w)
 {
@@ -95,6 +100,62 @@ struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const stru
     return w;
 }
 
+/* ---- their lists: what a peer sends as a few bytes takes up to 600 here, and stays until its ACK ---- */
+
+static uint64_t lists_most(const struct psd_task *t)
+{
+    uint64_t share = t->config.memory_budget_bytes / 8;
+    return share > LISTS_BYTES_LEAST ? share : LISTS_BYTES_LEAST;
+}
+
+void *psd_wait_list_grow(struct psd_task *t, void *list, size_t item_bytes, uint32_t *capacity, struct psi_err *err)
+{
+    uint32_t want = *capacity == 0 ? 16 : *capacity * 2;
+    uint64_t more = (uint64_t)(want - *capacity) * item_bytes;
+    bool fits = want <= PS_VARIABLES_MAX && t->wait_list_bytes + more <= lists_most(t);
+    void *grown = fits ? psi_realloc(list, (size_t)want * item_bytes) : NULL;
+    if (grown == NULL) {
+        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED,
+                            "%s: no room for a list of more than %u; the lists of waiting requests take %llu bytes of %llu (an "
+                            "eighth of psd --memory_budget)",
+                            t->name, *capacity, (unsigned long long)t->wait_list_bytes,
+                            (unsigned long long)lists_most(t))); /* the caller sees NULL */
+        return NULL;
+    }
+    t->wait_list_bytes += more;
+    *capacity = want;
+    return grown;
+}
+
+static void free_targets(struct psd_task *t, struct psd_wait *w)
+{
+    t->wait_list_bytes -= w->target_capacity * sizeof(*w->targets);
+    psi_free(w->targets);
+    w->targets = NULL;
+    w->target_count = 0;
+    w->target_capacity = 0;
+}
+
+static void free_creates(struct psd_task *t, struct psd_wait *w)
+{
+    for (uint32_t i = 0; i < w->create_count; i++) {
+        psi_free(w->creates[i].text);
+    }
+    t->wait_list_bytes -= w->create_capacity * sizeof(*w->creates);
+    psi_free(w->creates);
+    w->creates = NULL;
+    w->create_count = 0;
+    w->create_capacity = 0;
+}
+
+void psd_wait_refused(struct psd_task *t, struct psd_wait *w, const struct psi_err *err)
+{
+    w->err = *err;
+    w->retry_after_ms = err->code == PS_RESOURCE_EXHAUSTED ? LISTS_RETRY_MS : 0;
+    free_creates(t, w);
+    psd_wait_done(t, w);
+}
+
 void psd_wait_free(struct psd_task *t, struct psd_wait *w)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -113,11 +174,8 @@ void psd_wait_free(struct psd_task *t, struct psd_wait *w)
     psi_list_remove(&w->open);
     psi_list_remove(&w->link);
     w->record->wait_count--;
-    for (uint32_t i = 0; i < w->create_count; i++) {
-        psi_free(w->creates[i].text);
-    }
-    psi_free(w->creates);
-    psi_free(w->targets);
+    free_creates(t, w);
+    free_targets(t, w);
     psi_free(w);
 }
 
@@ -126,6 +184,7 @@ void psd_wait_done(struct psd_task *t, struct psd_wait *w)
     w->done = true;
     w->collecting = false;
     psi_list_remove(&w->open);
+    free_targets(t, w);
     answer(t, w);
 }
 
@@ -143,22 +202,20 @@ void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_reques
 
 /* ---- conditions ---- */
 
-static ps_status add_target(struct psd_wait *w, const struct psd_target *target, struct psi_err *err)
+static ps_status add_target(struct psd_task *t, struct psd_wait *w, const struct psd_target *target, struct psi_err *err)
 {
     if (w->target_count == w->target_capacity) {
-        uint32_t capacity = w->target_capacity == 0 ? 64 : w->target_capacity * 2;
-        struct psd_target *more = capacity > TARGETS_MAX ? NULL : psi_realloc(w->targets, capacity * sizeof(*more));
+        struct psd_target *more = psd_wait_list_grow(t, w->targets, sizeof(*more), &w->target_capacity, err);
         if (more == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a wait for more than %u targets", w->target_count);
+            return PS_RESOURCE_EXHAUSTED;
         }
         w->targets = more;
-        w->target_capacity = capacity;
     }
     w->targets[w->target_count++] = *target;
     return PS_OK;
 }
 
-static ps_status read_targets(struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
+static ps_status read_targets(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
@@ -185,7 +242,7 @@ static ps_status read_targets(struct psd_wait *w, const struct psd_request *r, s
         if (st != PS_OK || end) {
             return st;
         }
-        st = add_target(w, &target, err);
+        st = add_target(t, w, &target, err);
         if (st != PS_OK) {
             return st;
         }
@@ -316,11 +373,10 @@ static void start(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "WAIT for condition %u; known: 1 initialised, 2 sealed", m.condition);
     }
     if (st == PS_OK) {
-        st = read_targets(w, r, &err);
+        st = read_targets(t, w, r, &err);
     }
     if (st != PS_OK) {
-        w->err = err;
-        psd_wait_done(t, w);
+        psd_wait_refused(t, w, &err);
         return;
     }
     if ((r->header.flags & PS_FLAG_MORE) != 0) {

@@ -90,6 +90,10 @@ static void test_the_displaced_one_is_refused(void **state)
     struct psd_peer *p = psd_peer_find(w.cl.ps0->core, "ps", 1);
     assert_true(p->listed && p->pid == 22);
     assert_string_equal(p->host, "right");
+    shell_task_free(w.cl.ps1); /* the other process was stopped: it is forgotten */
+    w.cl.ps1 = NULL;
+    shell_pass(&w.cl.net, 20000);
+    assert_string_equal(conflict_of(&w), "");
     cl_fini(&w.cl);
 }
 
@@ -158,10 +162,9 @@ static void test_comes_back_when_the_other_is_gone(void **state)
     struct shell_conn *c = left_dials(&w);
     assert_false(shell_is_closed(c));
     assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK); /* nobody touched it */
+    assert_string_equal(conflict_of(&w), "");             /* it is no other process now */
     assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
     assert_false(a.created);
-    shell_pass(&w.cl.net, 20000);
-    assert_string_equal(conflict_of(&w), "");
     cl_fini(&w.cl);
 }
 
@@ -292,7 +295,7 @@ static void test_a_ghost_between_request_and_answer(void **state)
         assert_non_null(shell_dial(ghost, cl.ps0));
         assert_true(shell_is_closed(end));
         assert_int_equal(fc_take(&cl.c, NULL).status, PS_OK); /* "not connected" in it */
-        if (again == 1) { /* the ghost made it: that is the later one */
+        if (again == 1) {                                     /* the ghost made it: that is the later one */
             assert_int_equal(cl_create(&cl, "x", "ps", 1, true, &a), PS_OK);
             assert_true(a.created);
         }

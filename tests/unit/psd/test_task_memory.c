@@ -8,6 +8,7 @@
 #include "cluster_test.h"
 
 #include "common/mem.h"
+#include "psd/state.h"
 
 enum { N = 40000 };
 
@@ -418,13 +419,78 @@ static void test_no_allocation_in_steady_state(void **state)
     env_fini(&e);
 }
 
+/* Lists of waiting requests, a few bytes an item on the wire and up to 600 here: all of them have an eighth of the budget, 64 MiB
+ * at least; what does not fit is refused and forgotten, and there is room again after ACK, GOODBYE and the answer. */
+static void little_memory(struct psd_task_config *config)
+{
+    config->memory_budget_bytes = 1 << 20;
+}
+
+static void test_lists_of_waits_are_bounded(void **state)
+{
+    static const uint8_t ops[] = {PS_OP_WAIT, PS_OP_CREATE, PS_OP_WAIT_CLUSTER};
+    struct wire items[ARRAY_COUNT(ops)];
+    struct env e;
+    ps_v1_HandleItem handle = {.handle = 1, .creation = 1};
+    ps_v1_TaskItem task = ps_v1_TaskItem_init_zero;
+    ps_v1_CreateItem create;
+    uint8_t meta[8] = {0x10, 1}; /* condition = 1 */
+    (void)state;
+    env_init(&e, little_memory);
+    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, 1, ps_no_optimizer(), 0);
+    PSI_IGNORE(PSI_BYTES_SET(task.job, "nobody")); /* fits */
+    fc_create_item(&create, "v", PS_F32, 1, ps_no_optimizer());
+    for (size_t k = 0; k < ARRAY_COUNT(ops); k++) {
+        wire_init(&items[k]);
+        while (items[k].len < PS_CONTROL_BODY_MAX - 64) {
+            if (k == 0) {
+                wire_item(&items[k], &ps_v1_HandleItem_msg, &handle);
+            } else if (k == 1) {
+                wire_item(&items[k], &ps_v1_CreateItem_msg, &create);
+            } else {
+                wire_item(&items[k], &ps_v1_TaskItem_msg, &task);
+            }
+        }
+    }
+    for (size_t k = 0; k < 2 * ARRAY_COUNT(ops); k++) {
+        uint64_t id = 500;
+        struct fc_reply r = {.status = FC_NONE};
+        uint64_t most = 0;
+        for (int frames = 0; r.status == FC_NONE; frames++) {
+            assert_in_range(frames, 0, 2000);
+            const struct wire *body = &items[k % ARRAY_COUNT(ops)];
+            r = fc_call(&e.c, ops[k % ARRAY_COUNT(ops)], PS_FLAG_MORE, id, 0, meta, sizeof(meta), body);
+            id += frames % 3 == 2; /* several at once */
+            most = e.t->core->wait_list_bytes > most ? e.t->core->wait_list_bytes : most;
+        }
+        assert_reply(r, PS_RESOURCE_EXHAUSTED, "lists of waiting requests");
+        assert_true(r.retry_after_ms > 0 && r.applied == PS_NOTHING_APPLIED);
+        assert_in_range(most, 16 << 20, 64 << 20);
+        if (k < ARRAY_COUNT(ops)) {
+            for (uint64_t i = 500; i <= id; i++) {
+                fc_ack(&e.c, i);
+            }
+        } else {
+            assert_applied(fc_call(&e.c, PS_OP_GOODBYE, 0, id + 1, 0, NULL, 0, NULL));
+            assert_int_equal(fc_connect(&e.c), PS_OK);
+        }
+        assert_int_equal(e.t->core->wait_list_bytes, 0);
+        assert_applied(fc_wait(&e.c, e.c.next_id++, v.handle, v.creation, 1, 0)); /* answered: its list is gone before its ACK */
+        assert_int_equal(e.t->core->wait_list_bytes, 0);
+    }
+    for (size_t k = 0; k < ARRAY_COUNT(ops); k++) {
+        wire_fini(&items[k]);
+    }
+    env_fini(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_allocation_fails_once),   cmocka_unit_test(test_pushes_count_once_when_memory_fails),
         cmocka_unit_test(test_start_without_memory),          cmocka_unit_test(test_dial_without_memory),
         cmocka_unit_test(test_rejoin_without_memory),         cmocka_unit_test(test_shutdown_without_memory),
-        cmocka_unit_test(test_no_allocation_in_steady_state),
+        cmocka_unit_test(test_no_allocation_in_steady_state), cmocka_unit_test(test_lists_of_waits_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
