@@ -90,6 +90,63 @@ static void test_owner_refuses(void **state)
     cl_fini(&cl);
 }
 
+/* FAULTS 19: two workers create one name with two shapes while its owner has not answered either: the first has it, the second is
+ * told at once with both sides; the same definition again waits for the owner and is no second creation. */
+static void test_two_definitions_race(void **state)
+{
+    (void)state;
+    for (int refused = 0; refused < 2; refused++) {
+        struct cl cl;
+        struct fc other, third;
+        struct wire body, back;
+        ps_v1_CreateItem m;
+        ps_v1_CreateAnswer a;
+        ps_v1_OpenAnswer v;
+        ps_status st = PS_OK;
+        cl_start(&cl);
+        if (refused == 1) { /* the first one's value is more than the owner can hold */
+            shell_task_free(cl.ps1);
+            cl.ps1 = shell_task_new(&cl.net, SPEC, "ps", 1, 77, cl.net.tasks[0]->now, no_memory, &st);
+        }
+        struct shell_conn *end = cl_join(&cl, cl.ps1);
+        fc_init(&other, cl.ps0, 2);
+        fc_init(&third, cl.ps0, 3);
+        assert_true(fc_connect(&other) == PS_OK && fc_connect(&third) == PS_OK);
+        wire_init(&body);
+        wire_init(&back);
+        fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
+        m.task = 1;
+        wire_item(&body, &ps_v1_CreateItem_msg, &m);
+        end->peer->frozen = true; /* its answers do not come through */
+        assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+        assert_int_equal(fc_call(&third, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+        fc_create_item(&m, "x", PS_F32, 10, ps_sgd(1));
+        m.task = 1;
+        assert_int_equal(fc_create(&other, &m, &a), PS_INVALID_ARGUMENT);
+        assert_true(says(&a, "SHAPE_MISMATCH") && says(&a, "(100,)") && says(&a, "(10,)") && says(&a, "/job:ps/task:1"));
+        end->peer->frozen = false;
+        shell_pass(&cl.net, 100);
+        for (int i = 0; i < 2; i++) {
+            wire_clear(&back);
+            assert_applied(fc_take(i == 0 ? &cl.c : &third, &back));
+            const uint8_t *p = back.data;
+            size_t n = back.len;
+            assert_true(fc_item(&p, &n, &ps_v1_CreateAnswer_msg, &a));
+            assert_int_equal(a.status, refused == 0 ? PS_OK : PS_FAILED_PRECONDITION);
+            assert_int_equal(a.created, refused == 0 && i == 0);
+        }
+        /* afterwards it is the first one's, or, where that could not be had, free for the second */
+        assert_int_equal(fc_create(&other, &m, &a), refused == 0 ? PS_INVALID_ARGUMENT : PS_OK);
+        if (refused == 0) {
+            assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
+            assert_true(v.dims_count == 1 && v.dims[0] == 100);
+        }
+        wire_fini(&body);
+        wire_fini(&back);
+        cl_fini(&cl);
+    }
+}
+
 /* Asked, and the connection drops before the answer: UNAVAILABLE, but the name stays where it is. */
 static void test_owner_drops_out_before_it_answers(void **state)
 {
@@ -417,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_waits_for_the_lists_of_its_job),
         cmocka_unit_test(test_create_goes_to_its_owner),
         cmocka_unit_test(test_owner_refuses),
+        cmocka_unit_test(test_two_definitions_race),
         cmocka_unit_test(test_owner_drops_out_before_it_answers),
         cmocka_unit_test(test_client_is_gone_before_the_answer),
         cmocka_unit_test(test_owner_comes_back_empty),
