@@ -12,8 +12,8 @@
 #include "common/cluster.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/text_file.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,31 +216,10 @@ static char *row_values[ROWS]; /* of the process; written once, before any task 
 static ps_status read_file(struct psi_options *o, const char *name, struct psi_err *err)
 {
     struct psi_buf text;
-    FILE *f = fopen(name, "re");
-    if (f == NULL) {
-        return psi_fail(err, PS_NOT_FOUND, "configuration file %.300s: %s", name, strerror(errno));
-    }
-    psi_buf_init(&text, FILE_BYTES_MAX);
-    ps_status st = PS_OK;
-    size_t n = 0;
-    do {
-        st = psi_buf_reserve(&text, 4096, err);
-        if (st == PS_OK) {
-            n = fread(text.data + text.len, 1, 4096, f);
-            text.len += n;
-        }
-    } while (st == PS_OK && n > 0);
-    if (st != PS_OK && text.len + 4096 > FILE_BYTES_MAX) {
-        st = psi_fail(err, PS_INVALID_ARGUMENT, "configuration file %.300s is larger than %d KiB: it is none", name,
-                      FILE_BYTES_MAX >> 10);
-    } else if (st != PS_OK) {
-        psi_err_prefix(err, "configuration file %.300s", name);
-    } else if (ferror(f) != 0) {
-        st = psi_fail(err, PS_INVALID_ARGUMENT, "configuration file %.300s cannot be read: %s", name, strerror(errno));
-    } else {
+    ps_status st = psi_text_file_read("configuration file", name, FILE_BYTES_MAX, &text, err);
+    if (st == PS_OK) {
         st = psi_options_parse_file(o, name, text.data != NULL ? (const char *)text.data : "", text.len, err);
     }
-    (void)fclose(f);
     psi_buf_fini(&text);
     return st;
 }

@@ -240,7 +240,7 @@ class Installed(unittest.TestCase):
 
     def test_settings_files_that_are_none(self):
         code, out, err = run(PSD, "--config", "/dev/zero")
-        self.assertEqual((code, out, err), (2, "", "psd: configuration file /dev/zero is larger than 1024 KiB: it is none\n"))
+        self.assertEqual((code, out, err), (2, "", "psd: configuration file /dev/zero: has more than 1048576 bytes\n"))
 
     def test_manual_pages(self):
         pages = [os.path.join(d, f) for d, _, files in os.walk(os.path.join(PREFIX, "share/man")) for f in files]

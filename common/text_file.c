@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Happy path: open, read until nothing comes. Failure: no such file, not readable, more bytes than allowed; memory. */
+#include "text_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STEP_BYTES = 4096 };
+
+static ps_status read_all(FILE *f, size_t max_bytes, struct psi_buf *out, struct psi_err *err)
+{
+    size_t n = 0;
+    do {
+        ps_status st = psi_buf_reserve(out, STEP_BYTES, err);
+        if (st != PS_OK) {
+            return st;
+        }
+        errno = 0;
+        n = fread(out->data + out->len, 1, STEP_BYTES, f);
+        out->len += n;
+    } while (n > 0 && out->len <= max_bytes);
+    if (ferror(f) != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "cannot be read: %s", strerror(errno));
+    }
+    return out->len <= max_bytes ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "has more than %zu bytes", max_bytes);
+}
+
+ps_status psi_text_file_read(const char *what, const char *path, size_t max_bytes, struct psi_buf *out, struct psi_err *err)
+{
+    psi_buf_init(out, max_bytes + 2 * STEP_BYTES); /* one step over the bound is seen, and a NUL behind it fits */
+    FILE *f = fopen(path, "re");
+    if (f == NULL) {
+        return psi_fail(err, errno == ENOENT ? PS_NOT_FOUND : PS_INVALID_ARGUMENT, "%s %.300s: %s", what, path, strerror(errno));
+    }
+    ps_status st = read_all(f, max_bytes, out, err);
+    (void)fclose(f);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "%s %.300s", what, path);
+    }
+    return st;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files at their bound, files that are none. */
+#include "check.h"
+
+#include "common/mem.h"
+#include "common/text_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST = 10000 };
+
+static char path[] = "/tmp/psd-text-file.XXXXXX";
+
+static void put(size_t bytes)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (size_t i = 0; i < bytes; i++) {
+        assert_int_equal(fputc('a' + (int)(i % 26), f), 'a' + (int)(i % 26));
+    }
+    assert_int_equal(fclose(f), 0);
+}
+
+static void test_the_bound(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 4095, 4096, 4097, MOST - 1, MOST, MOST + 1, 3 * MOST};
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        struct psi_err err = {0};
+        struct psi_buf text;
+        put(sizes[i]);
+        if (sizes[i] > MOST) {
+            assert_fails(psi_text_file_read("test file", path, MOST, &text, &err), PS_INVALID_ARGUMENT, &err,
+                         "has more than 10000 bytes");
+            assert_non_null(strstr(err.text, path));
+        } else {
+            assert_ok(psi_text_file_read("test file", path, MOST, &text, &err), &err);
+            assert_int_equal(text.len, sizes[i]);
+            assert_int_equal(strlen(psi_buf_text(&text)), sizes[i]);
+            assert_true(sizes[i] == 0 || text.data[sizes[i] - 1] == 'a' + (sizes[i] - 1) % 26);
+        }
+        psi_buf_fini(&text);
+    }
+}
+
+static void test_files_that_are_none(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        ps_status status;
+        const char *says;
+    } rows[] = {{"/nonexistent/x", PS_NOT_FOUND, "test file /nonexistent/x: No such file"},
+                {"/", PS_INVALID_ARGUMENT, "test file /: cannot be read: Is a directory"},
+                {"/dev/zero", PS_INVALID_ARGUMENT, "test file /dev/zero: has more than 10000 bytes"}};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        struct psi_err err = {0};
+        struct psi_buf text;
+        assert_fails(psi_text_file_read("test file", rows[i].name, MOST, &text, &err), rows[i].status, &err, rows[i].says);
+        psi_buf_fini(&text);
+    }
+}
+
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    put(MOST);
+    for (int64_t n = 0;; n++) {
+        struct psi_err err = {0};
+        struct psi_buf text;
+        psi_mem_fail_after(n);
+        ps_status st = psi_text_file_read("test file", path, MOST, &text, &err);
+        bool fired = psi_mem_fail_left() < 0;
+        psi_mem_fail_after(-1);
+        psi_buf_fini(&text);
+        if (!fired) {
+            assert_int_equal(st, PS_OK);
+            assert_true(n > 0);
+            return;
+        }
+        assert_int_equal(st, PS_RESOURCE_EXHAUSTED);
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    int fd = mkstemp(path);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_bound),
+        cmocka_unit_test(test_files_that_are_none),
+        cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
