@@ -165,6 +165,8 @@ ps_status psi_api_call_run(struct psi_api_call *call, struct psi_err *err) PSI_M
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms);
 /** Keep *err as the calling thread's last error; returns its code. */
 ps_status psi_api_last_error_set(const struct psi_err *err);
+/** What a public call returns: st, whose text *err is kept for ps_last_error() unless st is PS_OK. */
+ps_status psi_api_result(const struct psi_err *err, ps_status st);
 
 /* ---- api_admin.c ---- */
 enum { PSI_API_DIRECTORY = -1 };

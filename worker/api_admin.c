@@ -17,11 +17,6 @@
 
 enum { STATUS_AT_ONCE = 256 }; /* requests about single variables that are out */
 
-static ps_status fail_last(struct psi_err *err, ps_status st)
-{
-    return st == PS_OK ? PS_OK : psi_api_last_error_set(err);
-}
-
 /* ---- the session's variables ---- */
 
 static ps_status prepare_status(struct psi_api_call *call, struct psi_err *err)
@@ -142,13 +137,13 @@ static ps_status plain(ps_session *s, enum psi_request_kind kind, const char *te
     if (text != NULL) {
         p.text = psi_strndup(text, strlen(text));
         if (p.text == NULL) {
-            return fail_last(&err, psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory"));
+            return psi_api_result(&err, psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory"));
         }
     }
     struct psi_api_call call = {.session = s, .prepare = prepare_plain, .arg = &p, .timeout_ms = timeout_ms};
     ps_status st = psi_api_call_run(&call, &err);
     psi_free(p.text);
-    return fail_last(&err, st);
+    return psi_api_result(&err, st);
 }
 
 ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)
@@ -161,7 +156,7 @@ ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeo
 {
     struct psi_err err = {0};
     if (jobs == NULL) {
-        return fail_last(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "jobs is NULL"));
+        return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "jobs is NULL"));
     }
     return plain(s, PSI_REQ_WAIT_CLUSTER, jobs, timeout_ms);
 }
@@ -224,7 +219,7 @@ ps_status ps_task_shutdown(ps_session *s, int task, int64_t timeout_ms)
 {
     struct psi_err err = {0};
     struct psi_api_admin a = {.kind = PSI_REQ_SHUTDOWN};
-    return fail_last(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
+    return psi_api_result(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
 }
 
 ps_status ps_task_config_set(ps_session *s, int task, const char *name, const char *value, int64_t timeout_ms)
@@ -233,9 +228,9 @@ ps_status ps_task_config_set(ps_session *s, int task, const char *name, const ch
     struct psi_setting setting = {.name = name, .value = value};
     struct psi_api_admin a = {.kind = PSI_REQ_CONFIG_SET, .src = &setting};
     if (name == NULL || value == NULL || name[0] == '\0') {
-        return fail_last(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "the setting's name or value is missing"));
+        return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "the setting's name or value is missing"));
     }
-    return fail_last(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
+    return psi_api_result(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
 }
 
 ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions)
@@ -247,7 +242,7 @@ ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions)
     if (st == PS_OK && out_sessions != NULL) {
         *out_sessions = sessions;
     }
-    return fail_last(&err, st);
+    return psi_api_result(&err, st);
 }
 
 static int64_t now_us(void)
@@ -289,7 +284,7 @@ ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out
     if (st == PS_OK && out_us != NULL) {
         *out_us = p.took_us;
     }
-    return fail_last(&err, st);
+    return psi_api_result(&err, st);
 }
 
 /* ---- all tasks at once ---- */
@@ -373,7 +368,7 @@ ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, int count, int64_t
     }
     struct info_of *of = psi_calloc((size_t)count + 1, sizeof(*of));
     if (of == NULL) {
-        return fail_last(&err, psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count));
+        return psi_api_result(&err, psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count));
     }
     struct seen seen = {0};
     seen_start(&seen, s, of, count, timeout_ms);

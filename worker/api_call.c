@@ -19,6 +19,11 @@ ps_status psi_api_last_error_set(const struct psi_err *err)
     return err->code;
 }
 
+ps_status psi_api_result(const struct psi_err *err, ps_status st)
+{
+    return st == PS_OK ? PS_OK : psi_api_last_error_set(err);
+}
+
 const char *ps_last_error(void)
 {
     return last_error.text;

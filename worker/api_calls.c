@@ -59,5 +59,5 @@ ps_status ps_call(ps_session *s, const char *device, const char *name, const voi
     if (out_bytes != NULL) {
         *out_bytes = a.io.out_bytes;
     }
-    return st == PS_OK ? PS_OK : psi_api_last_error_set(&err);
+    return psi_api_result(&err, st);
 }

@@ -96,7 +96,7 @@ static ps_status list(ps_session *s, enum psi_request_kind kind, int task, int64
     if (st == PS_OK && g->no_memory) {
         st = psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the answer");
     }
-    return st == PS_OK ? PS_OK : psi_api_last_error_set(&err);
+    return psi_api_result(&err, st);
 }
 
 static int by_container_and_name(const void *a, const void *b)

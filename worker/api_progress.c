@@ -52,7 +52,7 @@ ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
         drive(s, timeout_ms > 0 ? timeout_ms : 0);
     }
     (void)pthread_mutex_unlock(&s->lock);
-    return st == PS_OK ? PS_OK : psi_api_last_error_set(&err);
+    return psi_api_result(&err, st);
 }
 
 int ps_progress_fd(ps_session *s)

@@ -15,11 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ps_status fail_last(struct psi_err *err, ps_status st)
-{
-    return st == PS_OK ? PS_OK : psi_api_last_error_set(err);
-}
-
 /* ---- reset ---- */
 
 static ps_status prepare_reset(struct psi_api_call *call, struct psi_err *err)
@@ -86,7 +81,7 @@ ps_status ps_reset_containers(ps_session *s, const char *const *containers, size
         const char *const session_default[] = {s->scopes.container};
         st = count > 0 ? reset_row(s, containers, count, &err) : reset_row(s, session_default, 1, &err);
     }
-    return fail_last(&err, st);
+    return psi_api_result(&err, st);
 }
 
 /* The containers of all tasks, as often as tasks have them. */
@@ -152,7 +147,7 @@ ps_status ps_reset_all(ps_session *s)
     for (int i = 0; st == PS_OK && (uint32_t)i < s->task_count; i++) {
         st = ps_task_containers(s, i, 0, note_container, &names); /* keeps its own error */
     }
-    st = st == PS_OK ? fail_last(&err, reset_names(s, &names, &err)) : st;
+    st = st == PS_OK ? psi_api_result(&err, reset_names(s, &names, &err)) : st;
     psi_free(names.at);
     return st;
 }
@@ -181,5 +176,5 @@ ps_status ps_variable_delete(ps_session *s, const char *name)
         struct psi_api_call call = {.session = s, .prepare = prepare_delete, .arg = &full};
         st = psi_api_call_run(&call, &err);
     }
-    return fail_last(&err, st);
+    return psi_api_result(&err, st);
 }

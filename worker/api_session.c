@@ -351,7 +351,7 @@ ps_status ps_session_open(const ps_session_options *options, ps_session **out_se
     if (error != NULL && error_bytes > 0) {
         (void)snprintf(error, error_bytes, "%s", err.text);
     }
-    return st == PS_OK ? st : psi_api_last_error_set(&err);
+    return psi_api_result(&err, st);
 }
 
 /* What psi_api_broken() gives when there is no memory for a session, or no session at all; never freed. */

@@ -29,15 +29,10 @@ struct ps_placer {
 
 _Static_assert(PS_DEVICE_BYTES == PSI_DEVICE_BYTES, "one size");
 
-static ps_status failed(ps_status st, const struct psi_err *err)
-{
-    return st == PS_OK ? PS_OK : psi_api_last_error_set(err);
-}
-
 static ps_status missing(const char *function, const char *argument)
 {
     struct psi_err err = {0};
-    return failed(psi_fail(&err, PS_INVALID_ARGUMENT, "%s: %s is NULL", function, argument), &err);
+    return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "%s: %s is NULL", function, argument));
 }
 
 /* ---- the ClusterSpec ---- */
@@ -84,7 +79,7 @@ ps_status ps_cluster_spec_new(const char *text, ps_cluster_spec **out_spec)
     }
     if (st != PS_OK) {
         ps_cluster_spec_free(spec);
-        return failed(st, &err);
+        return psi_api_result(&err, st);
     }
     *out_spec = spec;
     return PS_OK;
@@ -102,7 +97,7 @@ ps_status ps_cluster_spec_from_tf_config(const char *json, ps_cluster_spec **out
     ps_status st = spec != NULL ? psi_cluster_parse_tf_config(&spec->cluster, json, &self, &err) : PS_RESOURCE_EXHAUSTED;
     if (st != PS_OK) {
         ps_cluster_spec_free(spec);
-        return failed(st, &err);
+        return psi_api_result(&err, st);
     }
     if (out_job != NULL) {
         memcpy(out_job, self.job, sizeof(self.job));
@@ -122,7 +117,7 @@ ps_status ps_cluster_spec_add_job(ps_cluster_spec *spec, const char *job, const 
     if (spec == NULL || job == NULL || hosts == NULL) {
         return missing(name, spec == NULL ? "spec" : job == NULL ? "job" : "hosts");
     }
-    return failed(psi_cluster_add_job(&spec->cluster, job, hosts, &err), &err);
+    return psi_api_result(&err, psi_cluster_add_job(&spec->cluster, job, hosts, &err));
 }
 
 ps_status ps_cluster_spec_add_task(ps_cluster_spec *spec, const char *job, int task, const char *address)
@@ -133,9 +128,9 @@ ps_status ps_cluster_spec_add_task(ps_cluster_spec *spec, const char *job, int t
         return missing(name, spec == NULL ? "spec" : job == NULL ? "job" : "address");
     }
     if (task < 0) {
-        return failed(psi_fail(&err, PS_INVALID_ARGUMENT, "task %d: a task index is 0 or more", task), &err);
+        return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "task %d: a task index is 0 or more", task));
     }
-    return failed(psi_cluster_add_task(&spec->cluster, job, (uint32_t)task, address, &err), &err);
+    return psi_api_result(&err, psi_cluster_add_task(&spec->cluster, job, (uint32_t)task, address, &err));
 }
 
 int ps_cluster_spec_job_count(const ps_cluster_spec *spec)
@@ -196,7 +191,7 @@ static const char *written(ps_cluster_spec *spec, struct psi_buf *buf,
     const char *text = st == PS_OK ? psi_buf_text(buf) : NULL;
     if (text == NULL) {
         st = st == PS_OK ? psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory") : st;
-        PSI_IGNORE(failed(st, &err)); /* NULL says so */
+        PSI_IGNORE(psi_api_result(&err, st)); /* NULL says so */
     }
     return text;
 }
@@ -229,7 +224,7 @@ ps_status ps_device_canonical(const char *device, char *out)
     if (st == PS_OK) {
         (void)psi_device_format(&d, out, PS_DEVICE_BYTES);
     }
-    return failed(st, &err);
+    return psi_api_result(&err, st);
 }
 
 ps_status ps_device_merge(const char *outer, const char *inner, char *out)
@@ -247,7 +242,7 @@ ps_status ps_device_merge(const char *outer, const char *inner, char *out)
         psi_device_merge(&a, &b, &a);
         (void)psi_device_format(&a, out, PS_DEVICE_BYTES);
     }
-    return failed(st, &err);
+    return psi_api_result(&err, st);
 }
 
 /* ---- the placer ---- */
@@ -317,7 +312,8 @@ void ps_placer_free(ps_placer *placer)
 ps_status ps_placer_push(ps_placer *placer, const char *device)
 {
     struct psi_err err = {0};
-    return placer == NULL ? missing("ps_placer_push", "placer") : failed(psi_placer_push(&placer->placer, device, &err), &err);
+    return placer == NULL ? missing("ps_placer_push", "placer")
+                          : psi_api_result(&err, psi_placer_push(&placer->placer, device, &err));
 }
 
 ps_status ps_placer_push_setter(ps_placer *placer, const ps_setter_options *options)
@@ -330,13 +326,13 @@ ps_status ps_placer_push_setter(ps_placer *placer, const ps_setter_options *opti
     }
     ps_status st = psi_api_setter(options, &setter, &err);
     st = st == PS_OK ? psi_placer_push_setter(&placer->placer, &setter, &err) : st;
-    return failed(st, &err);
+    return psi_api_result(&err, st);
 }
 
 ps_status ps_placer_pop(ps_placer *placer)
 {
     struct psi_err err = {0};
-    return placer == NULL ? missing("ps_placer_pop", "placer") : failed(psi_placer_pop(&placer->placer, &err), &err);
+    return placer == NULL ? missing("ps_placer_pop", "placer") : psi_api_result(&err, psi_placer_pop(&placer->placer, &err));
 }
 
 ps_status ps_placer_place(ps_placer *placer, const char *type, uint64_t bytes, char *out, bool *out_pinned)

@@ -117,7 +117,7 @@ static ps_status give(ps_variable *v, enum psi_request_kind kind, const char *co
         st = run(v, &s, &err);
     }
     psi_free(s.blob);
-    return st == PS_OK ? st : psi_api_last_error_set(&err);
+    return psi_api_result(&err, st);
 }
 
 ps_status ps_variable_assign_strings(ps_variable *v, const char *const *values, const size_t *lengths, size_t count)
@@ -172,5 +172,5 @@ ps_status ps_variable_read_strings(ps_variable *v, char *dst, size_t dst_bytes, 
         st = take(v, s.blob, dst, dst_bytes, offsets, count, out_bytes, &err);
     }
     psi_free(s.blob);
-    return st == PS_OK ? st : psi_api_last_error_set(&err);
+    return psi_api_result(&err, st);
 }

@@ -144,7 +144,7 @@ static ps_status open_public(ps_session *s, const ps_variable_spec *spec, enum p
     struct psi_err err = {0};
     ps_status st = out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL")
                                         : psi_api_variable(s, spec, how, out_variable, &err);
-    return st == PS_OK ? st : psi_api_last_error_set(&err);
+    return psi_api_result(&err, st);
 }
 
 ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable)
@@ -191,7 +191,7 @@ ps_status ps_global_step_get(ps_session *s, ps_variable **out_variable)
     struct psi_err err = {0};
     ps_status st = out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL")
                                         : psi_api_global_step(s, out_variable, &err);
-    return st == PS_OK ? st : psi_api_last_error_set(&err);
+    return psi_api_result(&err, st);
 }
 
 /* ---- what is known ---- */
@@ -335,7 +335,7 @@ static ps_status run(ps_variable *v, struct op op)
         struct psi_api_call call = {.session = v->session, .prepare = prepare_op, .finish = finish_op, .arg = &op, .variable = v};
         st = psi_api_call_run(&call, &err);
     }
-    return st == PS_OK ? st : psi_api_last_error_set(&err);
+    return psi_api_result(&err, st);
 }
 
 ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes)
