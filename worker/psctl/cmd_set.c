@@ -119,11 +119,12 @@ static bool assign(struct psctl *c, ps_variable *v, const void *data, uint64_t *
     ps_request req;
     memset(&req, 0, sizeof(req));
     (void)sem_init(&a.ended, 0, 0); /* cannot fail with these arguments */
-    a.status = ps_assign_start(v, data, ps_variable_bytes(v), psctl_left_ms(c), &req, on_assigned, &a);
-    if (a.status == PS_OK) {
+    ps_status st = ps_assign_start(v, data, ps_variable_bytes(v), psctl_left_ms(c), &req, on_assigned, &a);
+    if (st == PS_OK) { /* on_assigned() may have run already: a is its own until it posts */
         while (sem_wait(&a.ended) != 0) {
         }
     } else {
+        a.status = st;
         (void)snprintf(a.text, sizeof(a.text), "%s", ps_last_error());
     }
     (void)sem_destroy(&a.ended);
