@@ -30,6 +30,7 @@ struct psi_file_var {
     uint32_t task;         /* entry in session->tasks */
     uint32_t handle;       /* rises with the order of creation at its task; 0: not open */
     bool missing;          /* to be created from spec, in info.container, as info.name */
+    bool given;            /* it has its value from the file */
     bool any_shape;        /* strings of a file that does not say how they are arranged: their number counts */
     ps_variable_spec spec;
     ps_optimizer optimizer; /* spec's */

@@ -22,7 +22,7 @@ enum { SLOTS = 4 };
 
 struct slot {
     struct psi_api_call call;
-    const struct psi_file_var *var;
+    struct psi_file_var *var;
     uint64_t bytes;
     uint8_t *memory;
     uint64_t capacity;
@@ -213,6 +213,7 @@ static ps_status take(struct importer *m, struct psi_err *err)
     m->head = m->flying == 0 ? 0 : (m->head + 1) % SLOTS; /* one large value after the other uses the same memory */
     if (st == PS_OK) {
         m->done++;
+        slot->var->given = true;
         m->done_bytes += slot->bytes;
         if (m->options.copied != NULL) {
             m->options.copied(m->options.ctx, slot->var->info.name, m->done_bytes, m->source.value_bytes);
@@ -248,6 +249,24 @@ static ps_status assign_all(struct importer *m, struct psi_err *err)
 
 /* ---- all of it ---- */
 
+/* What a failure leaves behind besides values: variables that it has created. They are not deleted: somebody else may have found
+ * them meanwhile. */
+static void tell_created(const struct importer *m, struct psi_err *err)
+{
+    size_t count = 0;
+    const char *first = "";
+    for (size_t i = 0; m->vars != NULL && i < m->source.item_count; i++) {
+        const struct psi_file_var *v = &m->vars[i];
+        if (v->missing && v->handle != 0 && !v->given) {
+            first = count++ == 0 ? v->info.name : first;
+        }
+    }
+    if (count > 0) {
+        psi_err_prefix(err, "%zu variable%s that it created, '%.100s'%s, ha%s no value", count, count > 1 ? "s" : "", first,
+                       count > 1 ? " the first" : "", count > 1 ? "ve" : "s");
+    }
+}
+
 static ps_status run(struct importer *m, struct psi_err *err)
 {
     ps_status st = psi_file_source_open(&m->source, m->path, err);
@@ -282,6 +301,9 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     }
     for (size_t i = 0; i < SLOTS; i++) {
         psi_free(m->slots[i].memory);
+    }
+    if (st != PS_OK) {
+        tell_created(m, &err);
     }
     psi_file_source_close(&m->source);
     psi_free(m->vars);

@@ -370,7 +370,8 @@ PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_option
  * compared with what exists before the first variable changes; a missing variable is created, in the order of the file, round
  * robin (with the optimizer that __metadata__ says). Values are assigned: versions of variables that have one go on, slots stay.
  * Memory: the largest variable, at least 64 MiB. Errors: INVALID_ARGUMENT naming the tensor (dtype, shape, name, offsets),
- * NOT_FOUND (no such file), and those of creation and assign, whose text then says how many variables had been given theirs.
+ * NOT_FOUND (no such file), and those of creation and assign, whose text then says how many variables had been given theirs and
+ * how many were created and have none.
  */
 PS_API ps_status ps_import(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 

@@ -193,6 +193,37 @@ static void test_import_refused(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* The second one does not fit into its task's memory: the first has been created by then, which is said, and nothing else. */
+static void test_created_before_it_failed(void **state)
+{
+    (void)state;
+    const size_t large = 2 << 20;
+    uint8_t *data = calloc(1, 4 + large);
+    ps_session *s = open_in("created");
+    ps_variable *v = NULL;
+    bool initialised = true;
+    assert_non_null(data);
+    put_file("{\"n1\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+             "\"n2\":{\"dtype\":\"F32\",\"shape\":[524288],\"data_offsets\":[4,2097156]}}",
+             data, 4 + large);
+    good(ps_reset_all(s)); /* what other cases have left counts as well */
+    for (int task = 0; task < 2; task++) {
+        good(ps_task_config_set(s, task, "memory_budget", "1M", 5000));
+    }
+    refused(ps_import(s, file_path, NULL, NULL), PS_FAILED_PRECONDITION, "'n2'");
+    refused(PS_OK, PS_OK, "1 variable that it created, 'n1', has no value: ");
+    for (int task = 0; task < 2; task++) {
+        good(ps_task_config_set(s, task, "memory_budget", "0", 5000));
+    }
+    good(ps_variable_find(s, "n1", &v));
+    good(ps_variable_is_initialized(v, &initialised));
+    assert_false(initialised);
+    assert_int_equal(ps_variable_find(s, "n2", &v), PS_NOT_FOUND);
+    good(ps_import(s, file_path, NULL, NULL)); /* and the next one goes on with it */
+    free(data);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 /* A file of somebody else's: other dtypes that fit, an optimizer that is not said, an unknown key. */
 static void test_foreign(void **state)
 {
@@ -282,6 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_dtypes),
         cmocka_unit_test(test_import_refused),
+        cmocka_unit_test(test_created_before_it_failed),
         cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_strings_refused),
     };
