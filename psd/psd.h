@@ -92,14 +92,14 @@ typedef struct psd_server_options {
     psd_server_log_fn log;           /* NULL: nothing is logged */
     psd_server_event_fn ready;       /* the task serves; may be NULL */
     psd_server_event_fn ended;       /* the task has ended, by psd_server_stop or by a client's request; may be NULL */
-    psd_server_config_fn config_row; /* may be NULL */
+    psd_server_config_fn config_row; /* NULL, and config_set too: what psd_server_set() can change, with psd's names */
     void *ctx;                       /* handed to the four above */
     psd_call_table calls;            /* empty: the task runs no calls */
     uint32_t call_threads;           /* compute threads, made at the first call; 1 */
     uint32_t calls_max;              /* queued and running; above it RESOURCE_EXHAUSTED; 64 */
     const char *devices;             /* "CPU:0" and more, as "CPU:0,GPU:0": what psctl devices shows of this task */
-    /** A client wants to change a setting that may change (`psctl config set`): PS_OK when it is in force. NULL: none may. On the
-     * task's thread; log level and limits go through psd_server_set(). */
+    /** A client wants to change a setting that may change (`psctl config set`): PS_OK when it is in force. NULL: none of
+     * config_row may. On the task's thread; log level and limits go through psd_server_set(). */
     ps_status (*config_set)(void *ctx, psd_server *server, const char *name, const char *value, char *error, size_t error_bytes);
 } psd_server_options;
 /** Defaults. Any thread. */

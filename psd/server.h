@@ -54,7 +54,9 @@ struct psd_server {
     uint64_t stop_end_ms;        /* under mutex: the earliest end asked for */
     bool ended;                  /* under mutex */
     struct psd_server_sets sets; /* under mutex */
-    _Atomic uint64_t turns;      /* of psd_server_get_counts(), with the three below */
+    int64_t set_now[PSD_SETS];   /* what is in force, in the order of server_set.c */
+    char row_text[PSD_ROW_BYTES];
+    _Atomic uint64_t turns; /* of psd_server_get_counts(), with the three below */
     _Atomic uint32_t connections, sessions, variables;
 };
 

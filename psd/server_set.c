@@ -61,6 +61,15 @@ static const struct {
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == PSD_SETS, "a place for each row");
 
+void psd_server_sets_init(psd_server *s)
+{
+    const int64_t now[PSD_SETS] = {
+        s->o.log_level,       s->o.refuse_nonfinite ? 1 : 0,
+        s->o.sessions_max,    s->o.memory_budget_bytes < INT64_MAX ? (int64_t)s->o.memory_budget_bytes : INT64_MAX,
+        s->o.session_keep_ms, s->o.drain_ms};
+    memcpy(s->set_now, now, sizeof(now)); /* in the order of rows */
+}
+
 void psd_server_is_mine(const psd_server *s)
 {
     mine = s;
@@ -87,6 +96,7 @@ void psd_server_sets_apply(psd_server *s)
     for (size_t i = 0; i < PSD_SETS; i++) {
         if (sets.given[i]) {
             rows[i].set(s, sets.value[i]);
+            s->set_now[i] = sets.value[i];
         }
     }
 }

@@ -5,6 +5,8 @@
 
 #include "psd.h"
 
+#include "common/status.h"
+
 enum { PSD_SETS = 6 };
 /* Values given by other threads and not in force yet; under the server's mutex. */
 struct psd_server_sets {
@@ -12,8 +14,17 @@ struct psd_server_sets {
     int64_t value[PSD_SETS];
 };
 
+enum { PSD_ROW_BYTES = 48 };
+
 /** On the task's thread: what other threads have given is in force. */
 void psd_server_sets_apply(psd_server *s);
+/** Before the task's thread runs: what the options say is in force. */
+void psd_server_sets_init(psd_server *s);
+/** psd_server_config_fn, and psd_server_options.config_set, of a program without any; server is the server. On the task's thread.
+ * The text of a value is valid until the next call. */
+bool psd_server_row(void *server, uint32_t i, const char **name, const char **value, const char **default_value,
+                    const char **help, bool *reloadable);
+PSI_MUST ps_status psd_server_row_set(void *server, const char *name, const char *value, char *error, size_t error_bytes);
 /** The calling thread is that of s, from now on. */
 void psd_server_is_mine(const psd_server *s);
 /** How many connections a server may have at a time: its sessions and some, within the limit of open files. */

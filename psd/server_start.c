@@ -100,6 +100,12 @@ static ps_status make_task(struct psd_server *s, const struct psi_cluster *c, st
     (void)snprintf(config.cluster_name, sizeof(config.cluster_name), "%s", c->name);
     (void)snprintf(config.address, sizeof(config.address), "%s", s->address);
     psd_server_config_limits(&s->o, &config);
+    if (s->o.config_row == NULL && s->o.config_set == NULL) {
+        psd_server_sets_init(s);
+        config.config_row = psd_server_row;
+        config.config_ctx = s;
+        config.config_set = psd_server_row_set;
+    }
     if (getrandom(seed, sizeof(seed), 0) != (ssize_t)sizeof(seed)) {
         return psi_fail(err, PS_UNAVAILABLE, "the system gives no random bytes: %s", strerror(errno));
     }

@@ -292,8 +292,8 @@ void psi_request_slow(struct psi_request *req);
 const char *psi_request_obstacle(const struct psi_request *req);
 /** Every request that talks to s ends (s is REFUSED). */
 void psi_request_fail_session(struct psi_session *s);
-/** A dial of s came to nothing. INFO, TASKS and LOOK end when that has gone on for a while; what else waits goes on waiting for its
- * return. */
+/** A dial of s came to nothing. INFO, TASKS and LOOK end when that has gone on for a while; what else waits goes on
+ * waiting for its return. */
 void psi_request_dial_failed(struct psi_session *s);
 /** Sizes, variable, scale. */
 ps_status psi_request_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err) PSI_MUST;
