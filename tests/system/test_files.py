@@ -263,6 +263,21 @@ class Refused(unittest.TestCase):
         self.assertEqual((code, json.loads(out)["error"]["status"]), (1, "NOT_FOUND"))
         self.assertIn("nothing to export", psctl(self.cluster, "export", self.file, "--container", "absent", code=1))
 
+    def test_what_has_no_value_is_named(self):
+        file = os.path.join(self.folder, "part")
+        with Cluster(2) as cluster:
+            write_safetensors(file, {"a": ("F32", [1], bytes(4)), "b": ("F32", [1], bytes(4))})
+            psctl(cluster, "import", file)
+            for i in range(2):
+                psctl(cluster, "config", "set", "memory_budget", "1M", "--task", f"ps:{i}")
+            tensors = {"c": ("F32", [1], bytes(4)), "d": ("F32", [1 << 19], bytes(1 << 21))}
+            write_safetensors(file, tensors)
+            self.assertIn("1 variable that it created, 'c', has no value", psctl(cluster, "import", file, code=1))
+            code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--json", "export", file)
+            self.assertEqual(code, 0, err)
+            self.assertEqual((json.loads(out)["variables"], json.loads(out)["left_out"]), (2, 1))
+            self.assertIn("1 variable of container 'localhost' has no value and is not in the file: c\n", err)
+
     def test_containers_do_not_meet(self):
         before = self.state()
         psctl(self.cluster, "import", self.file, "--container", "copy")

@@ -3,8 +3,9 @@
  * psctl export and import: the variables of a container into a safetensors file, and back.
  *
  * Happy path: connect -> the library copies and says how far it is: a bar on standard error where that is a terminal -> one line
- * with what was copied. Failure modes: those of ps_export() and ps_import(), whose text names the culprit; exit 1. An interrupt
- * during an export leaves nothing behind; during an import some variables may have their new values.
+ * with what was copied; what has no value is not in the file, and named on standard error. Failure modes: those of ps_export()
+ * and ps_import(), whose text names the culprit; exit 1. An interrupt during an export leaves nothing behind; during an import
+ * some variables may have their new values.
  */
 #include "psctl.h"
 
@@ -13,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 30, BAR_AFTER_MS = 300, BAR_EVERY_MS = 100 };
+enum { BAR_WIDTH = 30, BAR_AFTER_MS = 300, BAR_EVERY_MS = 100, LEFT_OUT_BYTES = 300 };
 
 struct copy {
     bool bar;   /* standard error is a terminal */
@@ -70,7 +71,47 @@ static const char *container_of(const struct psctl *c)
     return c->container != NULL ? c->container : PSCTL_CONTAINER_DEFAULT;
 }
 
-static void report(const struct psctl *c, const char *past, int variables, const struct copy *copy)
+/* Variables without a value, which no export has. */
+struct left_out {
+    const char *container;
+    size_t count, named;
+    char names[LEFT_OUT_BYTES]; /* as many as fit */
+};
+
+static void each(void *ctx, const ps_variable_info *info)
+{
+    struct left_out *l = ctx;
+    size_t used = strlen(l->names);
+    if (info->initialised || strcmp(info->container, l->container) != 0) {
+        return;
+    }
+    l->count++;
+    if (l->named + 1 == l->count && used + strlen(info->name) + 3 < sizeof(l->names)) {
+        (void)snprintf(l->names + used, sizeof(l->names) - used, "%s%s", l->named > 0 ? ", " : "", info->name);
+        l->named++;
+    }
+}
+
+/* A file that is taken for all of the model must not lack a part of it in silence. */
+static void find_left_out(struct psctl *c, struct left_out *l)
+{
+    *l = (struct left_out){.container = container_of(c)};
+    psctl_restart_clock(c);
+    for (int i = 0; i < ps_cluster_tasks(c->session); i++) {
+        if (ps_task_variables(c->session, i, psctl_left_ms(c), each, l) != PS_OK) {
+            (void)fprintf(stderr, "psctl: whether all variables have a value is not known: %s\n", ps_last_error());
+            return;
+        }
+    }
+    if (l->count > 0) {
+        (void)fprintf(stderr, "psctl: %zu variable%s of container '%s' %s no value and %s not in the file: %s%s\n", l->count,
+                      l->count > 1 ? "s" : "", l->container, l->count > 1 ? "have" : "has", l->count > 1 ? "are" : "is", l->names,
+                      l->named < l->count ? ", ..." : "");
+    }
+}
+
+static void report(const struct psctl *c, const char *past, int variables, const struct left_out *left_out,
+                   const struct copy *copy)
 {
     char bytes[32];
     double seconds = (double)(clock_ms() - copy->started_ms) / 1000;
@@ -80,6 +121,9 @@ static void report(const struct psctl *c, const char *past, int variables, const
         out_json_text("file", c->argv[0]);
         out_json_text("container", container_of(c));
         out_json_i64("variables", variables);
+        if (left_out != NULL) {
+            out_json_u64("left_out", left_out->count);
+        }
         out_json_u64("bytes", copy->bytes);
         out_json_f64("seconds", seconds);
         out_json_f64("bytes_per_second", rate);
@@ -106,7 +150,11 @@ static enum psctl_exit run(struct psctl *c, copy_fn fn, const char *past)
         psctl_error(c, st, "%s", ps_last_error());
         return PSCTL_FAILED;
     }
-    report(c, past, variables, &copy);
+    struct left_out left_out;
+    if (fn == ps_export) {
+        find_left_out(c, &left_out);
+    }
+    report(c, past, variables, fn == ps_export ? &left_out : NULL, &copy);
     return PSCTL_OK;
 }
 
