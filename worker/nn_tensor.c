@@ -6,6 +6,7 @@
  * written into the output tensor (status and text), travels from tensor to tensor, and becomes sticky in a session at the first
  * call that has a parameter. A session that has failed already computes nothing; its own error then travels the same way.
  */
+#include "common/shape.h"
 #include "worker/nn.h"
 #include "worker/ps.h"
 
@@ -16,7 +17,6 @@
 #include <string.h>
 
 #define TENSOR_ALIGN_BYTES 64u
-#define SHAPE_TEXT_BYTES 200
 
 /* ---- tensors ---- */
 
@@ -137,23 +137,13 @@ static ps_status same_shape_check(const char *fn, const char *name_a, const ps_t
 
 /* ---- dense ---- */
 
-static const char *shape_text(const ps_shape *shape, char text[SHAPE_TEXT_BYTES])
-{
-    size_t used = (size_t)snprintf(text, SHAPE_TEXT_BYTES, "(");
-    for (uint32_t i = 0; i < shape->rank && i < PS_RANK_MAX; i++) {
-        used += (size_t)snprintf(text + used, SHAPE_TEXT_BYTES - used, "%s%" PRId64, i > 0 ? ", " : "", shape->dims[i]);
-    }
-    snprintf(text + used, SHAPE_TEXT_BYTES - used, ")");
-    return text;
-}
-
 /* x and y (or the gradient of y) fit a layer with w and b. */
 static ps_status dense_check(const char *fn, const ps_tensor *x, ps_param *w, ps_param *b, const char *y_name, const ps_tensor *y)
 {
-    char w_text[SHAPE_TEXT_BYTES];
-    char b_text[SHAPE_TEXT_BYTES];
+    char w_text[PSI_SHAPE_TEXT_MAX];
+    char b_text[PSI_SHAPE_TEXT_MAX];
     const ps_shape *ws = ps_param_shape(w);
-    shape_text(ws, w_text);
+    psi_shape_format(ws, w_text, sizeof(w_text));
     if (ws->rank != 2 || ws->dims[0] != x->cols) {
         return psi_nn_fail(PS_INVALID_ARGUMENT,
                            "%s: x is (%" PRId64 ", %" PRId64 ") but w '%s' is %s: w must be (%" PRId64 ", outputs)", fn, x->rows,
@@ -167,8 +157,8 @@ static ps_status dense_check(const char *fn, const ps_tensor *x, ps_param *w, ps
     }
     const ps_shape *bs = b != NULL ? ps_param_shape(b) : NULL;
     if (bs != NULL && (bs->rank != 1 || bs->dims[0] != ws->dims[1])) {
-        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: w '%s' is %s but b '%s' is %s: b must be (%" PRId64 ")", fn,
-                           ps_param_name(w), w_text, ps_param_name(b), shape_text(bs, b_text), ws->dims[1]);
+        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: w '%s' is %s but b '%s' is %s: b must be (%" PRId64 ",)", fn,
+                           ps_param_name(w), w_text, ps_param_name(b), psi_shape_format(bs, b_text, sizeof(b_text)), ws->dims[1]);
     }
     return PS_OK;
 }

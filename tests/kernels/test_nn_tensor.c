@@ -276,8 +276,8 @@ static void test_shape_conflicts(void **state)
         const char *says[2];
     } cases[] = {
         {n.h, &n.w1, &n.b1, n.h, {"x is (6, 5)", "w 'w1' is (3, 5)"}},
-        {n.x, &n.b1, &n.b1, n.h, {"x is (6, 3)", "w 'b1' is (5)"}},
-        {n.x, &n.w1, &n.b2, n.h, {"w 'w1' is (3, 5)", "b 'b2' is (4)"}},
+        {n.x, &n.b1, &n.b1, n.h, {"x is (6, 3)", "w 'b1' is (5,)"}},
+        {n.x, &n.w1, &n.b2, n.h, {"w 'w1' is (3, 5)", "b 'b2' is (4,)"}},
         {n.x, &n.w1, &n.w2, n.h, {"w 'w1' is (3, 5)", "b 'w2' is (5, 4)"}},
         {n.x, &n.w1, &n.b1, n.logits, {"w 'w1' is (3, 5)", "y is (6, 4)"}},
         {NULL, &n.w1, &n.b1, n.h, {"ps_dense", "x is NULL"}},

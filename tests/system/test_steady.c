@@ -85,7 +85,7 @@ static void step(ps_session *s, ps_param *small, ps_param *large)
     assert_int_equal(ps_step_done(s), PS_OK);
 }
 
-static void allocate_nothing(ps_dtype wire)
+static void allocate_nothing(ps_dtype wire, ps_progress progress)
 {
     if (!COUNTS) {
         skip(); /* the sanitizer's allocator is in the way */
@@ -99,6 +99,7 @@ static void allocate_nothing(ps_dtype wire)
     o.target = c.address[0];
     o.log = no_log;
     o.wire_dtype = wire;
+    o.progress = progress;
     long before_open = atomic_load(&allocations);
     assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
     ps_param *small = ps_param_get(s, "small", PS_SHAPE(10), ps_zeros(), ps_sgd(1));
@@ -120,13 +121,19 @@ static void allocate_nothing(ps_dtype wire)
 static void steps_allocate_nothing(void **state)
 {
     (void)state;
-    allocate_nothing(PS_DTYPE_NONE);
+    allocate_nothing(PS_DTYPE_NONE, PS_PROGRESS_THREAD);
 }
 
 static void narrow_steps_allocate_nothing(void **state)
 {
     (void)state;
-    allocate_nothing(PS_BF16);
+    allocate_nothing(PS_BF16, PS_PROGRESS_THREAD);
+}
+
+static void driven_steps_allocate_nothing(void **state)
+{
+    (void)state;
+    allocate_nothing(PS_DTYPE_NONE, PS_PROGRESS_CALLER);
 }
 
 int main(void)
@@ -134,6 +141,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_allocate_nothing),
         cmocka_unit_test(narrow_steps_allocate_nothing),
+        cmocka_unit_test(driven_steps_allocate_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
