@@ -158,7 +158,7 @@ build/found.mk: scripts/deps scripts/found
 eq = $(if $(subst x$1,,x$2)$(subst x$2,,x$1),,yes)
 stamp = $(if $(call eq,$(strip $(file <$1)),$(strip $2)),,$(file >$1,$(strip $2)))
 ifdef UV_VERSION
-CC_VERSION := $(shell $(CC) -dumpfullversion 2>/dev/null || echo missing)
+CC_VERSION := $(shell $(CC) -dumpfullversion 2>/dev/null || $(CC) -dumpversion 2>/dev/null || echo missing)
 CC_SHORT := $(word 1,$(subst ., ,$(CC_VERSION))).$(word 2,$(subst ., ,$(CC_VERSION)))
 ifeq ($(MAKELEVEL),0)
 $(info uv $(UV_VERSION)  nanopb $(NANOPB_VERSION)  cblas $(BLAS_PROVIDER)  cuda $(CUDA)  $(notdir $(CC)) $(CC_SHORT))
