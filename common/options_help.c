@@ -96,8 +96,7 @@ void psi_option_describe(const struct psi_option *row, char *buf, size_t n)
     }
     const char *value = row->default_text[0] == '\0' ? "none" : row->default_text;
     bool bare = row->type == PSI_OPTION_DURATION && value[strspn(value, "0123456789.")] == '\0';
-    PSI_IGNORE(
-        snprintf(buf, n, "(%sdefault %s%s%s)", range, value, bare ? row->unit : "", row->reloadable ? ", live" : ""));
+    PSI_IGNORE(snprintf(buf, n, "(%sdefault %s%s%s)", range, value, bare ? row->unit : "", row->reloadable ? ", live" : ""));
 }
 
 ps_status psi_options_help(const struct psi_options *o, struct psi_buf *out, struct psi_err *err)

@@ -256,8 +256,16 @@ PS_API const char *ps_variable_container(const ps_variable *v);
 PS_API size_t ps_variable_bytes(const ps_variable *v);
 PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact); /* of the last read */
 
-/* Blocking calls; none is sticky. Detail of the last failure of the calling thread: ps_last_error(). Buffers borrow. */
+/*
+ * Blocking calls, up to the operation timeout; any thread, but not in a callback; none is sticky. Detail of the last failure of
+ * the calling thread: ps_last_error(), ps_last_applied(). Buffers are in host memory, elements of the variable's dtype and shape,
+ * row-major (also where they travel as another dtype); the number of bytes must be ps_variable_bytes(). Buffers borrow.
+ * Errors of all: INVALID_ARGUMENT (bytes, NULL, a PS_STRING variable), FAILED_PRECONDITION (no value yet, the session closes, in
+ * a callback, after fork), ABORTED (it was reset or deleted), RESOURCE_EXHAUSTED (a task's memory budget), DEADLINE_EXCEEDED.
+ */
+/** The value into dst [dst_bytes]; ps_variable_version() then says of which moment. */
 PS_API ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes);
+/** Replace the value; slots stay. Seen as a whole, and exactly once. A variable without a value is initialised by it. */
 PS_API ps_status ps_variable_assign(ps_variable *v, const void *src, size_t src_bytes);
 /** Give the first value from memory: applied only if uninitialised then. */
 PS_API ps_status ps_variable_init_from(ps_variable *v, const void *src, size_t src_bytes);
@@ -266,9 +274,12 @@ PS_API ps_status ps_variable_init(ps_variable *v, bool force);
 /** v += delta (v -= delta); whole variable of at most 64 bytes; the new value goes to out_value (may be NULL). Exactly once. */
 PS_API ps_status ps_variable_assign_add(ps_variable *v, const void *delta, size_t bytes, void *out_value);
 PS_API ps_status ps_variable_assign_sub(ps_variable *v, const void *delta, size_t bytes, void *out_value);
+/** Apply a gradient with the variable's optimizer, exactly once. scale multiplies it before: finite, > 0, no unit (1/replicas
+ *  when averaging). INVALID_ARGUMENT also for NaN or infinity in it (psd --refuse_nonfinite). */
 PS_API ps_status ps_variable_push(ps_variable *v, const void *grad, size_t bytes, float scale);
-/** Push, and receive the values after it. */
+/** Push, and receive the values after it into dst, in one round trip; grad and dst may not overlap. */
 PS_API ps_status ps_variable_push_pull(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale);
+/** Has it a value? Asks its task; also of strings. */
 PS_API ps_status ps_variable_is_initialized(ps_variable *v, bool *out_initialized);
 /** PS_STRING: replace all elements. lengths NULL: texts that end in a NUL. count = elements of its shape. */
 PS_API ps_status ps_variable_assign_strings(ps_variable *v, const char *const *values, const size_t *lengths, size_t count);
