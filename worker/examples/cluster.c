@@ -66,15 +66,18 @@ int main(int argc, char **argv)
 {
     static char workers[TASKS_MAX][PS_DEVICE_BYTES], param_servers[TASKS_MAX][PS_DEVICE_BYTES];
     ps_cluster_spec *spec = NULL;
-    ps_placer *placer = ps_placer_new();
     char device[PS_DEVICE_BYTES];
     bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
-    if (placer == NULL || argc > 2 || (argc == 2 && argv[1][0] == '-')) {
+    if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
         (void)fprintf(help ? stdout : stderr, "usage: cluster [SPEC]\n"
                                               "SPEC: ps=HOST:PORT,...;worker=HOST:PORT,..., JSON, a Python literal, or @FILE\n");
         return help ? 0 : 2;
     }
     check(ps_cluster_spec_new(argc > 1 ? argv[1] : seed_spec, &spec));
+    ps_placer *placer = ps_placer_new();
+    if (placer == NULL) {
+        return 1; /* no memory */
+    }
     print_definition(spec);
     for (int i = 0; i < ps_cluster_spec_job_count(spec); i++) {
         printf("%s'%s'", i > 0 ? ", " : "[", ps_cluster_spec_job(spec, i));
