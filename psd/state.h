@@ -36,6 +36,7 @@ struct psd_conn {
     uint64_t frame_offset;     /* ... and the element it began at */
     uint64_t payload_left;     /* ... payload bytes of the current frame still to come, padding not counted */
     uint32_t pulls;            /* streamed replies in its queue */
+    uint64_t copy_bytes;       /* of those that are copies */
     uint64_t counted_out;      /* of link->out.sent_bytes, in the task's counter already */
     struct psi_buf body;       /* control frames */
     uint64_t next_id;          /* of requests that we send on it */

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { COPY_RETRY_MS = 20 };
+enum { COPY_RETRY_MS = 20, COPIES_BYTES_MAX = 64 << 20 /* in the queue of one connection */ };
 
 struct psd_pull_out {
     struct psi_out out; /* first: a free one is linked by out.link */
@@ -88,6 +88,7 @@ static void done(struct psi_out *out, bool sent)
     p->conn->pulls--;
     if (p->copy != NULL) {
         psd_store_unstage(&p->task->store, p->copy, p->copy_bytes);
+        p->conn->copy_bytes -= p->copy_bytes;
     }
     psd_variable_unref(&p->task->store, p->variable);
     psi_list_push_front(&p->task->free_pulls, &p->out.link);
@@ -114,6 +115,10 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     uint64_t copy_bytes = 0;
     if (v->dtype == PS_STRING || (v->atomic && bytes > PS_SEGMENT_BYTES)) {
         copy_bytes = v->dtype == PS_STRING ? v->bytes : count * v->element_bytes;
+        if (c->copy_bytes + copy_bytes > COPIES_BYTES_MAX) { /* one that does not read must not have all of the budget */
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "pull of '%s': %llu bytes of copies wait for this connection already",
+                            v->name, (unsigned long long)c->copy_bytes);
+        }
         copy = psd_store_stage(&t->store, copy_bytes);
         if (copy == NULL) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "pull of '%s': no room to copy %llu bytes within the memory budget of %s",
@@ -150,6 +155,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     p->out.crc = (c->link->in.header.flags & PS_FLAG_CRC) != 0; /* as the client does it */
     memcpy(p->out.head, h, sizeof(*h));
     c->pulls++;
+    c->copy_bytes += copy_bytes;
     psi_outq_push_stream(&c->link->out, &p->out);
     psd_mark_dirty(t, c);
     return PS_OK;

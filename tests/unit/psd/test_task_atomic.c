@@ -7,6 +7,8 @@
 
 #include "common/half.h"
 
+#include <stdlib.h>
+
 enum { N = 40000 };
 
 static float values[N];
@@ -287,6 +289,54 @@ static void test_reads_are_copies(void **state)
     }
 }
 
+static void much_memory(struct psd_task_config *config)
+{
+    config->memory_budget_bytes = 1 << 30;
+}
+
+/* One that asks and does not read has 64 MiB of copies at most; the rest is refused for now, and nobody else is. */
+static void test_copies_of_one_connection_are_bounded(void **state)
+{
+    (void)state;
+    enum { ELEMENTS = 1 << 20, MOST = 16 /* of 4 MiB */, ASKED = 40 };
+    struct env e;
+    struct fc other;
+    struct wire w;
+    env_init(&e, much_memory);
+    fc_init(&other, e.t, 2);
+    assert_int_equal(fc_connect(&other), PS_OK);
+    ps_v1_OpenAnswer v = ready(&e, "v", ELEMENTS, ps_sgd(1), 3);
+    uint64_t memory = psd_task_memory_bytes(e.t->core);
+    struct ps_pull_meta m = {.elements = ELEMENTS};
+    struct wire_frame f = {.op = PS_OP_PULL, .dtype = PS_F32, .handle = v.handle, .meta = &m, .meta_bytes = sizeof(m)};
+    wire_init(&w);
+    for (int i = 0; i < ASKED; i++) {
+        f.id = other.next_id++;
+        PSI_IGNORE(wire_frame(&w, &f)); /* it fits */
+    }
+    other.conn->stuck = true;
+    shell_send(other.conn, &w);
+    wire_fini(&w);
+    assert_in_range(psd_task_memory_bytes(e.t->core) - memory, 1, MOST * sizeof(float) * ELEMENTS);
+    float *whole = calloc(ELEMENTS, sizeof(*whole));
+    assert_non_null(whole);
+    assert_applied(fc_pull(&e.c, &v, 0, ELEMENTS, whole));
+    assert_true(whole[ELEMENTS - 1] == 3);
+    free(whole);
+    shell_unstick(other.conn);
+    int ok = 0, refused = 0;
+    for (struct shell_frame *got; (got = shell_take(other.conn)) != NULL; shell_frame_free(got)) {
+        bool later = got->h.offset == PS_RESOURCE_EXHAUSTED;
+        assert_true(later || got->h.offset == PS_OK);
+        refused += later;
+        ok += !later;
+    }
+    assert_int_equal(ok, MOST);
+    assert_int_equal(refused, ASKED - MOST);
+    assert_int_equal(psd_task_memory_bytes(e.t->core), memory);
+    env_fini(&e);
+}
+
 /* Nothing is new before the end; then all of it comes in one frame. */
 static void test_push_pull(void **state)
 {
@@ -414,6 +464,7 @@ int main(void)
         cmocka_unit_test(test_nonfinite_refuses_all),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_reads_are_copies),
+        cmocka_unit_test(test_copies_of_one_connection_are_bounded),
         cmocka_unit_test(test_push_pull),
         cmocka_unit_test(test_small),
         cmocka_unit_test(test_definition),
