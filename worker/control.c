@@ -83,23 +83,38 @@ static void on_plain(struct psi_client *c, struct psi_call *call, const struct p
     }
 }
 
+static void not_understood(const struct psi_call *call)
+{
+    psi_request_end(call->req, PS_INTERNAL, PS_NOTHING_APPLIED, "%s at %s: its answer is not understood",
+                    psi_request_kind_name(call->req->kind), call->s->name);
+}
+
+/* The one message of an answer into m; false: there is none to look at, and the request has been told why where it must be. */
+static bool one_message(struct psi_call *call, const struct psi_reply *r, const pb_msgdesc_t *d, void *m)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    bool end = false;
+    if (r->status != PS_OK) {
+        psi_control_refused(call, r);
+        return false;
+    }
+    if (r->more) {
+        return false; /* it is one message; a task that says otherwise has it in the last frame */
+    }
+    if (psi_list_next(&p, &n, d, m, &end, NULL) != PS_OK || end) {
+        not_understood(call);
+        return false;
+    }
+    return true;
+}
+
 static void on_stop(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
 {
     (void)c;
     struct psi_request *req = call->req;
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
     ps_v1_StopAnswer m;
-    bool end = false;
-    if (r->status != PS_OK) {
-        psi_control_refused(call, r);
-        return;
-    }
-    if (r->more) {
-        return; /* it is one message; a task that says otherwise has it in the last frame */
-    }
-    if (psi_list_next(&p, &n, &ps_v1_StopAnswer_msg, &m, &end, NULL) != PS_OK || end) {
-        psi_request_end(req, PS_INTERNAL, PS_NOTHING_APPLIED, "stop at %s: its answer is not understood", call->s->name);
+    if (!one_message(call, r, &ps_v1_StopAnswer_msg, &m)) {
         return;
     }
     if (req->dst != NULL) {
@@ -131,23 +146,15 @@ static void on_info(struct psi_client *c, struct psi_call *call, const struct ps
     (void)c;
     struct psi_request *req = call->req;
     ps_task_info *info = req->dst;
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
     ps_v1_InfoAnswer m;
-    bool end = false;
-    if (r->status != PS_OK) {
-        psi_control_refused(call, r);
+    if (!one_message(call, r, &ps_v1_InfoAnswer_msg, &m)) {
         return;
     }
-    if (r->more) {
-        return; /* it is one message; a task that says otherwise has it in the last frame */
-    }
     describe_task(call->s, info);
-    if (psi_list_next(&p, &n, &ps_v1_InfoAnswer_msg, &m, &end, NULL) != PS_OK || end ||
-        PSI_BYTES_TEXT(m.version, info->version, sizeof(info->version)) != PS_OK ||
+    if (PSI_BYTES_TEXT(m.version, info->version, sizeof(info->version)) != PS_OK ||
         PSI_BYTES_TEXT(m.waiting_for, info->waiting_for, sizeof(info->waiting_for)) != PS_OK ||
         PSI_BYTES_TEXT(m.devices, info->devices, sizeof(info->devices)) != PS_OK) {
-        psi_request_end(req, PS_INTERNAL, PS_NOTHING_APPLIED, "info at %s: its answer is not understood", call->s->name);
+        not_understood(call);
         return;
     }
     info->up = true;
