@@ -141,15 +141,22 @@ static const char *close_names(struct names *n)
 static ps_status check_present(const struct psd_task *t, struct psi_err *err)
 {
     struct names missing = {.count = 0};
+    bool forgets = false; /* one of another job: only its memory stands in the way */
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
         bool fresh_memory = p->heard && t->now_ms - p->missing_since_ms < t->config.lease_ms;
         if (!p->self && !p->listed && (p->own_job || fresh_memory)) {
             add_name(t, &missing, p);
+            forgets = forgets || !p->own_job;
         }
     }
     if (missing.count > 0) {
-        return psi_fail(err, PS_UNAVAILABLE, "reset refused: not connected to the directory: %s", close_names(&missing));
+        char hint[96] = "";
+        if (forgets) {
+            PSI_IGNORE(
+                snprintf(hint, sizeof(hint), "; a task of another job that has ended is missed for %u ms", t->config.lease_ms));
+        }
+        return psi_fail(err, PS_UNAVAILABLE, "reset refused: not connected to the directory: %s%s", close_names(&missing), hint);
     }
     return PS_OK;
 }

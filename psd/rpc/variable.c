@@ -118,7 +118,7 @@ void psd_reset_here(struct psd_task *t, const char *container)
         psd_drop_here(t, value);
     }
     psd_container_reset(&t->store, c, psd_random(t));
-    psd_log(t, PSI_LOG_INFO, "container_reset", "container=%s task=%s", container, t->name);
+    psd_log(t, PSI_LOG_INFO, "container_reset", "container=%s", container);
 }
 
 /* ---- OPEN ---- */

@@ -169,7 +169,8 @@ static void test_fence(void **state)
         if (cl.w0->dials > 0) {
             assert_null(shell_dial(cl.w0, NULL));
         }
-        assert_reply(fc_reset(&cl.c, (uint64_t)(50 + i), ""), PS_UNAVAILABLE, "/job:worker/task:0");
+        assert_reply(fc_reset(&cl.c, (uint64_t)(50 + i), ""), PS_UNAVAILABLE,
+                     "/job:worker/task:0 (10.0.0.3:3); a task of another job that has ended is missed for 10000 ms");
         assert_int_equal(fc_open(&cl.atw, "c", &v), PS_OK);
         cl_pass(&cl, PS_LEASE_MS / 10);
     }
