@@ -31,6 +31,8 @@ enum {
     PS_PREAUTH_BYTES_MAX = 8 << 10, /* before HELLO is accepted */
     PS_VARIABLES_MAX = 1 << 20      /* per task */
 };
+/* of the chief lease; a peer that names a higher one would leave none for the next chief */
+#define PS_CHIEF_NUMBER_MAX ((uint64_t)1 << 62)
 #define PS_VARIABLE_BYTES_MAX ((uint64_t)1 << 44)
 
 /* times, milliseconds */

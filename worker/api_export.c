@@ -89,11 +89,52 @@ static void order_by_creation(struct psi_file_var *vars, size_t count)
     qsort(vars, count, sizeof(*vars), by_rank_and_task);
 }
 
+struct names {
+    const char *container;
+    uint32_t count;
+};
+
+static void on_container(void *ctx, const ps_container_info *info)
+{
+    struct names *n = ctx;
+    if (strcmp(info->name, n->container) == 0 && info->names > n->count) {
+        n->count = info->names; /* the directory's */
+    }
+}
+
+/* A task that came back empty lists nothing: without this look a part of the model would pass for the whole. */
+static ps_status list(struct exporter *e, struct psi_err *err)
+{
+    enum { LOOKS = 2 }; /* a variable may be on its way to its task: recorded, not there yet */
+    struct names names = {.container = e->options.container};
+    int tasks = ps_cluster_tasks(e->session);
+    for (int look = 0; look < LOOKS; look++) {
+        names.count = 0;
+        for (int i = 0; i < tasks; i++) {
+            ps_status st = ps_task_containers(e->session, i, 0, on_container, &names);
+            if (st != PS_OK) {
+                return psi_fail(err, st, "%s", ps_last_error());
+            }
+        }
+        psi_free(e->vars);
+        e->vars = NULL;
+        ps_status st = psi_files_list(e->session, e->options.container, &e->vars, &e->count, err);
+        if (st != PS_OK || e->count >= names.count) {
+            return st;
+        }
+    }
+    return psi_fail(
+        err, PS_DATA_LOSS,
+        "container '%s' should have %u variables and its tasks have %zu: a task has lost some (psctl containers, psctl "
+        "vars). Create them again or reset the container",
+        e->options.container, names.count, e->count);
+}
+
 /* Variables without a value are left out. */
 static ps_status choose(struct exporter *e, struct psi_err *err)
 {
     size_t kept = 0;
-    ps_status st = psi_files_list(e->session, e->options.container, &e->vars, &e->count, err);
+    ps_status st = list(e, err);
     for (size_t i = 0; st == PS_OK && i < e->count; i++) {
         if (e->vars[i].info.initialised) {
             e->vars[kept++] = e->vars[i];

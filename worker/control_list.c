@@ -78,6 +78,7 @@ static ps_status give_container(const struct psi_session *s, const struct psi_li
     info.bytes = m->bytes;
     info.variables = m->variables;
     info.initialised = m->initialised;
+    info.names = m->names;
     if (sink->container != NULL) {
         sink->container(sink->ctx, &info);
     }

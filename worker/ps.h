@@ -372,8 +372,9 @@ PS_API void ps_file_options_init(ps_file_options *options);
  * __metadata__ has what else psd knows of the variables (docs/OPERATIONS.md). Not an instant of the whole model while others
  * push. out_variables (may be NULL): how many. options NULL: defaults. Blocks; the timeout of the session, and a second more for
  * each 64 MiB, holds per variable. Memory: at most 8 MiB of values at a time.
- * Errors: UNAVAILABLE (a task is down), NOT_FOUND (no such directory), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full),
- * INVALID_ARGUMENT (at path is something that is no regular file), FAILED_PRECONDITION (no variable with a value).
+ * Errors: UNAVAILABLE (a task is down), DATA_LOSS (a task came back empty: the directory knows more variables), NOT_FOUND (no such
+ * directory), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full), INVALID_ARGUMENT (at path is something that is no regular file),
+ * FAILED_PRECONDITION (no variable with a value).
  */
 PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 /**
@@ -476,6 +477,8 @@ typedef struct ps_container_info {
     char name[64];
     uint64_t incarnation, bytes; /* values and slots */
     uint32_t variables, initialised;
+    uint32_t names; /* directory: names that it has recorded, of all tasks; more than their variables: a task has lost some */
+    uint32_t reserved;
 } ps_container_info;
 typedef void (*ps_container_info_fn)(void *ctx, const ps_container_info *info);
 /** The containers of one task, by name; also empty ones that were used in its life. */

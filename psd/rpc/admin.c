@@ -89,6 +89,7 @@ void psd_rpc_tasks(struct psd_task *t, struct psd_conn *c, const struct psd_requ
 struct container_row {
     const char *name;
     const struct psd_container *container; /* NULL: the directory knows names in it, but has nothing of it itself */
+    uint32_t names;                        /* directory: recorded, of all tasks */
 };
 
 static int by_name(const void *a, const void *b)
@@ -105,6 +106,7 @@ static void describe_container(const struct container_row *row, ps_v1_ContainerA
     size_t len = 0;
     void *value = NULL;
     PSI_IGNORE(PSI_BYTES_SET(a->container, row->name)); /* fits: checked name */
+    a->names = row->names;
     a->incarnation = row->container != NULL ? row->container->incarnation : 0;
     while (row->container != NULL && psi_map_next(&row->container->variables, &cursor, &key, &len, &value)) {
         const struct psd_variable *v = value;
@@ -145,6 +147,14 @@ static uint32_t container_rows(const struct psd_task *t, const struct psi_map *r
         rows[count++] = (struct container_row){.name = n->container};
     }
     qsort(rows, count, sizeof(*rows), by_name);
+    cursor = 0;
+    while (psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+        const struct psd_name *n = value;
+        struct container_row key = {.name = n->container};
+        struct container_row *row = bsearch(&key, rows, count, sizeof(*rows), by_name);
+        PSI_ASSERT(row != NULL); /* recorded_containers() has found it, or the task has it */
+        row->names++;
+    }
     return count;
 }
 

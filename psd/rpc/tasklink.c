@@ -105,7 +105,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     c->link->in.body_limit = UINT32_MAX;
     p->conn = c;
     p->listed = false;
-    if (hello->chief_number > t->chief_number) {
+    if (hello->chief_number > t->chief_number && hello->chief_number <= PS_CHIEF_NUMBER_MAX) {
         t->chief_number = hello->chief_number;
     }
     PSI_IGNORE(psi_task_name_format(c->text, sizeof(c->text), p->job, p->task)); /* fits */

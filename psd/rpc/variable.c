@@ -194,6 +194,9 @@ static ps_status check_chief(struct psd_task *t, struct psd_conn *c, uint64_t nu
     if (number == 0) {
         return PS_OK; /* not as a chief */
     }
+    if (number > PS_CHIEF_NUMBER_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "chief number %llu: no directory has given it", (unsigned long long)number);
+    }
     if (number < t->chief_number) {
         return psi_fail(err, PS_ABORTED, "%s follows a newer chief: %s has number %llu, this session %llu", t->name,
                         t->chief_text[0] == '\0' ? "one" : t->chief_text, (unsigned long long)t->chief_number,

@@ -50,7 +50,7 @@ SESSION_ANSWER = {1: ("session", "b"), 2: ("job", "b"), 3: ("task", "u"), 4: ("h
 WAIT_ANSWER = {1: ("session", "b"), 2: ("job", "b"), 3: ("task", "u"), 4: ("host", "b"), 5: ("pid", "u"), 6: ("program", "b"),
                7: ("op", "u"), 8: ("what", "b"), 9: ("since_ms", "u"), 10: ("left_ms", "u"), 11: ("release", "b")}
 CONTAINER_ANSWER = {1: ("container", "b"), 2: ("incarnation", "u"), 3: ("variables", "u"), 4: ("initialised", "u"), 5: ("bytes", "u"),
-                    6: ("level", "u")}
+                    6: ("names", "u")}
 TASK_ANSWER = {1: ("job", "b"), 2: ("task", "u"), 3: ("address", "b"), 4: ("connected", "u"), 5: ("heard", "u"),
                6: ("missing_ms", "u"), 7: ("life", "u"), 8: ("host", "b"), 9: ("pid", "u"), 10: ("conflict", "b")}
 STOP_ANSWER = {1: ("sessions", "u")}

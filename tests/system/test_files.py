@@ -278,6 +278,28 @@ class Refused(unittest.TestCase):
             self.assertEqual((json.loads(out)["variables"], json.loads(out)["left_out"]), (2, 1))
             self.assertIn("1 variable of container 'localhost' has no value and is not in the file: c\n", err)
 
+    def test_a_part_of_a_model_is_no_model(self):
+        """A task came back empty: what it had is missed, whatever the others still have."""
+        file = os.path.join(self.folder, "part")
+        write_safetensors(file, {name: ("F32", [1], bytes(4)) for name in ("a", "b", "c")})
+        with Cluster(2) as cluster:
+            psctl(cluster, "import", file)
+            cluster.kill(1)
+            cluster.start(1)
+            for _ in range(200):  # until it has listed
+                code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--json", "export", file)
+                if code != 0 and json.loads(out)["error"]["status"] != "UNAVAILABLE":
+                    break
+            self.assertEqual((code, json.loads(out)["error"]["status"]), (1, "DATA_LOSS"), err)
+            self.assertIn("container 'localhost' should have 3 variables and its tasks have 2", err)
+            code, out, err = run(PSCTL, "-t", cluster.addresses[0], "containers")
+            self.assertEqual(code, 0, err)
+            self.assertIn("container 'localhost' should have 3 variables and its tasks have 2", err)
+            psctl(cluster, "import", file)  # makes the one that is missing again
+            psctl(cluster, "export", file)
+            _, tensors = read_safetensors(file)
+            self.assertEqual(sorted(tensors), ["a", "b", "c"])
+
     def test_containers_do_not_meet(self):
         before = self.state()
         psctl(self.cluster, "import", self.file, "--container", "copy")

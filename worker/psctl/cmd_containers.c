@@ -90,6 +90,9 @@ static void print_json(const struct psctl *c, const struct containers *list)
         out_json_u64("variables", info->variables);
         out_json_u64("initialised", info->initialised);
         out_json_u64("bytes", info->bytes);
+        if (info->names > 0) {
+            out_json_u64("names", info->names);
+        }
         out_json_text("incarnation", incarnation);
         out_json_end();
     }
@@ -115,6 +118,22 @@ static void print_table(const struct psctl *c, const struct containers *list)
     out_table_print(&table);
 }
 
+/* The directory knows more names than the tasks have variables. */
+static void print_lost(const struct containers *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const ps_container_info *info = &list->on[i].info;
+        uint64_t bytes = 0;
+        uint64_t variables = containers_sum(list, info->name, &bytes);
+        if (info->names > variables) {
+            (void)fprintf(stderr,
+                          "psctl: container '%s' should have %" PRIu32 " variables and its tasks have %" PRIu64
+                          ": a task has lost some\n",
+                          info->name, info->names, variables);
+        }
+    }
+}
+
 enum psctl_exit psctl_containers(struct psctl *c)
 {
     struct containers list;
@@ -128,7 +147,11 @@ enum psctl_exit psctl_containers(struct psctl *c)
     } else {
         print_table(c, &list);
     }
-    containers_free(&list);
     (void)fflush(stdout); /* the table before the reasons; errors show at the end */
-    return psctl_all_up(c, -1) && ok ? PSCTL_OK : PSCTL_FAILED;
+    bool up = psctl_all_up(c, -1) && ok;
+    if (up) {
+        print_lost(&list);
+    }
+    containers_free(&list);
+    return up ? PSCTL_OK : PSCTL_FAILED;
 }

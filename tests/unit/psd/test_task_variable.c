@@ -322,6 +322,10 @@ static void test_init_and_chief_numbers(void **state)
     assert_applied(r);
     assert_true(shell_logged(e.t, "hyperparameters"));
     assert_floats(peek_at(e.t, "v").value, 0, 1000, 2);
+    /* a number that leaves no room for the next chief's */
+    assert_reply(fc_init_var(&e.c, v.handle, ps_constant(5), ps_adagrad(0.75), PS_CHIEF_NUMBER_MAX + 1, false),
+                 PS_INVALID_ARGUMENT, "no directory has given it");
+    assert_reply(fc_seal(&e.c, v.handle, v.creation, UINT64_MAX), PS_INVALID_ARGUMENT, "chief number");
     /* not as a chief: nothing changes */
     assert_applied(fc_init_var(&e.c, v.handle, ps_constant(5), ps_adagrad(0.75), 0, false));
     assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
