@@ -116,12 +116,12 @@ static void test_containers(void **state)
     assert_int_equal(containers(&e.c, a), 2);
     assert_true(is(&a[0].container, "a") && a[0].variables == 1 && a[0].initialised == 0 && a[0].bytes == 0);
     assert_true(is(&a[1].container, "localhost") && a[1].variables == 2 && a[1].initialised == 1);
-    assert_int_equal(a[1].bytes, 2 * 400); /* the value and Adagrad's slot */
-    assert_int_equal(a[1].level, 0);
+    assert_int_equal(a[1].bytes, 2 * 400);           /* the value and Adagrad's slot */
+    assert_true(a[0].names == 1 && a[1].names == 2); /* it is the directory */
     uint64_t before = a[1].incarnation;
     assert_applied(fc_reset(&e.c, 900, "localhost"));
     assert_int_equal(containers(&e.c, a), 2); /* empty, but there */
-    assert_true(a[1].variables == 0 && a[1].bytes == 0 && a[1].incarnation != before && a[0].variables == 1);
+    assert_true(a[1].variables == 0 && a[1].bytes == 0 && a[1].incarnation != before && a[0].variables == 1 && a[1].names == 0);
     env_fini(&e);
 }
 
