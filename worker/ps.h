@@ -372,9 +372,9 @@ PS_API void ps_file_options_init(ps_file_options *options);
  * __metadata__ has what else psd knows of the variables (docs/OPERATIONS.md). Not an instant of the whole model while others
  * push. out_variables (may be NULL): how many. options NULL: defaults. Blocks; the timeout of the session, and a second more for
  * each 64 MiB, holds per variable. Memory: at most 8 MiB of values at a time.
- * Errors: UNAVAILABLE (a task is down), DATA_LOSS (a task came back empty: the directory knows more variables), NOT_FOUND (no such
- * directory), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full), INVALID_ARGUMENT (at path is something that is no regular file),
- * FAILED_PRECONDITION (no variable with a value).
+ * Errors: UNAVAILABLE (a task is down), DATA_LOSS (a task came back empty: the directory knows more variables), NOT_FOUND (no
+ * such directory), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full), INVALID_ARGUMENT (at path is something that is no regular
+ * file), FAILED_PRECONDITION (no variable with a value).
  */
 PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 /**
