@@ -43,8 +43,6 @@ struct psd_conn {
     char text[96];             /* who, for logs */
 };
 
-enum { PSD_DISPLACED_MAX = 16 };
-
 /* Another task of the cluster, as seen from here. */
 struct psd_peer {
     char job[PS_JOB_BYTES_MAX + 1];
@@ -59,10 +57,10 @@ struct psd_peer {
     uint32_t pid;
     char conflict[256]; /* directory: another process that says that it is this task; read by psd_peer_conflict() */
     struct psd_conn *conn;
-    struct psi_list asks;                  /* struct psd_ask, sent on the current connection */
-    uint64_t displaced[PSD_DISPLACED_MAX]; /* lives that another life of this task displaced; a ring */
-    uint32_t displaced_count;
+    struct psi_list asks;                /* struct psd_ask, sent on the current connection */
     uint64_t conflict_ms, conflict_life; /* when that one came last, and who it is */
+    bool past;  /* directory: this process is not new, and another one has been this task here meanwhile */
+    bool drops; /* directory: its list was answered with names to drop, and it has answered nothing since */
 };
 
 /* A request from the directory to a task that has not been answered. */
@@ -196,7 +194,8 @@ struct psd_task {
     uint64_t left_lives[16];
     uint32_t left_count;
     uint64_t directory_life;
-    bool displaced; /* the directory has refused us: another process is this task */
+    bool displaced;         /* the directory has refused us: another process is this task; until a list of ours is answered */
+    uint64_t let_past_life; /* of a directory that we came to in that state: the other process comes first */
     uint64_t refusal_logged_ms;
     ps_status refusal; /* what that line said */
 };
@@ -220,10 +219,10 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err) PSI_MUST;
 struct psd_peer *psd_peer_find(struct psd_task *t, const char *job, uint32_t task);
 /** "/job:ps/task:1 (host:port)" into a buffer of the caller. */
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
-/** This life of p was displaced by another one. */
-bool psd_peer_was_displaced(const struct psd_peer *p, uint64_t life);
-/** The life that p has now gives way to another one. */
-void psd_peer_displace(struct psd_peer *p);
+/** This task has left that life of the directory. */
+bool psd_peers_left(const struct psd_task *t, uint64_t life);
+/** Another process says that it is p. */
+void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life);
 /** Which other process says that it is p: "" when none has for a while. */
 const char *psd_peer_conflict(const struct psd_task *t, const struct psd_peer *p);
 

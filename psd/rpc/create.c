@@ -146,7 +146,9 @@ static void create_item(struct psd_task *t, struct psd_wait *w, uint32_t index)
     struct psd_peer *p = &t->peers[item->owner];
     struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
     if (!p->self) {
-        if (!n->sure) { /* should it make the variable and another life take its place before it answers, it comes back with it */
+        /* should it make the variable and another life take its place before it answers, it comes back with it; but it may still
+         * have an older one of that name, as long as it may not have read what it has to drop */
+        if (!n->sure && !p->drops) {
             n->life = p->life;
         }
         if (!ask(t, p, PS_OP_TASK_CREATE, w, index, item)) {
@@ -382,10 +384,26 @@ void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_req
     }
 }
 
-void psd_delete_answered(struct psd_task *t, struct psd_ask *a, const struct psi_err *err)
+/* A creation of the name that goes away was asked for after that: the owner does both, in this order. */
+static bool made_again(const struct psd_peer *owner, const struct psd_ask *gone)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &owner->asks) {
+        const struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
+        if (a->op == PS_OP_TASK_CREATE && strcmp(a->container, gone->container) == 0 && strcmp(a->name, gone->name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct psd_ask *a, const struct psi_err *err)
 {
     struct psd_name *n = err == NULL ? psd_directory_find(&t->names, a->container, a->name) : NULL;
-    if (n != NULL) {
+    if (n != NULL && made_again(peer, a)) {
+        n->sure = false; /* its owner goes on to make it anew */
+        n->life = peer->life;
+    } else if (n != NULL) {
         psd_directory_forget(&t->names, n);
     }
     if (a->wait != NULL) {

@@ -3,8 +3,8 @@
  * The other tasks of the cluster as this one sees them, and which process is each of them.
  *
  * Two processes that say that they are the same task: the one that comes later displaces the earlier (it may be its restart, and
- * the old connection a half-open one). A life that was displaced does not displace its successor in turn: while that one is
- * connected it is refused (tasklink.c). Otherwise the two would displace each other for ever.
+ * the old connection a half-open one). But only a process that is new, that no directory has taken yet, displaces one that is
+ * connected; any other is refused meanwhile (tasklink.c). Otherwise the two would displace each other for ever.
  */
 #include "psd/state.h"
 
@@ -72,21 +72,24 @@ const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, ch
     return buf;
 }
 
-bool psd_peer_was_displaced(const struct psd_peer *p, uint64_t life)
+bool psd_peers_left(const struct psd_task *t, uint64_t life)
 {
-    for (uint32_t i = 0; i < p->displaced_count && i < PSD_DISPLACED_MAX; i++) {
-        if (p->displaced[i] == life) {
+    for (uint32_t i = 0; i < t->left_count && i < sizeof(t->left_lives) / sizeof(t->left_lives[0]); i++) {
+        if (t->left_lives[i] == life) {
             return true;
         }
     }
     return false;
 }
 
-void psd_peer_displace(struct psd_peer *p)
+void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life)
 {
-    if (p->life != 0 && !psd_peer_was_displaced(p, p->life)) {
-        p->displaced[p->displaced_count++ % PSD_DISPLACED_MAX] = p->life;
-    }
+    PSI_IGNORE(
+        snprintf(p->conflict, sizeof(p->conflict),
+                 "process %u on %s says that it is this task too; stop one of the two, or start it with another task_index", pid,
+                 host)); /* fits */
+    p->conflict_ms = t->now_ms;
+    p->conflict_life = life;
 }
 
 const char *psd_peer_conflict(const struct psd_task *t, const struct psd_peer *p)

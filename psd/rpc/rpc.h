@@ -149,7 +149,7 @@ void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_req
 void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** The owner's answer to an item (err NULL: it has it). */
 void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, bool created, const struct psi_err *err);
-void psd_delete_answered(struct psd_task *t, struct psd_ask *ask, const struct psi_err *err);
+void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct psd_ask *ask, const struct psi_err *err);
 
 /* ---- reset.c (directory) ---- */
 void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);

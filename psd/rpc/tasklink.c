@@ -35,17 +35,12 @@ static void refuse(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     refuse_as(t, c, r, err, 0);
 }
 
-/* A life of p that was displaced comes back while its successor is connected. */
+/* A process that was p before, here or at an earlier directory, comes back while another one is connected. */
 static void refuse_displaced(struct psd_task *t, struct psd_conn *c, struct psd_peer *p, const char *host,
                              const ps_v1_Hello *hello, const struct psd_request *r)
 {
     struct psi_err err;
-    PSI_IGNORE(
-        snprintf(p->conflict, sizeof(p->conflict),
-                 "process %u on %s says that it is this task too; stop one of the two, or start it with another task_index",
-                 hello->pid, host)); /* fits */
-    p->conflict_ms = t->now_ms;
-    p->conflict_life = hello->life;
+    psd_peer_note_conflict(t, p, host, hello->pid, hello->life);
     PSI_IGNORE(
         psi_fail(&err, PS_FAILED_PRECONDITION,
                  "/job:%s/task:%u is process %u on %s now, which came after this one; stop one of the two, or start it with "
@@ -80,11 +75,13 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     char host[sizeof(p->host)];
     psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, host, sizeof(host));
     if (p->life != hello->life) {
-        if (p->conn != NULL && psd_peer_was_displaced(p, hello->life)) {
+        bool was_here = hello->directory_life == t->life;
+        bool missed = hello->directory_life != 0 && p->heard; /* names, resets, deletes of the other process's time */
+        if (p->conn != NULL && (was_here || missed)) {
             refuse_displaced(t, c, p, host, hello, r);
             return;
         }
-        psd_peer_displace(p); /* also one that is away: should it come back, it has missed what happens from now on */
+        p->past = missed;
         if (p->conn != NULL) {
             psd_log(t, PSI_LOG_WARN, "task_displaced", "peer=/job:%s/task:%u was=%s:%u now=%s:%u", p->job, p->task, p->host,
                     p->pid, host, hello->pid);
@@ -135,8 +132,8 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, const ps_v1_L
         return PS_OK; /* RESET is on its way there */
     }
     struct psd_name *n = psd_directory_find(&t->names, named.container, named.name);
-    /* what this life had when another one displaced it counts as long as nobody has touched the name since */
-    bool stale = psd_peer_was_displaced(p, p->life) && (n == NULL || n->life != p->life);
+    /* what it had when another process came in its place counts as long as nobody has touched the name since */
+    bool stale = p->past && (n == NULL || n->life != p->life);
     *out_drop = (n != NULL && n->owner != p->index) || stale;
     if (*out_drop) {
         return PS_OK;
@@ -157,6 +154,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     struct psd_peer *p = c->peer;
     if (!c->list_begun) {
         c->list_begun = true;
+        p->drops = false;
         psd_reset_join(t, p); /* before its list is answered */
     }
     if (c->closing) {
@@ -184,6 +182,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
             return;
         }
         if (drop) {
+            p->drops = true;
             ps_v1_NameItem name = ps_v1_NameItem_init_zero;
             name.container.size = item.container.size;
             memcpy(name.container.bytes, item.container.bytes, item.container.size);
@@ -213,7 +212,7 @@ static void ask_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask 
     if (a->op == PS_OP_TASK_CREATE) {
         psd_create_answered(t, p, a, created, err);
     } else if (a->op == PS_OP_TASK_DELETE) {
-        psd_delete_answered(t, a, err);
+        psd_delete_answered(t, p, a, err);
     } else if (err == NULL) {
         psd_reset_answered(t, p, a->container);
     }
@@ -231,6 +230,7 @@ void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct ps
         psd_conn_close(t, c, false); /* tasks answer in order */
         return;
     }
+    p->drops = p->drops && a->op == PS_OP_TASK_RESET; /* that one may have come before the list's answer */
     struct psi_err err;
     ps_status st = psd_reply_error(r, &err);
     bool created =
@@ -270,6 +270,7 @@ void psd_task_link_up(struct psd_task *t, struct psd_conn *c)
     hello.life = t->life;
     hello.chief_number = t->chief_number;
     hello.fenced = t->fenced;
+    hello.directory_life = t->directory_life;
     PSI_IGNORE(PSI_BYTES_SET(hello.host, t->config.host)); /* cut is fine */
     PSI_IGNORE(PSI_BYTES_SET(hello.believed_job, d->job)); /* fits: checked names */
     PSI_IGNORE(PSI_BYTES_SET(hello.job, t->config.job));   /* likewise */
@@ -287,16 +288,6 @@ void psd_task_link_up(struct psd_task *t, struct psd_conn *c)
         return;
     }
     psd_mark_dirty(t, c);
-}
-
-static bool left(const struct psd_task *t, uint64_t life)
-{
-    for (uint32_t i = 0; i < t->left_count && i < sizeof(t->left_lives) / sizeof(t->left_lives[0]); i++) {
-        if (t->left_lives[i] == life) {
-            return true;
-        }
-    }
-    return false;
 }
 
 static void send_list(struct psd_task *t, struct psd_conn *c)
@@ -358,7 +349,7 @@ static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct 
     if (st == PS_OK) {
         st = psi_list_next(&p, &n, &ps_v1_HelloAnswer_msg, &a, &end, &err);
     }
-    if (st == PS_OK && (end || a.life == 0 || left(t, a.life))) {
+    if (st == PS_OK && (end || a.life == 0 || psd_peers_left(t, a.life))) {
         st = psi_fail(&err, PS_ABORTED, "a life of the directory that this task has left");
     }
     if (st != PS_OK) {
@@ -374,9 +365,13 @@ static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct 
         return;
     }
     if (t->displaced && t->directory_life != a.life) {
+        if (t->let_past_life != a.life) { /* the other one, which has what we lack, dials more often */
+            t->let_past_life = a.life;
+            psd_conn_close(t, c, false);
+            return;
+        }
         fence(t, "another process was this task, and the directory that knew it is gone: shared variables dropped");
     }
-    t->displaced = false;
     t->refusal_logged_ms = 0;
     if (t->directory_life != 0 && t->directory_life != a.life) {
         t->left_lives[t->left_count++ % (sizeof(t->left_lives) / sizeof(t->left_lives[0]))] = t->directory_life;
@@ -417,6 +412,7 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
     }
     if ((r->header.flags & PS_FLAG_MORE) == 0) {
         t->fenced = false;
+        t->displaced = false;
         psd_log(t, PSI_LOG_INFO, "directory_connected", "peer=%s", c->text);
     }
     psd_wait_check(t);
@@ -517,7 +513,8 @@ static void dial_later(struct psd_task *t)
     uint32_t shift = t->dial_failures < 7 ? t->dial_failures : 7;
     uint64_t wait = (uint64_t)PS_RECONNECT_FIRST_MS << shift;
     uint64_t most = t->displaced ? CONFLICT_DIAL_MS : PS_RECONNECT_MAX_MS;
-    wait = wait > most ? most : wait;
+    bool lets_past = t->let_past_life != 0 && t->let_past_life != t->directory_life && t->displaced;
+    wait = wait > most || lets_past ? most : wait;
     wait = wait * (75 + psd_random(t) % 51) / 100; /* +- 25 % */
     t->dial_failures++;
     t->dial_at_ms = t->now_ms + wait;

@@ -428,6 +428,12 @@ struct shell_conn *shell_dial(struct shell_task *from, struct shell_task *to)
         b->eof = true;
     }
     shell_settle(from);
+    if (to->lists_held) {
+        to->lists_held = false;
+        PSI_IGNORE(deliver(b)); /* there is something */
+        shell_settle(to);
+        b->frozen = true;
+    }
     shell_run(from->net);
     return a;
 }

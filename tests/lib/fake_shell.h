@@ -76,6 +76,7 @@ struct shell_task {
     struct psi_list closed; /* conns whose core is gone; freed by shell_conn_free or with the task */
     uint32_t dials;         /* asked for and not answered */
     bool ready, shutdown;
+    bool lists_held;                          /* of the next one that dials it arrives the HELLO only */
     struct shell_call calls[SHELL_CALLS_MAX]; /* the oldest first */
     uint32_t call_count;
     char log[SHELL_LOG_BYTES]; /* "event text\n" ..., the newest that fit */

@@ -350,6 +350,38 @@ static void test_delete(void **state)
     cl_fini(&cl);
 }
 
+/* A name is deleted and made anew at once: the answer to the DELETE does not take the later variable's name away. */
+static void test_create_behind_delete(void **state)
+{
+    (void)state;
+    struct cl cl;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer v;
+    ps_v1_CreateItem m;
+    struct wire body;
+    cl_start(&cl);
+    struct shell_conn *end = cl_join(&cl, cl.ps1);
+    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
+    end->peer->frozen = true;
+    assert_int_equal(fc_delete(&cl.c, 50, "x").status, FC_NONE);
+    wire_init(&body);
+    fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
+    m.task = 1;
+    wire_item(&body, &ps_v1_CreateItem_msg, &m);
+    assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 51, 0, NULL, 0, &body).status, FC_NONE);
+    wire_fini(&body);
+    shell_thaw(end->peer);
+    shell_forget(cl.c.conn);
+    assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
+    assert_int_equal(fc_find(&cl.c, "x", &a), PS_OK);
+    assert_int_equal(a.task, 1);
+    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK); /* no second one elsewhere */
+    assert_true(!a.created && a.task == 1);
+    assert_applied(fc_delete(&cl.c, 60, "x"));
+    assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND);
+    cl_fini(&cl);
+}
+
 static void test_only_the_directory(void **state)
 {
     (void)state;
@@ -481,6 +513,7 @@ int main(void)
         cmocka_unit_test(test_directory_restarts),
         cmocka_unit_test(test_name_elsewhere_is_dropped),
         cmocka_unit_test(test_delete),
+        cmocka_unit_test(test_create_behind_delete),
         cmocka_unit_test(test_only_the_directory),
         cmocka_unit_test(test_hello_of_tasks),
         cmocka_unit_test(test_wait_cluster),

@@ -216,8 +216,110 @@ static void test_a_new_directory_does_not_take_it_as_it_is(void **state)
     shell_task_free(w.right);
     w.right = NULL;
     cl_restart_directory(&w.cl);
+    assert_true(shell_is_closed(left_dials(&w))); /* the other one could come first */
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK);
     assert_false(shell_is_closed(left_dials(&w)));
     assert_true(shell_logged(w.cl.ps1, "fenced"));
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
+    cl_fini(&w.cl);
+}
+
+/* It is told that it was displaced, and taken again; the directory's answer to its list is lost, and the directory with it. */
+static void test_it_remembers_until_its_list_is_answered(void **state)
+{
+    (void)state;
+    struct twins w;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer v;
+    twins_init(&w);
+    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK); /* at the right one */
+    assert_true(shell_is_closed(left_dials(&w)));
+    shell_task_free(w.right);
+    w.right = NULL;
+    w.cl.ps0->lists_held = true;
+    assert_false(shell_is_closed(left_dials(&w)));
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK);
+    cl_restart_directory(&w.cl);
+    assert_true(shell_is_closed(left_dials(&w)));
+    assert_false(shell_is_closed(left_dials(&w)));
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
+    cl_fini(&w.cl);
+}
+
+/* At a new directory the displaced one lets the other one come first, with all that it has. */
+static void test_the_other_one_comes_first(void **state)
+{
+    (void)state;
+    struct twins w;
+    ps_v1_CreateAnswer a;
+    twins_init(&w);
+    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK); /* at the right one */
+    assert_true(shell_is_closed(left_dials(&w)));
+    cl_restart_directory(&w.cl);
+    assert_true(shell_is_closed(left_dials(&w)));
+    cl_await_dial(&w.cl, w.right);
+    assert_false(shell_is_closed(shell_dial(w.right, w.cl.ps0)));
+    assert_true(shell_is_closed(left_dials(&w)));
+    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_false(a.created);
+    cl_fini(&w.cl);
+}
+
+/* A new directory, to which a new process comes first: what the old one has from the earlier directory's time is no longer true.
+ */
+static void test_it_comes_late_to_a_new_directory(void **state)
+{
+    (void)state;
+    for (int connected = 0; connected < 2; connected++) {
+        struct twins w;
+        ps_v1_CreateAnswer a;
+        ps_v1_OpenAnswer v;
+        memset(&w, 0, sizeof(w));
+        cl_start(&w.cl);
+        w.left_conn = cl_join(&w.cl, w.cl.ps1);
+        assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+        assert_int_equal(cl_create(&w.cl, "y", "ps", 1, true, &a), PS_OK);
+        cl_restart_directory(&w.cl);
+        w.right = start_twin(&w, named_too);
+        cl_await_dial(&w.cl, w.right);
+        w.right_conn = shell_dial(w.right, w.cl.ps0);
+        assert_applied(fc_reset(&w.cl.c, w.cl.c.next_id++, "localhost"));
+        assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+        assert_true(a.created);
+        if (connected == 1) { /* it is not displaced by one that is older */
+            assert_true(shell_is_closed(left_dials(&w)));
+            assert_false(shell_is_closed(w.right_conn));
+        }
+        shell_task_free(w.right);
+        w.right = NULL;
+        if (connected == 1) { /* it knows: drops all, and lets the other one come first, which is gone */
+            PSI_IGNORE(left_dials(&w));
+        }
+        assert_false(shell_is_closed(left_dials(&w)));
+        assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
+        assert_int_equal(fc_open(&w.cl.at1, "y", &v), PS_NOT_FOUND);
+        cl_fini(&w.cl);
+    }
+}
+
+/* However many other lives its place has seen: what it missed it drops. */
+static void test_after_many_other_lives(void **state)
+{
+    (void)state;
+    struct twins w;
+    ps_v1_OpenAnswer v;
+    twins_init(&w);
+    for (int i = 0; i < 40; i++) {
+        shell_task_free(w.right);
+        w.right = start_twin(&w, named_too);
+        cl_await_dial(&w.cl, w.right);
+        assert_false(shell_is_closed(shell_dial(w.right, w.cl.ps0)));
+    }
+    assert_applied(fc_reset(&w.cl.c, w.cl.c.next_id++, "localhost"));
+    assert_true(shell_is_closed(left_dials(&w)));
+    shell_task_free(w.right);
+    w.right = NULL;
+    assert_false(shell_is_closed(left_dials(&w)));
     assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
     cl_fini(&w.cl);
 }
@@ -305,6 +407,38 @@ static void test_a_ghost_between_request_and_answer(void **state)
         assert_true(again == 1 || v.initialised);
         cl_fini(&cl);
     }
+}
+
+/* It has not read yet what it has to drop when it is asked to make that name anew, and then has to come again: its older copy is
+ * not what it was asked for. */
+static void test_asked_before_it_has_dropped(void **state)
+{
+    (void)state;
+    struct twins w;
+    ps_v1_OpenAnswer v;
+    ps_v1_CreateItem m;
+    struct wire body;
+    twins_init(&w);
+    assert_applied(fc_reset(&w.cl.c, w.cl.c.next_id++, "localhost"));
+    assert_true(shell_is_closed(left_dials(&w)));
+    shell_task_free(w.right);
+    w.right = NULL;
+    w.cl.ps0->lists_held = true;
+    struct shell_conn *c = left_dials(&w);
+    c->frozen = true;
+    shell_thaw(c->peer); /* the list arrives, the answer does not */
+    wire_init(&body);
+    fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
+    m.task = 1;
+    wire_item(&body, &ps_v1_CreateItem_msg, &m);
+    assert_int_equal(fc_call(&w.cl.c, PS_OP_CREATE, 0, 70, 0, NULL, 0, &body).status, FC_NONE);
+    wire_fini(&body);
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK); /* from before the reset */
+    shell_cut(c);
+    shell_forget(w.cl.c.conn);
+    assert_false(shell_is_closed(left_dials(&w)));
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
+    cl_fini(&w.cl);
 }
 
 /* ---- a random walk: whoever holds the place has nothing stale ---- */
@@ -439,9 +573,14 @@ int main(void)
         cmocka_unit_test(test_what_was_made_anew_is_dropped),
         cmocka_unit_test(test_a_reset_meanwhile_reaches_it),
         cmocka_unit_test(test_a_new_directory_does_not_take_it_as_it_is),
+        cmocka_unit_test(test_it_remembers_until_its_list_is_answered),
+        cmocka_unit_test(test_the_other_one_comes_first),
+        cmocka_unit_test(test_it_comes_late_to_a_new_directory),
+        cmocka_unit_test(test_after_many_other_lives),
         cmocka_unit_test(test_what_is_no_conflict),
         cmocka_unit_test(test_a_life_that_was_away),
         cmocka_unit_test(test_a_ghost_between_request_and_answer),
+        cmocka_unit_test(test_asked_before_it_has_dropped),
         cmocka_unit_test(test_random_walk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
