@@ -102,6 +102,7 @@ GOLDEN_C := $(call deep,golden)
 SIM_C := $(call deep,sim)
 SYSTEM_C := $(call deep,system)
 REGRESS_C := $(wildcard tests/regress/*.c)
+MODEL_SCRIPTS := $(sort $(wildcard tests/models/test_*.py))
 SYSTEM_SCRIPTS := $(sort $(wildcard tests/system/test_*.sh tests/system/test_*.py))
 TESTLIB_C := $(wildcard tests/lib/*.c)
 SIMLIB_C := $(wildcard tests/sim/lib/*.c)
@@ -303,9 +304,9 @@ $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/obj/tests/fuzz/replay_main.o $(SI
 endif
 
 RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)')
-.PHONY: check check-unit check-kernels check-parity check-golden check-sim check-system check-fuzz
+.PHONY: check check-unit check-models check-kernels check-parity check-golden check-sim check-system check-fuzz
 check: all stage $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(FUZZ) $(SYSTEM) ## all tests (T=word: only programs with that word in their name)
-	$(RUN_TESTS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(FUZZ) $(SYSTEM) $(SYSTEM_SCRIPTS)
+	$(RUN_TESTS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(FUZZ) $(SYSTEM) $(MODEL_SCRIPTS) $(SYSTEM_SCRIPTS)
 check-unit: $(UNIT) ## tests of single files
 	$(RUN_TESTS) $(UNIT)
 check-kernels: $(PLUGIN) $(KERNELS) ## CPU kernels against finite differences
@@ -316,6 +317,8 @@ check-golden: $(GOLDEN) ## wire bytes
 	$(RUN_TESTS) $(GOLDEN)
 check-sim: $(SIM) ## simulated clusters with faults
 	$(RUN_TESTS) $(SIM)
+check-models: ## models of the protocol, explored within bounds
+	$(RUN_TESTS) $(MODEL_SCRIPTS)
 check-system: all stage $(SYSTEM) ## real processes
 	$(RUN_TESTS) $(SYSTEM) $(SYSTEM_SCRIPTS)
 check-fuzz: $(FUZZ) ## replay of the fuzz corpora
