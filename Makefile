@@ -305,8 +305,11 @@ endif
 
 RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)')
 .PHONY: check check-unit check-models check-kernels check-parity check-golden check-sim check-system check-fuzz
-check: all stage $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(FUZZ) $(SYSTEM) ## all tests (T=word: only programs with that word in their name)
-	$(RUN_TESTS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(FUZZ) $(SYSTEM) $(MODEL_SCRIPTS) $(SYSTEM_SCRIPTS)
+# replays of corpora have one thread: nothing for the thread sanitizer to see; models are Python: nothing for any sanitizer
+REPLAYS := $(if $(filter tsan,$(VARIANT)),,$(FUZZ))
+MODELS := $(if $(filter asan tsan,$(VARIANT)),,$(MODEL_SCRIPTS))
+check: all stage $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ## all tests (T=word: only programs with that word in their name)
+	$(RUN_TESTS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) $(MODELS) $(SYSTEM_SCRIPTS)
 check-unit: $(UNIT) ## tests of single files
 	$(RUN_TESTS) $(UNIT)
 check-kernels: $(PLUGIN) $(KERNELS) ## CPU kernels against finite differences
