@@ -351,8 +351,9 @@ struct psi_entry *psi_window_find(const struct psi_session *s, uint64_t number);
 void psi_window_admit(struct psi_session *s, struct psi_request *req);
 /** A frame with PS_FLAG_SEQ answered number. */
 void psi_window_reply(struct psi_session *s, uint64_t number, uint8_t op, const struct psi_reply *r);
-/** The deadline of a request in the window has come. */
-void psi_window_expire(struct psi_request *req);
+/** The deadline of a request in the window has come. False: its number has ended, but it was to be repeated, or to pull what is
+ *  missing of a push-pull; it waits for that outside of the window and has not ended. */
+bool psi_window_expire(struct psi_request *req);
 /** Every frame of ours that is in the queue of a connection that will not send any more. */
 void psi_window_detach(struct psi_session *s);
 /** What HELLO's answer says of the unresolved numbers. false: the answer is bad. */

@@ -454,9 +454,6 @@ void psi_request_expire(struct psi_request *req)
         return;
     }
     switch ((enum psi_request_stage)req->stage) {
-    case PSI_STAGE_WINDOW:
-        psi_window_expire(req);
-        return;
     case PSI_STAGE_COMPOSITE:
         psi_ready_expire(req);
         return;
@@ -467,6 +464,11 @@ void psi_request_expire(struct psi_request *req)
         }
         timed_out(req, PS_NOTHING_APPLIED);
         return;
+    case PSI_STAGE_WINDOW:
+        if (psi_window_expire(req)) {
+            return;
+        }
+        __attribute__((fallthrough));
     case PSI_STAGE_WAITING:
     case PSI_STAGE_READY:
     case PSI_STAGE_PULLING:

@@ -193,7 +193,7 @@ static ps_applied partly(const struct psi_entry *e)
     return e->var->atomic ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED;
 }
 
-void psi_window_expire(struct psi_request *req)
+bool psi_window_expire(struct psi_request *req)
 {
     struct psi_entry *e = req->extra;
     struct psi_session *s = e->s;
@@ -201,8 +201,10 @@ void psi_window_expire(struct psi_request *req)
     char where[PSI_WHERE_MAX];
     psi_session_where(s, where, sizeof(where));
     if (e->ending) {
+        bool pulls = e->op == PS_OP_PUSHPULL && req->status == PS_OK && req->offset2 < var->elements;
+        bool over = !e->repeat && !pulls; /* then it may be freed by its end */
         psi_session_lost(s, true, "a frame could not be written until the deadline of its request");
-        return; /* that has ended it */
+        return over;
     }
     if (e->queued && psi_outq_cancel(&s->link->out, &e->out)) {
         e->queued = false;
@@ -234,6 +236,7 @@ void psi_window_expire(struct psi_request *req)
     } else if (up) {
         psi_call_abandon(s, number);
     }
+    return true;
 }
 
 /* ---- disconnect, HELLO, resume ---- */

@@ -469,6 +469,30 @@ static void test_refused_half_written(void **state)
     fake_fini(&f);
 }
 
+/* Refused for load while the frame is half out, and then the deadline: it ends there, it is not put off. */
+static void test_put_off_half_written(void **state)
+{
+    (void)state;
+    struct fake_request push;
+    struct fake f;
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", 2 * FRAME, 9, 1);
+    float *grad = numbers_from(2 * FRAME, 1);
+    f.task[0].take = PS_SEGMENT_BYTES * 2 + 100;
+    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    struct fake_answer a = {.status = PS_RESOURCE_EXHAUSTED, .text = "busy", .retry_after_ms = 1};
+    fake_reply(&f, 0, PS_OP_PUSH, 1, true, &a);
+    fake_wait(&f, 990);
+    assert_int_equal(push.dones, 0);
+    fake_wait(&f, 11);
+    assert_int_equal(push.dones, 1);
+    assert_int_equal(push.req.applied, PS_NOTHING_APPLIED);
+    assert_int_equal(f.task[0].closes, 1);
+    assert_int_equal(psi_client_pending(f.c), 0);
+    free(grad);
+    fake_fini(&f);
+}
+
 static void test_add_and_init(void **state)
 {
     (void)state;
@@ -543,6 +567,7 @@ int main(void)
         cmocka_unit_test(test_half_written),
         cmocka_unit_test(test_never_sent),
         cmocka_unit_test(test_refused_half_written),
+        cmocka_unit_test(test_put_off_half_written),
         cmocka_unit_test(test_add_and_init),
         cmocka_unit_test(test_bad_replies),
     };
