@@ -49,12 +49,30 @@ struct poll {
     bool full; /* compare all elements with the ledger */
 };
 
+static bool may_be_wiped(const struct sim *s, const struct sim_birth *b)
+{
+    for (uint32_t i = 0; i < s->wipe_count; i++) {
+        const struct sim_wipe *w = &s->wipe[i];
+        bool over = w->op->state == SIM_OP_DONE &&
+                    ((w->op->status == PS_OK && w->op->done_event < b->born_event) ||
+                     (w->op->status != PS_OK && w->op->applied == PS_NOTHING_APPLIED && w->op->done_event < s->event));
+        bool meant = w->var == NULL ? strcmp(w->op->container, b->var->container) == 0 : w->var == b->var;
+        if (!over && meant) {
+            return true;
+        }
+    }
+    return !s->task[b->task].same_job || sim_twin_may_drop(s, b);
+}
+
 static void born(struct sim *s, struct sim_task *t, struct sim_var *v, uint64_t creation)
 {
     uint32_t index = (uint32_t)(t - s->task);
     for (size_t i = 0; i < s->birth_count; i++) {
         const struct sim_birth *b = &s->birth[i];
-        if (b->alive && b->var == v && (b->task == index || (t->same_job && s->task[b->task].same_job))) {
+        const struct sim_task *at = &s->task[b->task];
+        bool promised = sim_twin_served(s, t) && sim_twin_served(s, at) && !(sim_twin_is(s, t) && sim_twin_is(s, at));
+        if (b->alive && b->var == v &&
+            (b->task == index ? !(s->k.twin && may_be_wiped(s, b)) : t->same_job && at->same_job && promised)) {
             sim_fail(s, "TWO OWNERS: '%s' is made at /job:%s/task:%u while /job:%s/task:%u serves it", v->name, t->job, t->index,
                      s->task[b->task].job, s->task[b->task].index);
         }
@@ -85,7 +103,7 @@ static void taint(struct sim *s, struct sim_birth *b)
     }
     for (size_t i = 0; i < s->birth_count; i++) {
         const struct sim_birth *o = &s->birth[i];
-        trained = trained || (o->alive && o != b && in_model(o->var) && o->version > 0);
+        trained = trained || (o->alive && o != b && in_model(o->var) && o->version > 0 && sim_twin_served(s, &s->task[o->task]));
     }
     bool by_program = b->var->kind == SIM_VAR_REGISTER; /* its INIT_FROM says what it wants */
     b->taint = by_program ? 0 : trained ? 1 : b->var->lost ? 2 : 0;
@@ -141,21 +159,6 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     }
 }
 
-static bool may_be_wiped(const struct sim *s, const struct sim_birth *b)
-{
-    for (uint32_t i = 0; i < s->wipe_count; i++) {
-        const struct sim_wipe *w = &s->wipe[i];
-        bool over = w->op->state == SIM_OP_DONE &&
-                    ((w->op->status == PS_OK && w->op->done_event < b->born_event) ||
-                     (w->op->status != PS_OK && w->op->applied == PS_NOTHING_APPLIED && w->op->done_event < s->event));
-        bool meant = w->var == NULL ? strcmp(w->op->container, b->var->container) == 0 : w->var == b->var;
-        if (!over && meant) {
-            return true;
-        }
-    }
-    return !s->task[b->task].same_job;
-}
-
 /* Trained values are gone while others lived: remembered until ... */
 static void remember_loss(struct sim *s, const struct sim_birth *b)
 {
@@ -189,9 +192,10 @@ static void dies(struct sim *s, struct sim_birth *b, bool by_restart)
         sim_fail(s, "LOST: '%s' (version %llu) vanished at /job:%s/task:%u without a RESET or DELETE that could still act",
                  b->var->name, (unsigned long long)b->version, s->task[b->task].job, s->task[b->task].index);
     }
-    if (by_restart || !s->task[b->task].same_job) {
+    if (by_restart || !s->task[b->task].same_job || sim_twin_may_drop(s, b)) {
         remember_loss(s, b);
     }
+    s->twin_dropped += !by_restart && b->stale;
     b->alive = false;
     b->by_restart = by_restart;
     b->died_event = s->event;
@@ -213,7 +217,7 @@ static void note_mixed(struct sim *s)
         }
         lacks = lacks || !has;
     }
-    if (live && lacks) {
+    if ((live && lacks) || s->k.twin) { /* a session may reach the process that has none */
         s->mixed_event = s->event;
     }
 }
@@ -238,6 +242,7 @@ static void poll(struct sim *s, struct sim_task *t, bool full)
         forget_losses(s);
     }
     note_mixed(s);
+    sim_twin_look(s, t);
 }
 
 void sim_births_poll(struct sim *s, struct sim_task *t)
@@ -279,6 +284,9 @@ void sim_check_ready(struct sim *s, struct sim_program *p)
         lost = lost || b->taint == 2;
         trained = trained || (b->taint == 0 && b->version > 0);
     }
+    if (s->k.twin) {
+        return; /* what was trained together may be with either of the two */
+    }
     if (fresh && trained) {
         sim_fail(s, "MIXED: client%u is ready on a model of trained and fresh variables ('%s' is fresh)", p->index, which->name);
     }
@@ -293,7 +301,8 @@ void sim_check_reset(struct sim *s, const struct sim_op *op)
     for (size_t i = 0; i < s->birth_count; i++) {
         const struct sim_birth *b = &s->birth[i];
         bool meant = strcmp(b->var->container, op->container) == 0;
-        if (meant && b->alive && b->born_event < op->started_event && s->task[b->task].same_job) {
+        if (meant && b->alive && b->born_event < op->started_event && s->task[b->task].same_job &&
+            sim_twin_served(s, &s->task[b->task])) {
             sim_fail(s, "a RESET ended OK, but '%s' at /job:%s/task:%u is from before it", b->var->name, s->task[b->task].job,
                      s->task[b->task].index);
         }

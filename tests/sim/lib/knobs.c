@@ -103,6 +103,18 @@ static void faults_of_directory(struct sim *s)
     }
 }
 
+/* They take turns, while names come and go. */
+static void faults_of_twins(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    k->fault_weight[SIM_FAULT_TWIN] = pick(s, 8, 16, 16, 32);
+    k->fault_weight[SIM_FAULT_RESET] = pick(s, 1, 2, 4, 8);
+    k->fault_weight[SIM_FAULT_RESTART_TASK] = pick(s, 0, 2, 4, 8);
+    k->fault_every_ms = pick(s, 50, 100, 200, 300);
+    k->fault_until_ms += 4000;
+    k->slow_links = false;
+}
+
 /* No connection breaks, but calls are given up all the time: what they leave behind must be cleared all the same. */
 static void hasty(struct sim *s)
 {
@@ -178,6 +190,9 @@ static void race(struct sim *s)
 static enum sim_profile draw_profile(struct sim *s, const struct sim_options *options)
 {
     uint64_t x = sim_below(s, 100);
+    if (options->twin) {
+        return SIM_DIRECTORY;
+    }
     if (options->frame_bytes > 1u << 20) {
         return SIM_FRAMES;
     }
@@ -234,6 +249,10 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
         k->second_chief = k->workers_listed && sim_one_in(s, 3);
         k->vars = (uint32_t)sim_range(s, 2, 4);
         faults_of_directory(s);
+        if (options->twin) {
+            k->twin = true;
+            faults_of_twins(s);
+        }
         break;
     case SIM_CHIEFS:
         k->ps_tasks = (uint32_t)sim_range(s, 1, 2);
@@ -255,7 +274,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
         break;
     }
     k->calls_many = 600;
-    if (k->frame_bytes > 1u << 20 && k->profile != SIM_RACE) { /* full frames: everything is 32 times as large */
+    if (k->frame_bytes > 1u << 20 && k->profile != SIM_RACE && !k->twin) { /* full frames: everything is 32 times as large */
         k->pipe_bytes *= 32;
         k->small_read_in *= 8;
         k->calls_many = 60;
@@ -269,10 +288,10 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     if (total == 0) {
         k->fault_weight[SIM_FAULT_CUT] = 1;
     }
-    sim_trace(s,
-              "profile %d: %u ps tasks, %u others, %u programs%s, delay %u ms, pipe %u bytes, keep %u ms, pushes %u, buffers %u",
-              (int)k->profile, k->ps_tasks, k->other_tasks, k->programs, k->workers_listed ? "" : " (all chiefs)", k->delay_ms,
-              k->pipe_bytes, k->session_keep_ms, k->pushes_max, k->buffers_max);
+    sim_trace(
+        s, "profile %d: %u ps tasks%s, %u others, %u programs%s, delay %u ms, pipe %u bytes, keep %u ms, pushes %u, buffers %u",
+        (int)k->profile, k->ps_tasks, k->twin ? " (task 1 twice)" : "", k->other_tasks, k->programs,
+        k->workers_listed ? "" : " (all chiefs)", k->delay_ms, k->pipe_bytes, k->session_keep_ms, k->pushes_max, k->buffers_max);
 }
 
 static struct sim_var *add(struct sim *s, enum sim_var_kind kind, const char *name, ps_dtype dtype, uint64_t elements)

@@ -59,6 +59,7 @@ static struct sim_task *task_at(struct sim *s, const char *address)
 static void task_log(struct sim *s, struct sim_task *t, const struct psd_effect *effect)
 {
     sim_trace(s, "%s:%u log %d %s %s", t->job, t->index, effect->level, effect->event, effect->text);
+    sim_twin_log(t, effect->event);
     static const char *const ours[] = {"gap", "frame_rejected", "list_rejected", "list_answer_rejected", "task_answer_rejected"};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
         if (strcmp(effect->event, ours[i]) == 0) {
@@ -72,6 +73,7 @@ static void task_dial(struct sim *s, struct sim_task *t, const char *address)
 {
     struct sim_task *to = task_at(s, address);
     uint32_t from = (uint32_t)(t - s->task);
+    t->settled = false;
     if (to == NULL) {
         sim_fail(s, "/job:%s/task:%u dials %s, which nobody has", t->job, t->index, address);
     }
@@ -133,6 +135,7 @@ static void client_dial(struct sim *s, struct sim_program *p, const struct psi_c
             sim_fail(s, "client%u dials %s a second time while a dial is out", p->index, effect->text);
         }
     }
+    index = sim_twin_pick(s, index);
     struct sim_conn *c = sim_conn_new(s, false, p->index, index);
     c->table_index = effect->task;
     c->refused = to == NULL || s->now < s->blocked_until[p->index][index];
@@ -210,7 +213,11 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     random_bytes(s, seed);
     t->life++;
     t->ready = false;
+    t->settled = false;
     t->kill_at = 0;
+    if (t == &s->task[0]) {
+        sim_twin_forget(s);
+    }
     t->stopped_until = 0;
     if (psd_task_new(&config, seed, s->now, &t->core, &err) != PS_OK) {
         sim_fail(s, "psd_task_new: %s", err.text);
@@ -370,7 +377,8 @@ void sim_dial_result(struct sim *s, struct sim_conn *c)
 {
     struct sim_end *from = &c->end[0], *to = &c->end[1];
     struct sim_task *t = &s->task[to->node];
-    bool up = t->core != NULL || (t->life > 0 && sim_one_in(s, 2)); /* while it restarts its socket may be listening */
+    bool up =
+        t->core != NULL || (t->life > 0 && !t->gone && sim_one_in(s, 2)); /* while it restarts its socket may be listening */
     bool refused = c->refused || !up;
     if (refused) {
         from->state = SIM_END_CLOSED;

@@ -10,6 +10,7 @@
  *
  * net.c      byte streams with frame boundaries, delays, cuts, half-open connections, backlog
  * node.c     tasks and clients: events, effects, restarts
+ * twin.c     two processes of one task
  * race.c     resets, creations, pushes and dying tasks in every order
  * program.c  what a client does: get, ready, work, end, come back;  call.c: one request, from start to its callback
  * work.c     calls that tasks run
@@ -29,7 +30,7 @@
 #include <stdio.h>
 
 enum {
-    SIM_TASKS_MAX = 4,
+    SIM_TASKS_MAX = 5,
     SIM_PROGRAMS_MAX = 6,
     SIM_VARS_MAX = 12,
     SIM_CONNS_MAX = 256,
@@ -57,6 +58,7 @@ enum sim_fault {
     SIM_FAULT_KILL_CLIENT,
     SIM_FAULT_PARTITION, /* no new connections between two nodes, the old one is cut */
     SIM_FAULT_RESET,     /* a program empties the container */
+    SIM_FAULT_TWIN,      /* one of the two processes of a task is away from the directory for a while */
     SIM_FAULT_COUNT
 };
 
@@ -77,6 +79,7 @@ struct sim_knobs {
     uint32_t programs;
     bool workers_listed; /* otherwise every session is a chief */
     bool second_chief;
+    bool twin;    /* task 1 has two processes at one address; the second one is the last of sim.task */
     bool monitor; /* a program that finds, lists, creates and deletes "tmp" */
     uint32_t vars;
     uint32_t frame_bytes; /* PS_FRAME_BODY_MAX of the cores */
@@ -168,6 +171,8 @@ struct sim_task {
     uint32_t index;
     char address[32];
     bool same_job;         /* as the directory's */
+    bool gone;             /* for good */
+    bool settled;          /* it has read the directory's answer to its list, on its newest connection */
     struct psd_task *core; /* NULL: down */
     uint32_t life;         /* counts starts */
     uint64_t up_at;        /* down: when it starts */
@@ -289,7 +294,8 @@ struct sim_birth {
     uint32_t task, task_life;
     uint64_t born_event, died_event; /* died: SIM_NEVER while alive */
     bool alive, seen, initialised, sealed;
-    int taint; /* 1: first values while others were trained; 2: trained values were lost before */
+    bool confirmed, stale; /* of two processes of one task: the directory takes it to be here, at the other one since */
+    int taint;             /* 1: first values while others were trained; 2: trained values were lost before */
     uint64_t version;
     uint64_t done_version; /* highest of a mutation that ended OK */
     int64_t done_value;
@@ -386,6 +392,11 @@ struct sim {
     enum psi_request_kind boundary_kind; /* PSI_REQ_NONE: another profile */
     enum sim_boundary_var boundary_var;
     struct sim_race race;
+    bool twin_leads;                   /* where the address of the two processes leads: to the second one */
+    uint64_t twin_turns, twin_dropped; /* the place went to the other one; variables that a return cost */
+    uint64_t twin_life;                /* that has it */
+    uint64_t directory_began;          /* event */
+    uint64_t twin_by[SIM_VARS_MAX];    /* life of the process of the two that the directory takes to have it; 0: neither */
 };
 
 struct sim_options {
@@ -394,6 +405,7 @@ struct sim_options {
     uint32_t frame_bytes; /* PS_FRAME_BODY_MAX that the cores were built with */
     bool large;           /* every seed has a variable of three frames */
     bool race;            /* RACE profile */
+    bool twin;            /* DIRECTORY profile, task 1 has two processes */
     /* BOUNDARY profile: one call of this kind on a variable of three frames, one cut */
     bool boundary;
     enum psi_request_kind boundary_kind;
@@ -406,6 +418,7 @@ struct sim_summary {
     uint64_t events, ok, failed, cuts, restarts, virtual_ms;
     uint64_t boundaries[2]; /* BOUNDARY profile: boundaries that passed in each direction */
     struct sim_race race;   /* RACE profile */
+    uint64_t twin_turns, twin_dropped;
 };
 
 /** Run one seed. Returns true when every rule held; otherwise why (>= 1024 bytes) says which was broken. */
@@ -437,6 +450,25 @@ void sim_heal(struct sim *s);
 void sim_race_step(struct sim *s);
 /** A call has ended: what a RESET says of who is missing is compared with who is. */
 void sim_race_done(struct sim *s, const struct sim_op *op, const char *text);
+
+/* ---- twin.c ---- */
+/** t is one of the two processes of one task. */
+bool sim_twin_is(const struct sim *s, const struct sim_task *t);
+/** It has the place; also true of any other task. */
+bool sim_twin_served(const struct sim *s, const struct sim_task *t);
+void sim_twin_log(struct sim_task *t, const char *event);
+/** The process that a dial to a task reaches. */
+uint32_t sim_twin_pick(struct sim *s, uint32_t task);
+/** One of the two loses the directory. */
+void sim_twin_fault(struct sim *s);
+/** Faults end: one of the two is stopped. */
+void sim_twin_end(struct sim *s);
+/** A new directory. */
+void sim_twin_forget(struct sim *s);
+/** After each event of t. */
+void sim_twin_look(struct sim *s, const struct sim_task *t);
+/** Nothing is promised of b. */
+bool sim_twin_may_drop(const struct sim *s, const struct sim_birth *b);
 
 /* ---- net.c ---- */
 struct sim_conn *sim_conn_new(struct sim *s, bool by_task, uint32_t node, uint32_t task);

@@ -401,6 +401,9 @@ void sim_fault_now(struct sim *s)
     case SIM_FAULT_RESET:
         p->wants_reset = true;
         break;
+    case SIM_FAULT_TWIN:
+        sim_twin_fault(s);
+        break;
     case SIM_FAULT_COUNT:
         break;
     }
@@ -410,11 +413,12 @@ void sim_heal(struct sim *s)
 {
     sim_trace(s, "-- faults end --");
     s->healing = true;
+    sim_twin_end(s);
     s->k.delay_ms = s->k.delay_ms > 1 ? 1 : s->k.delay_ms;
     s->k.pipe_bytes = s->k.pipe_bytes < 200000 ? 200000 : s->k.pipe_bytes;
     for (uint32_t i = 0; i < s->task_count; i++) {
         struct sim_task *t = &s->task[i];
-        t->up_at = t->up_at > s->now ? s->now : t->up_at;
+        t->up_at = t->up_at > s->now && !t->gone ? s->now : t->up_at;
         t->stopped_until = 0;
         t->next_tick = t->next_tick > s->now + 50 ? s->now : t->next_tick;
     }

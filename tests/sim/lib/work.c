@@ -31,7 +31,7 @@ void sim_work_begin(struct sim *s, struct sim_task *t, const struct psd_effect *
     }
     memcpy(&id, effect->call_in, sizeof(id));
     struct sim_op *op = id >= 1 && id <= s->op_count ? s->op[id - 1] : NULL;
-    if (op == NULL || op->kind != PSI_REQ_CALL || op->task != (uint32_t)(t - s->task)) {
+    if (op == NULL || op->kind != PSI_REQ_CALL || strcmp(s->task[op->task].address, t->address) != 0) {
         sim_fail(s, "/job:%s/task:%u runs a call that nobody has made there", t->job, t->index);
     }
     if (op->ran) {

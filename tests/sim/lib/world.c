@@ -97,6 +97,10 @@ static void make_world(struct sim *s)
     if (s->k.other_tasks > 0) {
         add_task(s, "worker", workers - 1, 'w');
     }
+    if (s->k.twin) {
+        add_task(s, "ps", 1, 't');
+        s->task[s->task_count - 1].up_at += sim_below(s, 5000);
+    }
     psi_cluster_init(&s->cluster);
     if (psi_cluster_parse(&s->cluster, spec, &err) != PS_OK) {
         sim_fail(s, "%s: %s", spec, err.text);
@@ -244,7 +248,9 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .restarts = s->count_restarts,
                                     .virtual_ms = s->now,
                                     .boundaries = {s->boundary_seen[0], s->boundary_seen[1]},
-                                    .race = s->race};
+                                    .race = s->race,
+                                    .twin_turns = s->twin_turns,
+                                    .twin_dropped = s->twin_dropped};
         unmake_world(s);
     } else {
         (void)snprintf(why, 1024, "seed %llu: %s", (unsigned long long)s->seed, s->why); /* the world is left as it is */
