@@ -10,7 +10,6 @@
 
 #include <ps.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +23,11 @@ struct round {
 
 struct pinger {
     ps_session *session;
-    atomic_bool stop;
-    atomic_uint_least64_t worst_us, count;
+    pthread_mutex_t lock;
+    pthread_cond_t pinged;
+    bool stop;         /* under the lock, as the rest */
+    uint64_t worst_us; /* since worst() took it last */
+    uint64_t count;
 };
 
 static double now(void)
@@ -61,15 +63,16 @@ static ps_session *open_at(const char *target)
 static void *ping_both(void *arg)
 {
     struct pinger *p = arg;
-    while (!atomic_load(&p->stop)) {
-        for (int task = 0; task < 2; task++) {
-            int64_t us = 0;
-            check(ps_task_ping(p->session, task, 5000, &us), "ping");
-            if ((uint64_t)us > atomic_load(&p->worst_us)) {
-                atomic_store(&p->worst_us, (uint64_t)us);
-            }
-            atomic_fetch_add(&p->count, 1);
-        }
+    bool stop = false;
+    for (int task = 0; !stop; task = 1 - task) {
+        int64_t us = 0;
+        check(ps_task_ping(p->session, task, 5000, &us), "ping");
+        (void)pthread_mutex_lock(&p->lock);
+        p->worst_us = (uint64_t)us > p->worst_us ? (uint64_t)us : p->worst_us;
+        p->count++;
+        stop = p->stop;
+        (void)pthread_cond_signal(&p->pinged);
+        (void)pthread_mutex_unlock(&p->lock);
     }
     return NULL;
 }
@@ -77,18 +80,20 @@ static void *ping_both(void *arg)
 /* The longest round trip since the last call; waits for a few more first. */
 static double worst(struct pinger *p)
 {
-    uint64_t until = atomic_load(&p->count) + 20;
-    while (atomic_load(&p->count) < until) {
-        struct timespec t = {.tv_nsec = 1000000};
-        (void)nanosleep(&t, NULL); /* sleep: between looks at a counter of another thread */
+    (void)pthread_mutex_lock(&p->lock);
+    for (uint64_t until = p->count + 20; p->count < until;) {
+        (void)pthread_cond_wait(&p->pinged, &p->lock);
     }
-    return 1e-6 * (double)atomic_exchange(&p->worst_us, 0);
+    uint64_t us = p->worst_us;
+    p->worst_us = 0;
+    (void)pthread_mutex_unlock(&p->lock);
+    return 1e-6 * (double)us;
 }
 
 static void run(int variables, struct round *out)
 {
     struct test_cluster c;
-    struct pinger p = {.session = NULL};
+    struct pinger p = {.lock = PTHREAD_MUTEX_INITIALIZER, .pinged = PTHREAD_COND_INITIALIZER};
     pthread_t thread;
     test_cluster_init(&c, 2, "");
     test_cluster_start_all(&c);
@@ -131,7 +136,9 @@ static void run(int variables, struct round *out)
     check(ps_reset(s), "reset");
     out->reset_s = now() - start;
     out->pause_s = worst(&p);
-    atomic_store(&p.stop, true);
+    (void)pthread_mutex_lock(&p.lock);
+    p.stop = true;
+    (void)pthread_mutex_unlock(&p.lock);
     (void)pthread_join(thread, NULL);
     (void)ps_session_close(s);
     (void)ps_session_close(p.session);

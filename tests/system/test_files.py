@@ -350,7 +350,10 @@ class Refused(unittest.TestCase):
             while not opened and time.monotonic() < deadline:  # until it has its new file
                 links = "/proc/%d/fd" % export.pid
                 opened = any(self.folder in os.readlink(os.path.join(links, fd)) for fd in os.listdir(links))
-                time.sleep(0.01)
+                try:
+                    self.fail("the export ended with %d" % export.wait(0.01))
+                except subprocess.TimeoutExpired:
+                    pass
             self.assertTrue(opened)
             export.kill()
             export.wait()
