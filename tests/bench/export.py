@@ -81,7 +81,7 @@ def main():
         write_model(model, args.mib)
         psd, target = start_psd()
         try:
-            done = psctl(target, "import", model)
+            done = psctl(target, "import", model, "--yes")
             print("import: %d variables, %.0f MB/s" % (done["variables"], done["bytes_per_second"] / 1e6))
             os.unlink(model)
             export, dd = [], []

@@ -150,7 +150,7 @@ class Trained(unittest.TestCase):
         self.assertIn(line, evaluate(self.cluster))
         with Cluster(3) as other:
             self.assertIn("there is no such model on the ps tasks", evaluate(other, code=1))
-            done = json.loads(psctl(other, "import", self.file, "--json"))
+            done = json.loads(psctl(other, "import", self.file, "--yes", "--json"))
             self.assertEqual(done["variables"], 6)
             self.assertGreater(done["bytes"], 4 * (64 * 128 + 128 + 1280 + 10))
             there = variables(other)
@@ -204,7 +204,7 @@ class Refused(unittest.TestCase):
         write_safetensors(self.file, {"w": ("F32", [2, 2], array.array("f", [1, 2, 3, 4]).tobytes()),
                                       "step": ("I64", [], struct.pack("<q", 7)),
                                       "on": ("BOOL", [3], b"\x01\x00\x01")})
-        psctl(self.cluster, "import", self.file)
+        psctl(self.cluster, "import", self.file, "--yes")
 
     def state(self):
         return {n: (v["version"], v["initialised"], psctl(self.cluster, "get", n)) for n, v in variables(self.cluster).items()}
@@ -224,7 +224,7 @@ class Refused(unittest.TestCase):
         for what, (tensors, says) in files.items():
             with self.subTest(what):
                 write_safetensors(self.file, tensors)
-                err = psctl(self.cluster, "import", self.file, code=1)
+                err = psctl(self.cluster, "import", self.file, "--yes", code=1)
                 self.assertIn(says, err)
                 self.assertIn(self.file, err)
                 self.assertEqual(self.state(), before)
@@ -253,11 +253,11 @@ class Refused(unittest.TestCase):
                         file.write(blob)
                 else:
                     write_raw(self.file, header, blob)
-                psctl(self.cluster, "import", self.file, code=1)
+                psctl(self.cluster, "import", self.file, "--yes", code=1)
                 self.assertEqual(self.state(), before)
 
     def test_json_errors(self):
-        code, out, _ = run(PSCTL, "-t", self.cluster.addresses[0], "--json", "import", self.file + ".none")
+        code, out, _ = run(PSCTL, "-t", self.cluster.addresses[0], "--json", "import", self.file + ".none", "--yes")
         self.assertEqual((code, json.loads(out)["error"]["status"]), (1, "NOT_FOUND"))
         code, out, _ = run(PSCTL, "-t", self.cluster.addresses[0], "--json", "export", os.path.join(self.folder, "no", "x"))
         self.assertEqual((code, json.loads(out)["error"]["status"]), (1, "NOT_FOUND"))
@@ -267,12 +267,12 @@ class Refused(unittest.TestCase):
         file = os.path.join(self.folder, "part")
         with Cluster(2) as cluster:
             write_safetensors(file, {"a": ("F32", [1], bytes(4)), "b": ("F32", [1], bytes(4))})
-            psctl(cluster, "import", file)
+            psctl(cluster, "import", file, "--yes")
             for i in range(2):
                 psctl(cluster, "config", "set", "memory_budget", "1M", "--task", f"ps:{i}")
             tensors = {"c": ("F32", [1], bytes(4)), "d": ("F32", [1 << 19], bytes(1 << 21))}
             write_safetensors(file, tensors)
-            self.assertIn("1 variable that it created, 'c', has no value", psctl(cluster, "import", file, code=1))
+            self.assertIn("1 variable that it created, 'c', has no value", psctl(cluster, "import", file, "--yes", code=1))
             code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--json", "export", file)
             self.assertEqual(code, 0, err)
             self.assertEqual((json.loads(out)["variables"], json.loads(out)["left_out"]), (2, 1))
@@ -283,7 +283,7 @@ class Refused(unittest.TestCase):
         file = os.path.join(self.folder, "part")
         write_safetensors(file, {name: ("F32", [1], bytes(4)) for name in ("a", "b", "c")})
         with Cluster(2) as cluster:
-            psctl(cluster, "import", file)
+            psctl(cluster, "import", file, "--yes")
             cluster.kill(1)
             cluster.start(1)
             for _ in range(200):  # until it has listed
@@ -295,14 +295,14 @@ class Refused(unittest.TestCase):
             code, out, err = run(PSCTL, "-t", cluster.addresses[0], "containers")
             self.assertEqual(code, 0, err)
             self.assertIn("container 'localhost' should have 3 variables and its tasks have 2", err)
-            psctl(cluster, "import", file)  # makes the one that is missing again
+            psctl(cluster, "import", file, "--yes")  # makes the one that is missing again
             psctl(cluster, "export", file)
             _, tensors = read_safetensors(file)
             self.assertEqual(sorted(tensors), ["a", "b", "c"])
 
     def test_containers_do_not_meet(self):
         before = self.state()
-        psctl(self.cluster, "import", self.file, "--container", "copy")
+        psctl(self.cluster, "import", self.file, "--yes", "--container", "copy")
         psctl(self.cluster, "export", os.path.join(self.folder, "copy"), "--container", "copy")
         metadata, tensors = read_safetensors(os.path.join(self.folder, "copy"))
         self.assertEqual(metadata["psd_container"], "copy")
@@ -315,7 +315,7 @@ class Refused(unittest.TestCase):
         values = bytes(3 << 20)
         big = os.path.join(self.folder, "big")
         write_safetensors(big, {"big": ("F32", [3 << 18], values)})
-        psctl(self.cluster, "import", big, "--container", "full")
+        psctl(self.cluster, "import", big, "--yes", "--container", "full")
         with open(self.file, "wb") as file:
             file.write(b"older")
         files = sorted(os.listdir(self.folder))

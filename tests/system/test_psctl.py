@@ -118,7 +118,7 @@ class Live(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertEqual(json.loads(out)["error"]["status"], "NOT_FOUND")
         self.assertIn("nothing/here", err)
-        for verb in (["get"], ["set", "1"], ["delete"]):
+        for verb in (["get"], ["set", "1"], ["delete", "--yes"]):
             self.refused(verb[0], "global_stp", *verb[1:], says=["'global_stp'", "(did you mean global_step?)"])
             self.refused(verb[0], "w", *verb[1:], "--container", "other", says="(--container localhost has one)")
         self.psctl("get", "w", "--npy", "/nonexistent/w.npy", code=1)
@@ -162,6 +162,16 @@ class Live(unittest.TestCase):
         self.assertEqual(run(PSCTL, "set", "x", "1", "--npy", "f")[0], 2)
         self.assertEqual(run(PSCTL, "set", "x", "--fill", "--npy", "f")[0], 2)
         self.assertEqual(run(PSCTL, "completion", "tcsh")[0], 2)
+        for line in (["statsu"], ["status", "--frobnicate"], ["status", "w", "x"], ["status", "--all"], ["--timeout", "never", "status"],
+                     ["get"], ["set", "x"], ["config", "log_level"], ["reset", "--all", "a"], ["shutdown"],
+                     ["shutdown", "--all", "ps:0"], ["completion", "tcsh"], ["stop"], [], ["-t", "x:y:z", "status"]):
+            plain = run(PSCTL, *line)
+            code, out, err = run(PSCTL, *line, "--json")
+            self.assertEqual((plain[0], code), (2, 2), line)
+            error = json.loads(out)["error"]
+            self.assertEqual(error["status"], "INVALID_ARGUMENT", line)
+            self.assertEqual(err, "psctl: %s\n" % error["message"])
+        self.assertEqual(run(PSCTL, "statsu", "--", "--json")[1], "")
         self.assertIn("did you mean status?", run(PSCTL, "statsu")[2])
         self.assertIn("did you mean --timeout?", run(PSCTL, "--time-out", "5", "status")[2])
         self.assertIn("takes no --all", run(PSCTL, "status", "--all")[2])
@@ -262,9 +272,9 @@ class Workers(unittest.TestCase):
             self.assertEqual(code, 1)
             self.assertIn("Tell every worker", err)
             self.assertIsNone(chief.poll())
-            self.assertEqual(json.loads(self.psctl("stop", "--json")), {"sessions": 2})
+            self.assertEqual(json.loads(self.psctl("stop", "--yes", "--json")), {"sessions": 2})
             self.assertEqual((chief.wait(60), late.wait(60)), (0, 0))
-            self.assertEqual(self.psctl("stop"), "0 sessions were told to stop\n")
+            self.assertEqual(self.psctl("stop", "--yes"), "0 sessions were told to stop\n")
 
     def test_a_session_without_task(self):
         with Cluster(1) as self.cluster:
@@ -440,7 +450,7 @@ class Dtypes(unittest.TestCase):
         with Cluster(2) as self.cluster, tempfile.TemporaryDirectory() as folder:
             name = os.path.join(folder, "all.safetensors")
             safetensors(name, {v: (r[0], [2, 2], bytes(r[1])) for v, r in rows.items()})
-            self.psctl("import", name)
+            self.psctl("import", name, "--yes")
             for variable, (_, _, text, reads, large, npy) in rows.items():
                 self.assertEqual(self.values(variable), [0] * 4)
                 self.assertIn("version 0 -> version 1", self.psctl("set", variable, text))
@@ -530,25 +540,25 @@ class Changes(unittest.TestCase):
     def test_delete_and_reset(self):
         with Cluster(2) as self.cluster:
             train(self.cluster, 2)
-            self.assertIn("b on /job:ps/task:1", self.psctl("delete", "b"))
+            self.assertIn("b on /job:ps/task:1", self.psctl("delete", "b", "--yes"))
             self.assertEqual(self.names(), ["global_step", "w"])
-            self.refused("delete", "b", says="'b'")
-            self.refused("delete", "w", "--container", "elsewhere", says=["'w'", "'elsewhere'"])
+            self.refused("delete", "b", "--yes", says="'b'")
+            self.refused("delete", "w", "--yes", "--container", "elsewhere", says=["'w'", "'elsewhere'"])
             self.refused("get", "w", "--container", "elsewhere", says="'elsewhere'")
             self.refused("set", "w", "1", "--fill", "--container", "elsewhere", says="'elsewhere'")
-            self.assertEqual(self.psctl("reset", "elsewhere"), "container 'elsewhere' was empty\n")
+            self.assertEqual(self.psctl("reset", "elsewhere", "--yes"), "container 'elsewhere' was empty\n")
             self.assertEqual(self.names(), ["global_step", "w"])
-            self.refused("reset", "not a name", says="'not a name'")
-            self.assertIn("container 'localhost': 2 variables gone", self.psctl("reset"))
+            self.refused("reset", "not a name", "--yes", says="'not a name'")
+            self.assertIn("container 'localhost': 2 variables gone", self.psctl("reset", "--yes"))
             self.assertEqual(self.names(), [])
             train(self.cluster, 2)
-            self.assertEqual(json.loads(self.psctl("reset", "--all", "--json")),
+            self.assertEqual(json.loads(self.psctl("reset", "--all", "--yes", "--json")),
                              {"emptied": [{"name": "localhost", "variables": 3, "bytes": 640 * 8 + 10 * 8 + 8}]})
             self.assertEqual(self.names(), [])
             train(self.cluster, 2)
             self.cluster.kill(0)
             self.cluster.refuse(0)
-            code, _, err = run(PSCTL, "-t", self.cluster.addresses[1], "--timeout", "3600", "reset")
+            code, _, err = run(PSCTL, "-t", self.cluster.addresses[1], "--timeout", "3600", "reset", "--yes")
             self.assertEqual(code, 1)
             self.assertIn("/job:ps/task:0", err)
             self.assertIn("nothing was reset", err)
@@ -635,7 +645,7 @@ class HalfDead(unittest.TestCase):
 
     def test_nobody_there(self):
         target = "127.0.0.1:%d" % free_port()
-        for verb in (["status"], ["get", "x"], ["stop"], ["export", "/nonexistent/x"]):  # run() ends the test long before the hour
+        for verb in (["status"], ["get", "x"], ["stop", "--yes"], ["export", "/nonexistent/x"]):  # run() ends the test long before the hour
             code, out, err = run(PSCTL, "-t", target, "--timeout", "3600", *verb)
             self.assertEqual((code, out), (1, ""))
             self.assertRegex(err, r"psctl: cluster at target \(%s\): no connection: .*refused; is a psd running there\?" % target)
@@ -654,6 +664,29 @@ class HalfDead(unittest.TestCase):
             self.assertEqual(run(PSCTL, "-t", cluster.addresses[0], "status")[0], 0)
 
 
+class NobodyToAsk(unittest.TestCase):
+    """What takes away and cannot ask does nothing."""
+
+    def test_nothing_is_done_without_yes(self):
+        with Cluster(2) as cluster, tempfile.TemporaryDirectory() as folder:
+            train(cluster, 2)
+            model = os.path.join(folder, "model.safetensors")
+            self.assertEqual(run(PSCTL, "-t", cluster.addresses[0], "export", model)[0], 0)
+            before = run(PSCTL, "-t", cluster.addresses[0], "vars", "--json")[1]
+            for verb in (["shutdown", "--all"], ["shutdown", "ps:1"], ["reset"], ["reset", "--all"], ["reset", "localhost"],
+                         ["delete", "w"], ["stop"], ["import", model]):
+                code, out, err = run(PSCTL, "-t", cluster.addresses[0], *verb)
+                self.assertEqual((code, out), (2, ""), verb)
+                self.assertIn("psctl: %s asks first, and nobody can be asked" % verb[0], err)
+                self.assertIn("--yes", err)
+            for verb in (["shutdown"], ["shutdown", "--yes"]):
+                code, out, err = run(PSCTL, "-t", cluster.addresses[0], *verb)
+                self.assertEqual((code, out), (2, ""), verb)
+                self.assertIn("say which task, such as ps:1, or --all", err)
+            self.assertEqual([task.poll() for task in cluster.tasks], [None, None])
+            self.assertEqual(run(PSCTL, "-t", cluster.addresses[0], "vars", "--json")[1], before)
+
+
 class Shutdown(unittest.TestCase):
     def test_one_and_all(self):
         with Cluster(3) as cluster:
@@ -661,8 +694,8 @@ class Shutdown(unittest.TestCase):
             self.assertEqual(code, 0, out + err)
             self.assertEqual(cluster.tasks[2].wait(15), 0)
             cluster.refuse(2)
-            self.assertEqual(run(PSCTL, "-t", cluster.addresses[0], "shutdown", "/job:ps/task:7")[0], 2)
-            code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "1", "--json", "shutdown", "--all")
+            self.assertEqual(run(PSCTL, "-t", cluster.addresses[0], "shutdown", "/job:ps/task:7", "--yes")[0], 2)
+            code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "1", "--json", "shutdown", "--all", "--yes")
             self.assertEqual(code, 1, out + err)  # one was down already
             done = {t["name"]: t["ok"] for t in json.loads(out)["tasks"]}
             self.assertEqual(done, {"/job:ps/task:0": True, "/job:ps/task:1": True, "/job:ps/task:2": False})
@@ -672,7 +705,7 @@ class Shutdown(unittest.TestCase):
     def test_asks_on_a_terminal(self):
         with Cluster(1) as cluster:
             for text, ends in ((b"n\n", False), (b"y\n", True)):
-                code, _, err = answer(cluster, text, "shutdown")
+                code, _, err = answer(cluster, text, "shutdown", "ps:0")
                 self.assertIn("Shut down /job:ps/task:0", err)
                 self.assertEqual(code, 0 if ends else 1)
                 self.assertEqual(cluster.tasks[0].poll() is None or ends, True)

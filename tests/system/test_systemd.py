@@ -98,7 +98,7 @@ class Notify(unittest.TestCase):
         with Manager("") as manager, start("--listen", "127.0.0.1:0", env={"NOTIFY_SOCKET": manager.name}) as psd:
             address = psd.stdout.readline().strip().removeprefix("ready: psd://")
             manager.next()
-            code, out, err = run(path("bin/psctl"), "-t", address, "shutdown")
+            code, out, err = run(path("bin/psctl"), "-t", address, "shutdown", "--all", "--yes")
             self.assertEqual(code, 0, out + err)
             message = manager.next()
             while message[0] != "STOPPING=1":

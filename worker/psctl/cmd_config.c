@@ -109,8 +109,7 @@ enum psctl_exit psctl_config(struct psctl *c)
     bool task = c->argc > 0 && strchr(c->argv[0], ':') != NULL;
     int most = set ? 3 : get ? 2 : task ? 1 : 0;
     if (c->argc > most || (set && c->argc < 3) || (task && c->task != NULL)) {
-        (void)fprintf(stderr, "psctl: config takes a task, get [NAME], or set NAME VALUE; see psctl config --help\n");
-        return PSCTL_USAGE;
+        return psctl_misused(c, "config takes a task, get [NAME], or set NAME VALUE; see psctl config --help");
     }
     return set ? config_set(c, c->argv[1], c->argv[2])
                : config_show(c, task ? c->argv[0] : c->task, get && c->argc == 2 ? c->argv[1] : NULL);

@@ -119,8 +119,7 @@ enum psctl_exit psctl_reset(struct psctl *c)
     struct containers list;
     struct chosen chosen = {.names = (const char *const *)c->argv, .count = (size_t)c->argc};
     if (c->all && c->argc > 0) {
-        (void)fprintf(stderr, "psctl: reset takes containers or --all, not both\n");
-        return PSCTL_USAGE;
+        return psctl_misused(c, "reset takes containers or --all, not both");
     }
     if (!c->all && c->argc == 0) {
         chosen = (struct chosen){.names = default_container, .count = 1};

@@ -229,9 +229,8 @@ enum psctl_exit psctl_set(struct psctl *c)
 {
     ps_variable *v = NULL;
     if ((c->npy != NULL) == (c->argc == 2) || (c->npy != NULL && c->fill)) {
-        (void)fprintf(stderr, "psctl: set needs a VALUE or --npy FILE%s; see psctl set --help\n",
-                      c->npy != NULL ? ", not both; --fill goes with a VALUE" : "");
-        return PSCTL_USAGE;
+        return psctl_misused(c, "set needs a VALUE or --npy FILE%s; see psctl set --help",
+                             c->npy != NULL ? ", not both; --fill goes with a VALUE" : "");
     }
     enum psctl_exit code = psctl_find_variable(c, &v);
     if (code != PSCTL_OK) {

@@ -2,32 +2,9 @@
 /*
  * psctl shutdown: let one task, or all, finish what is in progress and end.
  * Happy path: choose -> ask on a terminal -> ask each task; the directory last, because the others need it until they end.
- * Failure modes: no such task, or several and none chosen: exit 2; a task that is down or refuses: named, exit 1.
+ * Failure modes: no such task, or none is said: exit 2; a task that is down or refuses: named, exit 1.
  */
 #include "psctl.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-/* The task that the user means without naming it; -1: said why there is none. */
-static int default_task(const struct psctl *c)
-{
-    if (c->task_count == 1) {
-        return 0;
-    }
-    const char *target = c->target != NULL ? c->target : getenv("PSD_TARGET");
-    if (target != NULL && strncmp(target, "psd://", 6) == 0) {
-        target += 6;
-    }
-    for (int i = 0; target != NULL && i < c->task_count; i++) {
-        if (strcmp(c->infos[i].address, target) == 0) {
-            return i;
-        }
-    }
-    psctl_error(c, PS_INVALID_ARGUMENT, "the cluster has %d tasks: say which one, as %s, or --all", c->task_count,
-                ps_cluster_task_name(c->session, 0));
-    return -1;
-}
 
 static bool confirmed(struct psctl *c, int only)
 {
@@ -68,15 +45,17 @@ enum psctl_exit psctl_shutdown(struct psctl *c)
 {
     bool failed = false;
     if (c->all && c->argc > 0) {
-        (void)fprintf(stderr, "psctl: shutdown takes a task or --all, not both\n");
-        return PSCTL_USAGE;
+        return psctl_misused(c, "shutdown takes a task or --all, not both");
+    }
+    if (!c->all && c->argc == 0) {
+        return psctl_misused(c, "shutdown: say which task, such as ps:1, or --all; psctl status lists them");
     }
     enum psctl_exit code = psctl_begin(c);
     if (code != PSCTL_OK) {
         return code;
     }
-    int only = c->all ? -1 : c->argc > 0 ? psctl_find_task(c, c->argv[0]) : default_task(c);
-    if (only < 0 && !c->all) {
+    int only = -1;
+    if (!psctl_only_task(c, c->argv[0], &only)) {
         return PSCTL_USAGE;
     }
     if (!confirmed(c, only)) {

@@ -19,13 +19,11 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-void psctl_error(const struct psctl *c, ps_status st, const char *format, ...)
+static void say_error(const struct psctl *c, ps_status st, const char *format, va_list ap) __attribute__((format(printf, 3, 0)));
+static void say_error(const struct psctl *c, ps_status st, const char *format, va_list ap)
 {
     char text[1024];
-    va_list ap;
-    va_start(ap, format);
     (void)vsnprintf(text, sizeof(text), format, ap);
-    va_end(ap);
     text_printable(text);
     (void)fprintf(stderr, "psctl: %s\n", text);
     if (c->json) {
@@ -36,6 +34,23 @@ void psctl_error(const struct psctl *c, ps_status st, const char *format, ...)
         out_json_end();
         out_json_end();
     }
+}
+
+void psctl_error(const struct psctl *c, ps_status st, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    say_error(c, st, format, ap);
+    va_end(ap);
+}
+
+enum psctl_exit psctl_misused(const struct psctl *c, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    say_error(c, PS_INVALID_ARGUMENT, format, ap);
+    va_end(ap);
+    return PSCTL_USAGE;
 }
 
 /* Its own answers say what went wrong; the library's log lines would say it twice. */
@@ -61,6 +76,10 @@ enum psctl_exit psctl_connect(struct psctl *c)
 {
     ps_session_options o;
     char error[512] = "";
+    if ((c->verb->flags & PSCTL_FLAG(YES)) != 0 && !c->yes && isatty(STDIN_FILENO) == 0) {
+        return psctl_misused(c, "%s asks first, and nobody can be asked: standard input is no terminal; --yes does it unasked",
+                             c->verb->name);
+    }
     ps_session_options_init(&o);
     o.target = c->target;
     o.cluster_name = NULL; /* whatever it is called */
@@ -147,7 +166,7 @@ bool psctl_only_task(const struct psctl *c, const char *text, int *out_task)
 bool psctl_confirmed(struct psctl *c, const char *format, ...)
 {
     char answer[16] = "";
-    if (c->yes || isatty(STDIN_FILENO) == 0) {
+    if (c->yes) {
         return true;
     }
     va_list ap;

@@ -88,7 +88,7 @@ const char *psctl_nearest(const char *text, const char *const *names, size_t cou
     return best;
 }
 
-static enum psctl_exit unknown_verb(const char *text)
+static enum psctl_exit unknown_verb(const struct psctl *c, const char *text)
 {
     const char *names[32];
     size_t count = 0;
@@ -96,12 +96,11 @@ static enum psctl_exit unknown_verb(const char *text)
         names[count++] = psctl_verbs[i].name;
     }
     const char *near = psctl_nearest(text, names, count);
-    (void)fprintf(stderr, "psctl: unknown verb '%.100s'%s%s%s; see psctl --help\n", text, near != NULL ? " (did you mean " : "",
-                  near != NULL ? near : "", near != NULL ? "?)" : "");
-    return PSCTL_USAGE;
+    return psctl_misused(c, "unknown verb '%.100s'%s%s%s; see psctl --help", text, near != NULL ? " (did you mean " : "",
+                         near != NULL ? near : "", near != NULL ? "?)" : "");
 }
 
-static enum psctl_exit unknown_flag(const char *arg)
+static enum psctl_exit unknown_flag(const struct psctl *c, const char *arg)
 {
     const char *names[PSCTL_FLAG_COUNT];
     char name[NAME_MAX_SEEN];
@@ -110,9 +109,8 @@ static enum psctl_exit unknown_flag(const char *arg)
     }
     (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg, "="), arg);
     const char *near = strncmp(name, "--", 2) == 0 ? psctl_nearest(name + 2, names, PSCTL_FLAG_COUNT) : NULL;
-    (void)fprintf(stderr, "psctl: unknown flag %.100s%s%s%s; see psctl --help\n", arg, near != NULL ? " (did you mean --" : "",
-                  near != NULL ? near : "", near != NULL ? "?)" : "");
-    return PSCTL_USAGE;
+    return psctl_misused(c, "unknown flag %.100s%s%s%s; see psctl --help", arg, near != NULL ? " (did you mean --" : "",
+                         near != NULL ? near : "", near != NULL ? "?)" : "");
 }
 
 /* ---- flags ---- */
@@ -148,7 +146,7 @@ static enum psctl_exit parse_flag(struct psctl *c, int argc, char **argv, int *a
     const char *arg = argv[*at];
     const struct psctl_flag_row *row = find_flag(arg);
     if (row == NULL) {
-        return unknown_flag(arg);
+        return unknown_flag(c, arg);
     }
     bool is_long = strncmp(arg, "--", 2) == 0;
     bool optional = row->value != NULL && row->value[0] == '[';
@@ -157,8 +155,7 @@ static enum psctl_exit parse_flag(struct psctl *c, int argc, char **argv, int *a
     *given |= 1u << (row - psctl_flags);
     if (row->kind == PSCTL_ON) {
         if (value != NULL) {
-            (void)fprintf(stderr, "psctl: no value is allowed in %.100s; see psctl --help\n", arg);
-            return PSCTL_USAGE;
+            return psctl_misused(c, "no value is allowed in %.100s; see psctl --help", arg);
         }
         *(bool *)(void *)field = true;
         return PSCTL_OK;
@@ -170,16 +167,14 @@ static enum psctl_exit parse_flag(struct psctl *c, int argc, char **argv, int *a
         return PSCTL_OK; /* its default is there already */
     }
     if (value == NULL || value[0] == '\0') {
-        (void)fprintf(stderr, "psctl: --%s needs a value, %s; see psctl --help\n", row->name, row->value);
-        return PSCTL_USAGE;
+        return psctl_misused(c, "--%s needs a value, %s; see psctl --help", row->name, row->value);
     }
     if (row->kind == PSCTL_TEXT) {
         *(const char **)(void *)field = value;
         return PSCTL_OK;
     }
     if (!parse_seconds(value, (int64_t *)(void *)field)) {
-        (void)fprintf(stderr, "psctl: --%s %.100s: seconds, 0.001 to 86400, such as 5 or 0.5 or 500ms\n", row->name, value);
-        return PSCTL_USAGE;
+        return psctl_misused(c, "--%s %.100s: seconds, 0.001 to 86400, such as 5 or 0.5 or 500ms", row->name, value);
     }
     return PSCTL_OK;
 }
@@ -208,20 +203,27 @@ static enum psctl_exit check(const struct psctl *c, uint32_t given)
     const struct psctl_verb *verb = c->verb;
     for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
         if ((given & ~(verb->flags | PSCTL_FLAGS_COMMON) & 1u << i) != 0) {
-            (void)fprintf(stderr, "psctl: %s takes no --%s; see psctl %s --help\n", verb->name, psctl_flags[i].name, verb->name);
-            return PSCTL_USAGE;
+            return psctl_misused(c, "%s takes no --%s; see psctl %s --help", verb->name, psctl_flags[i].name, verb->name);
         }
     }
     if (c->argc > verb->args_max) {
-        (void)fprintf(stderr, "psctl: %s takes no '%.100s'; see psctl %s --help\n", verb->name, c->argv[verb->args_max],
-                      verb->name);
-        return PSCTL_USAGE;
+        return psctl_misused(c, "%s takes no '%.100s'; see psctl %s --help", verb->name, c->argv[verb->args_max], verb->name);
     }
     if (c->argc < verb->args_min) {
-        (void)fprintf(stderr, "psctl: %s needs %s; see psctl %s --help\n", verb->name, verb->arguments, verb->name);
-        return PSCTL_USAGE;
+        return psctl_misused(c, "%s needs %s; see psctl %s --help", verb->name, verb->arguments, verb->name);
     }
     return PSCTL_OK;
+}
+
+/* Where --json stands behind what is wrong, that is told in JSON too. */
+static bool asks_for_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--json") == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv)
@@ -229,6 +231,7 @@ enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv)
     bool flags = true;
     uint32_t given = 0;
     c->watch_ms = 2000;
+    c->json = asks_for_json(argc, argv); /* until all is read */
     for (int i = 1; i < argc; i++) {
         if (flags && strcmp(argv[i], "--") == 0) {
             flags = false;
@@ -242,18 +245,20 @@ enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv)
         }
     }
     c->watch_ms = (given & PSCTL_FLAG(WATCH)) != 0 ? c->watch_ms : 0;
-    if (c->version) {
+    c->json = (given & PSCTL_FLAG(JSON)) != 0;
+    if (c->version || (c->help && c->argc == 0)) {
         return PSCTL_OK;
     }
+    if (c->argc == 0 && c->json) {
+        return psctl_misused(c, "a verb is missing; see psctl --help");
+    }
     if (c->argc == 0) {
-        if (!c->help) {
-            psctl_usage(stderr);
-        }
-        return c->help ? PSCTL_OK : PSCTL_USAGE;
+        psctl_usage(stderr);
+        return PSCTL_USAGE;
     }
     c->verb = find_verb(c->argv[0]);
     if (c->verb == NULL) {
-        return unknown_verb(c->argv[0]);
+        return unknown_verb(c, c->argv[0]);
     }
     c->argc--;
     c->argv++;

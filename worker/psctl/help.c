@@ -185,8 +185,7 @@ void psctl_completion_bash(FILE *to)
 enum psctl_exit psctl_completion(struct psctl *c)
 {
     if (strcmp(c->argv[0], "bash") != 0) {
-        (void)fprintf(stderr, "psctl: completion is for bash; there is none for '%.100s'\n", c->argv[0]);
-        return PSCTL_USAGE;
+        return psctl_misused(c, "completion is for bash; there is none for '%.100s'", c->argv[0]);
     }
     psctl_completion_bash(stdout);
     return PSCTL_OK;

@@ -107,7 +107,8 @@ void psctl_verb_usage(const struct psctl_verb *verb);
 void psctl_completion_bash(FILE *to);
 
 /* ---- connect.c ---- */
-/** Open the session and know the cluster. Says what failed; PSCTL_USAGE: the target is no address. */
+/** Open the session and know the cluster. Says what failed; PSCTL_USAGE: the target is no address, or the verb asks and nobody is
+ *  there to answer. */
 enum psctl_exit psctl_connect(struct psctl *c);
 /** Ask all tasks for their state, at once: c->infos. Says what failed; a dead task is no failure. */
 enum psctl_exit psctl_ask(struct psctl *c, int64_t timeout_ms);
@@ -126,12 +127,15 @@ void psctl_restart_clock(struct psctl *c);
 void psctl_disconnect(struct psctl *c);
 /** psctl_connect(), and the variable that argv[0] names; says what failed, and what was likely meant. find.c */
 enum psctl_exit psctl_find_variable(struct psctl *c, ps_variable **out);
-/** The question on a terminal, unless --yes; from a script it is always yes. Says that nothing was done when it is no. */
+/** The question on the terminal, unless --yes; where there is neither, psctl_connect() has refused. Says that nothing was done
+ *  when the answer is no. */
 bool psctl_confirmed(struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** "/job:ps/task:1", or "-" for a session that is no task. Returns buf. */
 const char *psctl_task_text(const char *job, uint32_t task, char *buf, size_t n);
 /** "psctl: TEXT" on standard error; with --json also {"error": ...} on standard output, once. */
 void psctl_error(const struct psctl *c, ps_status st, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/** The same of a command line that makes no sense: PSCTL_USAGE. */
+enum psctl_exit psctl_misused(const struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- out.c: tables ---- */
 enum { OUT_COLUMNS_MAX = 16, OUT_CELL_MAX = 512 };

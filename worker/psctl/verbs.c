@@ -112,7 +112,7 @@ const struct psctl_verb psctl_verbs[] = {
      .run = psctl_import,
      .help = "Of psctl export, or of anybody. The file is checked whole and compared with what exists before the first\n"
              "variable changes; missing variables are created, round robin in the order of the file. Slots of those that\n"
-             "exist stay. Asks first when standard input is a terminal. --timeout is for each variable.\n"},
+             "exist stay. Asks first; --yes where nobody can be asked. --timeout is for each variable.\n"},
     {.name = "delete",
      .arguments = "NAME",
      .summary = "remove a variable",
@@ -121,8 +121,8 @@ const struct psctl_verb psctl_verbs[] = {
      .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
      .words = "variable",
      .run = psctl_delete,
-     .help = "The variable, its slots and its name are gone; programs that use it get ABORTED. Asks first when standard\n"
-             "input is a terminal.\n"},
+     .help = "The variable, its slots and its name are gone; programs that use it get ABORTED. Asks first; --yes where\n"
+             "nobody can be asked.\n"},
     {.name = "reset",
      .arguments = "[CONTAINER ...]",
      .summary = "empty containers on all tasks",
@@ -131,8 +131,8 @@ const struct psctl_verb psctl_verbs[] = {
      .words = "container",
      .run = psctl_reset,
      .help = "Without an argument the default container, localhost, only; --all empties every container. Nothing is reset\n"
-             "while a task is down. Programs that use what is gone get ABORTED. Asks first when standard input is a\n"
-             "terminal.\n"},
+             "while a task is down. Programs that use what is gone get ABORTED. Asks first; --yes where nobody\n"
+             "can be asked.\n"},
     {.name = "stop",
      .arguments = "",
      .summary = "tell every worker to stop",
@@ -140,16 +140,16 @@ const struct psctl_verb psctl_verbs[] = {
      .words = "",
      .run = psctl_stop,
      .help = "ps_should_stop() becomes true in every session that the cluster knows now; training loops end after their\n"
-             "step. The tasks go on. Asks first when standard input is a terminal.\n"},
+             "step. The tasks go on. Asks first; --yes where nobody can be asked.\n"},
     {.name = "shutdown",
-     .arguments = "[TASK]",
-     .summary = "let a task, or all, finish and end",
+     .arguments = "TASK",
+     .summary = "let a task, or all with --all, finish and end",
      .args_max = 1,
      .flags = PSCTL_FLAG(ALL) | PSCTL_FLAG(YES),
      .words = "task",
      .run = psctl_shutdown,
-     .help = "Without an argument it ends the task that -t names, or the only one; --all ends every task of the cluster.\n"
-             "Asks first when standard input is a terminal.\n"},
+     .help = "TASK, such as ps:1, or with --all every task of the cluster, the directory last. What they hold in memory is\n"
+             "lost. Asks first; --yes where nobody can be asked.\n"},
     {.name = "completion",
      .arguments = "bash",
      .summary = "print the script that completes command lines",
