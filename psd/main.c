@@ -6,7 +6,7 @@
  * have ended, and for the time to tell the service manager something (service.h).
  *
  * Failure modes: a wrong setting: message, exit 2; a task that cannot start: message, the others are stopped, exit 1; tasks that
- * do not end within the drain time: exit anyway, 1.
+ * do not end within the drain time: exit anyway, 1; a signal later than a second after the first: at once, 3.
  */
 #include "common/log.h"
 #include "live.h"
@@ -30,7 +30,9 @@
 
 enum {
     EXIT_SETTINGS = 2,
-    GRACE_MS = 1000, /* for threads to end after their drain time */
+    EXIT_AT_ONCE = 3,
+    ONE_WISH_MS = 1000, /* signals that come so soon after the first are one with it: timeout(1) sends two */
+    GRACE_MS = 1000,    /* for threads to end after their drain time */
     HELP_BYTES_MAX = 64 << 10,
     FILES_WANTED = 1 << 16 /* descriptors */
 };
@@ -178,21 +180,40 @@ static void free_all(void)
     slot_count = 0;
 }
 
+/* What signals ask for. */
+struct ending {
+    uint64_t asked_ms; /* the first signal; 0: none */
+    uint64_t end_ms;   /* the process ends by then */
+    int status;
+};
+
+static void on_end_signal(struct ending *e, uint64_t now)
+{
+    bool again = e->asked_ms != 0;
+    if (again && now - e->asked_ms < ONE_WISH_MS) {
+        return;
+    }
+    e->asked_ms = again ? e->asked_ms : now;
+    e->status = again ? EXIT_AT_ONCE : 0;
+    int64_t drain = stop_all(again);
+    e->end_ms = now + (uint64_t)drain + GRACE_MS;
+    psd_service_stopping(&service, drain + GRACE_MS);
+}
+
 /* Until all tasks have ended; returns the exit status. */
 static int serve(int signal_fd)
 {
     struct pollfd polls[2] = {{.fd = signal_fd, .events = POLLIN}, {.fd = event_fd, .events = POLLIN}};
-    unsigned signals = 0;
-    uint64_t end_ms = 0;
+    struct ending ending = {.status = 0};
     while (!all_ended()) {
         int timeout = psd_service_turn(&service, now_ms());
-        if (signals > 0) {
+        if (ending.asked_ms != 0) {
             uint64_t now = now_ms();
-            if (now >= end_ms) {
+            if (now >= ending.end_ms) {
                 (void)complain(1, "tasks are busy and do not end: exiting all the same");
-                _exit(1);
+                _exit(ending.status != 0 ? ending.status : 1);
             }
-            int left = end_ms - now < INT32_MAX ? (int)(end_ms - now) : INT32_MAX;
+            int left = ending.end_ms - now < INT32_MAX ? (int)(ending.end_ms - now) : INT32_MAX;
             timeout = timeout >= 0 && timeout < left ? timeout : left;
         }
         if (poll(polls, 2, timeout) < 0 && errno != EINTR) {
@@ -204,14 +225,11 @@ static int serve(int signal_fd)
             announce();
         }
         while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-            int64_t drain = stop_all(signals > 0);
-            signals++;
-            end_ms = now_ms() + (uint64_t)drain + GRACE_MS;
-            psd_service_stopping(&service, drain + GRACE_MS);
+            on_end_signal(&ending, now_ms());
         }
     }
     psd_service_stopping(&service, 0); /* clients asked all tasks to shut down */
-    return signals > 1 ? 1 : 0;
+    return ending.status;
 }
 
 static int watch(int signal_fd)

@@ -412,8 +412,9 @@ ps_status psd_settings_help(struct psi_buf *out, struct psi_err *err)
             "A flag counts more than the environment (TF_CONFIG: cluster and task), that more than --config FILE.\n"
             "Inherited listening sockets (LISTEN_FDS, LISTEN_PID) replace the listening addresses; with several\n"
             "tasks they are given out in order, one each. When a task serves, a line `ready: psd://HOST:PORT` goes\n"
-            "to standard output. SIGTERM or SIGINT: finish what is in progress (--drain), then exit 0; a second one:\n"
-            "at once. Exit status 2: a setting is wrong; 1: psd cannot start.\n",
+            "to standard output. SIGTERM or SIGINT: finish what is in progress (--drain), then exit 0; another one\n"
+            "more than a second later: end at once. Exit status 1: psd cannot start, or its tasks do not end; 2: a\n"
+            "setting is wrong; 3: it was told to end at once.\n",
             err);
     }
     psi_free(s);

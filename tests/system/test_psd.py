@@ -19,70 +19,12 @@ import tempfile
 import threading
 import unittest
 
-BUILD = os.environ.get("PSD_BUILD", "build/release")
-PSD = os.path.join(BUILD, "bin", "psd")
-VARIANT = os.path.basename(os.path.normpath(BUILD))
-WAIT_S = 30  # for an event that must come; never a measure
-PREFIX = ["setarch", "-R"] if VARIANT == "tsan" else []
-
-
-class Psd:
-    """A running psd; its standard error is collected by a thread."""
-
-    def __init__(self, *args, env=None, lines=1, preexec=None):
-        clean = {k: v for k, v in os.environ.items() if k not in ("TF_CONFIG", "LISTEN_FDS", "LISTEN_PID", "PSD_TARGET")}
-        clean.update(env or {})
-        self.process = subprocess.Popen(PREFIX + [PSD, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        env=clean, preexec_fn=preexec)
-        self.log = []
-        self.news = threading.Condition()
-        self.reader = threading.Thread(target=self.collect, daemon=True)
-        self.reader.start()
-        self.ready = [self.process.stdout.readline().strip() for _ in range(lines)]
-
-    def collect(self):
-        for line in self.process.stderr:
-            with self.news:
-                self.log.append(line.rstrip("\n"))
-                self.news.notify_all()
-
-    def wait_log(self, word):
-        with self.news:
-            good = self.news.wait_for(lambda: any(word in line for line in self.log), WAIT_S)
-        assert good, f"no log line with {word!r} in {self.log}"
-
-    def address(self, i=0):
-        host, port = re.fullmatch(r"ready: psd://(.*):(\d+)", self.ready[i]).groups()
-        return host.strip("[]"), int(port)
-
-    def connect(self, i=0):
-        return socket.create_connection(self.address(i), WAIT_S)
-
-    def stop(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
-        return self.end()
-
-    def end(self):
-        status = self.process.wait(WAIT_S)
-        self.reader.join(WAIT_S)
-        self.process.stdout.close()
-        self.process.stderr.close()
-        return status
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.end()
+from daemon import PREFIX, PSD, VARIANT, WAIT_S, Psd, environment
 
 
 def run(*args, env=None):
     """A psd that is expected to end by itself: (status, stdout, stderr)."""
-    clean = {k: v for k, v in os.environ.items() if k not in ("TF_CONFIG", "LISTEN_FDS", "LISTEN_PID", "PSD_TARGET")}
-    clean.update(env or {})
-    done = subprocess.run(PREFIX + [PSD, *args], capture_output=True, text=True, env=clean, timeout=WAIT_S, check=False)
+    done = subprocess.run(PREFIX + [PSD, *args], capture_output=True, text=True, env=environment(env), timeout=WAIT_S, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -455,14 +397,6 @@ class Signals(Directory):
             with psd.connect() as c:
                 self.assertTrue(stays_open(c))
                 self.assertEqual(psd.stop(), 0)  # c stays open all the time
-
-    def test_second_signal_ends_it_at_once(self):
-        with Psd("--listen", "127.0.0.1:0", "--drain", "10min") as psd:
-            psd.process.send_signal(signal.SIGSTOP)  # so that it finds both
-            psd.process.send_signal(signal.SIGTERM)
-            psd.process.send_signal(signal.SIGINT)
-            psd.process.send_signal(signal.SIGCONT)
-            self.assertEqual(psd.end(), 1)
 
     def test_sigpipe_and_sigxfsz_do_not_end_it(self):
         with Psd("--listen", "127.0.0.1:0") as psd:

@@ -5,14 +5,15 @@
  * Happy path: bind a socket per task on 127.0.0.1 (so that no port can be lost to another program between two steps) -> ps tasks,
  * with their sockets -> workers -> all workers have ended -> test, report, status -> ps tasks are told to end. Failure modes: a
  * worker that dies is reported, the others finish, status 1; a chief that dies before the model is ready, the end of a ps task,
- * SIGINT, SIGTERM or SIGHUP: everything is stopped, at a second signal at once. Should this process itself be killed, the kernel
- * kills the children (PR_SET_PDEATHSIG).
+ * SIGINT, SIGTERM or SIGHUP: everything is stopped, at a signal that insists (stop.h) at once. Should this process itself be
+ * killed, the kernel kills the children (PR_SET_PDEATHSIG).
  */
 #include "local.h"
 
 #include "child.h"
 #include "finish.h"
 #include "say.h"
+#include "stop.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -44,10 +45,10 @@ struct local {
     char *worker_hosts;
     char (*addresses)[ADDRESS_BYTES];
     int signal_fd;
-    sigset_t mask; /* before ours */
-    int signal;    /* the first one that came */
-    int signals;
-    bool stopping; /* ends are expected */
+    sigset_t mask;     /* before ours */
+    int signal;        /* the first one that came */
+    int64_t signal_ms; /* when; 0: none has */
+    bool stopping;     /* ends are expected */
     bool failed;
     bool stop; /* everything is to end */
     struct child_output output;
@@ -210,9 +211,8 @@ static void on_signals(struct local *l)
             continue; /* one may stand for several: all are asked below */
         }
         l->signal = l->signal == 0 ? (int)info.ssi_signo : l->signal;
-        l->signals++;
         l->stop = true;
-        if (l->signals > 1) {
+        if (stop_insists(&l->signal_ms)) {
             kill_all(l, true, SIGKILL);
             kill_all(l, false, SIGKILL);
         }

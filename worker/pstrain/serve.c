@@ -2,12 +2,13 @@
 /*
  * A task that serves: libpsd in this process, its call table, and signals.
  * Happy path: start -> `ready:` -> wait for a signal or the task's end -> 0. Failure modes: the task cannot start (the library
- * says why): 2 for a setting, else 1; a second signal: at once, 1.
+ * says why): 2 for a setting, else 1; a signal that insists (stop.h): at once, 3.
  */
 #include "serve.h"
 
 #include "calls.h"
 #include "say.h"
+#include "stop.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -81,20 +82,22 @@ static size_t inherited(int fds[LISTEN_MAX])
 static int wait_for_end(psd_server *server, int signal_fd, int64_t drain_ms)
 {
     struct pollfd polls[2] = {{.fd = signal_fd, .events = POLLIN}, {.fd = ended_fd, .events = POLLIN}};
-    int signals = 0;
+    int64_t first_ms = 0;
+    bool at_once = false;
     while (!psd_server_has_ended(server)) {
         struct signalfd_siginfo info;
         if (poll(polls, 2, -1) < 0 && errno != EINTR) {
             return say_error("%s", strerror(errno));
         }
         while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-            psd_server_stop(server, signals++ == 0 ? drain_ms : 0);
+            at_once = stop_insists(&first_ms) || at_once;
+            psd_server_stop(server, at_once ? 0 : drain_ms); /* the earliest end counts */
         }
         if ((polls[1].revents & POLLIN) != 0) {
             psd_server_wait(server);
         }
     }
-    return signals > 1 ? EXIT_FAILED : EXIT_DONE;
+    return at_once ? EXIT_AT_ONCE : EXIT_DONE;
 }
 
 int serve_run(const struct flags *f, const struct cluster *c, bool quiet)

@@ -5,24 +5,36 @@
 #include "say.h"
 
 #include <signal.h>
-#include <stddef.h>
 #include <unistd.h>
+
+enum { ONE_WISH_MS = 1000 };
 
 static volatile sig_atomic_t noted;
 static volatile sig_atomic_t gentle;
+static int64_t noted_ms; /* of the handler */
+
+bool stop_insists(int64_t *first_ms)
+{
+    int64_t now = clock_ms();
+    bool first = *first_ms == 0;
+    *first_ms = first ? now : *first_ms;
+    return !first && now - *first_ms >= ONE_WISH_MS;
+}
 
 static void on_signal(int number)
 {
-    if (noted != 0 || gentle == 0) {
+    if (stop_insists(&noted_ms) || gentle == 0) {
         _exit(EXIT_SIGNAL + number);
     }
-    noted = number;
+    noted = noted != 0 ? noted : number;
 }
 
 void stop_watch(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
+    (void)sigaddset(&action.sa_mask, SIGINT); /* one handler at a time */
+    (void)sigaddset(&action.sa_mask, SIGTERM);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
 }

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGINT and SIGTERM in a worker. */
+/* SIGINT and SIGTERM: what a further one means, and what a worker does. */
 #ifndef PSTRAIN_STOP_H
 #define PSTRAIN_STOP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+/** A signal has come that ends this program. first_ms, 0 before: when the first one did. True when this one means "at once":
+ * those within a second of the first are one with it, since timeout(1) and --local's parent send two. Also in a handler. */
+bool stop_insists(int64_t *first_ms);
 /** From now on the two signals end the process at once (exit 128 + N), until stop_gently(). */
 void stop_watch(void);
-/** gently: the first signal is only noted, so that a step can be finished; the second one ends the process. */
+/** gently: the first signal is only noted, so that a step can be finished; one that insists ends the process. */
 void stop_gently(bool gently);
 /** The signal that was noted; 0 when none was. */
 int stop_signal(void);
