@@ -194,8 +194,9 @@ enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *
                 return PSI_PIECE_NONE;
             }
             r->body_left = 0;
-            if ((r->header.flags & PS_FLAG_CRC) != 0 &&
-                psi_crc32c(0, &r->trailer, offsetof(struct ps_pull_trailer, crc)) != r->trailer.crc) {
+            uint32_t crc =
+                (r->header.flags & PS_FLAG_CRC) != 0 ? psi_crc32c(0, &r->trailer, offsetof(struct ps_pull_trailer, crc)) : 0;
+            if (crc != r->trailer.crc) {
                 PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "BAD_CRC of a trailer (op %u)", r->header.op)); /* as above */
                 return broken(r);
             }

@@ -117,6 +117,11 @@ bool psi_wire_fits(ps_dtype dtype, uint32_t wire)
     return wire == (uint32_t)dtype || (dtype == PS_F32 && (wire == PS_F16 || wire == PS_BF16));
 }
 
+const char *psi_mismatch(bool same_shape, bool same_optimizer)
+{
+    return !same_shape ? "SHAPE_MISMATCH" : !same_optimizer ? "OPTIMIZER_MISMATCH" : "ATOMIC_MISMATCH";
+}
+
 bool psi_dtype_known(uint32_t number)
 {
     return number > PS_DTYPE_NONE && number <= PS_STRING;

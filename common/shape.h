@@ -33,5 +33,8 @@ bool psi_dtype_known(uint32_t number);
 uint32_t psi_wire_unit(ps_dtype dtype);
 /** Values of `dtype` may travel as `wire`: the same, or float32 as float16 or bfloat16. */
 bool psi_wire_fits(ps_dtype dtype, uint32_t wire);
+/** What the text about two definitions that differ begins with: of dtype and shape, else of the optimizer's kind, else of atomic.
+ */
+const char *psi_mismatch(bool same_shape, bool same_optimizer);
 
 #endif

@@ -111,7 +111,7 @@ PS_API int ps_ps_count(ps_session *s);
  * aligned). Placement outside all scopes: round robin over the ps tasks in creation order. Blocks. Never NULL; after a failure a
  * harmless dummy.
  * name borrows; init and optimizer are copied. Errors (sticky): INVALID_ARGUMENT, also for another definition
- * (SHAPE_MISMATCH, both sides named).
+ * (SHAPE_MISMATCH or OPTIMIZER_MISMATCH, both sides named), FAILED_PRECONDITION (larger than a task's whole memory budget).
  */
 PS_API ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                               const ps_optimizer *optimizer);
@@ -238,8 +238,9 @@ typedef struct ps_variable_spec {
 PS_API void ps_variable_spec_init(ps_variable_spec *spec);
 
 /** Get or create. Blocks up to the operation timeout. The variable belongs to the session (freed at close).
- *  Not sticky. Errors: INVALID_ARGUMENT (also for another definition: SHAPE_MISMATCH, both sides named), UNAVAILABLE,
- *  DEADLINE_EXCEEDED. */
+ *  Not sticky. Errors: INVALID_ARGUMENT (also for another definition: the text begins with SHAPE_MISMATCH,
+ *  OPTIMIZER_MISMATCH or ATOMIC_MISMATCH and names both sides), FAILED_PRECONDITION (value and slots are larger than the whole
+ *  memory budget of the task), UNAVAILABLE, DEADLINE_EXCEEDED. */
 PS_API ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable);
 /** Find an existing variable by its name in the scopes and container that hold now, whatever its definition and place.
  *  NOT_FOUND. Blocks. */

@@ -163,7 +163,7 @@ ps_status psi_pull_head(struct psi_session *s, struct psi_err *err)
     const struct psi_reader *in = &s->link->in;
     const struct ps_frame_header *h = &in->header;
     struct psi_chunk *k = find_chunk(s, h->id);
-    if (k == NULL || in->meta_bytes != sizeof(s->sink_meta) || !fits(k, h)) {
+    if (k == NULL || !fits(k, h)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "values that do not fit pull %llu", (unsigned long long)h->id);
     }
     memcpy(&s->sink_meta, psi_reader_meta(in), sizeof(s->sink_meta));

@@ -192,9 +192,9 @@ ps_status psi_push_value_head(struct psi_session *s, struct psi_err *err)
     uint64_t bytes = 0;
     uint64_t size = e != NULL ? e->unit : 1;
     uint64_t sent = e != NULL ? (e->queued ? e->frame_first : e->next) : 0; /* values of a range follow its frame */
-    if (e == NULL || e->op != PS_OP_PUSHPULL || h->op != PS_OP_PUSHPULL || h->dtype != e->wire ||
-        in->meta_bytes != sizeof(s->sink_meta) || h->offset >= sent || h->offset % (PS_SEGMENT_BYTES / size) != 0 ||
-        !range_bytes(h, (e->total - h->offset) * size, &bytes) || h->offset + bytes / size > sent) {
+    if (e == NULL || e->op != PS_OP_PUSHPULL || h->op != PS_OP_PUSHPULL || h->dtype != e->wire || h->offset >= sent ||
+        h->offset % (PS_SEGMENT_BYTES / size) != 0 || !range_bytes(h, (e->total - h->offset) * size, &bytes) ||
+        h->offset + bytes / size > sent) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "values that do not fit number %llu", (unsigned long long)h->id);
     }
     memcpy(&s->sink_meta, psi_reader_meta(in), sizeof(s->sink_meta));

@@ -9,6 +9,7 @@
  */
 #include "client.h"
 
+#include "../common/form.h"
 #include "../common/half.h"
 #include "../common/shape.h"
 
@@ -31,19 +32,12 @@ size_t psi_list_strip(const uint8_t *p, size_t n)
     return at;
 }
 
-/* Meta of every reply but a PULL's and a VALUE's. */
-static ps_status parse_reply(struct psi_session *s, const struct ps_frame_header *h, const uint8_t *meta, struct psi_err *err)
+/* Meta of every reply but a PULL's and a VALUE's; its form was checked. */
+static void parse_reply(struct psi_session *s, const struct ps_frame_header *h, const uint8_t *meta)
 {
     struct psi_reply *r = &s->reply;
     struct ps_reply_meta m;
-    if (h->meta_bytes < sizeof(m)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "a reply to op %u has %u bytes of meta", h->op, h->meta_bytes);
-    }
     memcpy(&m, meta, sizeof(m));
-    if (h->offset > PS_UNAUTHENTICATED || m.applied > PS_OUTCOME_UNKNOWN || m.result_bytes > PS_RESULT_BYTES_MAX ||
-        sizeof(m) + psi_pad8(m.result_bytes) + psi_pad8(m.text_bytes) != h->meta_bytes) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "a reply to op %u has a field out of range", h->op);
-    }
     r->status = (ps_status)h->offset;
     r->applied = (ps_applied)m.applied;
     r->retry_after_ms = m.retry_after_ms;
@@ -63,7 +57,6 @@ static ps_status parse_reply(struct psi_session *s, const struct ps_frame_header
     r->more = (h->flags & PS_FLAG_MORE) != 0;
     r->body = NULL;
     r->body_bytes = 0;
-    return PS_OK;
 }
 
 static ps_status head(struct psi_session *s, struct psi_err *err)
@@ -73,6 +66,10 @@ static ps_status head(struct psi_session *s, struct psi_err *err)
     s->sink = PSI_SINK_NONE;
     if (h->version != PS_FRAME_VERSION) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "VERSION: it speaks version %u of the protocol", h->version);
+    }
+    ps_status st = psi_form_check(h, psi_reader_meta(in), err);
+    if (st != PS_OK) {
+        return st;
     }
     if ((h->flags & PS_FLAG_REPLY) == 0) {
         if (h->op == PS_OP_DURABLE && s->state != PSI_SESSION_HELLO) {
@@ -89,12 +86,10 @@ static ps_status head(struct psi_session *s, struct psi_err *err)
     if (in->has_trailer) {
         return psi_pull_head(s, err);
     }
-    ps_status st = parse_reply(s, h, psi_reader_meta(in), err);
-    if (st == PS_OK) {
-        s->sink = PSI_SINK_BODY;
-        psi_buf_clear(&s->body);
-    }
-    return st;
+    parse_reply(s, h, psi_reader_meta(in));
+    s->sink = PSI_SINK_BODY;
+    psi_buf_clear(&s->body);
+    return PS_OK;
 }
 
 /* n bytes of values, in the dtype that they travel in, to where the caller wants them. */

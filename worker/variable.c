@@ -250,17 +250,19 @@ uint32_t psi_var_fill(struct psi_call *call, struct psi_var *const *vars, uint32
 static ps_status check_definition(const struct psi_session *s, const struct psi_var *var, ps_dtype dtype, const ps_shape *shape,
                                   uint32_t optimizer_kind, bool atomic, struct psi_err *err)
 {
-    if (var->dtype == dtype && psi_shape_equal(&var->shape, shape) && var->optimizer.kind == optimizer_kind &&
-        var->atomic == atomic) {
+    bool same_shape = var->dtype == dtype && psi_shape_equal(&var->shape, shape);
+    bool same_optimizer = var->optimizer.kind == optimizer_kind;
+    if (same_shape && same_optimizer && var->atomic == atomic) {
         return PS_OK;
     }
     char ours[PSI_SHAPE_TEXT_MAX];
     char theirs[PSI_SHAPE_TEXT_MAX];
     return psi_fail(err, PS_INVALID_ARGUMENT,
-                    "SHAPE_MISMATCH: asked for as %s%s %s with optimizer %s, %s has it as %s%s %s with optimizer %s",
-                    var->atomic ? "atomic " : "", ps_dtype_name(var->dtype), psi_shape_format(&var->shape, ours, sizeof(ours)),
-                    psi_optimizer_name(var->optimizer.kind), s->name, atomic ? "atomic " : "", ps_dtype_name(dtype),
-                    psi_shape_format(shape, theirs, sizeof(theirs)), psi_optimizer_name(optimizer_kind));
+                    "%s: asked for as %s%s %s with optimizer %s, %s has it as %s%s %s with optimizer %s",
+                    psi_mismatch(same_shape, same_optimizer), var->atomic ? "atomic " : "", ps_dtype_name(var->dtype),
+                    psi_shape_format(&var->shape, ours, sizeof(ours)), psi_optimizer_name(var->optimizer.kind), s->name,
+                    atomic ? "atomic " : "", ps_dtype_name(dtype), psi_shape_format(shape, theirs, sizeof(theirs)),
+                    psi_optimizer_name(optimizer_kind));
 }
 
 ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err)

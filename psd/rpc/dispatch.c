@@ -8,63 +8,63 @@
  */
 #include "rpc.h"
 
+#include "common/form.h"
 #include "common/mem.h"
 
 #include <string.h>
 
 typedef void (*handler)(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 
-enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, WITH_SEQ = 8, REPLIES = 16, ONLY_DIRECTORY = 32 };
+enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, REPLIES = 8, ONLY_DIRECTORY = 16 };
 
 /* Which connection may send what: role bits; REPLIES: as a reply instead of a request; ONLY_DIRECTORY: served by that task only.
  */
 static const struct row {
     uint8_t op;
     uint8_t rules;
-    const char *name;
     handler handle; /* NULL: push family */
 } rows[] = {
-    {PS_OP_HELLO, AT_CLIENT, "HELLO", psd_rpc_hello},
-    {PS_OP_HELLO, AT_DIRECTORY | REPLIES, "HELLO", psd_rpc_from_directory},
-    {PS_OP_GOODBYE, AT_CLIENT, "GOODBYE", psd_rpc_goodbye},
-    {PS_OP_BEAT, AT_CLIENT | AT_TASK | AT_DIRECTORY, "BEAT", psd_rpc_beat},
-    {PS_OP_BEAT, AT_TASK | AT_DIRECTORY | REPLIES, "BEAT", psd_rpc_beat},
-    {PS_OP_ABANDON, AT_CLIENT | WITH_SEQ, "ABANDON", psd_rpc_abandon},
-    {PS_OP_ACK, AT_CLIENT, "ACK", psd_rpc_ack},
-    {PS_OP_PUSH, AT_CLIENT | WITH_SEQ, "PUSH", NULL},
-    {PS_OP_PUSHPULL, AT_CLIENT | WITH_SEQ, "PUSHPULL", NULL},
-    {PS_OP_ASSIGN, AT_CLIENT | WITH_SEQ, "ASSIGN", NULL},
-    {PS_OP_ADD, AT_CLIENT | WITH_SEQ, "ADD", NULL},
-    {PS_OP_PULL, AT_CLIENT, "PULL", psd_rpc_pull},
-    {PS_OP_OPEN, AT_CLIENT, "OPEN", psd_rpc_open},
-    {PS_OP_INIT, AT_CLIENT | WITH_SEQ, "INIT", psd_rpc_init},
-    {PS_OP_SEAL, AT_CLIENT, "SEAL", psd_rpc_seal},
-    {PS_OP_WAIT, AT_CLIENT, "WAIT", psd_rpc_wait},
-    {PS_OP_CALL, AT_CLIENT, "CALL", psd_rpc_call},
-    {PS_OP_CREATE, AT_CLIENT | ONLY_DIRECTORY, "CREATE", psd_rpc_create},
-    {PS_OP_FIND, AT_CLIENT | ONLY_DIRECTORY, "FIND", psd_rpc_find},
-    {PS_OP_RESET, AT_CLIENT | ONLY_DIRECTORY, "RESET", psd_rpc_reset},
-    {PS_OP_DELETE, AT_CLIENT | ONLY_DIRECTORY, "DELETE", psd_rpc_delete},
-    {PS_OP_CHIEF, AT_CLIENT | ONLY_DIRECTORY, "CHIEF", psd_rpc_chief},
-    {PS_OP_WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY, "WAIT_CLUSTER", psd_rpc_wait_cluster},
-    {PS_OP_INFO, AT_CLIENT, "INFO", psd_rpc_info},
-    {PS_OP_VARS, AT_CLIENT, "VARS", psd_rpc_vars},
-    {PS_OP_CONFIG, AT_CLIENT, "CONFIG", psd_rpc_config},
-    {PS_OP_CONFIG_SET, AT_CLIENT, "CONFIG_SET", psd_rpc_config_set},
-    {PS_OP_SHUTDOWN, AT_CLIENT, "SHUTDOWN", psd_rpc_shutdown},
-    {PS_OP_SESSIONS, AT_CLIENT, "SESSIONS", psd_rpc_sessions},
-    {PS_OP_WAITS, AT_CLIENT, "WAITS", psd_rpc_waits},
-    {PS_OP_STOP, AT_CLIENT | ONLY_DIRECTORY, "STOP", psd_rpc_stop},
-    {PS_OP_CONTAINERS, AT_CLIENT, "CONTAINERS", psd_rpc_containers},
-    {PS_OP_TASKS, AT_CLIENT | ONLY_DIRECTORY, "TASKS", psd_rpc_tasks},
-    {PS_OP_LIST, AT_TASK, "LIST", psd_rpc_list},
-    {PS_OP_LIST_ANSWER, AT_DIRECTORY | REPLIES, "LIST_ANSWER", psd_rpc_from_directory},
-    {PS_OP_TASK_CREATE, AT_DIRECTORY, "TASK_CREATE", psd_rpc_from_directory},
-    {PS_OP_TASK_RESET, AT_DIRECTORY, "TASK_RESET", psd_rpc_from_directory},
-    {PS_OP_TASK_DELETE, AT_DIRECTORY, "TASK_DELETE", psd_rpc_from_directory},
-    {PS_OP_TASK_CREATE, AT_TASK | REPLIES, "TASK_CREATE", psd_rpc_task_answer},
-    {PS_OP_TASK_RESET, AT_TASK | REPLIES, "TASK_RESET", psd_rpc_task_answer},
-    {PS_OP_TASK_DELETE, AT_TASK | REPLIES, "TASK_DELETE", psd_rpc_task_answer},
+    {PS_OP_HELLO, AT_CLIENT, psd_rpc_hello},
+    {PS_OP_HELLO, AT_DIRECTORY | REPLIES, psd_rpc_from_directory},
+    {PS_OP_GOODBYE, AT_CLIENT, psd_rpc_goodbye},
+    {PS_OP_BEAT, AT_CLIENT | AT_TASK | AT_DIRECTORY, psd_rpc_beat},
+    {PS_OP_BEAT, AT_TASK | AT_DIRECTORY | REPLIES, psd_rpc_beat},
+    {PS_OP_ABANDON, AT_CLIENT, psd_rpc_abandon},
+    {PS_OP_ACK, AT_CLIENT, psd_rpc_ack},
+    {PS_OP_PUSH, AT_CLIENT, NULL},
+    {PS_OP_PUSHPULL, AT_CLIENT, NULL},
+    {PS_OP_ASSIGN, AT_CLIENT, NULL},
+    {PS_OP_ADD, AT_CLIENT, NULL},
+    {PS_OP_PULL, AT_CLIENT, psd_rpc_pull},
+    {PS_OP_OPEN, AT_CLIENT, psd_rpc_open},
+    {PS_OP_INIT, AT_CLIENT, psd_rpc_init},
+    {PS_OP_SEAL, AT_CLIENT, psd_rpc_seal},
+    {PS_OP_WAIT, AT_CLIENT, psd_rpc_wait},
+    {PS_OP_CALL, AT_CLIENT, psd_rpc_call},
+    {PS_OP_CREATE, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_create},
+    {PS_OP_FIND, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_find},
+    {PS_OP_RESET, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_reset},
+    {PS_OP_DELETE, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_delete},
+    {PS_OP_CHIEF, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_chief},
+    {PS_OP_WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_wait_cluster},
+    {PS_OP_INFO, AT_CLIENT, psd_rpc_info},
+    {PS_OP_VARS, AT_CLIENT, psd_rpc_vars},
+    {PS_OP_CONFIG, AT_CLIENT, psd_rpc_config},
+    {PS_OP_CONFIG_SET, AT_CLIENT, psd_rpc_config_set},
+    {PS_OP_SHUTDOWN, AT_CLIENT, psd_rpc_shutdown},
+    {PS_OP_SESSIONS, AT_CLIENT, psd_rpc_sessions},
+    {PS_OP_WAITS, AT_CLIENT, psd_rpc_waits},
+    {PS_OP_STOP, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_stop},
+    {PS_OP_CONTAINERS, AT_CLIENT, psd_rpc_containers},
+    {PS_OP_TASKS, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_tasks},
+    {PS_OP_LIST, AT_TASK, psd_rpc_list},
+    {PS_OP_LIST_ANSWER, AT_DIRECTORY | REPLIES, psd_rpc_from_directory},
+    {PS_OP_TASK_CREATE, AT_DIRECTORY, psd_rpc_from_directory},
+    {PS_OP_TASK_RESET, AT_DIRECTORY, psd_rpc_from_directory},
+    {PS_OP_TASK_DELETE, AT_DIRECTORY, psd_rpc_from_directory},
+    {PS_OP_TASK_CREATE, AT_TASK | REPLIES, psd_rpc_task_answer},
+    {PS_OP_TASK_RESET, AT_TASK | REPLIES, psd_rpc_task_answer},
+    {PS_OP_TASK_DELETE, AT_TASK | REPLIES, psd_rpc_task_answer},
 };
 
 static const struct row *row_of(const struct psd_conn *c, const struct ps_frame_header *h)
@@ -180,8 +180,9 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
         c->discard = true;
         return;
     }
-    if (((row->rules & WITH_SEQ) != 0) != ((h->flags & PS_FLAG_SEQ) != 0)) {
-        reject(t, c, "flag SEQ does not fit the operation");
+    struct psi_err err;
+    if (psi_form_check(h, psi_reader_meta(&c->link->in), &err) != PS_OK) {
+        reject(t, c, err.text);
         return;
     }
     if (row->handle == NULL) {

@@ -57,6 +57,19 @@ static ps_status check_belief(const struct psd_task *t, const ps_v1_Hello *hello
     return PS_OK;
 }
 
+static ps_status check_session(const ps_v1_Hello *hello, struct psi_err *err)
+{
+    static const uint8_t zeros[sizeof(hello->session.bytes)];
+    if (hello->session.size != sizeof(zeros)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "HELLO: a session id of %u bytes; it has %zu", hello->session.size,
+                        sizeof(zeros));
+    }
+    if (memcmp(hello->session.bytes, zeros, sizeof(zeros)) == 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "HELLO: a session id of %zu zero bytes; it is chosen at random", sizeof(zeros));
+    }
+    return PS_OK;
+}
+
 /* Found, or made. */
 static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hello, bool *out_fresh, struct psi_err *err)
 {
@@ -257,9 +270,11 @@ void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         psd_task_link_hello(t, c, &hello, r);
         return;
     }
-    if (st == PS_OK && (hello.role != PSD_ROLE_CLIENT || hello.session.size != 16)) {
-        st = psi_fail(&err, PS_INVALID_ARGUMENT, "HELLO: role %u with a session of %u bytes; a client's has 16", hello.role,
-                      hello.session.size);
+    if (st == PS_OK && hello.role != PSD_ROLE_CLIENT) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "HELLO: role %u is not known; 0 is a client, 1 a task", hello.role);
+    }
+    if (st == PS_OK) {
+        st = check_session(&hello, &err);
     }
     if (st == PS_OK && t->draining) {
         st = psi_fail(&err, PS_UNAVAILABLE, "%s is shutting down", t->name);
@@ -340,9 +355,13 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if ((r->header.flags & PS_FLAG_REPLY) != 0) {
         return;
     }
-    ps_v1_Beat beat = ps_v1_Beat_init_zero;
-    if (c->record != NULL && psi_msg_decode(&ps_v1_Beat_msg, &beat, r->meta, r->header.meta_bytes, NULL) == PS_OK &&
-        beat.global_step != 0) {
+    ps_v1_Beat beat;
+    struct psi_err err;
+    if (psi_msg_decode(&ps_v1_Beat_msg, &beat, r->meta, r->header.meta_bytes, &err) != PS_OK) {
+        psd_reply(t, c, PS_OP_BEAT, 0, r->header.id, 0, &err, 0, NULL, NULL);
+        return;
+    }
+    if (c->record != NULL && beat.global_step != 0) {
         psd_record_beat(c->record, t->now_ms, beat.global_step - 1);
     }
     if (c->record == NULL || !t->is_directory) {

@@ -187,8 +187,8 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
         return psi_fail(err, PS_FAILED_PRECONDITION, "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
     }
     if (!psi_wire_fits(v->dtype, h->dtype)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s", v->name,
-                        t->name, ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype));
+        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s (dtype %u)",
+                        v->name, t->name, ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype), h->dtype);
     }
     if (v->dtype == PS_STRING) {
         return h->offset == 0 && count == 0
@@ -207,11 +207,14 @@ void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 {
     struct ps_pull_meta m = {0};
     struct psi_err err;
+    struct psd_variable *v = psd_variable_by_handle(&t->store, r->header.handle);
+    ps_status st = PS_OK;
     if (r->header.meta_bytes == sizeof(m)) {
         memcpy(&m, r->meta, sizeof(m));
+        st = check(t, v, r, m.elements, &err);
+    } else {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "PULL with a meta of %u bytes; it has %zu", r->header.meta_bytes, sizeof(m));
     }
-    struct psd_variable *v = psd_variable_by_handle(&t->store, r->header.handle);
-    ps_status st = check(t, v, r, m.elements, &err);
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
                                 .version = PS_FRAME_VERSION,
                                 .op = PS_OP_PULL,

@@ -192,6 +192,12 @@ static ps_status check_gradient(const struct psd_task *t, const struct psd_varia
     return PS_OK;
 }
 
+static ps_status check_assign(const struct psd_variable *v, float scale, struct psi_err *err)
+{
+    return scale == 1.0F ? PS_OK
+                         : psi_fail(err, PS_INVALID_ARGUMENT, "assign to '%s': scale %g; allowed: 1", v->name, (double)scale);
+}
+
 static ps_status check_add(const struct psd_variable *v, float scale, struct psi_err *err)
 {
     if (v->bytes > PS_RESULT_BYTES_MAX || v->dtype == PS_BOOL) {
@@ -225,8 +231,8 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
 {
     uint8_t kind = (uint8_t)kind_of(h->op);
     if (h->dtype != (uint8_t)v->dtype && !(psd_push_is_gradient(kind) && psi_wire_fits(v->dtype, h->dtype))) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s", v->name,
-                        t->name, ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype));
+        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s (dtype %u)",
+                        v->name, t->name, ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype), h->dtype);
     }
     if (v->dtype == PS_STRING) {
         return check_strings(t, v, kind, m->total_elements, err);
@@ -264,6 +270,9 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     }
     if (st == PS_OK && psd_push_is_gradient(kind)) {
         st = check_gradient(t, v, m->scale, err);
+    }
+    if (st == PS_OK && kind == PSD_ASSIGN) {
+        st = check_assign(v, m->scale, err);
     }
     if (st == PS_OK && kind == PSD_ADD) {
         st = check_add(v, m->scale, err);

@@ -123,13 +123,9 @@ ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err)
     if (r->header.offset == PS_OK) {
         return PS_OK;
     }
-    if (r->header.meta_bytes >= sizeof(m)) {
-        memcpy(&m, r->meta, sizeof(m));
-    }
-    size_t at = sizeof(m) + psi_pad8(m.result_bytes);
-    size_t n = at + m.text_bytes <= r->header.meta_bytes ? m.text_bytes : 0;
-    ps_status code = r->header.offset <= PS_UNAUTHENTICATED ? (ps_status)r->header.offset : PS_UNKNOWN;
-    return psi_fail(err, code, "%.*s", (int)n, n == 0 ? "" : (const char *)r->meta + at);
+    memcpy(&m, r->meta, sizeof(m)); /* its form was checked */
+    return psi_fail(err, (ps_status)r->header.offset, "%.*s", (int)m.text_bytes,
+                    (const char *)r->meta + sizeof(m) + psi_pad8(m.result_bytes));
 }
 
 uint64_t psd_ask_id(const struct psd_conn *c)

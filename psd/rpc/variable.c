@@ -54,7 +54,7 @@ ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out,
         st = psi_optimizer_from_msg(&item->optimizer, &out->definition.optimizer, err);
     }
     if (st == PS_OK) {
-        out->definition.dtype = psi_dtype_known(item->dtype) ? (ps_dtype)item->dtype : PS_DTYPE_NONE;
+        out->definition.dtype = (ps_dtype)item->dtype; /* checked below */
         out->definition.atomic = item->atomic;
         out->pinned = item->pinned;
         st = psd_definition_check(&out->definition, out->name, err);

@@ -67,17 +67,17 @@ ps_status psd_definition_check(const struct psd_definition *d, const char *name,
 ps_status psd_definition_compare(const struct psd_definition *have, const char *where, const struct psd_definition *want,
                                  const char *name, struct psi_err *err)
 {
-    if (have->dtype == want->dtype && psi_shape_equal(&have->shape, &want->shape) &&
-        have->optimizer.kind == want->optimizer.kind && have->atomic == want->atomic) {
+    bool same_shape = have->dtype == want->dtype && psi_shape_equal(&have->shape, &want->shape);
+    bool same_optimizer = have->optimizer.kind == want->optimizer.kind;
+    if (same_shape && same_optimizer && have->atomic == want->atomic) {
         return PS_OK;
     }
     char a[PSI_SHAPE_TEXT_MAX], b[PSI_SHAPE_TEXT_MAX];
-    return psi_fail(err, PS_INVALID_ARGUMENT,
-                    "SHAPE_MISMATCH: variable '%s' exists at %s as %s%s %s optimizer %s; asked for as %s%s %s optimizer %s", name,
-                    where, have->atomic ? "atomic " : "", ps_dtype_name(have->dtype),
-                    psi_shape_format(&have->shape, a, sizeof(a)), psi_optimizer_name(have->optimizer.kind),
-                    want->atomic ? "atomic " : "", ps_dtype_name(want->dtype), psi_shape_format(&want->shape, b, sizeof(b)),
-                    psi_optimizer_name(want->optimizer.kind));
+    return psi_fail(
+        err, PS_INVALID_ARGUMENT, "%s: variable '%s' exists at %s as %s%s %s optimizer %s; asked for as %s%s %s optimizer %s",
+        psi_mismatch(same_shape, same_optimizer), name, where, have->atomic ? "atomic " : "", ps_dtype_name(have->dtype),
+        psi_shape_format(&have->shape, a, sizeof(a)), psi_optimizer_name(have->optimizer.kind), want->atomic ? "atomic " : "",
+        ps_dtype_name(want->dtype), psi_shape_format(&want->shape, b, sizeof(b)), psi_optimizer_name(want->optimizer.kind));
 }
 
 struct psd_container *psd_container_find(const struct psd_store *s, const char *name)

@@ -8,88 +8,12 @@
  */
 #include "sim.h"
 
+#include "common/form.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- the parser ---- */
-
-static const char *op_name(uint8_t op)
-{
-    switch (op) {
-    case PS_OP_HELLO:
-        return "HELLO";
-    case PS_OP_GOODBYE:
-        return "GOODBYE";
-    case PS_OP_BEAT:
-        return "BEAT";
-    case PS_OP_ABANDON:
-        return "ABANDON";
-    case PS_OP_ACK:
-        return "ACK";
-    case PS_OP_DURABLE:
-        return "DURABLE";
-    case PS_OP_PUSH:
-        return "PUSH";
-    case PS_OP_PULL:
-        return "PULL";
-    case PS_OP_PUSHPULL:
-        return "PUSHPULL";
-    case PS_OP_ASSIGN:
-        return "ASSIGN";
-    case PS_OP_ADD:
-        return "ADD";
-    case PS_OP_OPEN:
-        return "OPEN";
-    case PS_OP_INIT:
-        return "INIT";
-    case PS_OP_SEAL:
-        return "SEAL";
-    case PS_OP_WAIT:
-        return "WAIT";
-    case PS_OP_CREATE:
-        return "CREATE";
-    case PS_OP_FIND:
-        return "FIND";
-    case PS_OP_RESET:
-        return "RESET";
-    case PS_OP_DELETE:
-        return "DELETE";
-    case PS_OP_CHIEF:
-        return "CHIEF";
-    case PS_OP_WAIT_CLUSTER:
-        return "WAIT_CLUSTER";
-    case PS_OP_INFO:
-        return "INFO";
-    case PS_OP_VARS:
-        return "VARS";
-    case PS_OP_CONFIG:
-        return "CONFIG";
-    case PS_OP_SESSIONS:
-        return "SESSIONS";
-    case PS_OP_WAITS:
-        return "WAITS";
-    case PS_OP_CONTAINERS:
-        return "CONTAINERS";
-    case PS_OP_CONFIG_SET:
-        return "CONFIG_SET";
-    case PS_OP_STOP:
-        return "STOP";
-    case PS_OP_TASKS:
-        return "TASKS";
-    case PS_OP_LIST:
-        return "LIST";
-    case PS_OP_LIST_ANSWER:
-        return "LIST_ANSWER";
-    case PS_OP_TASK_CREATE:
-        return "TASK_CREATE";
-    case PS_OP_TASK_RESET:
-        return "TASK_RESET";
-    case PS_OP_TASK_DELETE:
-        return "TASK_DELETE";
-    default:
-        return "?";
-    }
-}
 
 static void trace_frame(struct sim *s, struct sim_conn *c, uint32_t side, const struct ps_frame_header *h)
 {
@@ -98,7 +22,7 @@ static void trace_frame(struct sim *s, struct sim_conn *c, uint32_t side, const 
     }
     char from[32], to[32];
     sim_trace(s, "c%llu %s -> %s: %s%s id %llu%s%s%s%s%s handle %u %s %llu body %u meta %u", (unsigned long long)c->id,
-              sim_end_name(s, &c->end[side], from), sim_end_name(s, &c->end[1 - side], to), op_name(h->op),
+              sim_end_name(s, &c->end[side], from), sim_end_name(s, &c->end[1 - side], to), psi_op_name(h->op),
               (h->flags & PS_FLAG_REPLY) != 0 ? " reply" : "", (unsigned long long)h->id,
               (h->flags & PS_FLAG_SEQ) != 0 ? " SEQ" : "", (h->flags & PS_FLAG_FIRST) != 0 ? " FIRST" : "",
               (h->flags & PS_FLAG_LAST) != 0 ? " LAST" : "", (h->flags & PS_FLAG_VALUE) != 0 ? " VALUE" : "",

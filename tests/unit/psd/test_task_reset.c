@@ -350,7 +350,7 @@ static void test_bad_requests_of_the_directory(void **state)
     wire_init(&body);
     for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {
         wire_clear(&body);
-        assert_reply(fc_call(&d, ops[i], 0, i, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "names no");
+        assert_reply(fc_call(&d, ops[i], 0, 1 + i, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "names no");
         static const uint8_t bad[] = {3, 0x0a, 0x7f, 1};
         wire_append(&body, bad, sizeof(bad));
         assert_reply(fc_call(&d, ops[i], 0, 10 + i, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "Item");
@@ -360,7 +360,8 @@ static void test_bad_requests_of_the_directory(void **state)
     wire_clear(&body);
     static const uint8_t bad_name[] = {5, 0x12, 3, '.', '.', '/'};
     wire_append(&body, bad_name, sizeof(bad_name));
-    assert_int_equal(fc_call(&d, PS_OP_LIST_ANSWER, PS_FLAG_REPLY, 1, 0, NULL, 0, &body).status, FC_NONE);
+    static const struct ps_reply_meta good;
+    assert_int_equal(fc_call(&d, PS_OP_LIST_ANSWER, PS_FLAG_REPLY, 1, 0, &good, sizeof(good), &body).status, FC_NONE);
     assert_true(shell_is_closed(d.conn));
     assert_true(shell_logged(cl.ps1, "list_answer_rejected"));
     wire_fini(&body);

@@ -190,8 +190,8 @@ static void test_hostile_beats(void **state)
     assert_applied(fc_beat(&w, INT64_MAX, NULL));
     assert_applied(fc_beat(&w, INT64_MAX - 1, NULL)); /* backwards at the same moment */
     assert_true(rate(&e, &step) == 0 && step == INT64_MAX);
-    memset(meta, 0xff, sizeof(meta)); /* no message: a BEAT all the same */
-    assert_applied(fc_call(&w, PS_OP_BEAT, 0, w.next_id++, 0, meta, sizeof(meta), NULL));
+    memset(meta, 0xff, sizeof(meta)); /* no message */
+    assert_reply(fc_call(&w, PS_OP_BEAT, 0, w.next_id++, 0, meta, sizeof(meta), NULL), PS_INVALID_ARGUMENT, "Beat");
     assert_true(rate(&e, &step) == 0 && step == INT64_MAX);
     meta[0] = 8; /* field 1: 2^64 - 1 */
     memset(meta + 1, 0xff, 9);

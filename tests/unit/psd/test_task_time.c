@@ -389,7 +389,7 @@ static void test_peer_that_does_not_read(void **state)
     e.c.conn->stuck = true;
     e.c.conn->piece = 4096;
     for (uint64_t i = 0; i < 100000; i++) {
-        fc_frame(&e.c, &w, PS_OP_BEAT, 0, i, 0, NULL, 0, NULL);
+        fc_frame(&e.c, &w, PS_OP_BEAT, 0, 1 + i, 0, NULL, 0, NULL);
     }
     shell_send(e.c.conn, &w);
     assert_true(e.c.conn->core->paused);

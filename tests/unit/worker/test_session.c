@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/session.c and receive.c: dial and back-off, HELLO, the cluster, who answers, the lease, bad bytes, GOODBYE. */
 #include "../../lib/fake_task.h"
+#include "../../lib/wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -338,6 +339,63 @@ static void test_late_tick(void **state)
 }
 
 /* Whatever a task sends, the core closes and dials anew at worst. */
+/* A task that sets what a reply does not have is not understood: the connection is closed, and made anew. */
+static void test_reserved_bits(void **state)
+{
+    (void)state;
+    static const struct ps_reply_meta plain, reserved0 = {.reserved = {1}}, reserved2 = {.reserved = {0, 0, 1}},
+                                             reserved1 = {.reserved1 = 1}, applied = {.applied = 3};
+    static const struct ps_pull_reply_meta values = {.reserved = 1};
+    static const uint8_t body[8] = {1};
+    static const struct {
+        const char *why;
+        struct wire_frame f;
+    } rows[] = {
+        {"FIRST", {.op = PS_OP_BEAT, .flags = PS_FLAG_FIRST, .meta = &plain, .meta_bytes = sizeof(plain)}},
+        {"LAST", {.op = PS_OP_BEAT, .flags = PS_FLAG_LAST, .meta = &plain, .meta_bytes = sizeof(plain)}},
+        {"SEQ", {.op = PS_OP_BEAT, .flags = PS_FLAG_SEQ, .meta = &plain, .meta_bytes = sizeof(plain)}},
+        {"MORE", {.op = PS_OP_BEAT, .flags = PS_FLAG_MORE, .meta = &plain, .meta_bytes = sizeof(plain)}},
+        {"SEQ", {.op = PS_OP_PUSH, .meta = &plain, .meta_bytes = sizeof(plain)}},
+        {"reserved", {.op = PS_OP_BEAT, .meta = &reserved0, .meta_bytes = sizeof(plain)}},
+        {"reserved", {.op = PS_OP_BEAT, .meta = &reserved1, .meta_bytes = sizeof(plain)}},
+        {"reserved", {.op = PS_OP_BEAT, .meta = &reserved2, .meta_bytes = sizeof(plain)}},
+        {"range", {.op = PS_OP_BEAT, .meta = &applied, .meta_bytes = sizeof(plain)}},
+        {"range", {.op = PS_OP_BEAT, .offset = 17, .meta = &plain, .meta_bytes = sizeof(plain)}},
+        {"meta", {.op = PS_OP_BEAT, .meta = &plain, .meta_bytes = 32}},
+        {"handle", {.op = PS_OP_BEAT, .handle = 1, .meta = &plain, .meta_bytes = sizeof(plain)}},
+        {"dtype", {.op = PS_OP_BEAT, .dtype = 1, .meta = &plain, .meta_bytes = sizeof(plain)}},
+        {"body",
+         {.op = PS_OP_GOODBYE, .meta = &plain, .meta_bytes = sizeof(plain), .payload = body, .payload_bytes = sizeof(body)}},
+        {"no reply", {.op = PS_OP_DURABLE, .meta = &plain, .meta_bytes = sizeof(plain)}},
+        {"reserved", {.op = PS_OP_PULL, .dtype = PS_F32, .meta = &values, .meta_bytes = sizeof(values)}},
+    };
+    struct fake f;
+    struct fake_request ping;
+    struct wire w;
+    wire_init(&w);
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 60000);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct wire_frame frame = rows[i].f;
+        struct ps_pull_trailer tail = {0};
+        fake_hello(&f, 0, 100, 200, NULL, NULL);
+        frame.flags |= PS_FLAG_REPLY;
+        frame.id = 1000; /* whatever it is for */
+        frame.trailer = frame.op == PS_OP_PULL ? &tail : NULL;
+        wire_clear(&w);
+        wire_frame(&w, &frame);
+        fake_wait(&f, 2000); /* one line a second */
+        uint32_t closes = f.task[0].closes;
+        fake_bytes(&f, 0, w.data, w.len);
+        if (f.task[0].closes != closes + 1 || strstr(f.last_log, rows[i].why) == NULL) {
+            fail_msg("row %zu: closed %d, '%s' is not in: %s", i, f.task[0].closes == closes + 1, rows[i].why, f.last_log);
+        }
+        fake_wait(&f, 2000); /* the back-off */
+    }
+    wire_fini(&w);
+    fake_fini(&f);
+}
+
 static void test_bad_bytes(void **state)
 {
     (void)state;
@@ -415,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_slow_peer),
         cmocka_unit_test(test_late_tick),
         cmocka_unit_test(test_bad_bytes),
+        cmocka_unit_test(test_reserved_bits),
         cmocka_unit_test(test_goodbye),
         cmocka_unit_test(test_goodbye_is_bounded),
     };

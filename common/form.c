@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of operations and the check of a frame against it.
+ *
+ * Happy path: the row of the frame's op -> flags, header fields, meta and body are those that the row has.
+ * Failure: what a row does not have is reserved: INVALID_ARGUMENT, and the caller closes the connection.
+ */
+#include "form.h"
+
+#include "limits.h"
+
+#include <string.h>
+
+#define SINGLE (PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST)
+#define PARTS (PS_FLAG_FIRST | PS_FLAG_LAST)
+#define HANDLE PSI_FORM_HANDLE
+#define WHERE (PSI_FORM_HANDLE | PSI_FORM_DTYPE | PSI_FORM_OFFSET)
+#define MORE PS_FLAG_MORE
+
+/* clang-format off */
+static const struct psi_form FORMS[] = {
+    /* op               has                         must         may    name           meta            body              answer */
+    {PS_OP_HELLO,       PSI_FORM_NO_ID | PSI_FORM_LIST, 0,       0,     "HELLO",       "Hello",        "UnresolvedItem", "HelloAnswer, TaskItem, NumberItem"},
+    {PS_OP_GOODBYE,     0,                          0,           0,     "GOODBYE",     NULL,           NULL,             NULL},
+    {PS_OP_BEAT,        0,                          0,           0,     "BEAT",        "Beat",         NULL,             "BeatAnswer"},
+    {PS_OP_ABANDON,     0,                          PS_FLAG_SEQ, 0,     "ABANDON",     NULL,           NULL,             NULL},
+    {PS_OP_ACK,         0,                          0,           0,     "ACK",         NULL,           NULL,             NULL},
+    {PS_OP_DURABLE,     PSI_FORM_NO_ID | PSI_FORM_UNASKED, 0,    0,     "DURABLE",     NULL,           NULL,             NULL},
+    {PS_OP_PUSH,        WHERE,                      PS_FLAG_SEQ, PARTS, "PUSH",        "ps_push_meta", "values",         NULL},
+    {PS_OP_PULL,        WHERE | PSI_FORM_VALUES,    0,           0,     "PULL",        "ps_pull_meta", NULL,             "values"},
+    {PS_OP_PUSHPULL,    WHERE,                      PS_FLAG_SEQ, PARTS, "PUSHPULL",    "ps_push_meta", "values",         NULL},
+    {PS_OP_ASSIGN,      WHERE,                      PS_FLAG_SEQ, PARTS, "ASSIGN",      "ps_push_meta", "values",         NULL},
+    {PS_OP_ADD,         WHERE,                      SINGLE,      0,     "ADD",         "ps_push_meta", "values",         NULL},
+    {PS_OP_OPEN,        PSI_FORM_LIST,              0,           0,     "OPEN",        NULL,           "NameItem",       "OpenAnswer"},
+    {PS_OP_INIT,        HANDLE,                     SINGLE,      0,     "INIT",        "Init",         NULL,             NULL},
+    {PS_OP_SEAL,        0,                          0,           0,     "SEAL",        "Seal",         "HandleItem",     NULL},
+    {PS_OP_WAIT,        0,                          0,           MORE,  "WAIT",        "Wait",         "HandleItem",     NULL},
+    {PS_OP_CALL,        0,                          0,           0,     "CALL",        "Call",         "input",          "output"},
+    {PS_OP_CREATE,      PSI_FORM_LIST,              0,           MORE,  "CREATE",      NULL,           "CreateItem",     "CreateAnswer"},
+    {PS_OP_FIND,        PSI_FORM_LIST,              0,           0,     "FIND",        NULL,           "NameItem",       "CreateAnswer"},
+    {PS_OP_RESET,       0,                          0,           0,     "RESET",       "Wait",         "ContainerItem",  NULL},
+    {PS_OP_DELETE,      0,                          0,           0,     "DELETE",      NULL,           "NameItem",       NULL},
+    {PS_OP_CHIEF,       0,                          0,           0,     "CHIEF",       NULL,           NULL,             "ChiefAnswer"},
+    {PS_OP_WAIT_CLUSTER, 0,                         0,           MORE,  "WAIT_CLUSTER", "Wait",        "TaskItem",       NULL},
+    {PS_OP_INFO,        PSI_FORM_LIST,              0,           0,     "INFO",        NULL,           NULL,             "InfoAnswer"},
+    {PS_OP_VARS,        PSI_FORM_LIST,              0,           0,     "VARS",        NULL,           NULL,             "VarAnswer"},
+    {PS_OP_CONFIG,      PSI_FORM_LIST,              0,           0,     "CONFIG",      NULL,           NULL,             "ConfigAnswer"},
+    {PS_OP_SHUTDOWN,    0,                          0,           0,     "SHUTDOWN",    NULL,           NULL,             NULL},
+    {PS_OP_SESSIONS,    PSI_FORM_LIST,              0,           0,     "SESSIONS",    NULL,           NULL,             "SessionAnswer"},
+    {PS_OP_WAITS,       PSI_FORM_LIST,              0,           0,     "WAITS",       NULL,           NULL,             "WaitAnswer"},
+    {PS_OP_CONTAINERS,  PSI_FORM_LIST,              0,           0,     "CONTAINERS",  NULL,           NULL,             "ContainerAnswer"},
+    {PS_OP_CONFIG_SET,  0,                          0,           0,     "CONFIG_SET",  NULL,           "ConfigItem",     NULL},
+    {PS_OP_STOP,        PSI_FORM_LIST,              0,           0,     "STOP",        NULL,           NULL,             "StopAnswer"},
+    {PS_OP_TASKS,       PSI_FORM_LIST,              0,           0,     "TASKS",       NULL,           NULL,             "TaskAnswer"},
+    {PS_OP_LIST,        0,                          0,           MORE,  "LIST",        NULL,           "ListItem",       NULL},
+    {PS_OP_LIST_ANSWER, PSI_FORM_LIST,              0,           0,     "LIST_ANSWER", NULL,           NULL,             "NameItem"},
+    {PS_OP_TASK_CREATE, 0,                          0,           0,     "TASK_CREATE", NULL,           "CreateItem",     NULL},
+    {PS_OP_TASK_RESET,  0,                          0,           0,     "TASK_RESET",  NULL,           "ContainerItem",  NULL},
+    {PS_OP_TASK_DELETE, 0,                          0,           0,     "TASK_DELETE", NULL,           "NameItem",       NULL},
+};
+/* clang-format on */
+
+const struct psi_form *psi_form_find(uint8_t op)
+{
+    for (size_t i = 0; i < sizeof(FORMS) / sizeof(FORMS[0]); i++) {
+        if (FORMS[i].op == op) {
+            return &FORMS[i];
+        }
+    }
+    return NULL;
+}
+
+const char *psi_op_name(uint8_t op)
+{
+    const struct psi_form *form = psi_form_find(op);
+    return form == NULL ? "?" : form->name;
+}
+
+/* The lowest flag in flags, for a text. */
+static const char *flag_name(uint32_t flags)
+{
+    static const char *const names[] = {"CRC", "FIRST", "LAST", "SEQ", "REPLY", "MORE", "VALUE"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if ((flags & (1u << i)) != 0) {
+            return names[i];
+        }
+    }
+    return "?";
+}
+
+static ps_status fail(struct psi_err *err, const struct psi_form *form, const char *which, const char *what)
+{
+    return psi_fail(err, PS_INVALID_ARGUMENT, "%s%s: %s", form->name, which, what);
+}
+
+static ps_status check_flags(const struct psi_form *form, const char *which, uint32_t flags, uint32_t must, uint32_t may,
+                             struct psi_err *err)
+{
+    uint32_t more = flags & ~(must | may | PS_FLAG_CRC);
+    if (more != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s%s: flag %s has no place there", form->name, which, flag_name(more));
+    }
+    if ((flags & must) != must) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s%s: flag %s is missing", form->name, which, flag_name(must & ~flags));
+    }
+    return PS_OK;
+}
+
+/* Reserved bits of the fixed metas; one of another length is the handler's to refuse. */
+static ps_status check_request_meta(const struct psi_form *form, const struct ps_frame_header *h, const uint8_t *meta,
+                                    struct psi_err *err)
+{
+    struct ps_push_meta push;
+    struct ps_pull_meta pull;
+    bool parts = (form->must & PS_FLAG_SEQ) != 0 && (form->has & PSI_FORM_DTYPE) != 0;
+    if (parts && (h->flags & PS_FLAG_FIRST) == 0) {
+        return h->meta_bytes == 0 ? PS_OK : fail(err, form, "", "a continuation has no meta");
+    }
+    if (parts && h->meta_bytes == sizeof(push)) {
+        memcpy(&push, meta, sizeof(push));
+        uint32_t known = form->op == PS_OP_ASSIGN ? PS_ASSIGN_INIT_ONLY : 0;
+        return (push.assign_flags & ~known) == 0
+                   ? PS_OK
+                   : psi_fail(err, PS_INVALID_ARGUMENT, "%s: unknown assign flags 0x%x", form->name, push.assign_flags);
+    }
+    if (form->op == PS_OP_PULL && h->meta_bytes == sizeof(pull)) {
+        memcpy(&pull, meta, sizeof(pull));
+        return pull.reserved == 0 ? PS_OK : fail(err, form, "", "the reserved field of its meta is set");
+    }
+    return PS_OK;
+}
+
+static ps_status check_request(const struct psi_form *form, const struct ps_frame_header *h, const uint8_t *meta,
+                               struct psi_err *err)
+{
+    ps_status st = check_flags(form, "", h->flags, form->must, form->may, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    bool no_id = (form->has & PSI_FORM_NO_ID) != 0;
+    if (no_id ? h->id != 0 : h->id == 0 && (form->must & PS_FLAG_SEQ) == 0) { /* of sequence numbers the record knows more */
+        return fail(err, form, "", no_id ? "id is not 0" : "id is 0");
+    }
+    if ((h->handle != 0 && (form->has & PSI_FORM_HANDLE) == 0) || (h->dtype != 0 && (form->has & PSI_FORM_DTYPE) == 0) ||
+        (h->offset != 0 && (form->has & (PSI_FORM_OFFSET | PSI_FORM_UNASKED)) == 0)) {
+        return fail(err, form, "", "handle, dtype or offset is set, which it does not use");
+    }
+    if (h->meta_bytes != 0 && form->meta == NULL) {
+        return fail(err, form, "", "it has no meta");
+    }
+    if (h->body_bytes != 0 && form->body == NULL) {
+        return fail(err, form, "", "it has no body");
+    }
+    return check_request_meta(form, h, meta, err);
+}
+
+static ps_status check_values(const struct psi_form *form, const struct ps_frame_header *h, const uint8_t *meta,
+                              struct psi_err *err)
+{
+    struct ps_pull_reply_meta m;
+    if (h->meta_bytes != sizeof(m)) {
+        return fail(err, form, " reply", "the meta of values has another length");
+    }
+    memcpy(&m, meta, sizeof(m));
+    return m.reserved == 0 ? PS_OK : fail(err, form, " reply", "the reserved field of its meta is set");
+}
+
+static ps_status check_reply(const struct psi_form *form, const struct ps_frame_header *h, const uint8_t *meta,
+                             struct psi_err *err)
+{
+    bool value = (h->flags & PS_FLAG_VALUE) != 0;
+    uint32_t must = PS_FLAG_REPLY | (form->must & PS_FLAG_SEQ);
+    uint32_t may = ((form->has & PSI_FORM_LIST) != 0 ? (uint32_t)MORE : 0) | (form->op == PS_OP_PUSHPULL ? PS_FLAG_VALUE : 0);
+    ps_status st = check_flags(form, " reply", h->flags, must, may, err);
+    if (st != PS_OK || (form->has & PSI_FORM_UNASKED) != 0) {
+        return st != PS_OK ? st : fail(err, form, "", "it has no reply");
+    }
+    if ((form->has & PSI_FORM_NO_ID) != 0 && h->id != 0) {
+        return fail(err, form, " reply", "id is not 0");
+    }
+    if (h->handle != 0 && (form->has & PSI_FORM_HANDLE) == 0) {
+        return fail(err, form, " reply", "handle is set, which it does not use");
+    }
+    if (value || ((form->has & PSI_FORM_VALUES) != 0 && h->offset == PS_OK)) {
+        return check_values(form, h, meta, err);
+    }
+    if (h->dtype != 0) {
+        return fail(err, form, " reply", "dtype is set, which it does not use");
+    }
+    if (h->body_bytes != 0 && (form->answer == NULL || h->offset != PS_OK)) {
+        return fail(err, form, " reply", "it has no body");
+    }
+    struct ps_reply_meta m;
+    if (h->meta_bytes < sizeof(m)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s reply: meta of %u bytes", form->name, h->meta_bytes);
+    }
+    memcpy(&m, meta, sizeof(m));
+    if (m.reserved[0] != 0 || m.reserved[1] != 0 || m.reserved[2] != 0 || m.reserved1 != 0) {
+        return fail(err, form, " reply", "a reserved field of its meta is set");
+    }
+    if (h->offset > PS_UNAUTHENTICATED || m.applied > PS_OUTCOME_UNKNOWN || m.result_bytes > PS_RESULT_BYTES_MAX ||
+        sizeof(m) + ((m.result_bytes + 7u) & ~7u) + ((m.text_bytes + 7u) & ~7u) != h->meta_bytes) {
+        return fail(err, form, " reply", "a field of it is out of range");
+    }
+    return PS_OK;
+}
+
+ps_status psi_form_check(const struct ps_frame_header *h, const uint8_t *meta, struct psi_err *err)
+{
+    const struct psi_form *form = psi_form_find(h->op);
+    if (form == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "operation %u is not known", h->op);
+    }
+    return (h->flags & PS_FLAG_REPLY) != 0 ? check_reply(form, h, meta, err) : check_request(form, h, meta, err);
+}
