@@ -292,6 +292,7 @@ static ps_status io_open(ps_session *s, const ps_session_options *o, struct psi_
                    .ready_timeout_ms = s->ready_timeout_ms,
                    .seed = s->seed,
                    .crc = wants_crc(cluster, target),
+                   .fail_fast = o->fail_fast,
                    .wire_dtype = o->wire_dtype},
         .log = psi_api_log_fields,
         .log_ctx = s,

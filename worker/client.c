@@ -40,6 +40,7 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     c->ready_timeout_ms = config->ready_timeout_ms > 0 ? config->ready_timeout_ms : PS_READY_TIMEOUT_MS;
     c->seed = config->seed;
     c->crc = config->crc;
+    c->fail_fast = config->fail_fast;
     c->wire_dtype = config->wire_dtype;
     memcpy(c->session_id, random, sizeof(c->session_id));
     memcpy(&c->random, random + sizeof(c->session_id), sizeof(c->random));

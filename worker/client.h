@@ -154,7 +154,7 @@ struct psi_session {
     struct psi_link *link; /* HELLO, REOPEN, UP */
     bool dial_effect;      /* a DIAL effect is to be given out */
     uint64_t next_dial_ms;
-    uint64_t failing_since_ms; /* no dial has succeeded since; 0 = the last one did, or none has ended */
+    uint64_t failing_since_ms; /* it was not UP since; 0 = it was, or no dial has ended */
     uint32_t backoff_ms;
     uint64_t connection; /* number of the last connection */
     uint64_t record;     /* name last heard, taken with the reply that settled the window */
@@ -210,7 +210,7 @@ struct psi_client {
     uint32_t pid;
     int64_t operation_timeout_ms, ready_timeout_ms;
     uint64_t seed;
-    bool crc;
+    bool crc, fail_fast;
     ps_dtype wire_dtype;
     struct psi_out_scratch scratch; /* of all connections */
 
@@ -292,9 +292,9 @@ void psi_request_slow(struct psi_request *req);
 const char *psi_request_obstacle(const struct psi_request *req);
 /** Every request that talks to s ends (s is REFUSED). */
 void psi_request_fail_session(struct psi_session *s);
-/** A dial of s came to nothing. INFO, TASKS and LOOK end when that has gone on for a while; what else waits goes on
- * waiting for its return. */
-void psi_request_dial_failed(struct psi_session *s);
+/** A dial of s came to nothing, or a HELLO. INFO, TASKS and LOOK, and everything of a client that wants to fail fast, end when
+ *  that has gone on for a while; what else waits goes on waiting for its return. */
+void psi_request_unreachable(struct psi_session *s);
 /** Sizes, variable, scale. */
 ps_status psi_request_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err) PSI_MUST;
 /** Does it use a variable's memory on a task: PUSH ... PULL. */

@@ -352,7 +352,8 @@ void psi_control_go(struct psi_request *req)
         }
         req->stage = PSI_STAGE_CALL;
         psi_call_start(call);
-        if ((req->kind == PSI_REQ_INFO || req->kind == PSI_REQ_TASKS) && call->s->state == PSI_SESSION_WAIT) {
+        bool looks = req->owner->fail_fast || req->kind == PSI_REQ_INFO || req->kind == PSI_REQ_TASKS;
+        if (looks && call->s->state == PSI_SESSION_WAIT) {
             call->s->next_dial_ms = req->owner->now_ms; /* somebody looks: is it still down? */
         }
         return;

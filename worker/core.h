@@ -31,6 +31,7 @@ struct psi_client_config {
     int64_t operation_timeout_ms, ready_timeout_ms;
     uint64_t seed;       /* of initializers */
     bool crc;            /* segment CRCs (on for TCP) */
+    bool fail_fast;      /* a task that cannot be reached ends what was asked of it before the deadline */
     ps_dtype wire_dtype; /* of float32 variables that do not say otherwise; PS_DTYPE_NONE: their own */
 };
 

@@ -52,7 +52,9 @@ typedef struct ps_session_options {
     const char *container;     /* of the session's variables outside ps_container_push(); NULL: "localhost" */
     bool allow_soft_placement; /* a variable asked for on a device that its task lacks goes to CPU:0; false: an error */
     bool log_device_placement; /* one line per object in creation order, found or new: "v1: (Variable): /job:ps/task:0/..." */
-    uint8_t reserved2[2];
+    bool fail_fast; /* a call to a task that refuses connections, or that is no psd, is UNAVAILABLE after 0.3 s instead of at its
+                       deadline: for what looks and steers; who trains waits for a task that is restarted */
+    uint8_t reserved2[1];
     ps_dtype wire_dtype;     /* PS_BF16 or PS_F16: how float32 values and gradients travel unless the variable says
                                 otherwise; PS_DTYPE_NONE: as float32 */
     ps_log_fn placement_log; /* NULL: log */

@@ -18,7 +18,7 @@
 
 #define DELAY_FIRST_MS 20u
 #define DELAY_MAX_MS 1000u
-/* Of failing dials: then INFO says that the task is down. Four dials fit; a restart may not. */
+/* Of failing dials: then who looks, or wants to fail fast, is told that the task is down. Four dials fit; a restart may not. */
 #define DOWN_GRACE_MS 250u
 
 const char *psi_request_kind_name(enum psi_request_kind kind)
@@ -414,15 +414,17 @@ const char *psi_request_subject(const struct psi_request *req)
     }
 }
 
-/* "push of 'w' at /job:ps/task:0 (127.0.0.1:2222)" */
+/* "push of 'w' at /job:ps/task:0 (127.0.0.1:2222)", "find of 'w' at the directory, /job:ps/task:0 (127.0.0.1:2222)" */
 static void describe(const struct psi_request *req, char *dst, size_t n)
 {
     const struct psi_session *s = psi_request_session(req);
     char where[PSI_WHERE_MAX];
     const char *name = psi_request_subject(req);
+    const struct psi_client *c = req->owner;
+    bool directory = s != NULL && c->known && s->index == c->directory && !psi_request_is_data(req);
+    const char *at = s == NULL ? "" : directory ? " at the directory, " : " at ";
     snprintf(dst, n, "%s%s%.*s%s%s%s", psi_request_kind_name(req->kind), name != NULL ? " of '" : "", PS_NAME_BYTES_MAX,
-             name != NULL ? name : "", name != NULL ? "'" : "", s != NULL ? " at " : "",
-             s != NULL ? psi_session_where(s, where, sizeof(where)) : "");
+             name != NULL ? name : "", name != NULL ? "'" : "", at, s != NULL ? psi_session_where(s, where, sizeof(where)) : "");
 }
 
 /* The end of a request of which nothing can have been applied (or only what `applied` says). */
@@ -503,7 +505,7 @@ void psi_request_slow(struct psi_request *req)
                    why);
 }
 
-void psi_request_dial_failed(struct psi_session *s)
+void psi_request_unreachable(struct psi_session *s)
 {
     struct psi_client *c = s->c;
     struct psi_list *it = NULL;
@@ -526,6 +528,9 @@ void psi_request_dial_failed(struct psi_session *s)
             char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
             describe(req, what, sizeof(what));
             psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "%s: no connection: %s", what, s->last_error);
+        } else if (c->fail_fast && req->kind != PSI_REQ_GOODBYE) {
+            req->deadline_ms = c->now_ms; /* it ends at the next tick, as at its own deadline */
+            c->scan_ms = 0;
         }
     }
 }

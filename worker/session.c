@@ -136,6 +136,7 @@ static void set_error(struct psi_session *s, const char *text)
 void psi_session_lost(struct psi_session *s, bool close, const char *format, ...)
 {
     struct psi_link *link = s->link;
+    bool unanswered = s->state == PSI_SESSION_HELLO;
     char text[sizeof(s->last_error)];
     va_list ap;
     va_start(ap, format);
@@ -156,6 +157,9 @@ void psi_session_lost(struct psi_session *s, bool close, const char *format, ...
     set_error(s, text);
     psi_pull_detach(s);
     psi_call_disconnected(s);
+    if (unanswered && !s->leaving) {
+        psi_request_unreachable(s); /* whoever took that connection is not the task, or does not want us */
+    }
 }
 
 void psi_session_refuse(struct psi_session *s, ps_status st, const char *format, ...)
@@ -165,6 +169,7 @@ void psi_session_refuse(struct psi_session *s, ps_status st, const char *format,
     va_start(ap, format);
     vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
+    s->failing_since_ms = 0; /* it was reached: what waits for it ends below, with this status */
     psi_session_lost(s, true, "%s", text);
     s->state = PSI_SESSION_REFUSED;
     s->refused = st;
@@ -281,7 +286,7 @@ struct psi_link *psi_session_dialed(struct psi_session *s, void *shell, const ch
 fail:
     wait_to_dial(s);
     set_error(s, err.text);
-    psi_request_dial_failed(s);
+    psi_request_unreachable(s);
     return NULL;
 }
 

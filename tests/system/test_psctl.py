@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -642,6 +643,45 @@ class HalfDead(unittest.TestCase):
                 code, _, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "3600", verb)
                 self.assertEqual(code, 1)
                 self.assertIn("refused", err)
+
+    def test_the_directory_refuses_connections(self):
+        """What needs it is told so at once, with its name and address; run() ends the test long before the hour."""
+        with Cluster(2) as cluster, tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model.safetensors")
+            train(cluster, 2)
+            self.assertEqual(run(PSCTL, "-t", cluster.addresses[0], "export", model)[0], 0)
+            cluster.kill(0)
+            cluster.refuse(0)
+            for verb in (["get", "w"], ["set", "b", "1", "--fill"], ["delete", "b", "--yes"], ["export", model],
+                         ["import", model, "--yes"], ["reset", "--yes"], ["reset", "--all", "--yes"]):
+                code, out, err = run(PSCTL, "-t", cluster.addresses[1], "--timeout", "3600", *verb)
+                self.assertEqual((code, out), (1, ""), verb)
+                self.assertIn("/job:ps/task:0 (%s)" % cluster.addresses[0], err, verb)
+                self.assertIn("refused", err, verb)
+                self.assertIn("all tasks must take part" if verb[0] == "reset" else "the directory, ", err)
+
+    def test_another_protocol(self):
+        """A web server, and one that speaks first, are recognised at their first bytes."""
+        def serve(ear, greeting):
+            while True:
+                try:
+                    conn, _ = ear.accept()
+                except OSError:
+                    return
+                with conn:
+                    if greeting or conn.recv(100):
+                        conn.sendall(greeting or b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                    conn.recv(1)
+        for greeting in (b"", b"SSH-2.0-OpenSSH_9.2p1\r\n"):
+            with socket.create_server(("127.0.0.1", 0)) as ear:
+                served = threading.Thread(target=serve, args=(ear, greeting), daemon=True)
+                served.start()
+                target = "127.0.0.1:%d" % ear.getsockname()[1]
+                code, out, err = run(PSCTL, "-t", target, "--timeout", "3600", "status")
+                self.assertEqual((code, out), (1, ""))
+                self.assertRegex(err, "%s.*not a psd frame.*is a psd running there" % target)
+                ear.shutdown(socket.SHUT_RDWR)
+                served.join(60)
 
     def test_nobody_there(self):
         target = "127.0.0.1:%d" % free_port()

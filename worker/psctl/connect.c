@@ -88,6 +88,7 @@ enum psctl_exit psctl_connect(struct psctl *c)
     o.log_level = PS_LOG_ERROR;
     o.log = no_log;
     o.program = "psctl";
+    o.fail_fast = true;
     psctl_restart_clock(c);
     ps_status st = ps_session_open(&o, &c->session, error, sizeof(error));
     if (st != PS_OK) {
