@@ -5,8 +5,9 @@
  * Happy path: a mutation gets the next number when its first byte is queued, its frames go out (push.c), the reply ends it and
  * its place is free. A number stays in the window until its final outcome is known, also when nobody waits for it any more
  * (abandoned: entry->req == NULL), so the task's record of 256 outcomes always covers every number that may still be sent.
- * Failure: refused for load -> the request is repeated with a new number; deadline -> ABANDON, or, with a frame half written, a
- * new connection whose HELLO lists the number as abandoned; a task that does not know the number any more -> outcome unknown.
+ * Failure: refused for load -> the request is repeated with a new number, to the same creation of its variable only; deadline ->
+ * ABANDON, or, with a frame half written, a new connection whose HELLO lists the number as abandoned; a task that does not know
+ * the number any more -> outcome unknown.
  */
 #include "client.h"
 
@@ -92,17 +93,29 @@ static void entry_free(struct psi_entry *e)
     psi_client_kick(s);
 }
 
-/* The outcome is known and no frame of it is in the queue: the request goes on its way. */
+/* The outcome is known and no frame of it is in the queue: the request goes on its way. It is for one creation of the variable:
+ * neither a repetition nor a read of what is missing goes to another. */
 static void finish(struct psi_entry *e)
 {
     struct psi_request *req = e->req;
     struct psi_var *var = e->var;
+    const struct psi_session *s = e->s;
     bool repeat = e->repeat;
+    bool gone = !var->open || var->creation != e->creation;
     uint8_t op = e->op;
     entry_free(e);
     req->extra = NULL;
     if (var->current == req) {
         psi_var_next(var);
+    }
+    bool values_missing = op == PS_OP_PUSHPULL && !repeat && req->status == PS_OK && req->offset2 < var->elements;
+    if (gone && (repeat || values_missing)) {
+        char where[PSI_WHERE_MAX];
+        psi_request_end(req, PS_ABORTED, repeat ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED,
+                        "%s of '%s' at %s: the variable was reset, deleted or lost %s", psi_request_kind_name(req->kind),
+                        var->name, psi_session_where(s, where, sizeof(where)),
+                        repeat ? "before it could be repeated" : "before its new values had come; the push was applied");
+        return;
     }
     if (repeat) {
         char why[sizeof(req->why)];
@@ -111,7 +124,7 @@ static void finish(struct psi_entry *e)
         return;
     }
     ps_status st = req->status;
-    if (st == PS_OK) {
+    if (st == PS_OK && !gone) {
         var->used = true;
     }
     if (st == PS_OK && op == PS_OP_PUSHPULL) {

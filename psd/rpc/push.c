@@ -252,6 +252,10 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
                        const struct ps_push_meta *m, struct psd_variable **out_v, struct psi_err *err)
 {
     uint8_t kind = (uint8_t)kind_of(h->op);
+    struct psd_variable *v = psd_variable_by_handle(&t->store, h->handle);
+    if (v == NULL) { /* before anything that says: later. There is no later */
+        return psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", h->handle, t->name);
+    }
     if (t->draining) {
         return psi_fail(err, PS_UNAVAILABLE, "%s is shutting down", t->name);
     }
@@ -259,10 +263,6 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
         ((h->flags & PS_FLAG_LAST) == 0 && record->progress_count >= PS_MULTIFRAME_PUSHES_MAX)) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: %u pushes in progress, %u of this session", t->name, t->progress_count,
                         record->progress_count);
-    }
-    struct psd_variable *v = psd_variable_by_handle(&t->store, h->handle);
-    if (v == NULL) {
-        return psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", h->handle, t->name);
     }
     ps_status st = check_definition(t, v, h, m, err);
     if (st == PS_OK && kind != PSD_ASSIGN && !v->initialised) {

@@ -218,12 +218,12 @@ static ps_status init_variable(struct psd_task *t, struct psd_conn *c, const str
     if (st == PS_OK) {
         st = psi_optimizer_from_msg(&m.optimizer, &opt, err);
     }
-    if (st == PS_OK && t->draining) {
-        st = psi_fail(err, PS_UNAVAILABLE, "%s is shutting down", t->name);
-    }
     struct psd_variable *v = psd_variable_by_handle(&t->store, r->header.handle);
     if (st == PS_OK && v == NULL) {
         st = psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", r->header.handle, t->name);
+    }
+    if (st == PS_OK && t->draining) {
+        st = psi_fail(err, PS_UNAVAILABLE, "%s is shutting down", t->name);
     }
     if (st == PS_OK) {
         st = check_chief(t, c, m.chief_number, err);
