@@ -167,7 +167,7 @@ static const struct psi_option rows[] = {
      .unit = "",
      .default_text = "true",
      .reloadable = true,
-     .help = "Refuse gradients with NaN or infinity.",
+     .help = "Refuse gradients with NaN or infinity, also when the push's scale makes it.",
      FIELD(refuse_nonfinite)},
     {.name = "log_level",
      .type = PSI_OPTION_ENUM,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elementwise helpers of pushes that are no optimizer: assign_add and assign_sub, and the check for NaN and infinity.
+ * Elementwise helpers of pushes that are no optimizer: assign_add and assign_sub, and the check for NaN and infinity, also of
+ * what only becomes infinite when it is scaled.
  * Integers wrap: they are added as unsigned, which is two's complement addition without undefined behaviour.
  * float16 and bfloat16 are added as float32 and rounded once. Failure modes: psd_add() of a dtype that has no addition returns
  * false.
@@ -135,35 +136,37 @@ bool psd_add(ps_dtype dtype, void *var, const void *delta, size_t elements, int 
     }
 }
 
-/* An IEEE number is NaN or infinite when all bits of its exponent are set. The bits are compared as integers: no flag is raised,
- * and no fast-math option can fold the test away. memcpy, not a pointer cast: the memory's type is float. */
-static uint32_t bad_f32(const float *x)
+/* An IEEE number is NaN or infinite when all bits of its exponent are set. The bits are compared as integers: no fast-math
+ * option can fold the test away. The product is the one that the optimizers begin with. */
+static uint32_t bad_f32(float x, float scale)
 {
     uint32_t bits = 0;
-    __builtin_memcpy(&bits, x, sizeof(bits));
+    float product = x * scale;
+    __builtin_memcpy(&bits, &product, sizeof(bits));
     return (bits & F32_EXPONENT) == F32_EXPONENT ? 1U : 0U;
 }
 
-static uint64_t bad_f64(const double *x)
+static uint64_t bad_f64(double x, double scale)
 {
     uint64_t bits = 0;
-    __builtin_memcpy(&bits, x, sizeof(bits));
+    double product = x * scale;
+    __builtin_memcpy(&bits, &product, sizeof(bits));
     return (bits & F64_EXPONENT) == F64_EXPONENT ? 1U : 0U;
 }
 
 PSI_CLONES
-static size_t first_bad_f32(const float *x, size_t n)
+static size_t first_bad_f32(const float *x, size_t n, float scale)
 {
     for (size_t start = 0; start < n; start += FINITE_BLOCK) {
         size_t end = n - start > FINITE_BLOCK ? start + FINITE_BLOCK : n;
         uint32_t bad = 0;
         for (size_t i = start; i < end; i++) {
-            bad |= bad_f32(&x[i]);
+            bad |= bad_f32(x[i], scale);
         }
         if (bad == 0) {
             continue;
         }
-        while (bad_f32(&x[start]) == 0) {
+        while (bad_f32(x[start], scale) == 0) {
             start++;
         }
         return start;
@@ -172,18 +175,18 @@ static size_t first_bad_f32(const float *x, size_t n)
 }
 
 PSI_CLONES
-static size_t first_bad_f64(const double *x, size_t n)
+static size_t first_bad_f64(const double *x, size_t n, double scale)
 {
     for (size_t start = 0; start < n; start += FINITE_BLOCK) {
         size_t end = n - start > FINITE_BLOCK ? start + FINITE_BLOCK : n;
         uint64_t bad = 0;
         for (size_t i = start; i < end; i++) {
-            bad |= bad_f64(&x[i]);
+            bad |= bad_f64(x[i], scale);
         }
         if (bad == 0) {
             continue;
         }
-        while (bad_f64(&x[start]) == 0) {
+        while (bad_f64(x[start], scale) == 0) {
             start++;
         }
         return start;
@@ -211,13 +214,30 @@ static size_t first_bad_half(const uint16_t *x, size_t n, uint16_t exponent)
     return n;
 }
 
-bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, size_t *out_first_bad)
+/* Of float16 and bfloat16, as the float32 that they become. */
+static size_t first_bad_widened(ps_dtype dtype, const uint16_t *x, size_t n, float scale)
+{
+    for (size_t start = 0; start < n; start += FINITE_BLOCK) {
+        float block[FINITE_BLOCK];
+        size_t count = n - start > FINITE_BLOCK ? FINITE_BLOCK : n - start;
+        psi_half_widen(dtype, x + start, block, count);
+        size_t first = first_bad_f32(block, count, scale);
+        if (first < count) {
+            return start + first;
+        }
+    }
+    return n;
+}
+
+bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, float scale, size_t *out_first_bad)
 {
     size_t first = elements;
     if (dtype == PS_F32) {
-        first = first_bad_f32(grad, elements);
+        first = first_bad_f32(grad, elements, scale);
     } else if (dtype == PS_F64) {
-        first = first_bad_f64(grad, elements);
+        first = first_bad_f64(grad, elements, (double)scale);
+    } else if ((dtype == PS_F16 || dtype == PS_BF16) && scale > 1) {
+        first = first_bad_widened(dtype, grad, elements, scale);
     } else if (dtype == PS_F16) {
         first = first_bad_half(grad, elements, F16_EXPONENT);
     } else if (dtype == PS_BF16) {

@@ -69,9 +69,9 @@ void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_sta
 void psd_optim_apply(uint32_t kind, ps_dtype dtype, const struct psd_optim_scalars *scalars, void *var,
                      void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements);
 
-/** True if no element is NaN or infinite (also of float16 and bfloat16); otherwise false and *out_first_bad is the index of the
- * first that is (may be NULL). Integers are always finite. */
-bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, size_t *out_first_bad);
+/** True if no element, multiplied by scale (> 0), is NaN or infinite (float16 and bfloat16: as float32); otherwise false and
+ * *out_first_bad is the index of the first that is (may be NULL). Integers are always finite. */
+bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, float scale, size_t *out_first_bad);
 
 /** var += delta (sign >= 0) or var -= delta (sign < 0), elementwise, no overlap; integers wrap modulo 2^bits; f16 and bf16 are
  *  added as float32 and rounded to the nearest, ties to even. False, with nothing changed, for bool and strings. */

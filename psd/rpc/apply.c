@@ -11,6 +11,7 @@
 #include "common/blob.h"
 #include "common/half.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* elements converted at a time: 16 KiB of stack, so that they are in the first-level cache when they are applied */
@@ -49,12 +50,16 @@ static ps_status check_finite(struct psd_task *t, const struct psd_number *n, co
 {
     const struct psd_progress *g = n->progress;
     size_t bad = 0;
-    if (!t->config.refuse_nonfinite || psd_optim_finite((ps_dtype)g->wire, p, count, &bad)) {
+    if (!t->config.refuse_nonfinite || psd_optim_finite((ps_dtype)g->wire, p, count, g->scale, &bad)) {
         return PS_OK;
     }
     t->count.nonfinite++;
-    return psi_fail(err, PS_INVALID_ARGUMENT, "gradient of '%s': element %llu is NaN or infinite", g->variable->name,
-                    (unsigned long long)(n->offset + bad));
+    char scaled[48] = "";
+    if (g->scale != 1) {
+        PSI_IGNORE(snprintf(scaled, sizeof(scaled), " times the scale %g", (double)g->scale)); /* fits */
+    }
+    return psi_fail(err, PS_INVALID_ARGUMENT, "gradient of '%s': element %llu%s is NaN or infinite", g->variable->name,
+                    (unsigned long long)(n->offset + bad), scaled);
 }
 
 static void stage(const struct psd_progress *g, uint64_t first, const uint8_t *p, uint64_t count)

@@ -266,9 +266,9 @@ static void test_finite_finds_each_position(void **unused)
         d[i] = i % 3 == 0 ? -1.7976931348623157e308 : 4.9e-324;
     }
     size_t at = 77;
-    assert_true(psd_optim_finite(PS_F32, f, COUNT, &at));
-    assert_true(psd_optim_finite(PS_F64, d, COUNT, &at));
-    assert_true(psd_optim_finite(PS_F32, f, 0, NULL));
+    assert_true(psd_optim_finite(PS_F32, f, COUNT, 1, &at));
+    assert_true(psd_optim_finite(PS_F64, d, COUNT, 1, &at));
+    assert_true(psd_optim_finite(PS_F32, f, 0, 1, NULL));
     assert_int_equal(at, 77);
     for (size_t i = 0; i < COUNT; i++) {
         float old_f = f[i];
@@ -276,16 +276,57 @@ static void test_finite_finds_each_position(void **unused)
         f[i] = bad_f[i % 4];
         d[i] = bad_d[i % 4];
         f[COUNT - 1] = i % 2 != 0 ? NAN : f[COUNT - 1];
-        assert_false(psd_optim_finite(PS_F32, f, COUNT, &at));
+        assert_false(psd_optim_finite(PS_F32, f, COUNT, 1, &at));
         assert_int_equal(at, i);
-        assert_false(psd_optim_finite(PS_F64, d, COUNT, &at));
+        assert_false(psd_optim_finite(PS_F64, d, COUNT, 1, &at));
         assert_int_equal(at, i);
-        assert_false(psd_optim_finite(PS_F64, d, i + 1, NULL));
-        assert_true(psd_optim_finite(PS_F32, f, i, NULL));
-        assert_true(psd_optim_finite(PS_I64, d, COUNT, NULL));
+        assert_false(psd_optim_finite(PS_F64, d, i + 1, 1, NULL));
+        assert_true(psd_optim_finite(PS_F32, f, i, 1, NULL));
+        assert_true(psd_optim_finite(PS_I64, d, COUNT, 1, NULL));
         f[COUNT - 1] = 0;
         f[i] = old_f;
         d[i] = old_d;
+    }
+}
+
+/* What is finite may not be so when it is scaled; what the scale makes small enough is fine, and NaN and infinity never are. */
+static void test_finite_when_scaled(void **unused)
+{
+    enum { COUNT = 2100 };
+    static float f[COUNT];
+    static double d[COUNT];
+    static uint16_t h[COUNT], b[COUNT];
+    (void)unused;
+    for (size_t i = 0; i < COUNT; i += 699) {
+        size_t at = 0;
+        f[i] = -3e38F;
+        d[i] = 1e300;
+        h[i] = 0x7bff; /* 65504 */
+        b[i] = 0x7f7f; /* 3.4e38 */
+        assert_true(psd_optim_finite(PS_F32, f, COUNT, 1.1F, NULL));
+        assert_false(psd_optim_finite(PS_F32, f, COUNT, 1.2F, &at));
+        assert_int_equal(at, i);
+        assert_true(psd_optim_finite(PS_F64, d, COUNT, 1e7F, NULL));
+        assert_false(psd_optim_finite(PS_F64, d, COUNT, 1e9F, &at));
+        assert_int_equal(at, i);
+        assert_true(psd_optim_finite(PS_F16, h, COUNT, 5e33F, NULL));
+        assert_false(psd_optim_finite(PS_F16, h, COUNT, 6e33F, &at));
+        assert_int_equal(at, i);
+        assert_true(psd_optim_finite(PS_BF16, b, COUNT, 1, NULL));
+        assert_false(psd_optim_finite(PS_BF16, b, COUNT, 1.01F, &at));
+        assert_int_equal(at, i);
+        f[i] = INFINITY;
+        h[i] = 0x7c00;
+        b[i] = 0xff80;
+        const float scales[] = {0x1p-149F, 1, 2};
+        for (size_t k = 0; k < 3; k++) {
+            assert_false(psd_optim_finite(PS_F32, f, COUNT, scales[k], NULL));
+            assert_false(psd_optim_finite(PS_F16, h, COUNT, scales[k], NULL));
+            assert_false(psd_optim_finite(PS_BF16, b, COUNT, scales[k], NULL));
+        }
+        f[i] = 0;
+        d[i] = 0;
+        h[i] = b[i] = 0;
     }
 }
 
@@ -366,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_scalars_are_rounded_to_the_dtype),
         cmocka_unit_test(test_begin_changes_no_state_and_unknown_kinds_nothing),
         cmocka_unit_test(test_finite_finds_each_position),
+        cmocka_unit_test(test_finite_when_scaled),
         cmocka_unit_test(test_add),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
