@@ -81,7 +81,7 @@ typedef struct psd_server_options {
     uint8_t reserved[2];
     /* limits */
     uint32_t sessions_max;        /* 4,096 */
-    uint64_t memory_budget_bytes; /* variables, slots and staging; 0: 80 % of the cgroup's or the machine's memory */
+    uint64_t memory_budget_bytes; /* variables, slots, staging, records; 0: 80 % of the cgroup's or the machine's memory */
     int64_t lease_ms;             /* 10,000: a session that says nothing for so long loses its place */
     int64_t beat_ms;              /* 2,500 */
     int64_t hello_deadline_ms;    /* 5,000: a connection must have said who it is */

@@ -20,8 +20,8 @@ void psd_server_log_stamp(void *data, char *buf, size_t n)
 /* The row of an event that peers cause; -1: any other. */
 static int peer_event(const char *event)
 {
-    static const char *const events[] = {"frame_rejected", "gap",           "hello_refused",   "hello_deadline",
-                                         "task_refused",   "list_rejected", "segment_deadline"};
+    static const char *const events[] = {"frame_rejected", "gap",           "hello_refused",    "hello_deadline",
+                                         "task_refused",   "list_rejected", "segment_deadline", "session_gave_way"};
     _Static_assert(sizeof(events) / sizeof(events[0]) <= PSD_PEER_EVENTS, "a row for each");
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
         if (strcmp(event, events[i]) == 0) {

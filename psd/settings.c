@@ -109,7 +109,8 @@ static const struct psi_option rows[] = {
      .max = INT64_C(1) << 50,
      .default_text = "0",
      .reloadable = true,
-     .help = "Variables, slots and staging of all tasks of this process; 0: 80 % of the cgroup's or the machine's memory.",
+     .help = "Variables, slots, staging and session records of all tasks of this process; 0: 80 % of the cgroup's or the "
+             "machine's memory.",
      FIELD(memory_budget)},
     {.name = "lease",
      .type = PSI_OPTION_DURATION,

@@ -157,9 +157,11 @@ struct psd_task {
     uint64_t now_ms, started_ms, last_tick_ms;
     uint64_t life, position, durable;
     struct psd_store store;
-    struct psi_map records; /* session -> struct psd_record */
-    uint64_t chief_number;  /* highest seen or given */
-    char chief_text[160];   /* who had it: for errors */
+    struct psi_map records;               /* session -> struct psd_record */
+    struct psi_list silent, silent_empty; /* those without a connection, the longest silent first; empty: nothing to remember */
+    uint64_t room_none_ms[3];             /* by enum psd_room: when nothing could give way */
+    uint64_t chief_number;                /* highest seen or given */
+    char chief_text[160];                 /* who had it: for errors */
     struct psd_counters count;
     uint64_t rate_pushes, rate_bytes, rate_at_ms;
     double pushes_per_second, bytes_per_second;

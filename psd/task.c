@@ -166,7 +166,7 @@ static void detach(struct psd_task *t, struct psd_conn *c)
     if (c->record != NULL && c->record->conn == c) {
         c->record->conn = NULL;
         c->record->heard_ms = c->heard_ms;
-        c->record->idle_since_ms = t->now_ms;
+        psd_silent_begin(t, c->record);
     }
     if (c->peer != NULL) {
         psd_task_link_lost(t, c);
@@ -303,7 +303,7 @@ static void tick_records(struct psd_task *t, uint64_t grace_ms)
         struct psd_record *r = value;
         r->lease_until_ms += grace_ms;
         r->idle_since_ms = excused(t, r->idle_since_ms, grace_ms);
-        if (r->conn == NULL && t->now_ms - r->idle_since_ms >= t->config.session_keep_ms) {
+        if (r->conn == NULL && (r->guest || t->now_ms - r->idle_since_ms >= t->config.session_keep_ms)) {
             psd_session_drop(t, r);
         }
     }
@@ -413,6 +413,8 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->waits);
     psi_list_init(&t->resets);
     psi_list_init(&t->works);
+    psi_list_init(&t->silent);
+    psi_list_init(&t->silent_empty);
     psi_map_init(&t->records, map_seed);
     psd_directory_init(&t->names, map_seed);
     psd_store_init(&t->store, map_seed, config->memory_budget_bytes);
@@ -523,9 +525,11 @@ void psd_task_check_invariants(const struct psd_task *t)
     while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
         const struct psd_record *r = value;
         psd_record_check_invariants(r);
+        PSI_ASSERT((r->conn == NULL) == psi_list_linked(&r->silent));
         progress += r->progress_count;
     }
     PSI_ASSERT(progress == t->progress_count);
+    PSI_ASSERT(t->store.records_bytes == psi_map_count(&t->records) * PSD_RECORD_BYTES);
     uint32_t conns = 0;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &t->conns) {

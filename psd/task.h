@@ -21,7 +21,7 @@ struct psd_task_config {
     uint32_t task;
     char cluster_name[PS_JOB_BYTES_MAX + 1]; /* "psd" */
     char address[PS_ADDRESS_BYTES_MAX + 1];  /* where it listens, as shown by status */
-    uint64_t memory_budget_bytes;            /* variables, slots, staging */
+    uint64_t memory_budget_bytes;            /* variables, slots, staging, records of sessions */
     uint32_t lease_ms, beat_ms, hello_deadline_ms, segment_deadline_ms, session_keep_ms;
     uint32_t sessions_max;
     uint32_t pushes_in_progress_max; /* of the task; above it a new push gets RESOURCE_EXHAUSTED */

@@ -300,6 +300,12 @@ static void end_unapplied(struct psi_entry *e)
     outcome(e, &r);
 }
 
+/* Nothing of it is in before its end. */
+static bool staged(const struct psi_entry *e)
+{
+    return e->var->atomic || e->op == PS_OP_ASSIGN;
+}
+
 /* Its variable is the one that it was meant for, and open in this life. */
 static bool fits(const struct psi_entry *e)
 {
@@ -379,7 +385,7 @@ static ps_status settle_one(struct psi_session *s, struct psi_entry *e, const ps
             e->next = 0; /* no byte of it was ever sent: what the task forgot cannot hold it */
             e->handle = e->var->handle;
             e->unsent = true;
-        } else if (m->state == PS_NUMBER_ABANDONED && m->applied == PS_NOTHING_APPLIED && e->var->atomic) {
+        } else if (m->state == PS_NUMBER_ABANDONED && m->applied == PS_NOTHING_APPLIED && staged(e)) {
             end_unapplied(e);
         } else {
             end_unknown(e, m->state == PS_NUMBER_UNKNOWN ? "the task has lost its record of this session: outcome unknown"

@@ -101,8 +101,8 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const ps_v1_Call 
     k->row = row;
     psi_list_push_back(&t->works, &k->link);
     t->work_count++;
-    k->out = psd_store_stage(&t->store, PS_CALL_BYTES_MAX);
-    k->in = k->out != NULL && m->in_bytes > 0 ? psd_store_stage(&t->store, m->in_bytes) : NULL;
+    k->out = psd_room_stage(t, PS_CALL_BYTES_MAX);
+    k->in = k->out != NULL && m->in_bytes > 0 ? psd_room_stage(t, m->in_bytes) : NULL;
     k->in_bytes = k->in != NULL ? m->in_bytes : 0;
     if (k->out != NULL && k->in_bytes == m->in_bytes) {
         e = psd_effect_new(t, PSD_EFFECT_CALL);

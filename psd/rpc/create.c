@@ -24,7 +24,7 @@ static void item_end(struct psd_task *t, struct psd_wait *w, struct psd_create *
     item->done = true;
     item->status = err == NULL ? PS_OK : err->code;
     if (err != NULL) {
-        item->text = psi_strndup(err->text, strlen(err->text)); /* without memory the status must do */
+        psd_wait_item_text(t, item, err->text);
         item->retry_after_ms = err->code == PS_UNAVAILABLE ? RETRY_MS : 0;
     }
     if (--w->creates_left == 0) {
@@ -239,7 +239,7 @@ static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct
         if (st != PS_OK) {
             item->done = true;
             item->status = st;
-            item->text = psi_strndup(own.text, strlen(own.text));
+            psd_wait_item_text(t, item, own.text);
         }
     }
 }

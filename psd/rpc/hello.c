@@ -70,7 +70,24 @@ static ps_status check_session(const ps_v1_Hello *hello, struct psi_err *err)
     return PS_OK;
 }
 
-/* Found, or made. */
+/* One more record, maybe instead of that of a session past its lease. */
+static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
+{
+    for (;;) {
+        bool many = psi_map_count(&t->records) >= t->config.sessions_max + reserve;
+        if (!many && psd_store_record_missing(&t->store, PSD_RECORD_BYTES) == 0) {
+            return true;
+        }
+        if (!psd_room_session(t)) {
+            PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED,
+                                "%s has %u sessions, all heard within their lease, and no room for more (%s)", t->name,
+                                psi_map_count(&t->records), many ? "psd --sessions_max" : "psd --memory_budget")); /* caller */
+            return false;
+        }
+    }
+}
+
+/* Found, or made. A session that names no job gets in whatever is short: an operator must. */
 static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hello, bool *out_fresh, struct psi_err *err)
 {
     struct psd_record *record = psi_map_find(&t->records, hello->session.bytes, hello->session.size);
@@ -84,21 +101,19 @@ static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hell
         }
         return record;
     }
-    uint32_t most = t->config.sessions_max + (hello->job.size == 0 ? SESSIONS_RESERVE : 0);
-    if (psi_map_count(&t->records) >= most) {
-        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s already has %u sessions (psd --sessions_max)", t->name,
-                            psi_map_count(&t->records))); /* caller */
+    bool guest = !has_room(t, hello->job.size == 0 ? SESSIONS_RESERVE : 0, err);
+    if (guest && hello->job.size > 0) {
         return NULL;
     }
     record = psd_record_new(hello->session.bytes, psd_random(t));
-    if (record != NULL) {
-        record->begun_ms = record->heard_ms = t->now_ms;
-    }
     if (record == NULL || psi_map_put(&t->records, hello->session.bytes, hello->session.size, record, NULL, err) != PS_OK) {
         psd_record_free(record);
         PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a session", t->name)); /* caller */
         return NULL;
     }
+    t->store.records_bytes += PSD_RECORD_BYTES;
+    record->begun_ms = record->heard_ms = t->now_ms;
+    record->guest = guest;
     return record;
 }
 
@@ -249,10 +264,10 @@ static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *
     record->pid = hello->pid;
     record->connection = hello->connection;
     record->conn = c;
+    psi_list_remove(&record->silent);
     record->lease_until_ms = t->now_ms + t->config.lease_ms;
     if (record->job[0] != '\0') {
-        PSI_IGNORE(snprintf(c->text, sizeof(c->text), "/job:%.40s/task:%u@%.24s:%u", record->job, record->task, record->host,
-                            record->pid)); /* cut is fine */
+        PSI_IGNORE(psd_record_text(record, c->text, sizeof(c->text)));
     }
 }
 
@@ -321,6 +336,7 @@ void psd_session_drop(struct psd_task *t, struct psd_record *record)
     }
     PSI_IGNORE(psi_map_remove(&t->records, record->session, sizeof(record->session))); /* it is record */
     psd_record_free(record);
+    t->store.records_bytes -= PSD_RECORD_BYTES;
 }
 
 void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

@@ -119,7 +119,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "pull of '%s': %llu bytes of copies wait for this connection already",
                             v->name, (unsigned long long)c->copy_bytes);
         }
-        copy = psd_store_stage(&t->store, copy_bytes);
+        copy = psd_room_stage(t, copy_bytes);
         if (copy == NULL) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "pull of '%s': no room to copy %llu bytes within the memory budget of %s",
                             v->name, (unsigned long long)copy_bytes, t->name);

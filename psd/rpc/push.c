@@ -136,7 +136,7 @@ static void refuse(struct psd_task *t, struct psd_record *record, struct psd_num
         progress_end(t, record, n);
     }
     t->count.pushes_refused++;
-    psd_number_refuse(n, err);
+    psd_number_refuse(record, n, err);
 }
 
 void psd_push_tear(struct psd_task *t, struct psd_record *record, struct psd_number *n)
@@ -259,7 +259,7 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     if (t->draining) {
         return psi_fail(err, PS_UNAVAILABLE, "%s is shutting down", t->name);
     }
-    if (t->progress_count >= t->config.pushes_in_progress_max ||
+    if (!psd_room(t, PSD_ROOM_PUSHES, 1) ||
         ((h->flags & PS_FLAG_LAST) == 0 && record->progress_count >= PS_MULTIFRAME_PUSHES_MAX)) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: %u pushes in progress, %u of this session", t->name, t->progress_count,
                         record->progress_count);
@@ -293,7 +293,7 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, struct psd
     void *staging = NULL;
     uint64_t staging_bytes = v->dtype == PS_STRING ? m->total_elements : v->bytes;
     if (kind == PSD_ASSIGN || (psd_push_is_gradient(kind) && v->atomic)) {
-        staging = psd_store_stage(&t->store, staging_bytes);
+        staging = psd_room_stage(t, staging_bytes);
         if (staging == NULL) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s to '%s': no room to stage %llu bytes within the memory budget of %s",
                             kind == PSD_ASSIGN ? "assign" : "push", v->name, (unsigned long long)staging_bytes, t->name);

@@ -91,6 +91,20 @@ void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, ui
                      ps_dtype wire, uint64_t first, uint64_t count);
 void psd_pull_free_all(struct psd_task *t);
 
+/* ---- room.c: what gives way when something is short ---- */
+enum psd_room { PSD_ROOM_PUSHES, PSD_ROOM_MEMORY, PSD_ROOM_LISTS };
+/** Is there room for n more (pushes in progress, bytes of the budget, bytes of waiting requests' lists)? Where there is not, work
+ * and records of sessions past their lease end, if that helps. Ends no session that is connected. */
+bool psd_room(struct psd_task *t, enum psd_room what, uint64_t n);
+/** As psd_store_stage(), with room made for it. */
+void *psd_room_stage(struct psd_task *t, uint64_t n);
+/** A record goes, so that another session can have one; false: all were heard within their lease. */
+bool psd_room_session(struct psd_task *t);
+/** r has no connection any more. */
+void psd_silent_begin(struct psd_task *t, struct psd_record *r);
+/** Memory of the budget that its pushes and calls hold. */
+uint64_t psd_record_staged_bytes(const struct psd_record *r);
+
 /* ---- variable.c: OPEN INIT SEAL VARS ---- */
 void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
@@ -123,6 +137,11 @@ void psd_wait_refused(struct psd_task *t, struct psd_wait *w, const struct psi_e
 /** A list of a waiting request with twice the capacity; NULL (err filled, the old list stays): all lists of the task have no more
  * room. */
 void *psd_wait_list_grow(struct psd_task *t, void *list, size_t item_bytes, uint32_t *capacity, struct psi_err *err);
+/** Why an item is refused. */
+void psd_wait_item_text(struct psd_task *t, struct psd_create *item, const char *text);
+/** By how much n more bytes of lists are too many; what those of r take. */
+uint64_t psd_wait_lists_missing(const struct psd_task *t, uint64_t n);
+uint64_t psd_wait_lists_bytes(const struct psd_record *r);
 void psd_rpc_wait(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_wait_cluster(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);

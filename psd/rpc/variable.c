@@ -91,6 +91,7 @@ ps_status psd_create_here(struct psd_task *t, const char *container, const char 
         struct psd_definition have = psd_variable_definition(v);
         return psd_definition_compare(&have, t->name, d, name, err);
     }
+    PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_definition_memory_bytes(d))); /* psd_variable_new() says what is missing */
     st = psd_variable_new(&t->store, c, name, d, psd_random(t), &v, err);
     *out_created = st == PS_OK;
     return st;
@@ -268,7 +269,7 @@ void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     struct psd_variable *v = NULL;
     struct psi_err err;
     if (init_variable(t, c, r, &v, &err) != PS_OK) {
-        psd_number_refuse(n, &err);
+        psd_number_refuse(c->record, n, &err);
     } else {
         n->state = PS_NUMBER_APPLIED;
         n->position = ++t->position;

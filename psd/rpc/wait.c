@@ -82,10 +82,14 @@ struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const stru
         return w;
     }
     struct psi_err err;
-    struct psd_wait *w = record->wait_count < PS_WAITS_PER_SESSION_MAX ? psi_calloc(1, sizeof(*w)) : NULL;
+    bool many = record->wait_count >= PS_WAITS_PER_SESSION_MAX;
+    struct psd_wait *w = !many && psd_room(t, PSD_ROOM_LISTS, sizeof(*w)) ? psi_calloc(1, sizeof(*w)) : NULL;
     if (w == NULL) {
-        PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: this session already has %u waiting requests", t->name,
-                            record->wait_count)); /* sent below */
+        PSI_IGNORE(many
+                       ? psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: this session already has %u waiting requests", t->name,
+                                  record->wait_count)
+                       : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a waiting request; all of them take %llu bytes",
+                                  t->name, (unsigned long long)t->wait_list_bytes)); /* sent below */
         psd_reply(t, c, r->header.op, 0, r->header.id, 0, &err, 50, NULL, NULL);
         return NULL;
     }
@@ -97,6 +101,7 @@ struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const stru
     psi_list_init(&w->open);
     psi_list_push_back(&record->waits, &w->link);
     record->wait_count++;
+    t->wait_list_bytes += sizeof(*w);
     return w;
 }
 
@@ -108,11 +113,42 @@ static uint64_t lists_most(const struct psd_task *t)
     return share > LISTS_BYTES_LEAST ? share : LISTS_BYTES_LEAST;
 }
 
+uint64_t psd_wait_lists_missing(const struct psd_task *t, uint64_t n)
+{
+    uint64_t most = lists_most(t);
+    return t->wait_list_bytes + n > most ? t->wait_list_bytes + n - most : 0;
+}
+
+static uint64_t lists_bytes(const struct psd_wait *w)
+{
+    uint64_t bytes = sizeof(*w) + w->target_capacity * sizeof(*w->targets) + w->create_capacity * sizeof(*w->creates);
+    for (uint32_t i = 0; i < w->create_count; i++) {
+        bytes += w->creates[i].text == NULL ? 0 : strlen(w->creates[i].text) + 1;
+    }
+    return bytes;
+}
+
+void psd_wait_item_text(struct psd_task *t, struct psd_create *item, const char *text)
+{
+    item->text = psi_strndup(text, strlen(text)); /* without memory the status must do */
+    t->wait_list_bytes += item->text == NULL ? 0 : strlen(text) + 1;
+}
+
+uint64_t psd_wait_lists_bytes(const struct psd_record *r)
+{
+    uint64_t bytes = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &r->waits) {
+        bytes += lists_bytes(PSI_CONTAINER_OF(it, struct psd_wait, link));
+    }
+    return bytes;
+}
+
 void *psd_wait_list_grow(struct psd_task *t, void *list, size_t item_bytes, uint32_t *capacity, struct psi_err *err)
 {
     uint32_t want = *capacity == 0 ? 16 : *capacity * 2;
     uint64_t more = (uint64_t)(want - *capacity) * item_bytes;
-    bool fits = want <= PS_VARIABLES_MAX && t->wait_list_bytes + more <= lists_most(t);
+    bool fits = want <= PS_VARIABLES_MAX && psd_room(t, PSD_ROOM_LISTS, more);
     void *grown = fits ? psi_realloc(list, (size_t)want * item_bytes) : NULL;
     if (grown == NULL) {
         PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED,
@@ -139,6 +175,7 @@ static void free_targets(struct psd_task *t, struct psd_wait *w)
 static void free_creates(struct psd_task *t, struct psd_wait *w)
 {
     for (uint32_t i = 0; i < w->create_count; i++) {
+        t->wait_list_bytes -= w->creates[i].text == NULL ? 0 : strlen(w->creates[i].text) + 1;
         psi_free(w->creates[i].text);
     }
     t->wait_list_bytes -= w->create_capacity * sizeof(*w->creates);
@@ -176,6 +213,7 @@ void psd_wait_free(struct psd_task *t, struct psd_wait *w)
     w->record->wait_count--;
     free_creates(t, w);
     free_targets(t, w);
+    t->wait_list_bytes -= sizeof(*w);
     psi_free(w);
 }
 

@@ -5,6 +5,7 @@
 
 #include "common/mem.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name)
@@ -13,6 +14,7 @@ struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name)
     if (r != NULL) {
         memcpy(r->session, session, sizeof(r->session));
         r->name = name;
+        psi_list_init(&r->silent);
         psi_list_init(&r->progress);
         psi_list_init(&r->waits);
     }
@@ -25,6 +27,7 @@ void psd_record_free(struct psd_record *r)
         return;
     }
     PSI_ASSERT(psi_list_empty(&r->progress) && psi_list_empty(&r->waits));
+    psi_list_remove(&r->silent);
     for (uint32_t i = 0; i < PS_WINDOW; i++) {
         psi_free(r->numbers[i].text);
     }
@@ -52,11 +55,20 @@ bool psd_record_admits(const struct psd_record *r, uint64_t number)
     return true;
 }
 
+static void forget_text(struct psd_record *r, struct psd_number *n)
+{
+    if (n->text != NULL) {
+        r->text_bytes -= (uint32_t)strlen(n->text) + 1;
+        psi_free(n->text);
+        n->text = NULL;
+    }
+}
+
 struct psd_number *psd_record_put(struct psd_record *r, uint64_t number)
 {
     struct psd_number *n = &r->numbers[number % PS_WINDOW];
     PSI_ASSERT(n->progress == NULL);
-    psi_free(n->text);
+    forget_text(r, n);
     memset(n, 0, sizeof(*n));
     n->number = number;
     if (number > r->highest) {
@@ -65,13 +77,28 @@ struct psd_number *psd_record_put(struct psd_record *r, uint64_t number)
     return n;
 }
 
-void psd_number_refuse(struct psd_number *n, const struct psi_err *err)
+void psd_number_refuse(struct psd_record *r, struct psd_number *n, const struct psi_err *err)
 {
+    size_t bytes = strlen(err->text) + 1;
     n->state = PS_NUMBER_REFUSED;
     n->status = (uint8_t)err->code;
     n->applied = (uint8_t)err->applied;
-    psi_free(n->text);
-    n->text = psi_strndup(err->text, strlen(err->text)); /* without memory the status alone must do */
+    forget_text(r, n);
+    for (uint32_t i = 1; i < PS_WINDOW && r->text_bytes + bytes > PSD_RECORD_TEXT_BYTES; i++) {
+        forget_text(r, &r->numbers[(r->highest + i) % PS_WINDOW]); /* the oldest number first */
+    }
+    n->text = psi_strndup(err->text, bytes - 1); /* without memory the status alone must do */
+    r->text_bytes += n->text == NULL ? 0 : (uint32_t)bytes;
+}
+
+const char *psd_record_text(const struct psd_record *r, char *buf, size_t n)
+{
+    if (r->job[0] != '\0') {
+        PSI_IGNORE(snprintf(buf, n, "/job:%.40s/task:%u@%.24s:%u", r->job, r->task, r->host, r->pid)); /* cut is fine */
+    } else {
+        PSI_IGNORE(snprintf(buf, n, "%.40s@%.40s:%u", r->program, r->host, r->pid)); /* likewise */
+    }
+    return buf;
 }
 
 void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step)
@@ -117,9 +144,12 @@ void psd_record_check_invariants(const struct psd_record *r)
         count++;
     }
     PSI_ASSERT(count == r->progress_count);
+    size_t text_bytes = 0;
     for (uint32_t i = 0; i < PS_WINDOW; i++) {
         const struct psd_number *n = &r->numbers[i];
         PSI_ASSERT((n->number == 0 || n->number % PS_WINDOW == i) && n->number <= r->highest);
         PSI_ASSERT((n->progress != NULL) == (n->state == PS_NUMBER_IN_PROGRESS));
+        text_bytes += n->text == NULL ? 0 : strlen(n->text) + 1;
     }
+    PSI_ASSERT(text_bytes == r->text_bytes && text_bytes <= PSD_RECORD_TEXT_BYTES);
 }

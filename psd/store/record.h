@@ -52,10 +52,12 @@ struct psd_step {
 
 struct psd_record {
     uint8_t session[16];
-    uint64_t name;       /* random, never 0 */
-    uint64_t connection; /* highest connection number */
-    void *conn;          /* its connection now, NULL when there is none */
+    uint64_t name;          /* random, never 0 */
+    uint64_t connection;    /* highest connection number */
+    void *conn;             /* its connection now, NULL when there is none */
+    struct psi_list silent; /* of the task, while it has no connection */
     uint64_t idle_since_ms;
+    bool guest;                  /* let in above the limit: the record goes with its connection */
     uint64_t begun_ms, heard_ms; /* made; last heard of, while it has no connection */
     bool stopping;               /* directory: it is to be told to stop */
     uint32_t step_count;         /* of steps, the newest last */
@@ -72,8 +74,12 @@ struct psd_record {
     uint64_t lease_until_ms;              /* directory: membership */
     uint64_t chief_number;                /* directory: the chief lease it was given; 0 none */
     uint64_t highest;                     /* number seen */
+    uint32_t text_bytes;                  /* of refusals */
     struct psd_number numbers[PS_WINDOW]; /* place = number % PS_WINDOW */
 };
+enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of refusals in a record; the oldest go first: most clients have heard them */
+/* what a record takes at most */
+#define PSD_RECORD_BYTES (sizeof(struct psd_record) + PSD_RECORD_TEXT_BYTES)
 
 /** NULL when memory is short. */
 struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name);
@@ -86,8 +92,10 @@ struct psd_number *psd_record_find(struct psd_record *r, uint64_t number);
 bool psd_record_admits(const struct psd_record *r, uint64_t number);
 /** A fresh entry for `number`, which psd_record_admits(). */
 struct psd_number *psd_record_put(struct psd_record *r, uint64_t number);
-/** End an entry as refused with err's status, text and applied. */
-void psd_number_refuse(struct psd_number *n, const struct psi_err *err);
+/** End an entry of r as refused with err's status, text and applied. */
+void psd_number_refuse(struct psd_record *r, struct psd_number *n, const struct psi_err *err);
+/** Who it is, for logs: "/job:worker/task:1@host:42", "psctl@host:42". */
+const char *psd_record_text(const struct psd_record *r, char *buf, size_t n);
 /** A beat has come that says this global step. */
 void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step);
 /**

@@ -125,6 +125,18 @@ struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t 
     return psi_u64_map_find(&s->handles, handle);
 }
 
+/* Strings: as long as all are empty. */
+static uint64_t value_bytes(const struct psd_definition *d)
+{
+    uint64_t elements = (uint64_t)ps_shape_elements(&d->shape);
+    return d->dtype == PS_STRING ? psi_blob_bytes_min(elements) : elements * ps_dtype_bytes(d->dtype);
+}
+
+uint64_t psd_definition_memory_bytes(const struct psd_definition *d)
+{
+    return value_bytes(d) * (1 + psd_optim_slot_count(d->optimizer.kind));
+}
+
 static uint64_t promise_of(const struct psd_variable *v)
 {
     return v->bytes * (1 + psd_optim_slot_count(v->optimizer.kind));
@@ -135,9 +147,35 @@ uint64_t psd_variable_memory_bytes(const struct psd_variable *v)
     return v->value == NULL ? 0 : promise_of(v);
 }
 
+static uint64_t over(uint64_t records_bytes)
+{
+    return records_bytes > PSD_RECORDS_FREE_BYTES ? records_bytes - PSD_RECORDS_FREE_BYTES : 0;
+}
+
+uint64_t psd_store_records_over(const struct psd_store *s)
+{
+    return over(s->records_bytes);
+}
+
+static uint64_t above_budget(const struct psd_store *s, uint64_t taken, uint64_t n)
+{
+    uint64_t left = taken < s->budget_bytes ? s->budget_bytes - taken : 0;
+    return n > left ? n - left : 0;
+}
+
+uint64_t psd_store_missing(const struct psd_store *s, uint64_t n)
+{
+    return above_budget(s, s->promised_bytes + over(s->records_bytes), n);
+}
+
+uint64_t psd_store_record_missing(const struct psd_store *s, uint64_t n)
+{
+    return above_budget(s, s->promised_bytes, over(s->records_bytes + n));
+}
+
 static bool promise(struct psd_store *s, uint64_t n)
 {
-    if (n > s->budget_bytes || s->promised_bytes > s->budget_bytes - n) {
+    if (psd_store_missing(s, n) > 0) {
         return false;
     }
     s->promised_bytes += n;
@@ -160,7 +198,7 @@ ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const c
     v->element_bytes = (uint32_t)ps_dtype_bytes(d->dtype);
     v->shape = d->shape;
     v->elements = (uint64_t)ps_shape_elements(&d->shape);
-    v->bytes = d->dtype == PS_STRING ? psi_blob_bytes_min(v->elements) : v->elements * v->element_bytes;
+    v->bytes = value_bytes(d);
     v->atomic = d->atomic;
     v->optimizer = d->optimizer;
     v->creation = creation;
@@ -174,7 +212,7 @@ ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const c
                                 "variable '%s' and its slots need %llu bytes; of the memory budget of %llu bytes %llu are taken "
                                 "(psd --memory_budget)",
                                 name, (unsigned long long)promise_of(v), (unsigned long long)s->budget_bytes,
-                                (unsigned long long)s->promised_bytes);
+                                (unsigned long long)(s->promised_bytes + over(s->records_bytes)));
         psi_free(v);
         return st;
     }

@@ -53,6 +53,7 @@ struct psd_store {
     uint64_t map_seed[2];
     uint64_t budget_bytes;
     uint64_t promised_bytes; /* values and slots of all variables, initialised or not, and staging */
+    uint64_t records_bytes;  /* of sessions */
     uint32_t next_handle;
     uint32_t variable_count;
     uint64_t dropped;    /* variables so far: who waits for one looks again when it has changed */
@@ -75,6 +76,9 @@ ps_status psd_definition_check(const struct psd_definition *d, const char *name,
 /** INVALID_ARGUMENT that names both sides when dtype, shape, optimizer kind or atomic differ. */
 ps_status psd_definition_compare(const struct psd_definition *have, const char *where, const struct psd_definition *want,
                                  const char *name, struct psi_err *err) PSI_MUST;
+
+/** Of value and slots. */
+uint64_t psd_definition_memory_bytes(const struct psd_definition *d);
 
 /** NULL when absent. */
 struct psd_container *psd_container_find(const struct psd_store *s, const char *name);
@@ -108,6 +112,13 @@ ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void
 struct psd_definition psd_variable_definition(const struct psd_variable *v);
 /** From now on; what was promised stays, nothing is promised above it. */
 void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes);
+enum { PSD_RECORDS_FREE_BYTES = 16 << 20 }; /* of records beside the budget, so that variables that fill it lock nobody out */
+/** What records take of the budget. */
+uint64_t psd_store_records_over(const struct psd_store *s);
+/** By how much n more bytes are above the budget; 0: they fit. */
+uint64_t psd_store_missing(const struct psd_store *s, uint64_t n);
+/** The same for one more record, of n bytes. */
+uint64_t psd_store_record_missing(const struct psd_store *s, uint64_t n);
 /** Staging memory of n bytes within the budget; NULL when there is none. */
 void *psd_store_stage(struct psd_store *s, uint64_t n);
 void psd_store_unstage(struct psd_store *s, void *p, uint64_t n);

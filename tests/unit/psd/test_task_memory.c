@@ -476,7 +476,9 @@ static void test_lists_of_waits_are_bounded(void **state)
             assert_int_equal(fc_connect(&e.c), PS_OK);
         }
         assert_int_equal(e.t->core->wait_list_bytes, 0);
-        assert_applied(fc_wait(&e.c, e.c.next_id++, v.handle, v.creation, 1, 0)); /* answered: its list is gone before its ACK */
+        assert_applied(fc_wait(&e.c, e.c.next_id, v.handle, v.creation, 1, 0)); /* answered: its list is gone before its ACK */
+        assert_int_equal(e.t->core->wait_list_bytes, sizeof(struct psd_wait));
+        fc_ack(&e.c, e.c.next_id++);
         assert_int_equal(e.t->core->wait_list_bytes, 0);
     }
     for (size_t k = 0; k < ARRAY_COUNT(ops); k++) {

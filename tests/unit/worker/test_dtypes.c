@@ -272,19 +272,20 @@ static void test_atomic_abandoned(void **state)
 {
     (void)state;
     float *grad = numbers(SEGMENT * 2);
-    for (uint32_t k = 0; k < 4; k++) {
-        bool atomic = k % 2 == 0;
+    for (uint32_t k = 0; k < 6; k++) {
+        bool atomic = k == 0 || k == 2;
+        bool assign = k >= 4; /* staged, whatever the variable is */
         struct fake f;
         struct fake_request push;
         fake_init(&f, SPEC, "", 0, false);
         struct psi_var *w = get(&f, PS_F32, PS_DTYPE_NONE, SEGMENT * 2, atomic);
-        fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 100000);
+        fake_start(&f, &push, assign ? PSI_REQ_ASSIGN : PSI_REQ_PUSH, w, grad, NULL, 100000);
         fake_cut(&f, 0);
-        f.told_applied = k < 2 ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN;
+        f.told_applied = k < 2 || k == 4 ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN;
         const struct fake_number states[] = {{1, PS_NUMBER_ABANDONED, 0, 0, 0}, {0}};
         fake_hello(&f, 0, 100, 200, states, NULL);
         assert_int_equal(push.req.status, PS_ABORTED);
-        assert_int_equal(push.req.applied, k == 0 ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
+        assert_int_equal(push.req.applied, k == 0 || k == 4 ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
         fake_fini(&f);
     }
     free(grad);
