@@ -55,6 +55,7 @@ struct psd_peer {
     uint64_t life; /* directory: as its last HELLO said, 0: none has come; likewise the next two */
     char host[PS_JOB_BYTES_MAX + 2];
     uint32_t pid;
+    uint32_t restarts;  /* directory: other lives that were this task before, as far as it has seen */
     char conflict[256]; /* directory: another process that says that it is this task; read by psd_peer_conflict() */
     struct psd_conn *conn;
     struct psi_list asks;                /* struct psd_ask, sent on the current connection */

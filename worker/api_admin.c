@@ -292,8 +292,8 @@ ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out
 struct info_of {
     struct psi_api_call call;
     struct psi_api_admin admin;
-    ps_task_info info;  /* the core writes here */
-    char conflict[256]; /* and here what the directory says */
+    ps_task_info info;         /* the core writes here */
+    struct psi_task_seen seen; /* and here what the directory says */
     bool started;
 };
 
@@ -329,12 +329,12 @@ static void take_seen(void *ctx, const struct psi_task_seen *task)
     struct seen *seen = ctx;
     for (int i = 0; i < seen->count; i++) {
         if (seen->tasks[i].task == task->task && strcmp(seen->tasks[i].job, task->job) == 0) {
-            (void)snprintf(seen->of[i].conflict, sizeof(seen->of[i].conflict), "%s", task->conflict);
+            seen->of[i].seen = *task;
         }
     }
 }
 
-/* A directory that does not answer leaves the conflicts empty. */
+/* A directory that does not answer leaves that empty. */
 static void seen_start(struct seen *seen, ps_session *s, struct info_of *of, int count, int64_t timeout_ms)
 {
     struct psi_err err = {0};
@@ -393,7 +393,10 @@ ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, int count, int64_t
     }
     seen_wait(&seen);
     for (int i = 0; i < count; i++) {
-        memcpy(infos[i].conflict, of[i].conflict, sizeof(infos[i].conflict));
+        memcpy(infos[i].conflict, of[i].seen.conflict, sizeof(infos[i].conflict));
+        memcpy(infos[i].lost_names, of[i].seen.lost_names, sizeof(infos[i].lost_names));
+        infos[i].restarts = of[i].seen.restarts;
+        infos[i].lost = of[i].seen.lost;
     }
     psi_free(of);
     return PS_OK;

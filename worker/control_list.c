@@ -172,9 +172,12 @@ static ps_status give_task(const struct psi_session *s, const struct psi_list_si
     if (PSI_BYTES_TEXT(m->job, info.job, sizeof(info.job)) != PS_OK ||
         PSI_BYTES_TEXT(m->address, info.address, sizeof(info.address)) != PS_OK ||
         PSI_BYTES_TEXT(m->host, info.host, sizeof(info.host)) != PS_OK ||
-        PSI_BYTES_TEXT(m->conflict, info.conflict, sizeof(info.conflict)) != PS_OK) {
+        PSI_BYTES_TEXT(m->conflict, info.conflict, sizeof(info.conflict)) != PS_OK ||
+        PSI_BYTES_TEXT(m->lost_names, info.lost_names, sizeof(info.lost_names)) != PS_OK) {
         return PS_INVALID_ARGUMENT;
     }
+    info.restarts = m->restarts;
+    info.lost = m->lost;
     info.task = m->task;
     info.pid = m->pid;
     info.connected = m->connected;

@@ -247,9 +247,11 @@ struct psi_task_seen {
     uint32_t task, pid;
     char address[PS_ADDRESS_BYTES_MAX + 1];
     char host[65];
-    char conflict[256]; /* another process that says that it is this task; "" */
-    bool connected;     /* true for the directory itself */
-    bool heard;         /* in this life of the directory */
+    char conflict[256];      /* another process that says that it is this task; "" */
+    uint32_t restarts, lost; /* other processes that were it before; names that it should have and has not: */
+    char lost_names[256];    /* "w, b and 3 more" */
+    bool connected;          /* true for the directory itself */
+    bool heard;              /* in this life of the directory */
     uint64_t missing_ms, life;
 };
 /* dst of requests for lists: called for each entry while the answer is read (before done) */

@@ -406,8 +406,13 @@ typedef struct ps_task_info {
     uint32_t connections, sessions, variables, pid;
     uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, life;
     double pushes_per_second, bytes_per_second;
-    char devices[128];  /* "CPU:0" */
-    char conflict[256]; /* another process says that it is this task, as the directory saw it; "" */
+    char devices[128]; /* "CPU:0" */
+    /* as the directory sees it; empty where that does not answer */
+    char conflict[256];   /* another process says that it is this task; "" */
+    uint32_t restarts;    /* other processes that were this task before, as far as the directory was there to see; of itself:
+                             1 when there was one */
+    uint32_t lost;        /* variables that it had and its process of now has not: it came back empty */
+    char lost_names[256]; /* of these: "w, b and 3 more" */
 } ps_task_info;
 /** Number of tasks that serve: those of every job but worker, chief, master and evaluator, and of these the ones that the
  * directory is connected with when this is first called. Blocks; -1 on error, which for a target that refuses connections

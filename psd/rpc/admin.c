@@ -62,9 +62,40 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     psd_list_end(&l);
 }
 
+/* Names recorded for a task whose process of now has not said that it has them. */
+struct lost {
+    uint32_t count;
+    struct psd_names names;
+};
+
+/* For each peer; only one that is another process than before can have lost any. */
+static void find_lost(const struct psd_task *t, struct lost *lost)
+{
+    bool restarted = false;
+    uint64_t cursor = 0;
+    void *value = NULL;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        restarted = restarted || t->peers[i].restarts > 0;
+    }
+    while (restarted && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+        const struct psd_name *n = value;
+        const struct psd_peer *p = &t->peers[n->owner];
+        if (n->sure && n->life != p->life && p->listed) {
+            lost[n->owner].count++;
+            psd_names_add(&lost[n->owner].names, "%s", n->name);
+        }
+    }
+}
+
 void psd_rpc_tasks(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_list l;
+    struct lost *lost = psi_calloc(t->peer_count, sizeof(*lost));
+    if (lost == NULL) {
+        psd_list_refuse(t, c, r);
+        return;
+    }
+    find_lost(t, lost);
     psd_list_begin(&l, t, c, PS_OP_TASKS, PS_FLAG_REPLY, r->header.id);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
@@ -75,6 +106,9 @@ void psd_rpc_tasks(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         a.missing_ms = a.connected ? 0 : t->now_ms - p->missing_since_ms;
         a.life = p->life;
         a.pid = p->pid;
+        a.restarts = p->restarts;
+        a.lost = lost[i].count;
+        PSI_IGNORE(PSI_BYTES_SET(a.lost_names, psd_names_text(&lost[i].names)));                      /* fits */
         PSI_IGNORE(PSI_BYTES_SET(a.job, p->job));                                                     /* fits: checked name */
         PSI_IGNORE(PSI_BYTES_SET(a.address, psi_cluster_task_address(&t->cluster, p->job, p->task))); /* likewise */
         PSI_IGNORE(PSI_BYTES_SET(a.host, p->host));                                                   /* cut is fine */
@@ -82,6 +116,7 @@ void psd_rpc_tasks(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         psd_list_add(&l, &ps_v1_TaskAnswer_msg, &a);
     }
     psd_list_end(&l);
+    psi_free(lost);
 }
 
 /* ---- CONTAINERS ---- */

@@ -34,6 +34,16 @@ void psd_list_add(struct psd_list *l, const pb_msgdesc_t *d, const void *m);
 void psd_list_end(struct psd_list *l);
 /** As psd_list_end, but the list goes on with another psd_list of the same op and id. */
 void psd_list_pause(struct psd_list *l);
+/* Names in a text for people (names_text.c); zero before the first. */
+enum { PSD_NAMES_BYTES = 256 };
+struct psd_names {
+    char text[PSD_NAMES_BYTES];
+    size_t used;
+    uint32_t left_out;
+};
+void psd_names_add(struct psd_names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** "w, b and 3 more"; the last call. */
+const char *psd_names_text(struct psd_names *names);
 /** Instead of a list: there is no memory for it; to be asked for again. */
 void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** The id of the next request of ours on c. */

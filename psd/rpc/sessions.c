@@ -11,14 +11,12 @@
 #include "common/mem.h"
 #include "common/name.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    TEXT_BYTES = 256,
-    MORE_BYTES = 24,                   /* " and 4294967295 more" */
+    TEXT_BYTES = PSD_NAMES_BYTES,
     WAITS_LISTED_MAX = PS_SESSIONS_MAX /* one of each session; more would be a long pause for everybody else */
 };
 
@@ -111,43 +109,6 @@ void psd_rpc_stop(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 
 /* ---- WAITS ---- */
 
-/* "w, b and 3 more" */
-struct names {
-    char text[TEXT_BYTES];
-    size_t used;
-    uint32_t left_out;
-};
-
-static void name_add(struct names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void name_add(struct names *names, const char *format, ...)
-{
-    char one[TEXT_BYTES * 2];
-    va_list ap;
-    va_start(ap, format);
-    PSI_IGNORE(vsnprintf(one, sizeof(one), format, ap)); /* names are shorter */
-    va_end(ap);
-    size_t room = sizeof(names->text) / 2 - MORE_BYTES; /* two of these go into one text */
-    if (names->used == 0 && strlen(one) > room) {
-        memcpy(one + room - 3, "...", 4); /* the first one is there, at least its beginning */
-    }
-    if (names->left_out > 0 || names->used + (names->used > 0 ? 2 : 0) + strlen(one) > room) {
-        names->left_out++;
-        return;
-    }
-    names->used +=
-        (size_t)snprintf(names->text + names->used, sizeof(names->text) - names->used, "%s%s", names->used == 0 ? "" : ", ", one);
-}
-
-static const char *names_text(struct names *names)
-{
-    if (names->left_out > 0) {
-        PSI_IGNORE(snprintf(names->text + names->used, sizeof(names->text) - names->used, " and %u more",
-                            names->left_out)); /* room is kept for it */
-        names->left_out = 0;
-    }
-    return names->text;
-}
-
 static void told(ps_v1_WaitAnswer *a, const char *what, const char *release)
 {
     PSI_IGNORE(PSI_BYTES_SET(a->what, what));       /* cut is fine */
@@ -156,16 +117,16 @@ static void told(ps_v1_WaitAnswer *a, const char *what, const char *release)
 
 static void tell_wait(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
 {
-    struct names names = {.used = 0};
+    struct psd_names names = {.used = 0};
     bool seal = psd_wait_for_seal(w);
     char what[TEXT_BYTES], release[TEXT_BYTES];
     for (uint32_t i = 0; i < w->target_count; i++) {
         char name[PS_NAME_BYTES_MAX + 1];
         if (psd_wait_misses(t, w, i, name, sizeof(name))) {
-            name_add(&names, "%s", name);
+            psd_names_add(&names, "%s", name);
         }
     }
-    const char *text = names_text(&names);
+    const char *text = psd_names_text(&names);
     PSI_IGNORE(snprintf(what, sizeof(what), "%s: %s", seal ? "sealed" : "initialised", text)); /* cut is fine */
     if (!seal) {
         PSI_IGNORE(snprintf(release, sizeof(release), "somebody initialises %s", text)); /* likewise */
@@ -181,7 +142,7 @@ static void tell_wait(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAn
 
 static void tell_wait_cluster(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
 {
-    struct names names = {.used = 0};
+    struct psd_names names = {.used = 0};
     char what[TEXT_BYTES], release[TEXT_BYTES];
     bool tasks = false, sessions = false;
     for (uint32_t i = 0; i < w->target_count; i++) {
@@ -191,10 +152,10 @@ static void tell_wait_cluster(struct psd_task *t, const struct psd_wait *w, ps_v
             bool serves = p != NULL && p->own_job;
             tasks = tasks || serves;
             sessions = sessions || !serves;
-            name_add(&names, "%s", name);
+            psd_names_add(&names, "%s", name);
         }
     }
-    const char *text = names_text(&names);
+    const char *text = psd_names_text(&names);
     PSI_IGNORE(snprintf(what, sizeof(what), "up: %s", text)); /* cut is fine */
     PSI_IGNORE(snprintf(release, sizeof(release), "%s %s", text,
                         tasks && sessions ? "connect or open their sessions"
@@ -206,7 +167,7 @@ static void tell_wait_cluster(struct psd_task *t, const struct psd_wait *w, ps_v
 /* CREATE and DELETE wait for the answers of owners. */
 static void tell_asks(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
 {
-    struct names variables = {.used = 0}, owners = {.used = 0};
+    struct psd_names variables = {.used = 0}, owners = {.used = 0};
     char what[TEXT_BYTES], release[TEXT_BYTES];
     for (uint32_t i = 0; i < t->peer_count; i++) {
         bool asked = false;
@@ -214,33 +175,33 @@ static void tell_asks(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAn
         PSI_LIST_FOREACH(it, &t->peers[i].asks) {
             const struct psd_ask *ask = PSI_CONTAINER_OF(it, struct psd_ask, link);
             if (ask->wait == w) {
-                name_add(&variables, "%s", ask->name);
+                psd_names_add(&variables, "%s", ask->name);
                 asked = true;
             }
         }
         if (asked) {
-            name_add(&owners, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
+            psd_names_add(&owners, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
         }
     }
     PSI_IGNORE(snprintf(what, sizeof(what), "%s: %s", w->op == PS_OP_CREATE ? "created" : "deleted",
-                        names_text(&variables)));                                      /* cut is fine */
-    PSI_IGNORE(snprintf(release, sizeof(release), "%s answers", names_text(&owners))); /* likewise */
+                        psd_names_text(&variables)));                                      /* cut is fine */
+    PSI_IGNORE(snprintf(release, sizeof(release), "%s answers", psd_names_text(&owners))); /* likewise */
     told(a, what, release);
 }
 
 static void tell_reset(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
 {
-    struct names here = {.used = 0}, away = {.used = 0};
+    struct psd_names here = {.used = 0}, away = {.used = 0};
     char what[TEXT_BYTES], release[TEXT_BYTES];
     const struct psd_reset *reset = psd_reset_find(t, w->container);
     for (uint32_t i = 0; reset != NULL && i < t->peer_count; i++) {
         if (reset->outstanding[i]) {
             const struct psd_peer *p = &t->peers[i];
-            name_add(p->listed ? &here : &away, "/job:%s/task:%u", p->job, p->task);
+            psd_names_add(p->listed ? &here : &away, "/job:%s/task:%u", p->job, p->task);
         }
     }
     PSI_IGNORE(snprintf(what, sizeof(what), "empty: %s", w->container)); /* fits */
-    const char *waits = names_text(&here), *lost = names_text(&away);
+    const char *waits = psd_names_text(&here), *lost = psd_names_text(&away);
     PSI_IGNORE(snprintf(release, sizeof(release), "%s%s%s%s%s", waits, waits[0] != '\0' ? " answers" : "",
                         waits[0] != '\0' && lost[0] != '\0' ? "; " : "", lost,
                         lost[0] != '\0' ? " connects and answers" : "")); /* cut is fine */

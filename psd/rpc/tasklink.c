@@ -82,6 +82,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
             return;
         }
         p->past = missed;
+        p->restarts += p->life != 0;
         if (p->conn != NULL) {
             psd_log(t, PSI_LOG_WARN, "task_displaced", "peer=/job:%s/task:%u was=%s:%u now=%s:%u", p->job, p->task, p->host,
                     p->pid, host, hello->pid);
@@ -92,6 +93,9 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     }
     if (p->conflict_life == hello->life) { /* it is the one now, and no longer another one */
         p->conflict[0] = '\0';
+    }
+    if (hello->directory_life != 0 && hello->directory_life != t->life) {
+        t->peers[t->self].restarts = 1; /* an earlier life of ours took it; there may have been more */
     }
     p->life = hello->life;
     p->pid = hello->pid;

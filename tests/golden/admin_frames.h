@@ -89,6 +89,9 @@ static inline void tasks_answer(struct wire *out)
     m[1].task = 1;
     PSI_IGNORE(PSI_BYTES_SET(m[1].address, "127.0.0.1:2223"));
     m[1].missing_ms = 3000;
+    m[1].restarts = 3;
+    m[1].lost = 2;
+    PSI_IGNORE(PSI_BYTES_SET(m[1].lost_names, "b, w"));
     PSI_IGNORE(PSI_BYTES_SET(m[1].conflict, "pid 4712 at host.example"));
     list_frame(out, PS_OP_TASKS, PS_FLAG_REPLY, 24, &ps_v1_TaskAnswer_msg, m, sizeof(m[0]), 2);
 }

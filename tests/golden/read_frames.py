@@ -52,7 +52,8 @@ WAIT_ANSWER = {1: ("session", "b"), 2: ("job", "b"), 3: ("task", "u"), 4: ("host
 CONTAINER_ANSWER = {1: ("container", "b"), 2: ("incarnation", "u"), 3: ("variables", "u"), 4: ("initialised", "u"), 5: ("bytes", "u"),
                     6: ("names", "u")}
 TASK_ANSWER = {1: ("job", "b"), 2: ("task", "u"), 3: ("address", "b"), 4: ("connected", "u"), 5: ("heard", "u"),
-               6: ("missing_ms", "u"), 7: ("life", "u"), 8: ("host", "b"), 9: ("pid", "u"), 10: ("conflict", "b")}
+               6: ("missing_ms", "u"), 7: ("life", "u"), 8: ("host", "b"), 9: ("pid", "u"), 10: ("conflict", "b"),
+               11: ("restarts", "u"), 12: ("lost", "u"), 13: ("lost_names", "b")}
 STOP_ANSWER = {1: ("sessions", "u")}
 CONFIG_ITEM = {1: ("name", "b"), 2: ("value", "b")}
 
@@ -413,7 +414,8 @@ def tasks_answer(f):
     check(items(f.payload, TASK_ANSWER) == [
         {"job": b"ps", "address": b"127.0.0.1:2222", "connected": 1, "heard": 1, "life": 0xFEDCBA9876543210, "host": b"host.example",
          "pid": 4711},
-        {"job": b"ps", "task": 1, "address": b"127.0.0.1:2223", "missing_ms": 3000, "conflict": b"pid 4712 at host.example"}], "tasks")
+        {"job": b"ps", "task": 1, "address": b"127.0.0.1:2223", "missing_ms": 3000, "conflict": b"pid 4712 at host.example",
+         "restarts": 3, "lost": 2, "lost_names": b"b, w"}], "tasks")
 
 
 def stop_answer(f):

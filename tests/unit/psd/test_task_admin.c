@@ -83,6 +83,43 @@ static void test_tasks(void **state)
     cl_fini(&cl);
 }
 
+/* A task that comes back empty: what it had is counted and named, until it is made again or given up. */
+static void test_lost(void **state)
+{
+    (void)state;
+    struct cl cl;
+    ps_v1_TaskAnswer t[4];
+    ps_v1_CreateAnswer a;
+    cl_init(&cl);
+    assert_int_equal(cl_create(&cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_int_equal(cl_create(&cl, "y", "ps", 1, true, &a), PS_OK);
+    assert_int_equal(cl_create(&cl, "z", "ps", 0, true, &a), PS_OK);
+    assert_int_equal(tasks(&cl.c, t), 3);
+    assert_true(t[1].restarts == 0 && t[1].lost == 0);
+    shell_task_free(cl.ps1);
+    shell_run(&cl.net);
+    cl.at1.conn = NULL;
+    assert_int_equal(tasks(&cl.c, t), 3);
+    assert_true(!t[1].connected && t[1].restarts == 0 && t[1].lost == 0); /* it may have them still */
+    cl.ps1 = cl_task(&cl, "ps", 1);
+    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* the connection stays with the tasks */
+    assert_int_equal(tasks(&cl.c, t), 3);
+    assert_true(t[1].connected && t[1].restarts == 1 && t[1].lost == 2);
+    assert_true(is(&t[1].lost_names, "x, y") || is(&t[1].lost_names, "y, x"));
+    assert_true(t[0].restarts == 0 && t[0].lost == 0 && t[2].restarts == 0 && t[2].lost == 0);
+    assert_int_equal(cl_create(&cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_int_equal(tasks(&cl.c, t), 3);
+    assert_true(t[1].restarts == 1 && t[1].lost == 1 && is(&t[1].lost_names, "y"));
+    assert_applied(fc_reset(&cl.c, 900, "localhost"));
+    assert_int_equal(tasks(&cl.c, t), 3);
+    assert_true(t[1].restarts == 1 && t[1].lost == 0 && t[1].lost_names.size == 0);
+    cl_restart_directory(&cl);        /* it has it from the others that there was one before */
+    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* likewise */
+    assert_int_equal(tasks(&cl.c, t), 3);
+    assert_true(t[0].restarts == 1 && t[0].lost == 0 && t[1].restarts == 0 && t[1].lost == 0);
+    cl_fini(&cl);
+}
+
 /* ---- CONTAINERS ---- */
 
 static uint32_t containers(struct fc *c, ps_v1_ContainerAnswer *out)
@@ -282,9 +319,13 @@ static void test_config_set_without_a_shell_for_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices),           cmocka_unit_test(test_tasks),
-        cmocka_unit_test(test_containers),        cmocka_unit_test(test_config_set),
-        cmocka_unit_test(test_config_set_bounds), cmocka_unit_test(test_config_set_without_a_shell_for_it),
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_config_set),
+        cmocka_unit_test(test_config_set_bounds),
+        cmocka_unit_test(test_config_set_without_a_shell_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -368,8 +368,9 @@ static void see_task(void *ctx, const struct psi_task_seen *info)
     struct seen *seen = ctx;
     seen->count++;
     size_t at = strlen(seen->names);
-    snprintf(seen->names + at, sizeof(seen->names) - at, "%.9s%u@%.20s:%u %d%d %u '%.20s' ", info->job, info->task, info->host,
-             info->pid, info->connected, info->heard, (uint32_t)info->missing_ms, info->conflict);
+    snprintf(seen->names + at, sizeof(seen->names) - at, "%.9s%u@%.20s:%u %d%d %u '%.20s' %u-%u '%.20s' ", info->job, info->task,
+             info->host, info->pid, info->connected, info->heard, (uint32_t)info->missing_ms, info->conflict, info->restarts,
+             info->lost, info->lost_names);
 }
 
 static void see_session(void *ctx, const ps_session_info *info)
@@ -441,8 +442,11 @@ static void test_tasks(void **state)
     m.pid = 7;
     m.heard = true;
     m.missing_ms = 300;
+    m.restarts = 3;
+    m.lost = 2;
+    PSI_BYTES_SET(m.lost_names, "b, w");
     one_list(PSI_REQ_TASKS, PS_OP_TASKS, &ps_v1_TaskAnswer_msg, &m, &seen, PS_OK);
-    assert_string_equal(seen.names, "ps1@there:7 01 300 'pid 9 at here' ");
+    assert_string_equal(seen.names, "ps1@there:7 01 300 'pid 9 at here' 3-2 'b, w' ");
 }
 
 static const uint8_t half_id[8] = {1, 2, 3, 4, 5, 6, 7, 0xff};

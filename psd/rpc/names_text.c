@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names in a text for people, "w, b and 3 more": as many as fit, the others counted. The first one is there in any case, at least
+ * its beginning. */
+#include "rpc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MORE_BYTES = 24 /* " and 4294967295 more" */ };
+
+void psd_names_add(struct psd_names *names, const char *format, ...)
+{
+    char one[PSD_NAMES_BYTES * 2];
+    va_list ap;
+    va_start(ap, format);
+    PSI_IGNORE(vsnprintf(one, sizeof(one), format, ap)); /* names are shorter */
+    va_end(ap);
+    size_t room = sizeof(names->text) / 2 - MORE_BYTES; /* two of these go into one text */
+    if (names->used == 0 && strlen(one) > room) {
+        memcpy(one + room - 3, "...", 4);
+    }
+    if (names->left_out > 0 || names->used + (names->used > 0 ? 2 : 0) + strlen(one) > room) {
+        names->left_out++;
+        return;
+    }
+    names->used +=
+        (size_t)snprintf(names->text + names->used, sizeof(names->text) - names->used, "%s%s", names->used == 0 ? "" : ", ", one);
+}
+
+const char *psd_names_text(struct psd_names *names)
+{
+    if (names->left_out > 0) {
+        PSI_IGNORE(snprintf(names->text + names->used, sizeof(names->text) - names->used, " and %u more",
+                            names->left_out)); /* room is kept for it */
+        names->left_out = 0;
+    }
+    return names->text;
+}
