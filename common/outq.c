@@ -411,6 +411,7 @@ ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, siz
     PSI_ASSERT(end > n); /* a unit is at most a segment and its CRC */
     copy_out(q, n, end, q->hold);
     q->hold_bytes = end - n;
+    q->hold_left = q->hold_bytes;
     q->composed_bytes = 0;
     advance(q, end);
     *hold = q->hold;
@@ -418,9 +419,25 @@ ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, siz
     return PS_OK;
 }
 
+void psi_outq_held_left(struct psi_outq *q, size_t left)
+{
+    q->hold_left = left < q->hold_bytes ? left : q->hold_bytes;
+}
+
 void psi_outq_held_written(struct psi_outq *q)
 {
     q->hold_bytes = 0;
+    q->hold_left = 0;
+}
+
+uint64_t psi_outq_taken_bytes(const struct psi_outq *q)
+{
+    return q->sent_bytes - q->hold_left;
+}
+
+bool psi_outq_waiting(const struct psi_outq *q)
+{
+    return q->hold_bytes > 0 || !psi_list_empty(&q->frames);
 }
 
 bool psi_outq_cancel(struct psi_outq *q, struct psi_out *out)

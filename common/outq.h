@@ -70,8 +70,8 @@ struct psi_outq {
     uint64_t first_sent; /* bytes of the first frame that were accepted or moved to the hold: always the end of a unit */
     struct psi_out_scratch *scratch; /* of the owner; may be NULL while no stream converts */
     /* hold: bytes on their way by the operating system's later write */
-    uint8_t *hold; /* PSI_OUT_HOLD_BYTES, allocated at first use, kept until fini */
-    size_t hold_bytes;
+    uint8_t *hold;                /* PSI_OUT_HOLD_BYTES, allocated at first use, kept until fini */
+    size_t hold_bytes, hold_left; /* left: that the kernel has not taken, as the shell last said */
     /* what the last compose() offered; a unit is a head with the first segment, a segment with its CRC, a trailer, or 64 KiB of a
      * copied frame */
     size_t composed_bytes;
@@ -112,8 +112,14 @@ size_t psi_outq_compose(struct psi_outq *q, size_t max_bytes, const struct psi_i
 /** The operating system took the first n composed bytes. When it did not take all, *hold and *hold_bytes give what must go out
  *  next, whole, by a later write (also when n == 0); else *hold_bytes is 0. RESOURCE_EXHAUSTED when the hold cannot be had. */
 ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, size_t *hold_bytes) PSI_MUST;
+/** The kernel has taken the hold up to its last `left` bytes. */
+void psi_outq_held_left(struct psi_outq *q, size_t left);
 /** The hold went out; compose() may be called again. */
 void psi_outq_held_written(struct psi_outq *q);
+/** Bytes that the kernel has taken so far. */
+uint64_t psi_outq_taken_bytes(const struct psi_outq *q);
+/** Something waits to be taken. */
+bool psi_outq_waiting(const struct psi_outq *q);
 /** Take a streamed frame that has not begun out of the queue; false when it has begun (it must go out, or the queue is dropped).
  *  done is not called. */
 bool psi_outq_cancel(struct psi_outq *q, struct psi_out *out);

@@ -242,6 +242,7 @@ void psd_server_on_tick(uv_timer_t *timer)
 {
     struct psd_server *s = timer->data;
     s->ticked_ms = psd_server_now_ms();
+    psi_net_note_sent(&s->net);
     psd_task_tick(s->task, s->ticked_ms);
     psi_net_settle(&s->net);
     atomic_store(&s->connections, s->net.conn_count);

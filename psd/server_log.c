@@ -21,7 +21,8 @@ void psd_server_log_stamp(void *data, char *buf, size_t n)
 static int peer_event(const char *event)
 {
     static const char *const events[] = {"frame_rejected", "gap",           "hello_refused",    "hello_deadline",
-                                         "task_refused",   "list_rejected", "segment_deadline", "session_gave_way"};
+                                         "task_refused",   "list_rejected", "segment_deadline", "session_gave_way",
+                                         "peer_stuck"};
     _Static_assert(sizeof(events) / sizeof(events[0]) <= PSD_PEER_EVENTS, "a row for each");
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
         if (strcmp(event, events[i]) == 0) {

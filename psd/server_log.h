@@ -7,7 +7,7 @@
 #include "task.h"
 
 /* What any peer can cause as often as it likes is written once a second for each kind of event. */
-enum { PSD_PEER_EVENTS = 8, PSD_PEER_EVENT_MS = 1000 };
+enum { PSD_PEER_EVENTS = 9, PSD_PEER_EVENT_MS = 1000 };
 struct psd_server_log {
     struct {
         uint64_t next_ms;

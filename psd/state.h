@@ -30,17 +30,18 @@ struct psd_conn {
     bool resend;     /* at its end the recorded outcome is sent again */
     bool paused_out; /* not read because its queue is long */
     uint64_t opened_ms, heard_ms, segment_since_ms, beat_sent_ms;
-    uint64_t paused_since_ms;  /* while link->paused */
-    uint64_t last_first;       /* highest sequence number of a FIRST frame on this connection */
-    struct psd_number *number; /* push family: the entry that the current frame belongs to */
-    uint64_t frame_offset;     /* ... and the element it began at */
-    uint64_t payload_left;     /* ... payload bytes of the current frame still to come, padding not counted */
-    uint32_t pulls;            /* streamed replies in its queue */
-    uint64_t copy_bytes;       /* of those that are copies */
-    uint64_t counted_out;      /* of link->out.sent_bytes, in the task's counter already */
-    struct psi_buf body;       /* control frames */
-    uint64_t next_id;          /* of requests that we send on it */
-    char text[96];             /* who, for logs */
+    uint64_t paused_since_ms;             /* while link->paused */
+    uint64_t last_first;                  /* highest sequence number of a FIRST frame on this connection */
+    struct psd_number *number;            /* push family: the entry that the current frame belongs to */
+    uint64_t frame_offset;                /* ... and the element it began at */
+    uint64_t payload_left;                /* ... payload bytes of the current frame still to come, padding not counted */
+    uint32_t pulls;                       /* streamed replies in its queue */
+    uint64_t copy_bytes;                  /* of those that are copies */
+    uint64_t counted_out;                 /* of link->out.sent_bytes, in the task's counter already */
+    uint64_t taken_bytes, stuck_since_ms; /* what the kernel had taken at the last tick; since when it takes nothing */
+    struct psi_buf body;                  /* control frames */
+    uint64_t next_id;                     /* of requests that we send on it */
+    char text[96];                        /* who, for logs */
 };
 
 /* Another task of the cluster, as seen from here. */

@@ -147,7 +147,7 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
     link->owner = c;
     link->out.scratch = &t->scratch;
     c->role = role;
-    c->opened_ms = c->heard_ms = c->beat_sent_ms = t->now_ms;
+    c->opened_ms = c->heard_ms = c->beat_sent_ms = c->stuck_since_ms = t->now_ms;
     psi_list_init(&c->buffer_wait);
     psi_buf_init(&c->body, PS_PREAUTH_BYTES_MAX);
     PSI_IGNORE(snprintf(c->text, sizeof(c->text), "%s", text == NULL ? "?" : text)); /* cut is fine */
@@ -265,6 +265,18 @@ void psd_task_writable(struct psd_task *t, struct psi_link *link)
 
 /* ---- time ---- */
 
+/* What is queued, copies of values too, would otherwise lie there as long as a peer beats and does not read. */
+static bool is_stuck(const struct psd_task *t, struct psd_conn *c)
+{
+    const struct psi_outq *q = &c->link->out;
+    uint64_t taken = psi_outq_taken_bytes(q);
+    if (taken != c->taken_bytes || !psi_outq_waiting(q)) {
+        c->taken_bytes = taken;
+        c->stuck_since_ms = t->now_ms;
+    }
+    return t->now_ms - c->stuck_since_ms >= t->config.lease_ms;
+}
+
 static void tick_conns(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -275,6 +287,10 @@ static void tick_conns(struct psd_task *t)
         uint64_t silent = t->now_ms - c->heard_ms;
         if (!c->hello_done && !c->link->paused && t->now_ms - c->opened_ms >= hello_ms) {
             psd_log(t, PSI_LOG_WARN, "hello_deadline", "peer=%s msg=%s", c->text, "no HELLO in time: closed");
+            psd_conn_close(t, c, false);
+        } else if (is_stuck(t, c)) {
+            psd_log(t, PSI_LOG_WARN, "peer_stuck", "peer=%s queued_bytes=%zu copies_bytes=%llu msg=%s", c->text,
+                    c->link->out.queued_bytes, (unsigned long long)c->copy_bytes, "it has read nothing for a lease: closed");
             psd_conn_close(t, c, false);
         } else if (!c->link->paused && silent >= t->config.lease_ms) {
             psd_log(t, PSI_LOG_WARN, "peer_silent", "peer=%s silent_ms=%llu", c->text, (unsigned long long)silent);
@@ -328,6 +344,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
             c->heard_ms = excused(t, c->heard_ms, grace);
             c->opened_ms = excused(t, c->opened_ms, grace);
             c->segment_since_ms = excused(t, c->segment_since_ms, grace);
+            c->stuck_since_ms = excused(t, c->stuck_since_ms, grace);
         }
         t->directory_heard_ms = excused(t, t->directory_heard_ms, grace);
         for (uint32_t i = 0; i < t->peer_count; i++) {

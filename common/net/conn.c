@@ -324,6 +324,13 @@ bool psi_conn_sending(const struct psi_conn *conn)
     return conn->link != NULL && !conn->write_dead && (conn->holding || psi_outq_ready(&conn->link->out));
 }
 
+void psi_conn_note_sent(struct psi_conn *conn)
+{
+    if (conn->holding && conn->state == PSI_CONN_OPEN) {
+        psi_outq_held_left(&conn->link->out, uv_stream_get_write_queue_size(&conn->u.stream));
+    }
+}
+
 void psi_conn_attach(struct psi_conn *conn, struct psi_link *link)
 {
     PSI_ASSERT(conn->state == PSI_CONN_NEW && link != NULL);

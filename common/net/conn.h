@@ -64,6 +64,8 @@ void psi_conn_discard(struct psi_conn *conn);
 bool psi_conn_sending(const struct psi_conn *conn);
 
 /* For net.c. */
+/** How much of the hold the kernel has taken by now goes to the queue. */
+void psi_conn_note_sent(struct psi_conn *conn);
 /** An event that arose while effects were carried out: closed or writable. */
 void psi_conn_deliver(struct psi_conn *conn);
 /** A new turn: go on sending. */

@@ -127,6 +127,14 @@ void psi_net_arm_again(struct psi_net *net)
     }
 }
 
+void psi_net_note_sent(struct psi_net *net)
+{
+    struct psi_list *it;
+    PSI_LIST_FOREACH(it, &net->conns) {
+        psi_conn_note_sent(PSI_CONTAINER_OF(it, struct psi_conn, all));
+    }
+}
+
 bool psi_net_sent_all(const struct psi_net *net)
 {
     struct psi_list *it;

@@ -70,6 +70,8 @@ void psi_net_settle(struct psi_net *net);
 /** Every connection ends in good order: the core is told that it is closed, what it had queued is dropped where it has not gone
  *  out, the peer sees the end of the stream, and the connection closes when the peer's end arrives or PSI_LINK_LINGER_MS pass. */
 void psi_net_finish(struct psi_net *net);
+/** Tell the queues how much of their holds the kernel has taken: before a tick of the core. */
+void psi_net_note_sent(struct psi_net *net);
 /** No connection has anything left to send. */
 bool psi_net_sent_all(const struct psi_net *net);
 /** Close everything now: dials never report, each connection that the core still has gets its closed event. Look-ups are left

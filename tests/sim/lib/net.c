@@ -370,6 +370,7 @@ void sim_end_hold(struct sim *s, struct sim_end *e)
     take = take < room ? take : room;
     pipe_write(s, e->conn, e->side, e->hold + e->hold_sent, take);
     e->hold_sent += take;
+    psi_outq_held_left(&e->link->out, e->hold_bytes - e->hold_sent);
     if (e->hold_sent == e->hold_bytes) {
         e->hold_bytes = 0;
         psi_outq_held_written(&e->link->out);

@@ -378,6 +378,61 @@ static void test_lists_of_the_vanished(void **state)
     env_fini(&e);
 }
 
+/* ---- readers that do not read ---- */
+
+static void two_copies(struct psd_task_config *config)
+{
+    config->memory_budget_bytes = 3 * N * 4; /* with the value */
+}
+
+/* Beats keep it alive, but what it does not take for a lease is dropped with its connection. A byte now and then is enough to
+ * stay. */
+static void test_readers_that_do_not_read(void **state)
+{
+    struct env e;
+    struct fc stuck[2];
+    struct wire w;
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer v;
+    (void)state;
+    env_init(&e, two_copies);
+    wire_init(&w);
+    fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
+    m.atomic = true;
+    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+    assert_applied(fc_init_var(&e.c, v.handle, &(ps_initializer){.kind = PS_INIT_ZEROS}, ps_sgd(1), 0, false));
+    struct ps_pull_meta pull = {.elements = N};
+    struct wire_frame f = {
+        .op = PS_OP_PULL, .dtype = PS_F32, .id = 1, .handle = v.handle, .meta = &pull, .meta_bytes = sizeof(pull)};
+    PSI_IGNORE(wire_frame(&w, &f)); /* where it begins */
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_applied(hello_as(&stuck[i], &e, i + 1, "worker"));
+        stuck[i].conn->stuck = true;
+        shell_send(stuck[i].conn, &w);
+    }
+    wire_clear(&w);
+    fc_frame(&e.c, &w, PS_OP_BEAT, 0, 2, 0, NULL, 0, NULL);
+    for (uint64_t ms = 0; ms < PS_LEASE_MS - 500; ms += 500) {
+        assert_reply(fc_pull(&e.c, &v, 0, N, values), PS_RESOURCE_EXHAUSTED, "no room to copy");
+        shell_pass(&e.net, 500);
+        shell_send(stuck[0].conn, &w);
+        shell_send(stuck[1].conn, &w);
+        assert_false(shell_is_closed(stuck[0].conn));
+        psi_outq_held_left(&stuck[1].conn->core->out, stuck[1].conn->core->out.hold_bytes - 1 - ms / 500);
+    }
+    shell_pass(&e.net, 600);
+    assert_true(shell_is_closed(stuck[0].conn));
+    assert_true(shell_logged(e.t, "peer_stuck"));
+    assert_false(shell_is_closed(stuck[1].conn));
+    assert_applied(fc_pull(&e.c, &v, 0, N, values));
+    shell_unstick(stuck[1].conn);
+    assert_applied(fc_take(&stuck[1], NULL));
+    again(&stuck[0], 0);
+    wire_fini(&w);
+    env_fini(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_staged_values_of_the_vanished),
         cmocka_unit_test(test_nothing_ends_for_nothing),
         cmocka_unit_test(test_lists_of_the_vanished),
+        cmocka_unit_test(test_readers_that_do_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
