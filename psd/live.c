@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `psctl config set` in the daemon: rows of settings.c that have a counterpart in psd_server_set().
+ * `psctl config set` and SIGHUP in the daemon: rows of settings.c that have a counterpart in psd_server_set().
  *
  * Happy path: the value is read as the flag's would be -> converted to what one task takes -> psd_server_set() -> its text is
  * kept for `psctl config`. The file is not written: a restart has the old value. Failure: nothing has changed.
@@ -20,14 +20,6 @@ static const struct {
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == PSD_LIVE_ROWS, "a text for each row");
 
-void psd_live_init(struct psd_live *live, const struct psd_settings *settings, uint64_t machine_share_bytes)
-{
-    memset(live, 0, sizeof(*live));
-    live->settings = settings;
-    live->machine_share_bytes = machine_share_bytes;
-    atomic_init(&live->drain_ms, settings->drain_ms);
-}
-
 static size_t find(const char *name)
 {
     size_t i = 0;
@@ -37,15 +29,35 @@ static size_t find(const char *name)
     return i;
 }
 
-bool psd_live_row(const struct psd_live *live, uint32_t i, const char **name, const char **value, const char **default_value,
+void psd_live_init(struct psd_live *live, const struct psd_settings *settings, uint64_t machine_share_bytes)
+{
+    const char *name = NULL, *value = NULL, *rest = NULL;
+    bool reloadable = false;
+    memset(live, 0, sizeof(*live));
+    live->settings = settings;
+    live->machine_share_bytes = machine_share_bytes;
+    live->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    atomic_init(&live->drain_ms, settings->drain_ms);
+    for (uint32_t i = 0; psd_settings_row(settings, i, &name, &value, &rest, &rest, &reloadable); i++) {
+        size_t row = find(name);
+        if (row < PSD_LIVE_ROWS) {
+            (void)snprintf(live->text[row], sizeof(live->text[row]), "%s", value); /* numbers and choices: they fit */
+        }
+    }
+}
+
+bool psd_live_row(struct psd_live *live, uint32_t i, const char **name, const char **value, const char **default_value,
                   const char **help, bool *reloadable)
 {
-    if (!psd_settings_row(i, name, value, default_value, help, reloadable)) {
+    if (!psd_settings_row(live->settings, i, name, value, default_value, help, reloadable)) {
         return false;
     }
     size_t row = find(*name);
-    if (row < PSD_LIVE_ROWS && live->text[row][0] != '\0') {
-        *value = live->text[row];
+    if (row < PSD_LIVE_ROWS) {
+        (void)pthread_mutex_lock(&live->lock);
+        memcpy(live->shown, live->text[row], sizeof(live->shown));
+        (void)pthread_mutex_unlock(&live->lock);
+        *value = live->shown;
     }
     return true;
 }
@@ -59,7 +71,7 @@ static int64_t of_one_task(const struct psd_live *live, const char *name, int64_
     return value == 0 ? (int64_t)live->machine_share_bytes : value / (int64_t)live->settings->task_count;
 }
 
-ps_status psd_live_set(struct psd_live *live, psd_server *server, const char *name, const char *value, char *error,
+ps_status psd_live_set(struct psd_live *live, psd_server *server, const char *name, const char *value, char *old, char *error,
                        size_t error_bytes)
 {
     struct psi_err err = {.code = PS_OK};
@@ -72,12 +84,17 @@ ps_status psd_live_set(struct psd_live *live, psd_server *server, const char *na
         (void)snprintf(error, error_bytes, "%s", err.text); /* cut is fine */
         return st;
     }
+    (void)pthread_mutex_lock(&live->lock);
     st = psd_server_set(server, rows[row].option, of_one_task(live, name, number), error, error_bytes);
     if (st == PS_OK) {
+        if (old != NULL) {
+            memcpy(old, live->text[row], sizeof(text));
+        }
         memcpy(live->text[row], text, sizeof(text));
         if (strcmp(name, "drain") == 0) {
             atomic_store(&live->drain_ms, number);
         }
     }
+    (void)pthread_mutex_unlock(&live->lock);
     return st;
 }

@@ -12,6 +12,8 @@
 #include "live.h"
 #include "machine.h"
 #include "psd.h"
+#include "reload.h"
+#include "server_log.h"
 #include "service.h"
 #include "settings.h"
 
@@ -49,6 +51,7 @@ static uint32_t slot_count;
 static int event_fd = -1;
 static bool to_journal; /* standard error: its lines begin with a priority */
 static struct psd_service service;
+static struct psd_reload reload;
 
 /* ---- called on the tasks' threads ---- */
 
@@ -59,6 +62,11 @@ static void on_log(void *ctx, int level, const char *line)
     int n = snprintf(buf, sizeof(buf), "%s%s\n", to_journal ? psd_notify_priority(level) : "", line);
     size_t bytes = n < 0 ? 0 : (size_t)n < sizeof(buf) ? (size_t)n : sizeof(buf) - 1;
     PSI_IGNORE(write(STDERR_FILENO, buf, bytes)); /* one write per line keeps lines whole; a full disk must not stop training */
+}
+
+static void write_line(void *data, enum psi_log_level level, const char *line)
+{
+    on_log(data, (int)level, line);
 }
 
 static void tell_main(void)
@@ -86,7 +94,7 @@ static void on_ended(void *ctx, psd_server *server)
 static bool on_config_row(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
                           const char **help, bool *reloadable)
 {
-    const struct slot *slot = ctx;
+    struct slot *slot = ctx;
     return psd_live_row(&slot->live, i, name, value, default_value, help, reloadable);
 }
 
@@ -94,7 +102,7 @@ static ps_status on_config_set(void *ctx, psd_server *server, const char *name, 
                                size_t error_bytes)
 {
     struct slot *slot = ctx;
-    return psd_live_set(&slot->live, server, name, value, error, error_bytes);
+    return psd_live_set(&slot->live, server, name, value, NULL, error, error_bytes);
 }
 
 /* ---- main thread ---- */
@@ -225,21 +233,37 @@ static int serve(int signal_fd)
             announce();
         }
         while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-            on_end_signal(&ending, now_ms());
+            if (info.ssi_signo != SIGHUP) {
+                on_end_signal(&ending, now_ms());
+                continue;
+            }
+            psd_service_reloading(&service, true, now_ms());
+            psd_reload(&reload);
+            psd_service_reloading(&service, false, now_ms());
         }
     }
     psd_service_stopping(&service, 0); /* clients asked all tasks to shut down */
     return ending.status;
 }
 
-static int watch(int signal_fd)
+static int watch(int signal_fd, struct psd_settings *settings, int argc, char **argv)
 {
     static psd_server *servers[PSD_OWN_TASKS_MAX];
+    static struct psd_live *lives[PSD_OWN_TASKS_MAX];
     static uint64_t turns[PSD_OWN_TASKS_MAX];
     for (uint32_t i = 0; i < slot_count; i++) {
         servers[i] = slots[i].server;
+        lives[i] = &slots[i].live;
     }
     psd_service_init(&service, servers, turns, slot_count);
+    reload = (struct psd_reload){
+        .settings = settings,
+        .argc = argc,
+        .argv = argv,
+        .log = {.write = write_line, .stamp = psd_server_log_stamp, .level = (enum psi_log_level)settings->log_level},
+        .servers = servers,
+        .lives = lives,
+        .count = slot_count};
     int status = serve(signal_fd);
     psd_service_fini(&service);
     return status;
@@ -330,13 +354,15 @@ static int start_all(struct psd_settings *s, size_t inherited)
     return 0;
 }
 
-/* Signals that end us are read from the descriptor; those that would kill us for a peer's or a disk's fault are ignored. */
+/* Signals that mean something are read from the descriptor; those that would kill us for a peer's or a disk's fault are ignored.
+ */
 static int take_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);
@@ -380,7 +406,7 @@ int main(int argc, char **argv)
         raise_files_limit();
         status = start_all(settings, inherited);
         if (status == 0) {
-            status = watch(signal_fd);
+            status = watch(signal_fd, settings, argc, argv);
             free_all();
         }
     }

@@ -56,7 +56,7 @@ bool psd_server_row(void *server, uint32_t i, const char **name, const char **va
 {
     struct psd_server *s = server;
     uint32_t live = 0;
-    for (uint32_t row = 0; psd_settings_row(row, name, value, default_value, help, reloadable); row++) {
+    for (uint32_t row = 0; psd_settings_row(NULL, row, name, value, default_value, help, reloadable); row++) {
         size_t at = *reloadable ? find(*name) : PSD_SETS;
         if (at < PSD_SETS && live++ == i) {
             write_value(*name, names[at].option, s->set_now[at], s->row_text, sizeof(s->row_text));

@@ -3,7 +3,7 @@
  * What the service manager hears from the daemon.
  *
  * Happy path: READY=1 when all tasks serve -> STATUS when what they hold has changed, every 5 s at most -> WATCHDOG=1 while every
- * task's loop turns -> STOPPING=1 with the time that the drain may take.
+ * task's loop turns -> RELOADING=1 and READY=1 around a SIGHUP -> STOPPING=1 with the time that the drain may take.
  * Failure modes: a task whose loop stands still gets no WATCHDOG=1, and the status names it: the manager kills and restarts us.
  */
 #include "service.h"
@@ -70,6 +70,19 @@ void psd_service_ready(struct psd_service *s, uint64_t now_ms)
     s->watchdog_ms = now_ms + (uint64_t)s->notify.watchdog_ms; /* the manager counts from READY=1 on */
     format_status(s, s->status, sizeof(s->status));
     send_status(s, "READY=1\n");
+}
+
+void psd_service_reloading(struct psd_service *s, bool begins, uint64_t now_ms)
+{
+    char text[64] = "READY=1";
+    if (s->phase != PSD_SERVICE_READY) {
+        return;
+    }
+    if (begins) {
+        /* rounded up: the manager compares it with the time when it asked */
+        (void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, (now_ms + 1) * 1000);
+    }
+    psd_notify_send(&s->notify, text);
 }
 
 void psd_service_stopping(struct psd_service *s, int64_t at_most_ms)

@@ -26,6 +26,8 @@ struct psd_service {
 void psd_service_init(struct psd_service *s, psd_server *const *servers, uint64_t *turns, uint32_t count);
 /** All tasks serve. */
 void psd_service_ready(struct psd_service *s, uint64_t now_ms);
+/** The settings are read again: true before, false afterwards. */
+void psd_service_reloading(struct psd_service *s, bool begins, uint64_t now_ms);
 /** They end, within at_most_ms. Only the first time counts. */
 void psd_service_stopping(struct psd_service *s, int64_t at_most_ms);
 /** Time passes. Milliseconds until it must be called again, -1: never. */

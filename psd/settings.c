@@ -23,6 +23,7 @@ enum { FILE_BYTES_MAX = 1 << 20, PRINT_BYTES_MAX = 1 << 20, DAY_MS = 24 * 60 * 6
 static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL}; /* enum psi_log_level */
 
 #define FIELD(field_) PSI_OPTION_FIELD(struct psd_settings, field_)
+/* flags that are no settings come last: a setting's number is its row's */
 static const struct psi_option rows[] = {
     {.name = "cluster",
      .letter = 'c',
@@ -210,18 +211,57 @@ static const struct psi_option rows[] = {
      .help = "Print this and exit.",
      FIELD(help)},
 };
-enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+_Static_assert(sizeof(rows) / sizeof(rows[0]) == PSD_SETTINGS, "a place for each row");
 
-static char *row_values[ROWS]; /* of the process; written once, before any task runs */
-
-static ps_status read_file(struct psi_options *o, const char *name, struct psi_err *err)
+/* The values of all rows as text. */
+static ps_status keep_texts(const struct psi_options *o, char **texts, struct psi_err *err)
 {
-    struct psi_buf text;
-    ps_status st = psi_text_file_read("configuration file", name, FILE_BYTES_MAX, &text, err);
-    if (st == PS_OK) {
-        st = psi_options_parse_file(o, name, text.data != NULL ? (const char *)text.data : "", text.len, err);
+    char *buf = psi_malloc(PSD_HOSTS_BYTES_MAX + 64);
+    for (size_t i = 0; buf != NULL && i < PSD_SETTINGS; i++) {
+        const char *text = psi_options_format_value(o, i, buf, PSD_HOSTS_BYTES_MAX + 64);
+        texts[i] = psi_strndup(text, strlen(text));
+        if (texts[i] == NULL) {
+            psi_free(buf);
+            buf = NULL;
+        }
     }
-    psi_buf_fini(&text);
+    if (buf == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the settings");
+    }
+    psi_free(buf);
+    return PS_OK;
+}
+
+/* What the file says where nothing counts more. */
+static ps_status read_alone(const char *name, const char *text, size_t len, char **texts, struct psi_err *err)
+{
+    uint8_t from[PSD_SETTINGS];
+    struct psi_options o;
+    struct psd_settings *alone = psi_calloc(1, sizeof(*alone));
+    if (alone == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the settings");
+    }
+    psi_options_init(&o, rows, PSD_SETTINGS, alone, from);
+    ps_status st = psi_options_parse_file(&o, name, text, len, err);
+    if (st == PS_OK) {
+        st = keep_texts(&o, texts, err);
+    }
+    psi_free(alone);
+    return st;
+}
+
+static ps_status read_file(struct psi_options *o, struct psd_settings *s, struct psi_err *err)
+{
+    struct psi_buf buf;
+    ps_status st = psi_text_file_read("configuration file", s->config, FILE_BYTES_MAX, &buf, err);
+    const char *text = buf.data != NULL ? (const char *)buf.data : "";
+    if (st == PS_OK) {
+        st = psi_options_parse_file(o, s->config, text, buf.len, err);
+    }
+    if (st == PS_OK) {
+        st = read_alone(s->config, text, buf.len, s->in_file, err);
+    }
+    psi_buf_fini(&buf);
     return st;
 }
 
@@ -296,14 +336,6 @@ static ps_status derive(struct psd_settings *s, struct psi_err *err)
     return parse_tasks(s, err);
 }
 
-static void forget_rows(void)
-{
-    for (size_t i = 0; i < ROWS; i++) {
-        psi_free(row_values[i]);
-        row_values[i] = NULL;
-    }
-}
-
 /* --print_config */
 static ps_status keep_print(const struct psi_options *o, struct psd_settings *s, struct psi_err *err)
 {
@@ -314,25 +346,6 @@ static ps_status keep_print(const struct psi_options *o, struct psd_settings *s,
                             "# count more than this file.\n",
                             err);
     return st == PS_OK ? psi_options_file(o, &s->print, err) : st;
-}
-
-/* The values in force, as text. */
-static ps_status keep_rows(const struct psi_options *o, struct psi_err *err)
-{
-    char *buf = psi_malloc(PSD_HOSTS_BYTES_MAX + 64);
-    for (size_t i = 0; buf != NULL && i < ROWS; i++) {
-        const char *text = psi_options_format_value(o, i, buf, PSD_HOSTS_BYTES_MAX + 64);
-        row_values[i] = psi_strndup(text, strlen(text));
-        if (row_values[i] == NULL) {
-            psi_free(buf);
-            buf = NULL;
-        }
-    }
-    if (buf == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the settings");
-    }
-    psi_free(buf);
-    return PS_OK;
 }
 
 static ps_status read_all(struct psi_options *o, struct psd_settings *s, int argc, char **argv, const char *tf_config,
@@ -346,7 +359,7 @@ static ps_status read_all(struct psi_options *o, struct psd_settings *s, int arg
         return psi_fail(err, PS_INVALID_ARGUMENT, "'%.200s' is not understood: psd takes flags only (psd --help)", argv[1]);
     }
     if (s->config[0] != '\0') {
-        st = read_file(o, s->config, err);
+        st = read_file(o, s, err);
     }
     if (st == PS_OK) {
         st = psd_settings_cluster(o, s, tf_config, err);
@@ -357,20 +370,24 @@ static ps_status read_all(struct psi_options *o, struct psd_settings *s, int arg
     if (st == PS_OK && s->print_config) {
         st = keep_print(o, s, err);
     }
-    return st == PS_OK ? keep_rows(o, err) : st;
+    return st == PS_OK ? keep_texts(o, s->value, err) : st;
 }
 
 ps_status psd_settings_read(int argc, char **argv, const char *tf_config, struct psd_settings **out_settings, struct psi_err *err)
 {
-    uint8_t from[ROWS];
     struct psi_options o;
     struct psd_settings *s = psi_calloc(1, sizeof(*s));
-    if (s == NULL) {
+    char **args = psi_calloc((size_t)argc + 1, sizeof(*args)); /* the parser takes out what it has read */
+    if (s == NULL || args == NULL) {
+        psi_free(s);
+        psi_free(args);
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the settings");
     }
-    psi_options_init(&o, rows, ROWS, s, from);
+    memcpy(args, argv, (size_t)argc * sizeof(*args));
+    psi_options_init(&o, rows, PSD_SETTINGS, s, s->from);
     psi_buf_init(&s->print, PRINT_BYTES_MAX);
-    ps_status st = read_all(&o, s, argc, argv, tf_config, err);
+    ps_status st = read_all(&o, s, argc, args, tf_config, err);
+    psi_free(args);
     if (st != PS_OK) {
         psd_settings_free(s);
         return st;
@@ -381,22 +398,26 @@ ps_status psd_settings_read(int argc, char **argv, const char *tf_config, struct
 
 void psd_settings_free(struct psd_settings *settings)
 {
-    forget_rows();
-    if (settings != NULL) {
-        psi_buf_fini(&settings->print);
+    if (settings == NULL) {
+        return;
     }
+    for (size_t i = 0; i < PSD_SETTINGS; i++) {
+        psi_free(settings->value[i]);
+        psi_free(settings->in_file[i]);
+    }
+    psi_buf_fini(&settings->print);
     psi_free(settings);
 }
 
 ps_status psd_settings_help(struct psi_buf *out, struct psi_err *err)
 {
-    uint8_t from[ROWS];
+    uint8_t from[PSD_SETTINGS];
     struct psi_options o;
     struct psd_settings *s = psi_calloc(1, sizeof(*s));
     if (s == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory");
     }
-    psi_options_init(&o, rows, ROWS, s, from);
+    psi_options_init(&o, rows, PSD_SETTINGS, s, from);
     ps_status st =
         psi_buf_append_text(out,
                             "usage: psd [FLAG ...]\n"
@@ -409,7 +430,8 @@ ps_status psd_settings_help(struct psi_buf *out, struct psi_err *err)
     if (st == PS_OK) {
         st = psi_buf_append_text(
             out,
-            "\n`psctl config set` changes what is live while psd runs.\n"
+            "\nWhat is live changes while psd runs, by `psctl config set`, and by SIGHUP: psd reads FILE again and says in\n"
+            "its log what has changed and what takes a restart; one wrong line, and nothing changes.\n"
             "A flag counts more than the environment (TF_CONFIG: cluster and task), that more than --config FILE.\n"
             "Inherited listening sockets (LISTEN_FDS, LISTEN_PID) replace the listening addresses; with several\n"
             "tasks they are given out in order, one each. When a task serves, a line `ready: psd://HOST:PORT` goes\n"
@@ -445,32 +467,29 @@ void psd_settings_options(const struct psd_settings *s, uint32_t i, const char *
     out->log_level = s->log_level;
 }
 
-bool psd_settings_row(uint32_t i, const char **name, const char **value, const char **default_value, const char **help,
-                      bool *reloadable)
+bool psd_settings_row(const struct psd_settings *s, uint32_t i, const char **name, const char **value, const char **default_value,
+                      const char **help, bool *reloadable)
 {
-    uint32_t listed = 0;
-    for (size_t row = 0; row < ROWS; row++) {
-        if (!rows[row].flag_only && listed++ == i) {
-            *name = rows[row].name;
-            *value = row_values[row];
-            *default_value = rows[row].default_text;
-            *help = rows[row].help;
-            *reloadable = rows[row].reloadable;
-            return true;
-        }
+    if (i >= PSD_SETTINGS || rows[i].flag_only) {
+        return false;
     }
-    return false;
+    *name = rows[i].name;
+    *value = s != NULL ? s->value[i] : NULL;
+    *default_value = rows[i].default_text;
+    *help = rows[i].help;
+    *reloadable = rows[i].reloadable;
+    return true;
 }
 
 ps_status psd_settings_parse(const char *name, const char *value, int64_t *out_value, char *text, size_t n, struct psi_err *err)
 {
-    uint8_t from[ROWS];
+    uint8_t from[PSD_SETTINGS];
     struct psi_options o;
     struct psd_settings *aside = psi_calloc(1, sizeof(*aside));
     if (aside == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a setting");
     }
-    psi_options_init(&o, rows, ROWS, aside, from);
+    psi_options_init(&o, rows, PSD_SETTINGS, aside, from);
     ps_status st = psi_options_set(&o, PSI_FROM_FLAG, name, name, value, err);
     if (st == PS_OK) {
         size_t row = (size_t)psi_options_find(&o, name);

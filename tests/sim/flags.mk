@@ -4,7 +4,7 @@
 SIM_FRAME_BODY_MAX := 131072
 SIM_SMALL := $(B)/tests/sim/test_sim
 SIM_SMALL_C := $(COMMON_C) $(SIMLIB_C) tests/sim/test_sim.c \
-	$(shell grep -LE '^\#include .*(uv\.h|net/|pthread\.h|"(worker/)?(io|api[a-z_]*|nn)\.h|psd\.h|settings[a-z_]*\.h|server[a-z_]*\.h|live\.h|machine\.h|listen\.h|service\.h|notify\.h|calls\.h)' $(PSD_C) $(WORKER_C))
+	$(shell grep -LE '^\#include .*(uv\.h|net/|pthread\.h|"(worker/)?(io|api[a-z_]*|nn)\.h|psd\.h|settings[a-z_]*\.h|server[a-z_]*\.h|live\.h|reload\.h|machine\.h|listen\.h|service\.h|notify\.h|calls\.h)' $(PSD_C) $(WORKER_C))
 sim_small_obj = $(patsubst %.c,$(B)/sim/%.o,$1)
 
 $(B)/sim/%.o: %.c $(B)/obj/flags tests/sim/flags.mk | $(GEN_H) $(PUBLIC)

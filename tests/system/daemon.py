@@ -39,9 +39,10 @@ class Psd:
                 self.log.append(line.rstrip("\n"))
                 self.news.notify_all()
 
-    def wait_log(self, word):
+    def wait_log(self, word, start=0):
+        """A line from line `start` on has this word."""
         with self.news:
-            good = self.news.wait_for(lambda: any(word in line for line in self.log), WAIT_S)
+            good = self.news.wait_for(lambda: any(word in line for line in self.log[start:]), WAIT_S)
         assert good, f"no log line with {word!r} in {self.log}"
 
     def address(self, i=0):

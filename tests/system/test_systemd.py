@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # test-timeout: 120
-"""psd under systemd, as far as it goes without one: a manager of our own hears READY, STATUS, WATCHDOG and STOPPING; the unit is
+"""psd under systemd, as far as it goes without one: a manager of our own hears READY, STATUS, RELOADING, WATCHDOG and STOPPING; the unit is
 what systemd understands; psd.conf, manual pages and completions are what the programs say. And under a real one, where one can be
 started."""
 import os
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 from cluster import BUILD, die_with_parent, main, path, run
@@ -85,6 +86,22 @@ class Notify(unittest.TestCase):
                 self.assertEqual(psd.wait(WAIT_S), 0)
                 manager.socket.settimeout(0)
                 self.assertRaises(BlockingIOError, manager.next)
+
+    def test_reload(self):
+        conf = os.path.join(self.folder.name, "psd.conf")
+        with open(conf, "w", encoding="utf-8") as text:
+            text.write("drain = 1s\n")
+        with Manager("") as manager, start("--listen", "127.0.0.1:0", "--config", conf, env={"NOTIFY_SOCKET": manager.name}) as psd:
+            self.assertEqual(manager.next()[0], "READY=1")
+            before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+            psd.send_signal(signal.SIGHUP)
+            message = manager.next()
+            self.assertEqual(message[0], "RELOADING=1")
+            self.assertGreaterEqual(int(message[1].removeprefix("MONOTONIC_USEC=")), before)
+            self.assertEqual(manager.next(), ["READY=1"])
+            psd.send_signal(signal.SIGTERM)
+            self.assertEqual(manager.next()[0], "STOPPING=1")
+            self.assertEqual(psd.wait(WAIT_S), 0)
 
     def test_several_tasks_are_ready_together_and_shut_down_by_a_client(self):
         with Manager("") as manager, start("-c", "ps=127.0.0.1:1,127.0.0.1:2", "--task_index", "0-1", "--listen",

@@ -103,9 +103,12 @@ static const char end_text[] =
     "\nWithout --cluster, --ps_hosts and --worker_hosts the cluster and the task come from TF_CONFIG. Worker 0 is the chief (or "
     "the\n"
     "task of job chief): it initialises the model, waits at the end for the others, tests the model. A model that is on the ps\n"
-    "tasks already is trained on; the first line says so. `--job_name ps`, and any task with --serve, serves until SIGTERM or\n"
-    "`psctl shutdown`. With --local a worker that dies is reported and the others finish; the end of a ps task ends everything.\n"
-    "A signal that comes more than a second after the first ends what still goes on at once.\n"
+    "tasks already is trained on; the first line says so. `--job_name ps`, and any task with --serve, serves until SIGINT, "
+    "SIGTERM,\n"
+    "SIGHUP (unless nohup has it ignored) or `psctl shutdown`. With --local a worker that dies is reported and the others "
+    "finish;\n"
+    "the end of a ps task ends everything. A signal that comes more than a second after the first ends what still goes on at "
+    "once.\n"
     "Exit status: 0 done, 1 failed, 2 usage, 3 a ps task that was told to end at once, 128 + N ended by signal N.\n";
 
 static int fail(char *err, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -126,10 +126,7 @@ static int make(struct local *l)
 static int take_signals(struct local *l)
 {
     sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
+    stop_set(&set);
     sigaddset(&set, SIGCHLD);
     (void)signal(SIGPIPE, SIG_IGN);
     (void)sigprocmask(SIG_BLOCK, &set, &l->mask);

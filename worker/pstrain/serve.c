@@ -107,9 +107,7 @@ int serve_run(const struct flags *f, const struct cluster *c, bool quiet)
     psd_server_options o;
     psd_server *server = NULL;
     sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
+    stop_set(&set);
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);

@@ -4,7 +4,7 @@
 
 #include "say.h"
 
-#include <signal.h>
+#include <stddef.h>
 #include <unistd.h>
 
 enum { ONE_WISH_MS = 1000 };
@@ -12,6 +12,17 @@ enum { ONE_WISH_MS = 1000 };
 static volatile sig_atomic_t noted;
 static volatile sig_atomic_t gentle;
 static int64_t noted_ms; /* of the handler */
+
+void stop_set(sigset_t *set)
+{
+    struct sigaction hangup;
+    (void)sigemptyset(set);
+    (void)sigaddset(set, SIGINT);
+    (void)sigaddset(set, SIGTERM);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) { /* blocked it would come all the same */
+        (void)sigaddset(set, SIGHUP);
+    }
+}
 
 bool stop_insists(int64_t *first_ms)
 {

@@ -3,9 +3,12 @@
 #ifndef PSTRAIN_STOP_H
 #define PSTRAIN_STOP_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+/** Make *set those that end what serves: SIGINT, SIGTERM, and SIGHUP unless whoever started this wants it ignored (nohup). */
+void stop_set(sigset_t *set);
 /** A signal has come that ends this program. first_ms, 0 before: when the first one did. True when this one means "at once":
  * those within a second of the first are one with it, since timeout(1) and --local's parent send two. Also in a handler. */
 bool stop_insists(int64_t *first_ms);

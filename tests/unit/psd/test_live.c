@@ -42,11 +42,11 @@ static void end(struct one *o)
 static ps_status set(struct one *o, const char *name, const char *value)
 {
     o->error[0] = '\0';
-    return psd_live_set(&o->live, o->server, name, value, o->error, sizeof(o->error));
+    return psd_live_set(&o->live, o->server, name, value, NULL, o->error, sizeof(o->error));
 }
 
 /* The value that is listed, and whether it may change. */
-static const char *listed(const struct one *o, const char *name, bool *out_reloadable)
+static const char *listed(struct one *o, const char *name, bool *out_reloadable)
 {
     const char *at = NULL, *value = NULL, *standard = NULL, *help = NULL;
     for (uint32_t i = 0; psd_live_row(&o->live, i, &at, &value, &standard, &help, out_reloadable); i++) {
@@ -57,7 +57,7 @@ static const char *listed(const struct one *o, const char *name, bool *out_reloa
     return NULL;
 }
 
-static void assert_listed(const struct one *o, const char *name, const char *value)
+static void assert_listed(struct one *o, const char *name, const char *value)
 {
     bool reloadable = false;
     const char *now = listed(o, name, &reloadable);

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SIGHUP: the file that --config names is read again, with the flags and TF_CONFIG of the start, which count more.
+ *
+ * Happy path: everything is read and checked as at the start -> rows that the file says otherwise than before: what is live is
+ * set at every task; what a flag or TF_CONFIG gives stays, and what takes a restart is named -> a line sums up. What `psctl
+ * config set` changed stays where the file says what it said before. Failure modes: no --config; a pipe, which cannot be read
+ * again; a file that is gone or has one row that is wrong: a line says why, and nothing has changed.
+ */
+#include "reload.h"
+
+#include "common/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct counts {
+    unsigned set, kept, restart;
+};
+
+/* The row has this value at all tasks from now on. */
+static void set_row(const struct psd_reload *r, const char *name, const char *value)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        char old[PSD_LIVE_TEXT_BYTES], error[PSI_ERR_TEXT_MAX];
+        if (psd_server_has_ended(r->servers[i])) {
+            continue;
+        }
+        if (psd_live_set(r->lives[i], r->servers[i], name, value, old, error, sizeof(error)) == PS_OK) {
+            psi_log_event(&r->log, PSI_LOG_INFO, "config_set", "task=%s file=%s name=%s old=%s new=%s",
+                          psd_server_name(r->servers[i]), r->settings->config, name, old, value);
+        } else { /* its row allowed it */
+            psi_log_event(&r->log, PSI_LOG_ERROR, "config_not_read", "task=%s name=%s msg=%s", psd_server_name(r->servers[i]),
+                          name, error);
+        }
+    }
+}
+
+static void compare(const struct psd_reload *r, const struct psd_settings *fresh, struct counts *counts)
+{
+    const struct psd_settings *s = r->settings;
+    const char *name = NULL, *value = NULL, *rest = NULL;
+    bool reloadable = false;
+    for (uint32_t i = 0; psd_settings_row(fresh, i, &name, &value, &rest, &rest, &reloadable); i++) {
+        bool changed = strcmp(fresh->in_file[i], s->in_file[i]) != 0;
+        if (fresh->from[i] > PSI_FROM_FILE) {
+            if (changed) {
+                counts->kept++;
+                psi_log_event(&r->log, PSI_LOG_WARN, "config_kept", "file=%s name=%s in_file=%s msg=%s", s->config, name,
+                              fresh->in_file[i],
+                              fresh->from[i] == PSI_FROM_FLAG ? "its flag counts more" : "TF_CONFIG counts more");
+            }
+        } else if (reloadable && changed) {
+            counts->set++;
+            set_row(r, name, value);
+        } else if (!reloadable && strcmp(value, s->value[i]) != 0) {
+            counts->restart++;
+            psi_log_event(&r->log, PSI_LOG_WARN, "config_restart", "file=%s name=%s old=%s new=%s msg=%s", s->config, name,
+                          s->value[i], value, "it takes a restart");
+        }
+    }
+}
+
+/* Settings as a start would have them now. */
+static ps_status read_again(const struct psd_reload *r, struct psd_settings **out_fresh, struct psi_err *err)
+{
+    const char *config = r->settings->config;
+    struct stat file;
+    if (config[0] == '\0') {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "psd was started without --config: there is no file to read again");
+    }
+    if (stat(config, &file) == 0 && !S_ISREG(file.st_mode)) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "%s is no regular file: it can be read once only", config);
+    }
+    return psd_settings_read(r->argc, r->argv, getenv("TF_CONFIG"), out_fresh, err);
+}
+
+void psd_reload(struct psd_reload *r)
+{
+    struct psd_settings *fresh = NULL;
+    struct psi_err err = {.code = PS_OK};
+    struct counts counts = {.set = 0};
+    if (read_again(r, &fresh, &err) != PS_OK) {
+        psi_log_event(&r->log, PSI_LOG_WARN, "config_not_read", "msg=%s", err.text);
+        return;
+    }
+    enum psi_log_level level = (enum psi_log_level)fresh->log_level;
+    r->log.level = level < r->log.level ? level : r->log.level; /* the old and the new one may want to know */
+    compare(r, fresh, &counts);
+    psi_log_event(&r->log, PSI_LOG_INFO, "config_read", "file=%s set=%u kept=%u restart=%u", r->settings->config, counts.set,
+                  counts.kept, counts.restart);
+    r->log.level = level;
+    for (size_t i = 0; i < PSD_SETTINGS; i++) {
+        char *before = r->settings->in_file[i];
+        r->settings->in_file[i] = fresh->in_file[i];
+        fresh->in_file[i] = before;
+    }
+    psd_settings_free(fresh);
+}
