@@ -25,7 +25,10 @@ struct psd_conn {
     struct psd_peer *peer;     /* role task and directory */
     enum psd_role role;
     bool hello_done, closing, draining;
-    bool list_begun; /* role task: its list has begun to arrive */
+    bool list_begun; /* role task: its first list has begun to arrive */
+    bool list_open;  /* ... and the one that arrives now has not ended */
+    bool list_drops; /* roles task and directory: the answer to that list has names to drop, so another list follows */
+    bool returned;   /* role task: what it lists may be stale, tasklink.c */
     bool discard;    /* the body of the current frame is read and dropped */
     bool resend;     /* at its end the recorded outcome is sent again */
     bool paused_out; /* not read because its queue is long */
@@ -50,8 +53,9 @@ struct psd_peer {
     uint32_t task, index;
     bool own_job; /* of the directory's job */
     bool self;
-    bool listed; /* directory: its list on the current connection has been taken in */
-    bool heard;  /* directory: it has listed in this life of ours */
+    bool listed;           /* directory: its list on the current connection has been taken in */
+    bool heard;            /* directory: it has listed in this life of ours */
+    uint64_t settled_life; /* directory: the process that listed last, when that list had nothing to drop; 0: another one */
     uint64_t missing_since_ms;
     uint64_t life; /* directory: as its last HELLO said, 0: none has come; likewise the next two */
     char host[PS_JOB_BYTES_MAX + 2];
@@ -61,8 +65,6 @@ struct psd_peer {
     struct psd_conn *conn;
     struct psi_list asks;                /* struct psd_ask, sent on the current connection */
     uint64_t conflict_ms, conflict_life; /* when that one came last, and who it is */
-    bool past;  /* directory: this process is not new, and another one has been this task here meanwhile */
-    bool drops; /* directory: its list was answered with names to drop, and it has answered nothing since */
 };
 
 /* A request from the directory to a task that has not been answered. */

@@ -146,11 +146,7 @@ static void create_item(struct psd_task *t, struct psd_wait *w, uint32_t index)
     struct psd_peer *p = &t->peers[item->owner];
     struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
     if (!p->self) {
-        /* should it make the variable and another life take its place before it answers, it comes back with it; but it may still
-         * have an older one of that name, as long as it may not have read what it has to drop */
-        if (!n->sure && !p->drops) {
-            n->life = p->life;
-        }
+        n->asked = p->life; /* should another process take its place before it answers, it may come back with what it made */
         if (!ask(t, p, PS_OP_TASK_CREATE, w, index, item)) {
             PSI_IGNORE(
                 psi_fail(&err, PS_RESOURCE_EXHAUSTED, "directory: no memory to ask for variable '%s'", item->name)); /* below */
@@ -172,8 +168,7 @@ void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
     struct psd_name *n = psd_directory_find(&t->names, a->container, a->name);
     if (n != NULL && n->owner == peer->index) {
         if (err == NULL) {
-            n->sure = true;
-            n->life = peer->life;
+            psd_directory_confirm(n, peer->life);
         } else if (!n->sure && err->code != PS_UNAVAILABLE) {
             psd_directory_forget(&t->names, n); /* the owner's own refusal */
         }

@@ -3,9 +3,10 @@
  * The connection between a task and the directory, both ends (docs/PROTOCOL.md §6, the directory model).
  *
  * Happy path: the task dials, says HELLO with its life, lists all its names; the directory takes them in, answers with the names
- * that are elsewhere meanwhile, and counts the task as connected; from then on it sends TASK_CREATE, TASK_RESET, TASK_DELETE.
- * Failure: either end closes; the directory discards what it had not read and counts the task as not connected; the task dials
- * anew with back-off. A task lists on every new connection, and never talks to a directory life that it has left.
+ * that are elsewhere meanwhile, which the task drops before it lists again. After a list with nothing to drop the directory
+ * counts the task as connected; from then on it sends TASK_CREATE, TASK_RESET, TASK_DELETE. Failure: either end closes; the
+ * directory discards what it had not read and counts the task as not connected; the task dials anew with back-off. A task lists
+ * on every new connection, and never talks to a directory life that it has left.
  */
 #include "rpc.h"
 
@@ -20,6 +21,13 @@ enum {
     CONFLICT_DIAL_MS = 5000, /* another process is this task: until it is gone */
     REFUSAL_LOG_MS = 5000
 };
+
+/* This process is not new, and it is not the one that listed last and had nothing to drop: it may have missed names, resets and
+ * deletes. One that came in its place and did not list has had none of these. */
+static bool returns(const struct psd_peer *p, const ps_v1_Hello *hello)
+{
+    return hello->directory_life != 0 && p->heard && p->settled_life != hello->life;
+}
 
 static void refuse_as(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err, uint8_t why)
 {
@@ -46,7 +54,7 @@ static void refuse_displaced(struct psd_task *t, struct psd_conn *c, struct psd_
                  "/job:%s/task:%u is process %u on %s now, which came after this one; stop one of the two, or start it with "
                  "another task_index",
                  p->job, p->task, p->pid, p->host[0] != '\0' ? p->host : "an unnamed host")); /* sent below */
-    refuse_as(t, c, r, &err, PS_REFUSED_DISPLACED);
+    refuse_as(t, c, r, &err, returns(p, hello) ? PS_REFUSED_DISPLACED : 0);
 }
 
 void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r)
@@ -76,12 +84,10 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, host, sizeof(host));
     if (p->life != hello->life) {
         bool was_here = hello->directory_life == t->life;
-        bool missed = hello->directory_life != 0 && p->heard; /* names, resets, deletes of the other process's time */
-        if (p->conn != NULL && (was_here || missed)) {
+        if (p->conn != NULL && (was_here || returns(p, hello))) {
             refuse_displaced(t, c, p, host, hello, r);
             return;
         }
-        p->past = missed;
         p->restarts += p->life != 0;
         if (p->conn != NULL) {
             psd_log(t, PSI_LOG_WARN, "task_displaced", "peer=/job:%s/task:%u was=%s:%u now=%s:%u", p->job, p->task, p->host,
@@ -102,6 +108,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     memcpy(p->host, host, sizeof(p->host));
     c->role = PSD_ROLE_TASK;
     c->peer = p;
+    c->returned = returns(p, hello);
     c->body.max = PS_CONTROL_BODY_MAX;
     c->link->in.body_limit = UINT32_MAX;
     p->conn = c;
@@ -137,7 +144,7 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, const ps_v1_L
     }
     struct psd_name *n = psd_directory_find(&t->names, named.container, named.name);
     /* what it had when another process came in its place counts as long as nobody has touched the name since */
-    bool stale = p->past && (n == NULL || n->life != p->life);
+    bool stale = p->conn->returned && (n == NULL || (n->life != p->life && n->asked != p->life));
     *out_drop = (n != NULL && n->owner != p->index) || stale;
     if (*out_drop) {
         return PS_OK;
@@ -147,8 +154,7 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, const ps_v1_L
     }
     if (st == PS_OK) {
         n->definition = named.definition;
-        n->sure = true;
-        n->life = p->life;
+        psd_directory_confirm(n, p->life);
     }
     return st;
 }
@@ -156,9 +162,10 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, const ps_v1_L
 void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_peer *p = c->peer;
-    if (!c->list_begun) {
-        c->list_begun = true;
-        p->drops = false;
+    if (!c->list_open) {
+        c->list_begun = c->list_open = true;
+        c->list_drops = false;
+        p->settled_life = p->settled_life == p->life ? p->life : 0;
         psd_reset_join(t, p); /* before its list is answered */
     }
     if (c->closing) {
@@ -186,7 +193,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
             return;
         }
         if (drop) {
-            p->drops = true;
+            c->list_drops = true;
             ps_v1_NameItem name = ps_v1_NameItem_init_zero;
             name.container.size = item.container.size;
             memcpy(name.container.bytes, item.container.bytes, item.container.size);
@@ -202,9 +209,14 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         return;
     }
     psd_list_end(&l);
-    if (!c->closing) {
+    c->list_open = false;
+    if (c->closing) {
+        return;
+    }
+    p->heard = true;
+    if (!c->list_drops) {
         p->listed = true;
-        p->heard = true;
+        p->settled_life = p->life;
         psd_log(t, PSI_LOG_INFO, "task_connected", "peer=%s", c->text);
         psd_wait_check(t);
     }
@@ -234,7 +246,6 @@ void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct ps
         psd_conn_close(t, c, false); /* tasks answer in order */
         return;
     }
-    p->drops = p->drops && a->op == PS_OP_TASK_RESET; /* that one may have come before the list's answer */
     struct psi_err err;
     ps_status st = psd_reply_error(r, &err);
     bool created =
@@ -408,13 +419,17 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
         if (end) {
             break;
         }
+        c->list_drops = true;
         struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, container), name);
         if (v != NULL) {
             psd_log(t, PSI_LOG_WARN, "name_elsewhere", "var=%s msg=%s", name, "dropped here");
             psd_drop_here(t, v);
         }
     }
-    if ((r->header.flags & PS_FLAG_MORE) == 0) {
+    if ((r->header.flags & PS_FLAG_MORE) == 0 && c->list_drops) {
+        c->list_drops = false;
+        send_list(t, c); /* nothing of that is left */
+    } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
         t->fenced = false;
         t->displaced = false;
         psd_log(t, PSI_LOG_INFO, "directory_connected", "peer=%s", c->text);

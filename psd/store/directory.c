@@ -64,6 +64,13 @@ ps_status psd_directory_record(struct psd_directory *d, const char *container, c
     return PS_OK;
 }
 
+void psd_directory_confirm(struct psd_name *n, uint64_t life)
+{
+    n->sure = true;
+    n->life = life;
+    n->asked = 0;
+}
+
 void psd_directory_forget(struct psd_directory *d, struct psd_name *n)
 {
     char key[KEY_MAX];

@@ -15,7 +15,8 @@ struct psd_name {
     struct psd_definition definition;
     uint32_t owner; /* peer index, psd/state.h */
     bool sure;      /* the owner has said that it has it */
-    uint64_t life;  /* of the owner that said so last; as long as none has, the one that was asked for it last */
+    uint64_t life;  /* of the process of the owner that said so last; 0: none */
+    uint64_t asked; /* of the one that was asked for it last, when none has said so since */
 };
 
 struct psd_directory {
@@ -28,6 +29,8 @@ struct psd_name *psd_directory_find(const struct psd_directory *d, const char *c
 ps_status psd_directory_record(struct psd_directory *d, const char *container, const char *name,
                                const struct psd_definition *definition, uint32_t owner, struct psd_name **out,
                                struct psi_err *err) PSI_MUST;
+/** Its owner, as the process with that life, has said that it has it. */
+void psd_directory_confirm(struct psd_name *n, uint64_t life);
 void psd_directory_forget(struct psd_directory *d, struct psd_name *n);
 void psd_directory_forget_container(struct psd_directory *d, const char *container);
 

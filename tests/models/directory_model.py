@@ -36,11 +36,14 @@ FLAGS = {
   'no_return':      'a process that is not new does not displace one that is connected',
   'stale_names':    'a returning process drops what another one has confirmed since',
   'stale_gone':     'a returning process drops what was forgotten meanwhile (the reset that it missed is owed to it)',
-  'unread':         'who was asked for a name counts as the one that has it, but not while it may not have dropped an older one',
+  'relist':         'a task that was told to drop names is asked for nothing until a list of its own has none of them',
   'past_kept':      'what a returning process must drop it must drop on its next connection as well',
   'late':           'a process of an earlier directory that comes after another one has listed is a returning one',
   'displaced_drop': 'a process that was refused as displaced drops all before it lists at another life of the directory',
   'told_kept':      'it remembers that until a list of its own has been answered',
+  'listed_since':   'what a process comes back with is stale only where another one has listed since it was the task',
+  'asked_too':      'who was asked for a name last may come back with it also where another one had it before',
+  'told_listed':    'a refused process counts as displaced only where the other one has listed',
   # mutants: plain mistakes
   'answer_last':    'the directory answers after the owner',
   'refuse_old':     'a task refuses directory lives it has left',
@@ -53,8 +56,8 @@ FLAGS = {
   'block_create':   'no creation while a reset is pending',
 }
 GAPS = list(FLAGS)[:10]
-TWINS = list(FLAGS)[10:18]
-MUTANTS = list(FLAGS)[18:]
+TWINS = list(FLAGS)[10:21]
+MUTANTS = list(FLAGS)[21:]
 NAMES = 2
 WARM = ('task 1 dials', 'directory reads', 'task 1 reads', 'chief A: get', 'task 1 reads', 'directory reads',
         'chief A: opens a at task 1')
@@ -84,6 +87,11 @@ SCENARIOS = {
                   faults=dict(r0=1, cut2=1, reset=1)),
   'twin_1w': dict(tasks=2, twin=1, clients=1, open=True, req=[(1, 1)], total=3, names=1, warm=WARM,
                   faults=dict(cut1=1, cut2=1, reset=1, again=1)),
+  # the same, and the name is found and used although its creation was never answered
+  'twin_f':  dict(tasks=2, twin=1, clients=1, open=True, req=[(1, 1)], total=3, names=1, warm=WARM, find=True,
+                  faults=dict(r1=1, cut1=1, cut2=1, again=1)),
+  'twin_fr': dict(tasks=2, twin=1, clients=1, open=True, req=[(1, 1)], total=4, names=1, warm=WARM, find=True,
+                  faults=dict(r0=1, r1=1, cut1=1, cut2=1, reset=1, again=1)),
   'twin_d':  dict(tasks=2, twin=1, clients=1, open=True, req=[(1, 1)], total=3,
                   faults=dict(cut1=1, cut2=1, delete=1, again=1)),
   'twin_r':  dict(tasks=2, twin=1, clients=1, open=True, req=[(1, 1)], total=3,
@@ -101,19 +109,20 @@ OFF, GET, WAIT, OPEN, CHECK, INIT, INITW, SEAL, PUSH, PUSHW, DONE, TOLD = range(
 STEP = 'off get wait open check init initwait seal push pushwait done told'.split()
 # variable: n = handle number, ver -1 uninit / 0 / 1 trained, hyp = chief whose INIT is in force, sealed, rest(ored);
 # ghosts: epoch = resets begun before it was made, taint 1 = made fresh beside trained ones, 2 = trained state lost,
-# known 0: this directory has not confirmed it, 1: it has, 2: it has confirmed another process's since, or its deletion
+# known 0: this directory has not confirmed it, 1: it has, 2: it has confirmed another process's since, or its deletion,
+# 3: as 0, but a client has found it there and uses it, and no other process was asked for it since
 VAR = N_, VER, HYP, SEALED, REST, EPOCH, TAINT, KNOWN = range(8)
 
 class World:
     """One state, thawed.  task: [life, inc, next handle, vars, dlife, linked, fenced, checkpoint, listed life, displaced, away]
     client: [session, step, i, asked, owners, handles, seen]
     tasks, dt, old, td, ct go by process, which is the task's number, or one more for the twin; the others by task.
-    at: which process is the task; past: 1 it has been displaced here, 2 it came from an earlier directory, after another one;
-    by: which process confirmed a name last, or, where none has, was asked for it last; drops: the answer to its list had names to
-    drop, and it has answered nothing since.  displaced: it was refused as that.  ghost away: 1 another process has had the place,
-    2 the same, and a new directory came before it was told so, 3 the same, and it has been told"""
+    at: which process is the task; listed: which one has listed last, -2 one that is dead; settled: that one had nothing to drop;
+    past: what the one that is the task will list may be stale; by: which process confirmed a name last; asked: which one was asked for it last, and not confirmed by another
+    since.  displaced: it was refused as that.  ghost away: 1 another process has had the place (it has listed), 2 the same, and a
+    new directory came before it was told so, 3 the same, and it has been told"""
     F = ('tasks', 'clients', 'dt', 'old', 'td', 'ct', 'owner', 'sure', 'heard', 'conn', 'reset', 'epoch', 'acked',
-         'cur', 'made', 'lost', 'left', 'at', 'past', 'by', 'drops')
+         'cur', 'made', 'lost', 'left', 'at', 'past', 'by', 'asked', 'listed', 'settled')
     def __init__(self, key):
         for f, v in zip(self.F, key): setattr(self, f, list(v) if type(v) is tuple else v)
         self.tasks = [list(t) for t in self.tasks]; self.clients = [list(c) for c in self.clients]
@@ -151,7 +160,7 @@ class Model:
         left = tuple(self.sc['faults'].get(k, 0) for k in KINDS) + (self.sc['total'],)
         return (tasks, clients, e, e, e, ((),) * (self.nc * self.np), (-1,) * NAMES, (False,) * NAMES,
                 (False,) * self.nt, (False,) * self.nt, None, 0, 0, none, 0, 0, left,
-                (-1,) * self.nt, (0,) * self.nt, (-1,) * NAMES, (False,) * self.nt)
+                (-1,) * self.nt, (False,) * self.nt, (-1,) * NAMES, (-1,) * NAMES, (-1,) * self.nt, (False,) * self.nt)
     def twins(self, p): return self.twin and self.task[p] == self.twin
     def of(self, t): return (t, self.nt) if t and t == self.twin else (t,)      # its processes
     # ---- a task's own actions ----
@@ -169,6 +178,7 @@ class Model:
                 w.fail('late RESET of a finished reset wipes an acknowledged update')
         k[VARS] = (None,) * NAMES; k[INC] += 1
         if self.on['reset_durable']: k[CKPT] = None
+    def list_of(self, k, fenced=False): return ('L', sum(1 << i for i, v in enumerate(k[VARS]) if v), fenced)
     def task_reads(self, w, t, m, answer):
         k = w.tasks[t]
         if m[0] == 'C': self.create_at(w, t, m[3])
@@ -178,7 +188,8 @@ class Model:
             k[VARS] = tuple(None if m[1] >> i & 1 else v for i, v in enumerate(k[VARS])); k[FENCED] = False
             if m[1]: k[INC] += 1
             k[DISPLACED] = False
-            if answer: k[AWAY] = 0                          # it has the place
+            if answer and m[1] and self.on['relist']: w.td[t] += (self.list_of(k),)
+            elif answer: k[AWAY] = 0                        # it has the place
             elif k[AWAY] == 3: k[AWAY] = 1 if k[DLIFE] == w.tasks[0][LIFE] else 2   # it believes so
         if answer and m[0] in 'CRD': w.td[t] += (('ok',) + m,)
     # ---- the directory ----
@@ -198,7 +209,8 @@ class Model:
                 if o not in self.own_job and self.on['fence'] and not (w.heard[o] or self.fenced(w, o)): return False
             t = self.sc['req'][c][name]
         if t and not w.conn[t]: return False
-        if not w.sure[name] and not (w.drops[t] and self.on['unread']): w.by[name] = w.at[t]
+        if not w.sure[name] or self.on['asked_too']: w.asked[name] = w.at[t]
+        self.used_by(w, w.at[t], name)
         w.owner[name] = t
         cl[ST], cl[ASKED] = WAIT, t
         if t == 0:
@@ -208,7 +220,7 @@ class Model:
         return True
     def reset_done(self, w):
         w.acked, w.reset = w.reset[0], None
-        w.owner = [-1] * NAMES; w.sure = [False] * NAMES; w.by = [-1] * NAMES
+        w.owner = [-1] * NAMES; w.sure = [False] * NAMES; w.by = [-1] * NAMES; w.asked = [-1] * NAMES
         for p in range(1, self.np):
             if self.twins(p) and w.at[self.task[p]] != p: self.outdated(w, p, range(NAMES))
     def outdated(self, w, p, names):
@@ -217,22 +229,32 @@ class Model:
         k[VARS] = tuple(put(v, KNOWN, 2) if v and i in names else v for i, v in enumerate(k[VARS]))
     def confirm(self, w, p, i):
         """process p has name i; ghosts: what other processes of that task have of it is stale"""
-        w.sure[i], w.by[i] = True, p
+        w.sure[i], w.by[i], w.asked[i] = True, p, -1
         k = w.tasks[p]
         if k[VARS][i]: k[VARS] = put(k[VARS], i, put(k[VARS][i], KNOWN, 1))
         for o in self.of(self.task[p]):
             if o != p: self.outdated(w, o, (i,))
+    def used_by(self, w, p, i):
+        """ghosts: process p was asked for name i, so what others made unconfirmed need not be the one any more"""
+        for o in self.of(self.task[p]):
+            v = w.tasks[o][VARS][i]
+            if o != p and v and v[KNOWN] == 3: w.tasks[o][VARS] = put(w.tasks[o][VARS], i, put(v, KNOWN, 0))
+    def came_back(self, w, p):
+        """process p is the task now: may what it is about to list be stale?"""
+        t, k = self.task[p], w.tasks[p]
+        if not w.heard[t] or not k[DLIFE] or k[DLIFE] != w.tasks[0][LIFE] and not self.on['late']: return False
+        if not self.on['listed_since']: return w.at[t] != p or w.past[t] and self.on['past_kept']
+        return w.listed[t] != p or not w.settled[t] and self.on['past_kept']
     def stale(self, w, p, i):
         """name i in the list of a process that was not the task all the time"""
         if not w.past[self.task[p]]: return False
-        return self.on['stale_gone'] if w.owner[i] < 0 else self.on['stale_names'] and w.by[i] != p
+        return self.on['stale_gone'] if w.owner[i] < 0 else self.on['stale_names'] and p not in (w.by[i], w.asked[i])
     def directory_reads(self, w, p, m):
         t = self.task[p]
         if m[0] == 'L':
             _, names, fenced = m
             first = not w.heard[t]
-            w.heard[t] = w.conn[t] = True
-            drop = 0
+            w.heard[t], drop = True, 0
             if w.reset and t not in w.reset[1]: w.reset = (w.reset[0], w.reset[1] + (t,))   # it joins a pending reset
             if w.reset: w.dt[p] += (('R', w.reset[0]),)      # ... which comes before the list's answer
             for i in range(NAMES):
@@ -240,7 +262,7 @@ class Model:
                 v = w.tasks[p][VARS][i]
                 if w.owner[i] in (-1, t) and self.stale(w, p, i):
                     if not w.reset: drop |= 1 << i
-                    if v and v[KNOWN] == 1 and not w.reset:
+                    if v and v[KNOWN] in (1, 3) and not w.reset:
                         w.fail('a name that was acknowledged, and that nobody has touched since, is dropped')
                     continue
                 if first and v and w.tasks[p][AWAY] == 2:   # cannot be known here: another process may have had it since
@@ -249,16 +271,19 @@ class Model:
                 if w.owner[i] == t: self.confirm(w, p, i)
                 elif t not in self.own_job or self.on['same_job_drop']: drop |= 1 << i
             if t not in self.own_job or drop or fenced or self.twins(p): w.dt[p] += (('K', drop),)
-            w.drops[t] = drop > 0 and self.twins(p)
+            w.conn[t] = not drop or not self.on['relist']
+            w.listed[t], w.settled[t] = p, not drop
+            for o in self.of(t):
+                if o != p and not w.tasks[o][AWAY]: w.tasks[o][AWAY] = 1
             return
-        w.drops[t] = w.drops[t] and m[1] == 'R'             # a RESET may come before the list's answer
         if m[1] == 'C':
             if w.owner[m[4]] == t: self.confirm(w, p, m[4])
             self.answer(w, m[2], m[3], m[4], t)
         elif m[1] == 'D':
             asked = [a[3] for a in w.dt[p] if a[0] == 'C'] + [a[4] for a in w.td[p] if a[:2] == ('ok', 'C')]
             w.sure[m[4]] = False
-            if not (m[4] in asked and self.on['delete_keeps']): w.owner[m[4]] = w.by[m[4]] = -1
+            if not (m[4] in asked and self.on['delete_keeps']): w.owner[m[4]] = w.by[m[4]] = w.asked[m[4]] = -1
+            else: w.by[m[4]] = -1
             for o in self.of(t):
                 if o != p: self.outdated(w, o, (m[4],))
         elif m[1] == 'R' and w.reset and w.reset[0] == m[2]:
@@ -267,25 +292,21 @@ class Model:
     def hello(self, w, p):
         """process p dials: is it the task now?"""
         t, k, life = self.task[p], w.tasks[p], w.tasks[0][LIFE]
-        h = w.at[t]
-        if h == p:                                          # the same one, on a new connection
-            if not self.on['past_kept']: w.past[t] = 0
+        if w.at[t] == p:                                    # the same one, on a new connection
+            w.past[t] = self.came_back(w, p)
             return True
         other = next((o for o in self.of(t) if w.tasks[o][LINKED]), -1)
         was_here, older = k[DLIFE] == life, k[DLIFE] not in (0, life)
         if other >= 0 and (was_here or older and w.heard[t] and self.on['late']) and self.on['no_return']:
-            k[DISPLACED] = True
+            k[DISPLACED] = k[DISPLACED] or self.came_back(w, p) or not self.on['told_listed']
             k[AWAY] = 3 if k[AWAY] == 1 else k[AWAY]
             return False
         if other >= 0:
             if was_here: w.fail('a process that had the place takes it from one that is connected: they will go on so')
             self.unlink(w, other)
-        w.past[t] = 0 if not w.heard[t] else 1 if was_here else 2 if older and self.on['late'] else 0
-        w.at[t] = p
-        for o in self.of(t):
-            if o != p and not w.tasks[o][AWAY]: w.tasks[o][AWAY] = 1
-        k[AWAY] = k[AWAY] or 1
-        w.conn[t] = w.drops[t] = False
+        w.past[t] = self.came_back(w, p)
+        w.at[t], w.conn[t] = p, False
+        k[AWAY] = k[AWAY] or (1 if w.heard[t] and w.listed[t] != p else 0)
         return True
     def unlink(self, w, p):
         """connection process p - directory ends; what the process has not read stays in its buffer"""
@@ -315,7 +336,9 @@ class Model:
         if self.twins(t):
             k[AWAY] = 0
             w.by = [-2 if b == t else b for b in w.by]
-            if w.at[self.twin] == t: w.at[self.twin], w.past[self.twin], w.drops[self.twin] = -1, 0, False
+            w.asked = [-2 if b == t else b for b in w.asked]
+            if w.at[self.twin] == t: w.at[self.twin], w.past[self.twin] = -1, False
+            if w.listed[self.twin] == t: w.listed[self.twin] = -2
         for i, v in enumerate(after):
             if v is None:
                 if w.cur[i] and w.cur[i][0] == t: w.cur[i] = None
@@ -328,11 +351,12 @@ class Model:
         else:                                               # the directory forgets everything
             w.owner = [0 if v else -1 for v in after]; w.sure = [v is not None for v in after]
             w.heard = [False] * self.nt; w.reset = None
-            w.at, w.past, w.by, w.drops = [-1] * self.nt, [0] * self.nt, [0 if v else -1 for v in after], [False] * self.nt
+            w.at, w.past, w.by, w.asked = [-1] * self.nt, [False] * self.nt, [0 if v else -1 for v in after], [-1] * NAMES
+            w.listed, w.settled = [-1] * self.nt, [False] * self.nt
             for o in range(1, self.np):
                 self.unlink(w, o)
                 k = w.tasks[o]
-                k[VARS] = tuple(put(v, KNOWN, 0) if v and v[KNOWN] == 1 else v for v in k[VARS])
+                k[VARS] = tuple(put(v, KNOWN, 0) if v and v[KNOWN] in (1, 3) else v for v in k[VARS])
                 if k[AWAY] == 1: k[AWAY] = 2
             for cl in w.clients:
                 if cl[ST] == WAIT: cl[ST], cl[ASKED] = GET, -1
@@ -434,7 +458,7 @@ class Model:
                     if k[DISPLACED] and k[DLIFE] != life and self.on['displaced_drop']: self.fence(w, t)
                     if not self.on['told_kept']: k[DISPLACED] = False
                     if self.on['list_every'] or k[LISTED] != life:
-                        w.td[t] = (('L', sum(1 << i for i, v in enumerate(k[VARS]) if v), fenced),)
+                        w.td[t] = (self.list_of(k, fenced),)
                     elif w.heard[t]: w.conn[t] = True
                     k[DLIFE] = k[LISTED] = life
                 lists = [i for i, v in enumerate(s.tasks[t][VARS]) if v]
@@ -464,6 +488,12 @@ class Model:
                     go('RESTART %s (%s)' % (self.who(t), how), lambda w, t=t, kind=kind: self.restart(w, t, kind), f)
             if t == 1 and self.may(s, 'ckpt1') and any(v and v[VER] >= 0 for v in s.tasks[t][VARS]):
                 go('checkpoint of task 1', lambda w: w.tasks[1].__setitem__(CKPT, w.tasks[1][VARS]), 'ckpt1')
+        for i in range(self.names if self.sc.get('find') else 0):   # the directory tells where a name is without asking there
+            for p in self.of(s.owner[i]) if s.owner[i] > 0 else ():
+                v = s.tasks[p][VARS][i]
+                if v and not v[KNOWN] and not s.tasks[p][AWAY]:
+                    go('somebody finds %s at %s and uses it' % ('ab'[i], self.who(p)), lambda w, p=p, v=v:
+                       w.tasks[p].__setitem__(VARS, put(w.tasks[p][VARS], i, put(v, KNOWN, 3))))
         absent = [o for o in range(1, self.nt) if not s.conn[o]]
         may_hold = [o for o in absent if o in self.own_job or (self.on['fence'] and not self.fenced(s, o))]
         if self.may(s, 'reset') and not s.reset and not may_hold:
@@ -535,6 +565,8 @@ class Model:
         cl[ST], cl[I] = (GET, i + 1) if i + 1 < self.names else (TOLD if self.sc.get('open') else CHECK, 0)
     def fence(self, w, t):
         k = w.tasks[t]
+        if self.twins(t) and t in self.own_job and any(k[VARS]) and not k[AWAY]:
+            w.fail('a process drops all that it has, and no other one has had the place')
         k[FENCED], k[VARS], w.old[t] = True, (None,) * NAMES, (); k[INC] += 1      # drops its variables: new incarnation
     def may(self, s, f): return s.left[KINDS.index(f)] > 0 and (s.left[-1] > 0 or f in ('again', 'die', 'ckpt1'))
     def again(self, w, c):

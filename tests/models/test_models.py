@@ -13,7 +13,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import directory_model as model  # noqa: E402
 
-STATES = {"twin_lw": 50000, "twin_1w": 50000, "delete": 30000, "twin_t": 12000, "twin_o": 12000}
+STATES = {"twin_lw": 50000, "twin_1w": 70000, "twin_f": 20000, "delete": 30000, "twin_t": 12000, "twin_o": 12000}
 OTHERS = 5000
 WHOLE = ("twin_lw", "twin_1w", "delete")  # no state may be left out
 # where a cleared rule shows first, and how many states that takes at most
@@ -21,11 +21,14 @@ MUTANTS = {
     "no_return": ("twin_lw", 1000),
     "stale_names": ("twin_1w", 20000),
     "stale_gone": ("twin_1w", 20000),
-    "unread": ("twin_1w", 40000),
+    "relist": ("twin_1w", 40000),
     "past_kept": ("twin_1w", 20000),
     "late": ("twin_lw", 20000),
     "displaced_drop": ("twin_lw", 20000),
     "told_kept": ("twin_lw", 20000),
+    "listed_since": ("twin_lw", 1000),
+    "asked_too": ("twin_f", 20000),
+    "told_listed": ("twin_lw", 1000),
     "delete_keeps": ("delete", 20000),
     # some of those that the model had before
     "answer_last": ("create", 1000),

@@ -168,6 +168,28 @@ static void test_comes_back_when_the_other_is_gone(void **state)
     cl_fini(&w.cl);
 }
 
+/* The same where the directory has learned of the name from its list only. */
+static void test_brings_back_what_it_listed(void **state)
+{
+    (void)state;
+    struct twins w;
+    ps_v1_CreateAnswer a;
+    ps_v1_OpenAnswer v;
+    memset(&w, 0, sizeof(w));
+    cl_start(&w.cl);
+    PSI_IGNORE(cl_join(&w.cl, w.cl.ps1)); /* its end is of no use here */
+    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+    cl_restart_directory(&w.cl);
+    assert_false(shell_is_closed(left_dials(&w)));
+    w.right = start_twin(&w, named_too);
+    cl_await_dial(&w.cl, w.right);
+    assert_false(shell_is_closed(shell_dial(w.right, w.cl.ps0)));
+    shell_task_free(w.right);
+    assert_false(shell_is_closed(left_dials(&w)));
+    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK);
+    cl_fini(&w.cl);
+}
+
 /* Its successor made the name anew: two copies of one name must not be taken for one. */
 static void test_what_was_made_anew_is_dropped(void **state)
 {
@@ -370,6 +392,28 @@ static void test_a_life_that_was_away(void **state)
     cl_fini(&w.cl);
 }
 
+/* The request for `x` arrives at the task at that end of a connection, its answer does not. */
+static void create_unanswered(struct cl *cl, struct shell_conn *end)
+{
+    ps_v1_CreateItem m;
+    struct wire body;
+    end->peer->frozen = true;
+    wire_init(&body);
+    fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
+    m.task = 1;
+    wire_item(&body, &ps_v1_CreateItem_msg, &m);
+    assert_int_equal(fc_call(&cl->c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+    wire_fini(&body);
+}
+
+/* A client finds `x` there without asking anybody else, and gives it a value. */
+static void use_x(struct fc *at)
+{
+    ps_v1_OpenAnswer v;
+    assert_int_equal(fc_open(at, "x", &v), PS_OK);
+    assert_applied(fc_init_var(at, v.handle, ps_constant(1), ps_sgd(1), 0, false));
+}
+
 /* A HELLO of a life that is dead already, read late, displaces the one that lives, between the request for a variable and its
  * answer. Its clients may have found the variable and trained it: it must still be there when that life is taken again. */
 static void test_a_ghost_between_request_and_answer(void **state)
@@ -379,21 +423,12 @@ static void test_a_ghost_between_request_and_answer(void **state)
         struct cl cl;
         ps_v1_CreateAnswer a;
         ps_v1_OpenAnswer v;
-        ps_v1_CreateItem m;
-        struct wire body;
         cl_start(&cl);
         struct shell_task *ghost = cl_task(&cl, "ps", 1);
         cl_await_dial(&cl, ghost);
         struct shell_conn *end = cl_join(&cl, cl.ps1);
-        end->peer->frozen = true; /* the request arrives, the answer does not */
-        wire_init(&body);
-        fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
-        m.task = 1;
-        wire_item(&body, &ps_v1_CreateItem_msg, &m);
-        assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
-        wire_fini(&body);
-        assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
-        assert_applied(fc_init_var(&cl.at1, v.handle, ps_constant(1), ps_sgd(1), 0, false));
+        create_unanswered(&cl, end);
+        use_x(&cl.at1);
         assert_non_null(shell_dial(ghost, cl.ps0));
         assert_true(shell_is_closed(end));
         assert_int_equal(fc_take(&cl.c, NULL).status, PS_OK); /* "not connected" in it */
@@ -409,15 +444,113 @@ static void test_a_ghost_between_request_and_answer(void **state)
     }
 }
 
-/* It has not read yet what it has to drop when it is asked to make that name anew, and then has to come again: its older copy is
- * not what it was asked for. */
-static void test_asked_before_it_has_dropped(void **state)
+/* A process of ps:1 that had `x` is dead, another one lives; the HELLO of a third is still on its way. */
+struct ghosts {
+    struct cl cl;
+    struct shell_task *ghost;
+    struct shell_conn *end; /* of the one that lives, cl.ps1 */
+    struct shell_conn *ghost_conn;
+};
+
+static void ghosts_init(struct ghosts *g)
+{
+    ps_v1_CreateAnswer a;
+    memset(g, 0, sizeof(*g));
+    cl_init(&g->cl);
+    assert_int_equal(cl_create(&g->cl, "x", "ps", 1, true, &a), PS_OK);
+    shell_task_free(g->cl.ps1);
+    g->ghost = cl_task(&g->cl, "ps", 1);
+    cl_await_dial(&g->cl, g->ghost);
+    g->cl.ps1 = cl_task(&g->cl, "ps", 1);
+    g->end = cl_join(&g->cl, g->cl.ps1);
+    fc_init(&g->cl.at1, g->cl.ps1, 1);
+    assert_int_equal(fc_connect(&g->cl.at1), PS_OK);
+}
+
+/* It comes, and says no more when `silent`, as the dead one that it is. */
+static void ghost_comes(struct ghosts *g, bool silent)
+{
+    g->cl.ps0->lists_held = silent;
+    g->ghost_conn = shell_dial(g->ghost, g->cl.ps0);
+    assert_non_null(g->ghost_conn);
+    assert_true(shell_is_closed(g->end));
+}
+
+static void ghost_goes(struct ghosts *g)
+{
+    if (g->ghost_conn != NULL) {
+        shell_cut(g->ghost_conn);
+        g->ghost_conn = NULL;
+    }
+    shell_task_free(g->ghost);
+    g->ghost = NULL;
+}
+
+/* The connection of the living one ends between the request for `x` and the answer, with and without a ghost in its place; first
+ * it was displaced by a ghost that never listed, or not. A client uses what it has made. */
+static void test_a_ghost_leaves_nothing_stale(void **state)
+{
+    (void)state;
+    enum { NONE, SILENT, LISTS, KINDS };
+    for (int before = NONE; before <= SILENT; before++) {
+        for (int then = NONE; then < KINDS; then++) {
+            struct ghosts g;
+            ps_v1_CreateAnswer a;
+            ps_v1_OpenAnswer v;
+            ghosts_init(&g);
+            if (before == SILENT) {
+                ghost_comes(&g, true);
+                ghost_goes(&g);
+                g.ghost = cl_task(&g.cl, "ps", 1);
+                g.end = cl_join(&g.cl, g.cl.ps1);
+                cl_await_dial(&g.cl, g.ghost);
+            }
+            create_unanswered(&g.cl, g.end);
+            use_x(&g.cl.at1);
+            if (then == NONE) {
+                shell_cut(g.end);
+            } else {
+                ghost_comes(&g, then == SILENT);
+            }
+            assert_int_equal(fc_take(&g.cl.c, NULL).status, PS_OK); /* "not connected" in it */
+            ghost_goes(&g);
+            PSI_IGNORE(cl_join(&g.cl, g.cl.ps1)); /* its end is of no use here */
+            assert_int_equal(fc_open(&g.cl.at1, "x", &v), PS_OK);
+            assert_true(v.initialised);
+            assert_int_equal(cl_create(&g.cl, "x", "ps", 1, true, &a), PS_OK);
+            assert_false(a.created);
+            cl_fini(&g.cl);
+        }
+    }
+}
+
+/* Refused while a ghost has its place that never lists, and then the directory is restarted: it keeps what it has. */
+static void test_a_ghost_is_no_successor(void **state)
+{
+    (void)state;
+    struct ghosts g;
+    ps_v1_OpenAnswer v;
+    ps_v1_CreateAnswer a;
+    ghosts_init(&g);
+    assert_int_equal(cl_create(&g.cl, "x", "ps", 1, true, &a), PS_OK);
+    ghost_comes(&g, true);
+    cl_await_dial(&g.cl, g.cl.ps1);
+    assert_true(shell_is_closed(shell_dial(g.cl.ps1, g.cl.ps0)));
+    assert_true(shell_logged(g.cl.ps1, "directory_refused"));
+    ghost_goes(&g);
+    cl_restart_directory(&g.cl);
+    assert_false(shell_is_closed(cl_join(&g.cl, g.cl.ps1)));
+    assert_int_equal(fc_open(&g.cl.at1, "x", &v), PS_OK);
+    cl_fini(&g.cl);
+}
+
+/* It has not read yet what it has to drop: it is asked for nothing, and what it has to drop is not forgotten. */
+static void test_asked_for_nothing_before_it_has_dropped(void **state)
 {
     (void)state;
     struct twins w;
     ps_v1_OpenAnswer v;
-    ps_v1_CreateItem m;
-    struct wire body;
+    ps_v1_CreateAnswer a;
     twins_init(&w);
     assert_applied(fc_reset(&w.cl.c, w.cl.c.next_id++, "localhost"));
     assert_true(shell_is_closed(left_dials(&w)));
@@ -427,17 +560,13 @@ static void test_asked_before_it_has_dropped(void **state)
     struct shell_conn *c = left_dials(&w);
     c->frozen = true;
     shell_thaw(c->peer); /* the list arrives, the answer does not */
-    wire_init(&body);
-    fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
-    m.task = 1;
-    wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    assert_int_equal(fc_call(&w.cl.c, PS_OP_CREATE, 0, 70, 0, NULL, 0, &body).status, FC_NONE);
-    wire_fini(&body);
+    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_UNAVAILABLE);
     assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK); /* from before the reset */
     shell_cut(c);
-    shell_forget(w.cl.c.conn);
     assert_false(shell_is_closed(left_dials(&w)));
     assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_true(a.created);
     cl_fini(&w.cl);
 }
 
@@ -570,6 +699,7 @@ int main(void)
         cmocka_unit_test(test_backs_off_and_logs_rarely),
         cmocka_unit_test(test_a_wrong_cluster_is_logged_rarely),
         cmocka_unit_test(test_comes_back_when_the_other_is_gone),
+        cmocka_unit_test(test_brings_back_what_it_listed),
         cmocka_unit_test(test_what_was_made_anew_is_dropped),
         cmocka_unit_test(test_a_reset_meanwhile_reaches_it),
         cmocka_unit_test(test_a_new_directory_does_not_take_it_as_it_is),
@@ -580,7 +710,9 @@ int main(void)
         cmocka_unit_test(test_what_is_no_conflict),
         cmocka_unit_test(test_a_life_that_was_away),
         cmocka_unit_test(test_a_ghost_between_request_and_answer),
-        cmocka_unit_test(test_asked_before_it_has_dropped),
+        cmocka_unit_test(test_a_ghost_leaves_nothing_stale),
+        cmocka_unit_test(test_a_ghost_is_no_successor),
+        cmocka_unit_test(test_asked_for_nothing_before_it_has_dropped),
         cmocka_unit_test(test_random_walk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
