@@ -143,6 +143,7 @@ struct psi_var {
     bool used;           /* an operation succeeded, or READY did: from then on a reset is an error, not a new get-or-create */
     uint8_t step;        /* of get-or-create: enum psi_var_step */
     uint32_t tries;      /* of get-or-create that were put off */
+    uint32_t held_by;    /* table index: of get-or-create, who refused, or has not answered the directory; UINT32_MAX: nobody */
     uint64_t again_ms;   /* when the next is due */
     struct psi_list step_link;   /* want_create, want_open or put off */
     struct psi_list getters;     /* GET and LOOKUP requests */

@@ -219,6 +219,17 @@ void psi_request_go(struct psi_request *req)
     }
 }
 
+/* Whom whoever needs the variable waits for. */
+static struct psi_session *var_session(struct psi_client *c, const struct psi_var *var)
+{
+    struct psi_session *directory = psi_client_directory(c);
+    bool known = var->owner < c->session_count;
+    if (known && (var->open || var->lost || var->step == PSI_VAR_OPEN || var->step == PSI_VAR_OPENING)) {
+        return c->sessions[var->owner];
+    }
+    return directory->state == PSI_SESSION_UP && var->held_by < c->session_count ? c->sessions[var->held_by] : directory;
+}
+
 struct psi_session *psi_request_session(const struct psi_request *req)
 {
     struct psi_client *c = req->owner;
@@ -226,15 +237,12 @@ struct psi_session *psi_request_session(const struct psi_request *req)
         return c->sessions[0];
     }
     if (psi_request_is_data(req)) {
-        return req->var->owner < c->session_count ? c->sessions[req->var->owner] : psi_client_directory(c);
+        return var_session(c, req->var);
     }
     switch (req->kind) {
     case PSI_REQ_GET:
     case PSI_REQ_LOOKUP:
-        if (req->var->step == PSI_VAR_OPEN || req->var->step == PSI_VAR_OPENING) {
-            return c->sessions[req->var->owner];
-        }
-        return psi_client_directory(c);
+        return var_session(c, req->var);
     case PSI_REQ_RESET:
     case PSI_REQ_DELETE:
     case PSI_REQ_WAIT_CLUSTER:

@@ -4,7 +4,9 @@
  *
  * Happy path of CREATE: the name is recorded (name -> task), then the owner is asked, and the client gets the owner's own answer.
  * Failure: an owner that is not connected, lists that are missing or a reset that is pending: UNAVAILABLE, nothing recorded, the
- * library repeats. When the connection drops before the owner answered: UNAVAILABLE too, but the name stays where it is.
+ * library repeats. When the connection drops before the owner answered: UNAVAILABLE too, but the name stays where it is. An owner
+ * that has not answered when the time is over that the client gave: DEADLINE_EXCEEDED, which names it; what it was asked for goes
+ * on.
  */
 #include "rpc.h"
 
@@ -78,12 +80,13 @@ static ps_status owner_up(const struct psd_task *t, const struct psd_peer *p, co
 /* Find the name or record it; on PS_OK item->owner says where. */
 static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_err *err)
 {
-    if (psd_reset_find(t, item->container) != NULL) {
-        return psi_fail(err, PS_UNAVAILABLE, "container '%s' is being reset", item->container);
+    ps_status st = psd_reset_check(t, item->container, err);
+    if (st != PS_OK) {
+        return st;
     }
     struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
     if (n == NULL) {
-        ps_status st = choose_owner(t, item, err);
+        st = choose_owner(t, item, err);
         if (st == PS_OK) {
             st = owner_up(t, &t->peers[item->requested], item->name, err);
         }
@@ -96,7 +99,7 @@ static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_e
     const struct psd_peer *owner = &t->peers[n->owner];
     char where[PSI_TASK_NAME_MAX], asked[PSI_TASK_NAME_MAX];
     PSI_IGNORE(psi_task_name_format(where, sizeof(where), owner->job, owner->task)); /* fits */
-    ps_status st = psd_definition_compare(&n->definition, where, &item->definition, item->name, err);
+    st = psd_definition_compare(&n->definition, where, &item->definition, item->name, err);
     if (st == PS_OK && item->pinned && n->owner != item->requested) {
         const struct psd_peer *p = &t->peers[item->requested];
         st = psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s' is at %s; it cannot be pinned to %s as well", item->name, where,
@@ -247,7 +250,7 @@ void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_req
         return;
     }
     struct psi_err err;
-    if (read_items(t, w, r, &err) != PS_OK) {
+    if (psd_wait_meta(t, w, r, &err) != PS_OK || read_items(t, w, r, &err) != PS_OK) {
         psd_wait_refused(t, w, &err);
         return;
     }
@@ -255,6 +258,7 @@ void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_req
         return;
     }
     w->collecting = false;
+    psi_list_push_back(&t->waits, &w->open);
     w->creates_left = 1; /* ours: the request is not done while we walk */
     uint32_t count = w->create_count;
     for (uint32_t i = 0; i < count; i++) {
@@ -268,6 +272,32 @@ void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_req
     if (--w->creates_left == 0) {
         psd_wait_done(t, w);
     }
+}
+
+void psd_create_late(struct psd_task *t, struct psd_wait *w)
+{
+    char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+    struct psi_err err;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &t->peers[i].asks) {
+            struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
+            if (a->wait != w) {
+                continue;
+            }
+            a->wait = NULL; /* its answer is only recorded */
+            PSI_IGNORE(psi_fail(&err, PS_DEADLINE_EXCEEDED, "%s has not answered for variable '%s'",
+                                psd_peer_text(t, &t->peers[i], who, sizeof(who)), a->name)); /* told below */
+            if (w->op == PS_OP_CREATE) {
+                item_end(t, w, &w->creates[a->item], &err);
+            } else {
+                err.applied = PS_OUTCOME_UNKNOWN;
+                w->err = err;
+                psd_wait_done(t, w);
+            }
+        }
+    }
+    PSI_ASSERT(w->done); /* it waited for owners only */
 }
 
 /* ---- FIND, DELETE, CHIEF ---- */
@@ -324,11 +354,9 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
 {
     struct psd_create item = {0};
     ps_status st = psd_name_parse(m, item.container, item.name, err);
+    st = st == PS_OK ? psd_reset_check(t, item.container, err) : st;
     if (st != PS_OK) {
         return st;
-    }
-    if (psd_reset_find(t, item.container) != NULL) {
-        return psi_fail(err, PS_UNAVAILABLE, "container '%s' is being reset", item.container);
     }
     struct psd_name *n = psd_directory_find(&t->names, item.container, item.name);
     if (n == NULL) {
@@ -340,6 +368,7 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
         return st;
     }
     if (!p->self) {
+        psi_list_push_back(&t->waits, &w->open);
         return ask(t, p, PS_OP_TASK_DELETE, w, 0, &item) ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "delete: memory");
     }
     struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, item.container), item.name);
@@ -364,7 +393,8 @@ void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_req
     ps_v1_NameItem item;
     bool end = false;
     struct psi_err err;
-    ps_status st = psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, &err);
+    ps_status st = psd_wait_meta(t, w, r, &err);
+    st = st == PS_OK ? psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, &err) : st;
     if (st == PS_OK && end) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "DELETE names no variable");
     }

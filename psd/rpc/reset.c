@@ -137,6 +137,27 @@ static const char *close_names(struct names *n)
     return n->text;
 }
 
+static void add_outstanding(const struct psd_task *t, struct names *n, const struct psd_reset *reset)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (reset->outstanding[i]) {
+            add_name(t, n, &t->peers[i]);
+        }
+    }
+}
+
+ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err)
+{
+    const struct psd_reset *reset = psd_reset_find(t, container);
+    struct names missing = {.count = 0};
+    if (reset == NULL) {
+        return PS_OK;
+    }
+    add_outstanding(t, &missing, reset);
+    return psi_fail(err, PS_UNAVAILABLE, "container '%s' is being reset: no answer yet from %s", container,
+                    close_names(&missing));
+}
+
 /* Who must be here and is not. */
 static ps_status check_present(const struct psd_task *t, struct psi_err *err)
 {
@@ -171,11 +192,7 @@ void psd_reset_late(struct psd_task *t, struct psd_wait *w)
             continue;
         }
         reset->wait = NULL; /* it goes on without its client */
-        for (uint32_t i = 0; i < t->peer_count; i++) {
-            if (reset->outstanding[i]) {
-                add_name(t, &missing, &t->peers[i]);
-            }
-        }
+        add_outstanding(t, &missing, reset);
     }
     PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "reset of container '%s' goes on: no answer yet from %s", w->container,
                         close_names(&missing))); /* answered below */
@@ -254,11 +271,9 @@ void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     ps_v1_ContainerItem item;
     bool end = false;
     struct psi_err err;
-    ps_v1_Wait m;
-    ps_status st = psi_msg_decode(&ps_v1_Wait_msg, &m, r->meta, r->header.meta_bytes, &err);
+    ps_status st = psd_wait_meta(t, w, r, &err);
     w->collecting = false;
     if (st == PS_OK) {
-        w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
         st = psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &item, &end, &err);
     }
     if (st == PS_OK && (end || item.container.size == 0)) {

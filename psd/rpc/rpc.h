@@ -159,6 +159,8 @@ void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_reques
 void psd_wait_check(struct psd_task *t);
 /** When a client's timeout ends; 0: it has none. */
 uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms);
+/** Deadline and condition out of a request's meta, a `Wait`. */
+ps_status psd_wait_meta(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err) PSI_MUST;
 
 /* ---- call.c: CALL ---- */
 void psd_rpc_call(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
@@ -173,6 +175,9 @@ void psd_call_check_invariants(const struct psd_task *t);
 
 /* ---- create.c: CREATE FIND DELETE CHIEF (directory) ---- */
 void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** The time that its client gave a CREATE or DELETE is over: it is told who has not answered; what they were asked for goes on.
+ */
+void psd_create_late(struct psd_task *t, struct psd_wait *w);
 void psd_rpc_find(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
@@ -186,6 +191,8 @@ void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_requ
 void psd_reset_late(struct psd_task *t, struct psd_wait *w);
 /** The pending reset of this container; NULL when there is none. */
 struct psd_reset *psd_reset_find(struct psd_task *t, const char *container);
+/** UNAVAILABLE while a reset of this container is pending: names those who have not answered it. */
+ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err) PSI_MUST;
 /** What the task at peer lists of this container goes with a reset that it has not carried out. */
 bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container);
 /** The task at peer has done its part. */

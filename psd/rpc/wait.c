@@ -30,10 +30,11 @@ static void send_creates(struct psd_task *t, struct psd_conn *c, const struct ps
         a.status = (uint32_t)item->status;
         a.created = item->created;
         a.retry_after_ms = item->retry_after_ms;
-        if (item->status == PS_OK) {
+        if (item->status == PS_OK || item->status == PS_DEADLINE_EXCEEDED) { /* who has it, or has not answered */
             a.task = t->peers[item->owner].task;
             PSI_IGNORE(PSI_BYTES_SET(a.job, t->peers[item->owner].job)); /* fits: checked name */
-        } else {
+        }
+        if (item->status != PS_OK) {
             PSI_IGNORE(PSI_BYTES_SET(a.text, item->text == NULL ? "refused" : item->text)); /* cut is fine */
         }
         psd_list_add(&l, &ps_v1_CreateAnswer_msg, &a);
@@ -334,6 +335,11 @@ bool psd_wait_for_seal(const struct psd_wait *w)
     return w->condition == CONDITION_SEALED;
 }
 
+static bool is_late(const struct psd_task *t, const struct psd_wait *w)
+{
+    return w->deadline_ms != 0 && t->now_ms >= w->deadline_ms;
+}
+
 /* The end of w, if it has come. Waits are looked at after each event, and what one misses is mostly what it missed before: it
  * begins there. Once something was dropped all targets are looked at: one that is gone ends the wait whatever else is missing. */
 static void check_one(struct psd_task *t, struct psd_wait *w)
@@ -341,7 +347,7 @@ static void check_one(struct psd_task *t, struct psd_wait *w)
     char names[PSI_ERR_TEXT_MAX / 2] = "";
     size_t used = 0;
     uint32_t missing = 0;
-    bool late = w->deadline_ms != 0 && t->now_ms >= w->deadline_ms;
+    bool late = is_late(t, w);
     bool all = late || (w->op == PS_OP_WAIT && w->dropped != t->store.dropped);
     uint32_t start = all ? 0 : w->missing_at;
     w->dropped = t->store.dropped;
@@ -386,8 +392,10 @@ void psd_wait_check(struct psd_task *t)
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, open);
         if (w->op == PS_OP_WAIT || w->op == PS_OP_WAIT_CLUSTER) {
             check_one(t, w);
-        } else if (w->op == PS_OP_RESET && w->deadline_ms != 0 && t->now_ms >= w->deadline_ms) {
+        } else if (is_late(t, w) && w->op == PS_OP_RESET) {
             psd_reset_late(t, w);
+        } else if (is_late(t, w)) {
+            psd_create_late(t, w);
         }
     }
 }
@@ -397,6 +405,20 @@ uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms)
     return timeout_ms == 0 || timeout_ms > UINT32_MAX ? 0 : t->now_ms + timeout_ms;
 }
 
+ps_status psd_wait_meta(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
+{
+    ps_v1_Wait m;
+    ps_status st = psi_msg_decode(&ps_v1_Wait_msg, &m, r->meta, r->header.meta_bytes, err);
+    if (st == PS_OK && w->op == PS_OP_WAIT && m.condition != CONDITION_INITIALISED && m.condition != CONDITION_SEALED) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "WAIT for condition %u; known: 1 initialised, 2 sealed", m.condition);
+    }
+    if (st == PS_OK) {
+        w->condition = (uint8_t)m.condition;
+        w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
+    }
+    return st;
+}
+
 static void start(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     bool old = false;
@@ -404,16 +426,8 @@ static void start(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (w == NULL || old) {
         return;
     }
-    ps_v1_Wait m;
     struct psi_err err;
-    ps_status st = psi_msg_decode(&ps_v1_Wait_msg, &m, r->meta, r->header.meta_bytes, &err);
-    if (st == PS_OK && w->op == PS_OP_WAIT && m.condition != CONDITION_INITIALISED && m.condition != CONDITION_SEALED) {
-        st = psi_fail(&err, PS_INVALID_ARGUMENT, "WAIT for condition %u; known: 1 initialised, 2 sealed", m.condition);
-    }
-    if (st == PS_OK) {
-        st = read_targets(t, w, r, &err);
-    }
-    if (st != PS_OK) {
+    if (psd_wait_meta(t, w, r, &err) != PS_OK || read_targets(t, w, r, &err) != PS_OK) {
         psd_wait_refused(t, w, &err);
         return;
     }
@@ -421,8 +435,6 @@ static void start(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         return;
     }
     w->collecting = false;
-    w->condition = (uint8_t)m.condition;
-    w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
     w->dropped = t->store.dropped - 1; /* the first look is at all of them */
     psi_list_push_back(&t->waits, &w->open);
     check_one(t, w);

@@ -99,6 +99,16 @@ static inline ps_status cl_create(struct cl *cl, const char *name, const char *j
     return fc_create(&cl->c, &m, a);
 }
 
+/* The meta of a request that may take so long; its padded length. meta [PS_META_BYTES_MAX]. */
+static inline uint16_t wait_meta(uint64_t timeout_ms, uint8_t *meta)
+{
+    ps_v1_Wait m = {.timeout_ms = timeout_ms};
+    size_t bytes = 0;
+    memset(meta, 0, PS_META_BYTES_MAX);
+    assert_int_equal(psi_msg_encode(&ps_v1_Wait_msg, &m, meta, PS_META_BYTES_MAX, &bytes, NULL), PS_OK);
+    return (uint16_t)psi_pad8((uint32_t)bytes);
+}
+
 static inline bool says(const ps_v1_CreateAnswer *a, const char *text)
 {
     return memmem(a->text.bytes, a->text.size, text, strlen(text)) != NULL;

@@ -5,8 +5,6 @@
  */
 #include "cluster_test.h"
 
-#include <pb_encode.h>
-
 static ps_v1_OpenAnswer ready_at(struct cl *cl, struct fc *owner, const char *name, const char *job, uint32_t task)
 {
     ps_v1_CreateAnswer a;
@@ -127,17 +125,15 @@ static void test_reset_that_is_late(void **state)
     (void)state;
     struct cl cl;
     ps_v1_OpenAnswer v;
+    ps_v1_CreateAnswer a;
     uint8_t meta[PS_META_BYTES_MAX];
-    ps_v1_Wait m = {.timeout_ms = 700};
-    pb_ostream_t to = pb_ostream_from_buffer(meta, sizeof(meta));
     cl_start(&cl);
-    assert_true(pb_encode(&to, &ps_v1_Wait_msg, &m));
-    memset(meta + to.bytes_written, 0, 8);
     struct shell_conn *end = cl_join(&cl, cl.ps1);
     PSI_IGNORE(ready_at(&cl, &cl.at1, "b", "ps", 1)); /* its handle is not needed */
     end->frozen = true;
-    size_t padded = (to.bytes_written + 7) & ~(size_t)7;
-    assert_int_equal(fc_call(&cl.c, PS_OP_RESET, 0, 50, 0, meta, (uint16_t)padded, NULL).status, FC_NONE);
+    assert_int_equal(fc_call(&cl.c, PS_OP_RESET, 0, 50, 0, meta, wait_meta(700, meta), NULL).status, FC_NONE);
+    assert_int_equal(cl_create(&cl, "b", "ps", 0, false, &a), PS_UNAVAILABLE);
+    assert_true(says(&a, "no answer yet from /job:ps/task:1 (10.0.0.2:2)"));
     cl_pass(&cl, 600);
     assert_int_equal(fc_take(&cl.c, NULL).status, FC_NONE);
     cl_pass(&cl, 200);
