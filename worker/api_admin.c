@@ -74,6 +74,8 @@ static ps_status status_of_all(ps_session *s, ps_variable **all, struct status_o
             if (st != PS_OK && first == PS_OK) {
                 first = st;
                 *err = one;
+            } else if (st == first && st != PS_OK) {
+                psi_api_likewise(s, all[i]->device, err);
             }
         }
     }

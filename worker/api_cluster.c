@@ -109,6 +109,25 @@ ps_status psi_api_look_cluster(ps_session *s, struct psi_err *err)
     return know(s, true, 0, err);
 }
 
+void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err)
+{
+    struct psi_err none = {0};
+    ps_status st = psi_api_know_cluster(s, 0, &none);
+    for (uint32_t i = 0; st == PS_OK && i < s->task_count; i++) {
+        const struct psi_api_task *t = &s->tasks[i];
+        size_t bytes = strlen(t->name);
+        char who[sizeof(t->name) + sizeof(t->address) + 4];
+        if (strncmp(device, t->name, bytes) != 0 || (device[bytes] != '\0' && device[bytes] != '/')) {
+            continue;
+        }
+        (void)snprintf(who, sizeof(who), "%s (%s", t->name, t->address);
+        if (strstr(err->text, who) == NULL) {
+            size_t at = strlen(err->text);
+            (void)snprintf(err->text + at, sizeof(err->text) - at, "; likewise %s)", who); /* cut is fine */
+        }
+    }
+}
+
 int ps_task_index(ps_session *s)
 {
     return s == NULL ? 0 : (int)s->task;

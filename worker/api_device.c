@@ -120,13 +120,17 @@ static int devices(ps_session *s, ps_device_info *infos, int max, int64_t timeou
         PSI_IGNORE(psi_fail(err, st, "%s", ps_last_error())); /* -1 says so */
         total = -1;
     }
-    for (int i = 0; i < count && total >= 0; i++) {
+    for (int i = 0; i < count && st == PS_OK; i++) {
         const ps_task_info *task = &tasks[i];
-        if (!task->up) {
+        if (!task->up && total >= 0) {
             PSI_IGNORE(psi_fail(err, PS_UNAVAILABLE, "/job:%s/task:%u (%s): %s", task->job, task->task, task->address,
                                 task->error)); /* -1 says so */
             total = -1;
-            break;
+        } else if (!task->up) {
+            psi_api_likewise(s, s->tasks[i].name, err);
+        }
+        if (total < 0) {
+            continue;
         }
         total = devices_of(task, infos, max, total);
         if (total < 0) {

@@ -166,6 +166,8 @@ ps_status psi_files_list(ps_session *s, const char *container, struct psi_file_v
         if (ended != PS_OK && st == PS_OK) {
             st = ended;
             *err = one;
+        } else if (ended != PS_OK) {
+            psi_api_likewise(s, s->tasks[i].name, err);
         }
     }
     st = st == PS_OK ? list_join(lists, tasks, out_vars, out_count, err) : st;

@@ -20,7 +20,14 @@
 #include "../common/log.h"
 #include "../common/msg.h"
 
-enum { PSI_CHUNKS_MAX = 64, PSI_CHUNKS_PER_PULL = 4, PSI_BATCH_CALLS_MAX = 4, PSI_LOGS_MAX = 64, PSI_SLOW_MS = 5000 };
+enum {
+    PSI_CHUNKS_MAX = 64,
+    PSI_CHUNKS_PER_PULL = 4,
+    PSI_BATCH_CALLS_MAX = 4,
+    PSI_LOGS_MAX = 64,
+    PSI_SLOW_MS = 5000,
+    PSI_EARLY_MIN_MS = 120
+};
 #define PSI_PULL_BYTES_MAX ((uint64_t)32 << 20) /* asked for and not here yet, per connection */
 #define PSI_BATCH_BYTES_MAX (240u << 10)        /* of one list; below PS_CONTROL_BODY_MAX by more than an item */
 
@@ -278,23 +285,10 @@ void psi_request_delay(struct psi_request *req, ps_status st, const char *why, u
 void psi_request_go(struct psi_request *req);
 /** Name of a kind for messages: "push". */
 const char *psi_request_kind_name(enum psi_request_kind kind);
-/** The name of the variable or container that it is about; NULL: none. */
-const char *psi_request_subject(const struct psi_request *req);
 /** The task a request talks to now; NULL: none or several. */
 struct psi_session *psi_request_session(const struct psi_request *req);
 /** The answer says that it may be repeated. */
 bool psi_reply_repeatable(const struct psi_reply *r);
-/** The deadline has come. */
-void psi_request_expire(struct psi_request *req);
-/** It waits for more than PSI_SLOW_MS: one log line. */
-void psi_request_slow(struct psi_request *req);
-/** Why nothing can come from the task now: "connection refused", or "". */
-const char *psi_request_obstacle(const struct psi_request *req);
-/** Every request that talks to s ends (s is REFUSED). */
-void psi_request_fail_session(struct psi_session *s);
-/** A dial of s came to nothing, or a HELLO. INFO, TASKS and LOOK, and everything of a client that wants to fail fast, end when
- *  that has gone on for a while; what else waits goes on waiting for its return. */
-void psi_request_unreachable(struct psi_session *s);
 /** Sizes, variable, scale. */
 ps_status psi_request_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err) PSI_MUST;
 /** Does it use a variable's memory on a task: PUSH ... PULL. */
@@ -307,6 +301,28 @@ uint32_t psi_client_find_task(const struct psi_client *c, const char *job, uint3
 struct psi_session *psi_client_directory(struct psi_client *c);
 /** Fields that must be set before a request is used; all lists initialised. */
 void psi_request_prepare(struct psi_client *c, struct psi_request *req);
+
+/* ---- deadline.c: requests that end without an answer ---- */
+/** The name of the variable or container that it is about; NULL: none. */
+const char *psi_request_subject(const struct psi_request *req);
+/** The directory waits for other tasks to answer it: its texts name them. */
+bool psi_request_concerns_others(const struct psi_request *req);
+/** The deadline has come. */
+void psi_request_expire(struct psi_request *req);
+/** It waits for more than PSI_SLOW_MS: one log line. */
+void psi_request_slow(struct psi_request *req);
+/** Somebody needs it and it is not connected. */
+bool psi_session_down(const struct psi_session *s);
+/** Why nothing can come from the task now: "connection refused"; "" when it is not down. */
+const char *psi_session_obstacle(const struct psi_session *s);
+/** Of the time until the deadline: what a task is given that answers at its end who is missing. That answer comes first, ticks
+ *  (50 ms on both sides) and the way back included; PSI_EARLY_MIN_MS before, where twice as much is left. */
+uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms);
+/** Every request that talks to s ends (s is REFUSED). */
+void psi_request_fail_session(struct psi_session *s);
+/** A dial of s came to nothing, or a HELLO. INFO, TASKS and LOOK, and everything of a client that wants to fail fast, end when
+ *  that has gone on for a while; what else waits goes on waiting for its return. */
+void psi_request_unreachable(struct psi_session *s);
 
 /* ---- session.c ---- */
 struct psi_session *psi_session_new(struct psi_client *c, const char *address);

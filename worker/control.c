@@ -68,9 +68,10 @@ void psi_control_refused(struct psi_call *call, const struct psi_reply *r)
         return;
     }
     const char *subject = psi_request_subject(req);
-    psi_request_end(req, r->status, r->applied, "%s%s%s%s at %s: %s", psi_request_kind_name(req->kind),
+    bool others = r->status == PS_DEADLINE_EXCEEDED && psi_request_concerns_others(req); /* the text names who is late */
+    psi_request_end(req, r->status, r->applied, "%s%s%s%s%s%s: %s", psi_request_kind_name(req->kind),
                     subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
-                    psi_session_where(call->s, where, sizeof(where)), r->text);
+                    others ? "" : " at ", others ? "" : psi_session_where(call->s, where, sizeof(where)), r->text);
 }
 
 static void on_plain(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
@@ -209,21 +210,9 @@ static ps_status append_jobs(struct psi_client *c, struct psi_call *call, const 
     return tasks > 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "no jobs are given");
 }
 
-enum { EARLY_MIN_MS = 120, EARLY_MAX_MS = 250 };
-
-/* The task's own answer names who is missing: let it come first, ticks (50 ms on both sides) and the way back included. */
-static uint64_t time_to_give(const struct psi_request *req)
-{
-    uint64_t now_ms = req->owner->now_ms;
-    uint64_t left = req->deadline_ms > now_ms ? req->deadline_ms - now_ms : 1;
-    uint64_t early = left / 10 < EARLY_MIN_MS ? EARLY_MIN_MS : left / 10 > EARLY_MAX_MS ? EARLY_MAX_MS : left / 10;
-    early = early > left / 2 ? left / 2 : early;
-    return left > early + 1 ? left - early : 1;
-}
-
 static ps_status give_time(struct psi_call *call, struct psi_err *err)
 {
-    ps_v1_Wait m = {.timeout_ms = time_to_give(call->req)};
+    ps_v1_Wait m = {.timeout_ms = psi_time_to_give(call->req->owner, call->req->deadline_ms)};
     return psi_call_meta(call, &ps_v1_Wait_msg, &m, err);
 }
 
@@ -245,7 +234,8 @@ static ps_status build(struct psi_call *call, struct psi_err *err)
         const char *container = n->container != NULL ? n->container : PSI_CONTAINER_DEFAULT;
         PSI_BYTES_SET(m.container, container);
         PSI_BYTES_SET(m.name, n->name);
-        return psi_list_append(&call->body, &ps_v1_NameItem_msg, &m, err);
+        ps_status st = give_time(call, err);
+        return st == PS_OK ? psi_list_append(&call->body, &ps_v1_NameItem_msg, &m, err) : st;
     }
     case PSI_REQ_CONFIG_SET: {
         const struct psi_setting *setting = req->src;
@@ -267,7 +257,7 @@ static ps_status build(struct psi_call *call, struct psi_err *err)
         return st == PS_OK ? append_jobs(c, call, req->src, err) : st;
     }
     case PSI_REQ_CALL:
-        return psi_control_call_build(call, time_to_give(req), err);
+        return psi_control_call_build(call, psi_time_to_give(c, req->deadline_ms), err);
     default:
         return PS_OK;
     }

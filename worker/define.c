@@ -66,6 +66,7 @@ static struct psi_var *var_new(const struct psi_client *c, const ps_variable_spe
     v->wire_asked = spec->wire_dtype;
     v->owner = UINT32_MAX;
     v->requested_task = UINT32_MAX;
+    v->held_by = UINT32_MAX;
     psi_list_init(&v->waiting);
     psi_list_init(&v->getters);
     psi_list_init(&v->step_link);

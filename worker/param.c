@@ -24,6 +24,7 @@ static _Alignas(PSI_PARAM_ALIGN) float spare_buffers[2][PSI_PARAM_ALIGN / sizeof
 static ps_status stick(ps_session *s, struct psi_err *err, const char *what)
 {
     psi_err_prefix(err, "%s", what);
+    PSI_IGNORE(psi_api_last_error_set(err)); /* the session's error is returned, which may be an older one */
     return psi_api_stick(s, err);
 }
 

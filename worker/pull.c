@@ -236,7 +236,7 @@ void psi_pull_end(struct psi_session *s)
 
 void psi_pull_forget(struct psi_request *req)
 {
-    struct psi_session *s = psi_request_session(req);
+    struct psi_session *s = req->owner->sessions[req->var->owner];
     struct psi_list *it = NULL;
     struct psi_list *tmp = NULL;
     PSI_LIST_FOREACH(it, &s->chunk_out) {

@@ -146,7 +146,7 @@ static void start_inner(struct psi_ready *r, uint32_t i, enum psi_request_kind k
     inner->var = r->vars[i];
     inner->done = inner_done;
     inner->ctx = r;
-    inner->deadline_ms = r->req->deadline_ms + 1000; /* READY's own deadline ends it */
+    inner->deadline_ms = r->req->deadline_ms; /* READY's own, which is looked at first, ends it */
     psi_request_prepare(c, inner);
     inner->flags |= PSI_REQUEST_INNER | PSI_REQUEST_SLOW_LOGGED;
     inner->counter = r->chief_number;
@@ -156,13 +156,19 @@ static void start_inner(struct psi_ready *r, uint32_t i, enum psi_request_kind k
 
 /* ---- calls ---- */
 
+static void again_later(struct psi_ready *r, const struct psi_session *s, const char *text, uint32_t retry_ms)
+{
+    char where[PSI_WHERE_MAX];
+    snprintf(r->why, sizeof(r->why), "%s: %s", psi_session_where(s, where, sizeof(where)), text);
+    r->retry = true;
+    r->again_ms = r->req->owner->now_ms + (retry_ms > RETRY_MS ? retry_ms : RETRY_MS);
+}
+
 static void call_failed(struct psi_ready *r, const struct psi_call *call, const struct psi_reply *reply)
 {
     char where[PSI_WHERE_MAX];
     if (psi_reply_repeatable(reply) && call->s->state != PSI_SESSION_REFUSED) {
-        snprintf(r->why, sizeof(r->why), "%s", reply->text);
-        r->retry = true;
-        r->again_ms = r->req->owner->now_ms + (reply->retry_after_ms > RETRY_MS ? reply->retry_after_ms : RETRY_MS);
+        again_later(r, call->s, reply->text, reply->retry_after_ms);
     } else if (reply->status == PS_ABORTED && r->tries < TRIES_MAX) {
         r->tries++;
         r->retry = true;
@@ -191,7 +197,7 @@ static void on_status(struct psi_client *c, struct psi_call *call, const struct 
         if (st == PS_NOT_FOUND || st == PS_ABORTED) {
             psi_var_lost(c, var, err.text);
         } else if (st == PS_UNAVAILABLE || st == PS_RESOURCE_EXHAUSTED) {
-            r->retry = true;
+            again_later(r, call->s, err.text, 0);
         } else if (st != PS_OK) {
             psi_ready_fail(r, st, PS_NOTHING_APPLIED, "'%s' at %s: %s", var->name,
                            psi_session_where(call->s, where, sizeof(where)), err.text);
@@ -230,13 +236,12 @@ static void on_chief(struct psi_client *c, struct psi_call *call, const struct p
 
 static void on_sealed(struct psi_client *c, struct psi_call *call, const struct psi_reply *reply)
 {
-    (void)c;
     struct psi_ready *r = call->req->extra;
     r->pending--;
     if (reply->status != PS_OK) {
         if (reply->status == PS_DEADLINE_EXCEEDED && call->op == PS_OP_WAIT) {
-            r->retry = true; /* our own deadline is near */
-            r->again_ms = r->req->owner->now_ms + RETRY_MS;
+            r->wait_again = true;                                                      /* our own deadline is near */
+            r->again_ms = c->now_ms < r->wait_ms ? c->now_ms + RETRY_MS : r->again_ms; /* that soon was not asked for */
         } else {
             call_failed(r, call, reply);
         }
@@ -311,6 +316,15 @@ static bool still_live(struct psi_ready *r)
     return false;
 }
 
+static void await_seals(struct psi_ready *r)
+{
+    struct psi_client *c = r->req->owner;
+    ps_v1_Wait m = {.timeout_ms = psi_time_to_give(c, r->req->deadline_ms), .condition = 2};
+    r->wait_again = false;
+    r->wait_ms = c->now_ms + m.timeout_ms;
+    start_calls(r, PS_OP_WAIT, on_sealed, &ps_v1_Wait_msg, &m);
+}
+
 static void decide(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -376,13 +390,11 @@ static void decide(struct psi_ready *r)
         }
         return;
     }
-    uint64_t left = r->req->deadline_ms > c->now_ms ? r->req->deadline_ms - c->now_ms : 1;
-    ps_v1_Wait m = {.timeout_ms = left, .condition = 2};
     r->step = READY_WAIT;
     if (r->rounds > 2) {
         r->again_ms = c->now_ms + RETRY_MS; /* after this wait: it was sealed and is not any more */
     }
-    start_calls(r, PS_OP_WAIT, on_sealed, &ps_v1_Wait_msg, &m);
+    await_seals(r);
 }
 
 /* ---- steps ---- */
@@ -419,6 +431,7 @@ static void advance(struct psi_ready *r)
     }
     if (r->retry) {
         r->retry = false;
+        r->wait_again = false;
         r->step = READY_GET;
     }
     if (r->step != READY_GET && psi_ready_any(r, psi_var_is_closed)) {
@@ -448,7 +461,11 @@ static void advance(struct psi_ready *r)
         ready(r);
         break;
     case READY_WAIT:
-        r->step = READY_GET;
+        if (r->wait_again) {
+            await_seals(r);
+        } else {
+            r->step = READY_GET;
+        }
         break;
     }
 }
@@ -472,9 +489,11 @@ void psi_ready_expire(struct psi_request *req)
 {
     struct psi_ready *r = req->extra;
     char text[420];
+    const char *subject = psi_request_subject(req);
     psi_ready_explain(r, text, sizeof(text));
     ps_applied applied = r->step == READY_INIT || r->step == READY_SEALED ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
-    psi_ready_fail(r, PS_DEADLINE_EXCEEDED, applied, "%s: %llu ms are over, %s", psi_request_kind_name(req->kind),
+    psi_ready_fail(r, PS_DEADLINE_EXCEEDED, applied, "%s%s%.60s%s: %llu ms are over, %s", psi_request_kind_name(req->kind),
+                   subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
                    (unsigned long long)(req->owner->now_ms - req->started_ms), text);
     end(r);
 }

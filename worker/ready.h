@@ -21,6 +21,8 @@ struct psi_ready {
     uint32_t rounds;      /* of STATUS */
     uint32_t tries;       /* after ABORTED answers */
     uint64_t again_ms;    /* nothing before */
+    uint64_t wait_ms;     /* WAIT: its owners answer by then, if not before */
+    bool wait_again;      /* ... and one has, that it is not sealed yet */
     uint64_t chief_number;
     uint64_t live_before; /* creation number of a variable that was live in the last status beside one without a value */
     bool retry;           /* an answer says: not now, or handles are gone: STATUS again */

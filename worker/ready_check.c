@@ -98,23 +98,68 @@ void psi_ready_compare(struct psi_ready *r)
     }
 }
 
+/* Has it been asked, or is it to be asked, for something that has not come, though it should have by now? */
+static bool is_awaited(const struct psi_ready *r, const struct psi_session *s)
+{
+    struct psi_list *it = NULL;
+    bool in_time = r->step == READY_WAIT && !psi_session_down(s) && r->req->owner->now_ms < r->wait_ms + PSI_EARLY_MIN_MS;
+    PSI_LIST_FOREACH(it, &s->calls) {
+        if (PSI_CONTAINER_OF(it, struct psi_call, link)->req == r->req && !in_time) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        const struct psi_request *inner = &r->inner[i];
+        bool pending = inner->stage != PSI_STAGE_NONE && inner->stage != PSI_STAGE_DONE;
+        if (pending && inner->why_status == PS_OK && psi_request_session(inner) == s) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "/job:ps/task:0 (127.0.0.1:2222), /job:ps/task:1 (127.0.0.1:2223: connection refused) and 3 more" */
+static bool name_awaited(const struct psi_ready *r, char *dst, size_t n)
+{
+    const struct psi_client *c = r->req->owner;
+    size_t at = 0;
+    uint32_t left_out = 0;
+    dst[0] = '\0';
+    for (uint32_t i = 0; i < c->session_count; i++) {
+        const struct psi_session *s = c->sessions[i];
+        if (!is_awaited(r, s)) {
+            continue;
+        }
+        char one[PSI_WHERE_MAX + sizeof(s->last_error)];
+        const char *why = psi_session_obstacle(s);
+        int bytes =
+            snprintf(one, sizeof(one), "%s%s (%s%s%s)", at > 0 ? ", " : "", s->name, s->address, why[0] != '\0' ? ": " : "", why);
+        if (bytes > 0 && at + (size_t)bytes + 20 < n) { /* room for the number of those left out */
+            memcpy(dst + at, one, (size_t)bytes + 1);
+            at += (size_t)bytes;
+        } else {
+            left_out++;
+        }
+    }
+    if (left_out > 0) {
+        snprintf(dst + at, n - at, " and %u more", left_out);
+    }
+    return at > 0;
+}
+
 void psi_ready_explain(const struct psi_ready *r, char *dst, size_t n)
 {
     const struct psi_client *c = r->req->owner;
     char names[360];
-    if (r->step == READY_WAIT || (r->step == READY_DECIDE && !psi_ready_is_chief(r))) {
+    if (name_awaited(r, names, sizeof(names))) {
+        snprintf(dst, n, "no answer from %s", names);
+        return;
+    }
+    if (r->step == READY_WAIT) {
         psi_ready_name(r, psi_var_is_unsealed, names, sizeof(names));
         snprintf(dst, n, "waiting for a chief to initialise %s; %s", names,
                  c->chief_connected ? "a chief is connected" : "no chief is connected");
         return;
-    }
-    for (uint32_t t = 0; t < c->session_count; t++) {
-        const struct psi_session *s = c->sessions[t];
-        if (s->state != PSI_SESSION_IDLE && s->state != PSI_SESSION_UP) {
-            const char *why = s->last_error[0] != '\0' ? s->last_error : "no connection";
-            snprintf(dst, n, "waiting for %s (%s): %.150s", s->name, s->address, why);
-            return;
-        }
     }
     for (uint32_t i = 0; i < r->var_count; i++) {
         if (psi_var_is_closed(r->vars[i]) && r->inner[i].why[0] != '\0') {

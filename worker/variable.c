@@ -66,11 +66,24 @@ void psi_var_want(struct psi_client *c, struct psi_var *var)
         }
     }
     var->tries = 0;
+    var->held_by = UINT32_MAX;
     to_step(var, PSI_VAR_CREATE, &c->want_create);
     psi_session_want(psi_client_directory(c));
 }
 
-static void put_off(struct psi_client *c, struct psi_var *var, ps_status st, const char *text, uint32_t retry_ms)
+/* What its getters say at their deadline: st and text of a refusal by `at`; PS_OK: `at` has not answered. */
+static void hold(struct psi_client *c, struct psi_var *var, uint32_t at, ps_status st, const char *text)
+{
+    var->held_by = at != c->directory ? at : UINT32_MAX;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &var->getters) {
+        struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
+        req->why_status = st;
+        snprintf(req->why, sizeof(req->why), "%s", text);
+    }
+}
+
+static void put_off(struct psi_client *c, struct psi_var *var, uint32_t retry_ms)
 {
     uint32_t wait = VAR_RETRY_MS << (var->tries < 5 ? var->tries : 5);
     wait = wait > VAR_RETRY_MAX_MS ? VAR_RETRY_MAX_MS : wait;
@@ -79,12 +92,6 @@ static void put_off(struct psi_client *c, struct psi_var *var, ps_status st, con
     var->tries++;
     var->again_ms = c->now_ms + wait;
     to_step(var, PSI_VAR_DELAYED, &c->vars_delayed);
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &var->getters) {
-        struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
-        req->why_status = st;
-        snprintf(req->why, sizeof(req->why), "%s", text);
-    }
 }
 
 void psi_var_tick(struct psi_client *c)
@@ -113,7 +120,8 @@ static void create_failed(struct psi_client *c, struct psi_var *var, const struc
                           uint32_t retry_ms)
 {
     if (may_repeat(st) && at->state != PSI_SESSION_REFUSED) {
-        put_off(c, var, st, text, retry_ms);
+        hold(c, var, at->index, st, text);
+        put_off(c, var, retry_ms);
     } else {
         give_up(c, var, st, at, text);
     }
@@ -130,17 +138,23 @@ static void create_answered(struct psi_client *c, struct psi_session *s, struct 
         give_up(c, var, PS_INTERNAL, s, "an answer with an unknown status");
         return;
     }
+    uint32_t owner = PSI_BYTES_TEXT(a->job, job, sizeof(job)) == PS_OK ? psi_client_find_task(c, job, a->task) : UINT32_MAX;
+    if (a->status == PS_DEADLINE_EXCEEDED && owner != UINT32_MAX) { /* it has not answered the directory; ours is near, or not */
+        hold(c, var, owner, PS_OK, "");
+        put_off(c, var, 0);
+        return;
+    }
     if (a->status != PS_OK) {
         create_failed(c, var, s, (ps_status)a->status, text, a->retry_after_ms);
         return;
     }
-    uint32_t owner = PSI_BYTES_TEXT(a->job, job, sizeof(job)) == PS_OK ? psi_client_find_task(c, job, a->task) : UINT32_MAX;
     if (owner == UINT32_MAX) {
         give_up(c, var, PS_INTERNAL, s, "it names an owner that is not in this session's cluster");
         return;
     }
     var->owner = owner;
     var->created = a->created;
+    hold(c, var, owner, PS_OK, "");
     to_step(var, PSI_VAR_OPEN, &c->sessions[owner]->want_open);
     psi_session_want(c->sessions[owner]);
     psi_client_kick(c->sessions[owner]);
@@ -195,6 +209,29 @@ static ps_status append_create(struct psi_client *c, struct psi_call *call, cons
     return psi_list_append(&call->body, &ps_v1_CreateItem_msg, &m, NULL);
 }
 
+/* The earliest deadline of those who wait for it. */
+static uint64_t deadline_of(struct psi_var *var)
+{
+    struct psi_list *lists[] = {&var->getters, &var->waiting};
+    uint64_t earliest = UINT64_MAX;
+    for (int i = 0; i < 2; i++) {
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, lists[i]) {
+            uint64_t at = PSI_CONTAINER_OF(it, struct psi_request, link)->deadline_ms;
+            earliest = at < earliest ? at : earliest;
+        }
+    }
+    return earliest;
+}
+
+/* The directory says in time who has not answered it. */
+static void give_time(struct psi_client *c, struct psi_call *call, uint64_t deadline_ms)
+{
+    ps_v1_Wait m = {.timeout_ms = deadline_ms == UINT64_MAX ? 0 : psi_time_to_give(c, deadline_ms)};
+    ps_status st = psi_call_meta(call, &ps_v1_Wait_msg, &m, NULL);
+    PSI_ASSERT(st == PS_OK); /* one number */
+}
+
 void psi_var_pump(struct psi_client *c)
 {
     while (!psi_list_empty(&c->want_create) && c->create_calls < PSI_BATCH_CALLS_MAX) {
@@ -205,13 +242,19 @@ void psi_var_pump(struct psi_client *c)
         if (call == NULL) {
             return; /* memory is short: the next event tries again */
         }
+        uint64_t earliest = UINT64_MAX;
         while ((it = psi_list_first(&c->want_create)) != NULL && call->var_count < BATCH_ITEMS_MAX) {
             struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, step_link);
+            uint64_t deadline_ms = deadline_of(var);
             if (var->must_exist != find || call->body.len > PSI_BATCH_BYTES_MAX || append_create(c, call, var) != PS_OK) {
                 break;
             }
             call->vars[call->var_count++] = var;
             to_step(var, PSI_VAR_CREATING, NULL);
+            earliest = deadline_ms < earliest ? deadline_ms : earliest;
+        }
+        if (!find) {
+            give_time(c, call, earliest);
         }
         if (call->var_count == 0) {
             psi_call_free(call);
@@ -323,7 +366,8 @@ static void open_answered(struct psi_client *c, struct psi_session *s, struct ps
     if (st == PS_NOT_FOUND && var->must_exist) {
         give_up(c, var, st, s, "the directory knows it, its task has lost it");
     } else if (st == PS_NOT_FOUND || st == PS_ABORTED || may_repeat(st)) {
-        put_off(c, var, PS_UNAVAILABLE, err.text, 0); /* its task came back empty, say: the next CREATE makes it there */
+        hold(c, var, s->index, PS_UNAVAILABLE, err.text);
+        put_off(c, var, 0); /* its task came back empty, say: the next CREATE makes it there */
     } else if (st != PS_OK) {
         give_up(c, var, st, s, err.text);
     } else {

@@ -17,6 +17,9 @@
 #ifndef API_PROGRESS
 #define API_PROGRESS PS_PROGRESS_THREAD
 #endif
+#ifndef API_TASKS
+#define API_TASKS 2
+#endif
 
 static struct test_cluster cluster;
 
@@ -45,7 +48,7 @@ static ps_session *open_session(int64_t timeout_ms)
 static int setup(void **state)
 {
     (void)state;
-    test_cluster_init(&cluster, 2, "");
+    test_cluster_init(&cluster, API_TASKS, "");
     test_cluster_start_all(&cluster);
     return 0;
 }

@@ -238,6 +238,13 @@ static void test_newer_chief(void **state)
     fake_fini(&t.f);
 }
 
+/* The owner of variable i answers a WAIT that its time is over. */
+static void late(struct two *t, uint32_t i)
+{
+    struct fake_answer a = {.status = PS_DEADLINE_EXCEEDED, .text = "1 of 1 not made ready by a chief"};
+    fake_reply(&t->f, i, PS_OP_WAIT, fake_take(&t->f, i, PS_OP_WAIT)->h.id, false, &a);
+}
+
 static void test_deadline_names_all(void **state)
 {
     (void)state;
@@ -250,13 +257,96 @@ static void test_deadline_names_all(void **state)
     fake_wait(&t.f, 5001);
     assert_string_equal(t.f.last_event, "waiting");
     assert_non_null(strstr(t.f.last_log, "'b' at /job:ps/task:1"));
-    fake_wait(&t.f, 4000);
+    fake_wait(&t.f, 3750);
+    for (int i = 0; i < 2; i++) { /* it says so itself, and is asked again for the little time that is left */
+        late(&t, 1);
+        ok(&t, 0, PS_OP_WAIT);
+        fake_wait(&t.f, 130);
+    }
     assert_int_equal(t.ready.dones, 1);
     assert_int_equal(t.ready.req.status, PS_DEADLINE_EXCEEDED);
     assert_non_null(strstr(t.ready.err.text, "'b' at /job:ps/task:1 (b:2)"));
     assert_null(strstr(t.ready.err.text, "'a'"));
     assert_non_null(strstr(t.ready.err.text, "no chief is connected"));
     fake_fini(&t.f);
+}
+
+/* Its deadline is over while these tasks, bits of `silent`, have not answered what they were sent: they are named and no other.
+ */
+static void assert_blamed(struct two *t, const struct fake_request *req, uint32_t silent)
+{
+    assert_int_equal(req->dones, 1);
+    assert_int_equal(req->req.status, PS_DEADLINE_EXCEEDED);
+    for (uint32_t i = 0; i < 2; i++) {
+        const char *where = i == 0 ? "/job:ps/task:0 (a:1" : "/job:ps/task:1 (b:2";
+        if ((strstr(req->err.text, where) != NULL) != ((silent >> i & 1) != 0)) {
+            fail_msg("silent is %u, the error is: %s", silent, req->err.text);
+        }
+    }
+    assert_int_equal(psi_client_pending(t->f.c), 0);
+    fake_fini(&t->f);
+}
+
+static void test_deadline_blames_the_silent(void **state)
+{
+    (void)state;
+    for (uint32_t silent = 1; silent <= 3; silent++) {
+        struct two t;
+        two_init(&t, 1);
+        fake_start(&t.f, &t.ready, PSI_REQ_WAIT_READY, NULL, NULL, NULL, 1000); /* in its first step */
+        for (int i = 0; i < 2; i++) {
+            if ((silent >> i & 1) == 0) {
+                status(&t, i, false, false, 0, 0.5, 0);
+            }
+        }
+        fake_wait(&t.f, 1001);
+        assert_blamed(&t, &t.ready, silent);
+        two_init(&t, 1);
+        fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 1000); /* in its wait */
+        status(&t, 0, false, false, 0, 0.5, 0);
+        status(&t, 1, false, false, 0, 0.5, 0);
+        fake_wait(&t.f, 900);
+        for (uint32_t i = 0; i < 2; i++) {
+            if ((silent >> i & 1) == 0) {
+                late(&t, i);
+            }
+        }
+        fake_wait(&t.f, 101);
+        assert_blamed(&t, &t.ready, silent);
+        two_init(&t, 0);
+        fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 1000); /* a chief, in its INITs */
+        status(&t, 0, false, false, 0, 0.5, 0);
+        status(&t, 1, false, false, 0, 0.5, 0);
+        chief_number(&t, 7);
+        for (uint32_t i = 0; i < 2; i++) {
+            if ((silent >> i & 1) == 0) {
+                init_answer(&t, i, 7, PS_OK);
+            }
+        }
+        fake_wait(&t.f, 1001);
+        assert_blamed(&t, &t.ready, silent);
+    }
+}
+
+/* A task of the session that has not been asked for anything is not blamed, in whatever state its connection is. */
+static void test_status_blames_the_silent(void **state)
+{
+    (void)state;
+    struct two t;
+    struct fake_request stat;
+    two_init(&t, 1);
+    fake_start(&t.f, &stat, PSI_REQ_STATUS, t.v[1], NULL, NULL, 1000);
+    fake_cut(&t.f, 0);
+    fake_wait(&t.f, 1001);
+    assert_non_null(strstr(stat.err.text, "status of 'b': "));
+    assert_blamed(&t, &stat, 2);
+    two_init(&t, 1);
+    fake_cut(&t.f, 1);
+    fake_connect(&t.f, 1); /* connected; HELLO is not answered */
+    fake_start(&t.f, &stat, PSI_REQ_STATUS, t.v[1], NULL, NULL, 1000);
+    fake_wait(&t.f, 1001);
+    assert_non_null(strstr(stat.err.text, "stopped, or not a psd"));
+    assert_blamed(&t, &stat, 2);
 }
 
 /* The deadline while INITs are out: they end with it, nothing is left over. */
@@ -344,6 +434,8 @@ int main(void)
         cmocka_unit_test(test_other_hyperparameters),
         cmocka_unit_test(test_newer_chief),
         cmocka_unit_test(test_deadline_names_all),
+        cmocka_unit_test(test_deadline_blames_the_silent),
+        cmocka_unit_test(test_status_blames_the_silent),
         cmocka_unit_test(test_deadline_in_init),
         cmocka_unit_test(test_restart_before_use),
         cmocka_unit_test(test_status),

@@ -154,6 +154,96 @@ static void test_not_ready(void **state)
     fake_fini(&f);
 }
 
+/* A get that timed out names `where` and not the other task. */
+static void assert_blamed(struct fake *f, const struct fake_request *get, ps_status st, const char *where, const char *other)
+{
+    assert_int_equal(get->dones, 1);
+    assert_int_equal(get->req.status, st);
+    if (strstr(get->err.text, where) == NULL || strstr(get->err.text, other) != NULL) {
+        fail_msg("not %s: %s", where, get->err.text);
+    }
+    fake_fini(f);
+}
+
+/* The owner has not answered the directory; or it has not answered us; or it refuses us: it is named, the directory is not. What
+ * the directory said before it was well again is forgotten then. */
+static void test_blames_the_owner(void **state)
+{
+    (void)state;
+    const uint32_t at1[] = {1};
+    for (int how = 0; how < 3; how++) {
+        struct fake f;
+        struct fake_request get, late;
+        fake_init(&f, SPEC, "", 0, false);
+        struct psi_var *w = new_var(&f, "w", NULL);
+        fake_start(&f, &get, PSI_REQ_GET, w, NULL, NULL, 1000);
+        fake_hello(&f, 0, 100, 200, NULL, NULL);
+        answer_create(&f, NULL, PS_UNAVAILABLE, "the directory waits for /job:ps/task:0");
+        fake_wait(&f, 100);
+        fake_start(&f, &late, PSI_REQ_GET, w, NULL, NULL, 100); /* joins, and is told what the first one was told */
+        struct fake_frame *create = fake_next(&f, 0);
+        ps_v1_Wait m;
+        assert_int_equal(psi_msg_decode(&ps_v1_Wait_msg, &m, create->meta, create->h.meta_bytes, NULL), PS_OK);
+        assert_in_range(m.timeout_ms, 700, 880); /* enough for its answer to come before our deadline */
+        fake_wait(&f, 101);
+        assert_int_equal(late.req.status, PS_UNAVAILABLE);
+        assert_non_null(strstr(late.err.text, "get of 'w': refused for 100 ms: the directory waits for /job:ps/task:0"));
+        fake_cut(&f, 0);
+        fake_hello(&f, 0, 100, 200, NULL, NULL);
+        answer_create(&f, at1, how == 0 ? PS_DEADLINE_EXCEEDED : PS_OK, how == 0 ? "it has not answered" : "");
+        if (how > 0) {
+            fake_hello(&f, 1, 101, 201, NULL, NULL);
+        }
+        if (how == 2) {
+            struct fake_answer a = {.status = PS_RESOURCE_EXHAUSTED, .text = "no room"};
+            fake_reply(&f, 1, PS_OP_OPEN, fake_take(&f, 1, PS_OP_OPEN)->h.id, false, &a);
+        }
+        fake_wait(&f, 1000);
+        assert_blamed(&f, &get, how == 2 ? PS_RESOURCE_EXHAUSTED : PS_DEADLINE_EXCEEDED, "get of 'w' at /job:ps/task:1 (b:2)",
+                      "task:0");
+    }
+}
+
+/* Likewise while it is the directory that does not answer, whoever has the variable. */
+static void test_blames_the_directory(void **state)
+{
+    (void)state;
+    const uint32_t at1[] = {1};
+    struct fake f;
+    struct fake_request get;
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &get, PSI_REQ_GET, new_var(&f, "w", NULL), NULL, NULL, 1000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    fake_wait(&f, 1000);
+    assert_blamed(&f, &get, PS_DEADLINE_EXCEEDED, "get of 'w' at the directory, /job:ps/task:0 (a:1): no answer", "task:1");
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &get, PSI_REQ_GET, new_var(&f, "w", NULL), NULL, NULL, 1000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    answer_create(&f, at1, PS_DEADLINE_EXCEEDED, "");
+    fake_cut(&f, 0);
+    fake_wait(&f, 1000);
+    assert_blamed(&f, &get, PS_UNAVAILABLE, "get of 'w' at the directory, /job:ps/task:0 (a:1): no connection", "task:1");
+}
+
+/* A push to a variable that is got again waits for the directory, not for the task that had it. */
+static void test_push_blames_the_directory(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request push, again;
+    const float grad[4] = {1, 2, 3, 4};
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 1, "w", 4, 9, 1);
+    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_take(&f, 1, PS_OP_PUSH);
+    struct fake_answer gone = {.status = PS_ABORTED, .text = "the container was reset"};
+    fake_reply(&f, 1, PS_OP_PUSH, 1, true, &gone);
+    fake_start(&f, &again, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    fake_take(&f, 0, PS_OP_CREATE);
+    fake_wait(&f, 1000);
+    assert_blamed(&f, &again, PS_DEADLINE_EXCEEDED, "push of 'w' at /job:ps/task:0 (a:1)", "task:1");
+}
+
 /* The owner came back empty between CREATE and OPEN: get-or-create is repeated. */
 static void test_open_not_found(void **state)
 {
@@ -404,6 +494,9 @@ int main(void)
         cmocka_unit_test(test_many_in_one_frame),
         cmocka_unit_test(test_conflict),
         cmocka_unit_test(test_not_ready),
+        cmocka_unit_test(test_blames_the_owner),
+        cmocka_unit_test(test_blames_the_directory),
+        cmocka_unit_test(test_push_blames_the_directory),
         cmocka_unit_test(test_open_not_found),
         cmocka_unit_test(test_create_reconnect),
         cmocka_unit_test(test_new_life_same),

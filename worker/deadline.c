@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests that end without an answer: their deadline, a task that is down or refuses the session; and what is said of one that
+ * takes long. Happy path: none of it runs. The text names whom the request waits for, with address and obstacle: the task that
+ * has been sent it and has not answered, or the one that the directory waits for in its turn.
+ */
+#include "client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Of failing dials: then who looks, or wants to fail fast, is told that the task is down. Four dials fit; a restart may not. */
+#define DOWN_GRACE_MS 250u
+#define EARLY_MAX_MS 250u
+
+bool psi_session_down(const struct psi_session *s)
+{
+    return s->state != PSI_SESSION_UP && s->state != PSI_SESSION_IDLE;
+}
+
+const char *psi_session_obstacle(const struct psi_session *s)
+{
+    if (!psi_session_down(s)) {
+        return "";
+    }
+    if (s->state == PSI_SESSION_HELLO || s->state == PSI_SESSION_REOPEN) {
+        return "connected, but it has not answered: busy, stopped, or not a psd";
+    }
+    return s->last_error[0] != '\0' ? s->last_error : "not connected yet";
+}
+
+uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms)
+{
+    uint64_t left = deadline_ms > c->now_ms ? deadline_ms - c->now_ms : 1;
+    uint64_t early = left / 10 < PSI_EARLY_MIN_MS ? PSI_EARLY_MIN_MS : left / 10 > EARLY_MAX_MS ? EARLY_MAX_MS : left / 10;
+    early = early > left / 2 ? left / 2 : early;
+    return left > early + 1 ? left - early : 1;
+}
+
+const char *psi_request_subject(const struct psi_request *req)
+{
+    switch (req->kind) {
+    case PSI_REQ_RESET:
+        return req->src != NULL ? req->src : PSI_CONTAINER_DEFAULT;
+    case PSI_REQ_DELETE:
+        return ((const struct psi_var_name *)req->src)->name;
+    case PSI_REQ_CALL:
+        return ((const struct psi_call_io *)req->dst)->name;
+    default:
+        return req->var != NULL ? req->var->name : NULL;
+    }
+}
+
+bool psi_request_concerns_others(const struct psi_request *req)
+{
+    return req->kind == PSI_REQ_GET || req->kind == PSI_REQ_LOOKUP || req->kind == PSI_REQ_RESET || req->kind == PSI_REQ_DELETE ||
+           req->kind == PSI_REQ_WAIT_CLUSTER;
+}
+
+/* What the directory has said of req names the tasks that it waits for itself. */
+static bool is_told(const struct psi_request *req, const struct psi_session *s)
+{
+    return req->why_status != PS_OK && psi_request_concerns_others(req) && req->owner->known &&
+           s == psi_client_directory(req->owner) && !psi_session_down(s);
+}
+
+/* "push of 'w' at /job:ps/task:0 (127.0.0.1:2222)", "find of 'w' at the directory, /job:ps/task:0 (127.0.0.1:2222)" */
+static void describe(const struct psi_request *req, char *dst, size_t n)
+{
+    const struct psi_session *s = psi_request_session(req);
+    char where[PSI_WHERE_MAX];
+    const char *name = psi_request_subject(req);
+    const struct psi_client *c = req->owner;
+    bool directory = s != NULL && c->known && s->index == c->directory && !psi_request_is_data(req);
+    s = s != NULL && is_told(req, s) ? NULL : s;
+    const char *at = s == NULL ? "" : directory ? " at the directory, " : " at ";
+    snprintf(dst, n, "%s%s%.*s%s%s%s", psi_request_kind_name(req->kind), name != NULL ? " of '" : "", PS_NAME_BYTES_MAX,
+             name != NULL ? name : "", name != NULL ? "'" : "", at, s != NULL ? psi_session_where(s, where, sizeof(where)) : "");
+}
+
+/* The end of a request of which nothing can have been applied (or only what `applied` says). */
+static void timed_out(struct psi_request *req, ps_applied applied)
+{
+    char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
+    describe(req, what, sizeof(what));
+    const struct psi_session *s = psi_request_session(req);
+    unsigned long long waited = req->owner->now_ms - req->started_ms;
+    if (s != NULL && psi_session_down(s)) {
+        psi_request_end(req, PS_UNAVAILABLE, applied, "%s: no connection within %llu ms: %s", what, waited,
+                        psi_session_obstacle(s));
+    } else if (req->why_status != PS_OK) {
+        psi_request_end(req, req->why_status, applied, "%s: refused for %llu ms: %s", what, waited, req->why);
+    } else {
+        psi_request_end(req, PS_DEADLINE_EXCEEDED, applied, "%s: no answer within %llu ms", what, waited);
+    }
+}
+
+void psi_request_expire(struct psi_request *req)
+{
+    struct psi_client *c = req->owner;
+    if (req->kind == PSI_REQ_GOODBYE) {
+        psi_call_drop(c, req);
+        psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+        return;
+    }
+    switch ((enum psi_request_stage)req->stage) {
+    case PSI_STAGE_COMPOSITE:
+        psi_ready_expire(req);
+        return;
+    case PSI_STAGE_WINDOW:
+        if (psi_window_expire(req)) {
+            return;
+        }
+        __attribute__((fallthrough));
+    case PSI_STAGE_WAITING:
+    case PSI_STAGE_READY:
+    case PSI_STAGE_PULLING:
+    case PSI_STAGE_DELAYED:
+        if (psi_request_is_data(req)) {
+            psi_var_release(req);
+        }
+        timed_out(req, (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED);
+        return;
+    case PSI_STAGE_CALL:
+        psi_call_drop(c, req);
+        timed_out(req, (req->flags & PSI_REQUEST_SENT) != 0 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED);
+        return;
+    default:
+        timed_out(req, PS_NOTHING_APPLIED);
+        return;
+    }
+}
+
+void psi_request_slow(struct psi_request *req)
+{
+    if (req->stage == PSI_STAGE_COMPOSITE) {
+        psi_ready_slow(req);
+        return;
+    }
+    char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
+    char why[200];
+    describe(req, what, sizeof(what));
+    const struct psi_session *s = psi_request_session(req);
+    psi_client_quote(why, sizeof(why), s != NULL && psi_session_down(s) ? psi_session_obstacle(s) : req->why);
+    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=\"%.400s\" seconds=%d why=\"%.150s\"", what, PSI_SLOW_MS / 1000,
+                   why);
+}
+
+void psi_request_unreachable(struct psi_session *s)
+{
+    struct psi_client *c = s->c;
+    struct psi_list *it = NULL;
+    struct psi_list *tmp = NULL;
+    if (s->failing_since_ms == 0) {
+        s->failing_since_ms = c->now_ms > 0 ? c->now_ms : 1;
+    }
+    if (c->now_ms - s->failing_since_ms < DOWN_GRACE_MS && c->now_ms >= s->failing_since_ms) {
+        return; /* it may be starting */
+    }
+    PSI_LIST_FOREACH_SAFE(it, tmp, &c->all) {
+        struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
+        if (psi_request_session(req) != s) {
+            continue;
+        }
+        if (req->kind == PSI_REQ_INFO || req->kind == PSI_REQ_TASKS) {
+            psi_call_drop(c, req);
+            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "no connection: %s", s->last_error);
+        } else if (req->kind == PSI_REQ_LOOK) {
+            char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
+            describe(req, what, sizeof(what));
+            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "%s: no connection: %s", what, s->last_error);
+        } else if (c->fail_fast && req->kind != PSI_REQ_GOODBYE) {
+            req->deadline_ms = c->now_ms; /* it ends at the next tick, as at its own deadline */
+            c->scan_ms = 0;
+        }
+    }
+}
+
+void psi_request_fail_session(struct psi_session *s)
+{
+    struct psi_client *c = s->c;
+    bool again = true;
+    while (again) {
+        again = false;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &c->all) {
+            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
+            if (psi_request_session(req) != s || req->kind == PSI_REQ_GOODBYE) {
+                continue;
+            }
+            ps_applied applied = PS_NOTHING_APPLIED;
+            if (req->stage == PSI_STAGE_WINDOW) {
+                psi_window_lose(s, req->var, s->last_error);
+                again = true;
+                break;
+            }
+            if (req->stage == PSI_STAGE_CALL) {
+                psi_call_drop(c, req);
+                applied = (req->flags & PSI_REQUEST_SENT) != 0 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
+            } else if (psi_request_is_data(req)) {
+                psi_var_release(req);
+            }
+            char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
+            describe(req, what, sizeof(what));
+            psi_request_end(req, s->refused, applied, "%s: %s", what, s->last_error);
+            again = true;
+            break;
+        }
+    }
+}
