@@ -110,6 +110,14 @@ static void format_number(int64_t v, const struct suffix *const *table, size_t c
     PSI_IGNORE(snprintf(buf, n, "%" PRId64 "%s", v, count > 0 ? table[count - 1]->name : ""));
 }
 
+/* "2.5s" instead of 2500ms. */
+static void format_seconds(int64_t ms, char *buf, size_t n)
+{
+    int digits = ms % 100 == 0 ? 1 : ms % 10 == 0 ? 2 : 3;
+    int64_t part = ms % 1000 / (digits == 1 ? 100 : digits == 2 ? 10 : 1);
+    PSI_IGNORE(snprintf(buf, n, "%" PRId64 ".%0*ds", ms / 1000, digits, (int)part)); /* fits */
+}
+
 void psi_option_format_number(const struct psi_option *row, int64_t v, char *buf, size_t n)
 {
     static const struct suffix b = {"", 1};
@@ -125,6 +133,8 @@ void psi_option_format_number(const struct psi_option *row, int64_t v, char *buf
     static const struct suffix *const times[] = {&h, &min, &s, &ms};
     if (row->type == PSI_OPTION_BYTES) {
         format_number(v, bytes, 5, buf, n);
+    } else if (row->type == PSI_OPTION_DURATION && v > 1000 && v % 1000 != 0) {
+        format_seconds(v, buf, n);
     } else if (row->type == PSI_OPTION_DURATION) {
         format_number(v, times, 4, buf, n);
     } else {

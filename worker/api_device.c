@@ -105,6 +105,23 @@ static int devices_of(const ps_task_info *task, ps_device_info *infos, int max, 
     return total;
 }
 
+static void not_understood(const ps_task_info *task, struct psi_err *err)
+{
+    PSI_IGNORE(psi_fail(err, PS_INTERNAL, "/job:%s/task:%u: its devices '%s' are not understood", task->job, task->task,
+                        task->devices)); /* the caller's -1 says so */
+}
+
+int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, int max)
+{
+    struct psi_err err = {0};
+    int total = devices_of(info, devices, max, 0);
+    if (total < 0) {
+        not_understood(info, &err);
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
+    }
+    return total;
+}
+
 static int devices(ps_session *s, ps_device_info *infos, int max, int64_t timeout_ms, struct psi_err *err)
 {
     int count = ps_cluster_tasks(s);
@@ -134,8 +151,7 @@ static int devices(ps_session *s, ps_device_info *infos, int max, int64_t timeou
         }
         total = devices_of(task, infos, max, total);
         if (total < 0) {
-            PSI_IGNORE(psi_fail(err, PS_INTERNAL, "/job:%s/task:%u: its devices '%s' are not understood", task->job, task->task,
-                                task->devices)); /* -1 says so */
+            not_understood(task, err);
         }
     }
     psi_free(tasks);

@@ -436,6 +436,10 @@ typedef struct ps_variable_info {
     uint32_t in_progress;
     uint64_t bytes; /* of the value; 0 while uninitialised */
 } ps_variable_info;
+/** Devices that a task said it has, which ps_cluster_info() has put into info: at most max are written, the total is returned, -1
+ *  (INTERNAL) when they are not understood. Asks nobody. */
+PS_API int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, int max);
+
 typedef void (*ps_variable_info_fn)(void *ctx, const ps_variable_info *info);
 /** List the variables of one task of ps_cluster_tasks(), sorted by container and name. Blocks; callbacks before it returns. */
 PS_API ps_status ps_task_variables(ps_session *s, int task, int64_t timeout_ms, ps_variable_info_fn each, void *ctx);

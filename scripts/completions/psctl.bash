@@ -40,24 +40,24 @@ _psctl() {
     done
     case $verb in
         "")
-            words="status vars workers waits get export containers devices ping config set import delete reset stop shutdown completion"
+            words="status vars workers waits get export containers devices ping config set import delete reset stop shutdown help completion"
             flags=" --target --timeout --json --help --version"
             ;;
         status)
-            words=""
+            words="task"
             flags=" --target --timeout --json --help --version --watch"
             ;;
         vars)
-            words=""
-            flags=" --target --timeout --json --help --version --container"
+            words="variable"
+            flags=" --target --timeout --json --help --version --watch --container"
             ;;
         workers)
             words=""
-            flags=" --target --timeout --json --help --version --task"
+            flags=" --target --timeout --json --help --version --watch --task"
             ;;
         waits)
             words=""
-            flags=" --target --timeout --json --help --version --task"
+            flags=" --target --timeout --json --help --version --watch --task"
             ;;
         get)
             words="variable"
@@ -106,6 +106,10 @@ _psctl() {
         shutdown)
             words="task"
             flags=" --target --timeout --json --help --version --all --yes"
+            ;;
+        help)
+            words="status vars workers waits get export containers devices ping config set import delete reset stop shutdown help completion"
+            flags=" --target --timeout --json --help --version"
             ;;
         completion)
             words="bash"

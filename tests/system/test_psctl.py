@@ -3,6 +3,7 @@
 """psctl: every verb against a live cluster, a half-dead one and a dead one."""
 import array
 import ast
+import fcntl
 import json
 import os
 import pty
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -83,7 +85,9 @@ class Live(unittest.TestCase):
         self.assertEqual(variables["b"]["task"], "/job:ps/task:1")
         self.assertTrue(variables["b"]["sealed"])
         self.assertEqual({v["container"] for v in variables.values()}, {"localhost"})
-        self.assertEqual(json.loads(self.psctl("vars", "--json", "--container", "elsewhere"))["variables"], [])
+        for glob, names in (("*", ["b", "global_step", "w"]), ("global*", ["global_step"]), ("[bw]", ["b", "w"]), ("b", ["b"])):
+            self.assertEqual(sorted(v["name"] for v in json.loads(self.psctl("vars", glob, "--json"))["variables"]), names)
+        self.assertIn("\n1 variable\n", self.psctl("vars", "w"))
         self.assertIn("3 variables", self.psctl("vars", "--container", "localhost"))
         text = self.psctl("vars")
         self.assertIn("adagrad(learning_rate=0.1, initial_accumulator=0.1)", text)
@@ -125,6 +129,42 @@ class Live(unittest.TestCase):
         self.psctl("get", "w", "--npy", "/nonexistent/w.npy", code=1)
         self.psctl("get", code=2)
 
+    def test_what_is_not_there(self):
+        for args, says in ((["--container", "nope"], "there is no container 'nope'"),
+                           (["--container", "localhots"], "there is no container 'localhots' (did you mean localhost?)"),
+                           (["global_stp"], "no variable matches 'global_stp' (did you mean global_step?)"),
+                           (["x*"], "no variable matches 'x*'"),
+                           (["x*", "--container", "localhost"], "no variable of container 'localhost' matches 'x*'")):
+            code, out, err = run(PSCTL, "-t", self.cluster.addresses[0], "vars", *args)
+            self.assertEqual((code, err), (1, "psctl: %s\n" % says))
+            self.assertIn("0 variables", out)
+            code, out, err = run(PSCTL, "-t", self.cluster.addresses[0], "vars", *args, "--json")
+            self.assertEqual((code, json.loads(out)["error"]), (1, {"status": "NOT_FOUND", "message": says}))
+            self.assertEqual(json.loads(out)["variables"], [])
+        for name, near in (("nope", ""), ("localhots", " (did you mean localhost?)")):
+            self.refused("reset", "localhost", name, "--yes",
+                         says="there is no container '%s'%s; nothing was reset" % (name, near))
+            code, out, _ = run(PSCTL, "-t", self.cluster.addresses[0], "reset", name, "--yes", "--json")
+            self.assertEqual((code, json.loads(out)["error"]["status"]), (1, "NOT_FOUND"))
+        self.assertIn("3 variables", self.psctl("vars"))
+        self.assertEqual(run(PSCTL, "-t", self.cluster.addresses[0], "status", "ps:7")[0], 2)
+
+    def test_status_of_one_task(self):
+        lines = self.psctl("status", "ps:1").splitlines()
+        self.assertEqual(len(lines), 2)
+        self.assertIn("/job:ps/task:1", lines[1])
+        status = json.loads(self.psctl("status", "/job:ps/task:1", "--json"))
+        self.assertEqual([t["name"] for t in status["tasks"]], ["/job:ps/task:1"])
+        self.assertEqual((status["total"]["tasks"], status["total"]["variables"]), (1, 1))
+
+    def test_help_of_a_verb(self):
+        self.assertEqual(run(PSCTL, "help"), run(PSCTL, "--help"))
+        for verb in VERBS:
+            self.assertEqual(run(PSCTL, "help", verb), run(PSCTL, verb, "--help"))
+        code, out, err = run(PSCTL, "help", "statsu")
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("did you mean status?", err)
+
     def test_ping(self):
         self.assertEqual(len(self.psctl("ping").splitlines()), 3)
         for task in json.loads(self.psctl("ping", "--json"))["tasks"]:
@@ -143,6 +183,9 @@ class Live(unittest.TestCase):
         got = json.loads(self.psctl("config", "get", "log_level", "--task", "ps:0", "--json"))["tasks"]
         self.assertEqual([(t["name"], [s["name"] for s in t["settings"]]) for t in got], [("/job:ps/task:0", ["log_level"])])
         self.assertEqual(len(json.loads(self.psctl("config", "get", "--json"))["tasks"][0]["settings"]), len(rows))
+        lines = self.psctl("config", "get", "beat").splitlines()
+        self.assertEqual([line.split()[:4] for line in lines],
+                         [["TASK", "SETTING", "VALUE", "DEFAULT"]] + [["/job:ps/task:%d" % i, "beat", "2.5s", "2.5s"] for i in (0, 1)])
         self.refused("config", "get", "log_lvel", says="did you mean log_level?")
         self.psctl("config", "get", "log_level", "--task", "ps:9", code=2)
         self.psctl("config", "get", "a", "b", code=2)
@@ -153,7 +196,7 @@ class Live(unittest.TestCase):
         self.assertEqual(run(PSCTL)[0], 2)
         self.assertEqual(run(PSCTL, "frobnicate")[0], 2)
         self.assertEqual(run(PSCTL, "status", "--frobnicate")[0], 2)
-        self.assertEqual(run(PSCTL, "status", "w")[0], 2)
+        self.assertEqual(run(PSCTL, "ping", "w")[0], 2)
         self.assertEqual(run(PSCTL, "status", "--all")[0], 2)
         self.assertEqual(run(PSCTL, "--timeout", "never", "status")[0], 2)
         self.assertEqual(run(PSCTL, "--timeout")[0], 2)
@@ -217,7 +260,7 @@ class Live(unittest.TestCase):
         self.assertEqual(len(self.psctl("devices").splitlines()), 3)
 
     def test_nothing_waits(self):
-        self.assertEqual(json.loads(self.psctl("waits", "--json")), {"waits": []})
+        self.assertEqual(json.loads(self.psctl("waits", "--json")), {"waits": [], "down": []})
         self.assertEqual(self.psctl("waits").splitlines()[-1], "nothing waits")
 
 
@@ -260,14 +303,14 @@ class Workers(unittest.TestCase):
             chief = self.worker(0)
             self.until(["waits"], lambda got: got["waits"] == [])
             stepped = self.until(["workers"], lambda got: [s.get("global_step", 0) > 10 for s in got["sessions"]] == [True, True])
-            self.assertEqual(stepped["asked"], "/job:ps/task:0")
+            self.assertEqual(stepped["asked"], ["/job:ps/task:0"])
             self.assertEqual([(s["task"], s["pid"], s["program"], s["connected"]) for s in stepped["sessions"]],
                              [("/job:worker/task:0", chief.pid, "softmax", True), ("/job:worker/task:1", late.pid, "softmax", True)])
             text = self.psctl("workers").splitlines()
             self.assertEqual(text[0].split(), "TASK HOST PID PROGRAM STEP STEPS/S LAST-HEARD STATE".split())
             self.assertIn("connected", text[1])
             self.assertIn("psctl", self.psctl("workers", "--help"))
-            self.assertEqual(json.loads(self.psctl("workers", "--task", "ps:1", "--json"))["asked"], "/job:ps/task:1")
+            self.assertEqual(json.loads(self.psctl("workers", "--task", "ps:1", "--json"))["asked"], ["/job:ps/task:1"])
             self.psctl("workers", "--task", "ps:7", code=2)
             code, _, err = answer(self.cluster, b"n\n", "stop")
             self.assertEqual(code, 1)
@@ -292,10 +335,20 @@ class Workers(unittest.TestCase):
 
     def test_the_directory_is_down(self):
         with Cluster(2) as self.cluster:
+            chief = self.worker(0)
+            late = self.worker(1)
+            self.until(["workers"], lambda got: [s.get("global_step", 0) > 0 for s in got["sessions"]] == [True, True])
             self.cluster.kill(0)
             self.cluster.refuse(0)
-            self.refused("--timeout", "3600", "workers", says=["/job:ps/task:0", "refused", "--task"])
-            self.assertEqual(json.loads(self.psctl("--timeout", "3600", "workers", "--task", "ps:1", "--json"))["sessions"], [])
+            code, out, err = run(PSCTL, "-t", self.cluster.addresses[1], "--timeout", "3600", "workers", "--json")
+            self.assertEqual(code, 1)
+            self.assertIn("the directory does not answer: these are the sessions that the other tasks know", err)
+            got = json.loads(out)
+            self.assertEqual(got["asked"], ["/job:ps/task:1"])
+            self.assertEqual([(s["task"], s["pid"]) for s in got["sessions"]],
+                             [("/job:worker/task:0", chief.pid), ("/job:worker/task:1", late.pid)])
+            self.assertEqual([d["task"] for d in got["down"]], ["/job:ps/task:0"])
+            self.assertEqual(len(json.loads(self.psctl("--timeout", "3600", "workers", "--task", "ps:1", "--json"))["sessions"]), 2)
 
 
 class ConfigSet(unittest.TestCase):
@@ -466,8 +519,8 @@ class Dtypes(unittest.TestCase):
                 self.assertEqual(self.values(variable), reads)
 
 
-def rounds(cluster, *args, **more):
-    return subprocess.Popen([PSCTL, "-t", cluster.addresses[0], "status", *args], text=True, preexec_fn=die_with_parent,
+def rounds(cluster, *args, verb="status", **more):
+    return subprocess.Popen([PSCTL, "-t", cluster.addresses[0], verb, *args], text=True, preexec_fn=die_with_parent,
                             **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more})
 
 
@@ -491,6 +544,43 @@ class Watch(unittest.TestCase):
             self.assertRegex(child.stdout.readline(), r"^\d{4}-")
             self.assertIn("TASK", child.stdout.readline())
             self.end(child)
+
+    def test_verbs(self):
+        with Cluster(2) as cluster:
+            train(cluster, 2)
+            for verb, key in (("vars", "variables"), ("workers", "sessions"), ("waits", "waits"), ("status", "tasks")):
+                child = rounds(cluster, "--watch", "0.05", "--json", verb=verb)
+                for _ in range(3):
+                    seen = json.loads(child.stdout.readline())
+                    self.assertEqual(set(seen) & {"time", key}, {"time", key})
+                self.end(child)
+                child = rounds(cluster, "--watch", "0.05", verb=verb)
+                first = [child.stdout.readline() for _ in range(2)]
+                self.assertRegex(first[0], r"^\d{4}-")
+                lines = [child.stdout.readline() for _ in range(20)]
+                self.assertIn(first[1], lines)  # the next round has the same headings
+                self.end(child)
+            child = rounds(cluster, "global*", "--watch", "0.05", "--json", verb="vars")
+            self.assertEqual([v["name"] for v in json.loads(child.stdout.readline())["variables"]], ["global_step"])
+            self.end(child)
+
+    def test_few_rows(self):
+        """What has no room on the terminal is counted."""
+        with Cluster(2) as cluster:
+            train(cluster, 2)
+            outer, inner = pty.openpty()
+            fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 7, 200, 0, 0))
+            child = rounds(cluster, "--watch", "0.05", verb="vars", stdout=inner)
+            os.close(inner)
+            seen = b""
+            while seen.count(b"3 variables") < 2:
+                seen += os.read(outer, 4096)
+            self.assertEqual(seen.split(b"\x1b[H\x1b[J")[1].count(b"\n"), 6)
+            self.assertIn(b"1 more have no room here", seen)
+            child.send_signal(signal.SIGINT)
+            self.assertEqual(child.wait(30), 0)
+            child.stderr.close()
+            os.close(outer)
 
     def test_a_dead_task(self):
         with Cluster(2) as cluster:
@@ -547,10 +637,11 @@ class Changes(unittest.TestCase):
             self.refused("delete", "w", "--yes", "--container", "elsewhere", says=["'w'", "'elsewhere'"])
             self.refused("get", "w", "--container", "elsewhere", says="'elsewhere'")
             self.refused("set", "w", "1", "--fill", "--container", "elsewhere", says="'elsewhere'")
-            self.assertEqual(self.psctl("reset", "elsewhere", "--yes"), "container 'elsewhere' was empty\n")
+            self.refused("reset", "elsewhere", "--yes", says="no container 'elsewhere'")
             self.assertEqual(self.names(), ["global_step", "w"])
             self.refused("reset", "not a name", "--yes", says="'not a name'")
             self.assertIn("container 'localhost': 2 variables gone", self.psctl("reset", "--yes"))
+            self.assertEqual(self.psctl("reset", "--yes"), "container 'localhost' was empty\n")
             self.assertEqual(self.names(), [])
             train(self.cluster, 2)
             self.assertEqual(json.loads(self.psctl("reset", "--all", "--yes", "--json")),
@@ -589,6 +680,95 @@ def answer(cluster, text, *args):
     os.close(inner)
     os.close(outer)
     return child.returncode, out, err
+
+
+class Lost(unittest.TestCase):
+    """A task that came back empty looks like any other but for what it had."""
+
+    def test_it_is_told_until_it_is_mended(self):
+        with Cluster(2) as cluster, tempfile.TemporaryDirectory() as folder:
+            def psctl(*args, code=0):
+                got, out, err = run(PSCTL, "-t", cluster.addresses[0], *args)
+                self.assertEqual(got, code, out + err)
+                return out if code == 0 else (out, err)
+
+            def until_up(restarts):
+                end = time.monotonic() + 60
+                while True:
+                    tasks = json.loads(run(PSCTL, "-t", cluster.addresses[0], "status", "--json")[1])["tasks"]
+                    if [t.get("restarts") for t in tasks] == restarts and not tasks[0]["waiting_for"]:
+                        return tasks
+                    self.assertLess(time.monotonic(), end, tasks)
+
+            train(cluster, 2)
+            model = os.path.join(folder, "model.safetensors")
+            psctl("export", model)
+            self.assertEqual(json.loads(psctl("status", "--json"))["total"]["lost"], 0)
+            self.assertEqual(psctl("status").splitlines()[0].split()[5:7], ["RESTARTS", "LOST"])
+            self.assertEqual(json.loads(psctl("vars", "--json"))["lost"], [])
+            cluster.kill(1)
+            cluster.start(1)
+            tasks = until_up([0, 1])
+            self.assertEqual([(t["lost"], t["lost_names"]) for t in tasks], [(0, ""), (1, "b")])
+            says = "psctl: /job:ps/task:1 (%s) came back without 1 variable that it had: b;" % cluster.addresses[1]
+            for verb in (["status"], ["status", "ps:1"], ["vars"]):
+                out, err = psctl(*verb, code=1)
+                self.assertIn(says, err)
+                self.assertEqual(len(err.splitlines()), 1)
+            self.assertRegex(psctl("status", code=1)[0], r"/job:ps/task:1 .* up .* 1 +1 ")
+            psctl("status", "ps:0")
+            self.assertEqual(json.loads(psctl("vars", "--json", code=1)[0])["lost"],
+                             [{"task": "/job:ps/task:1", "variables": 1, "names": "b"}])
+            self.assertIn("a task has lost some", psctl("containers", code=1)[1])
+            out, err = psctl("export", model + ".2", code=1)
+            self.assertEqual((out, err.count("lost")), ("", 1))
+            psctl("import", model, "--yes")
+            self.assertEqual(json.loads(psctl("status", "--json"))["total"]["lost"], 0)
+            psctl("vars")
+            psctl("containers")
+            # the directory: it has it from the others that it was there before
+            cluster.kill(0)
+            cluster.start(0)
+            until_up([1, 0])
+
+
+class Terminal(unittest.TestCase):
+    """On a terminal the widest columns give way; a pipe gets all."""
+
+    def on_terminal(self, columns, *args):
+        outer, inner = pty.openpty()
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        child = subprocess.Popen([PSCTL, *args], stdin=subprocess.DEVNULL, stdout=inner, stderr=subprocess.PIPE,
+                                 preexec_fn=die_with_parent)
+        os.close(inner)
+        seen = b""
+        try:
+            while more := os.read(outer, 65536):
+                seen += more
+        except OSError:  # the other end is closed
+            pass
+        os.close(outer)
+        err = child.communicate(timeout=60)[1]
+        self.assertEqual((child.returncode, err), (0, b""))
+        return seen.decode().replace("\r\n", "\n").splitlines()
+
+    def test_width(self):
+        with Cluster(2) as cluster:
+            train(cluster, 2)
+            for verb in (["vars"], ["config", "ps:0"], ["config", "get", "lease"], ["status"]):
+                args = ["-t", cluster.addresses[0], *verb]
+                whole = run(PSCTL, *args)[1].splitlines()
+                widest = max(len(line) for line in whole)
+                if verb[0] != "status":  # whose numbers move
+                    self.assertEqual(self.on_terminal(widest, *args), whole)
+                lines = self.on_terminal(widest - 10, *args)
+                self.assertEqual(max(len(line) for line in lines), widest - 10, lines)
+                self.assertEqual(len(lines), len(whole))
+                self.assertTrue(any("..." in line for line in lines))
+                self.assertEqual(lines[0].split()[0], whole[0].split()[0])  # headings stay
+            # numbers are never cut, however narrow it is
+            for line in self.on_terminal(20, "-t", cluster.addresses[0], "vars")[1:4]:
+                self.assertRegex(line, r" \d+\.?\d*( KiB| B) +2 +[02] ")
 
 
 class Conflict(unittest.TestCase):
@@ -632,7 +812,16 @@ class HalfDead(unittest.TestCase):
                 for verb in ("ping", "vars", "config", "containers", "waits", "devices"):
                     code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "0.5", verb)
                     self.assertEqual(code, 1, verb + out + err)
-                    self.assertIn("/job:ps/task:1", err)
+                    self.assertEqual(err.count("/job:ps/task:1 (%s) is down: " % cluster.addresses[1]), 1)
+                    self.assertEqual(len(err.splitlines()), 1)
+                    if verb in ("devices", "ping", "config"):
+                        self.assertIn("/job:ps/task:0", out)
+                        self.assertIn("/job:ps/task:2", out)
+                    code, out, _ = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "0.5", verb, "--json")
+                    self.assertEqual(code, 1)
+                    if verb != "ping":
+                        self.assertEqual([(d["task"], d["address"], d["error"] != "") for d in json.loads(out)["down"]],
+                                         [("/job:ps/task:1", cluster.addresses[1], True)])
                 self.assertIn("down", run(PSCTL, "-t", cluster.addresses[2], "--timeout", "0.5", "status")[1])
 
     def test_refused_connections_do_not_take_the_whole_timeout(self):

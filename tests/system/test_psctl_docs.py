@@ -91,6 +91,7 @@ class Completion(unittest.TestCase):
         for verb in VERBS:
             self.assertEqual(self.complete("psctl %s --" % verb), sorted("--" + f for f in FLAGS[verb] | COMMON), verb)
         self.assertEqual(self.complete("psctl completion "), ["bash"])
+        self.assertEqual(self.complete("psctl help "), sorted(VERBS))
         self.assertEqual(self.complete("psctl -t 127.0.0.1:1 config "), ["get", "set"])
         self.assertEqual(self.complete("psctl config set log_level "), ["debug", "error", "info", "off", "warn"])
         self.assertEqual(self.complete("psctl config set drain "), [])

@@ -58,7 +58,7 @@ static void test_rows_of_the_library(void **state)
     } rows[] = {
         {"log_level", "warn", "debug", "debug"}, {"refuse_nonfinite", "true", "off", "false"},
         {"sessions_max", "4095", "17", "17"},    {"memory_budget", "1GiB", "64M", "64MiB"},
-        {"session_keep", "90s", "1h", "1h"},     {"drain", "2500ms", "0", "0ms"},
+        {"session_keep", "90s", "1h", "1h"},     {"drain", "2.5s", "0", "0ms"},
         {"log_level", "debug", "off", "off"},    {"memory_budget", "64MiB", "0", "0"},
         {"session_keep", "1h", "1s", "1s"},      {"drain", "0ms", "24h", "24h"},
     };

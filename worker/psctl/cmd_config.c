@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { COLUMNS = 5 };
+enum { COLUMNS = 5, COLUMNS_OF_ONE = 6 };
 
 static void each_row(void *ctx, const ps_config_info *info)
 {
@@ -16,6 +16,9 @@ static void each_row(void *ctx, const ps_config_info *info)
     struct out_table *table = s->table;
     if (!settings_wanted(s, info)) {
         return;
+    }
+    if (s->only != NULL) {
+        out_cell(table, "%s", s->task);
     }
     out_cell(table, "%s", info->name);
     out_cell(table, "%s", info->value[0] == '\0' ? "\"\"" : info->value);
@@ -38,45 +41,70 @@ static void each_json(void *ctx, const ps_config_info *info)
     out_json_end();
 }
 
-static bool print_task(struct psctl *c, int i, const char *only)
+/* One task's settings, or the one that is looked for; what fails is said behind all of them. */
+static void ask_task(struct psctl *c, int i, struct settings_seen *s)
+{
+    s->found = false;
+    s->count = 0;
+    s->task = ps_cluster_task_name(c->session, i);
+    if (ps_task_config(c->session, i, psctl_left_ms(c), c->json ? each_json : each_row, s) != PS_OK) {
+        psctl_task_failed(c, i);
+    }
+}
+
+static void print_json(struct psctl *c, int i, struct settings_seen *s)
+{
+    out_json_object(NULL);
+    out_json_text("name", ps_cluster_task_name(c->session, i));
+    out_json_list("settings");
+    ask_task(c, i, s);
+    out_json_end();
+    out_json_end();
+}
+
+/* All settings of one task. */
+static void print_table(struct psctl *c, int i, struct settings_seen *s)
 {
     static const char *const headings[COLUMNS] = {"SETTING", "VALUE", "DEFAULT", "LIVE", "MEANING"};
-    const char *name = ps_cluster_task_name(c->session, i);
-    struct settings_seen s = {.only = only};
-    struct out_table table;
-    ps_status st = PS_OK;
-    if (c->json) {
-        out_json_object(NULL);
-        out_json_text("name", name);
-        out_json_list("settings");
-        st = ps_task_config(c->session, i, psctl_left_ms(c), each_json, &s);
-        out_json_end();
-        if (st != PS_OK) {
-            out_json_text("error", ps_last_error());
-        }
-        out_json_end();
+    out_table_init(s->table, COLUMNS, 0, headings);
+    ask_task(c, i, s);
+    if (s->found) {
+        (void)printf("%s (%s)\n", s->task, c->infos[i].address);
+        out_table_print(s->table, &c->room);
     } else {
-        s.table = &table;
-        out_table_init(&table, COLUMNS, 0, headings);
-        st = ps_task_config(c->session, i, psctl_left_ms(c), each_row, &s);
-        if (s.found) {
-            (void)printf("%s (%s)\n", name, c->infos[i].address);
-            out_table_print(&table);
+        out_table_free(s->table);
+    }
+}
+
+/* false: a task has no such setting; one that has none at all is no failure where all were asked for. */
+static bool print_tasks(struct psctl *c, int only, struct settings_seen *s)
+{
+    bool found = true;
+    for (int i = 0; i < c->task_count; i++) {
+        if (!c->infos[i].up || !psctl_is_meant(only, i)) {
+            continue;
+        }
+        if (c->json) {
+            print_json(c, i, s);
+        } else if (s->only != NULL) {
+            ask_task(c, i, s);
         } else {
-            out_table_free(&table);
+            print_table(c, i, s);
+        }
+        if (c->infos[i].up && !s->found) {
+            settings_say_none(s, s->task);
+            found = found && s->only == NULL;
         }
     }
-    if (st != PS_OK) {
-        (void)fprintf(stderr, "psctl: %s: %s\n", name, ps_last_error());
-    } else if (!s.found) {
-        settings_say_none(&s, name);
-    }
-    return st == PS_OK && (s.found || only == NULL); /* no settings at all: so it is */
+    return found;
 }
 
 static enum psctl_exit config_show(struct psctl *c, const char *task, const char *only_name)
 {
-    bool failed = false;
+    static const char *const headings[COLUMNS_OF_ONE] = {"TASK", "SETTING", "VALUE", "DEFAULT", "LIVE", "MEANING"};
+    struct out_table table;
+    struct settings_seen s = {.only = only_name, .table = &table};
+    bool one_table = only_name != NULL && !c->json;
     int only = -1;
     enum psctl_exit code = psctl_begin(c);
     if (code != PSCTL_OK) {
@@ -88,18 +116,21 @@ static enum psctl_exit config_show(struct psctl *c, const char *task, const char
     if (c->json) {
         out_json_object(NULL);
         out_json_list("tasks");
+    } else if (one_table) {
+        out_table_init(&table, COLUMNS_OF_ONE, 0, headings);
     }
-    for (int i = 0; i < c->task_count; i++) {
-        if (c->infos[i].up && (only < 0 || only == i)) {
-            failed = !print_task(c, i, only_name) || failed;
-        }
-    }
+    bool found = print_tasks(c, only, &s);
     if (c->json) {
         out_json_end();
+        out_json_down(c, only);
         out_json_end();
+    } else if (one_table && table.count > COLUMNS_OF_ONE) {
+        out_table_print(&table, &c->room);
+    } else if (one_table) {
+        out_table_free(&table);
     }
     (void)fflush(stdout); /* the tables before the reasons; errors show at the end */
-    return psctl_all_up(c, only) && !failed ? PSCTL_OK : PSCTL_FAILED;
+    return psctl_all_up(c, only) && found ? PSCTL_OK : PSCTL_FAILED;
 }
 
 enum psctl_exit psctl_config(struct psctl *c)

@@ -53,11 +53,6 @@ static void each(void *ctx, const ps_config_info *info)
     }
 }
 
-static bool meant(int only, int i)
-{
-    return only < 0 || only == i;
-}
-
 /* May it be changed on this task? What it is now goes to before. */
 static bool look(struct psctl *c, int i, const char *name, char *before)
 {
@@ -108,7 +103,7 @@ static enum psctl_exit change_all(struct psctl *c, int only, const char *name, c
     int changed = 0;
     bool ok = true;
     for (int i = 0; i < c->task_count; i++) {
-        if (meant(only, i) && !look(c, i, name, before[i])) {
+        if (psctl_is_meant(only, i) && !look(c, i, name, before[i])) {
             return PSCTL_FAILED;
         }
     }
@@ -117,7 +112,7 @@ static enum psctl_exit change_all(struct psctl *c, int only, const char *name, c
         out_json_list("changed");
     }
     for (int i = 0; i < c->task_count && ok; i++) {
-        if (meant(only, i)) {
+        if (psctl_is_meant(only, i)) {
             ok = change(c, i, name, value, before[i], changed);
             changed += ok ? 1 : 0;
         }

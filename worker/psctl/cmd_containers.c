@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * psctl containers: what each container holds on each task. Also what reset wants to know before it asks.
- * Failure modes: a task that does not answer is left out and named; exit 1.
+ * Failure modes: a task that does not answer is left out and named, one that has lost variables is told by their number; exit 1.
  */
 #include "containers.h"
 
@@ -47,7 +47,7 @@ bool containers_ask(struct psctl *c, struct containers *out)
     for (int i = 0; i < c->task_count; i++) {
         struct adding a = {.list = out, .task = i};
         if (c->infos[i].up && ps_task_containers(c->session, i, psctl_left_ms(c), each, &a) != PS_OK) {
-            (void)fprintf(stderr, "psctl: %s: %s\n", ps_cluster_task_name(c->session, i), ps_last_error());
+            psctl_task_failed(c, i);
             ok = false;
         }
     }
@@ -68,6 +68,27 @@ uint64_t containers_sum(const struct containers *list, const char *name, uint64_
         }
     }
     return variables;
+}
+
+void containers_say_none(const struct psctl *c, const struct containers *list, const char *name, char *text, size_t n)
+{
+    char near[64] = "";
+    bool all = true;
+    text[0] = '\0';
+    for (int i = 0; i < c->task_count; i++) {
+        all = all && c->infos[i].up;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->on[i].info.name, name) == 0) {
+            return;
+        }
+        psctl_nearer(name, list->on[i].info.name, near, sizeof(near));
+    }
+    if (strcmp(name, PSCTL_CONTAINER_DEFAULT) != 0) {
+        psctl_nearer(name, PSCTL_CONTAINER_DEFAULT, near, sizeof(near));
+        (void)snprintf(text, n, "there is no container '%s'%s%s%s%s", name, all ? "" : " at the tasks that are up",
+                       near[0] != '\0' ? " (did you mean " : "", near, near[0] != '\0' ? "?)" : "");
+    }
 }
 
 void containers_free(struct containers *list)
@@ -97,6 +118,7 @@ static void print_json(const struct psctl *c, const struct containers *list)
         out_json_end();
     }
     out_json_end();
+    out_json_down(c, -1);
     out_json_end();
 }
 
@@ -115,23 +137,26 @@ static void print_table(const struct psctl *c, const struct containers *list)
         out_cell(&table, "%s", out_bytes((double)info->bytes, bytes, sizeof(bytes)));
         out_cell(&table, "%016" PRIx64, info->incarnation);
     }
-    out_table_print(&table);
+    out_table_print(&table, &c->room);
 }
 
 /* The directory knows more names than the tasks have variables. */
-static void print_lost(const struct containers *list)
+static bool none_lost(const struct psctl *c, const struct containers *list)
 {
+    bool none = true;
     for (size_t i = 0; i < list->count; i++) {
         const ps_container_info *info = &list->on[i].info;
         uint64_t bytes = 0;
         uint64_t variables = containers_sum(list, info->name, &bytes);
         if (info->names > variables) {
-            (void)fprintf(stderr,
-                          "psctl: container '%s' should have %" PRIu32 " variables and its tasks have %" PRIu64
-                          ": a task has lost some\n",
-                          info->name, info->names, variables);
+            psctl_note(c,
+                       "container '%s' should have %" PRIu32 " variables and its tasks have %" PRIu64
+                       ": a task has lost some, which psctl vars names",
+                       info->name, info->names, variables);
+            none = false;
         }
     }
+    return none;
 }
 
 enum psctl_exit psctl_containers(struct psctl *c)
@@ -141,17 +166,14 @@ enum psctl_exit psctl_containers(struct psctl *c)
     if (code != PSCTL_OK) {
         return code;
     }
-    bool ok = containers_ask(c, &list);
+    (void)containers_ask(c, &list); /* what did not answer is down */
     if (c->json) {
         print_json(c, &list);
     } else {
         print_table(c, &list);
     }
     (void)fflush(stdout); /* the table before the reasons; errors show at the end */
-    bool up = psctl_all_up(c, -1) && ok;
-    if (up) {
-        print_lost(&list);
-    }
+    bool whole = psctl_all_up(c, -1) && none_lost(c, &list);
     containers_free(&list);
-    return up ? PSCTL_OK : PSCTL_FAILED;
+    return whole ? PSCTL_OK : PSCTL_FAILED;
 }

@@ -1,66 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl devices: what variables can be pinned to. Failure modes: a task that does not answer is left out and named; exit 1. */
+/*
+ * psctl devices: what variables can be pinned to.
+ * Failure modes: a task that does not answer, or whose list is not understood, is left out and named; exit 1.
+ */
 #include "psctl.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
+enum { COLUMNS = 3, DEVICES_MAX = 64 }; /* a task's list is a text of 127 characters at most */
 
-enum { COLUMNS = 3, DEVICES_FIRST = 256 };
-
-static void print_json(const ps_device_info *infos, int count)
+static void print_device(struct out_table *table, const ps_device_info *info)
 {
-    out_json_object(NULL);
-    out_json_list("devices");
-    for (int i = 0; i < count; i++) {
-        out_json_object(NULL);
-        out_json_text("name", infos[i].name);
-        out_json_text("type", infos[i].type);
-        out_json_u64("index", infos[i].index);
-        out_json_u64("memory_bytes", infos[i].memory_bytes);
-        out_json_end();
-    }
-    out_json_end();
-    out_json_end();
+    char text[32];
+    out_cell(table, "%s", info->name);
+    out_cell(table, "%s", info->type);
+    out_cell(table, "%s", out_bytes((double)info->memory_bytes, text, sizeof(text)));
 }
 
-static void print_table(const ps_device_info *infos, int count)
+static void print_json(const ps_device_info *info)
 {
-    static const char *const headings[COLUMNS] = {"DEVICE", "TYPE", "MEMORY"};
-    struct out_table table;
-    out_table_init(&table, COLUMNS, 0x4u, headings);
-    for (int i = 0; i < count; i++) {
-        char text[32];
-        out_cell(&table, "%s", infos[i].name);
-        out_cell(&table, "%s", infos[i].type);
-        out_cell(&table, "%s", out_bytes((double)infos[i].memory_bytes, text, sizeof(text)));
-    }
-    out_table_print(&table);
+    out_json_object(NULL);
+    out_json_text("name", info->name);
+    out_json_text("type", info->type);
+    out_json_u64("index", info->index);
+    out_json_u64("memory_bytes", info->memory_bytes);
+    out_json_end();
 }
 
 enum psctl_exit psctl_devices(struct psctl *c)
 {
+    static const char *const headings[COLUMNS] = {"DEVICE", "TYPE", "MEMORY"};
+    struct out_table table;
     enum psctl_exit code = psctl_begin(c);
     if (code != PSCTL_OK) {
         return code;
     }
-    ps_device_info *infos = NULL;
-    int room = 0;
-    int count = DEVICES_FIRST;
-    while (count > room) { /* a second time when there are more */
-        room = count;
-        free(infos);
-        infos = calloc((size_t)room, sizeof(*infos));
-        count = infos != NULL ? ps_session_devices(c->session, infos, room) : -1;
-    }
-    if (count < 0) {
-        psctl_error(c, infos != NULL ? PS_UNAVAILABLE : PS_RESOURCE_EXHAUSTED, "%s",
-                    infos != NULL ? ps_last_error() : "out of memory");
-    } else if (c->json) {
-        print_json(infos, count);
+    if (c->json) {
+        out_json_object(NULL);
+        out_json_list("devices");
     } else {
-        print_table(infos, count);
+        out_table_init(&table, COLUMNS, 0x4u, headings);
     }
-    free(infos);
+    for (int i = 0; i < c->task_count; i++) {
+        ps_device_info devices[DEVICES_MAX];
+        int count = c->infos[i].up ? ps_task_info_devices(&c->infos[i], devices, DEVICES_MAX) : 0;
+        if (count < 0) {
+            psctl_task_failed(c, i);
+        }
+        for (int k = 0; k < count; k++) {
+            if (c->json) {
+                print_json(&devices[k]);
+            } else {
+                print_device(&table, &devices[k]);
+            }
+        }
+    }
+    if (c->json) {
+        out_json_end();
+        out_json_down(c, -1);
+        out_json_end();
+    } else {
+        out_table_print(&table, &c->room);
+    }
     (void)fflush(stdout); /* the table before the reasons; errors show at the end */
-    return psctl_all_up(c, -1) && count >= 0 ? PSCTL_OK : PSCTL_FAILED;
+    return psctl_all_up(c, -1) ? PSCTL_OK : PSCTL_FAILED;
 }

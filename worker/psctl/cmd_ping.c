@@ -21,11 +21,10 @@ enum psctl_exit psctl_ping(struct psctl *c)
         out_table_init(&table, COLUMNS, 0x4u, headings);
     }
     for (int i = 0; i < c->task_count; i++) {
-        ps_task_info *t = &c->infos[i];
+        const ps_task_info *t = &c->infos[i];
         int64_t us = 0;
         if (t->up && ps_task_ping(c->session, i, psctl_left_ms(c), &us) != PS_OK) {
-            t->up = false;
-            (void)snprintf(t->error, sizeof(t->error), "%.*s", (int)sizeof(t->error) - 1, ps_last_error());
+            psctl_task_failed(c, i);
         }
         if (c->json) {
             out_json_object(NULL);
@@ -52,7 +51,7 @@ enum psctl_exit psctl_ping(struct psctl *c)
         out_json_end();
         out_json_end();
     } else {
-        out_table_print(&table);
+        out_table_print(&table, &c->room);
     }
     (void)fflush(stdout); /* the table before the reasons; errors show at the end */
     return psctl_all_up(c, -1) ? PSCTL_OK : PSCTL_FAILED;

@@ -3,8 +3,9 @@
  * psctl reset: empty containers on all tasks.
  *
  * Happy path: ask what they hold -> ask the user on a terminal -> reset -> say what was emptied. Without a list it is the default
- * container only. An absent container is fine: it is empty.
- * Failure modes: a ps is down (nothing is reset: it would come back with what was to be gone); exit 1.
+ * container only.
+ * Failure modes: there is no such container: nothing is reset, the nearest one is named; a ps is down (nothing is reset: it would
+ * come back with what was to be gone); exit 1.
  */
 #include "containers.h"
 
@@ -99,6 +100,19 @@ static enum psctl_exit reset(struct psctl *c, const struct containers *list, con
     return PSCTL_OK;
 }
 
+static bool all_exist(const struct psctl *c, const struct containers *list, const struct chosen *chosen)
+{
+    for (size_t i = 0; i < chosen->count; i++) {
+        char none[256];
+        containers_say_none(c, list, chosen->names[i], none, sizeof(none));
+        if (none[0] != '\0') {
+            psctl_error(c, PS_NOT_FOUND, "%s; nothing was reset", none);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Tasks of the directory's job must be up; a worker that holds variables and is gone loses them anyway. */
 static bool all_take_part(const struct psctl *c)
 {
@@ -132,7 +146,13 @@ enum psctl_exit psctl_reset(struct psctl *c)
         psctl_error(c, PS_UNAVAILABLE, "nothing was reset: all tasks must take part");
         return PSCTL_FAILED;
     }
-    code = containers_ask(c, &list) ? reset(c, &list, &chosen) : PSCTL_FAILED;
+    if (!containers_ask(c, &list)) {
+        (void)psctl_all_up(c, -1); /* says which did not answer */
+        psctl_error(c, PS_UNAVAILABLE, "nothing was reset: all tasks must take part");
+        code = PSCTL_FAILED;
+    } else {
+        code = all_exist(c, &list, &chosen) ? reset(c, &list, &chosen) : PSCTL_FAILED;
+    }
     containers_free(&list);
     return code;
 }

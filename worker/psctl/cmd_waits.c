@@ -52,42 +52,42 @@ static void each_json(void *ctx, const ps_wait_info *w)
     out_json_end();
 }
 
-enum psctl_exit psctl_waits(struct psctl *c)
+static enum psctl_exit show(struct psctl *c)
 {
     static const char *const headings[COLUMNS] = {"WHO", "AT", "REQUEST", "SINCE", "LEFT", "WAITS FOR", "WHAT ENDS IT"};
     struct list list = {.count = 0};
-    bool failed = false;
     int only = -1;
-    enum psctl_exit code = psctl_begin(c);
-    if (code != PSCTL_OK) {
-        return code;
-    }
     if (!psctl_only_task(c, c->task, &only)) {
         return PSCTL_USAGE;
     }
     if (c->json) {
-        out_json_object(NULL);
+        out_json_answer(c);
         out_json_list("waits");
     } else {
         out_table_init(&list.table, COLUMNS, 0x18u, headings);
     }
     for (int i = 0; i < c->task_count; i++) {
         list.task_name = ps_cluster_task_name(c->session, i);
-        if (c->infos[i].up && (only < 0 || only == i) &&
+        if (c->infos[i].up && psctl_is_meant(only, i) &&
             ps_task_waits(c->session, i, psctl_left_ms(c), c->json ? each_json : each_row, &list) != PS_OK) {
-            (void)fprintf(stderr, "psctl: %s: %s\n", list.task_name, ps_last_error());
-            failed = true;
+            psctl_task_failed(c, i);
         }
     }
     if (c->json) {
         out_json_end();
+        out_json_down(c, only);
         out_json_end();
     } else {
-        out_table_print(&list.table);
+        out_table_print(&list.table, &c->room);
         if (list.count == 0) {
             (void)printf("nothing waits\n");
         }
     }
     (void)fflush(stdout); /* the table before the reasons; errors show at the end */
-    return psctl_all_up(c, only) && !failed ? PSCTL_OK : PSCTL_FAILED;
+    return psctl_all_up(c, only) ? PSCTL_OK : PSCTL_FAILED;
+}
+
+enum psctl_exit psctl_waits(struct psctl *c)
+{
+    return psctl_rounds(c, show);
 }

@@ -1,27 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * psctl workers: the sessions that a task knows, by default the directory, which knows all that use variables.
- * Failure modes: that task is down; exit 1.
+ * Failure modes: the directory is down: the other tasks are asked for theirs; a task is down: named; exit 1.
  */
 #include "psctl.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { COLUMNS = 8 };
 
-struct list {
-    const struct psctl *c;
+struct sessions {
+    ps_session_info *at; /* owned */
+    size_t count, capacity;
     char host[65]; /* ours */
-    struct out_table table;
-    int count;
 };
 
 /* This program's own session is nobody's worker. */
-static bool is_us(const struct list *list, const ps_session_info *s)
+static bool is_us(const struct sessions *all, const ps_session_info *s)
 {
-    return s->pid == (uint32_t)getpid() && strcmp(s->program, "psctl") == 0 && strcmp(s->host, list->host) == 0;
+    return s->pid == (uint32_t)getpid() && strcmp(s->program, "psctl") == 0 && strcmp(s->host, all->host) == 0;
+}
+
+/* A session that several tasks know is there once, as the task that heard from it last says. */
+static void each(void *ctx, const ps_session_info *s)
+{
+    struct sessions *all = ctx;
+    if (is_us(all, s)) {
+        return;
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        if (strcmp(all->at[i].id, s->id) == 0) {
+            all->at[i] = s->heard_ms < all->at[i].heard_ms ? *s : all->at[i];
+            return;
+        }
+    }
+    if (all->count == all->capacity) {
+        all->capacity = all->capacity == 0 ? 64 : all->capacity * 2;
+        ps_session_info *more = realloc(all->at, all->capacity * sizeof(*more));
+        if (more == NULL) {
+            (void)fprintf(stderr, "psctl: out of memory\n");
+            exit(PSCTL_FAILED);
+        }
+        all->at = more;
+    }
+    all->at[all->count++] = *s;
+}
+
+static int by_job(const void *x, const void *y)
+{
+    const ps_session_info *a = x;
+    const ps_session_info *b = y;
+    int order = strcmp(a->job, b->job);
+    order = order != 0 ? order : (a->task > b->task) - (a->task < b->task);
+    return order != 0 ? order : strcmp(a->id, b->id);
 }
 
 static const char *state_of(const ps_session_info *s)
@@ -29,15 +63,9 @@ static const char *state_of(const ps_session_info *s)
     return !s->connected ? "gone" : s->stopping ? "stopping" : "connected";
 }
 
-static void each_row(void *ctx, const ps_session_info *s)
+static void print_row(struct out_table *t, const ps_session_info *s)
 {
-    struct list *list = ctx;
-    struct out_table *t = &list->table;
     char text[80];
-    if (is_us(list, s)) {
-        return;
-    }
-    list->count++;
     out_cell(t, "%s", psctl_task_text(s->job, s->task, text, sizeof(text)));
     out_cell(t, "%s", s->host);
     out_cell(t, "%" PRIu32, s->pid);
@@ -53,13 +81,9 @@ static void each_row(void *ctx, const ps_session_info *s)
     out_cell(t, "%s", state_of(s));
 }
 
-static void each_json(void *ctx, const ps_session_info *s)
+static void print_json(const ps_session_info *s)
 {
-    struct list *list = ctx;
     char text[80];
-    if (is_us(list, s)) {
-        return;
-    }
     out_json_object(NULL);
     out_json_text("task", s->job[0] != '\0' ? psctl_task_text(s->job, s->task, text, sizeof(text)) : "");
     out_json_text("host", s->host);
@@ -79,55 +103,95 @@ static void each_json(void *ctx, const ps_session_info *s)
     out_json_end();
 }
 
-/* Which task to ask; -1: said why none. */
-static int choose(const struct psctl *c)
+/* The directory; -1: it is not up, or nobody says that it is it. */
+static int find_directory(const struct psctl *c)
 {
-    if (c->task != NULL) {
-        return psctl_find_task(c, c->task);
-    }
     for (int i = 0; i < c->task_count; i++) {
-        if (c->infos[i].directory) {
+        if (c->infos[i].up && c->infos[i].directory) {
             return i;
         }
     }
-    psctl_error(c, PS_UNAVAILABLE, "no task says that it is the directory; --task asks one of them");
     return -1;
+}
+
+/* Ask task i, or all that are up; "asked" of the JSON answer. */
+static void ask(struct psctl *c, int only, struct sessions *all)
+{
+    if (c->json) {
+        out_json_list("asked");
+    }
+    for (int i = 0; i < c->task_count; i++) {
+        if (!c->infos[i].up || !psctl_is_meant(only, i)) {
+            continue;
+        }
+        if (c->json) {
+            out_json_text(NULL, ps_cluster_task_name(c->session, i));
+        }
+        if (ps_task_sessions(c->session, i, psctl_left_ms(c), each, all) != PS_OK) {
+            psctl_task_failed(c, i);
+        }
+    }
+    if (c->json) {
+        out_json_end();
+    }
+    if (all->count > 0) {
+        qsort(all->at, all->count, sizeof(all->at[0]), by_job);
+    }
+}
+
+static void print(struct psctl *c, int only, const struct sessions *all)
+{
+    static const char *const headings[COLUMNS] = {"TASK", "HOST", "PID", "PROGRAM", "STEP", "STEPS/S", "LAST-HEARD", "STATE"};
+    struct out_table table;
+    if (c->json) {
+        out_json_list("sessions");
+    } else {
+        out_table_init(&table, COLUMNS, 0x74u, headings);
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        if (c->json) {
+            print_json(&all->at[i]);
+        } else {
+            print_row(&table, &all->at[i]);
+        }
+    }
+    if (c->json) {
+        out_json_end();
+        out_json_down(c, only);
+    } else {
+        out_table_print(&table, &c->room);
+    }
+}
+
+static enum psctl_exit show(struct psctl *c)
+{
+    struct sessions all = {.count = 0};
+    int only = -1;
+    if (!psctl_only_task(c, c->task, &only)) {
+        return PSCTL_USAGE;
+    }
+    if (c->task == NULL) {
+        only = find_directory(c);
+    }
+    (void)gethostname(all.host, sizeof(all.host) - 1); /* unknown: our own line is shown */
+    if (c->json) {
+        out_json_answer(c);
+    }
+    ask(c, only, &all);
+    print(c, only, &all);
+    if (c->json) {
+        out_json_end();
+    }
+    free(all.at);
+    (void)fflush(stdout); /* the table before the reasons; errors show at the end */
+    bool up = psctl_all_up(c, only);
+    if (c->task == NULL && only < 0) {
+        psctl_note(c, "the directory does not answer: these are the sessions that the other tasks know");
+    }
+    return up ? PSCTL_OK : PSCTL_FAILED;
 }
 
 enum psctl_exit psctl_workers(struct psctl *c)
 {
-    static const char *const headings[COLUMNS] = {"TASK", "HOST", "PID", "PROGRAM", "STEP", "STEPS/S", "LAST-HEARD", "STATE"};
-    struct list list = {.c = c};
-    enum psctl_exit code = psctl_begin(c);
-    if (code != PSCTL_OK) {
-        return code;
-    }
-    int at = choose(c);
-    if (at < 0) {
-        return c->task != NULL ? PSCTL_USAGE : PSCTL_FAILED;
-    }
-    if (!c->infos[at].up) {
-        psctl_error(c, PS_UNAVAILABLE, "%s (%s) is down: %s; --task asks another", ps_cluster_task_name(c->session, at),
-                    c->infos[at].address, c->infos[at].error);
-        return PSCTL_FAILED;
-    }
-    (void)gethostname(list.host, sizeof(list.host) - 1); /* unknown: our own line is shown */
-    if (c->json) {
-        out_json_object(NULL);
-        out_json_text("asked", ps_cluster_task_name(c->session, at));
-        out_json_list("sessions");
-    } else {
-        out_table_init(&list.table, COLUMNS, 0x74u, headings);
-    }
-    ps_status st = ps_task_sessions(c->session, at, psctl_left_ms(c), c->json ? each_json : each_row, &list);
-    if (c->json) {
-        out_json_end();
-        out_json_end();
-    } else {
-        out_table_print(&list.table);
-    }
-    if (st != PS_OK) {
-        (void)fprintf(stderr, "psctl: %s: %s\n", ps_cluster_task_name(c->session, at), ps_last_error());
-    }
-    return st == PS_OK ? PSCTL_OK : PSCTL_FAILED;
+    return psctl_rounds(c, show);
 }

@@ -11,6 +11,7 @@ enum { SETTINGS_MAX = 128 };
 struct settings_seen {
     const char *only; /* NULL: all */
     bool found;
+    const char *task;             /* whose they are, for the caller's use */
     struct out_table *table;      /* for the caller's use */
     char names[SETTINGS_MAX][64]; /* of all, to find the nearest */
     size_t count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl's session: one target, from which the cluster is learned; then all tasks are asked at once.
- * Happy path: connect -> ask -> the verb. Failure modes: nobody answers at the target: message and exit 1; a target that is no
- * address: exit 2; a task that does not answer is down in c->infos, with the reason.
+ * psctl's session: one target, from which the cluster is learned; and what psctl says beside its answers.
+ * Happy path: connect -> the verb. Failure modes: nobody answers at the target: message and exit 1; a target that is no address,
+ * or a verb that asks where nobody can be asked: exit 2.
  */
 #include "psctl.h"
 
@@ -28,10 +28,7 @@ static void say_error(const struct psctl *c, ps_status st, const char *format, v
     (void)fprintf(stderr, "psctl: %s\n", text);
     if (c->json) {
         out_json_object(NULL);
-        out_json_object("error");
-        out_json_text("status", ps_status_name(st));
-        out_json_text("message", text);
-        out_json_end();
+        out_json_error(st, text);
         out_json_end();
     }
 }
@@ -51,6 +48,21 @@ enum psctl_exit psctl_misused(const struct psctl *c, const char *format, ...)
     say_error(c, PS_INVALID_ARGUMENT, format, ap);
     va_end(ap);
     return PSCTL_USAGE;
+}
+
+void psctl_note(const struct psctl *c, const char *format, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    text_printable(text);
+    if (c->when == NULL) {
+        (void)fprintf(stderr, "psctl: %s\n", text);
+    } else if (!c->json) {
+        (void)printf("%s\n", text);
+    }
 }
 
 /* Its own answers say what went wrong; the library's log lines would say it twice. */
@@ -90,6 +102,7 @@ enum psctl_exit psctl_connect(struct psctl *c)
     o.program = "psctl";
     o.fail_fast = true;
     psctl_restart_clock(c);
+    c->room.columns = out_terminal_columns();
     ps_status st = ps_session_open(&o, &c->session, error, sizeof(error));
     if (st != PS_OK) {
         psctl_error(c, st, "%s", error);
@@ -101,67 +114,6 @@ enum psctl_exit psctl_connect(struct psctl *c)
         return PSCTL_FAILED;
     }
     return PSCTL_OK;
-}
-
-enum psctl_exit psctl_ask(struct psctl *c, int64_t timeout_ms)
-{
-    if (c->infos == NULL) {
-        c->infos = (ps_task_info *)calloc((size_t)c->task_count + 1, sizeof(*c->infos));
-    }
-    if (c->infos == NULL) {
-        psctl_error(c, PS_RESOURCE_EXHAUSTED, "out of memory");
-        return PSCTL_FAILED;
-    }
-    ps_status st = ps_cluster_info(c->session, c->infos, c->task_count, timeout_ms);
-    if (st != PS_OK) {
-        psctl_error(c, st, "%s", ps_last_error());
-        return PSCTL_FAILED;
-    }
-    return PSCTL_OK;
-}
-
-enum psctl_exit psctl_begin(struct psctl *c)
-{
-    enum psctl_exit code = psctl_connect(c);
-    return code == PSCTL_OK ? psctl_ask(c, psctl_left_ms(c) / 2) : code;
-}
-
-bool psctl_all_up(const struct psctl *c, int only)
-{
-    bool all = true;
-    for (int i = 0; i < c->task_count; i++) {
-        if (!c->infos[i].up && (only < 0 || only == i)) {
-            (void)fprintf(stderr, "psctl: %s (%s) is down: %s\n", ps_cluster_task_name(c->session, i), c->infos[i].address,
-                          c->infos[i].error);
-            all = false;
-        }
-    }
-    return all;
-}
-
-int psctl_find_task(const struct psctl *c, const char *text)
-{
-    char tasks[512] = "";
-    size_t len = 0;
-    for (int i = 0; i < c->task_count; i++) {
-        const char *name = ps_cluster_task_name(c->session, i);
-        char text_of[160];
-        (void)snprintf(text_of, sizeof(text_of), "%s:%u", c->infos[i].job, c->infos[i].task);
-        if (strcmp(name, text) == 0 || strcmp(text_of, text) == 0) {
-            return i;
-        }
-        if (len < sizeof(tasks)) {
-            len += (size_t)snprintf(tasks + len, sizeof(tasks) - len, "%s%s", i > 0 ? ", " : "", name);
-        }
-    }
-    psctl_error(c, PS_INVALID_ARGUMENT, "there is no task '%.100s'; the cluster has %s", text, tasks);
-    return -1;
-}
-
-bool psctl_only_task(const struct psctl *c, const char *text, int *out_task)
-{
-    *out_task = text != NULL ? psctl_find_task(c, text) : -1;
-    return text == NULL || *out_task >= 0;
 }
 
 bool psctl_confirmed(struct psctl *c, const char *format, ...)

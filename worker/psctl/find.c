@@ -23,11 +23,7 @@ static void each(void *ctx, const ps_variable_info *info)
         }
         return;
     }
-    const char *names[] = {info->name, s->near};
-    const char *near = psctl_nearest(s->name, names, s->near[0] != '\0' ? 2 : 1);
-    if (near == info->name) {
-        (void)snprintf(s->near, sizeof(s->near), "%s", near);
-    }
+    psctl_nearer(s->name, info->name, s->near, sizeof(s->near));
 }
 
 static void say_not_found(struct psctl *c, ps_status st)

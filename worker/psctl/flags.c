@@ -88,16 +88,28 @@ const char *psctl_nearest(const char *text, const char *const *names, size_t cou
     return best;
 }
 
-static enum psctl_exit unknown_verb(const struct psctl *c, const char *text)
+void psctl_nearer(const char *text, const char *name, char *near, size_t n)
+{
+    const char *names[] = {name, near};
+    if (psctl_nearest(text, names, near[0] != '\0' ? 2 : 1) == name) {
+        (void)snprintf(near, n, "%s", name);
+    }
+}
+
+const struct psctl_verb *psctl_find_verb(const struct psctl *c, const char *name)
 {
     const char *names[32];
     size_t count = 0;
     for (int i = 0; i < psctl_verb_count && count < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(psctl_verbs[i].name, name) == 0) {
+            return &psctl_verbs[i];
+        }
         names[count++] = psctl_verbs[i].name;
     }
-    const char *near = psctl_nearest(text, names, count);
-    return psctl_misused(c, "unknown verb '%.100s'%s%s%s; see psctl --help", text, near != NULL ? " (did you mean " : "",
-                         near != NULL ? near : "", near != NULL ? "?)" : "");
+    const char *near = psctl_nearest(name, names, count);
+    psctl_error(c, PS_INVALID_ARGUMENT, "unknown verb '%.100s'%s%s%s; see psctl --help", name,
+                near != NULL ? " (did you mean " : "", near != NULL ? near : "", near != NULL ? "?)" : "");
+    return NULL;
 }
 
 static enum psctl_exit unknown_flag(const struct psctl *c, const char *arg)
@@ -188,16 +200,6 @@ static bool is_number(const char *arg)
 
 /* ---- the line ---- */
 
-static const struct psctl_verb *find_verb(const char *name)
-{
-    for (int i = 0; i < psctl_verb_count; i++) {
-        if (strcmp(psctl_verbs[i].name, name) == 0) {
-            return &psctl_verbs[i];
-        }
-    }
-    return NULL;
-}
-
 static enum psctl_exit check(const struct psctl *c, uint32_t given)
 {
     const struct psctl_verb *verb = c->verb;
@@ -256,9 +258,9 @@ enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv)
         psctl_usage(stderr);
         return PSCTL_USAGE;
     }
-    c->verb = find_verb(c->argv[0]);
+    c->verb = psctl_find_verb(c, c->argv[0]);
     if (c->verb == NULL) {
-        return unknown_verb(c, c->argv[0]);
+        return PSCTL_USAGE;
     }
     c->argc--;
     c->argv++;

@@ -71,7 +71,28 @@ void psctl_verb_usage(const struct psctl_verb *verb)
     print_flags(stdout, verb->flags | PSCTL_FLAGS_COMMON);
 }
 
+enum psctl_exit psctl_help(struct psctl *c)
+{
+    if (c->argc == 0) {
+        psctl_usage(stdout);
+        return PSCTL_OK;
+    }
+    const struct psctl_verb *verb = psctl_find_verb(c, c->argv[0]);
+    if (verb == NULL) {
+        return PSCTL_USAGE;
+    }
+    psctl_verb_usage(verb);
+    return PSCTL_OK;
+}
+
 /* ---- completion ---- */
+
+static void print_verbs(FILE *to)
+{
+    for (int i = 0; i < psctl_verb_count; i++) {
+        (void)fprintf(to, "%s%s", i > 0 ? " " : "", psctl_verbs[i].name);
+    }
+}
 
 static void print_words(FILE *to, uint32_t flags)
 {
@@ -157,15 +178,18 @@ void psctl_completion_bash(FILE *to)
     }
     (void)fprintf(to, ") ((i++)) ;;\n%s", middle);
     (void)fprintf(to, "        \"\")\n            words=\"");
-    for (int i = 0; i < psctl_verb_count; i++) {
-        (void)fprintf(to, "%s%s", i > 0 ? " " : "", psctl_verbs[i].name);
-    }
+    print_verbs(to);
     (void)fprintf(to, "\"\n            flags=\"");
     print_words(to, PSCTL_FLAGS_COMMON);
     (void)fprintf(to, "\"\n            ;;\n");
     for (int i = 0; i < psctl_verb_count; i++) {
-        (void)fprintf(to, "        %s)\n            words=\"%s\"\n            flags=\"", psctl_verbs[i].name,
-                      psctl_verbs[i].words);
+        (void)fprintf(to, "        %s)\n            words=\"", psctl_verbs[i].name);
+        if (strcmp(psctl_verbs[i].words, "verb") == 0) {
+            print_verbs(to);
+        } else {
+            (void)fputs(psctl_verbs[i].words, to);
+        }
+        (void)fprintf(to, "\"\n            flags=\"");
         print_words(to, psctl_verbs[i].flags | PSCTL_FLAGS_COMMON);
         (void)fprintf(to, "\"\n            ;;\n");
     }

@@ -160,3 +160,11 @@ void out_json_bool(const char *key, bool value)
     begin(key);
     (void)fputs(value ? "true" : "false", stdout);
 }
+
+void out_json_error(ps_status st, const char *text)
+{
+    out_json_object("error");
+    out_json_text("status", ps_status_name(st));
+    out_json_text("message", text);
+    out_json_end();
+}

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables and short texts for people. Happy path: headings, cells, print. Failure modes: no memory ends the program with a
- * message. */
+/*
+ * Tables and short texts for people. Happy path: headings, cells, print. On a terminal the widest columns give way until a row
+ * fits a line, in --watch also rows that have no room; what goes into a pipe or a file is whole. Failure modes: no memory ends
+ * the program with a message.
+ */
 #include "psctl.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 static void add(struct out_table *t, const char *text)
 {
@@ -47,24 +52,87 @@ void out_cell(struct out_table *t, const char *format, ...)
     add(t, text);
 }
 
-void out_table_print(struct out_table *t)
+enum { COLUMN_LEAST = 8 }; /* characters that a column keeps when it gives way */
+
+/* Characters of a text that is printable. */
+static int width_of(const char *text)
+{
+    int count = 0;
+    for (const char *p = text; *p != '\0'; p++) {
+        count += ((unsigned char)*p & 0xc0) != 0x80;
+    }
+    return count;
+}
+
+int out_terminal_columns(void)
+{
+    struct winsize size;
+    return isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+/* The widest text columns become narrower until a row has room in so many characters. */
+static void give_way(const struct out_table *t, int *width, int columns)
+{
+    int total = 2 * (t->columns - 1);
+    for (int i = 0; i < t->columns; i++) {
+        total += width[i];
+    }
+    while (total > columns) {
+        int widest = -1;
+        for (int i = 0; i < t->columns; i++) {
+            int heading = width_of(t->cells[i]);
+            bool gives = (t->right >> i & 1u) == 0 && width[i] > COLUMN_LEAST && width[i] > heading;
+            widest = gives && (widest < 0 || width[i] > width[widest]) ? i : widest;
+        }
+        if (widest < 0) {
+            return;
+        }
+        width[widest]--;
+        total--;
+    }
+}
+
+/* Cut, with "..." at its end, where it is longer; padded on the left or, unless it ends its line, on the right. */
+static void print_cell(const char *text, int width, bool right, bool last)
+{
+    int have = width_of(text);
+    if (have > width) {
+        int keep = width - 3;
+        const char *end = text;
+        while (*end != '\0' && (((unsigned char)*end & 0xc0) == 0x80 || keep-- > 0)) {
+            end++;
+        }
+        (void)printf("%.*s...", (int)(end - text), text);
+        have = width;
+    } else {
+        (void)printf("%*s%s", right ? width - have : 0, "", text);
+    }
+    (void)printf("%*s%s", right || last ? 0 : width - have, "", last ? "\n" : "  ");
+}
+
+void out_table_print(struct out_table *t, const struct out_room *room)
 {
     int width[OUT_COLUMNS_MAX] = {0};
+    size_t columns = (size_t)t->columns;
     for (size_t i = 0; i < t->count; i++) {
-        int column = (int)(i % (size_t)t->columns);
-        int len = (int)strlen(t->cells[i]);
-        width[column] = len > width[column] ? len : width[column];
+        int len = width_of(t->cells[i]);
+        width[i % columns] = len > width[i % columns] ? len : width[i % columns];
     }
+    if (room->columns > 0) {
+        give_way(t, width, room->columns);
+    }
+    size_t rows = t->count / columns - 1; /* headings apart */
+    size_t totals = t->total && rows > 0 ? 1 : 0;
+    size_t shown = room->rows > 0 && rows - totals > (size_t)room->rows ? (size_t)room->rows : rows - totals;
     for (size_t i = 0; i < t->count; i++) {
-        int column = (int)(i % (size_t)t->columns);
-        bool last = column == t->columns - 1;
-        if ((t->right >> column & 1u) != 0) {
-            (void)printf("%*s%s", width[column], t->cells[i], last ? "\n" : "  ");
-        } else if (last) {
-            (void)printf("%s\n", t->cells[i]);
-        } else {
-            (void)printf("%-*s  ", width[column], t->cells[i]);
+        size_t row = i / columns;
+        if (row <= shown || row > rows - totals) {
+            size_t column = i % columns;
+            print_cell(t->cells[i], width[column], (t->right >> column & 1u) != 0, column == columns - 1);
         }
+    }
+    if (rows - totals > shown) {
+        (void)printf("%zu more have no room here\n", rows - totals - shown);
     }
     out_table_free(t);
 }
@@ -104,11 +172,11 @@ const char *out_duration(uint64_t ms, char *buf, size_t n)
 {
     unsigned long long s = ms / 1000;
     if (s < 60) {
-        (void)snprintf(buf, n, "%llu.%llu s", s, (unsigned long long)(ms % 1000 / 100));
+        (void)snprintf(buf, n, "%llu.%llus", s, (unsigned long long)(ms % 1000 / 100));
     } else if (s < 3600) {
-        (void)snprintf(buf, n, "%llum %llus", s / 60, s % 60);
+        (void)snprintf(buf, n, "%llumin %llus", s / 60, s % 60);
     } else if (s < 86400) {
-        (void)snprintf(buf, n, "%lluh %llum", s / 3600, s % 3600 / 60);
+        (void)snprintf(buf, n, "%lluh %llumin", s / 3600, s % 3600 / 60);
     } else {
         (void)snprintf(buf, n, "%llud %lluh", s / 86400, s % 86400 / 3600);
     }

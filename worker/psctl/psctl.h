@@ -12,6 +12,11 @@ enum { PSCTL_TIMEOUT_DEFAULT_MS = 5000 };
 
 enum psctl_exit { PSCTL_OK = 0, PSCTL_FAILED = 1, PSCTL_USAGE = 2 };
 
+/* What a table may take; 0: no bound. */
+struct out_room {
+    int rows, columns;
+};
+
 /* The command line, and the session once psctl_connect() has made it. */
 struct psctl {
     /* flags; what is not given is NULL, 0 or false */
@@ -31,6 +36,9 @@ struct psctl {
     int task_count;
     ps_task_info *infos; /* by psctl_ask() */
     int64_t deadline_ms; /* of the whole command, monotonic clock */
+    /* made by psctl_rounds() */
+    const char *when;     /* --watch: time of this round; NULL: it is the only one */
+    struct out_room room; /* on the terminal */
 };
 
 /* ---- verbs.c: what psctl can do; help, completion and the check of a command line come from these rows ---- */
@@ -40,8 +48,9 @@ struct psctl_verb {
     const char *summary;   /* half a line */
     const char *help;      /* further lines, each with its newline */
     int args_min, args_max;
-    uint32_t flags;    /* PSCTL_FLAG(...) | ...; those that every verb has need not be here */
-    const char *words; /* for completion: what its arguments are, of "variable", "container", "task", or words; "": files */
+    uint32_t flags; /* PSCTL_FLAG(...) | ...; those that every verb has need not be here */
+    const char
+        *words; /* for completion: what its arguments are, of "variable", "container", "task", "verb", or words; "": files */
     enum psctl_exit (*run)(struct psctl *c);
 };
 extern const struct psctl_verb psctl_verbs[];
@@ -64,6 +73,7 @@ enum psctl_exit psctl_config(struct psctl *c);
 enum psctl_exit psctl_shutdown(struct psctl *c);
 enum psctl_exit psctl_export(struct psctl *c);
 enum psctl_exit psctl_import(struct psctl *c);
+enum psctl_exit psctl_help(struct psctl *c);
 enum psctl_exit psctl_completion(struct psctl *c);
 
 /* ---- flags.c ---- */
@@ -97,8 +107,12 @@ extern const struct psctl_flag_row psctl_flags[PSCTL_FLAG_COUNT];
 /** Take the flags and the verb out of argv; the arguments are left in c->argv, which has room for argc. Says what is wrong;
  *  PSCTL_OK: c->verb is set, or --help or --version was given. */
 enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv);
+/** NULL: there is none of that name, which was said. */
+const struct psctl_verb *psctl_find_verb(const struct psctl *c, const char *name);
 /** The one of names that was most likely meant; NULL: none is near. */
 const char *psctl_nearest(const char *text, const char *const *names, size_t count);
+/** The same of names that come one by one: near [n], "" before the first, becomes name where that is nearer. */
+void psctl_nearer(const char *text, const char *name, char *near, size_t n);
 
 /* ---- help.c ---- */
 void psctl_usage(FILE *to);
@@ -106,20 +120,10 @@ void psctl_verb_usage(const struct psctl_verb *verb);
 /** The bash script that completes this command line. */
 void psctl_completion_bash(FILE *to);
 
-/* ---- connect.c ---- */
+/* ---- connect.c: the session, and what is said of it ---- */
 /** Open the session and know the cluster. Says what failed; PSCTL_USAGE: the target is no address, or the verb asks and nobody is
  *  there to answer. */
 enum psctl_exit psctl_connect(struct psctl *c);
-/** Ask all tasks for their state, at once: c->infos. Says what failed; a dead task is no failure. */
-enum psctl_exit psctl_ask(struct psctl *c, int64_t timeout_ms);
-/** Both, for verbs that then ask the tasks for more: a silent task takes half of the time at most. */
-enum psctl_exit psctl_begin(struct psctl *c);
-/** c->task or c->argv[0], whichever is text, must be a task: its index; NULL: -1. false: said what is wrong with it. */
-bool psctl_only_task(const struct psctl *c, const char *text, int *out_task);
-/** Lines on standard error for the tasks that are down; true when all are up. only: index of one task, or -1. */
-bool psctl_all_up(const struct psctl *c, int only);
-/** Index of "/job:ps/task:1", also "ps:1"; says what is wrong with text, -1 then. */
-int psctl_find_task(const struct psctl *c, const char *text);
 /** What is left of the command's time; > 0. */
 int64_t psctl_left_ms(const struct psctl *c);
 /** The whole timeout again: the user was asked something. */
@@ -137,11 +141,42 @@ void psctl_error(const struct psctl *c, ps_status st, const char *format, ...) _
 /** The same of a command line that makes no sense: PSCTL_USAGE. */
 enum psctl_exit psctl_misused(const struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/** A line beside the answer: on standard error; in a round of --watch on standard output, but not within JSON. */
+void psctl_note(const struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- tasks.c: all tasks, and which of them answer ---- */
+/** Ask all tasks for their state, at once: c->infos. Says what failed; a dead task is no failure. */
+enum psctl_exit psctl_ask(struct psctl *c, int64_t timeout_ms);
+/** psctl_connect(), and that, for verbs that then ask the tasks for more: a silent task takes half of the time at most. */
+enum psctl_exit psctl_begin(struct psctl *c);
+/** text, c->task or c->argv[0], must be a task: its index; NULL: -1, all of them. false: said what is wrong with it. */
+bool psctl_only_task(const struct psctl *c, const char *text, int *out_task);
+/** only: index of one task, or -1 for all. */
+bool psctl_is_meant(int only, int i);
+/** Task i was up and has not answered what it was asked since: it is down, with ps_last_error(). */
+void psctl_task_failed(const struct psctl *c, int i);
+/** Notes about the tasks that are down; true when all are up. */
+bool psctl_all_up(const struct psctl *c, int only);
+/** Notes about tasks that came back without what they had; true when none has. */
+bool psctl_none_lost(const struct psctl *c, int only);
+/** "down": those tasks, with address and reason. */
+void out_json_down(const struct psctl *c, int only);
+/** Index of "/job:ps/task:1", also "ps:1"; says what is wrong with text, -1 then. */
+int psctl_find_task(const struct psctl *c, const char *text);
+
+/* ---- watch.c ---- */
+/** Connect, ask the tasks and show what they say; with --watch again and again until interrupted. show prints one answer, with
+ *  c->when in it where that is not NULL. */
+enum psctl_exit psctl_rounds(struct psctl *c, enum psctl_exit (*show)(struct psctl *c));
+/** The outer object of an answer, with the time of its round. */
+void out_json_answer(const struct psctl *c);
+
 /* ---- out.c: tables ---- */
 enum { OUT_COLUMNS_MAX = 16, OUT_CELL_MAX = 512 };
 struct out_table {
     int columns;
-    uint32_t right; /* bit i: column i is aligned to the right */
+    uint32_t right; /* bit i: column i is aligned to the right, and never cut */
+    bool total;     /* the last row sums up: it is always shown */
     char **cells;   /* rows * columns, owned */
     size_t count, capacity;
 };
@@ -150,11 +185,13 @@ void out_table_init(struct out_table *t, int columns, uint32_t right, const char
 /** Next cell; rows fill up from the left. What is no printable text is shown as '?'. */
 void out_cell(struct out_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** Print and free; free alone. */
-void out_table_print(struct out_table *t);
+void out_table_print(struct out_table *t, const struct out_room *room);
 void out_table_free(struct out_table *t);
 /** An element of a string variable in double quotes on standard output: JSON's escapes, and \xNN for what is no UTF-8. */
 void out_quoted(const char *text, size_t n);
-/** "3d 4h", "12m 5s", "1.2 s". Returns buf. */
+/** Characters in a line of the terminal that standard output is; 0: it is none. */
+int out_terminal_columns(void);
+/** "3d 4h", "12min 5s", "1.2s", in the units that settings have. Returns buf. */
 const char *out_duration(uint64_t ms, char *buf, size_t n);
 /** "12.3 MiB". Returns buf. */
 const char *out_bytes(double bytes, char *buf, size_t n);
@@ -171,6 +208,8 @@ void text_printable(char *text);
 
 /* ---- json.c: one value to standard output, written as it comes ---- */
 /* key NULL inside lists and at the top */
+/** "error": what psctl_error() prints. */
+void out_json_error(ps_status st, const char *text);
 void out_json_object(const char *key);
 void out_json_list(const char *key);
 /** Close the innermost object or list; a newline after the outermost. */

@@ -4,38 +4,42 @@
 
 const struct psctl_verb psctl_verbs[] = {
     {.name = "status",
-     .arguments = "",
+     .arguments = "[TASK]",
      .summary = "tasks: up or down, what they hold, traffic",
+     .args_max = 1,
      .flags = PSCTL_FLAG(WATCH),
-     .words = "",
+     .words = "task",
      .run = psctl_status,
-     .help = "One line per task and the total. DATA is what the task's variables, their slots and values on their way take\n"
-             "of its memory budget, not the size of the process. PUSHES/S and BYTES/S are of the last seconds. Exit status\n"
-             "1 when a task is down, or when two processes say that they are the same task. --watch asks again and again,\n"
-             "on one session, and draws over the last round on a terminal; an interrupt ends it with exit status 0.\n"},
+     .help = "One line per task and the total, or one TASK. RESTARTS are the processes that were the task before, since the\n"
+             "directory began; LOST are variables that it had and its process of now has not. DATA is what its variables,\n"
+             "their slots and values on their way take of its memory budget, not the size of the process. PUSHES/S and\n"
+             "BYTES/S are of the last seconds. Exit status 1 when a task is down or has lost variables, or when two\n"
+             "processes say that they are the same task. --watch asks again and again, on one session, and draws over the\n"
+             "last round on a terminal; an interrupt ends it with exit status 0.\n"},
     {.name = "vars",
-     .arguments = "",
+     .arguments = "[GLOB]",
      .summary = "variables: owner, shape, dtype, optimizer in force, version",
-     .flags = PSCTL_FLAG(CONTAINER),
-     .words = "",
+     .args_max = 1,
+     .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(WATCH),
+     .words = "variable",
      .run = psctl_vars,
-     .help = "All variables of all tasks, with the optimizer and the values that are in force. STATE is `uninitialised`,\n"
-             "`initialised`, or `ready` once the chief has declared the model ready. --container: only those of one\n"
-             "container.\n"},
+     .help = "All variables of all tasks, with the optimizer and the values that are in force; or those that GLOB matches,\n"
+             "such as 'layer1/*' (quote it), or of one container. STATE is `uninitialised`, `initialised`, or `ready` once\n"
+             "the chief has declared the model ready. Variables that a task has lost are named, with exit status 1.\n"},
     {.name = "workers",
      .arguments = "",
      .summary = "sessions: who trains, at which step, last heard",
-     .flags = PSCTL_FLAG(TASK),
+     .flags = PSCTL_FLAG(TASK) | PSCTL_FLAG(WATCH),
      .words = "",
      .run = psctl_workers,
      .help = "The sessions that the directory knows, which are all that created or looked up a variable; --task asks\n"
              "another task for those that are connected with it. A program that is no task of the cluster has - for a\n"
              "TASK; STEP is - until it has said one. STATE is `connected`, `stopping` once it was told to stop, or `gone`\n"
-             "until its lease ends.\n"},
+             "until the task forgets it (session_keep). While the directory is down the other tasks are asked for theirs.\n"},
     {.name = "waits",
      .arguments = "",
      .summary = "requests that wait: whose, for what, until when",
-     .flags = PSCTL_FLAG(TASK),
+     .flags = PSCTL_FLAG(TASK) | PSCTL_FLAG(WATCH),
      .words = "",
      .run = psctl_waits,
      .help = "Each request that waits at a task, the oldest first: who, on what, since when, how long it still may, and\n"
@@ -150,6 +154,13 @@ const struct psctl_verb psctl_verbs[] = {
      .run = psctl_shutdown,
      .help = "TASK, such as ps:1, or with --all every task of the cluster, the directory last. What they hold in memory is\n"
              "lost. Asks first; --yes where nobody can be asked.\n"},
+    {.name = "help",
+     .arguments = "[VERB]",
+     .summary = "this, or what a verb does and takes",
+     .args_max = 1,
+     .words = "verb",
+     .run = psctl_help,
+     .help = "The same as psctl VERB --help.\n"},
     {.name = "completion",
      .arguments = "bash",
      .summary = "print the script that completes command lines",

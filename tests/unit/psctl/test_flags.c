@@ -70,7 +70,7 @@ static void test_watch(void **state)
     assert_true(l.c.json);
     assert_int_equal(parse(&l, "status --watch=never"), PSCTL_USAGE);
     assert_int_equal(parse(&l, "status --watch="), PSCTL_USAGE);
-    assert_int_equal(parse(&l, "vars --watch"), PSCTL_USAGE);
+    assert_int_equal(parse(&l, "get w --watch"), PSCTL_USAGE);
 }
 
 static void test_negative_numbers(void **state)
@@ -94,7 +94,7 @@ static void test_refused(void **state)
         "",
         "--json",
         "frobnicate",
-        "status x",
+        "status x y",
         "status --all",
         "get",
         "get a b",

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tasks of the cluster as psctl sees them: which are up, which was meant.
+ * Happy path: all are asked at once -> c->infos. Failure modes: a task that does not answer is down there, with the reason, which
+ * is said behind the answers of the others; a text that is no task: said, with those that there are.
+ */
+#include "psctl.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum psctl_exit psctl_ask(struct psctl *c, int64_t timeout_ms)
+{
+    if (c->infos == NULL) {
+        c->infos = (ps_task_info *)calloc((size_t)c->task_count + 1, sizeof(*c->infos));
+    }
+    if (c->infos == NULL) {
+        psctl_error(c, PS_RESOURCE_EXHAUSTED, "out of memory");
+        return PSCTL_FAILED;
+    }
+    ps_status st = ps_cluster_info(c->session, c->infos, c->task_count, timeout_ms);
+    if (st != PS_OK) {
+        psctl_error(c, st, "%s", ps_last_error());
+        return PSCTL_FAILED;
+    }
+    return PSCTL_OK;
+}
+
+enum psctl_exit psctl_begin(struct psctl *c)
+{
+    enum psctl_exit code = psctl_connect(c);
+    return code == PSCTL_OK ? psctl_ask(c, psctl_left_ms(c) / 2) : code;
+}
+
+bool psctl_is_meant(int only, int i)
+{
+    return only < 0 || only == i;
+}
+
+void psctl_task_failed(const struct psctl *c, int i)
+{
+    c->infos[i].up = false;
+    (void)snprintf(c->infos[i].error, sizeof(c->infos[i].error), "%.*s", (int)sizeof(c->infos[i].error) - 1, ps_last_error());
+}
+
+bool psctl_all_up(const struct psctl *c, int only)
+{
+    bool all = true;
+    for (int i = 0; i < c->task_count; i++) {
+        if (psctl_is_meant(only, i) && !c->infos[i].up) {
+            psctl_note(c, "%s (%s) is down: %s", ps_cluster_task_name(c->session, i), c->infos[i].address, c->infos[i].error);
+            all = false;
+        }
+    }
+    return all;
+}
+
+bool psctl_none_lost(const struct psctl *c, int only)
+{
+    bool none = true;
+    for (int i = 0; i < c->task_count; i++) {
+        const ps_task_info *t = &c->infos[i];
+        if (psctl_is_meant(only, i) && t->lost > 0) {
+            psctl_note(c,
+                       "%s (%s) came back without %" PRIu32
+                       " variable%s that it had: %s; import brings them back, reset gives them up",
+                       ps_cluster_task_name(c->session, i), t->address, t->lost, t->lost == 1 ? "" : "s", t->lost_names);
+            none = false;
+        }
+    }
+    return none;
+}
+
+void out_json_down(const struct psctl *c, int only)
+{
+    out_json_list("down");
+    for (int i = 0; i < c->task_count; i++) {
+        if (psctl_is_meant(only, i) && !c->infos[i].up) {
+            out_json_object(NULL);
+            out_json_text("task", ps_cluster_task_name(c->session, i));
+            out_json_text("address", c->infos[i].address);
+            out_json_text("error", c->infos[i].error);
+            out_json_end();
+        }
+    }
+    out_json_end();
+}
+
+int psctl_find_task(const struct psctl *c, const char *text)
+{
+    char tasks[512] = "";
+    size_t len = 0;
+    for (int i = 0; i < c->task_count; i++) {
+        const char *name = ps_cluster_task_name(c->session, i);
+        char text_of[160];
+        (void)snprintf(text_of, sizeof(text_of), "%s:%u", c->infos[i].job, c->infos[i].task);
+        if (strcmp(name, text) == 0 || strcmp(text_of, text) == 0) {
+            return i;
+        }
+        if (len < sizeof(tasks)) {
+            len += (size_t)snprintf(tasks + len, sizeof(tasks) - len, "%s%s", i > 0 ? ", " : "", name);
+        }
+    }
+    psctl_error(c, PS_INVALID_ARGUMENT, "there is no task '%.100s'; the cluster has %s", text, tasks);
+    return -1;
+}
+
+bool psctl_only_task(const struct psctl *c, const char *text, int *out_task)
+{
+    *out_task = text != NULL ? psctl_find_task(c, text) : -1;
+    return text == NULL || *out_task >= 0;
+}

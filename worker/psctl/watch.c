@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Verbs that look at all tasks: once, or with --watch again and again.
+ *
+ * Happy path: connect, ask all tasks at once, show. --watch keeps the session open and a fixed pace: a round never asks for
+ * longer than the time to the next one, so a silent task delays nothing; on a terminal each round is drawn over the one before.
+ * Failure modes: those of connecting and asking; a round that has failed tasks goes on. SIGINT and SIGTERM end --watch with exit
+ * status 0, a second one at once.
+ */
+#include "psctl.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROUND_MS_MAX = 2000 }; /* longest wait for answers in a round, so that an interrupt is heard soon */
+enum { ROWS_BESIDES = 4 };    /* time, headings, what has no room, the cursor */
+
+void out_json_answer(const struct psctl *c)
+{
+    out_json_object(NULL);
+    if (c->when != NULL) {
+        out_json_text("time", c->when);
+    }
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* "2026-01-31T12:00:00+0100" */
+static const char *time_line(char *buf, size_t n)
+{
+    struct tm tm;
+    time_t now = time(NULL);
+    if (localtime_r(&now, &tm) == NULL || strftime(buf, n, "%Y-%m-%dT%H:%M:%S%z", &tm) == 0) {
+        buf[0] = '\0';
+    }
+    return buf;
+}
+
+/* Until then, or an interrupt, which cannot slip through between the look and the wait. */
+static void wait_until(int64_t then_ms)
+{
+    sigset_t blocked;
+    sigset_t before;
+    (void)sigemptyset(&blocked);
+    (void)sigaddset(&blocked, SIGINT);
+    (void)sigaddset(&blocked, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    int64_t left = then_ms - now_ms();
+    while (interrupted == 0 && left > 0) {
+        struct timespec t = {.tv_sec = (time_t)(left / 1000), .tv_nsec = (long)(left % 1000) * 1000000};
+        (void)ppoll(NULL, 0, &t, &before);
+        left = then_ms - now_ms();
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Rows of a table that fit the terminal, notes about tasks and a total beside them. */
+static int rows_of(const struct psctl *c)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) {
+        return 0;
+    }
+    int others = ROWS_BESIDES + 1;
+    for (int i = 0; i < c->task_count; i++) {
+        const ps_task_info *t = &c->infos[i];
+        others += (t->up ? 0 : 1) + (t->conflict[0] != '\0' ? 1 : 0) + (t->lost > 0 ? 1 : 0);
+    }
+    return size.ws_row > others ? size.ws_row - others : 1;
+}
+
+static enum psctl_exit watch(struct psctl *c, enum psctl_exit (*show)(struct psctl *c))
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    bool terminal = !c->json && isatty(STDOUT_FILENO) != 0;
+    int64_t round_ms = c->watch_ms < c->timeout_ms ? c->watch_ms : c->timeout_ms;
+    int64_t next_ms = now_ms();
+    round_ms = round_ms < ROUND_MS_MAX ? round_ms : ROUND_MS_MAX;
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    while (interrupted == 0) {
+        char when[40];
+        c->when = time_line(when, sizeof(when));
+        enum psctl_exit code = psctl_ask(c, round_ms);
+        if (code != PSCTL_OK) {
+            return code;
+        }
+        psctl_restart_clock(c);
+        c->room = (struct out_room){.rows = terminal ? rows_of(c) : 0, .columns = out_terminal_columns()};
+        if (!c->json) {
+            (void)printf("%s%s\n", terminal ? "\033[H\033[J" : "", when);
+        }
+        code = show(c); /* what failed in it is shown; the watch goes on */
+        if (code == PSCTL_USAGE) {
+            return code;
+        }
+        if (!c->json && !terminal) {
+            (void)putchar('\n');
+        }
+        if (fflush(stdout) != 0) {
+            return PSCTL_FAILED; /* main says why */
+        }
+        next_ms += c->watch_ms;
+        next_ms = next_ms > now_ms() - c->watch_ms ? next_ms : now_ms(); /* it was stopped for a while: no catching up */
+        wait_until(next_ms);
+    }
+    return PSCTL_OK;
+}
+
+enum psctl_exit psctl_rounds(struct psctl *c, enum psctl_exit (*show)(struct psctl *c))
+{
+    enum psctl_exit code = psctl_connect(c);
+    if (code == PSCTL_OK && c->watch_ms > 0) {
+        return watch(c, show);
+    }
+    code = code == PSCTL_OK ? psctl_ask(c, psctl_left_ms(c) / 2) : code;
+    return code == PSCTL_OK ? show(c) : code;
+}
