@@ -132,7 +132,8 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
 /**
  * Make every variable of the session ready: the chief initialises what is uninitialised and seals; the others wait. Also gets or
  * creates global_step. Blocks up to the ready timeout. Errors (sticky): DEADLINE_EXCEEDED (which variables, which ps, no chief),
- * DATA_LOSS (part of the model was lost; names it), ABORTED (a newer chief), FAILED_PRECONDITION (hyperparameters differ).
+ * DATA_LOSS (part of the model was lost; names it: some variables are trained, sealed, or were given their values by another
+ * session, and these have none), ABORTED (a newer chief), FAILED_PRECONDITION (hyperparameters differ).
  */
 PS_API ps_status ps_session_ready(ps_session *s);
 /** After ps_session_ready: the number of variables that existed and were initialised before, and the global step then. */
@@ -268,9 +269,10 @@ PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact); /* o
  */
 /** The value into dst [dst_bytes]; ps_variable_version() then says of which moment. */
 PS_API ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes);
-/** Replace the value; slots stay. Seen as a whole, and exactly once. A variable without a value is initialised by it. */
+/** Replace the value; slots stay. Seen as a whole, and exactly once. A variable without a value is initialised by it; other
+ *  sessions then take it for part of a model that is there (ps_session_ready). */
 PS_API ps_status ps_variable_assign(ps_variable *v, const void *src, size_t src_bytes);
-/** Give the first value from memory: applied only if uninitialised then. */
+/** Give the first value from memory: applied only if uninitialised then. To other sessions it is as ps_variable_assign(). */
 PS_API ps_status ps_variable_init_from(ps_variable *v, const void *src, size_t src_bytes);
 /** Run the initializer of its spec; force: also when initialised (slots are reset). */
 PS_API ps_status ps_variable_init(ps_variable *v, bool force);

@@ -300,17 +300,35 @@ static void ready(struct psi_ready *r)
 
 static void get(struct psi_ready *r);
 
-/* A variable that was live in the status before this one is live in this one too. A chief seals only after all its INITs are
+/* The model is there, at least in part. Values that another session has only given may be the chief's, which initialises the rest
+ * next: to the chief alone they say so, everybody else waits for its seal. */
+static bool is_sign(const struct psi_ready *r, const struct psi_var *var)
+{
+    return psi_ready_is_chief(r) ? psi_var_is_live(var) : psi_var_is_trained(var);
+}
+
+/* The first such variable where another one lacks its value; NULL: it is no half of a model. */
+static const struct psi_var *half_a_model(const struct psi_ready *r)
+{
+    for (uint32_t i = 0; i < r->var_count && psi_ready_any(r, psi_var_lacks); i++) {
+        if (is_sign(r, r->vars[i])) {
+            return r->vars[i];
+        }
+    }
+    return NULL;
+}
+
+/* A variable that was a sign in the status before this one is one in this one too. A chief seals only after all its INITs are
  * answered, so what lacks its value now, later than that, is lost. */
 static bool still_live(struct psi_ready *r)
 {
     uint64_t first = 0;
     for (uint32_t i = 0; i < r->var_count; i++) {
         const struct psi_var *var = r->vars[i];
-        if (psi_var_is_live(var) && var->creation == r->live_before) {
+        if (is_sign(r, var) && var->creation == r->live_before) {
             return true;
         }
-        first = first == 0 && psi_var_is_live(var) ? var->creation : first;
+        first = first == 0 && is_sign(r, var) ? var->creation : first;
     }
     r->live_before = first;
     return false;
@@ -350,20 +368,18 @@ static void decide(struct psi_ready *r)
             return;
         }
     }
-    if (psi_ready_any(r, psi_var_is_live) && psi_ready_any(r, psi_var_lacks) && !still_live(r)) {
+    const struct psi_var *live = half_a_model(r);
+    if (live != NULL && !still_live(r)) {
         get(r); /* answers of different moments: a chief may have finished in between */
         return;
     }
-    if (psi_ready_any(r, psi_var_is_live) && psi_ready_any(r, psi_var_lacks)) {
-        uint32_t live = 0;
-        while (!psi_var_is_live(r->vars[live])) {
-            live++;
-        }
-        psi_ready_name(r, psi_var_lacks, names, 260); /* room for what follows */
-        psi_ready_fail(r, PS_DATA_LOSS, PS_NOTHING_APPLIED,
-                       "part of the model is lost: %s; the rest is trained, as '%.60s' is; start over or restore; if this is "
-                       "another model, give it a container of its own",
-                       names, r->vars[live]->name);
+    if (live != NULL) {
+        psi_ready_name(r, psi_var_lacks, names, 230); /* room for what follows */
+        psi_ready_fail(
+            r, PS_DATA_LOSS, PS_NOTHING_APPLIED,
+            "part of the model is lost: %s; the rest is %s, as '%.60s' is; start over or restore all of it; if this is "
+            "another model, give it a container of its own",
+            names, psi_var_is_trained(live) ? "trained" : "there by an import or assign", live->name);
         end(r);
         return;
     }

@@ -39,8 +39,10 @@ void psi_ready_fail(struct psi_ready *r, ps_status st, ps_applied applied, const
     __attribute__((format(printf, 4, 5)));
 /** This session initialises. */
 bool psi_ready_is_chief(const struct psi_ready *r);
-/** Of one variable, as its owner said last: no value (or one that may be of another time), trained or declared ready, ... */
+/** Of one variable, as its owner said last: no value (or one that may be of another time); trained or declared ready; that, or
+ * given its value by another session; ... */
 bool psi_var_lacks(const struct psi_var *var);
+bool psi_var_is_trained(const struct psi_var *var);
 bool psi_var_is_live(const struct psi_var *var);
 bool psi_var_is_lost(const struct psi_var *var);
 bool psi_var_is_unsealed(const struct psi_var *var);

@@ -48,7 +48,7 @@ void psi_ready_name(const struct psi_ready *r, bool (*is)(const struct psi_var *
 
 bool psi_var_lacks(const struct psi_var *var)
 {
-    return !var->initialised || (var->restored && var->version == 0);
+    return !var->initialised || (var->restored && var->version == 0 && !var->given);
 }
 
 bool psi_var_is_lost(const struct psi_var *var)
@@ -76,9 +76,14 @@ bool psi_ready_any(const struct psi_ready *r, bool (*is)(const struct psi_var *)
     return false;
 }
 
-bool psi_var_is_live(const struct psi_var *var)
+bool psi_var_is_trained(const struct psi_var *var)
 {
     return !psi_var_lacks(var) && (var->version > 0 || var->sealed);
+}
+
+bool psi_var_is_live(const struct psi_var *var)
+{
+    return psi_var_is_trained(var) || (var->initialised && var->given);
 }
 
 /* A chief with other hyperparameters than ours. */

@@ -353,6 +353,8 @@ ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1
     var->initialised = a->initialised;
     var->sealed = a->sealed;
     var->restored = a->restored;
+    var->given = a->giver.size != 0 &&
+                 (a->giver.size > sizeof(s->c->session_id) || memcmp(a->giver.bytes, s->c->session_id, a->giver.size) != 0);
     var->version = a->version;
     var->chief_number = a->chief_number;
     var->in_force = optimizer;

@@ -94,7 +94,7 @@ ps_status psd_apply_segment(struct psd_task *t, struct psd_number *n, const uint
     return PS_OK;
 }
 
-static ps_status finish_assign(struct psd_task *t, struct psd_progress *g, struct psi_err *err)
+static ps_status finish_assign(struct psd_task *t, const struct psd_record *record, struct psd_progress *g, struct psi_err *err)
 {
     struct psd_variable *v = g->variable;
     if (v->dtype == PS_STRING) {
@@ -107,19 +107,24 @@ static ps_status finish_assign(struct psd_task *t, struct psd_progress *g, struc
     if (g->init_only && v->initialised) {
         return PS_OK;
     }
+    bool first = !v->initialised;
     ps_status st = psd_variable_swap_in(&t->store, v, g->staging, g->staging_bytes, err);
     if (st == PS_OK) {
         g->staging = NULL;
     }
+    if (st == PS_OK && first) {
+        v->given = true;
+        memcpy(v->giver, record->session, sizeof(v->giver));
+    }
     return st;
 }
 
-ps_status psd_apply_finish(struct psd_task *t, struct psd_number *n, struct psi_err *err)
+ps_status psd_apply_finish(struct psd_task *t, const struct psd_record *record, struct psd_number *n, struct psi_err *err)
 {
     struct psd_progress *g = n->progress;
     struct psd_variable *v = g->variable;
     if (g->kind == PSD_ASSIGN) {
-        ps_status st = finish_assign(t, g, err);
+        ps_status st = finish_assign(t, record, g, err);
         if (st != PS_OK) {
             return st;
         }

@@ -466,7 +466,7 @@ void psd_push_end(struct psd_task *t, struct psd_conn *c)
     bool last = (h->flags & PS_FLAG_LAST) != 0;
     bool initialised_before = v->initialised;
     struct psi_err err;
-    if (last && psd_apply_finish(t, n, &err) != PS_OK) {
+    if (last && psd_apply_finish(t, c->record, n, &err) != PS_OK) {
         refuse(t, c->record, n, &err);
         psd_push_outcome(t, c, h->op, h->handle, n);
         return;

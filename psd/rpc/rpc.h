@@ -91,7 +91,8 @@ bool psd_push_is_gradient(uint8_t kind);
 ps_status psd_apply_segment(struct psd_task *t, struct psd_number *n, const uint8_t *p, uint64_t count,
                             struct psi_err *err) PSI_MUST;
 /** The last segment is in: the operation counts. Otherwise it has changed nothing that a segment had not. */
-ps_status psd_apply_finish(struct psd_task *t, struct psd_number *n, struct psi_err *err) PSI_MUST;
+ps_status psd_apply_finish(struct psd_task *t, const struct psd_record *record, struct psd_number *n,
+                           struct psi_err *err) PSI_MUST;
 
 /* ---- pull.c ---- */
 void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);

@@ -144,6 +144,8 @@ static void describe(const struct psd_variable *v, ps_v1_OpenAnswer *a)
     a->init_b = v->init.b;
     a->chief_number = v->chief_number;
     a->atomic = v->atomic;
+    a->giver.size = v->given ? sizeof(v->giver) : 0;
+    memcpy(a->giver.bytes, v->giver, a->giver.size);
 }
 
 static void bad_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)

@@ -36,6 +36,8 @@ struct psd_variable {
     uint32_t in_progress; /* pushes begun and not ended, those to an atomic variable apart: nothing of them can be seen */
     uint32_t refs;
     bool initialised, sealed, restored;
+    bool given;       /* its first value came by ASSIGN: somebody's model, also at version 0 */
+    uint8_t giver[8]; /* ... of this session: the first bytes of its id */
     bool atomic; /* pushes are staged, reads are copies */
     bool gone;   /* reset or deleted: lives on for those who hold it */
 };

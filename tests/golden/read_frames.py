@@ -38,7 +38,7 @@ NAME = {1: ("container", "b"), 2: ("name", "b")}
 OPEN_ANSWER = {1: ("index", "u"), 2: ("status", "u"), 3: ("text", "b"), 4: ("handle", "u"), 5: ("incarnation", "u"),
                6: ("creation", "u"), 7: ("dtype", "u"), 8: ("dims", "*"), 9: ("optimizer", "m"), 10: ("version", "u"),
                11: ("initialised", "u"), 12: ("sealed", "u"), 13: ("restored", "u"), 14: ("seed", "u"), 15: ("init_kind", "u"),
-               16: ("init_a", "d"), 17: ("init_b", "d"), 18: ("chief_number", "u"), 19: ("atomic", "u")}
+               16: ("init_a", "d"), 17: ("init_b", "d"), 18: ("chief_number", "u"), 19: ("atomic", "u"), 20: ("giver", "b")}
 INIT = {1: ("kind", "u"), 2: ("a", "d"), 3: ("b", "d"), 4: ("seed", "u"), 5: ("chief_number", "u"), 6: ("force", "u"),
         7: ("optimizer", "m")}
 BEAT = {1: ("global_step", "u")}
@@ -285,7 +285,7 @@ def open_answer(f):
     is_frame(f, "OPEN", "CRC REPLY", id=12)
     first, second = items(f.payload, OPEN_ANSWER)
     same(first, index=1, handle=5, incarnation=99, creation=2**63 + 1, dtype=1, dims=[64, 10], version=1876, initialised=1, sealed=1,
-         seed=42, init_kind=6, chief_number=3, optimizer={"kind": 3, "learning_rate": 0.05, "initial_accumulator": 0.1})
+         seed=42, init_kind=6, chief_number=3, giver=b"\x01giver!\xff", optimizer={"kind": 3, "learning_rate": 0.05, "initial_accumulator": 0.1})
     same(second, index=2, status=5, text=b"/job:ps/task:0 has no variable 'b'")
 
 

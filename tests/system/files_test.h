@@ -16,7 +16,7 @@ enum { BIG = (9 << 20) / 4 + 3 }; /* elements of float32: many pieces, all but t
 static char folder[128];
 static char file_path[160];
 
-static ps_session *open_in(const char *container)
+static inline ps_session *open_in(const char *container)
 {
     ps_session_options o;
     ps_session *s = NULL;
@@ -37,14 +37,14 @@ static void good(ps_status st)
     }
 }
 
-static void refused(ps_status st, ps_status expected, const char *says)
+static inline void refused(ps_status st, ps_status expected, const char *says)
 {
     if (st != expected || strstr(ps_last_error(), says) == NULL) {
         fail_msg("%s: %s; expected %s: %s", ps_status_name(st), ps_last_error(), ps_status_name(expected), says);
     }
 }
 
-static void put_text(const char *text)
+static inline void put_text(const char *text)
 {
     FILE *f = fopen(file_path, "w");
     assert_non_null(f);
@@ -52,7 +52,7 @@ static void put_text(const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-static float element(int i)
+static inline float element(int i)
 {
     return (float)(i % 4093) - 7.5F;
 }
@@ -61,7 +61,7 @@ static const bool flags_value[3] = {true, false, true};
 static const double exact_value[2] = {1.0 / 3, -1e300};
 
 /* Six variables in this order, so on tasks 0 1 0 1 0 1. */
-static void make_model(ps_session *s)
+static inline void make_model(ps_session *s)
 {
     float *values = malloc(BIG * sizeof(*values));
     const int32_t few[4] = {1, -2, INT32_MAX, INT32_MIN};

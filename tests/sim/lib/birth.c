@@ -5,12 +5,15 @@
  * A birth is one creation of a name at a task. Rules: one task at a time serves a name; a birth ends only by a restart of its
  * task or by a RESET or DELETE that may still take effect; within a birth nothing goes back (initialised, sealed, version,
  * digits). Ghosts for half a model: a variable that gets first values while others are trained is tainted, and so is one whose
- * trained values were lost while others lived; no session may become ready on a set that mixes these with trained ones.
+ * trained values were lost while others lived; no session may become ready on a set that mixes these with trained ones. Nor on
+ * one in which a chief initialised a variable although it could see that another session had given another one its value.
  */
 #include "sim.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { LATE_INIT_MS = 20000 }; /* after its READY has ended an INIT may still be on its way for so long */
 
 struct sim_birth *sim_birth_find(struct sim *s, uint64_t creation)
 {
@@ -37,10 +40,33 @@ static bool in_model(const struct sim_var *v)
     return v->kind != SIM_VAR_TMP && v->kind != SIM_VAR_HYPER;
 }
 
-/* As DESIGN has it; one that only has its first values may be given them again. */
-static bool is_live(const struct sim_birth *b)
+/* As DESIGN has it; one that only has its first values, of an initializer, may be given them again. */
+static bool is_trained(const struct sim_birth *b)
 {
     return b->initialised && (b->sealed || b->version > 0);
+}
+
+static bool is_live(const struct sim_birth *b)
+{
+    return is_trained(b) || b->giver != NULL;
+}
+
+/* A session that never asked for ready gave o its value, and every READY that may still initialise something began later: its
+ * session saw that value. */
+static bool was_seen(const struct sim *s, const struct sim_birth *o)
+{
+    for (size_t i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = s->op[i];
+        if (op->kind != PSI_REQ_READY) {
+            continue;
+        }
+        bool giver = op->program == o->giver->program && op->life == o->giver->life;
+        bool over = op->state != SIM_OP_PENDING && op->done_ms + LATE_INIT_MS < o->given_ms;
+        if (giver || (op->started_event <= o->given_event && !over)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 struct poll {
@@ -94,12 +120,21 @@ static void born(struct sim *s, struct sim_task *t, struct sim_var *v, uint64_t 
     sim_trace(s, "'%s' is born at %s:%u", v->name, t->job, t->index);
 }
 
-/* First values: are they given to a model that others have trained? */
-static void taint(struct sim *s, struct sim_birth *b)
+/* First values: whose, and are they given to a model that others have trained, or have begun to restore? */
+static void taint(struct sim *s, struct sim_birth *b, const void *raw, size_t bytes)
 {
     bool trained = false;
     if (!in_model(b->var)) {
         return;
+    }
+    if (b->var->kind == SIM_VAR_REGISTER) {
+        b->giver = sim_find_tag(s, b->var, (double)sim_element(s, b->var, sim_values(s, b->var, raw, bytes), 0));
+        b->given_event = s->event;
+        b->given_ms = s->now;
+    }
+    for (size_t i = 0; i < s->birth_count && b->giver == NULL; i++) {
+        const struct sim_birth *o = &s->birth[i];
+        b->half_of = o->alive && o->giver != NULL && was_seen(s, o) ? o->creation : b->half_of;
     }
     for (size_t i = 0; i < s->birth_count; i++) {
         const struct sim_birth *o = &s->birth[i];
@@ -133,7 +168,7 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     }
     if (initialised && !b->initialised) {
         sim_trace(s, "'%s' at %s:%u gets its first values", v->name, p->task->job, p->task->index);
-        taint(s, b);
+        taint(s, b, value, value_bytes);
     }
     b->seen = true;
     b->initialised = initialised;
@@ -165,7 +200,7 @@ static void remember_loss(struct sim *s, const struct sim_birth *b)
     bool others = false;
     for (size_t i = 0; i < s->birth_count; i++) {
         const struct sim_birth *o = &s->birth[i];
-        others = others || (o->alive && o->task != b->task && in_model(o->var) && is_live(o));
+        others = others || (o->alive && o->task != b->task && in_model(o->var) && is_trained(o));
     }
     if (others && b->version > 0 && in_model(b->var)) {
         b->var->lost = true;
@@ -180,7 +215,7 @@ static void forget_losses(struct sim *s)
         bool survivors = false;
         for (size_t j = 0; j < s->birth_count && s->var[i].lost; j++) {
             const struct sim_birth *b = &s->birth[j];
-            survivors = survivors || (b->alive && in_model(b->var) && is_live(b) && b->born_event < s->var[i].lost_event);
+            survivors = survivors || (b->alive && in_model(b->var) && is_trained(b) && b->born_event < s->var[i].lost_event);
         }
         s->var[i].lost = survivors;
     }
@@ -267,6 +302,7 @@ void sim_check_ready(struct sim *s, struct sim_program *p)
 {
     bool fresh = false, trained = false, lost = false;
     const struct sim_var *which = NULL;
+    const struct sim_birth *half = NULL;
     for (uint32_t i = 0; i < s->var_count; i++) {
         const struct psi_var *var = p->var[i];
         if ((p->set & 1u << i) == 0 || !in_model(&s->var[i])) {
@@ -279,6 +315,8 @@ void sim_check_ready(struct sim *s, struct sim_program *p)
         if (!b->initialised) {
             sim_fail(s, "client%u is ready, but '%s' has no values", p->index, b->var->name);
         }
+        const struct sim_birth *other = b->half_of != 0 ? sim_birth_find(s, b->half_of) : NULL;
+        half = other != NULL && other->alive ? b : half;
         which = b->taint != 0 ? b->var : which;
         fresh = fresh || b->taint == 1;
         lost = lost || b->taint == 2;
@@ -286,6 +324,11 @@ void sim_check_ready(struct sim *s, struct sim_program *p)
     }
     if (s->k.twin) {
         return; /* what was trained together may be with either of the two */
+    }
+    if (half != NULL) {
+        sim_fail(s, "HALF A MODEL: client%u is ready, a chief initialised '%s', and '%s' is as client%u.%u gave it", p->index,
+                 half->var->name, sim_birth_find(s, half->half_of)->var->name, sim_birth_find(s, half->half_of)->giver->program,
+                 sim_birth_find(s, half->half_of)->giver->life);
     }
     if (fresh && trained) {
         sim_fail(s, "MIXED: client%u is ready on a model of trained and fresh variables ('%s' is fresh)", p->index, which->name);

@@ -324,10 +324,10 @@ struct sim_op *sim_call_start(struct sim *s, struct sim_program *p, enum psi_req
 
 void sim_calls_forget(struct sim *s, struct sim_program *p)
 {
-    (void)s;
     for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
         if (p->calls[i] != NULL) {
             p->calls[i]->op->state = SIM_OP_KILLED;
+            p->calls[i]->op->done_ms = s->now;
         }
     }
     p->calls_out = 0;

@@ -213,6 +213,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->vars = (uint32_t)sim_range(s, 2, 6);
     k->workers_listed = !sim_one_in(s, 4);
     k->large = options->large;
+    k->imports = s->seed % 4 == 1 && k->profile != SIM_CALM && k->profile != SIM_RACE && k->profile != SIM_BOUNDARY;
     switch (k->profile) {
     case SIM_CALM:
         k->quiet = true;

@@ -214,7 +214,7 @@ static void check_pulled_pushes(struct sim *s, struct sim_op *op, const void *va
 
 /* ---- registers ---- */
 
-static struct sim_op *find_tag(struct sim *s, const struct sim_var *v, double tag)
+struct sim_op *sim_find_tag(struct sim *s, const struct sim_var *v, double tag)
 {
     for (size_t i = s->op_count; i > 0; i--) {
         struct sim_op *op = s->op[i - 1];
@@ -232,7 +232,7 @@ static struct sim_op *check_tag(struct sim *s, const struct sim_var *v, uint64_t
     if (tag == 0) {
         return NULL;
     }
-    struct sim_op *op = find_tag(s, v, (double)tag);
+    struct sim_op *op = sim_find_tag(s, v, (double)tag);
     if (op == NULL) {
         sim_fail(s, "%s: register '%s' holds %llu, which nobody assigned", where, v->name, (unsigned long long)tag);
     }
@@ -400,7 +400,7 @@ static bool is_mutation(enum psi_request_kind kind)
 static void check_versions(struct sim *s, struct sim_op *op, struct sim_birth *b)
 {
     char text[200];
-    bool mutation = is_mutation(op->kind);
+    bool mutation = is_mutation(op->kind) && op != b->giver; /* the first value is version 0 */
     if (mutation ? op->version <= op->floor_version : op->version < op->floor_version) {
         sim_fail(s, "%s ended with version %llu, but an earlier call had already ended with %llu", sim_op_text(op, text),
                  (unsigned long long)op->version, (unsigned long long)op->floor_version);
@@ -545,7 +545,7 @@ void sim_check_values(struct sim *s, struct sim_birth *b, const void *raw, size_
     uint64_t ok = 0, others = 0;
     for (size_t i = 0; i < s->op_count; i++) {
         const struct sim_op *op = s->op[i];
-        if (op->creation != b->creation || !is_mutation(op->kind)) {
+        if (op->creation != b->creation || !is_mutation(op->kind) || op == b->giver) {
             continue;
         }
         bool is_ok = op->state == SIM_OP_DONE && op->status == PS_OK;

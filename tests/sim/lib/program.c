@@ -232,8 +232,23 @@ static void act_get(struct sim *s, struct sim_program *p)
     p->state = SIM_FIRST_VALUES;
 }
 
+/* As psctl import, which may be interrupted. */
+static void import(struct sim *s, struct sim_program *p)
+{
+    for (uint32_t i = 0; i < s->var_count; i++) {
+        if ((p->set & 1u << i) != 0 && s->var[i].kind == SIM_VAR_REGISTER && !sim_one_in(s, 3)) {
+            PSI_IGNORE(sim_call_start(s, p, PSI_REQ_ASSIGN, &s->var[i], s->k.operation_ms)); /* its end is what counts */
+        }
+    }
+    end_soon(s, p, 1000);
+}
+
 static void act_first_values(struct sim *s, struct sim_program *p)
 {
+    if (s->k.imports && p->role == SIM_CHIEF && sim_one_in(s, 3)) {
+        import(s, p);
+        return;
+    }
     p->state = p->role == SIM_MONITOR ? SIM_WORK : SIM_READY;
     for (uint32_t i = 0; i < s->var_count; i++) {
         struct sim_var *v = &s->var[i];
@@ -364,6 +379,7 @@ static void done_ready(struct sim *s, struct sim_program *p, const struct sim_op
         break;
     case PS_DATA_LOSS:
         p->wants_reset = true;
+        s->k.may_lose = true;
         end_soon(s, p, 1000);
         break;
     case PS_DEADLINE_EXCEEDED:

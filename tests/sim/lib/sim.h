@@ -81,6 +81,7 @@ struct sim_knobs {
     bool second_chief;
     bool twin;    /* task 1 has two processes at one address; the second one is the last of sim.task */
     bool monitor; /* a program that finds, lists, creates and deletes "tmp" */
+    bool imports; /* some sessions of chiefs give registers their values and end, as psctl import does; some end in between */
     uint32_t vars;
     uint32_t frame_bytes; /* PS_FRAME_BODY_MAX of the cores */
     bool large;           /* one variable of three frames and a bit */
@@ -296,6 +297,9 @@ struct sim_birth {
     bool alive, seen, initialised, sealed;
     bool confirmed, stale; /* of two processes of one task: the directory takes it to be here, at the other one since */
     int taint;             /* 1: first values while others were trained; 2: trained values were lost before */
+    struct sim_op *giver;  /* REGISTER: whose ASSIGN gave it its first value; NULL: none did */
+    uint64_t given_event, given_ms;
+    uint64_t half_of; /* creation of another one that had been given its value, and a chief that saw it initialised this one */
     uint64_t version;
     uint64_t done_version; /* highest of a mutation that ended OK */
     int64_t done_value;
@@ -551,6 +555,7 @@ bool sim_work_check(struct sim *s, const struct sim_call *call);
 /** What the call's result says against what is known. call->op has the result. */
 void sim_check_done(struct sim *s, struct sim_call *call);
 /** All that a task holds of a variable against the ledger. */
+struct sim_op *sim_find_tag(struct sim *s, const struct sim_var *v, double tag);
 void sim_check_values(struct sim *s, struct sim_birth *b, const void *value, size_t bytes);
 void sim_check_end(struct sim *s);
 /** Bytes of an element as the oracles read it. */

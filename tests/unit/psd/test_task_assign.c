@@ -112,6 +112,50 @@ static void test_assign_init_only(void **state)
     env_fini(&e);
 }
 
+static void assert_giver(struct fc *c, const char *name, const struct fc *giver)
+{
+    ps_v1_OpenAnswer v;
+    assert_int_equal(fc_open(c, name, &v), PS_OK);
+    assert_int_equal(v.giver.size, giver == NULL ? 0 : 8);
+    assert_true(giver == NULL || memcmp(v.giver.bytes, giver->session, 8) == 0);
+}
+
+/* Who gave the first value is told, from the end of that ASSIGN on and as long as the variable is there. */
+static void test_giver(void **state)
+{
+    (void)state;
+    static const uint32_t flags[] = {0, PS_ASSIGN_INIT_ONLY};
+    struct env e;
+    struct fc other;
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer v;
+    env_init(&e, NULL);
+    fc_init(&other, e.t, 2);
+    assert_int_equal(fc_connect(&other), PS_OK);
+    for (size_t i = 0; i < ARRAY_COUNT(flags); i++) {
+        fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
+        assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+        assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+        fc_abandon(&other, begin(&other, PS_OP_ASSIGN, &v));
+        uint64_t late = begin(&other, PS_OP_ASSIGN, &v);
+        assert_giver(&e.c, "v", NULL); /* not before its end */
+        assert_applied(fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, flags[i]));
+        assert_giver(&other, "v", &e.c);
+        assert_applied(finish(&other, PS_OP_ASSIGN, &v, late));
+        assert_applied(fc_push(&other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, PS_ASSIGN_INIT_ONLY));
+        assert_applied(fc_init_var(&other, v.handle, ps_zeros(), ps_sgd(1), 3, false));
+        assert_applied(fc_init_var(&other, v.handle, ps_zeros(), ps_sgd(1), 3, true));
+        assert_applied(fc_push(&other, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
+        assert_giver(&other, "v", &e.c);
+        assert_applied(fc_delete(&e.c, e.c.next_id++, "v"));
+    }
+    v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1); /* made anew; what INIT gave nobody has given, also not who comes after */
+    assert_applied(fc_push(&other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, PS_ASSIGN_INIT_ONLY));
+    assert_applied(fc_push(&other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, 0));
+    assert_giver(&e.c, "v", NULL);
+    env_fini(&e);
+}
+
 static void small_budget(struct psd_task_config *config)
 {
     config->memory_budget_bytes = 10 * N * 4;
@@ -440,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_assign_is_staged),
         cmocka_unit_test(test_assign_initialises),
         cmocka_unit_test(test_assign_init_only),
+        cmocka_unit_test(test_giver),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_delete_and_reset_under_way),
         cmocka_unit_test(test_delete_within_a_frame),

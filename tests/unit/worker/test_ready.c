@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/ready.c: chief and others, half a model, newer chiefs, other hyperparameters, the deadline's text. */
+#include "../../../worker/client.h"
 #include "../../lib/fake_task.h"
 
 #include <setjmp.h>
@@ -14,6 +15,7 @@
 struct two {
     struct fake f;
     struct psi_var *v[2]; /* at tasks 0 and 1 */
+    uint8_t giver[2][8];  /* what STATUS says, where not 0 */
     struct fake_request ready;
 };
 
@@ -44,6 +46,8 @@ static void status(struct two *t, int i, bool initialised, bool sealed, uint64_t
     a.sealed = sealed;
     a.version = version;
     a.chief_number = chief;
+    a.giver.size = t->giver[i][0] != 0 ? sizeof(t->giver[i]) : 0;
+    memcpy(a.giver.bytes, t->giver[i], a.giver.size);
     struct psi_buf body;
     psi_buf_init(&body, 4096);
     assert_int_equal(psi_list_append(&body, &ps_v1_OpenAnswer_msg, &a, NULL), PS_OK);
@@ -132,8 +136,8 @@ static void data_loss(uint32_t worker, bool sealed, uint64_t version)
     status(&t, 1, false, false, 0, 0.5, 3);
     assert_int_equal(t.ready.req.status, PS_DATA_LOSS);
     assert_non_null(strstr(t.ready.err.text, "'b' at /job:ps/task:1"));
-    assert_non_null(
-        strstr(t.ready.err.text, "; the rest is trained, as 'a' is; start over or restore; if this is another model, "));
+    assert_non_null(strstr(t.ready.err.text,
+                           "; the rest is trained, as 'a' is; start over or restore all of it; if this is another model, "));
     assert_null(fake_next(&t.f, 0));
     assert_null(fake_next(&t.f, 1));
     fake_fini(&t.f);
@@ -146,6 +150,66 @@ static void test_data_loss(void **state)
     data_loss(0, true, 0);
     data_loss(1, false, 5);
     data_loss(1, true, 0);
+}
+
+/* One was given its value by another session, which sealed nothing, and the other has none: what an import left of which a task
+ * came back empty, or that did not end. The chief sends no INIT. */
+static void test_given_is_live(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 0);
+    memcpy(t.giver[0], "importer", 8);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    for (int look = 0; look < 2; look++) {
+        status(&t, 0, true, false, 0, 0.5, 0);
+        status(&t, 1, false, false, 0, 0.5, 0);
+        assert_int_equal(t.ready.dones, look);
+        fake_wait(&t.f, 200);
+    }
+    assert_int_equal(t.ready.req.status, PS_DATA_LOSS);
+    assert_non_null(strstr(t.ready.err.text, "is lost: 'b' at /job:ps/task:1"));
+    assert_non_null(strstr(t.ready.err.text, "; the rest is there by an import or assign, as 'a' is; start over or restore all"));
+    assert_null(fake_next(&t.f, 0));
+    assert_null(fake_next(&t.f, 1));
+    fake_fini(&t.f);
+}
+
+/* What this session gave itself is no sign of a loss: the chief initialises the rest. */
+static void test_given_by_itself(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 0);
+    memcpy(t.giver[0], t.f.c->session_id, 8);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    status(&t, 0, true, false, 0, 0.5, 0);
+    status(&t, 1, false, false, 0, 0.5, 0);
+    chief_number(&t, 4);
+    init_answer(&t, 0, 4, PS_OK);
+    init_answer(&t, 1, 4, PS_OK);
+    ok(&t, 0, PS_OP_SEAL);
+    ok(&t, 1, PS_OP_SEAL);
+    assert_int_equal(t.ready.req.status, PS_OK);
+    fake_fini(&t.f);
+}
+
+/* The other workers cannot tell whether it was the chief, which then initialises the rest: they wait for its seal. */
+static void test_given_is_waited_for(void **state)
+{
+    (void)state;
+    struct two t;
+    two_init(&t, 1);
+    memcpy(t.giver[0], "thechief", 8);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    status(&t, 0, true, false, 0, 0.5, 0);
+    status(&t, 1, false, false, 0, 0.5, 0);
+    ok(&t, 0, PS_OP_WAIT);
+    ok(&t, 1, PS_OP_WAIT);
+    status(&t, 0, true, true, 0, 0.5, 4);
+    status(&t, 1, true, true, 0, 0.5, 4);
+    assert_int_equal(t.ready.req.status, PS_OK);
+    fake_fini(&t.f);
 }
 
 /* The second answer was older than the first: between the two a chief initialised and sealed. No loss. */
@@ -428,6 +492,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chief),
         cmocka_unit_test(test_data_loss),
+        cmocka_unit_test(test_given_is_live),
+        cmocka_unit_test(test_given_by_itself),
+        cmocka_unit_test(test_given_is_waited_for),
         cmocka_unit_test(test_no_data_loss),
         cmocka_unit_test(test_half_initialised),
         cmocka_unit_test(test_worker_waits),

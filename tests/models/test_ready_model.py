@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Explicit-state model of readiness (docs/PROTOCOL.md section 7): is part of a model taken for the whole of it?
+usage: test_ready_model.py [SCENARIO [-RULE ...]]
+
+Two variables, each at a task of its own that may come back empty. Sessions, in any interleaving: an import gives the variables
+their values, one after the other, and never asks for ready; a user initialises and trains them without it; a chief may give some of them itself (INIT_FROM), then looks at each,
+decides, INITs and SEALs each; a worker waits for the seals. Any of them may die between two steps, later ones may still come.
+
+Promised: when a session is told that all is ready, no variable was initialised by a chief although another one, which is still
+there, was live when that chief's READY began; and in scenarios without a restart or an import nobody is told DATA_LOSS. An import
+that runs while a chief initialises is not looked at: neither can know."""
+import sys
+
+RULES = {
+    'given':       "what another session gave (ASSIGN, INIT_FROM) is live, at version 0 and unsealed too",
+    'lasting':     "... until the variable is lost: an INIT of a chief that found the value does not clear it",
+    'first':       "... and who gave it first counts, not who would have given it later",
+    'own':         "... but what this session gave itself is no sign that something is lost",
+    'others_wait': "a session that is not the chief waits where that is the only sign: a chief may be in between",
+    'seal':        "a sealed variable is live",
+    'version':     "a variable above version 0 is live",
+    'second_look': "who sees half a model looks again: the answers may be of different moments",
+}
+# scenario: sessions (kind, what it gives, does it train), restarts, deaths
+SCENARIOS = {
+    'start':      ((('chief', (), True), ('worker', (), False)), 0, 0),
+    'start_died': ((('chief', (0,), False), ('worker', (), False)), 0, 1),
+    'dies':       ((('chief', (), False), ('chief', (), False), ('worker', (), False)), 0, 2),
+    'own':        ((('chief', (0,), True), ('worker', (), True)), 0, 0),
+    'loss':       ((('chief', (), True), ('chief', (), False), ('worker', (), False)), 1, 1),
+    'user':       ((('user', (0, 1), False), ('chief', (), False), ('worker', (), False)), 1, 1),
+    'import':     ((('import', (0, 1), False), ('chief', (), False), ('worker', (), False)), 2, 1),
+    'import_2':   ((('import', (0, 1), False), ('chief', (), False), ('chief', (), False)), 1, 2),
+    'import_own': ((('import', (0, 1), False), ('chief', (0,), False), ('worker', (), False)), 1, 1),
+}
+CAUSELESS = ('start', 'start_died', 'dies', 'own')  # nothing is lost there
+# where a cleared rule shows
+MUTANTS = {'given': 'import', 'lasting': 'import_2', 'first': 'import_own', 'own': 'own', 'others_wait': 'own', 'seal': 'loss',
+           'version': 'user', 'second_look': 'start'}
+
+GIVE, LOOK, INIT, SEAL, WAIT, TRAIN, OK, TOLD, DEAD, DONE = 'give look init seal wait train ok told dead done'.split()
+EMPTY = (-1, False, None, None, None)  # version, sealed, who gave it first, ghosts: INITed beside (variable, creation), true giver
+
+
+class Violation(Exception):
+    pass
+
+
+def put(t, i, v):
+    return t[:i] + (v,) + t[i + 1:]
+
+
+class Model:
+    """state = (variables, sessions, restarts left, deaths left)
+    variable = (creation, version, sealed, giver, half, truth); session = (step, index, seen, live before, ghost: live when it began)"""
+
+    def __init__(self, scenario, off=()):
+        self.kinds, self.restarts, self.deaths = SCENARIOS[scenario]
+        self.causeless = scenario in CAUSELESS
+        self.on = {rule: rule not in off for rule in RULES}
+
+    def start(self):
+        sessions = tuple((GIVE if gives else LOOK, 0, (), None, None) for _, gives, _ in self.kinds)
+        return ((0,) + EMPTY,) * 2, sessions, self.restarts, self.deaths
+
+    def lives(self, v, me):
+        """(by version or seal, because somebody else gave it)"""
+        return (self.on['version'] and v[1] > 0) or (self.on['seal'] and v[2]), (
+            self.on['given'] and v[1] >= 0 and v[3] is not None and not (self.on['own'] and v[3] == me))
+
+    def give(self, v, me):
+        creation, version, sealed, giver, half, truth = v
+        kind = self.kinds[me][0]
+        if kind == 'user':                               # INIT, and a push
+            return creation, 1, sealed, giver, half, truth
+        if version < 0:
+            return creation, 0, sealed, me, None, me
+        if kind == 'chief':                              # INIT_FROM finds a value
+            return v if self.on['first'] else (creation, version, sealed, me, half, truth)
+        return creation, 1, sealed, giver if giver is not None and self.on['first'] else me, half, truth
+
+    def decide(self, variables, k, s):
+        """all has been looked at"""
+        seen = s[2]
+        live = [i for i in (0, 1) if any(seen[i][2])]
+        proved = any(seen[i][2][0] for i in live)
+        chief = self.kinds[k][0] == 'chief'
+        if live and any(v[1] < 0 for v in seen) and (chief or proved or not self.on['others_wait']):
+            if self.on['second_look'] and not any(seen[i][0] == s[3] and i == s[3][0] for i in live if s[3]):
+                return LOOK, 0, (), seen[live[0]][0], s[4]
+            if self.causeless:
+                raise Violation('session %d is told DATA_LOSS, and nothing was lost' % k)
+            return (TOLD,) + (0, (), None, None)
+        if chief:
+            return INIT, 0, seen, None, s[4]
+        return (OK, 0, seen, None, None) if all(v[3] for v in seen) else (WAIT, 0, (), None, s[4])
+
+    def ready(self, variables, k):
+        for v in variables:
+            if v[4] is not None and variables[v[4][0]][0] == v[4][1]:
+                raise Violation('session %d is ready on half a model' % k)
+
+    def steps(self, state):
+        variables, sessions, restarts, deaths = state
+        for i in (0, 1):
+            if restarts and variables[i][1] >= 0:
+                yield 'task %d comes back empty' % i, (put(variables, i, (variables[i][0] + 1,) + EMPTY), sessions, restarts - 1, deaths)
+        for k, s in enumerate(sessions):
+            kind, gives, trains = self.kinds[k]
+            step, i = s[:2]
+            name = '%s %d' % (kind, k)
+            if deaths and step not in (OK, TOLD, DEAD, DONE):
+                yield name + ' dies', (variables, put(sessions, k, (DEAD, 0, (), None, None)), restarts, deaths - 1)
+            if step == GIVE:
+                v2 = put(variables, gives[i], self.give(variables[gives[i]], k))
+                last = i + 1 == len(gives)
+                s2 = (GIVE, i + 1, (), None, None) if not last else (LOOK if kind == 'chief' else DONE, 0, (), None, None)
+                yield '%s gives %d' % (name, gives[i]), (v2, put(sessions, k, s2), restarts, deaths)
+            elif step == LOOK:
+                v = variables[i]
+                base = s[4]
+                if base is None:
+                    base = tuple(x[0] if x[1] > 0 or x[2] or x[5] not in (None, k) else None for x in variables)
+                seen = s[2] + (((i, v[0]), v[1], self.lives(v, k), v[2]),)
+                s2 = (LOOK, 1, seen, s[3], base)
+                if i == 1:
+                    s2 = self.decide(variables, k, s2)
+                    if s2[0] == OK:
+                        self.ready(variables, k)
+                yield '%s looks at %d' % (name, i), (variables, put(sessions, k, s2), restarts, deaths)
+            elif step in (INIT, SEAL):
+                v = variables[i]
+                if v[0] != s[2][i][0][1]:
+                    yield '%s is told that %d is gone' % (name, i), (variables, put(sessions, k, (LOOK, 0, (), None, s[4])), restarts,
+                                                                    deaths)
+                    continue
+                if step == INIT and v[1] < 0:
+                    other = 1 - i
+                    half = (other, variables[other][0]) if s[4][other] == variables[other][0] else None
+                    v = (v[0], 0, False, None, half, None)
+                elif step == INIT and not self.on['lasting']:
+                    v = v[:3] + (None,) + v[4:]
+                elif step == SEAL:
+                    v = v[:2] + (True,) + v[3:]
+                v2 = put(variables, i, v)
+                s2 = (step, 1, s[2], None, s[4]) if i == 0 else (SEAL if step == INIT else OK, 0, s[2], None, s[4])
+                if s2[0] == OK:
+                    self.ready(v2, k)
+                yield '%s %ss %d' % (name, step, i), (v2, put(sessions, k, s2), restarts, deaths)
+            elif step == WAIT and all(v[2] for v in variables):
+                yield name + ' hears that all is sealed', (variables, put(sessions, k, (LOOK, 0, (), None, s[4])), restarts, deaths)
+            elif step == OK:
+                v2 = tuple((v[0], 1) + v[2:] if trains and v[1] >= 0 and v[0] == x[0][1] else v for v, x in zip(variables, s[2]))
+                yield name + ' works and ends', (v2, put(sessions, k, (DONE, 0, (), None, None)), restarts, deaths)
+
+
+def explore(scenario, off=()):
+    """(states, what is wrong or None, the steps to it)"""
+    model = Model(scenario, off)
+    first = model.start()
+    parent = {first: None}
+    todo = [first]
+
+    def trace(state, more):
+        lines = [more]
+        while parent[state] is not None:
+            state, label = parent[state]
+            lines.insert(0, label)
+        return lines
+    for state in todo:
+        try:
+            moves = 0
+            for label, new in model.steps(state):
+                moves += 1
+                if new not in parent:
+                    parent[new] = (state, label)
+                    todo.append(new)
+        except Violation as v:
+            return len(parent), str(v), trace(state, 'the next step would be it')
+        stuck = [k for k, s in enumerate(state[1]) if s[0] not in (DONE, DEAD, TOLD, WAIT)]
+        if moves == 0 and stuck:
+            return len(parent), 'session %d never ends' % stuck[0], trace(state, '')
+    return len(parent), None, []
+
+
+def show(scenario, off, result, full):
+    print('%-11s %-13s %7d states  %s' % (scenario, ','.join('-' + rule for rule in off) or '(as designed)', result[0],
+                                         result[1] or 'holds'), flush=True)
+    if full:
+        print('\n'.join('%5d %s' % (n + 1, line) for n, line in enumerate(result[2])))
+
+
+def main():
+    jobs = [(s, ()) for s in SCENARIOS] + [(s, (rule,)) for rule, s in MUTANTS.items()]
+    if len(sys.argv) > 1:
+        jobs = [(sys.argv[1], tuple(rule[1:] for rule in sys.argv[2:]))]
+    failed = 0
+    for scenario, off in jobs:
+        result = explore(scenario, off)
+        good = (result[1] is None) == (not off)
+        show(scenario, off, result, full=not good or len(sys.argv) > 1)
+        failed += not good
+    print('%d passed, %d failed, 0 skipped' % (len(jobs) - failed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
