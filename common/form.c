@@ -26,6 +26,7 @@ static const struct psi_form FORMS[] = {
     {PS_OP_ABANDON,     0,                          PS_FLAG_SEQ, 0,     "ABANDON",     NULL,           NULL,             NULL},
     {PS_OP_ACK,         0,                          0,           0,     "ACK",         NULL,           NULL,             NULL},
     {PS_OP_DURABLE,     PSI_FORM_NO_ID | PSI_FORM_UNASKED, 0,    0,     "DURABLE",     NULL,           NULL,             NULL},
+    {PS_OP_CLOSE,       PSI_FORM_NO_ID,             0,           0,     "CLOSE",       NULL,           NULL,             NULL},
     {PS_OP_PUSH,        WHERE,                      PS_FLAG_SEQ, PARTS, "PUSH",        "ps_push_meta", "values",         NULL},
     {PS_OP_PULL,        WHERE | PSI_FORM_VALUES,    0,           0,     "PULL",        "ps_pull_meta", NULL,             "values"},
     {PS_OP_PUSHPULL,    WHERE,                      PS_FLAG_SEQ, PARTS, "PUSHPULL",    "ps_push_meta", "values",         NULL},

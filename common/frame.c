@@ -23,6 +23,7 @@ void psi_reader_init(struct psi_reader *r, uint32_t body_limit)
     r->payload = NULL;
     r->payload_bytes = 0;
     r->body_limit = body_limit;
+    r->foreign = false;
     r->has_trailer = false;
     r->buffer = NULL;
 }
@@ -167,6 +168,7 @@ enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *
                 /* a foreign protocol is recognised by its first two bytes: do not wait for 40 */
                 if (r->have >= 2 && (r->head[0] != (PS_FRAME_MAGIC & 0xff) || r->head[1] != PS_FRAME_MAGIC >> 8)) {
                     PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "not a psd frame")); /* the piece says it */
+                    r->foreign = true;
                     return broken(r);
                 }
                 return PSI_PIECE_NONE;
@@ -174,6 +176,7 @@ enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *
             memcpy(&r->header, r->head, sizeof(r->header));
             bool pull_reply = r->header.op == PS_OP_PULL && (r->header.flags & PS_FLAG_REPLY) != 0 && r->header.offset == PS_OK;
             r->has_trailer = pull_reply || (r->header.flags & PS_FLAG_VALUE) != 0;
+            r->foreign = r->header.magic != PS_FRAME_MAGIC;
             if (check_header(r, err) != PS_OK) {
                 return broken(r);
             }

@@ -32,6 +32,7 @@ struct psi_reader {
     uint32_t have;          /* bytes gathered in head or in buffer */
     uint32_t body_limit;    /* no frame of a longer body is accepted (before HELLO small) */
     uint8_t state;
+    bool foreign;                   /* BAD, and what came is not of our protocol: bytes of ours would mean nothing to the peer */
     bool has_trailer;               /* the body of the current frame ends in a pull trailer */
     struct ps_pull_trailer trailer; /* valid at END of such a frame */
     uint8_t *buffer;                /* lent by the owner, PSI_READER_BUFFER_BYTES; NULL when none */

@@ -27,9 +27,10 @@ enum {
     PS_SESSIONS_MAX = 4096,
     PS_OUT_QUEUE_STOP_BYTES = 2 << 20,
     PS_OUT_QUEUE_RESUME_BYTES = 512 << 10,
-    PS_SEND_TRY_BYTES = 256 << 10,  /* one try_write */
-    PS_PREAUTH_BYTES_MAX = 8 << 10, /* before HELLO is accepted */
-    PS_VARIABLES_MAX = 1 << 20      /* per task */
+    PS_SEND_TRY_BYTES = 256 << 10,       /* one try_write */
+    PS_PREAUTH_BYTES_MAX = 8 << 10,      /* before HELLO is accepted */
+    PS_SEGMENT_PROGRESS_BYTES = 1 << 10, /* of half a segment in each PS_SEGMENT_DEADLINE_MS: 205 bytes/s */
+    PS_VARIABLES_MAX = 1 << 20           /* per task */
 };
 /* of the chief lease; a peer that names a higher one would leave none for the next chief */
 #define PS_CHIEF_NUMBER_MAX ((uint64_t)1 << 62)

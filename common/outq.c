@@ -69,15 +69,21 @@ void psi_outq_drop(struct psi_outq *q)
     q->composed_bytes = 0;
 }
 
-bool psi_outq_has_stream(const struct psi_outq *q)
+bool psi_outq_drop_streams(struct psi_outq *q)
 {
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &q->frames) {
-        if (out_of(it)->ops != NULL) {
-            return true;
+    struct psi_list *it = psi_list_first(&q->frames), *tmp = NULL;
+    if (it != NULL && out_of(it)->ops != NULL && q->first_sent > 0) {
+        return false;
+    }
+    PSI_LIST_FOREACH_SAFE(it, tmp, &q->frames) {
+        struct psi_out *out = out_of(it);
+        if (out->ops != NULL) {
+            psi_list_remove(it);
+            q->frame_count--;
+            out->ops->done(out, false);
         }
     }
-    return false;
+    return true;
 }
 
 void psi_outq_fini(struct psi_outq *q)

@@ -91,8 +91,8 @@ void psi_outq_init(struct psi_outq *q);
 void psi_outq_fini(struct psi_outq *q);
 /** Drop all frames (done(sent = false) for streamed ones) but not the hold, which may be on its way. */
 void psi_outq_drop(struct psi_outq *q);
-/** True while a streamed frame waits. */
-bool psi_outq_has_stream(const struct psi_outq *q);
+/** Drop streamed frames (done(sent = false)); copied ones stay. False: half of a streamed one is out, nothing can follow it. */
+bool psi_outq_drop_streams(struct psi_outq *q) PSI_MUST;
 /** Copy a frame: header (its body_bytes and meta_bytes say the rest), meta with padding, body as it goes on the wire (already
  *  with segment CRCs, see psi_outq_push_body). The header's CRC is filled in. RESOURCE_EXHAUSTED when memory is short. */
 ps_status psi_outq_push(struct psi_outq *q, const struct ps_frame_header *header, const void *meta, const void *body) PSI_MUST;

@@ -75,6 +75,7 @@ enum ps_op {
     PS_OP_ABANDON = 4, /* id = a sequence number; answered with its final outcome */
     PS_OP_ACK = 5,     /* id = a waiting request whose result may be forgotten; not answered */
     PS_OP_DURABLE = 6, /* from the task, unasked: the durable watermark */
+    PS_OP_CLOSE = 7,   /* a reply to nothing: the last frame on a connection that is closed for the peer's fault, and why */
     /* hot: fixed meta, no names */
     PS_OP_PUSH = 16,
     PS_OP_PULL = 17,

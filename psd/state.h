@@ -32,7 +32,10 @@ struct psd_conn {
     bool discard;    /* the body of the current frame is read and dropped */
     bool resend;     /* at its end the recorded outcome is sent again */
     bool paused_out; /* not read because its queue is long */
-    uint64_t opened_ms, heard_ms, segment_since_ms, beat_sent_ms;
+    uint64_t opened_ms, heard_ms, beat_sent_ms;
+    uint64_t segment_begun_ms;            /* half a segment lies in our buffer: when it was lent */
+    uint64_t segment_moved_ms;            /* ... and when PS_SEGMENT_PROGRESS_BYTES more had come */
+    uint32_t segment_seen;                /* ... bytes of it then */
     uint64_t paused_since_ms;             /* while link->paused */
     uint64_t last_first;                  /* highest sequence number of a FIRST frame on this connection */
     struct psd_number *number;            /* push family: the entry that the current frame belongs to */
@@ -218,6 +221,8 @@ void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
 struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text);
 /** The core lets go of c: everything tied to it ends; the shell closes the link (after its queue when flush). */
 void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
+/** Close c for the peer's fault; a last frame says why, unless half of another one is out or places are full. */
+void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, const char *why);
 /** Bounded outstanding replies: stop or start reading as the queue demands. */
 void psd_conn_balance(struct psd_task *t, struct psd_conn *c);
 /* ---- rpc/peers.c ---- */

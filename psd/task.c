@@ -185,12 +185,20 @@ void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush)
     struct psi_link *link = c->link;
     psd_mark_dirty(t, c);
     detach(t, c);
-    flush = flush && !psi_outq_has_stream(&link->out);
+    flush = flush && psi_outq_drop_streams(&link->out);
     if (!flush) {
         psi_outq_drop(&link->out);
     }
     link->closing = true;
     link->close_after_flush = flush;
+}
+
+void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, const char *why)
+{
+    struct psi_err err;
+    PSI_IGNORE(psi_fail(&err, st, "%s", why)); /* sent below */
+    psd_reply(t, c, PS_OP_CLOSE, 0, 0, 0, &err, 0, NULL, NULL);
+    psd_conn_close(t, c, !t->crowded); /* each that lingers has the place of one that waits */
 }
 
 void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
@@ -210,7 +218,7 @@ void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
     if (paused != c->link->paused) {
         c->link->paused = paused;
         c->heard_ms = t->now_ms; /* no deadline runs against a peer that we do not read */
-        c->segment_since_ms = t->now_ms;
+        c->segment_begun_ms = c->segment_moved_ms = t->now_ms;
         c->opened_ms += paused ? 0 : t->now_ms - c->paused_since_ms;
         c->paused_since_ms = t->now_ms;
     }
@@ -277,6 +285,19 @@ static bool is_stuck(const struct psd_task *t, struct psd_conn *c)
     return t->now_ms - c->stuck_since_ms >= t->config.lease_ms;
 }
 
+/* Half a segment pins one of our buffers. A slow link may take its time as long as it moves; while there is none left for others,
+ * a segment must come whole in that time. */
+static bool segment_late(const struct psd_task *t, struct psd_conn *c)
+{
+    uint32_t have = c->link->in.have;
+    if (have - c->segment_seen >= PS_SEGMENT_PROGRESS_BYTES) {
+        c->segment_seen = have;
+        c->segment_moved_ms = t->now_ms;
+    }
+    uint64_t since = psd_buffers_exhausted(t) ? c->segment_begun_ms : c->segment_moved_ms;
+    return t->now_ms - since >= t->config.segment_deadline_ms;
+}
+
 static void tick_conns(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -287,18 +308,17 @@ static void tick_conns(struct psd_task *t)
         uint64_t silent = t->now_ms - c->heard_ms;
         if (!c->hello_done && !c->link->paused && t->now_ms - c->opened_ms >= hello_ms) {
             psd_log(t, PSI_LOG_WARN, "hello_deadline", "peer=%s msg=%s", c->text, "no HELLO in time: closed");
-            psd_conn_close(t, c, false);
+            psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, "no HELLO in time");
         } else if (is_stuck(t, c)) {
             psd_log(t, PSI_LOG_WARN, "peer_stuck", "peer=%s queued_bytes=%zu copies_bytes=%llu msg=%s", c->text,
                     c->link->out.queued_bytes, (unsigned long long)c->copy_bytes, "it has read nothing for a lease: closed");
             psd_conn_close(t, c, false);
         } else if (!c->link->paused && silent >= t->config.lease_ms) {
             psd_log(t, PSI_LOG_WARN, "peer_silent", "peer=%s silent_ms=%llu", c->text, (unsigned long long)silent);
-            psd_conn_close(t, c, false);
-        } else if (!c->link->paused && psi_reader_holds_buffer(&c->link->in) &&
-                   t->now_ms - c->segment_since_ms >= t->config.segment_deadline_ms) {
+            psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, "nothing was heard for a lease");
+        } else if (!c->link->paused && psi_reader_holds_buffer(&c->link->in) && segment_late(t, c)) {
             psd_log(t, PSI_LOG_WARN, "segment_deadline", "peer=%s msg=%s", c->text, "half a segment for too long: closed");
-            psd_conn_close(t, c, false);
+            psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, "half a segment for too long");
         }
     }
 }
@@ -343,8 +363,9 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
             struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
             c->heard_ms = excused(t, c->heard_ms, grace);
             c->opened_ms = excused(t, c->opened_ms, grace);
-            c->segment_since_ms = excused(t, c->segment_since_ms, grace);
             c->stuck_since_ms = excused(t, c->stuck_since_ms, grace);
+            c->segment_begun_ms = excused(t, c->segment_begun_ms, grace);
+            c->segment_moved_ms = excused(t, c->segment_moved_ms, grace);
         }
         t->directory_heard_ms = excused(t, t->directory_heard_ms, grace);
         for (uint32_t i = 0; i < t->peer_count; i++) {

@@ -77,7 +77,7 @@ static ps_status head(struct psi_session *s, struct psi_err *err)
         }
         return psi_fail(err, PS_INVALID_ARGUMENT, "a request (op %u) came from it", h->op);
     }
-    if ((s->state == PSI_SESSION_HELLO) != (h->op == PS_OP_HELLO)) {
+    if ((s->state == PSI_SESSION_HELLO) != (h->op == PS_OP_HELLO) && h->op != PS_OP_CLOSE) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "a reply to op %u is out of place", h->op);
     }
     if ((h->flags & PS_FLAG_VALUE) != 0) {
@@ -144,7 +144,9 @@ static ps_status reply_end(struct psi_session *s, struct psi_err *err)
         }
         return st;
     }
-    if ((h->flags & PS_FLAG_SEQ) != 0) {
+    if (h->op == PS_OP_CLOSE) {
+        psi_session_lost(s, true, "it closed the connection: %s: %s", ps_status_name(r->status), r->text);
+    } else if ((h->flags & PS_FLAG_SEQ) != 0) {
         psi_window_reply(s, h->id, h->op, r);
     } else if (h->op == PS_OP_PULL) {
         psi_pull_refused(s, h->id, r);

@@ -31,6 +31,7 @@ static const struct row {
     {PS_OP_BEAT, AT_TASK | AT_DIRECTORY | REPLIES, psd_rpc_beat},
     {PS_OP_ABANDON, AT_CLIENT, psd_rpc_abandon},
     {PS_OP_ACK, AT_CLIENT, psd_rpc_ack},
+    {PS_OP_CLOSE, AT_CLIENT | AT_TASK | AT_DIRECTORY | REPLIES, psd_rpc_close},
     {PS_OP_PUSH, AT_CLIENT, NULL},
     {PS_OP_PUSHPULL, AT_CLIENT, NULL},
     {PS_OP_ASSIGN, AT_CLIENT, NULL},
@@ -93,14 +94,14 @@ static void set_wanting(struct psd_task *t, bool wanting)
     }
 }
 
-static bool exhausted(const struct psd_task *t)
+bool psd_buffers_exhausted(const struct psd_task *t)
 {
     return t->free_buffer_count == 0 && t->buffer_count >= t->config.segment_buffers_max;
 }
 
 void psd_buffer_join(struct psd_task *t, struct psd_conn *c)
 {
-    if (exhausted(t)) {
+    if (psd_buffers_exhausted(t)) {
         c->link->want_buffer = true;
         psd_conn_balance(t, c);
     }
@@ -119,8 +120,9 @@ static bool buffer_lend(struct psd_task *t, struct psd_conn *c)
         return false;
     }
     c->link->in.buffer = buffer;
-    c->segment_since_ms = t->now_ms;
-    if (exhausted(t)) {
+    c->segment_begun_ms = c->segment_moved_ms = t->now_ms;
+    c->segment_seen = 0;
+    if (psd_buffers_exhausted(t)) {
         set_wanting(t, true); /* nobody else is read until one comes back: their bytes would have no place */
     }
     return true;
@@ -131,7 +133,7 @@ void psd_buffer_return(struct psd_task *t, struct psd_conn *c)
     if (c->link->in.buffer == NULL) {
         return;
     }
-    bool was_exhausted = exhausted(t);
+    bool was_exhausted = psd_buffers_exhausted(t);
     t->free_buffers[t->free_buffer_count++] = c->link->in.buffer;
     c->link->in.buffer = NULL;
     if (was_exhausted) {
@@ -141,10 +143,19 @@ void psd_buffer_return(struct psd_task *t, struct psd_conn *c)
 
 /* ---- frames ---- */
 
-static void reject(struct psd_task *t, struct psd_conn *c, const char *why)
+static void reject_as(struct psd_task *t, struct psd_conn *c, ps_status st, const char *why)
 {
     psd_log(t, PSI_LOG_WARN, "frame_rejected", "peer=%s op=%u msg=%s", c->text, c->link->in.header.op, why);
-    psd_conn_close(t, c, false);
+    if (c->link->in.foreign) {
+        psd_conn_close(t, c, false);
+    } else {
+        psd_conn_fault(t, c, st, why);
+    }
+}
+
+static void reject(struct psd_task *t, struct psd_conn *c, const char *why)
+{
+    reject_as(t, c, PS_INVALID_ARGUMENT, why);
 }
 
 static void on_head(struct psd_task *t, struct psd_conn *c)
@@ -168,7 +179,7 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
         reject(t, c, "flag VALUE on a frame to a task"); /* the reader took the body's last 16 bytes for a trailer */
         return;
     }
-    if (greeting == c->hello_done) {
+    if (greeting == c->hello_done && (row == NULL || h->op != PS_OP_CLOSE)) {
         reject(t, c, greeting ? "second HELLO" : "request before HELLO");
         return;
     }
@@ -199,7 +210,7 @@ static void on_segment(struct psd_task *t, struct psd_conn *c)
     if (c->number != NULL) {
         psd_push_segment(t, c, in->payload, in->payload_bytes);
     } else if (psi_buf_append(&c->body, in->payload, in->payload_bytes, NULL) != PS_OK) {
-        reject(t, c, "no memory for the body of a request");
+        reject_as(t, c, PS_RESOURCE_EXHAUSTED, "no memory for the body of a request");
     }
 }
 
@@ -251,7 +262,7 @@ void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size
                 return;
             }
             if (in->buffer == NULL && !buffer_lend(t, c)) {
-                reject(t, c, "no buffer for a cut segment");
+                reject_as(t, c, PS_RESOURCE_EXHAUSTED, "no buffer for a cut segment");
             }
             break;
         case PSI_PIECE_HEAD:

@@ -348,6 +348,14 @@ void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_re
     }
 }
 
+void psd_rpc_close(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psi_err err;
+    ps_status st = psd_reply_error(r, &err);
+    psd_log(t, PSI_LOG_WARN, "closed_by_peer", "peer=%s st=%s msg=%s", c->text, ps_status_name(st), st == PS_OK ? "" : err.text);
+    psd_conn_close(t, c, false);
+}
+
 bool psd_chief_alive(const struct psd_task *t)
 {
     uint64_t cursor = 0;

@@ -54,7 +54,7 @@ static void gap(struct psd_task *t, struct psd_conn *c, const char *why)
     const struct ps_frame_header *h = &c->link->in.header;
     psd_log(t, PSI_LOG_WARN, "gap", "peer=%s number=%llu offset=%llu msg=%s", c->text, (unsigned long long)h->id,
             (unsigned long long)h->offset, why);
-    psd_conn_close(t, c, false);
+    psd_conn_fault(t, c, PS_FAILED_PRECONDITION, why);
 }
 
 /* ---- progress objects ---- */

@@ -56,6 +56,8 @@ ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err) PSI_
 
 /* ---- hello.c ---- */
 void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** CLOSE: the other side says why it closes. */
+void psd_rpc_close(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** A text that a peer chose, printable, so that it can go to logs and terminals as it is. */
@@ -228,6 +230,8 @@ void psd_rpc_config_set(struct psd_task *t, struct psd_conn *c, const struct psd
 /* ---- dispatch.c ---- */
 void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size_t n);
 /** A new connection: while there is no segment buffer to be had it is not read. */
+/** All are lent: nobody else is read. */
+bool psd_buffers_exhausted(const struct psd_task *t);
 void psd_buffer_join(struct psd_task *t, struct psd_conn *c);
 /** Give the segment buffer of c back. */
 void psd_buffer_return(struct psd_task *t, struct psd_conn *c);

@@ -189,7 +189,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         if (st != PS_OK) {
             psd_log(t, PSI_LOG_ERROR, "list_rejected", "peer=%s msg=%s", c->text, err.text);
             psi_buf_fini(&l.buf);
-            psd_conn_close(t, c, false);
+            psd_conn_fault(t, c, st, err.text);
             return;
         }
         if (drop) {
@@ -243,7 +243,7 @@ void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct ps
     if (a == NULL || a->id != r->header.id || a->op != r->header.op) {
         psd_log(t, PSI_LOG_ERROR, "task_answer_rejected", "peer=%s op=%u id=%llu", c->text, r->header.op,
                 (unsigned long long)r->header.id);
-        psd_conn_close(t, c, false); /* tasks answer in order */
+        psd_conn_fault(t, c, PS_FAILED_PRECONDITION, "an answer to nothing, or out of order");
         return;
     }
     struct psi_err err;
@@ -413,7 +413,7 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
         }
         if (st != PS_OK) {
             psd_log(t, PSI_LOG_ERROR, "list_answer_rejected", "peer=%s msg=%s", c->text, err.text);
-            psd_conn_close(t, c, false);
+            psd_conn_fault(t, c, st, err.text);
             return;
         }
         if (end) {

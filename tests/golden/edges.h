@@ -156,6 +156,16 @@ static inline void make_durable(struct wire *w)
     draft_end(&d, w);
 }
 
+static inline void make_close(struct wire *w)
+{
+    struct draft d;
+    struct ps_reply_meta m = {.durable = 0};
+    draft_begin(&d, PS_OP_CLOSE, PS_FLAG_REPLY, 0);
+    d.h.offset = PS_INVALID_ARGUMENT;
+    draft_reply(&d, &m, NULL, "PUSH: flag MORE has no place there");
+    draft_end(&d, w);
+}
+
 /* ---- variables ---- */
 
 static inline ps_v1_Optimizer adam(void)

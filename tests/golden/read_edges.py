@@ -114,6 +114,11 @@ def durable(f):
     is_frame(f, 6, "", 0, offset=1000, meta=b"", payload=b"")
 
 
+def close(f):
+    is_frame(f, 7, "REPLY", 0, payload=b"")
+    same(f.reply_meta(), status=3, applied=0, result=b"", text="PUSH: flag MORE has no place there")
+
+
 def list_(f):
     is_frame(f, 80, "CRC MORE", 1)
     check(items(f.payload, LIST) == [{"container": b"localhost", "name": b"layer1/w", "dtype": 1, "dims": [64, 10],
@@ -139,7 +144,7 @@ def task_displaced(f):
 
 MEANINGS = {"seal": seal, "wait": wait, "call": call, "called": called, "task_displaced": task_displaced,
             "push_single": push_single, "push_first": push_first, "push_continuation": push_continuation, "push_partly": push_partly, "push_busy": push_busy, "pull_ragged": pull_ragged, "pull_moved": pull_moved,
-            "pushpull_value": pushpull_value, "add": add, "abandon": abandon, "ping": ping, "durable": durable, "list": list_,
+            "pushpull_value": pushpull_value, "add": add, "abandon": abandon, "ping": ping, "durable": durable, "close": close, "list": list_,
             "task_create": task_create, "task_created": task_created}
 # bad frame: what the reader says; None: it is refused by its header alone, of which nothing but the named thing is wrong
 BAD = {"bad_magic": "magic or version", "bad_header_crc": "CRC of header and meta", "bad_meta": "CRC of header and meta",

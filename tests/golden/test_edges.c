@@ -34,6 +34,7 @@ static const struct good goods[] = {
     {"abandon", "ABANDON of number 7", make_abandon},
     {"ping", "BEAT without its message", make_beat},
     {"durable", "DURABLE: watermark 1000", make_durable},
+    {"close", "CLOSE: why the connection is closed", make_close},
     {"list", "LIST of one name, more to come", make_list},
     {"task_create", "TASK_CREATE, directory to owner", make_task_create},
     {"task_created", "its reply: created there", make_task_created},
@@ -499,6 +500,8 @@ static void test_meaning_control(void **state)
     load(&s, "ping", PS_OP_BEAT, 0, 40);
     load(&s, "durable", PS_OP_DURABLE, 0, 0);
     assert_true(s.h.offset == 1000 && s.h.meta_bytes == 0 && s.h.body_bytes == 0);
+    load(&s, "close", PS_OP_CLOSE, PS_FLAG_REPLY, 0);
+    assert_true(s.h.offset == PS_INVALID_ARGUMENT && s.h.body_bytes == 0);
     wire_fini(&s.payload);
 }
 

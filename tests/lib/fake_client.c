@@ -90,12 +90,24 @@ struct fc_reply fc_take(struct fc *c, struct wire *out_body)
     struct shell_frame *f = shell_take(c->conn);
     if (f != NULL) {
         fc_parse(f, &r);
+        r.status = r.h.op == PS_OP_CLOSE && r.h.id == 0 ? FC_NONE : r.status; /* an answer to nothing */
         if (out_body != NULL) {
             wire_append(out_body, f->body.data, f->body.len);
         }
         shell_frame_free(f);
     }
     return r;
+}
+
+bool fc_closed_for(struct shell_conn *conn, const char *why)
+{
+    struct fc_reply r = {.status = FC_NONE};
+    struct shell_frame *f = shell_is_closed(conn) && conn->frame_count == 1 ? shell_take(conn) : NULL;
+    if (f != NULL) {
+        fc_parse(f, &r);
+        shell_frame_free(f);
+    }
+    return f != NULL && r.h.op == PS_OP_CLOSE && r.status != PS_OK && strstr(r.text, why) != NULL;
 }
 
 bool fc_item(const uint8_t **p, size_t *n, const pb_msgdesc_t *d, void *m)

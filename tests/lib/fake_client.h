@@ -65,6 +65,8 @@ struct fc_reply fc_call(struct fc *c, uint8_t op, uint16_t flags, uint64_t id, u
                         uint32_t meta_bytes, const struct wire *body);
 /** The next frame as a reply; out_body (may be NULL) receives its body. */
 struct fc_reply fc_take(struct fc *c, struct wire *out_body);
+/** The core has closed it, and all that came is a CLOSE whose text has `why` in it. fc_take() takes a CLOSE for no reply. */
+bool fc_closed_for(struct shell_conn *conn, const char *why);
 /** Parse a frame as a reply. */
 void fc_parse(const struct shell_frame *f, struct fc_reply *out);
 /** Next item of a reply's body; false at its end. Aborts on bad bytes. */

@@ -154,7 +154,6 @@ static void test_cancel(void **state)
     assert_true(psi_outq_cancel(&q, &a.out)); /* first, not begun */
     assert_true(psi_outq_cancel(&q, &b.out));
     assert_false(psi_outq_ready(&q));
-    assert_false(psi_outq_has_stream(&q));
     psi_outq_push_stream(&q, &a.out);
     psi_outq_push_stream(&q, &b.out);
     size_t count = psi_outq_compose(&q, 1, &iov); /* its head and its first segment: one unit */
@@ -231,6 +230,43 @@ static void test_drop(void **state)
     wire_fini(&want);
 }
 
+/* Before a last frame: what streams goes, unless half of it is out. */
+static void test_drop_streams(void **state)
+{
+    (void)state;
+    struct wire_random random = {.state = 1};
+    struct psi_outq q;
+    struct stream a;
+    struct wire want, out;
+    struct ps_frame_header h = control_header(0);
+    const struct psi_iov *iov = NULL;
+    const void *hold = NULL;
+    size_t hold_bytes = 0;
+    psi_outq_init(&q);
+    wire_init(&want);
+    wire_init(&out);
+    stream_init(&a, 3 * PS_SEGMENT_BYTES, true, true);
+    assert_true(psi_outq_drop_streams(&q));
+    assert_int_equal(psi_outq_push(&q, &h, NULL, NULL), PS_OK);
+    psi_outq_push_stream(&q, &a.out);
+    assert_int_equal(psi_outq_push(&q, &h, NULL, NULL), PS_OK);
+    assert_true(psi_outq_drop_streams(&q));
+    assert_int_equal(a.done, -1);
+    assert_int_equal(q.frame_count, 2);
+    while (write_once(&q, &out, &random, 0, PS_SEND_TRY_BYTES)) {
+    }
+    assert_int_equal(out.len, 2 * sizeof(h)); /* whole frames, in order */
+    a.done = 0;
+    psi_outq_push_stream(&q, &a.out);
+    PSI_IGNORE(psi_outq_compose(&q, PS_SEND_TRY_BYTES, &iov));
+    assert_int_equal(psi_outq_accepted(&q, 70, &hold, &hold_bytes), PS_OK);
+    assert_false(psi_outq_drop_streams(&q));
+    psi_outq_fini(&q);
+    stream_fini(&a);
+    wire_fini(&out);
+    wire_fini(&want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_hold_cannot_change),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_drop),
+        cmocka_unit_test(test_drop_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,29 @@ static void test_silent_peer(void **state)
     env_fini(&e);
 }
 
+static void two_buffers(struct psd_task_config *config)
+{
+    config->segment_buffers_max = 2;
+}
+
+static struct fc_part half_push(struct fc *c, const ps_v1_OpenAnswer *v, struct wire *w, size_t cut)
+{
+    struct fc_part whole = {.op = PS_OP_PUSH, .dtype = PS_F32, .handle = v->handle, .total = N, .scale = 1};
+    whole.number = c->next_number++;
+    whole.payload = filled(values, N, 1);
+    wire_clear(w);
+    fc_frames(c, w, &whole, 0, 0);
+    struct wire half = {.data = w->data, .len = cut};
+    shell_send(c->conn, &half);
+    return whole;
+}
+
+static void send_rest(struct fc *c, const struct wire *w, size_t cut)
+{
+    struct wire rest = {.data = w->data + cut, .len = w->len - cut};
+    shell_send(c->conn, &rest);
+}
+
 /* Half a segment lies in one of our buffers for too long. Without one (a cut header) the peer's beats keep it alive. */
 static void test_segment_deadline(void **state)
 {
@@ -115,6 +138,56 @@ static void test_segment_deadline(void **state)
     shell_pass(&e.net, PS_SEGMENT_DEADLINE_MS + 1000);
     assert_false(shell_is_closed(e.c.conn));
     wire_fini(&w);
+    env_fini(&e);
+}
+
+/* A slow link gets on as long as it moves; one byte now and then is no movement, and under shortage slowness is too much. */
+static void test_slow_link(void **state)
+{
+    (void)state;
+    enum { STEP = 2048, STEP_MS = PS_SEGMENT_DEADLINE_MS - 500 };
+    struct env e;
+    struct fc other;
+    struct wire w, w2;
+    env_init(&e, two_buffers);
+    fc_init(&other, e.t, 20);
+    assert_int_equal(fc_connect(&other), PS_OK);
+    wire_init(&w);
+    wire_init(&w2);
+    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 0);
+    PSI_IGNORE(half_push(&e.c, &v, &w, 100));
+    size_t at = 100;
+    for (; at + STEP < w.len; at += STEP) { /* 455 bytes a second */
+        struct wire part = {.data = w.data + at, .len = STEP};
+        shell_pass(&e.net, STEP_MS);
+        assert_false(shell_is_closed(e.c.conn));
+        shell_send(e.c.conn, &part);
+    }
+    send_rest(&e.c, &w, at);
+    assert_applied(fc_take(&e.c, NULL));
+    for (int shortage = 0; shortage < 2; shortage++) {
+        size_t step = shortage != 0 ? STEP : 1;
+        PSI_IGNORE(half_push(&e.c, &v, &w, 100));
+        at = 100;
+        for (int i = 0; i < 2; i++, at += step) {
+            struct wire part = {.data = w.data + at, .len = step};
+            shell_send(e.c.conn, &part);
+            if (i == 0 || shortage == 0) {
+                shell_pass(&e.net, STEP_MS);
+            }
+        }
+        if (shortage != 0) {
+            assert_false(shell_is_closed(e.c.conn));
+            assert_int_equal(fc_connect(&other), PS_OK);
+            PSI_IGNORE(half_push(&other, &v, &w2, 100)); /* the last buffer: whoever is not done in time gives way */
+            shell_pass(&e.net, PS_SEGMENT_DEADLINE_MS - STEP_MS);
+            assert_false(shell_is_closed(other.conn));
+        }
+        assert_true(shell_is_closed(e.c.conn));
+        assert_int_equal(fc_connect(&e.c), PS_OK);
+    }
+    wire_fini(&w);
+    wire_fini(&w2);
     env_fini(&e);
 }
 
@@ -258,29 +331,6 @@ static void test_chief_lease_in_beats(void **state)
     wire_fini(&w);
     wire_fini(&back);
     env_fini(&e);
-}
-
-static void two_buffers(struct psd_task_config *config)
-{
-    config->segment_buffers_max = 2;
-}
-
-static struct fc_part half_push(struct fc *c, const ps_v1_OpenAnswer *v, struct wire *w, size_t cut)
-{
-    struct fc_part whole = {.op = PS_OP_PUSH, .dtype = PS_F32, .handle = v->handle, .total = N, .scale = 1};
-    whole.number = c->next_number++;
-    whole.payload = filled(values, N, 1);
-    wire_clear(w);
-    fc_frames(c, w, &whole, 0, 0);
-    struct wire half = {.data = w->data, .len = cut};
-    shell_send(c->conn, &half);
-    return whole;
-}
-
-static void send_rest(struct fc *c, const struct wire *w, size_t cut)
-{
-    struct wire rest = {.data = w->data + cut, .len = w->len - cut};
-    shell_send(c->conn, &rest);
 }
 
 /* Two holders: nobody else is read, also no newcomer, and no deadline runs against those; one buffer back: all go on. */
@@ -449,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_crowded),
         cmocka_unit_test(test_silent_peer),
         cmocka_unit_test(test_segment_deadline),
+        cmocka_unit_test(test_slow_link),
         cmocka_unit_test(test_late_tick),
         cmocka_unit_test(test_late_tick_and_records),
         cmocka_unit_test(test_worker_leases),

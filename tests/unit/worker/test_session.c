@@ -425,6 +425,31 @@ static void test_bad_bytes(void **state)
     fake_fini(&f);
 }
 
+/* Why the task closed is what the caller reads when its time is over, also where HELLO was the fault. */
+static void test_close(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request ping;
+    struct fake_answer close = {.status = PS_DEADLINE_EXCEEDED, .text = "half a segment\nfor too long"};
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 5000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    fake_reply(&f, 0, PS_OP_CLOSE, 0, false, &close);
+    assert_int_equal(f.task[0].closes, 1);
+    assert_non_null(strstr(f.last_log, "it closed the connection: DEADLINE_EXCEEDED: half a segment?for too long"));
+    fake_connect(&f, 0); /* and it tries again */
+    fake_take(&f, 0, PS_OP_HELLO);
+    close = (struct fake_answer){.status = PS_INVALID_ARGUMENT, .text = "HELLO: id is not 0"};
+    fake_reply(&f, 0, PS_OP_CLOSE, 0, false, &close);
+    assert_int_equal(f.task[0].closes, 2);
+    fake_wait(&f, 6000);
+    assert_int_equal(ping.dones, 1);
+    assert_int_equal(ping.req.status, PS_UNAVAILABLE);
+    assert_non_null(strstr(ping.err.text, "HELLO: id is not 0"));
+    fake_fini(&f);
+}
+
 static void test_goodbye(void **state)
 {
     (void)state;
@@ -474,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_late_tick),
         cmocka_unit_test(test_bad_bytes),
         cmocka_unit_test(test_reserved_bits),
+        cmocka_unit_test(test_close),
         cmocka_unit_test(test_goodbye),
         cmocka_unit_test(test_goodbye_is_bounded),
     };
