@@ -54,6 +54,7 @@ void test_cluster_init(struct test_cluster *c, int count, const char *more_jobs)
 {
     size_t len = (size_t)snprintf(c->spec, sizeof(c->spec), "ps=");
     memset(c->pid, 0, sizeof(c->pid));
+    c->flags = NULL;
     c->count = count;
     for (int i = 0; i < count; i++) {
         uint16_t port = 0;
@@ -82,8 +83,12 @@ static void exec_psd(const struct test_cluster *c, int i, int out)
         _exit(127);
     }
     (void)test_build_path("bin/psd", path, sizeof(path));
-    (void)execl(path, "psd", "--cluster", c->spec, "--job_name", "ps", "--task_index", index, "--log_level", "warn",
-                (char *)NULL);
+    char *argv[32] = {"psd",         "--cluster", (char *)(uintptr_t)c->spec, "--job_name", "ps", "--task_index", index,
+                      "--log_level", "warn"};
+    for (size_t n = 9, k = 0; c->flags != NULL && c->flags[k] != NULL && n < 31; k++) {
+        argv[n++] = c->flags[k];
+    }
+    (void)execv(path, argv);
     _exit(127);
 }
 

@@ -18,6 +18,7 @@ struct test_cluster {
     char address[TEST_TASKS_MAX][64]; /* "127.0.0.1:p" */
     int listener[TEST_TASKS_MAX];     /* -1: given up */
     pid_t pid[TEST_TASKS_MAX];        /* 0: not running */
+    char *const *flags;               /* more of psd, NULL-terminated; NULL: none */
 };
 
 /** Bind the ports of count ps tasks; more_jobs is added to the spec (";worker=..."), "" for none. Starts nothing. */
