@@ -154,7 +154,8 @@ static void on_info(struct psi_client *c, struct psi_call *call, const struct ps
     describe_task(call->s, info);
     if (PSI_BYTES_TEXT(m.version, info->version, sizeof(info->version)) != PS_OK ||
         PSI_BYTES_TEXT(m.waiting_for, info->waiting_for, sizeof(info->waiting_for)) != PS_OK ||
-        PSI_BYTES_TEXT(m.devices, info->devices, sizeof(info->devices)) != PS_OK) {
+        PSI_BYTES_TEXT(m.devices, info->devices, sizeof(info->devices)) != PS_OK ||
+        PSI_BYTES_TEXT(m.most, info->most, sizeof(info->most)) != PS_OK) {
         not_understood(call);
         return;
     }
@@ -178,6 +179,12 @@ static void on_info(struct psi_client *c, struct psi_call *call, const struct ps
     info->life = m.life;
     info->pushes_per_second = m.pushes_per_second;
     info->bytes_per_second = m.bytes_per_second;
+    info->connected = m.connected;
+    info->records_bytes = m.records_bytes;
+    info->in_progress = m.in_progress;
+    info->staged_bytes = m.staged_bytes;
+    info->copies_bytes = m.copies_bytes;
+    info->most_bytes = m.most_bytes;
     psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
 }
 

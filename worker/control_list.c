@@ -116,6 +116,7 @@ static ps_status give_session(const struct psi_session *s, const struct psi_list
     info.steps_per_second = m->steps_per_second;
     info.waits = m->waits;
     info.in_progress = m->in_progress;
+    info.held_bytes = m->held_bytes;
     if (sink->session != NULL) {
         sink->session(sink->ctx, &info);
     }

@@ -415,6 +415,10 @@ typedef struct ps_task_info {
                              1 when there was one */
     uint32_t lost;        /* variables that it had and its process of now has not: it came back empty */
     char lost_names[256]; /* of these: "w, b and 3 more" */
+    uint32_t connected, in_progress;                 /* sessions with a connection, of sessions; pushes begun and not ended */
+    uint64_t records_bytes;                          /* what is remembered of all sessions; of the budget, as the next two */
+    uint64_t staged_bytes, copies_bytes, most_bytes; /* values on their way in (and calls), and out; the most of one session */
+    char most[128];                                  /* that one: "/job:worker/task:1@host:42", "psctl@host:43"; "" */
 } ps_task_info;
 /** Number of tasks that serve: those of every job but worker, chief, master and evaluator, and of these the ones that the
  * directory is connected with when this is first called. Blocks; -1 on error, which for a target that refuses connections
@@ -467,6 +471,7 @@ typedef struct ps_session_info {
     int64_t global_step;     /* -1 = not said */
     double steps_per_second; /* of the global step that it sees, over its last five beats (10 s); 0 when that stands still */
     uint32_t waits, in_progress;
+    uint64_t held_bytes; /* of the task's memory budget: values on their way in and out, calls */
 } ps_session_info;
 typedef void (*ps_session_info_fn)(void *ctx, const ps_session_info *info);
 /** The sessions that one task of ps_cluster_tasks() knows, by job and task. The directory (ps_task_info.directory) knows all that

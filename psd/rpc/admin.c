@@ -14,6 +14,29 @@
 
 enum { SHUTDOWN_RETRY_MS = 100 };
 
+/* What sessions hold, and which holds most. */
+static void describe_held(const struct psd_task *t, ps_v1_InfoAnswer *a)
+{
+    char most[128];
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *record = value;
+        const struct psd_conn *conn = record->conn;
+        uint64_t staged = psd_record_staged_bytes(record);
+        uint64_t copies = conn != NULL ? conn->copy_bytes : 0;
+        a->connected += conn != NULL;
+        a->staged_bytes += staged;
+        a->copies_bytes += copies;
+        if (staged + copies > a->most_bytes) {
+            a->most_bytes = staged + copies;
+            PSI_IGNORE(PSI_BYTES_SET(a->most, psd_record_text(record, most, sizeof(most)))); /* fits */
+        }
+    }
+    a->records_bytes = t->store.records_bytes;
+    a->in_progress = t->progress_count;
+}
+
 void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_InfoAnswer a = ps_v1_InfoAnswer_init_zero;
@@ -56,6 +79,7 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     a.pid = t->config.pid;
     a.budget_bytes = t->config.memory_budget_bytes;
     a.directory = t->is_directory;
+    describe_held(t, &a);
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_INFO, PS_FLAG_REPLY, r->header.id);
     psd_list_add(&l, &ps_v1_InfoAnswer_msg, &a);

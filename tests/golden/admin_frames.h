@@ -41,6 +41,7 @@ static inline void sessions_answer(struct wire *out)
     m[1].waits = 1;
     m[1].in_progress = 2;
     m[1].stopping = true;
+    m[1].held_bytes = 65536;
     list_frame(out, PS_OP_SESSIONS, PS_FLAG_REPLY, 21, &ps_v1_SessionAnswer_msg, m, sizeof(m[0]), 2);
 }
 

@@ -46,7 +46,8 @@ BEAT_ANSWER = {1: ("flags", "u"), 2: ("chief_number", "u")}
 
 SESSION_ANSWER = {1: ("session", "b"), 2: ("job", "b"), 3: ("task", "u"), 4: ("host", "b"), 5: ("pid", "u"), 6: ("program", "b"),
                   7: ("connected", "u"), 8: ("heard_ms", "u"), 9: ("age_ms", "u"), 10: ("global_step", "u"),
-                  11: ("steps_per_second", "d"), 12: ("waits", "u"), 13: ("in_progress", "u"), 14: ("stopping", "u")}
+                  11: ("steps_per_second", "d"), 12: ("waits", "u"), 13: ("in_progress", "u"), 14: ("stopping", "u"),
+                  15: ("held_bytes", "u")}
 WAIT_ANSWER = {1: ("session", "b"), 2: ("job", "b"), 3: ("task", "u"), 4: ("host", "b"), 5: ("pid", "u"), 6: ("program", "b"),
                7: ("op", "u"), 8: ("what", "b"), 9: ("since_ms", "u"), 10: ("left_ms", "u"), 11: ("release", "b")}
 CONTAINER_ANSWER = {1: ("container", "b"), 2: ("incarnation", "u"), 3: ("variables", "u"), 4: ("initialised", "u"), 5: ("bytes", "u"),
@@ -391,7 +392,7 @@ def sessions_answer(f):
                     "age_ms": 5000}, "a session without a task that has said no step")
     check(worker == {"session": bytes(range(8)), "job": b"worker", "task": 2, "host": b"host.example", "pid": 4711,
                      "program": b"pstrain", "heard_ms": 1200, "age_ms": 5000, "global_step": 1876, "steps_per_second": 12.5,
-                     "waits": 1, "in_progress": 2, "stopping": 1}, "a worker at step 1875")
+                     "waits": 1, "in_progress": 2, "stopping": 1, "held_bytes": 65536}, "a worker at step 1875")
 
 
 def waits_answer(f):

@@ -307,7 +307,7 @@ class Workers(unittest.TestCase):
             self.assertEqual([(s["task"], s["pid"], s["program"], s["connected"]) for s in stepped["sessions"]],
                              [("/job:worker/task:0", chief.pid, "softmax", True), ("/job:worker/task:1", late.pid, "softmax", True)])
             text = self.psctl("workers").splitlines()
-            self.assertEqual(text[0].split(), "TASK HOST PID PROGRAM STEP STEPS/S LAST-HEARD STATE".split())
+            self.assertEqual(text[0].split(), "TASK HOST PID PROGRAM STEP STEPS/S LAST-HEARD HOLDS STATE".split())
             self.assertIn("connected", text[1])
             self.assertIn("psctl", self.psctl("workers", "--help"))
             self.assertEqual(json.loads(self.psctl("workers", "--task", "ps:1", "--json"))["asked"], ["/job:ps/task:1"])

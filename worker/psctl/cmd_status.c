@@ -84,6 +84,13 @@ static void print_json(const struct psctl *c, int only, const struct total *sum)
         out_json_u64("bytes_out", t->bytes_out);
         out_json_f64("pushes_per_second", t->pushes_per_second);
         out_json_f64("bytes_per_second", t->bytes_per_second);
+        out_json_u64("sessions_connected", t->connected);
+        out_json_u64("records_bytes", t->records_bytes);
+        out_json_u64("pushes_in_progress", t->in_progress);
+        out_json_u64("staged_bytes", t->staged_bytes);
+        out_json_u64("copies_bytes", t->copies_bytes);
+        out_json_text("holds_most", t->most);
+        out_json_u64("holds_most_bytes", t->most_bytes);
         out_json_end();
     }
     out_json_end();
@@ -151,6 +158,25 @@ static void print_task(struct out_table *table, const char *name, const ps_task_
     }
 }
 
+/* What sessions hold, where some are away or hold memory: whom to look at when something is short. */
+static void print_held(const char *name, const ps_task_info *t)
+{
+    char records[32], staged[32], copies[32], most[32];
+    if (!t->up || (t->sessions == t->connected && t->most_bytes == 0)) {
+        return;
+    }
+    (void)printf("%s holds: %" PRIu32 " sessions connected, %" PRIu32 " silent, records %s; %" PRIu32
+                 " pushes in progress; staged %s, "
+                 "copies %s",
+                 name, t->connected, t->sessions - t->connected, out_bytes((double)t->records_bytes, records, sizeof(records)),
+                 t->in_progress, out_bytes((double)t->staged_bytes, staged, sizeof(staged)),
+                 out_bytes((double)t->copies_bytes, copies, sizeof(copies)));
+    if (t->most_bytes > 0) {
+        (void)printf("; most: %s, %s", t->most, out_bytes((double)t->most_bytes, most, sizeof(most)));
+    }
+    (void)putchar('\n');
+}
+
 static bool directory_is_up(const struct psctl *c)
 {
     for (int i = 0; i < c->task_count; i++) {
@@ -186,6 +212,9 @@ static void print_table(const struct psctl *c, int only, const struct total *sum
     for (int i = 0; i < c->task_count; i++) {
         if (psctl_is_meant(only, i) && c->infos[i].up && c->infos[i].waiting_for[0] != '\0') {
             (void)printf("%s waits for %s\n", ps_cluster_task_name(c->session, i), c->infos[i].waiting_for);
+        }
+        if (psctl_is_meant(only, i)) {
+            print_held(ps_cluster_task_name(c->session, i), &c->infos[i]);
         }
     }
 }

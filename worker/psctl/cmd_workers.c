@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COLUMNS = 8 };
+enum { COLUMNS = 9 };
 
 struct sessions {
     ps_session_info *at; /* owned */
@@ -78,6 +78,7 @@ static void print_row(struct out_table *t, const ps_session_info *s)
         out_cell(t, "-");
     }
     out_cell(t, "%s ago", out_duration(s->heard_ms, text, sizeof(text)));
+    out_cell(t, "%s", out_bytes((double)s->held_bytes, text, sizeof(text)));
     out_cell(t, "%s", state_of(s));
 }
 
@@ -100,6 +101,7 @@ static void print_json(const ps_session_info *s)
     }
     out_json_u64("waits", s->waits);
     out_json_u64("in_progress", s->in_progress);
+    out_json_u64("held_bytes", s->held_bytes);
     out_json_end();
 }
 
@@ -141,12 +143,13 @@ static void ask(struct psctl *c, int only, struct sessions *all)
 
 static void print(struct psctl *c, int only, const struct sessions *all)
 {
-    static const char *const headings[COLUMNS] = {"TASK", "HOST", "PID", "PROGRAM", "STEP", "STEPS/S", "LAST-HEARD", "STATE"};
+    static const char *const headings[COLUMNS] = {"TASK",    "HOST",       "PID",   "PROGRAM", "STEP",
+                                                  "STEPS/S", "LAST-HEARD", "HOLDS", "STATE"};
     struct out_table table;
     if (c->json) {
         out_json_list("sessions");
     } else {
-        out_table_init(&table, COLUMNS, 0x74u, headings);
+        out_table_init(&table, COLUMNS, 0xf4u, headings);
     }
     for (size_t i = 0; i < all->count; i++) {
         if (c->json) {

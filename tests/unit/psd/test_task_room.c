@@ -289,8 +289,11 @@ static void test_staged_values_of_the_vanished(void **state)
 {
     struct env e;
     struct fc ghost[20];
+    struct wire list;
+    ps_v1_InfoAnswer info;
     (void)state;
     env_init(&e, staging);
+    wire_init(&list);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_no_optimizer(), 5);
     ps_v1_OpenAnswer w = fc_ready(&e.c, "w", PS_F32, N, ps_sgd(1), 5);
     for (uint32_t i = 0; i < 20; i++) {
@@ -298,7 +301,20 @@ static void test_staged_values_of_the_vanished(void **state)
         begin(&ghost[i], i == 1 ? PS_OP_PUSH : PS_OP_ASSIGN, i == 1 ? &w : &v);
         fc_cut(&ghost[i]);
     }
-    begin(&e.c, PS_OP_ASSIGN, &v); /* the last room */
+    begin(&e.c, PS_OP_ASSIGN, &v);                 /* the last room */
+    assert_int_equal(fc_info(&e.c, &info), PS_OK); /* who holds what */
+    assert_true(info.sessions == 21 && info.connected == 1 && info.records_bytes == 21 * PSD_RECORD_BYTES);
+    assert_true(info.in_progress == 21 && info.staged_bytes == 20 * N * 4 && info.copies_bytes == 0);
+    assert_int_equal(info.most_bytes, N * 4);
+    assert_int_equal(fc_list(&e.c, PS_OP_SESSIONS, NULL, NULL, &list).status, PS_OK);
+    const uint8_t *p = list.data;
+    size_t n = list.len;
+    uint64_t held = 0;
+    for (ps_v1_SessionAnswer s; fc_item(&p, &n, &ps_v1_SessionAnswer_msg, &s); held += s.held_bytes) {
+        assert_true(s.held_bytes == N * 4 || s.held_bytes == 0);
+    }
+    assert_int_equal(held, 20 * N * 4);
+    wire_fini(&list);
     assert_reply(fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "no room to stage");
     shell_pass(&e.net, PS_LEASE_MS - 100);
     assert_applied(fc_beat(&e.c, -1, NULL));
