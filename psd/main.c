@@ -9,10 +9,12 @@
  * do not end within the drain time: exit anyway, 1; a signal later than a second after the first: at once, 3.
  */
 #include "common/log.h"
+#include "common/net/net.h"
 #include "live.h"
 #include "machine.h"
 #include "psd.h"
 #include "reload.h"
+#include "server_config.h"
 #include "server_log.h"
 #include "service.h"
 #include "settings.h"
@@ -36,7 +38,8 @@ enum {
     ONE_WISH_MS = 1000, /* signals that come so soon after the first are one with it: timeout(1) sends two */
     GRACE_MS = 1000,    /* for threads to end after their drain time */
     HELP_BYTES_MAX = 64 << 10,
-    FILES_WANTED = 1 << 16 /* descriptors */
+    FILES_WANTED = 1 << 16, /* descriptors */
+    OWN_FILES = 3           /* signals, the tasks' events, the service manager's socket */
 };
 
 struct slot {
@@ -312,6 +315,18 @@ static ps_status share_sockets(const struct psd_settings *s, size_t inherited, s
     return PS_OK;
 }
 
+/* All that the process opens until each task has a connection, and one to each other's directory: none of them is half there. */
+static ps_status check_files(const struct psd_settings *s, size_t inherited, struct psi_err *err)
+{
+    psd_server_options o;
+    bool one_each = s->task_count > 1;
+    psd_settings_options(s, 0, one_each ? NULL : s->listen, &o);
+    o.listen_fd_count = inherited > 0 && one_each ? 1 : inherited;
+    uint32_t links = 2 * (s->task_count - 1);
+    return psi_net_files_check(
+        OWN_FILES + PSI_NET_FIRST_LOOP_FILES + s->task_count * (PSI_NET_LOOP_FILES + psd_server_config_files(&o)) + links, err);
+}
+
 static int start_all(struct psd_settings *s, size_t inherited)
 {
     struct psi_err err = {.code = PS_OK};
@@ -378,6 +393,27 @@ static void raise_files_limit(void)
     }
 }
 
+/* Start the tasks and serve; returns the exit status. */
+static int run(struct psd_settings *settings, size_t inherited, int argc, char **argv)
+{
+    struct psi_err err = {.code = PS_OK};
+    raise_files_limit();
+    if (check_files(settings, inherited, &err) != PS_OK) {
+        return complain(1, err.text);
+    }
+    int signal_fd = take_signals();
+    event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (signal_fd < 0 || event_fd < 0) {
+        return complain(1, strerror(errno));
+    }
+    int status = start_all(settings, inherited);
+    if (status == 0) {
+        status = watch(signal_fd, settings, argc, argv);
+        free_all();
+    }
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     struct psd_settings *settings = NULL;
@@ -397,18 +433,7 @@ int main(int argc, char **argv)
     } else if (settings->version) {
         status = printf("psd %s\n", psd_server_version()) > 0 && fflush(stdout) == 0 ? 0 : 1;
     } else {
-        int signal_fd = take_signals();
-        event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        if (signal_fd < 0 || event_fd < 0) {
-            psd_settings_free(settings);
-            return complain(1, strerror(errno));
-        }
-        raise_files_limit();
-        status = start_all(settings, inherited);
-        if (status == 0) {
-            status = watch(signal_fd, settings, argc, argv);
-            free_all();
-        }
+        status = run(settings, inherited, argc, argv);
     }
     psd_settings_free(settings);
     return status;

@@ -142,6 +142,18 @@ ps_status psd_server_config_cluster(const psd_server_options *o, struct psi_clus
     return PS_OK;
 }
 
+uint32_t psd_server_config_files(const psd_server_options *o)
+{
+    uint32_t addresses = 1;
+    if (o->listen_fd_count > 0) {
+        return (uint32_t)o->listen_fd_count + 1; /* a spare one for each (listener.c) */
+    }
+    for (const char *p = o->listen != NULL ? o->listen : ""; *p != '\0'; p++) {
+        addresses += *p == ',' ? 1 : 0;
+    }
+    return addresses * 2 + 1;
+}
+
 void psd_server_config_limits(const psd_server_options *o, struct psd_task_config *config)
 {
     config->memory_budget_bytes = o->memory_budget_bytes;

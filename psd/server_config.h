@@ -10,6 +10,8 @@
 PSI_MUST ps_status psd_server_config_check(const psd_server_options *o, struct psi_err *err);
 /** The cluster of the options into c (initialised), checked to have the task; no job in it when none is given. */
 PSI_MUST ps_status psd_server_config_cluster(const psd_server_options *o, struct psi_cluster *c, struct psi_err *err);
+/** Descriptors that a server takes beside its loop until it has one connection. */
+uint32_t psd_server_config_files(const psd_server_options *o);
 /** Times, sizes and hooks; config was initialised. */
 void psd_server_config_limits(const psd_server_options *o, struct psd_task_config *config);
 

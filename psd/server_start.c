@@ -116,18 +116,18 @@ static ps_status make_task(struct psd_server *s, const struct psi_cluster *c, st
 /* Loop, net and listeners; on failure everything that was opened is closed again. */
 static ps_status make_loop(struct psd_server *s, struct psi_err *err)
 {
-    int rc = uv_loop_init(&s->loop);
-    if (rc != 0) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no event loop: %s", uv_strerror(rc));
+    ps_status st = psi_net_loop_init(&s->loop, 0, err);
+    if (st != PS_OK) {
+        return st;
     }
-    ps_status st = psi_net_init(&s->net, &s->loop, &psd_server_net_ops, s, err);
+    st = psi_net_init(&s->net, &s->loop, &psd_server_net_ops, s, err);
     if (st != PS_OK) {
         PSI_ASSERT(uv_loop_close(&s->loop) == 0);
         return st;
     }
     PSI_IGNORE(uv_timer_init(&s->loop, &s->tick)); /* always 0 */
     s->tick.data = s;
-    rc = uv_async_init(&s->loop, &s->wake, psd_server_on_wake);
+    int rc = uv_async_init(&s->loop, &s->wake, psd_server_on_wake);
     PSI_ASSERT(rc == 0); /* the loop has its descriptor for this already */
     s->wake.data = s;
     PSI_IGNORE(uv_timer_start(&s->tick, psd_server_on_tick, PSD_TICK_MS, PSD_TICK_MS)); /* fails for closing handles only */
@@ -201,6 +201,9 @@ static ps_status start(const psd_server_options *options, psd_server **out_serve
     if (st == PS_OK) {
         st = psd_calls_init(&s->calls, &s->o.calls, s->o.call_threads, s->o.calls_max, err);
         calls = st == PS_OK;
+    }
+    if (st == PS_OK) {
+        st = psi_net_files_check(psi_net_loop_files() + psd_server_config_files(&s->o), err);
     }
     if (st == PS_OK) {
         st = settle_addresses(s, c, err);

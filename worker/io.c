@@ -295,11 +295,11 @@ static ps_status client_new(const struct psi_client_config *config, struct psi_c
 static ps_status loop_init(struct psi_io *io, struct psi_err *err)
 {
     psi_net_keep_stdio();
-    int rc = uv_loop_init(&io->loop);
-    if (rc != 0) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no event loop: %s", uv_strerror(rc));
+    ps_status st = psi_net_loop_init(&io->loop, 1, err); /* and a connection */
+    if (st != PS_OK) {
+        return st;
     }
-    rc = uv_async_init(&io->loop, &io->wake, on_wake);
+    int rc = uv_async_init(&io->loop, &io->wake, on_wake);
     if (rc != 0) {
         PSI_IGNORE(uv_loop_close(&io->loop)); /* it has no handle */
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no descriptor to wake the loop: %s", uv_strerror(rc));

@@ -65,7 +65,8 @@ PS_API void ps_session_options_init(ps_session_options *options);
 
 /**
  * Open a session. Returns at once when the options are sane; connections are made in the background and on first use.
- * options borrows. Errors: INVALID_ARGUMENT naming the option. *out_session is written on PS_OK only; owns: ps_session_close.
+ * options borrows. Errors: INVALID_ARGUMENT naming the option, RESOURCE_EXHAUSTED (memory; too few files may be open: says how
+ * many it takes). *out_session is written on PS_OK only; owns: ps_session_close.
  */
 PS_API ps_status ps_session_open(const ps_session_options *options, ps_session **out_session, char *error, size_t error_bytes);
 

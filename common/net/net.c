@@ -15,7 +15,10 @@
 #include "dial.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 void psi_net_keep_stdio(void)
@@ -27,6 +30,43 @@ void psi_net_keep_stdio(void)
     if (fd > STDERR_FILENO) {
         PSI_IGNORE(close(fd)); /* nothing was written to it */
     }
+}
+
+ps_status psi_net_files_check(uint32_t count, struct psi_err *err)
+{
+    struct rlimit limit;
+    rlim_t needed = 0; /* so many numbers begin with `count` free ones among them */
+    for (uint32_t found = 0; found < count && needed < INT_MAX; needed++) {
+        found += fcntl((int)needed, F_GETFD) < 0 ? 1 : 0;
+    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || needed <= limit.rlim_cur) {
+        return PS_OK;
+    }
+    return psi_fail(err, PS_RESOURCE_EXHAUSTED,
+                    "%llu files may be open and %llu are needed: raise the limit (ulimit -n, or LimitNOFILE= of a unit)",
+                    (unsigned long long)limit.rlim_cur, (unsigned long long)needed);
+}
+
+static atomic_bool first_loop_was_made;
+
+uint32_t psi_net_loop_files(void)
+{
+    return PSI_NET_LOOP_FILES + (atomic_load(&first_loop_was_made) ? 0 : PSI_NET_FIRST_LOOP_FILES);
+}
+
+ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t more, struct psi_err *err)
+{
+    ps_status st = psi_net_files_check(psi_net_loop_files() + more, err);
+    int rc = st == PS_OK ? uv_loop_init(loop) : 0;
+    if (rc != 0) {
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s", uv_strerror(rc));
+    }
+    if (st != PS_OK) {
+        psi_err_prefix(err, "no event loop");
+        return st;
+    }
+    atomic_store(&first_loop_was_made, true);
+    return PS_OK;
 }
 
 static void on_check(uv_check_t *handle)

@@ -20,7 +20,9 @@
 
 enum {
     PSI_NET_SCRATCH_BYTES = 256 << 10, /* one read */
-    PSI_NET_TURN_BYTES = 2 << 20       /* read, and written, per connection and loop turn; then the others get theirs */
+    PSI_NET_TURN_BYTES = 2 << 20,      /* read, and written, per connection and loop turn; then the others get theirs */
+    PSI_NET_LOOP_FILES = 4,            /* that libuv 1.44 opens for a loop: epoll, a pipe for signals, a wake-up */
+    PSI_NET_FIRST_LOOP_FILES = 2       /* and for a process's first one: a pipe */
 };
 
 /* What the owner of a core provides. Called on the loop thread, one at a time. */
@@ -62,6 +64,13 @@ struct psi_net {
 /** A program may have been started with standard input, output or error closed; libuv ends the process when one of its own
  *  descriptors gets such a number. Fills them with /dev/null. Before uv_loop_init() and before sockets are made. Any thread. */
 void psi_net_keep_stdio(void);
+/** That many descriptors more can be had. Any thread. RESOURCE_EXHAUSTED: says the smallest limit of open files that works. */
+PSI_MUST ps_status psi_net_files_check(uint32_t count, struct psi_err *err);
+/** How many psi_net_loop_init() takes now. Any thread. */
+uint32_t psi_net_loop_files(void);
+/** uv_loop_init(), after psi_net_files_check() of what it takes and of `more`: libuv ends the process where the first loop has
+ * too few descriptors. RESOURCE_EXHAUSTED. */
+PSI_MUST ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t more, struct psi_err *err);
 /** Ready to use; ops and ctx are kept. RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_net_ops *ops, void *ctx,
                                 struct psi_err *err);

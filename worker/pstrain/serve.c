@@ -114,7 +114,7 @@ int serve_run(const struct flags *f, const struct cluster *c, bool quiet)
     int signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     ended_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (signal_fd < 0 || ended_fd < 0) {
-        return say_error("%s", strerror(errno));
+        return say_error("%s%s", strerror(errno), errno == EMFILE ? ": raise the limit (ulimit -n)" : "");
     }
     psd_server_options_init(&o);
     o.cluster_spec = c->spec;
