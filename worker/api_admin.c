@@ -235,12 +235,49 @@ ps_status ps_task_config_set(ps_session *s, int task, const char *name, const ch
     return psi_api_result(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
 }
 
+struct stop_at {
+    struct psi_api_call call;
+    struct psi_api_admin admin;
+    uint32_t sessions;
+    bool started;
+};
+
+/* All tasks at once; the most sessions that one of them told. Fails when none of them answers. */
+static ps_status stop_everywhere(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions, struct psi_err *err)
+{
+    struct psi_err one = {0};
+    uint32_t count = s->task_count;
+    ps_status st = PS_UNAVAILABLE; /* err says why: the directory could not be asked */
+    struct stop_at *of = psi_calloc((size_t)count + 1, sizeof(*of));
+    if (of == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %u tasks", count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        of[i].admin = (struct psi_api_admin){.kind = PSI_REQ_STOP_AT, .task = &s->tasks[i], .dst = &of[i].sessions};
+        of[i].call =
+            (struct psi_api_call){.session = s, .prepare = psi_api_admin_prepare, .arg = &of[i].admin, .timeout_ms = timeout_ms};
+        of[i].started = psi_api_call_start(&of[i].call, &one) == PS_OK;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (of[i].started && psi_api_call_wait(&of[i].call, &one) == PS_OK) {
+            st = PS_OK;
+            *out_sessions = of[i].sessions > *out_sessions ? of[i].sessions : *out_sessions;
+        }
+    }
+    psi_free(of);
+    return st;
+}
+
 ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions)
 {
     struct psi_err err = {0};
     uint32_t sessions = 0;
     struct psi_api_admin a = {.kind = PSI_REQ_STOP, .dst = &sessions};
     ps_status st = psi_api_admin(s, &a, PSI_API_DIRECTORY, timeout_ms, &err);
+    bool silent = st == PS_UNAVAILABLE || st == PS_DEADLINE_EXCEEDED;
+    if (silent && psi_api_know_cluster(s, timeout_ms, &err) == PS_OK) {
+        st = stop_everywhere(s, timeout_ms, &sessions, &err);
+    }
     if (st == PS_OK && out_sessions != NULL) {
         *out_sessions = sessions;
     }

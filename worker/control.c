@@ -330,6 +330,7 @@ void psi_control_go(struct psi_request *req)
         {PSI_REQ_SESSIONS, PS_OP_SESSIONS, psi_control_list},
         {PSI_REQ_WAITS, PS_OP_WAITS, psi_control_list},
         {PSI_REQ_STOP, PS_OP_STOP, on_stop},
+        {PSI_REQ_STOP_AT, PS_OP_STOP, on_stop},
         {PSI_REQ_CONFIG_SET, PS_OP_CONFIG_SET, on_plain},
         {PSI_REQ_SHUTDOWN, PS_OP_SHUTDOWN, on_plain},
         {PSI_REQ_PING, PS_OP_BEAT, on_plain},

@@ -98,6 +98,7 @@ enum psi_request_kind {
     PSI_REQ_WAITS,
     PSI_REQ_CALL,
     PSI_REQ_CONFIG_SET,
+    PSI_REQ_STOP_AT, /* as STOP, of a task that is not the directory */
     /* administration, to the directory */
     PSI_REQ_TASKS,
     PSI_REQ_STOP,
@@ -275,7 +276,7 @@ struct psi_list_sink {
  *   STATUS          var NULL: all variables of the session
  *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)
  *   CONFIG_SET      src = struct psi_setting *
- *   STOP            dst = uint32_t *, how many sessions were told, or NULL
+ *   STOP, STOP_AT   dst = uint32_t *, how many sessions were told, or NULL
  *   VARS, CONFIG, CONTAINERS, SESSIONS, WAITS, TASKS
  *                   dst = struct psi_list_sink *
  *   WAIT_CLUSTER    src = jobs, "ps,worker"

@@ -160,7 +160,9 @@ PS_API uint64_t ps_seed(ps_session *s);
 /** Ask every session that the directory knows now, this one too, to stop: ps_should_stop becomes true there within a beat (of the
  *  directory, 2.5 s) and stays so. A session that is opened later is not concerned; one that is away is told when it comes back.
  * A directory that is restarted has forgotten it for those that have not heard of it: ask again, which is always harmless.
- *  out_sessions (may be NULL): those of them that are connected or hold a lease. Blocks. */
+ * While the directory cannot be reached every other task is asked instead, within timeout_ms again: PS_OK when one of them has
+ * told the sessions that it knows. out_sessions (may be NULL): those of them that are connected or hold a lease; of several tasks
+ * the most that one told. Blocks. */
 PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions);
 
 /* ========================================= PS_PROGRESS_CALLER ========================================= */

@@ -53,6 +53,7 @@ const char *psi_request_kind_name(enum psi_request_kind kind)
         [PSI_REQ_SESSIONS] = "sessions",
         [PSI_REQ_WAITS] = "waits",
         [PSI_REQ_STOP] = "stop",
+        [PSI_REQ_STOP_AT] = "stop",
         [PSI_REQ_CONFIG_SET] = "config_set",
     };
     return (size_t)kind < PSI_REQ_KINDS && NAMES[kind] != NULL ? NAMES[kind] : "request";
@@ -266,6 +267,7 @@ struct psi_session *psi_request_session(const struct psi_request *req)
     case PSI_REQ_WAITS:
     case PSI_REQ_CALL:
     case PSI_REQ_CONFIG_SET:
+    case PSI_REQ_STOP_AT:
         return c->sessions[req->task];
     default:
         return NULL;

@@ -499,11 +499,12 @@ void psi_session_beaten(struct psi_session *s, const struct psi_reply *r)
     size_t n = r->body_bytes;
     ps_v1_BeatAnswer m;
     bool end = false;
-    if (r->status != PS_OK || !s->c->known || s->index != s->c->directory ||
-        psi_list_next(&p, &n, &ps_v1_BeatAnswer_msg, &m, &end, NULL) != PS_OK || end) {
+    if (r->status != PS_OK || !s->c->known || psi_list_next(&p, &n, &ps_v1_BeatAnswer_msg, &m, &end, NULL) != PS_OK || end) {
         return;
     }
-    s->c->chief_connected = (m.flags & 1u) != 0;
+    if (s->index == s->c->directory) {
+        s->c->chief_connected = (m.flags & 1u) != 0;
+    }
     if ((m.flags & 4u) != 0 && !s->c->stop_asked) {
         s->c->stop_asked = true;
         psi_client_log(s->c, PSI_LOG_INFO, "stop_asked", "task=%s", s->name);

@@ -55,7 +55,7 @@ static const struct row {
     {PS_OP_SHUTDOWN, AT_CLIENT, psd_rpc_shutdown},
     {PS_OP_SESSIONS, AT_CLIENT, psd_rpc_sessions},
     {PS_OP_WAITS, AT_CLIENT, psd_rpc_waits},
-    {PS_OP_STOP, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_stop},
+    {PS_OP_STOP, AT_CLIENT, psd_rpc_stop},
     {PS_OP_CONTAINERS, AT_CLIENT, psd_rpc_containers},
     {PS_OP_TASKS, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_tasks},
     {PS_OP_LIST, AT_TASK, psd_rpc_list},

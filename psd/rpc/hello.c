@@ -79,9 +79,14 @@ static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
             return true;
         }
         if (!psd_room_session(t)) {
+            char limit[96] = "psd --memory_budget";
+            if (many) {
+                PSI_IGNORE(snprintf(limit, sizeof(limit), "psd --sessions_max %u, and %d more of programs without a job",
+                                    t->config.sessions_max, SESSIONS_RESERVE)); /* fits */
+            }
             PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED,
                                 "%s has %u sessions, all heard within their lease, and no room for more (%s)", t->name,
-                                psi_map_count(&t->records), many ? "psd --sessions_max" : "psd --memory_budget")); /* caller */
+                                psi_map_count(&t->records), limit)); /* caller */
             return false;
         }
     }
@@ -388,13 +393,16 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (c->record != NULL && beat.global_step != 0) {
         psd_record_beat(c->record, t->now_ms, beat.global_step - 1);
     }
-    if (c->record == NULL || !t->is_directory) {
+    if (c->record == NULL || (!t->is_directory && !c->record->stopping)) {
         psd_reply(t, c, PS_OP_BEAT, 0, r->header.id, 0, NULL, 0, NULL, NULL);
         return;
     }
-    c->record->lease_until_ms = t->now_ms + t->config.lease_ms;
-    ps_v1_BeatAnswer a = {.flags = 2u | (psd_chief_alive(t) ? 1u : 0u) | (c->record->stopping ? 4u : 0u),
-                          .chief_number = t->chief_number};
+    ps_v1_BeatAnswer a = {.flags = c->record->stopping ? 4u : 0u};
+    if (t->is_directory) {
+        c->record->lease_until_ms = t->now_ms + t->config.lease_ms;
+        a.flags |= 2u | (psd_chief_alive(t) ? 1u : 0u);
+        a.chief_number = t->chief_number;
+    }
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_BEAT, PS_FLAG_REPLY, r->header.id);
     psd_list_add(&l, &ps_v1_BeatAnswer_msg, &a);

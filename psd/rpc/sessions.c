@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is here and what do they wait for: SESSIONS, WAITS, and of the directory: STOP.
+ * Who is here and what do they wait for: SESSIONS, WAITS; and telling them to stop: STOP.
  *
  * Happy path: gather pointers, sort, one message each. A wait is told in words: what is still missing, and what would end it as
  * far as this task can know (only the directory knows whether a chief holds its lease).

@@ -306,11 +306,11 @@ static const struct psi_setting setting = {.name = "limit", .value = "7"};
 static void start(struct input *in)
 {
     static const enum psi_request_kind kinds[] = {
-        PSI_REQ_GET,    PSI_REQ_PUSH,         PSI_REQ_PUSH_PULL, PSI_REQ_ASSIGN,    PSI_REQ_INIT_FROM,  PSI_REQ_ADD,
-        PSI_REQ_INIT,   PSI_REQ_PULL,         PSI_REQ_STATUS,    PSI_REQ_READY,     PSI_REQ_WAIT_READY, PSI_REQ_RESET,
-        PSI_REQ_DELETE, PSI_REQ_WAIT_CLUSTER, PSI_REQ_CLUSTER,   PSI_REQ_INFO,      PSI_REQ_PING,       PSI_REQ_LOOK,
-        PSI_REQ_PUSH,   PSI_REQ_PULL,         PSI_REQ_VARS,      PSI_REQ_CONFIG,    PSI_REQ_CONTAINERS, PSI_REQ_SESSIONS,
-        PSI_REQ_WAITS,  PSI_REQ_TASKS,        PSI_REQ_STOP,      PSI_REQ_CONFIG_SET};
+        PSI_REQ_GET,    PSI_REQ_PUSH,         PSI_REQ_PUSH_PULL, PSI_REQ_ASSIGN,     PSI_REQ_INIT_FROM,  PSI_REQ_ADD,
+        PSI_REQ_INIT,   PSI_REQ_PULL,         PSI_REQ_STATUS,    PSI_REQ_READY,      PSI_REQ_WAIT_READY, PSI_REQ_RESET,
+        PSI_REQ_DELETE, PSI_REQ_WAIT_CLUSTER, PSI_REQ_CLUSTER,   PSI_REQ_INFO,       PSI_REQ_PING,       PSI_REQ_LOOK,
+        PSI_REQ_PUSH,   PSI_REQ_PULL,         PSI_REQ_VARS,      PSI_REQ_CONFIG,     PSI_REQ_CONTAINERS, PSI_REQ_SESSIONS,
+        PSI_REQ_WAITS,  PSI_REQ_TASKS,        PSI_REQ_STOP,      PSI_REQ_CONFIG_SET, PSI_REQ_STOP_AT};
     struct slot *slot = &s.slots[byte(in) % SLOTS];
     uint8_t kind = byte(in);
     struct psi_var *var = s.vars[byte(in) % VARS];
@@ -343,10 +343,11 @@ static void start(struct input *in)
                     : slot->req.kind == PSI_REQ_WAIT_CLUSTER ? (const void *)"ps"
                     : text                                   ? (const void *)strings
                                                              : source;
-    slot->req.dst = slot->req.kind == PSI_REQ_INFO   ? (void *)&slot->info
-                    : slot->req.kind == PSI_REQ_STOP ? (void *)&slot->told
-                    : is_list(slot->req.kind)        ? (void *)&sink
-                                                     : slot->dst;
+    bool stops = slot->req.kind == PSI_REQ_STOP || slot->req.kind == PSI_REQ_STOP_AT;
+    slot->req.dst = slot->req.kind == PSI_REQ_INFO ? (void *)&slot->info
+                    : stops                        ? (void *)&slot->told
+                    : is_list(slot->req.kind)      ? (void *)&sink
+                                                   : slot->dst;
     slot->started_ms = s.task->now;
     slot->busy = true;
     struct psi_err err;

@@ -349,6 +349,11 @@ class Workers(unittest.TestCase):
                              [("/job:worker/task:0", chief.pid), ("/job:worker/task:1", late.pid)])
             self.assertEqual([d["task"] for d in got["down"]], ["/job:ps/task:0"])
             self.assertEqual(len(json.loads(self.psctl("--timeout", "3600", "workers", "--task", "ps:1", "--json"))["sessions"]), 2)
+            code, out, err = run(PSCTL, "-t", self.cluster.addresses[1], "--timeout", "3600", "stop", "--yes")
+            self.assertEqual((code, out), (1, "2 sessions were told to stop\n"))
+            self.assertIn("/job:ps/task:0 (%s) is down" % self.cluster.addresses[0], err)
+            self.assertIn("the directory does not answer: the other tasks have told those that they know", err)
+            self.until(["workers", "--task", "ps:1"], lambda got: [s["stopping"] for s in got["sessions"]] == [True, True])
 
 
 class ConfigSet(unittest.TestCase):

@@ -177,22 +177,12 @@ static void print_held(const char *name, const ps_task_info *t)
     (void)putchar('\n');
 }
 
-static bool directory_is_up(const struct psctl *c)
-{
-    for (int i = 0; i < c->task_count; i++) {
-        if (c->infos[i].up && c->infos[i].directory) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void print_table(const struct psctl *c, int only, const struct total *sum)
 {
     static const char *const headings[COLUMNS] = {"TASK", "ADDRESS", "STATE",     "VERSION", "UPTIME",   "RESTARTS", "LOST",
                                                   "DATA", "CONNS",   "VARIABLES", "PUSHES",  "PUSHES/S", "BYTES/S"};
     struct out_table table;
-    bool counted = directory_is_up(c);
+    bool counted = psctl_directory(c) >= 0;
     out_table_init(&table, COLUMNS, 0x1ff0u, headings);
     for (int i = 0; i < c->task_count; i++) {
         if (psctl_is_meant(only, i)) {

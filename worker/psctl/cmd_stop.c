@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * psctl stop: make ps_should_stop() true in every worker.
- * Happy path: ask on a terminal -> tell them. Failure modes: a task that does not answer; exit 1.
+ * Happy path: ask on a terminal -> tell them. Failure modes: the directory is down: the other tasks tell the sessions that they
+ * know, which is said; exit 1.
  */
 #include "psctl.h"
 
@@ -10,7 +11,7 @@
 enum psctl_exit psctl_stop(struct psctl *c)
 {
     uint32_t sessions = 0;
-    enum psctl_exit code = psctl_connect(c);
+    enum psctl_exit code = psctl_begin(c);
     if (code != PSCTL_OK) {
         return code;
     }
@@ -30,5 +31,10 @@ enum psctl_exit psctl_stop(struct psctl *c)
     } else {
         (void)printf("%" PRIu32 " session%s told to stop\n", sessions, sessions == 1 ? " was" : "s were");
     }
-    return PSCTL_OK;
+    (void)fflush(stdout); /* what was done before the reasons */
+    bool up = psctl_all_up(c, -1);
+    if (psctl_directory(c) < 0) {
+        psctl_note(c, "the directory does not answer: the other tasks have told those that they know, at least so many");
+    }
+    return up ? PSCTL_OK : PSCTL_FAILED;
 }

@@ -105,17 +105,6 @@ static void print_json(const ps_session_info *s)
     out_json_end();
 }
 
-/* The directory; -1: it is not up, or nobody says that it is it. */
-static int find_directory(const struct psctl *c)
-{
-    for (int i = 0; i < c->task_count; i++) {
-        if (c->infos[i].up && c->infos[i].directory) {
-            return i;
-        }
-    }
-    return -1;
-}
-
 /* Ask task i, or all that are up; "asked" of the JSON answer. */
 static void ask(struct psctl *c, int only, struct sessions *all)
 {
@@ -174,7 +163,7 @@ static enum psctl_exit show(struct psctl *c)
         return PSCTL_USAGE;
     }
     if (c->task == NULL) {
-        only = find_directory(c);
+        only = psctl_directory(c);
     }
     (void)gethostname(all.host, sizeof(all.host) - 1); /* unknown: our own line is shown */
     if (c->json) {

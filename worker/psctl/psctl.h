@@ -153,6 +153,8 @@ enum psctl_exit psctl_begin(struct psctl *c);
 bool psctl_only_task(const struct psctl *c, const char *text, int *out_task);
 /** only: index of one task, or -1 for all. */
 bool psctl_is_meant(int only, int i);
+/** -1: it is not up, or nobody says that it is it. */
+int psctl_directory(const struct psctl *c);
 /** Task i was up and has not answered what it was asked since: it is down, with ps_last_error(). */
 void psctl_task_failed(const struct psctl *c, int i);
 /** Notes about the tasks that are down; true when all are up. */

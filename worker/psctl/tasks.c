@@ -38,6 +38,16 @@ bool psctl_is_meant(int only, int i)
     return only < 0 || only == i;
 }
 
+int psctl_directory(const struct psctl *c)
+{
+    for (int i = 0; i < c->task_count; i++) {
+        if (c->infos[i].up && c->infos[i].directory) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 void psctl_task_failed(const struct psctl *c, int i)
 {
     c->infos[i].up = false;

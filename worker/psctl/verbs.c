@@ -143,8 +143,9 @@ const struct psctl_verb psctl_verbs[] = {
      .flags = PSCTL_FLAG(YES),
      .words = "",
      .run = psctl_stop,
-     .help = "ps_should_stop() becomes true in every session that the cluster knows now; training loops end after their\n"
-             "step. The tasks go on. Asks first; --yes where nobody can be asked.\n"},
+     .help = "ps_should_stop() becomes true in every session that the directory knows now; training loops end after their\n"
+             "step. The tasks go on. While the directory is down the other tasks tell the sessions that they know. Asks\n"
+             "first; --yes where nobody can be asked.\n"},
     {.name = "shutdown",
      .arguments = "TASK",
      .summary = "let a task, or all with --all, finish and end",

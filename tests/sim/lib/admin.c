@@ -5,7 +5,7 @@
  *
  * What is checked: a list of sessions has the one that asks, connected, once; no step is higher than steps were made; waits are
  * the oldest first and say something; a setting has a value that somebody gave it; the directory lists every task once, itself
- * connected. STOP: the session that asked hears of it with its next PING of the same directory, and no session is told to stop
+ * connected. STOP: the session that asked hears of it with its next PING of the same task, and no session is told to stop
  * that began after the last STOP could have been carried out.
  */
 #include "sim.h"
@@ -50,12 +50,27 @@ static const struct sim_task *directory(const struct sim *s)
     return NULL;
 }
 
+/* The task that a call goes to; NULL: not known yet. */
+static const struct sim_task *asked(const struct sim *s, const struct sim_call *call)
+{
+    const char *address = psi_client_task_address(call->program->core, call->req.task);
+    if (call->op->kind == PSI_REQ_STOP || call->op->kind == PSI_REQ_TASKS) {
+        return directory(s);
+    }
+    for (uint32_t i = 0; address != NULL && i < s->task_count; i++) {
+        if (strcmp(s->task[i].address, address) == 0) {
+            return &s->task[i];
+        }
+    }
+    return NULL;
+}
+
 bool sim_admin_draw(struct sim *s, const struct sim_program *p, enum psi_request_kind *out_kind)
 {
-    static const enum psi_request_kind kinds[] = {PSI_REQ_PING,         PSI_REQ_PING,     PSI_REQ_INFO,  PSI_REQ_VARS,
-                                                  PSI_REQ_CONFIG,       PSI_REQ_CONFIG,   PSI_REQ_TASKS, PSI_REQ_WAIT_CLUSTER,
-                                                  PSI_REQ_CONTAINERS,   PSI_REQ_SESSIONS, PSI_REQ_WAITS, PSI_REQ_SESSIONS,
-                                                  PSI_REQ_WAIT_CLUSTER, PSI_REQ_WAITS,    PSI_REQ_STOP,  PSI_REQ_CONFIG_SET};
+    static const enum psi_request_kind kinds[] = {
+        PSI_REQ_PING,         PSI_REQ_PING,         PSI_REQ_INFO,       PSI_REQ_VARS,       PSI_REQ_CONFIG, PSI_REQ_CONFIG,
+        PSI_REQ_TASKS,        PSI_REQ_WAIT_CLUSTER, PSI_REQ_CONTAINERS, PSI_REQ_SESSIONS,   PSI_REQ_WAITS,  PSI_REQ_SESSIONS,
+        PSI_REQ_WAIT_CLUSTER, PSI_REQ_WAITS,        PSI_REQ_STOP,       PSI_REQ_CONFIG_SET, PSI_REQ_STOP_AT};
     if (p->stop_ok && sim_one_in(s, 10)) {
         *out_kind = PSI_REQ_PING; /* does it hear of it? */
         return true;
@@ -68,7 +83,7 @@ bool sim_admin_draw(struct sim *s, const struct sim_program *p, enum psi_request
         return false;
     }
     *out_kind = kinds[sim_below(s, sizeof(kinds) / sizeof(kinds[0]))];
-    if (*out_kind == PSI_REQ_STOP && (s->stop_count == SIM_STOPS_MAX || !sim_one_in(s, 3))) {
+    if ((*out_kind == PSI_REQ_STOP || *out_kind == PSI_REQ_STOP_AT) && (s->stop_count == SIM_STOPS_MAX || !sim_one_in(s, 3))) {
         *out_kind = PSI_REQ_PING; /* sessions that end all the time do nothing else */
     }
     return true;
@@ -158,12 +173,10 @@ static void on_task(void *ctx, const struct psi_task_seen *info)
     call->listed++;
 }
 
-bool sim_admin_prepare(struct sim *s, struct sim_call *call)
+static bool prepare(struct sim *s, struct sim_call *call)
 {
     struct psi_list_sink sink = {
         .config = on_config, .container = on_container, .session = on_session, .wait = on_wait, .task = on_task, .ctx = call};
-    const struct sim_task *d = directory(s);
-    call->directory_life = d->core == NULL ? 0 : d->life;
     switch (call->op->kind) {
     case PSI_REQ_CONFIG:
     case PSI_REQ_CONTAINERS:
@@ -175,15 +188,17 @@ bool sim_admin_prepare(struct sim *s, struct sim_call *call)
         memcpy(call->dst, &sink, sizeof(sink));
         return true;
     case PSI_REQ_STOP:
+    case PSI_REQ_STOP_AT:
         call->bytes = sizeof(uint32_t);
         call->dst = sim_alloc(call->bytes);
         s->stop[s->stop_count++] = call->op;
         return true;
     case PSI_REQ_PING:
         if (call->program->stop_ok && sim_one_in(s, 2)) {
-            call->req.task = psi_client_task_count(call->program->core); /* the directory, below */
+            call->req.task = psi_client_task_count(call->program->core); /* the one that was told, below */
             for (uint32_t i = 0; i < psi_client_task_count(call->program->core); i++) {
-                bool same = strcmp(psi_client_task_address(call->program->core, i), d->address) == 0;
+                const char *told = s->task[call->program->stop_task].address;
+                bool same = strcmp(psi_client_task_address(call->program->core, i), told) == 0;
                 call->req.task = same ? i : call->req.task;
             }
         }
@@ -198,6 +213,14 @@ bool sim_admin_prepare(struct sim *s, struct sim_call *call)
     default:
         return false;
     }
+}
+
+bool sim_admin_prepare(struct sim *s, struct sim_call *call)
+{
+    bool ours = prepare(s, call);
+    const struct sim_task *t = asked(s, call);
+    call->task_life = t == NULL || t->core == NULL ? 0 : t->life;
+    return ours;
 }
 
 bool sim_admin_may_not(const struct sim_call *call)
@@ -224,10 +247,10 @@ static void check_stopped(struct sim *s, const struct sim_program *p)
 static void check_told(struct sim *s, const struct sim_call *call)
 {
     const struct sim_program *p = call->program;
-    const struct sim_task *d = directory(s);
-    bool there = strcmp(psi_client_task_address(p->core, call->req.task), d->address) == 0;
-    if (there && p->stop_ok && !s->k.may_forget && d->core != NULL && d->life == p->stop_life &&
-        call->directory_life == d->life && !psi_client_stop_asked(p->core)) {
+    const struct sim_task *t = asked(s, call);
+    bool there = t == &s->task[p->stop_task];
+    if (there && p->stop_ok && !s->k.may_forget && t->core != NULL && t->life == p->stop_life && call->task_life == t->life &&
+        !psi_client_stop_asked(p->core)) {
         sim_fail(s, "client%u.%u has told everybody to stop, and is not told itself", p->index, p->life);
     }
 }
@@ -235,7 +258,7 @@ static void check_told(struct sim *s, const struct sim_call *call)
 void sim_admin_done(struct sim *s, struct sim_call *call)
 {
     struct sim_program *p = call->program;
-    const struct sim_task *d = directory(s);
+    const struct sim_task *t = asked(s, call);
     if (psi_client_stop_asked(p->core)) {
         check_stopped(s, p);
     }
@@ -265,13 +288,15 @@ void sim_admin_done(struct sim *s, struct sim_call *call)
         }
         break;
     case PSI_REQ_STOP:
+    case PSI_REQ_STOP_AT:
         memcpy(&told, call->dst, sizeof(told));
         if (told == 0 || told > s->session_count) {
             sim_fail(s, "STOP told %u sessions", told);
         }
-        if (d->core != NULL && d->life == call->directory_life) {
+        if (t->core != NULL && t->life == call->task_life) {
             p->stop_ok = true;
-            p->stop_life = d->life;
+            p->stop_task = (uint32_t)(t - s->task);
+            p->stop_life = t->life;
         }
         break;
     case PSI_REQ_PING:

@@ -199,7 +199,8 @@ struct sim_program {
     uint32_t life;           /* counts sessions, of all programs */
     uint64_t begun_ms;       /* this session */
     bool stop_ok;            /* it has told everybody to stop, also itself ... */
-    uint32_t stop_life;      /* ... when the directory was in this life */
+    uint32_t stop_task;      /* ... at this one of sim.task ... */
+    uint32_t stop_life;      /* ... which was in this life */
     enum sim_program_state state;
     uint64_t start_at, next_call_at;
     uint64_t stopped_until, resumed_at, next_tick;
@@ -282,7 +283,7 @@ struct sim_call {
     /* administration */
     struct psi_setting setting; /* CONFIG_SET */
     char limit[16];
-    uint32_t directory_life; /* STOP, PING: of the directory when it began */
+    uint32_t task_life; /* of the task that is asked when it began, 0: not known which */
     uint32_t listed, listed_self;
     char last[64];
     uint64_t last_ms;

@@ -48,7 +48,8 @@ const char *sim_kind_name(enum psi_request_kind kind)
                                                      [PSI_REQ_CONFIG_SET] = "config-set",
                                                      [PSI_REQ_CALL] = "call",
                                                      [PSI_REQ_TASKS] = "tasks",
-                                                     [PSI_REQ_STOP] = "stop"};
+                                                     [PSI_REQ_STOP] = "stop",
+                                                     [PSI_REQ_STOP_AT] = "stop-at"};
     return (size_t)kind < PSI_REQ_KINDS && names[kind] != NULL ? names[kind] : "?";
 }
 

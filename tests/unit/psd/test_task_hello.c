@@ -420,7 +420,7 @@ static void test_sessions_max(void **state)
         h.m.task = i;
         assert_int_equal(fc_hello(&clients[i], &h), i < 3 ? PS_OK : PS_RESOURCE_EXHAUSTED);
         if (i >= 3) {
-            assert_non_null(strstr(clients[i].hello_reply.text, "sessions_max"));
+            assert_non_null(strstr(clients[i].hello_reply.text, "sessions_max 3, and 64 more of programs without a job"));
             assert_int_not_equal(clients[i].hello_reply.retry_after_ms, 0);
         }
     }

@@ -257,15 +257,25 @@ static void test_stop(void **state)
     env_fini(&e);
 }
 
+/* A task that is not the directory tells those that it knows; its answers to their beats say nothing else. */
 static void test_stop_elsewhere(void **state)
 {
     (void)state;
     struct cl cl;
-    struct wire back;
+    struct fc w, later;
+    uint32_t flags = 0;
     cl_start(&cl);
-    wire_init(&back);
-    assert_reply(fc_list(&cl.at1, PS_OP_STOP, NULL, NULL, &back), PS_FAILED_PRECONDITION, "/job:ps/task:0");
-    wire_fini(&back);
+    connect_as(&w, cl.ps1, 2, "worker", 0);
+    assert_applied(fc_beat(&w, -1, &flags));
+    assert_int_equal(flags, 0);
+    assert_int_equal(stop(&cl.at1), 2);
+    connect_as(&later, cl.ps1, 3, "worker", 1);
+    assert_applied(fc_beat(&w, -1, &flags));
+    assert_int_equal(flags, 4);
+    flags = 0;
+    assert_applied(fc_beat(&later, -1, &flags));
+    assert_int_equal(flags, 0);
+    assert_false(told(&cl.c)); /* at the directory */
     cl_fini(&cl);
 }
 

@@ -235,7 +235,7 @@ static void one_session(uint64_t seed)
     static const enum psi_request_kind KINDS[] = {
         PSI_REQ_PUSH,       PSI_REQ_PUSH_PULL, PSI_REQ_ASSIGN, PSI_REQ_INIT,  PSI_REQ_PULL, PSI_REQ_STATUS,
         PSI_REQ_READY,      PSI_REQ_RESET,     PSI_REQ_INFO,   PSI_REQ_VARS,  PSI_REQ_PING, PSI_REQ_WAIT_CLUSTER,
-        PSI_REQ_CONTAINERS, PSI_REQ_SESSIONS,  PSI_REQ_WAITS,  PSI_REQ_TASKS, PSI_REQ_STOP};
+        PSI_REQ_CONTAINERS, PSI_REQ_SESSIONS,  PSI_REQ_WAITS,  PSI_REQ_TASKS, PSI_REQ_STOP, PSI_REQ_STOP_AT};
     enum { REQUESTS = sizeof(KINDS) / sizeof(KINDS[0]) };
     struct fake_request r[REQUESTS];
     struct fake f;
@@ -250,11 +250,9 @@ static void one_session(uint64_t seed)
     fake_init(&f, SPEC, "", 0, true);
     struct psi_var *w = fake_get(&f, 0, "w", ELEMENTS, 9, 1);
     for (size_t i = 0; i < REQUESTS; i++) {
-        bool lists = KINDS[i] == PSI_REQ_VARS || (KINDS[i] > PSI_REQ_PING && KINDS[i] != PSI_REQ_STOP);
-        void *to = KINDS[i] == PSI_REQ_INFO   ? (void *)&info
-                   : KINDS[i] == PSI_REQ_STOP ? (void *)&told
-                   : lists                    ? (void *)&sink
-                                              : (void *)dst;
+        bool stops = KINDS[i] == PSI_REQ_STOP || KINDS[i] == PSI_REQ_STOP_AT;
+        bool lists = KINDS[i] == PSI_REQ_VARS || (KINDS[i] > PSI_REQ_PING && !stops);
+        void *to = KINDS[i] == PSI_REQ_INFO ? (void *)&info : stops ? (void *)&told : lists ? (void *)&sink : (void *)dst;
         const void *from = KINDS[i] == PSI_REQ_WAIT_CLUSTER ? (const void *)"ps"
                            : KINDS[i] == PSI_REQ_RESET      ? NULL
                                                             : (const void *)src;
