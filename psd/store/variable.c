@@ -268,6 +268,25 @@ void psd_variable_unref(struct psd_store *s, struct psd_variable *v)
     psi_free(v);
 }
 
+void *psd_variable_stage_first(struct psd_store *s, struct psd_variable *v, uint64_t bytes)
+{
+    if (v->value != NULL || v->first_value != NULL || v->dtype == PS_STRING) {
+        return NULL;
+    }
+    v->first_value = psd_arena_alloc(&s->arena, bytes);
+    return v->first_value;
+}
+
+void psd_variable_unstage(struct psd_store *s, struct psd_variable *v, void *p, uint64_t bytes)
+{
+    if (p != v->first_value) {
+        psd_store_unstage(s, p, bytes);
+        return;
+    }
+    psd_arena_free(&s->arena, p, bytes);
+    v->first_value = NULL;
+}
+
 static ps_status make_slots(struct psd_store *s, struct psd_variable *v, struct psi_err *err)
 {
     for (uint32_t i = 0; i < psd_optim_slot_count(v->optimizer.kind); i++) {
@@ -319,17 +338,24 @@ ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, c
         }
         return st;
     }
-    void *value = v->value != NULL ? v->value : psd_arena_alloc(&s->arena, v->bytes);
+    void *value = v->value;
     if (value == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its value", v->name);
+        value = v->first_value != NULL ? psd_store_stage(s, v->bytes) : psd_arena_alloc(&s->arena, v->bytes);
+    }
+    if (value == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its value%s", v->name,
+                        v->first_value != NULL ? " beside that of an assign that is under way" : "");
     }
     ps_status st = make_slots(s, v, err);
     if (st != PS_OK) {
-        if (v->value == NULL) {
+        if (v->first_value != NULL) {
+            psd_store_unstage(s, value, v->bytes);
+        } else if (v->value == NULL) {
             psd_arena_free(&s->arena, value, v->bytes);
         }
         return st;
     }
+    v->first_value = NULL; /* that assign goes on with the promise of this value */
     psi_init_fill(init, v->dtype, &v->shape, seed, v->name, 0, v->elements, value);
     v->value = value;
     initialised(v, init, seed);
@@ -350,8 +376,11 @@ ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void
             return st;
         }
     }
-    psd_arena_free(&s->arena, v->value, v->bytes);
-    s->promised_bytes -= v->bytes;
+    if (v->first_value == NULL) {
+        psd_arena_free(&s->arena, v->value, v->bytes);
+        s->promised_bytes -= v->bytes;
+    }
+    v->first_value = NULL; /* it was this, or goes on with the promise that this brings */
     v->value = value;
     v->bytes = bytes;
     v->version = v->initialised ? v->version + 1 : 0;
@@ -398,6 +427,7 @@ void psd_store_check_invariants(const struct psd_store *s)
             const struct psd_variable *v = item;
             PSI_ASSERT(!v->gone && v->container == c && v->refs > 0);
             PSI_ASSERT(!v->initialised || v->value != NULL);
+            PSI_ASSERT(v->value == NULL || v->first_value == NULL);
             PSI_ASSERT(psd_variable_by_handle(s, v->handle) == v);
             PSI_ASSERT(!v->sealed || v->initialised);
             count++;

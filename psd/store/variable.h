@@ -26,7 +26,8 @@ struct psd_variable {
     struct psd_optim_state optim_state;
     ps_initializer init; /* what the last INIT said */
     uint64_t seed;
-    void *value; /* NULL while uninitialised */
+    void *value;       /* NULL while uninitialised */
+    void *first_value; /* staged in the memory that is promised to `value`, which is NULL then */
     void *slots[PSD_OPTIM_SLOTS_MAX];
     uint64_t creation;     /* random: tells this creation from another of the same name */
     uint64_t version;      /* completed mutations since initialisation, torn ones included */
@@ -38,8 +39,8 @@ struct psd_variable {
     bool initialised, sealed, restored;
     bool given;       /* its first value came by ASSIGN: somebody's model, also at version 0 */
     uint8_t giver[8]; /* ... of this session: the first bytes of its id */
-    bool atomic; /* pushes are staged, reads are copies */
-    bool gone;   /* reset or deleted: lives on for those who hold it */
+    bool atomic;      /* pushes are staged, reads are copies */
+    bool gone;        /* reset or deleted: lives on for those who hold it */
 };
 
 struct psd_container {
@@ -107,6 +108,10 @@ void psd_variable_unref(struct psd_store *s, struct psd_variable *v);
  *  straddles it is not taken for exact. */
 ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, const ps_initializer *init, uint64_t seed,
                                   struct psi_err *err) PSI_MUST;
+/** Memory for a whole new value, of `bytes` (v->bytes, but for strings): what was promised to v, while v has no value and nobody
+ * else stages there; NULL: that is not to be had. psd_variable_unstage() gives it back, and any other staging for v. */
+void *psd_variable_stage_first(struct psd_store *s, struct psd_variable *v, uint64_t bytes);
+void psd_variable_unstage(struct psd_store *s, struct psd_variable *v, void *p, uint64_t bytes);
 /** Take `value`, staged memory of `bytes` (v->bytes, but for strings), as the value; the old one is freed and its promise given
  * back: that of the staging is the value's now. Slots are made if it was uninitialised. On failure nothing has changed. */
 ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes,

@@ -201,6 +201,99 @@ static void test_budget(void **state)
     env_fini(&e);
 }
 
+/* A variable of more than half the budget: its first value is staged in the memory that it was promised. A second one at a time
+ * has no room, nor has an INIT; both are told so, and their turn comes. */
+static void test_first_assign_of_a_large_one(void **state)
+{
+    (void)state;
+    enum { LARGE = 9 * N };
+    static float large[LARGE];
+    struct env e;
+    struct fc other;
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer v;
+    env_init(&e, small_budget);
+    fc_init(&other, e.t, 2);
+    assert_int_equal(fc_connect(&other), PS_OK);
+    fc_create_item(&m, "v", PS_F32, LARGE, ps_no_optimizer());
+    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+    struct fc_part whole = {.op = PS_OP_ASSIGN, .dtype = PS_F32, .handle = v.handle, .total = LARGE, .scale = 1, .first = true};
+    struct wire w;
+    wire_init(&w);
+    for (int round = 0; round < 2; round++) {
+        whole.number = e.c.next_number++;
+        whole.payload = filled(large, LARGE, 3);
+        whole.payload_bytes = SEGMENT;
+        wire_clear(&w);
+        fc_part_frame(&e.c, &w, &whole);
+        shell_send(e.c.conn, &w);
+        assert_int_equal(psd_task_memory_bytes(e.t->core), LARGE * 4);
+        assert_reply(fc_push(&other, PS_OP_ASSIGN, &v, large, 1, 0), PS_RESOURCE_EXHAUSTED, "no room to stage");
+        assert_reply(fc_init_var(&other, v.handle, ps_zeros(), ps_no_optimizer(), 0, false), PS_RESOURCE_EXHAUSTED,
+                     "an assign that is under way");
+        psd_task_check_invariants(e.t->core);
+        if (round == 0) {
+            assert_int_equal(fc_abandon(&e.c, whole.number).result[0], PS_NUMBER_ABANDONED);
+            assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
+        }
+    }
+    wire_clear(&w);
+    fc_frames(&e.c, &w, &whole, SEGMENT / 4, 0);
+    shell_send(e.c.conn, &w);
+    struct fc_reply r = fc_take(&e.c, NULL);
+    assert_applied(r);
+    assert_int_equal(r.version, 0);
+    assert_floats(peek_at(e.t, "v").value, 0, LARGE, 3);
+    assert_int_equal(psd_task_memory_bytes(e.t->core), LARGE * 4);
+    fc_create_item(&m, "rest", PS_F32, N, ps_no_optimizer()); /* the budget is what it was */
+    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    fc_create_item(&m, "more", PS_F32, 1, ps_no_optimizer());
+    assert_int_equal(fc_create(&e.c, &m, NULL), PS_RESOURCE_EXHAUSTED);
+    assert_applied(fc_delete(&e.c, e.c.next_id++, "v"));
+    assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
+    wire_fini(&w);
+    env_fini(&e);
+}
+
+/* With room for both the second assign, or an INIT, may end first: the promises change hands, none is lost or doubled. */
+static void test_first_assigns_at_once(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        struct env e;
+        struct fc other;
+        ps_v1_CreateItem m;
+        ps_v1_OpenAnswer v;
+        env_init(&e, small_budget);
+        fc_init(&other, e.t, 2);
+        assert_int_equal(fc_connect(&other), PS_OK);
+        fc_create_item(&m, "v", PS_F32, N, ps_adagrad(1));
+        assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+        assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+        uint64_t first = begin(&e.c, PS_OP_ASSIGN, &v);
+        if (how % 2 == 0) {
+            assert_applied(fc_push(&other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, 0));
+        } else {
+            assert_applied(fc_init_var(&other, v.handle, ps_constant(4), ps_adagrad(1), 0, false));
+        }
+        psd_task_check_invariants(e.t->core);
+        assert_all(&e, "v", 4);
+        if (how < 2) {
+            assert_applied(finish(&e.c, PS_OP_ASSIGN, &v, first));
+            assert_all(&e, "v", 7);
+        } else {
+            assert_int_equal(fc_abandon(&e.c, first).result[0], PS_NUMBER_ABANDONED);
+        }
+        assert_int_equal(psd_task_memory_bytes(e.t->core), 2 * N * 4);
+        fc_create_item(&m, "rest", PS_F32, 8 * N, ps_no_optimizer()); /* 10 - 2: no promise is left over */
+        assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+        fc_create_item(&m, "more", PS_F32, 1, ps_no_optimizer());
+        assert_int_equal(fc_create(&e.c, &m, NULL), PS_RESOURCE_EXHAUSTED);
+        env_fini(&e);
+    }
+}
+
 /* FAULTS 30: what is under way gets ABORTED, and nothing of it reaches the new variable of that name. */
 static void test_delete_and_reset_under_way(void **state)
 {
@@ -486,6 +579,8 @@ int main(void)
         cmocka_unit_test(test_assign_init_only),
         cmocka_unit_test(test_giver),
         cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_first_assign_of_a_large_one),
+        cmocka_unit_test(test_first_assigns_at_once),
         cmocka_unit_test(test_delete_and_reset_under_way),
         cmocka_unit_test(test_delete_within_a_frame),
         cmocka_unit_test(test_delete_under_a_pull),
