@@ -396,10 +396,13 @@ $(B)/man/%: docs/man/%.in scripts/options $(PROGRAMS) FORCE
 	@$(B)/bin/$(firstword $(subst ., ,$*)) --help | scripts/options man $< | $(PATHS_SED) >$@.new && mv $@.new $@
 $(B)/psd.conf: $(B)/bin/psd
 	@env -u TF_CONFIG $< --print_config >$@.new && mv $@.new $@
-.PHONY: FORCE docs-settings
+.PHONY: FORCE docs-settings docs-protocol
 FORCE:
 docs-settings: $(B)/bin/psd ## write the table of settings into docs/OPERATIONS.md
 	@$< --help | scripts/options table docs/OPERATIONS.md >$(B)/OPERATIONS.md.new && cp $(B)/OPERATIONS.md.new docs/OPERATIONS.md
+
+docs-protocol: ## write the tables of docs/PROTOCOL.md, from the sources
+	@scripts/protocol write
 
 # ---- install -----------------------------------------------------------------------------------------------------------
 SHARE := $(PREFIX)/share

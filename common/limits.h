@@ -6,48 +6,47 @@
 enum {
     PS_NAME_BYTES_MAX = 255,     /* variable names */
     PS_CONTAINER_BYTES_MAX = 63, /* container names */
-    PS_JOB_BYTES_MAX = 63,
-    PS_HOST_BYTES_MAX = 255,
-    PS_ADDRESS_BYTES_MAX = 271, /* host:port, unix:PATH */
-    PS_TASKS_MAX = 1024,        /* tasks of a cluster, all jobs */
-    PS_JOBS_MAX = 32,
+    PS_JOB_BYTES_MAX = 63,       /* job and cluster names */
+    PS_HOST_BYTES_MAX = 255,     /* host of an address */
+    PS_ADDRESS_BYTES_MAX = 271,  /* host:port, unix:PATH */
+    PS_TASKS_MAX = 1024,         /* tasks of a cluster, all jobs */
+    PS_JOBS_MAX = 32,            /* jobs of a cluster */
     PS_SEGMENT_BYTES = 64 << 10, /* payload per CRC */
 #ifdef PS_SIM_FRAME_BODY_MAX     /* tests/sim: several frames must cost little */
     PS_FRAME_BODY_MAX = PS_SIM_FRAME_BODY_MAX,
 #else
     PS_FRAME_BODY_MAX = 4 << 20, /* payload per frame, padding, CRCs and trailer apart */
 #endif
-    PS_META_BYTES_MAX = 1024,        /* encoded meta of one frame, padding included */
-    PS_WINDOW = 256,                 /* outcomes kept per session and task */
-    PS_MULTIFRAME_PUSHES_MAX = 8,    /* multi-frame pushes in progress per session and task */
-    PS_RESULT_BYTES_MAX = 64,        /* value that a mutation may return */
-    PS_CONTROL_BODY_MAX = 256 << 10, /* body of a control frame (lists), continued in further frames */
-    PS_LIST_ITEM_BYTES_MAX = 2048,   /* one length-delimited message of a list */
-    PS_WAITS_PER_SESSION_MAX = 64,   /* waiting requests per session and task */
-    PS_SESSIONS_MAX = 4096,
-    PS_OUT_QUEUE_STOP_BYTES = 2 << 20,
-    PS_OUT_QUEUE_RESUME_BYTES = 512 << 10,
-    PS_SEND_TRY_BYTES = 256 << 10,       /* one try_write */
-    PS_PREAUTH_BYTES_MAX = 8 << 10,      /* before HELLO is accepted */
-    PS_SEGMENT_PROGRESS_BYTES = 1 << 10, /* of half a segment in each PS_SEGMENT_DEADLINE_MS: 205 bytes/s */
-    PS_VARIABLES_MAX = 1 << 20           /* per task */
+    PS_META_BYTES_MAX = 1024,              /* encoded meta of one frame, padding included */
+    PS_WINDOW = 256,                       /* outcomes kept per session and task */
+    PS_MULTIFRAME_PUSHES_MAX = 8,          /* multi-frame pushes in progress per session and task */
+    PS_RESULT_BYTES_MAX = 64,              /* value that a mutation may return */
+    PS_CONTROL_BODY_MAX = 256 << 10,       /* body of a control frame (lists), continued in further frames */
+    PS_LIST_ITEM_BYTES_MAX = 2048,         /* one length-delimited message of a list */
+    PS_WAITS_PER_SESSION_MAX = 64,         /* waiting requests per session and task */
+    PS_SESSIONS_MAX = 4096,                /* default of psd --sessions_max */
+    PS_OUT_QUEUE_STOP_BYTES = 2 << 20,     /* replies that wait for a connection: it is not read */
+    PS_OUT_QUEUE_RESUME_BYTES = 512 << 10, /* ... until so few are left */
+    PS_SEND_TRY_BYTES = 256 << 10,         /* one try_write */
+    PS_PREAUTH_BYTES_MAX = 8 << 10,        /* before HELLO is accepted */
+    PS_SEGMENT_PROGRESS_BYTES = 1 << 10,   /* of half a segment in each PS_SEGMENT_DEADLINE_MS: 205 bytes/s */
+    PS_VARIABLES_MAX = 1 << 20             /* per task */
 };
-/* of the chief lease; a peer that names a higher one would leave none for the next chief */
-#define PS_CHIEF_NUMBER_MAX ((uint64_t)1 << 62)
-#define PS_VARIABLE_BYTES_MAX ((uint64_t)1 << 44)
+#define PS_CHIEF_NUMBER_MAX ((uint64_t)1 << 62)   /* of the chief lease: a higher one would leave none for the next chief */
+#define PS_VARIABLE_BYTES_MAX ((uint64_t)1 << 44) /* value of a variable */
 
 /* times, milliseconds */
 enum {
-    PS_LEASE_MS = 10000,
-    PS_BEAT_MS = 2500,
-    PS_HELLO_DEADLINE_MS = 5000,
-    PS_SEGMENT_DEADLINE_MS = 5000,
-    PS_RECONNECT_FIRST_MS = 50,
-    PS_RECONNECT_MAX_MS = 1000,
-    PS_DRAIN_MS = 10000,
-    PS_SESSION_KEEP_MS = 600000,
-    PS_OPERATION_TIMEOUT_MS = 60000,
-    PS_READY_TIMEOUT_MS = 600000
+    PS_LEASE_MS = 10000,             /* default of psd --lease; HELLO's answer says what holds */
+    PS_BEAT_MS = 2500,               /* likewise */
+    PS_HELLO_DEADLINE_MS = 5000,     /* a connection without a whole HELLO is closed */
+    PS_SEGMENT_DEADLINE_MS = 5000,   /* half a segment that does not move */
+    PS_RECONNECT_FIRST_MS = 50,      /* a client's back-off */
+    PS_RECONNECT_MAX_MS = 1000,      /* ... doubled up to this */
+    PS_DRAIN_MS = 10000,             /* default of psd --drain */
+    PS_SESSION_KEEP_MS = 600000,     /* default of psd --session_keep: a record without a connection */
+    PS_OPERATION_TIMEOUT_MS = 60000, /* our library's */
+    PS_READY_TIMEOUT_MS = 600000     /* our library's */
 };
 
 #endif
