@@ -304,6 +304,34 @@ static ps_status fail_line(struct file_state *f, const char *why)
     return psi_fail(f->err, PS_INVALID_ARGUMENT, "%s:%d: %s", f->name, f->line, why);
 }
 
+/* A line that sets something has a = behind its name. inih takes a : too, and would find one in an address. */
+static ps_status check_sign(struct file_state *f, const char *p, size_t n)
+{
+    size_t name = 0;
+    while (name < n && strchr(" \t\r=:", p[name]) == NULL) {
+        name++;
+    }
+    size_t at = name;
+    while (at < n && (p[at] == ' ' || p[at] == '\t')) {
+        at++;
+    }
+    if (n == 0 || p[0] == '#' || p[0] == ';' || p[0] == '\r' || (at < n && p[at] == '=')) {
+        return PS_OK;
+    }
+    at += at < n && p[at] == ':' ? 1 : 0;
+    at += at < n && p[at] == ' ' ? 1 : 0;
+    n -= n > 0 && p[n - 1] == '\r' ? 1 : 0;
+    int32_t row = find(f->o, p, name);
+    if (row < 0 || at >= n) {
+        return fail_line(f, "is not of the form NAME = VALUE");
+    }
+    char line[PSI_QUOTE_MAX], better[PSI_QUOTE_MAX], text[PSI_QUOTE_MAX / 4];
+    int len = snprintf(text, sizeof(text), "%s = %.*s", f->o->rows[row].name, (int)(n - at), p + at);
+    return psi_fail(f->err, PS_INVALID_ARGUMENT, "%s:%d: %s has no = after the name; write %s", f->name, f->line,
+                    psi_quote(line, sizeof(line), p, n),
+                    psi_quote(better, sizeof(better), text, (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1));
+}
+
 /* Feed inih one line. It would split one that is longer than its buffer; that is refused here. */
 static char *read_line(char *buffer, int size, void *stream)
 {
@@ -332,7 +360,11 @@ static char *read_line(char *buffer, int size, void *stream)
         first++;
     }
     if (first < n && p[first] == '[') {
-        f->st = fail_line(f, "a section; this file has only `key = value` lines");
+        f->st = fail_line(f, "a section; this file has only lines of NAME = VALUE");
+        return NULL;
+    }
+    f->st = f->indented ? PS_OK : check_sign(f, p, n);
+    if (f->st != PS_OK) {
         return NULL;
     }
     memcpy(buffer, p, n);
@@ -398,7 +430,7 @@ ps_status psi_options_parse_file(struct psi_options *o, const char *file_name, c
     psi_free(f.seen);
     if (f.st == PS_OK && first_bad_line != 0) {
         f.line = first_bad_line > 0 ? first_bad_line : f.line;
-        f.st = fail_line(&f, "is not of the form `key = value`");
+        f.st = fail_line(&f, "is not of the form NAME = VALUE");
     }
     return f.st;
 }
