@@ -54,11 +54,19 @@ class Daemon(subprocess.Popen):
         super().__exit__(*exc)
 
 
-def start(*args, env=None, **kwargs):
+def system_calls(word):
+    """Those that a word of SystemCallFilter stands for."""
+    if not word.startswith("@"):
+        return {word}
+    lines = [line.strip() for line in run("systemd-analyze", "syscall-filter", word)[1].split("\n")[1:]]
+    return set().union(*(system_calls(line) for line in lines if line and not line.startswith("#")))
+
+
+def start(*args, env=None, program=PSD, before=(), **kwargs):
     full = {k: v for k, v in os.environ.items() if k not in ("TF_CONFIG", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")}
     full.update(env or {})
     kwargs.setdefault("stderr", subprocess.DEVNULL)
-    return Daemon([PSD, *args], stdout=subprocess.PIPE, text=True, env=full, preexec_fn=die_with_parent, **kwargs)
+    return Daemon([program, *before, *args], stdout=subprocess.PIPE, text=True, env=full, preexec_fn=die_with_parent, **kwargs)
 
 
 def uncommented(text):
@@ -191,12 +199,60 @@ class Installed(unittest.TestCase):
         self.assertNotIn("@BINDIR@", unit)
         self.assertIn("ExecStart=/usr/local/bin/psd --config /usr/local/etc/psd/psd.conf --task_index %i $PSD_FLAGS\n", unit)
         self.assertIn("EnvironmentFile=-/usr/local/etc/default/psd\n", unit)
-        self.assertNotIn("@", unit.replace("psd@", ""))
+        self.assertNotRegex(unit, r"@[A-Z]+@")
         if shutil.which("systemd-analyze") is None:
             self.skipTest("systemd-analyze is not installed: the unit is not verified")
         real = unit.replace("/usr/local/bin/psd", PSD)
         self.assertEqual(self.verify(real), "")
         self.assertIn("LimitNOFILES", self.verify(real.replace("LimitNOFILE=", "LimitNOFILES=")))  # the check can fail
+        self.assertEqual(self.exposed(real), 0)
+        self.assertNotEqual(self.exposed(real.replace("SystemCallFilter=", "#")), 0)  # so can this one
+
+    def exposed(self, text):
+        """systemd's own measure of what a broken psd could do, 0 (nothing) to 10: is it over 2.0?"""
+        unit = os.path.join(self.folder.name, "psd@0.service")
+        with open(unit, "w", encoding="utf-8") as out:
+            out.write(text)
+        return run("systemd-analyze", "security", "--offline=yes", "--no-pager", "--threshold=20", unit)[0]
+
+    def test_psd_does_nothing_that_its_unit_forbids(self):
+        for tool in ("strace", "systemd-analyze"):
+            if shutil.which(tool) is None:
+                self.skipTest(f"{tool} is not installed")
+        if os.path.basename(os.path.normpath(BUILD)) not in ("release", "debug"):
+            self.skipTest("an instrumented psd calls what its runtime library wants")
+        with open(os.path.join(PREFIX, "lib/systemd/system/psd@.service"), encoding="utf-8") as text:
+            unit = re.findall(r"(?m)^(\w+)=(.*)$", text.read())
+        allowed = set()
+        for value in [value for name, value in unit if name == "SystemCallFilter"]:
+            calls = set().union(*(system_calls(word) for word in value.removeprefix("~").split()))
+            allowed = allowed - calls if value.startswith("~") else allowed | calls
+        families, = [value.split() for name, value in unit if name == "RestrictAddressFamilies"]
+        trace = os.path.join(self.folder.name, "trace")
+        conf = os.path.join(self.folder.name, "psd.conf")
+        with open(conf, "w", encoding="utf-8") as text:
+            text.write("drain = 1s\n")
+        with Manager("") as manager, \
+                start("--listen", f"localhost:0,unix:{self.folder.name}/socket", "--config", conf, program="strace", env={
+                    "NOTIFY_SOCKET": manager.name, "WATCHDOG_USEC": "400000"}, before=("-f", "-qq", "-o", trace, PSD)) as strace:
+            address = strace.stdout.readline().strip().removeprefix("ready: psd://")
+            for target in (address, f"unix:{self.folder.name}/socket"):
+                code, out, err = run(path("examples/softmax"), "--target", target, "--steps", "5")
+                self.assertEqual(code, 0, out + err)
+            with open(f"/proc/{strace.pid}/task/{strace.pid}/children", encoding="utf-8") as text:
+                psd = int(text.read().split()[0])
+            os.kill(psd, signal.SIGHUP)
+            while manager.next() != ["READY=1"]:
+                pass
+            os.kill(psd, signal.SIGTERM)
+            self.assertEqual(strace.wait(WAIT_S), 0)
+        with open(trace, encoding="utf-8", errors="replace") as text:
+            lines = text.read()
+        called = set(re.findall(r"(?m)^\d+ +(\w+)\(", lines))
+        self.assertGreaterEqual(called, {"epoll_wait", "socket", "sendto", "signalfd4"})
+        self.assertEqual(called - allowed - {"execve"}, set())
+        self.assertEqual(set(re.findall(r"socket\((AF_\w+)", lines)) - set(families), set())
+        self.assertEqual(re.findall(r".*PROT_WRITE\|PROT_EXEC.*|.*mprotect\(.*PROT_EXEC.*", lines), [])
 
     def test_an_edited_psd_conf_survives(self):
         destination = os.path.join(self.folder.name, "dest")
@@ -280,6 +336,29 @@ class Installed(unittest.TestCase):
             self.skipTest("groff is not installed: the pages are not formatted")
         for page in pages:
             self.assertEqual(run("groff", "-mandoc", "-ww", "-z", "-Tutf8", page), (0, "", ""))
+
+    def test_completions_of_zsh_and_fish(self):
+        for program in ("psd", "psctl", "pstrain"):
+            help_text = run(path("bin/" + program), "--help")[1]
+            names = subprocess.run(["scripts/options", "names"], input=help_text, capture_output=True, text=True, check=True).stdout
+            zsh = os.path.join(PREFIX, "share/zsh/site-functions/_" + program)
+            fish = os.path.join(PREFIX, f"share/fish/vendor_completions.d/{program}.fish")
+            words = {"psd": "debug info warn error off", "psctl": "shutdown", "pstrain": "ps worker"}[program]
+            with open(zsh, encoding="utf-8") as text:
+                body = text.read()
+            self.assertIn(words, body)
+            self.assertTrue(body.startswith(f"#compdef {program}\n"))
+            self.assertEqual(set(re.findall(r"'--(?!no-)(\w+)", body)), set(names.split()))
+            with open(fish, encoding="utf-8") as text:
+                body = text.read()
+            self.assertIn(words, body)
+            self.assertEqual(set(re.findall(rf"(?m)^complete -c {program} .*-l (?!no-)(\w+)", body)), set(names.split()))
+            for shell, name in (("zsh", zsh), ("fish", fish)):
+                if shutil.which(shell) is not None:
+                    self.assertEqual(run(shell, "-n", name), (0, "", ""))
+        missing = [shell for shell in ("zsh", "fish") if shutil.which(shell) is None]
+        if missing:
+            self.skipTest(f"not installed: {', '.join(missing)}: its completions are not parsed by it")
 
     def test_completion(self):
         for program, word, before, expected in (("psd", "--lea", "", "--lease"), ("psd", "--refu", "", "--refuse_nonfinite"),
