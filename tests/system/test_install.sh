@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What `make install` puts down is enough: outside the tree, through pkg-config, a stranger builds one program that is ps or worker
-# by its flag (shared and static, C and C++) and softmax.c, and the programs run.
+# by its flag (shared and static, C and C++) and the installed examples, and the programs run. Uninstall leaves nothing.
 set -euo pipefail
 
 top=$PWD
@@ -26,7 +26,7 @@ case "$variant" in
 esac
 
 cd "$work"
-cp "$top/tests/system/outside/role.c" "$top/worker/examples/softmax.c" .
+cp "$top/tests/system/outside/role.c" .
 cp role.c role.cc
 read -ra cflags <<<"$(pkg-config --cflags psd psworker)"
 read -ra shared <<<"$(pkg-config --libs psd psworker)"
@@ -48,8 +48,12 @@ esac
 needed=$(ldd role-shared)
 case "$needed" in *libpsd.so.0*) ;; *) fail "role-shared does not use libpsd.so.0" ;; esac
 case "$needed" in *libpsworker.so.0*) ;; *) fail "role-shared does not use libpsworker.so.0" ;; esac
-read -ra worker_flags <<<"$(pkg-config --cflags --libs psworker)"
-gcc -std=c11 "${strict[@]}" softmax.c -o softmax "${worker_flags[@]}" -lz
+examples=$(find "$stage" -path '*/doc/psd/examples')
+for source in "$top"/worker/examples/*.c; do
+    cmp "$source" "$examples/${source##*/}"
+    gcc -std=c11 "${strict[@]}" "${cflags[@]}" "$examples/${source##*/}" -o example "${shared[@]}" -lz
+    ./example --help >/dev/null || fail "${source##*/} --help ended with $?"
+done
 
 # one program as ps, each build as its worker
 for program in role-shared role-static role-c++; do
@@ -76,6 +80,18 @@ fi
 # uninstall leaves nothing of ours
 cp -R "$stage" copy
 make --no-print-directory -C "$top" uninstall DESTDIR="$work/copy" VARIANT="$variant" >/dev/null
-left=$(find copy -not -type d)
+left=$(find copy -mindepth 1)
 [ -z "$left" ] || fail "uninstall leaves: $left"
+
+# without DESTDIR, below a PREFIX of its own: the directories above it are somebody else's, and so is another file
+mkdir -p above/share/man
+cp -R "$stage/usr/local" above/own
+touch above/own/share/of-another
+make --no-print-directory -C "$top" uninstall PREFIX="$work/above/own" VARIANT="$variant" >/dev/null
+left=$(find above | sort | tr '\n' ' ')
+[ "$left" = "above above/own above/own/share above/own/share/of-another above/share above/share/man " ] || fail "uninstall leaves: $left"
+rm above/own/share/of-another
+make --no-print-directory -C "$top" uninstall PREFIX="$work/above/own" VARIANT="$variant" >/dev/null
+left=$(find above | sort | tr '\n' ' ')
+[ "$left" = "above above/share above/share/man " ] || fail "uninstall leaves: $left"
 echo "1 passed, 0 failed, 0 skipped"
