@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: Apache-2.0
-"""What the frames of tests/golden/edges mean, by the reader of read_frames.py, which is written from docs/PROTOCOL.md and
-proto/control.proto alone; and that it refuses the bad_* frames for the right reason.
+"""What the frames of tests/golden/edges mean, by the reader of read_frames.py, which is written from docs/PROTOCOL.md
+alone; and that it refuses the bad_* frames for the right reason.
 
   read_edges.py DIRECTORY
 """
@@ -9,15 +9,10 @@ import os
 import struct
 import sys
 
-from read_frames import CREATE, SEGMENT, Bad, Frame, check, crc32c, items, message, read_hex, same
+from read_frames import PAGE, SEGMENT, Bad, Frame, check, crc32c, items, message, read_hex, same
 
-HANDLE = {1: ("handle", "u"), 2: ("creation", "u")}
-SEAL = {1: ("chief_number", "u")}
-WAIT = {1: ("timeout_ms", "u"), 2: ("condition", "u")}
-CALL = {1: ("name", "b"), 2: ("timeout_ms", "u"), 3: ("in_bytes", "u")}
-LIST = {1: ("container", "b"), 2: ("name", "b"), 3: ("dtype", "u"), 4: ("dims", "*"), 5: ("optimizer_kind", "u")}
 F32, I64 = 1, 4
-CONTROL_BODY_MAX = 256 << 10
+CONTROL_BODY_MAX = PAGE.limits["CONTROL_BODY_MAX"]
 ADAM = {"kind": 4, "learning_rate": 0.002, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
 
 
@@ -29,19 +24,19 @@ def is_frame(frame, op, flags, number, **want):
 
 def seal(f):
     is_frame(f, 34, "CRC", 12)
-    same(message(SEAL, f.meta), chief_number=6)
-    check(items(f.payload, HANDLE) == [{"handle": 17, "creation": 78}], "handles")
+    same(message("Seal", f.meta), chief_number=6)
+    check(items(f.payload, "HandleItem") == [{"handle": 17, "creation": 78}], "handles")
 
 
 def wait(f):
     is_frame(f, 35, "CRC", 13)
-    same(message(WAIT, f.meta), timeout_ms=30000, condition=2)
-    check(items(f.payload, HANDLE) == [{"handle": 17, "creation": 78}], "handles")
+    same(message("Wait", f.meta), timeout_ms=30000, condition=2)
+    check(items(f.payload, "HandleItem") == [{"handle": 17, "creation": 78}], "handles")
 
 
 def call(f):
     is_frame(f, 36, "CRC", 15, payload=b"hello\0\0\0")
-    same(message(CALL, f.meta), name=b"psd.echo", timeout_ms=5000, in_bytes=5)
+    same(message("Call", f.meta), name=b"psd.echo", timeout_ms=5000, in_bytes=5)
 
 
 def called(f):
@@ -121,13 +116,13 @@ def close(f):
 
 def list_(f):
     is_frame(f, 80, "CRC MORE", 1)
-    check(items(f.payload, LIST) == [{"container": b"localhost", "name": b"layer1/w", "dtype": 1, "dims": [64, 10],
+    check(items(f.payload, "ListItem") == [{"container": b"localhost", "name": b"layer1/w", "dtype": 1, "dims": [64, 10],
                                       "optimizer_kind": 4}], "names")
 
 
 def task_create(f):
     is_frame(f, 82, "CRC", 2)
-    (item,) = items(f.payload, CREATE)
+    (item,) = items(f.payload, "CreateItem")
     same(item, container=b"localhost", name=b"layer1/w", dtype=F32, dims=[64, 10], job=b"ps", task=1, pinned=1, optimizer=ADAM)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: Apache-2.0
-"""A reader of psd's frames, written from docs/PROTOCOL.md and proto/control.proto alone: its own CRC32C, varints and segments, only
+"""A reader of psd's frames, from docs/PROTOCOL.md alone: numbers, layouts and messages out of its tables (tests/lib/pyclient.py), only
 the standard library. Reads tests/golden/frames/*.hex, checks that each means what it should, and with -v prints what it says.
 
   read_frames.py [-v] DIRECTORY
@@ -9,54 +9,14 @@ import os
 import struct
 import sys
 
-SEGMENT = 65536
-FLAGS = {1: "CRC", 2: "FIRST", 4: "LAST", 8: "SEQ", 16: "REPLY", 32: "MORE", 64: "VALUE"}
-OPS = {1: "HELLO", 2: "GOODBYE", 3: "BEAT", 4: "ABANDON", 16: "PUSH", 17: "PULL", 18: "PUSHPULL", 19: "ASSIGN", 20: "ADD",
-       32: "OPEN", 33: "INIT", 48: "CREATE", 68: "SESSIONS", 69: "WAITS", 70: "CONTAINERS",
-       71: "CONFIG_SET", 72: "STOP", 73: "TASKS"}
-HOT = range(16, 21)
-# message: field number -> (name, type); u varint, i varint as int64, b bytes, d double, m message, * repeated (packed or not)
-OPTIMIZER = {1: ("kind", "u"), 2: ("nesterov", "u"), 3: ("learning_rate", "d"), 4: ("momentum", "d"), 5: ("initial_accumulator", "d"),
-             6: ("beta1", "d"), 7: ("beta2", "d"), 8: ("epsilon", "d")}
-HELLO = {1: ("protocol", "u"), 2: ("role", "u"), 3: ("session", "b"), 4: ("connection", "u"), 5: ("next_number", "u"),
-         6: ("record", "u"), 7: ("believed_job", "b"), 8: ("believed_task", "u"), 9: ("cluster_hash", "u"), 10: ("job", "b"),
-         11: ("task", "u"), 12: ("host", "b"), 13: ("pid", "u"), 14: ("life", "u"), 15: ("chief_number", "u"),
-         16: ("fenced", "u"), 17: ("program", "b")}
-UNRESOLVED = {1: ("number", "u"), 2: ("abandoned", "u")}
-HELLO_ANSWER = {1: ("protocol", "u"), 2: ("job", "b"), 3: ("task", "u"), 4: ("life", "u"), 5: ("record", "u"), 6: ("durable", "u"),
-                7: ("window", "u"), 8: ("task_count", "u"), 9: ("number_count", "u"), 10: ("directory_job", "b"),
-                11: ("directory_task", "u"), 12: ("cluster_name", "b"), 13: ("version", "b"), 14: ("lease_ms", "u"),
-                15: ("beat_ms", "u")}
-TASK = {1: ("job", "b"), 2: ("task", "u"), 3: ("address", "b")}
-NUMBER = {1: ("number", "u"), 2: ("state", "u"), 3: ("offset", "u"), 4: ("position", "u"), 5: ("version", "u"), 6: ("result", "b"),
-          7: ("status", "u"), 8: ("applied", "u"), 9: ("text", "b"), 10: ("incarnation", "u")}
-CREATE = {1: ("container", "b"), 2: ("name", "b"), 3: ("dtype", "u"), 4: ("dims", "*"), 5: ("optimizer", "m"), 6: ("job", "b"),
-          7: ("task", "u"), 8: ("pinned", "u"), 9: ("atomic", "u")}
-CREATE_ANSWER = {1: ("index", "u"), 2: ("status", "u"), 3: ("text", "b"), 4: ("job", "b"), 5: ("task", "u"), 6: ("created", "u"),
-                 7: ("retry_after_ms", "u")}
-NAME = {1: ("container", "b"), 2: ("name", "b")}
-OPEN_ANSWER = {1: ("index", "u"), 2: ("status", "u"), 3: ("text", "b"), 4: ("handle", "u"), 5: ("incarnation", "u"),
-               6: ("creation", "u"), 7: ("dtype", "u"), 8: ("dims", "*"), 9: ("optimizer", "m"), 10: ("version", "u"),
-               11: ("initialised", "u"), 12: ("sealed", "u"), 13: ("restored", "u"), 14: ("seed", "u"), 15: ("init_kind", "u"),
-               16: ("init_a", "d"), 17: ("init_b", "d"), 18: ("chief_number", "u"), 19: ("atomic", "u"), 20: ("giver", "b")}
-INIT = {1: ("kind", "u"), 2: ("a", "d"), 3: ("b", "d"), 4: ("seed", "u"), 5: ("chief_number", "u"), 6: ("force", "u"),
-        7: ("optimizer", "m")}
-BEAT = {1: ("global_step", "u")}
-BEAT_ANSWER = {1: ("flags", "u"), 2: ("chief_number", "u")}
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from pyclient import PAGE, crc32c
 
-SESSION_ANSWER = {1: ("session", "b"), 2: ("job", "b"), 3: ("task", "u"), 4: ("host", "b"), 5: ("pid", "u"), 6: ("program", "b"),
-                  7: ("connected", "u"), 8: ("heard_ms", "u"), 9: ("age_ms", "u"), 10: ("global_step", "u"),
-                  11: ("steps_per_second", "d"), 12: ("waits", "u"), 13: ("in_progress", "u"), 14: ("stopping", "u"),
-                  15: ("held_bytes", "u")}
-WAIT_ANSWER = {1: ("session", "b"), 2: ("job", "b"), 3: ("task", "u"), 4: ("host", "b"), 5: ("pid", "u"), 6: ("program", "b"),
-               7: ("op", "u"), 8: ("what", "b"), 9: ("since_ms", "u"), 10: ("left_ms", "u"), 11: ("release", "b")}
-CONTAINER_ANSWER = {1: ("container", "b"), 2: ("incarnation", "u"), 3: ("variables", "u"), 4: ("initialised", "u"), 5: ("bytes", "u"),
-                    6: ("names", "u")}
-TASK_ANSWER = {1: ("job", "b"), 2: ("task", "u"), 3: ("address", "b"), 4: ("connected", "u"), 5: ("heard", "u"),
-               6: ("missing_ms", "u"), 7: ("life", "u"), 8: ("host", "b"), 9: ("pid", "u"), 10: ("conflict", "b"),
-               11: ("restarts", "u"), 12: ("lost", "u"), 13: ("lost_names", "b")}
-STOP_ANSWER = {1: ("sessions", "u")}
-CONFIG_ITEM = {1: ("name", "b"), 2: ("value", "b")}
+SEGMENT = PAGE.limits["SEGMENT_BYTES"]
+HEADER = PAGE.size("ps_frame_header")
+TRAILER = PAGE.size("ps_pull_trailer")
+OPS = PAGE.op_names
+HOT = [number for number, name in OPS.items() if PAGE.ops[name]["body"] == "values" or PAGE.ops[name]["good reply"] == "values"]
 
 
 class Bad(Exception):
@@ -66,25 +26,6 @@ class Bad(Exception):
 def check(condition, what):
     if not condition:
         raise Bad(what)
-
-
-def crc32c_table():
-    table = []
-    for n in range(256):
-        for _ in range(8):
-            n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
-        table.append(n)
-    return table
-
-
-TABLE = crc32c_table()
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = TABLE[(crc ^ byte) & 255] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
 
 
 def fnv1a64(data):
@@ -107,7 +48,9 @@ def varint(data, at):
         shift += 7
 
 
-def message(fields, data):
+def message(name, data):
+    """The fields of the page's message of that name that stand in data."""
+    fields = PAGE.messages[name]
     out = {}
     at = 0
     while at < len(data):
@@ -116,7 +59,7 @@ def message(fields, data):
             check(not any(data[at:]) and len(data) - at < 8, "bytes after a message's end")
             break
         name, kind = fields.get(tag >> 3, (None, None))
-        check(name is not None, f"field {tag >> 3} is not in control.proto")
+        check(name is not None, f"field {tag >> 3} is not on the page")
         wire = tag & 7
         if wire == 0:
             value, at = varint(data, at)
@@ -128,10 +71,12 @@ def message(fields, data):
             length, at = varint(data, at)
             check(at + length <= len(data), "a field past the end")
             value, at = data[at:at + length], at + length
-        check(wire == {"u": 0, "d": 1, "b": 2, "m": 2}.get(kind, wire), f"{name}: wire type {wire}")
-        if kind == "m":
-            value = message(OPTIMIZER, value)
-        if kind == "*":
+        nested, repeated = kind[-1] in PAGE.messages, kind[0] == "repeated"
+        want = 1 if kind[-1] == "double" else 2 if kind[-1] == "bytes" or nested else 0
+        check(wire == want or (repeated and wire == 2), f"{name}: wire type {wire}")
+        if nested:
+            value = message(kind[-1], value)
+        if repeated:
             values = [value]
             if wire == 2:
                 values, inner = [], 0
@@ -165,25 +110,25 @@ class Frame:
     """One frame at the start of data."""
 
     def __init__(self, data):
-        check(len(data) >= 40, "shorter than a header")
-        (magic, version, self.op, self.dtype, reserved0, flags, self.id, self.handle, body_bytes, self.offset, meta_bytes, reserved1,
-         crc) = struct.unpack_from("<HBBBBHQIIQHHI", data)
-        check(magic == 0x7350 and version == 1, "magic or version")
-        check(reserved0 == 0 and reserved1 == 0 and flags < 128, "reserved fields")
-        check(meta_bytes <= 1024 and meta_bytes % 8 == 0 and body_bytes % 8 == 0, "lengths")
-        self.flags = {name for bit, name in FLAGS.items() if flags & bit}
-        self.bytes = 40 + meta_bytes + body_bytes
+        check(len(data) >= HEADER, "shorter than a header")
+        h = PAGE.unpack("ps_frame_header", data)
+        self.op, self.dtype, self.id, self.handle, self.offset = (h[name] for name in ("op", "dtype", "id", "handle", "offset"))
+        flags, meta_bytes, body_bytes = h["flags"], h["meta_bytes"], h["body_bytes"]
+        check(h["magic"] == PAGE.limits["FRAME_MAGIC"] and h["version"] == PAGE.limits["FRAME_VERSION"], "magic or version")
+        check(h["reserved0"] == h["reserved1"] == flags >> len(PAGE.flags) == 0, "reserved fields")
+        check(meta_bytes <= PAGE.limits["META_BYTES_MAX"] and meta_bytes % 8 == 0 and body_bytes % 8 == 0, "lengths")
+        self.flags = {name for name, bit in PAGE.flags.items() if flags & bit}
+        self.bytes = HEADER + meta_bytes + body_bytes
         check(len(data) >= self.bytes, "shorter than it says")
-        self.meta = data[40:40 + meta_bytes]
-        check(crc == crc32c(data[:36] + self.meta), "CRC of header and meta")
-        body = data[40 + meta_bytes:self.bytes]
+        self.meta = data[HEADER:HEADER + meta_bytes]
+        check(h["crc"] == crc32c(data[:HEADER - 4] + self.meta), "CRC of header and meta")
+        body = data[HEADER + meta_bytes:self.bytes]
         self.trailer = None
-        if "VALUE" in self.flags or (self.op == 17 and "REPLY" in self.flags and self.offset == 0):
-            check(len(body) >= 16, "no trailer")
-            version, in_progress, crc = struct.unpack("<QII", body[-16:])
-            check(crc == (crc32c(body[-16:-4]) if "CRC" in self.flags else 0), "CRC of the trailer")
-            self.trailer = {"version": version, "in_progress": in_progress}
-            body = body[:-16]
+        if "VALUE" in self.flags or (OPS.get(self.op) == "PULL" and "REPLY" in self.flags and self.offset == 0):
+            check(len(body) >= TRAILER, "no trailer")
+            body, tail = body[:-TRAILER], body[-TRAILER:]
+            self.trailer = PAGE.unpack("ps_pull_trailer", tail)
+            check(self.trailer.pop("crc") == (crc32c(tail[:-4]) if "CRC" in self.flags else 0), "CRC of the trailer")
         self.segments = []
         tail = 8 if "CRC" in self.flags else 0
         while body:
@@ -195,28 +140,30 @@ class Frame:
                 check(zero == 0 and crc == crc32c(piece), "CRC of a segment")
             self.segments.append(piece)
         self.payload = b"".join(self.segments)
-        most = 4 << 20 if self.op in HOT else 256 << 10
+        most = PAGE.limits["FRAME_BODY_MAX" if self.op in HOT else "CONTROL_BODY_MAX"]
         check(len(self.payload) <= most, "too much payload")
 
+    def fixed(self, name):
+        """The structure at the start of the meta; what is reserved in it is 0."""
+        values = PAGE.unpack(name, self.meta)
+        check(not any(any(v) if isinstance(v, bytes) else v for n, v in values.items() if n.startswith("reserved")), "reserved of a meta")
+        return values
+
     def push_meta(self):
-        total, scale, assign = struct.unpack("<QfI", self.meta)
-        return {"total": total, "scale": scale, "assign": assign}
+        m = self.fixed("ps_push_meta")
+        return {"total": m["total_elements"], "scale": m["scale"], "assign": m["assign_flags"]}
 
     def pull_reply_meta(self):
-        version, durable, in_progress, reserved = struct.unpack("<QQII", self.meta)
-        check(reserved == 0, "reserved field of a pull reply")
-        return {"version": version, "durable": durable, "in_progress": in_progress}
+        return self.fixed("ps_pull_reply_meta")
 
     def reply_meta(self):
-        position, durable, version, result_bytes, text_bytes, applied = struct.unpack_from("<QQQHHB", self.meta)
-        retry = struct.unpack_from("<I", self.meta, 32)[0]
-        at = 40
-        result = self.meta[at:at + result_bytes]
-        at += (result_bytes + 7) // 8 * 8
-        text = self.meta[at:at + text_bytes].decode()
-        check(at + (text_bytes + 7) // 8 * 8 == len(self.meta), "lengths in a reply's meta")
-        return {"status": self.offset, "position": position, "durable": durable, "version": version, "result": result, "text": text,
-                "applied": applied, "retry_after_ms": retry}
+        m = self.fixed("ps_reply_meta")
+        at = PAGE.size("ps_reply_meta")
+        result = self.meta[at:at + m["result_bytes"]]
+        at += (len(result) + 7) // 8 * 8
+        text = self.meta[at:at + m["text_bytes"]].decode()
+        check(at + (m["text_bytes"] + 7) // 8 * 8 == len(self.meta), "lengths in a reply's meta")
+        return {**m, "status": self.offset, "result": result, "text": text}
 
     def floats(self, count):
         return list(struct.unpack_from(f"<{count}f", self.payload))
@@ -259,16 +206,16 @@ def is_frame(frame, op, flags, **want):
 
 def hello(f):
     is_frame(f, "HELLO", "CRC", id=0)
-    same(message(HELLO, f.meta), protocol=1, session=bytes(range(16)), connection=7, next_number=300, record=0x1122334455667788,
+    same(message("Hello", f.meta), protocol=1, session=bytes(range(16)), connection=7, next_number=300, record=0x1122334455667788,
          believed_job=b"ps", believed_task=1, job=b"worker", task=2, host=b"host.example", pid=4711, program=b"pstrain",
          cluster_hash=fnv1a64(b"psd" + b"\0" + struct.pack("<I", 2)))
-    check(items(f.payload, UNRESOLVED) == [{"number": 297}, {"number": 299, "abandoned": 1}], "unresolved numbers")
+    check(items(f.payload, "UnresolvedItem") == [{"number": 297}, {"number": 299, "abandoned": 1}], "unresolved numbers")
 
 
 def hello_answer(f):
     is_frame(f, "HELLO", "CRC REPLY", id=0)
     same(f.reply_meta(), status=0, text="")
-    answer, *rest = items(f.payload, HELLO_ANSWER, TASK, TASK, NUMBER)
+    answer, *rest = items(f.payload, "HelloAnswer", "TaskItem", "TaskItem", "NumberItem")
     same(answer, protocol=1, job=b"ps", task=1, life=0xFEDCBA9876543210, record=0x1122334455667788, durable=41, window=256,
          task_count=2, number_count=2, directory_job=b"ps", cluster_name=b"psd", version=b"0.1.0", lease_ms=10000, beat_ms=2500)
     same(rest[0], job=b"ps", address=b"127.0.0.1:2222")
@@ -279,12 +226,12 @@ def hello_answer(f):
 
 def open_(f):
     is_frame(f, "OPEN", "CRC", id=12)
-    check(items(f.payload, NAME) == [{"name": b"layer_1/w"}, {"container": b"localhost", "name": b"b"}], "names")
+    check(items(f.payload, "NameItem") == [{"name": b"layer_1/w"}, {"container": b"localhost", "name": b"b"}], "names")
 
 
 def open_answer(f):
     is_frame(f, "OPEN", "CRC REPLY", id=12)
-    first, second = items(f.payload, OPEN_ANSWER)
+    first, second = items(f.payload, "OpenAnswer")
     same(first, index=1, handle=5, incarnation=99, creation=2**63 + 1, dtype=1, dims=[64, 10], version=1876, initialised=1, sealed=1,
          seed=42, init_kind=6, chief_number=3, giver=b"\x01giver!\xff", optimizer={"kind": 3, "learning_rate": 0.05, "initial_accumulator": 0.1})
     same(second, index=2, status=5, text=b"/job:ps/task:0 has no variable 'b'")
@@ -292,7 +239,7 @@ def open_answer(f):
 
 def create_more(f):
     is_frame(f, "CREATE", "CRC MORE", id=13)
-    (item,) = items(f.payload, CREATE)
+    (item,) = items(f.payload, "CreateItem")
     same(item, name=b"layer_1/w", dtype=1, dims=[64, 10], job=b"ps", task=1, pinned=1,
          optimizer={"kind": 4, "learning_rate": 0.002, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8})
 
@@ -300,25 +247,25 @@ def create_more(f):
 def create_answer(f):
     is_frame(f, "CREATE", "CRC REPLY")
     same(f.reply_meta(), status=0)
-    (answer,) = items(f.payload, CREATE_ANSWER)
+    (answer,) = items(f.payload, "CreateAnswer")
     same(answer, index=1, status=3)
     check(b"'w'" in answer["text"] and b"float64" in answer["text"] and b"float32" in answer["text"], "text of a conflict")
 
 
 def init(f):
     is_frame(f, "INIT", "CRC SEQ FIRST LAST", id=14, handle=5, payload=b"")
-    same(message(INIT, f.meta), kind=4, a=-0.5, b=0.5, seed=42, chief_number=3,
+    same(message("Init", f.meta), kind=4, a=-0.5, b=0.5, seed=42, chief_number=3,
          optimizer={"kind": 2, "nesterov": 1, "learning_rate": 0.01, "momentum": 0.9})
 
 
 def beat(f):
     is_frame(f, "BEAT", "CRC", id=15)
-    same(message(BEAT, f.meta), global_step=1876)
+    same(message("Beat", f.meta), global_step=1876)
 
 
 def beat_answer(f):
     is_frame(f, "BEAT", "CRC REPLY", id=15)
-    check(items(f.payload, BEAT_ANSWER) == [{"flags": 3, "chief_number": 3}], "answer")
+    check(items(f.payload, "BeatAnswer") == [{"flags": 3, "chief_number": 3}], "answer")
 
 
 def push_two_segments(f):
@@ -387,7 +334,7 @@ def abandon_reply(f):
 def sessions_answer(f):
     is_frame(f, "SESSIONS", "CRC REPLY", id=21)
     same(f.reply_meta(), status=0)
-    psctl, worker = items(f.payload, SESSION_ANSWER)
+    psctl, worker = items(f.payload, "SessionAnswer")
     check(psctl == {"session": bytes(range(8)), "host": b"host.example", "pid": 4711, "program": b"psctl", "connected": 1,
                     "age_ms": 5000}, "a session without a task that has said no step")
     check(worker == {"session": bytes(range(8)), "job": b"worker", "task": 2, "host": b"host.example", "pid": 4711,
@@ -397,7 +344,7 @@ def sessions_answer(f):
 
 def waits_answer(f):
     is_frame(f, "WAITS", "CRC REPLY", id=22)
-    (wait,) = items(f.payload, WAIT_ANSWER)
+    (wait,) = items(f.payload, "WaitAnswer")
     check(wait == {"session": bytes(range(8)), "job": b"worker", "task": 2, "host": b"host.example", "pid": 4711,
                    "program": b"pstrain", "op": 35, "what": b"sealed: w, b", "since_ms": 12000, "left_ms": 588000,
                    "release": b"the chief seals w, b; no chief is connected"}, "wait")
@@ -405,14 +352,14 @@ def waits_answer(f):
 
 def containers_answer(f):
     is_frame(f, "CONTAINERS", "CRC REPLY", id=23)
-    check(items(f.payload, CONTAINER_ANSWER) == [
+    check(items(f.payload, "ContainerAnswer") == [
         {"container": b"empty", "incarnation": 98},
         {"container": b"localhost", "incarnation": 99, "variables": 3, "initialised": 2, "bytes": 2**33}], "containers")
 
 
 def tasks_answer(f):
     is_frame(f, "TASKS", "CRC REPLY", id=24)
-    check(items(f.payload, TASK_ANSWER) == [
+    check(items(f.payload, "TaskAnswer") == [
         {"job": b"ps", "address": b"127.0.0.1:2222", "connected": 1, "heard": 1, "life": 0xFEDCBA9876543210, "host": b"host.example",
          "pid": 4711},
         {"job": b"ps", "task": 1, "address": b"127.0.0.1:2223", "missing_ms": 3000, "conflict": b"pid 4712 at host.example",
@@ -421,12 +368,12 @@ def tasks_answer(f):
 
 def stop_answer(f):
     is_frame(f, "STOP", "CRC REPLY", id=25)
-    check(items(f.payload, STOP_ANSWER) == [{"sessions": 4}], "sessions told")
+    check(items(f.payload, "StopAnswer") == [{"sessions": 4}], "sessions told")
 
 
 def config_set(f):
     is_frame(f, "CONFIG_SET", "CRC", id=26)
-    check(items(f.payload, CONFIG_ITEM) == [{"name": b"session_keep", "value": b"1h"}], "setting")
+    check(items(f.payload, "ConfigItem") == [{"name": b"session_keep", "value": b"1h"}], "setting")
 
 
 def bfloat16(bits):
@@ -481,7 +428,7 @@ def strings_pull_reply(f):
 
 def create_atomic(f):
     is_frame(f, "CREATE", "CRC", id=34)
-    (item,) = items(f.payload, CREATE)
+    (item,) = items(f.payload, "CreateItem")
     same(item, name=b"table", dtype=1, dims=[1000], job=b"ps", atomic=1, optimizer={"kind": 1, "learning_rate": 0.5})
 
 
