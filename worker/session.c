@@ -502,9 +502,7 @@ void psi_session_beaten(struct psi_session *s, const struct psi_reply *r)
     if (r->status != PS_OK || !s->c->known || psi_list_next(&p, &n, &ps_v1_BeatAnswer_msg, &m, &end, NULL) != PS_OK || end) {
         return;
     }
-    if (s->index == s->c->directory) {
-        s->c->chief_connected = (m.flags & 1u) != 0;
-    }
+    s->c->chief_connected = s->index == s->c->directory ? (m.flags & 1u) != 0 : s->c->chief_connected;
     if ((m.flags & 4u) != 0 && !s->c->stop_asked) {
         s->c->stop_asked = true;
         psi_client_log(s->c, PSI_LOG_INFO, "stop_asked", "task=%s", s->name);

@@ -80,7 +80,8 @@ static int rows_of(const struct psctl *c)
     int others = ROWS_BESIDES + 1;
     for (int i = 0; i < c->task_count; i++) {
         const ps_task_info *t = &c->infos[i];
-        others += (t->up ? 0 : 1) + (t->conflict[0] != '\0' ? 1 : 0) + (t->lost > 0 ? 1 : 0);
+        bool holds = t->up && (t->sessions != t->connected || t->most_bytes > 0);
+        others += (t->up ? 0 : 1) + (t->conflict[0] != '\0' ? 1 : 0) + (t->lost > 0 ? 1 : 0) + (holds ? 1 : 0);
     }
     return size.ws_row > others ? size.ws_row - others : 1;
 }

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker/request.c: tasks that refuse connections or are no psd, for who looks, who wants to fail fast, and who waits. */
+#include "../../lib/fake_task.h"
+
+#include "../../../worker/client.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SPEC "ps=a:1,b:2"
+
+/* Where the cluster is not known, who only looks is told soon that nobody is at the target; who needs it waits. */
+static void test_look_refused(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request look, cluster;
+    fake_init(&f, NULL, "", 0, false);
+    fake_start(&f, &cluster, PSI_REQ_CLUSTER, NULL, NULL, NULL, 60000);
+    fake_start(&f, &look, PSI_REQ_LOOK, NULL, NULL, NULL, 60000);
+    uint64_t first = f.now;
+    while (look.dones == 0 && f.now < first + 2000) {
+        if (f.task[0].dialing) {
+            fake_refuse(&f, 0, "connection refused");
+        }
+        assert_true(look.dones == 0 || f.now >= first + 250);
+        fake_wait(&f, 25);
+    }
+    assert_true(f.now < first + 1000);
+    assert_int_equal(look.req.status, PS_UNAVAILABLE);
+    assert_int_equal(look.req.applied, PS_NOTHING_APPLIED);
+    assert_non_null(strstr(look.err.text, "no connection: connection refused"));
+    assert_int_equal(cluster.dones, 0);
+    fake_fini(&f);
+}
+
+/* Refused dials end INFO before its deadline, but not at the first one: the task may be starting. Others wait for its return. */
+static void test_info_refused(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request info, again, other;
+    ps_task_info infos[2];
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &other, PSI_REQ_SHUTDOWN, NULL, NULL, NULL, 60000);
+    fake_start(&f, &info, PSI_REQ_INFO, NULL, NULL, &infos[0], 60000);
+    uint64_t first = f.now;
+    while (info.dones == 0 && f.now < first + 2000) {
+        if (f.task[0].dialing) {
+            fake_refuse(&f, 0, "connection refused");
+        }
+        assert_true(info.dones == 0 || f.now >= first + 250);
+        fake_wait(&f, 25);
+    }
+    assert_true(f.now < first + 1000);
+    assert_int_equal(info.req.status, PS_UNAVAILABLE);
+    assert_int_equal(info.req.applied, PS_NOTHING_APPLIED);
+    assert_false(infos[0].up);
+    assert_string_equal(infos[0].address, "a:1");
+    assert_non_null(strstr(infos[0].error, "connection refused"));
+    assert_int_equal(other.dones, 0);
+    /* the back-off is long by now; who looks has it dialled at once */
+    while (f.now < first + 5000) {
+        if (f.task[0].dialing) {
+            fake_refuse(&f, 0, "connection refused");
+        }
+        fake_wait(&f, 25);
+    }
+    while (!f.task[0].dialing) {
+        fake_wait(&f, 25);
+    }
+    fake_refuse(&f, 0, "connection refused");
+    fake_start(&f, &again, PSI_REQ_INFO, NULL, NULL, &infos[1], 60000);
+    fake_wait(&f, 25);
+    assert_true(f.task[0].dialing);
+    assert_int_equal(again.dones, 0);
+    fake_refuse(&f, 0, "connection refused");
+    assert_int_equal(again.dones, 1);
+    /* it comes back: what waited is answered, and a new failure has its own grace */
+    while (!f.task[0].dialing) {
+        fake_wait(&f, 25);
+    }
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    struct fake_answer ok = {0};
+    fake_reply(&f, 0, PS_OP_SHUTDOWN, fake_take(&f, 0, PS_OP_SHUTDOWN)->h.id, false, &ok);
+    assert_int_equal(other.dones, 1);
+    assert_int_equal(other.req.status, PS_OK);
+    fake_cut(&f, 0);
+    fake_start(&f, &again, PSI_REQ_INFO, NULL, NULL, &infos[1], 60000);
+    while (!f.task[0].dialing) {
+        fake_wait(&f, 25);
+    }
+    fake_refuse(&f, 0, "connection refused");
+    assert_int_equal(again.dones, 0);
+    fake_fini(&f);
+}
+
+/* Refuse the dials of task 0 until req has ended; when that was, after the first one. */
+static uint64_t refuse_until_done(struct fake *f, const struct fake_request *req)
+{
+    uint64_t first = f->now;
+    while (req->dones == 0 && f->now < first + 5000) {
+        if (f->task[0].dialing) {
+            fake_refuse(f, 0, "connection refused");
+        }
+        fake_wait(f, 25);
+    }
+    return f->now - first;
+}
+
+/* Who wants to fail fast is told of a refused connection as soon as who looks, whatever is asked for; what may have been done
+ * stays unknown. */
+static void test_fail_fast(void **state)
+{
+    (void)state;
+    static const enum psi_request_kind kinds[] = {PSI_REQ_LOOKUP, PSI_REQ_PING, PSI_REQ_STOP, PSI_REQ_RESET, PSI_REQ_SHUTDOWN};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct fake f;
+        struct fake_request req;
+        ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "w"};
+        struct psi_var *var = NULL;
+        fake_init(&f, SPEC, "", 0, false);
+        f.c->fail_fast = true;
+        if (kinds[i] == PSI_REQ_LOOKUP) {
+            assert_int_equal(psi_client_variable(f.c, &spec, true, &var, NULL), PS_OK);
+        }
+        fake_start(&f, &req, kinds[i], var, NULL, NULL, 60000);
+        uint64_t took = refuse_until_done(&f, &req);
+        assert_true(took >= 250 && took < 1000);
+        assert_int_equal(req.req.status, PS_UNAVAILABLE);
+        assert_int_equal(req.req.applied, PS_NOTHING_APPLIED);
+        assert_non_null(strstr(req.err.text, "/job:ps/task:0 (a:1)"));
+        assert_non_null(strstr(req.err.text, "connection refused"));
+        fake_fini(&f);
+    }
+    struct fake f;
+    struct fake_request req;
+    fake_init(&f, SPEC, "", 0, false);
+    f.c->fail_fast = true;
+    fake_start(&f, &req, PSI_REQ_RESET, NULL, NULL, NULL, 60000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    (void)fake_take(&f, 0, PS_OP_RESET);
+    fake_cut(&f, 0);
+    assert_true(refuse_until_done(&f, &req) < 1000);
+    assert_int_equal(req.req.status, PS_UNAVAILABLE);
+    assert_int_equal(req.req.applied, PS_OUTCOME_UNKNOWN);
+    fake_fini(&f);
+}
+
+/* What answers HELLO with something else than frames of psd is no better than nobody. */
+static void test_look_at_another_protocol(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct fake_request look, cluster;
+    fake_init(&f, NULL, "", 0, false);
+    fake_start(&f, &cluster, PSI_REQ_CLUSTER, NULL, NULL, NULL, 60000);
+    fake_start(&f, &look, PSI_REQ_LOOK, NULL, NULL, NULL, 60000);
+    uint64_t first = f.now;
+    while (look.dones == 0 && f.now < first + 5000) {
+        if (f.task[0].dialing) {
+            fake_connect(&f, 0);
+            fake_bytes(&f, 0, "HTTP/1.1 400 Bad Request", 24);
+        }
+        fake_wait(&f, 25);
+    }
+    assert_true(f.now < first + 1000);
+    assert_int_equal(look.req.status, PS_UNAVAILABLE);
+    assert_non_null(strstr(look.err.text, "not a psd"));
+    assert_int_equal(cluster.dones, 0);
+    fake_fini(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_look_refused),
+        cmocka_unit_test(test_info_refused),
+        cmocka_unit_test(test_fail_fast),
+        cmocka_unit_test(test_look_at_another_protocol),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
