@@ -209,7 +209,7 @@ class Model:
                 if o not in self.own_job and self.on['fence'] and not (w.heard[o] or self.fenced(w, o)): return False
             t = self.sc['req'][c][name]
         if t and not w.conn[t]: return False
-        if not w.sure[name] or self.on['asked_too']: w.asked[name] = w.at[t]
+        if self.twins(t) and (not w.sure[name] or self.on['asked_too']): w.asked[name] = w.at[t]
         self.used_by(w, w.at[t], name)
         w.owner[name] = t
         cl[ST], cl[ASKED] = WAIT, t
