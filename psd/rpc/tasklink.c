@@ -121,7 +121,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
 }
 
 /* One listed name: taken in, or, when it is elsewhere by now, to be dropped by the task. */
-static ps_status take_name(struct psd_task *t, struct psd_peer *p, const ps_v1_ListItem *item, bool *out_drop,
+static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned, const ps_v1_ListItem *item, bool *out_drop,
                            struct psi_err *err)
 {
     struct psd_create named = {0};
@@ -144,7 +144,7 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, const ps_v1_L
     }
     struct psd_name *n = psd_directory_find(&t->names, named.container, named.name);
     /* what it had when another process came in its place counts as long as nobody has touched the name since */
-    bool stale = p->conn->returned && (n == NULL || (n->life != p->life && n->asked != p->life));
+    bool stale = returned && (n == NULL || (n->life != p->life && n->asked != p->life));
     *out_drop = (n != NULL && n->owner != p->index) || stale;
     if (*out_drop) {
         return PS_OK;
@@ -184,7 +184,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
             break;
         }
         if (st == PS_OK) {
-            st = take_name(t, p, &item, &drop, &err);
+            st = take_name(t, p, c->returned, &item, &drop, &err);
         }
         if (st != PS_OK) {
             psd_log(t, PSI_LOG_ERROR, "list_rejected", "peer=%s msg=%s", c->text, err.text);

@@ -375,6 +375,38 @@ static void test_rejoin_without_memory(void **state)
     }
 }
 
+/* A task that comes back after another process had its place has much to drop; memory fails meanwhile: it drops it all the same.
+ */
+static void test_return_without_memory(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 60; n++) {
+        struct cl cl;
+        ps_v1_CreateAnswer a;
+        ps_v1_OpenAnswer v;
+        cl_init(&cl);
+        for (int i = 0; i < 20; i++) {
+            char name[8];
+            snprintf(name, sizeof(name), "v%d", i);
+            assert_int_equal(cl_create(&cl, name, "ps", 1, false, &a), PS_OK);
+        }
+        struct shell_task *other = cl_task(&cl, "ps", 1);
+        PSI_IGNORE(cl_join(&cl, other)); /* its end is of no use here */
+        assert_applied(fc_reset(&cl.c, 500, ""));
+        shell_task_free(other);
+        psi_mem_fail_after(n);
+        rejoin(&cl);
+        psi_mem_fail_after(-1);
+        rejoin(&cl);
+        ensure(&cl.at1);
+        assert_int_equal(fc_open(&cl.at1, "v7", &v), PS_NOT_FOUND);
+        ensure(&cl.c);
+        assert_int_equal(cl_create(&cl, "v7", "ps", 1, false, &a), PS_OK);
+        assert_true(a.created);
+        cl_fini(&cl);
+    }
+}
+
 /* SHUTDOWN is answered OK only when it happens. */
 static void test_shutdown_without_memory(void **state)
 {
@@ -490,10 +522,11 @@ static void test_lists_of_waits_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_allocation_fails_once),   cmocka_unit_test(test_pushes_count_once_when_memory_fails),
-        cmocka_unit_test(test_start_without_memory),          cmocka_unit_test(test_dial_without_memory),
-        cmocka_unit_test(test_rejoin_without_memory),         cmocka_unit_test(test_shutdown_without_memory),
-        cmocka_unit_test(test_no_allocation_in_steady_state), cmocka_unit_test(test_lists_of_waits_are_bounded),
+        cmocka_unit_test(test_every_allocation_fails_once), cmocka_unit_test(test_pushes_count_once_when_memory_fails),
+        cmocka_unit_test(test_start_without_memory),        cmocka_unit_test(test_dial_without_memory),
+        cmocka_unit_test(test_rejoin_without_memory),       cmocka_unit_test(test_return_without_memory),
+        cmocka_unit_test(test_shutdown_without_memory),     cmocka_unit_test(test_no_allocation_in_steady_state),
+        cmocka_unit_test(test_lists_of_waits_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
