@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { LATE_INIT_MS = 20000 }; /* after its READY has ended an INIT may still be on its way for so long */
+static const uint64_t TWICE = 0xaaaaaaaaaaaaaaaaULL; /* the upper bits of all digits, which have two each */
 
 struct sim_birth *sim_birth_find(struct sim *s, uint64_t creation)
 {
@@ -180,11 +181,11 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     if (v->kind != SIM_VAR_HYPER && v->kind != SIM_VAR_REGISTER) {
         uint64_t first = sim_element(s, v, value, 0), last = sim_element(s, v, value, v->elements - 1);
         if (v->kind != SIM_VAR_STEP && ((first & b->first) != b->first || (last & b->last) != b->last)) {
-            sim_fail(s,
-                     "LOST: '%s' at /job:%s/task:%u had digits %llx (last element %llx), now %llx (%llx): trained values were "
-                     "overwritten or a push was doubled",
-                     v->name, p->task->job, p->task->index, (unsigned long long)b->first, (unsigned long long)b->last,
-                     (unsigned long long)first, (unsigned long long)last);
+            bool twice = ((first | last) & TWICE) != 0;
+            sim_fail(s, "%s: '%s' at /job:%s/task:%u had digits %llx (last element %llx), now %llx (%llx): %s",
+                     twice ? "DOUBLED" : "LOST", v->name, p->task->job, p->task->index, (unsigned long long)b->first,
+                     (unsigned long long)b->last, (unsigned long long)first, (unsigned long long)last,
+                     twice ? "a push is in twice" : "trained values were overwritten");
         }
         b->first = first;
         b->last = last;
