@@ -256,8 +256,13 @@ class Conn:
     """One connection: frames out, frames in."""
 
     def __init__(self, address, timeout=30):
-        self.sock = socket.create_connection(address, timeout) if isinstance(address, tuple) else socket.socket(socket.AF_UNIX)
-        if not isinstance(address, tuple):
+        """address: (host, port), the path of a Unix socket, or a connected socket."""
+        if isinstance(address, socket.socket):
+            self.sock = address
+        elif isinstance(address, tuple):
+            self.sock = socket.create_connection(address, timeout)
+        else:
+            self.sock = socket.socket(socket.AF_UNIX)
             self.sock.settimeout(timeout)
             self.sock.connect(address)
         self.buffer = b""
