@@ -30,6 +30,10 @@ enum {
     PS_SEND_TRY_BYTES = 256 << 10,         /* one try_write */
     PS_PREAUTH_BYTES_MAX = 8 << 10,        /* before HELLO is accepted */
     PS_SEGMENT_PROGRESS_BYTES = 1 << 10,   /* of half a segment in each PS_SEGMENT_DEADLINE_MS: 205 bytes/s */
+    PS_SEGMENT_BUFFERS_MAX = 128,          /* half segments at a time, of all connections of a task */
+    PS_PUSHES_IN_PROGRESS_MAX = 4096,      /* begun and not ended, of a task */
+    PS_CALLS_MAX = 64,                     /* that a task runs or has waiting */
+    PS_COPIES_BYTES_MAX = 64 << 20,        /* of strings and atomic values that wait to be sent on one connection */
     PS_VARIABLES_MAX = 1 << 20             /* per task */
 };
 #define PS_CHIEF_NUMBER_MAX ((uint64_t)1 << 62)   /* of the chief lease: a higher one would leave none for the next chief */

@@ -28,10 +28,10 @@ void psd_task_config_init(struct psd_task_config *config)
     config->segment_deadline_ms = PS_SEGMENT_DEADLINE_MS;
     config->session_keep_ms = PS_SESSION_KEEP_MS;
     config->sessions_max = PS_SESSIONS_MAX;
-    config->pushes_in_progress_max = 4096;
-    config->segment_buffers_max = 128;
+    config->pushes_in_progress_max = PS_PUSHES_IN_PROGRESS_MAX;
+    config->segment_buffers_max = PS_SEGMENT_BUFFERS_MAX;
     config->refuse_nonfinite = true;
-    config->calls_max = 64;
+    config->calls_max = PS_CALLS_MAX;
     memcpy(config->devices, "CPU:0", 6);
 }
 

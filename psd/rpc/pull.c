@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { COPY_RETRY_MS = 20, COPIES_BYTES_MAX = 64 << 20 /* in the queue of one connection */ };
+enum { COPY_RETRY_MS = 20 };
 
 struct psd_pull_out {
     struct psi_out out; /* first: a free one is linked by out.link */
@@ -115,7 +115,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     uint64_t copy_bytes = 0;
     if (v->dtype == PS_STRING || (v->atomic && bytes > PS_SEGMENT_BYTES)) {
         copy_bytes = v->dtype == PS_STRING ? v->bytes : count * v->element_bytes;
-        if (c->copy_bytes + copy_bytes > COPIES_BYTES_MAX) { /* one that does not read must not have all of the budget */
+        if (c->copy_bytes + copy_bytes > PS_COPIES_BYTES_MAX) { /* one that does not read must not have all of the budget */
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "pull of '%s': %llu bytes of copies wait for this connection already",
                             v->name, (unsigned long long)c->copy_bytes);
         }
