@@ -66,6 +66,7 @@ static void run_seed(uint64_t seed, bool verbose, struct sim_summary *total)
     total->failed += one.failed;
     total->cuts += one.cuts;
     total->restarts += one.restarts;
+    total->gave_way += one.gave_way;
     total->virtual_ms += one.virtual_ms;
 }
 
@@ -85,11 +86,12 @@ static void test_seeds(void **state)
         }
     }
     print_message("%llu seeds: %llu events, %llu calls ended OK, %llu otherwise, %llu connections cut, %llu tasks restarted, "
-                  "%llu s of virtual time\n",
+                  "%llu sessions gave way, %llu s of virtual time\n",
                   (unsigned long long)seeds, (unsigned long long)total.events, (unsigned long long)total.ok,
                   (unsigned long long)total.failed, (unsigned long long)total.cuts, (unsigned long long)total.restarts,
-                  (unsigned long long)total.virtual_ms / 1000);
+                  (unsigned long long)total.gave_way, (unsigned long long)total.virtual_ms / 1000);
     assert_true(seeds < 50 || (total.ok > 1000 && total.cuts > 100 && total.restarts > 10)); /* the world is not idle */
+    assert_true(seeds < 200 || total.gave_way > 10);
 }
 
 /* One call is cut at every boundary of its bytes, in both directions, and a byte beside each. */

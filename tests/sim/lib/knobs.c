@@ -77,6 +77,14 @@ static void faults_of_session(struct sim *s)
     if (sim_one_in(s, 3)) {
         k->buffers_max = (uint32_t)sim_range(s, 1, 3);
     }
+    if (s->seed % 5 == 1) { /* not drawn: what else a seed is about stays */
+        k->few_sessions = true;
+        k->may_forget = true;
+        k->lease_ms = 1500;
+        k->beat_ms = 300;
+        k->session_keep_ms = k->session_keep_ms < 4000 ? k->session_keep_ms : 60000; /* the places come free by giving way only */
+        k->fault_weight[SIM_FAULT_KILL_CLIENT] += 3;
+    }
 }
 
 static void faults_of_directory(struct sim *s)

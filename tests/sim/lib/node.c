@@ -56,8 +56,27 @@ static struct sim_task *task_at(struct sim *s, const char *address)
 
 /* ---- effects ---- */
 
+/* A session that was heard within its lease loses nothing, whatever is short; but a guest's record goes with its connection. */
+static void check_gave_way(struct sim *s, const struct sim_task *t, const char *text)
+{
+    const char *at = strstr(text, "@simulated:");
+    uint32_t life = at == NULL ? 0 : (uint32_t)strtoul(at + strlen("@simulated:"), NULL, 10);
+    for (uint32_t i = 0; i < s->program_count; i++) {
+        const struct sim_program *p = &s->program[i];
+        uint64_t heard = p->heard_at[t - s->task];
+        if (p->core != NULL && p->life == life && p->job[0] != '\0' && s->now - heard < s->k.lease_ms) {
+            sim_fail(s, "EVICTED: a session that %s:%u heard %llu ms ago gave way: %s", t->job, t->index,
+                     (unsigned long long)(s->now - heard), text);
+        }
+    }
+}
+
 static void task_log(struct sim *s, struct sim_task *t, const struct psd_effect *effect)
 {
+    if (strcmp(effect->event, "session_gave_way") == 0) {
+        s->count_gave_way++;
+        check_gave_way(s, t, effect->text);
+    }
     sim_trace(s, "%s:%u log %d %s %s", t->job, t->index, effect->level, effect->event, effect->text);
     sim_twin_log(t, effect->event);
     static const char *const ours[] = {"gap", "frame_rejected", "list_rejected", "list_answer_rejected", "task_answer_rejected"};
@@ -202,6 +221,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     config.segment_deadline_ms = s->k.segment_ms;
     config.session_keep_ms = s->k.session_keep_ms;
     config.pushes_in_progress_max = s->k.pushes_max;
+    config.sessions_max = s->k.few_sessions ? s->program_count + 1 : config.sessions_max;
     config.segment_buffers_max = s->k.buffers_max;
     config.config_row = sim_config_row;
     config.config_ctx = t;

@@ -246,6 +246,7 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .failed = s->count_failed,
                                     .cuts = s->count_cuts,
                                     .restarts = s->count_restarts,
+                                    .gave_way = s->count_gave_way,
                                     .virtual_ms = s->now,
                                     .boundaries = {s->boundary_seen[0], s->boundary_seen[1]},
                                     .race = s->race,
