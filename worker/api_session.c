@@ -407,6 +407,23 @@ static ps_status prepare_goodbye(struct psi_api_call *call, struct psi_err *err)
     return PS_OK;
 }
 
+static void say_goodbye(ps_session *s)
+{
+    struct psi_api_call call = {.session = s, .prepare = prepare_goodbye, .timeout_ms = PSI_GOODBYE_MS, .when_closing = true};
+    PSI_IGNORE(psi_api_call_run(&call, NULL)); /* it is a courtesy: without it the tasks forget the session by themselves */
+}
+
+void ps_session_leave(ps_session *s)
+{
+    if (psi_api_check(s, true, NULL) != PS_OK) {
+        return;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    s->closing = true;
+    (void)pthread_mutex_unlock(&s->lock);
+    say_goodbye(s);
+}
+
 int ps_session_close(ps_session *s)
 {
     if (s == NULL) {
@@ -430,8 +447,7 @@ int ps_session_close(ps_session *s)
             psi_api_wait(s, &s->changed);
         }
         (void)pthread_mutex_unlock(&s->lock);
-        struct psi_api_call call = {.session = s, .prepare = prepare_goodbye, .timeout_ms = PSI_GOODBYE_MS, .when_closing = true};
-        PSI_IGNORE(psi_api_call_run(&call, NULL)); /* it is a courtesy: without it the tasks forget the session by themselves */
+        say_goodbye(s);
         psi_io_close(s->io);
         s->io = NULL;
     }

@@ -83,6 +83,10 @@ PS_API ps_session *ps_session_open_args(int *argc, char **argv, const char *abou
 /** Wait for what is in flight (bounded by the operation timeout), say goodbye, free everything; parameters and variables too.
  *  Returns 0, or the code of the first error, which was logged when it happened. NULL is fine. Any thread, once. */
 PS_API int ps_session_close(ps_session *s);
+/** Say goodbye now, whatever other threads are doing with the session, so that the tasks forget it at once: for a program that is
+ * told to end (SIGINT) and then ends. At most a second; calls from now on fail, those in flight end in their time, at the latest
+ * by ps_session_close(). Any thread but a callback's; not in a signal handler: a thread that waits for signals. NULL is fine. */
+PS_API void ps_session_leave(ps_session *s);
 
 /** The first error of the session: PS_OK when there is none. Any thread. */
 PS_API ps_status ps_session_status(ps_session *s);

@@ -103,7 +103,11 @@ enum psctl_exit psctl_connect(struct psctl *c)
     o.fail_fast = true;
     psctl_restart_clock(c);
     c->room.columns = out_terminal_columns();
+    if (c->watch_ms == 0) {
+        psctl_leave_begin();
+    }
     ps_status st = ps_session_open(&o, &c->session, error, sizeof(error));
+    psctl_leave_session(c->session);
     if (st != PS_OK) {
         psctl_error(c, st, "%s", error);
         return st == PS_INVALID_ARGUMENT ? PSCTL_USAGE : PSCTL_FAILED;
@@ -145,6 +149,7 @@ void psctl_disconnect(struct psctl *c)
 {
     free(c->infos);
     c->infos = NULL;
+    psctl_leave_session(NULL);
     (void)ps_session_close(c->session); /* its error, if any, was shown where it happened */
     c->session = NULL;
 }

@@ -129,6 +129,10 @@ int64_t psctl_left_ms(const struct psctl *c);
 /** The whole timeout again: the user was asked something. */
 void psctl_restart_clock(struct psctl *c);
 void psctl_disconnect(struct psctl *c);
+/** From now on SIGINT and SIGTERM let the session say goodbye and end the process (leave.c). */
+void psctl_leave_begin(void);
+/** Which session; NULL before it is closed. */
+void psctl_leave_session(ps_session *s);
 /** psctl_connect(), and the variable that argv[0] names; says what failed, and what was likely meant. find.c */
 enum psctl_exit psctl_find_variable(struct psctl *c, ps_variable **out);
 /** The question on the terminal, unless --yes; where there is neither, psctl_connect() has refused. Says that nothing was done

@@ -11,6 +11,7 @@
 #include "finish.h"
 #include "say.h"
 #include "start.h"
+#include "stop.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -302,6 +303,7 @@ int evaluate_run(const struct flags *f)
     if (status == EXIT_DONE) {
         ps_session *s = start_session(f, &c, NULL, f->timeout_s * 1000, true);
         status = s == NULL ? EXIT_FAILED : evaluate_there(f, s, &data);
+        stop_session(NULL);
         (void)ps_session_close(s); /* its errors were said */
     }
     cluster_fini(&c);

@@ -11,6 +11,7 @@
 #include "report.h"
 #include "say.h"
 #include "start.h"
+#include "stop.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -115,6 +116,7 @@ int finish_run(const struct flags *f, const struct cluster *c, const struct mode
     if (status == EXIT_DONE && f->report[0] != '\0') {
         status = evaluate_report(s, f, &r);
     }
+    stop_session(NULL);
     (void)ps_session_close(s); /* its errors were said */
     int shown = f->status_at_end ? show_status(c) : EXIT_DONE;
     return status != EXIT_DONE ? status : shown;

@@ -64,6 +64,7 @@ ps_session *start_session(const struct flags *f, const struct cluster *c, const 
         (void)say_error("cannot open a session: %s", error);
         return NULL;
     }
+    stop_session(s);
     return s;
 }
 
@@ -226,6 +227,7 @@ int start_run(const struct flags *f, const struct cluster *c, bool local, struct
     while (a == AGAIN) {
         a = attempt(f, c, local, deadline_ms, m, out);
         if (a == AGAIN) {
+            stop_session(NULL);
             (void)ps_session_close(out->session);
             out->session = NULL;
             if (clock_ms() >= deadline_ms) {

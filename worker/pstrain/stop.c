@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals of a worker: while it waits nothing is in flight and it may just end; while it trains it finishes its step. */
+/* Signals of a worker, taken by a thread: while it waits it says goodbye and ends; while it trains it finishes its step. */
 #include "stop.h"
 
 #include "say.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <unistd.h>
 
 enum { ONE_WISH_MS = 1000 };
 
-static volatile sig_atomic_t noted;
-static volatile sig_atomic_t gentle;
-static int64_t noted_ms; /* of the handler */
+static atomic_int noted;
+static atomic_bool gentle;
+static int64_t noted_ms; /* of the thread */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static ps_session *session; /* under lock */
 
 void stop_set(sigset_t *set)
 {
@@ -32,27 +36,48 @@ bool stop_insists(int64_t *first_ms)
     return !first && now - *first_ms >= ONE_WISH_MS;
 }
 
-static void on_signal(int number)
+static void *take_signals(void *set)
 {
-    if (stop_insists(&noted_ms) || gentle == 0) {
-        _exit(EXIT_SIGNAL + number);
+    for (;;) {
+        int number = 0;
+        if (sigwait(set, &number) != 0) {
+            return NULL;
+        }
+        if (stop_insists(&noted_ms) || !gentle) {
+            (void)pthread_mutex_lock(&lock); /* for good: the session is not closed meanwhile */
+            ps_session_leave(session);
+            _exit(EXIT_SIGNAL + number);
+        }
+        noted = noted != 0 ? noted : number;
     }
-    noted = noted != 0 ? noted : number;
 }
 
 void stop_watch(void)
 {
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    (void)sigaddset(&action.sa_mask, SIGINT); /* one handler at a time */
-    (void)sigaddset(&action.sa_mask, SIGTERM);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
+    static sigset_t set;
+    pthread_t thread;
+    sigset_t before;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &set, &before);
+    if (pthread_create(&thread, NULL, take_signals, &set) != 0) {
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* they end the process as ever */
+        return;
+    }
+    (void)pthread_detach(thread);
+}
+
+void stop_session(ps_session *s)
+{
+    (void)pthread_mutex_lock(&lock);
+    session = s;
+    (void)pthread_mutex_unlock(&lock);
 }
 
 void stop_gently(bool gently)
 {
-    gentle = gently ? 1 : 0;
+    gentle = gently;
 }
 
 int stop_signal(void)

@@ -3,6 +3,8 @@
 #ifndef PSTRAIN_STOP_H
 #define PSTRAIN_STOP_H
 
+#include <ps.h>
+
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,8 +14,10 @@ void stop_set(sigset_t *set);
 /** A signal has come that ends this program. first_ms, 0 before: when the first one did. True when this one means "at once":
  * those within a second of the first are one with it, since timeout(1) and --local's parent send two. Also in a handler. */
 bool stop_insists(int64_t *first_ms);
-/** From now on the two signals end the process at once (exit 128 + N), until stop_gently(). */
+/** From now on the two signals end the process (exit 128 + N) as soon as its session has said goodbye, until stop_gently(). */
 void stop_watch(void);
+/** Which session; NULL before it is closed. */
+void stop_session(ps_session *s);
 /** gently: the first signal is only noted, so that a step can be finished; one that insists ends the process. */
 void stop_gently(bool gently);
 /** The signal that was noted; 0 when none was. */

@@ -209,6 +209,7 @@ int train_run(const struct flags *f, const struct cluster *c, const struct link 
     stop_watch();
     int status = run(&t);
     stop_gently(false); /* nothing is left that a signal could cut */
+    stop_session(NULL);
     int code = ps_session_close(t.start.session);
     others_fini(&t.others);
     model_fini(&t.model);

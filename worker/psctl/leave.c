@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SIGINT and SIGTERM while psctl waits for tasks: what it has staged or begun there ends at once, not with its lease.
+ * Happy path: a thread takes the signal, the session says goodbye (at most a second), the process ends with 128 + the signal's
+ * number. Failure modes: without a thread a signal ends the process as ever. --watch has handlers of its own (watch.c).
+ */
+#include "psctl.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static ps_session *session; /* under lock */
+static sigset_t signals;
+
+static void *wait_for_signal(void *unused)
+{
+    int number = 0;
+    (void)unused;
+    if (sigwait(&signals, &number) == 0) {
+        (void)pthread_mutex_lock(&lock); /* for good: the session is not closed meanwhile */
+        ps_session_leave(session);
+        _exit(128 + number);
+    }
+    return NULL;
+}
+
+void psctl_leave_begin(void)
+{
+    static bool begun;
+    pthread_t thread;
+    sigset_t before;
+    if (begun) {
+        return;
+    }
+    begun = true;
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGINT);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, &before);
+    if (pthread_create(&thread, NULL, wait_for_signal, NULL) != 0) {
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return;
+    }
+    (void)pthread_detach(thread);
+}
+
+void psctl_leave_session(ps_session *s)
+{
+    (void)pthread_mutex_lock(&lock);
+    session = s;
+    (void)pthread_mutex_unlock(&lock);
+}
