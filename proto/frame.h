@@ -104,7 +104,7 @@ enum ps_op {
     PS_OP_WAITS = 69,      /* the requests that wait there */
     PS_OP_CONTAINERS = 70, /* its containers */
     PS_OP_CONFIG_SET = 71, /* change a setting that may change while it runs */
-    PS_OP_STOP = 72,       /* directory: every session it knows now is told to stop */
+    PS_OP_STOP = 72,       /* every session that the task knows now is told to stop */
     PS_OP_TASKS = 73,      /* directory: the tasks of the cluster as it sees them */
     /* between tasks; the connection was opened by the task, requests go from the directory to the task but for LIST */
     PS_OP_LIST = 80,        /* task -> directory: all names the task holds */

@@ -13,6 +13,19 @@
 
 #define SPEC "ps=a:1,b:2"
 
+/* Refuse the dials of task 0 until req has ended; when that was, after the first one. */
+static uint64_t refuse_until_done(struct fake *f, const struct fake_request *req)
+{
+    uint64_t first = f->now;
+    while (req->dones == 0 && f->now < first + 5000) {
+        if (f->task[0].dialing) {
+            fake_refuse(f, 0, "connection refused");
+        }
+        fake_wait(f, 25);
+    }
+    return f->now - first;
+}
+
 /* Where the cluster is not known, who only looks is told soon that nobody is at the target; who needs it waits. */
 static void test_look_refused(void **state)
 {
@@ -22,15 +35,8 @@ static void test_look_refused(void **state)
     fake_init(&f, NULL, "", 0, false);
     fake_start(&f, &cluster, PSI_REQ_CLUSTER, NULL, NULL, NULL, 60000);
     fake_start(&f, &look, PSI_REQ_LOOK, NULL, NULL, NULL, 60000);
-    uint64_t first = f.now;
-    while (look.dones == 0 && f.now < first + 2000) {
-        if (f.task[0].dialing) {
-            fake_refuse(&f, 0, "connection refused");
-        }
-        assert_true(look.dones == 0 || f.now >= first + 250);
-        fake_wait(&f, 25);
-    }
-    assert_true(f.now < first + 1000);
+    uint64_t took = refuse_until_done(&f, &look);
+    assert_true(took >= 250 && took < 1000);
     assert_int_equal(look.req.status, PS_UNAVAILABLE);
     assert_int_equal(look.req.applied, PS_NOTHING_APPLIED);
     assert_non_null(strstr(look.err.text, "no connection: connection refused"));
@@ -49,14 +55,8 @@ static void test_info_refused(void **state)
     fake_start(&f, &other, PSI_REQ_SHUTDOWN, NULL, NULL, NULL, 60000);
     fake_start(&f, &info, PSI_REQ_INFO, NULL, NULL, &infos[0], 60000);
     uint64_t first = f.now;
-    while (info.dones == 0 && f.now < first + 2000) {
-        if (f.task[0].dialing) {
-            fake_refuse(&f, 0, "connection refused");
-        }
-        assert_true(info.dones == 0 || f.now >= first + 250);
-        fake_wait(&f, 25);
-    }
-    assert_true(f.now < first + 1000);
+    uint64_t took = refuse_until_done(&f, &info);
+    assert_true(took >= 250 && took < 1000);
     assert_int_equal(info.req.status, PS_UNAVAILABLE);
     assert_int_equal(info.req.applied, PS_NOTHING_APPLIED);
     assert_false(infos[0].up);
@@ -97,19 +97,6 @@ static void test_info_refused(void **state)
     fake_refuse(&f, 0, "connection refused");
     assert_int_equal(again.dones, 0);
     fake_fini(&f);
-}
-
-/* Refuse the dials of task 0 until req has ended; when that was, after the first one. */
-static uint64_t refuse_until_done(struct fake *f, const struct fake_request *req)
-{
-    uint64_t first = f->now;
-    while (req->dones == 0 && f->now < first + 5000) {
-        if (f->task[0].dialing) {
-            fake_refuse(f, 0, "connection refused");
-        }
-        fake_wait(f, 25);
-    }
-    return f->now - first;
 }
 
 /* Who wants to fail fast is told of a refused connection as soon as who looks, whatever is asked for; what may have been done
