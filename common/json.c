@@ -23,6 +23,23 @@ ps_status psi_json_parse(const char *what, const char *text, size_t len, json_t 
     return PS_OK;
 }
 
+ps_status psi_json_bound(const char *what, const char *text, size_t len, size_t most, struct psi_err *err)
+{
+    size_t count = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        if (quoted && c == '\\') {
+            i++; /* whatever it is does not end the string */
+        } else if (c == '"') {
+            quoted = !quoted;
+        } else if (!quoted && (c == ',' || c == ':' || c == '[' || c == '{') && ++count > most) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s: more than %zu commas, colons and brackets", what, most);
+        }
+    }
+    return PS_OK;
+}
+
 const char *psi_json_type_name(const json_t *value)
 {
     if (value == NULL) {

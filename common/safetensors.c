@@ -282,6 +282,10 @@ ps_status psi_safetensors_decode(const char *header, size_t header_bytes, uint64
     if (header_bytes == 0 || header[0] != '{') {
         return psi_fail(err, PS_INVALID_ARGUMENT, "no safetensors file: its header does not begin with {");
     }
+    ps_status st = psi_json_bound("header", header, header_bytes, PSI_SAFETENSORS_MARKS_MAX, err);
+    if (st != PS_OK) {
+        return st;
+    }
     json_t *root = json_loadb(header, header_bytes, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL) {
         bool memory = json_error_code(&error) == json_error_out_of_memory;
@@ -290,7 +294,7 @@ ps_status psi_safetensors_decode(const char *header, size_t header_bytes, uint64
     }
     out->data_start = PSI_SAFETENSORS_PREFIX + header_bytes;
     out->data_bytes = file_bytes - out->data_start;
-    ps_status st = read_all(root, check_name, ctx, out, err);
+    st = read_all(root, check_name, ctx, out, err);
     json_decref(root);
     if (st != PS_OK) {
         psi_safetensors_fini(out);
@@ -407,8 +411,8 @@ static ps_status put(const json_t *root, struct psi_buf *out, struct psi_err *er
     }
     size_t bytes = strlen(text);
     size_t whole = (bytes + 7) / 8 * 8;
-    ps_status st = PS_OK;
-    if (whole > PSI_SAFETENSORS_HEADER_MAX) {
+    ps_status st = psi_json_bound("the header", text, bytes, PSI_SAFETENSORS_MARKS_MAX, err);
+    if (st == PS_OK && whole > PSI_SAFETENSORS_HEADER_MAX) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "the header would have %zu bytes, the format allows %llu", whole,
                       (unsigned long long)PSI_SAFETENSORS_HEADER_MAX);
     }

@@ -15,6 +15,8 @@
 #include "buf.h"
 
 #define PSI_SAFETENSORS_HEADER_MAX ((uint64_t)100000000)
+/* of its JSON, psi_json_bound(): about 300,000 tensors, and at most 600 MB of memory */
+#define PSI_SAFETENSORS_MARKS_MAX ((size_t)4 << 20)
 enum { PSI_SAFETENSORS_PREFIX = 8 };
 
 /** An element type of the format. All that have whole bytes are known, also those that no variable can have. */
@@ -61,7 +63,7 @@ PSI_MUST ps_status psi_safetensors_length(const uint8_t prefix[PSI_SAFETENSORS_P
  *
  * check_name  may be NULL.
  * out         zeroed; gives; psi_safetensors_fini(). Zeroed again on failure.
- * Errors      PS_INVALID_ARGUMENT naming the tensor; PS_RESOURCE_EXHAUSTED.
+ * Errors      PS_INVALID_ARGUMENT naming the tensor, or over PSI_SAFETENSORS_MARKS_MAX; PS_RESOURCE_EXHAUSTED.
  */
 PSI_MUST ps_status psi_safetensors_decode(const char *header, size_t header_bytes, uint64_t file_bytes,
                                           psi_tensor_name_fn check_name, void *ctx, struct psi_safetensors *out,
@@ -77,7 +79,7 @@ const char *psi_safetensors_metadata(const struct psi_safetensors *s, const char
  * tensors   name, type, shape set; begin and end are written. Names are unique.
  * metadata  UTF-8; unique keys.
  * out       len a multiple of 8 before; afterwards too.
- * Errors    PS_INVALID_ARGUMENT (a name or value is not UTF-8, a name twice, over the limit of the header),
+ * Errors    PS_INVALID_ARGUMENT (a name or value is not UTF-8, a name twice, over the limits of the header),
  * PS_RESOURCE_EXHAUSTED.
  */
 PSI_MUST ps_status psi_safetensors_encode(struct psi_tensor *tensors, size_t count, const struct psi_tensor_metadata *metadata,

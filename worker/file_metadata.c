@@ -174,8 +174,11 @@ static ps_status understand_one(const json_t *entry, struct psi_file_var *var, s
 ps_status psi_files_understand(const char *text, struct psi_file_var *vars, size_t count, struct psi_err *err)
 {
     json_error_t error = {0};
+    ps_status st = psi_json_bound("__metadata__ " PSI_FILES_KEY_VARIABLES, text, strlen(text), PSI_SAFETENSORS_MARKS_MAX, err);
+    if (st != PS_OK) {
+        return st;
+    }
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-    ps_status st = PS_OK;
     if (!json_is_object(root)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "__metadata__ " PSI_FILES_KEY_VARIABLES ": %s",
                       root == NULL ? error.text : "is no object");

@@ -20,6 +20,7 @@ from cluster import Cluster, die_with_parent, free_port, main, path, run
 PSCTL = path("bin/psctl")
 PSTRAIN = path("bin/pstrain")
 LIBSVM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "shared", "data", "libsvm")
+SANITIZED = path("").rstrip("/").endswith(("asan", "tsan"))  # these reserve address space of their own
 SIZES = {"F32": 4, "F64": 8, "I32": 4, "I64": 8, "BOOL": 1, "I8": 1, "U8": 1}
 
 
@@ -255,6 +256,17 @@ class Refused(unittest.TestCase):
                     write_raw(self.file, header, blob)
                 psctl(self.cluster, "import", self.file, "--yes", code=1)
                 self.assertEqual(self.state(), before)
+
+    def test_memory_of_a_hostile_header(self):
+        """The longest header that the format allows, all of it numbers: refused at the price of its text."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        write_raw(self.file, b'{"a":{"shape":[0' + b",0" * ((100000000 - 20) // 2) + b"]}}", b"")
+        done = subprocess.run([PSCTL, "-t", self.cluster.addresses[0], "import", self.file, "--yes"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60, check=False,
+                              preexec_fn=None if SANITIZED else limit, restore_signals=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("header: more than 4194304 commas, colons and brackets", done.stderr)
 
     def test_json_errors(self):
         code, out, _ = run(PSCTL, "-t", self.cluster.addresses[0], "--json", "import", self.file + ".none", "--yes")

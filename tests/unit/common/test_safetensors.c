@@ -352,6 +352,17 @@ static void test_hostile(void **state)
     char *dims = repeated("{\"a\":{\"dtype\":\"U8\",\"shape\":[1", ",1", 300000, "],\"data_offsets\":[0,1]}}");
     refused(dims, 1, "300001 dimensions");
     free(dims);
+    /* memory: a list of PSI_SAFETENSORS_MARKS_MAX + 1 marks is refused before it is parsed, one less is read; those in strings
+     * are only text */
+    char *many = repeated("{\"a\":{\"shape\":[1", ",1", PSI_SAFETENSORS_MARKS_MAX - 4, "]}}"); /* 5 before them */
+    refused(many, 1, "header: more than 4194304 commas, colons and brackets");
+    free(many);
+    many = repeated("{\"a\":{\"shape\":[1", ",1", PSI_SAFETENSORS_MARKS_MAX - 5, "]}}");
+    refused(many, 1, "'a': it has no dtype");
+    free(many);
+    many = repeated("{\"__metadata__\":{\"k\":\"\\\"", ",:[{", PSI_SAFETENSORS_MARKS_MAX, "\"}}");
+    accepted(many, 0);
+    free(many);
     char *same = repeated("{\"a\":1", ",\"a\":1", 100000, "}");
     refused(same, 0, "duplicate");
     free(same);

@@ -320,28 +320,6 @@ static void test_load(void **state)
     }
 }
 
-/* A variable that is gone is said so at once, also by a task that has no room or goes down: there is nothing to ask again for. */
-static void test_gone_before_load(void **state)
-{
-    (void)state;
-    struct push_env p;
-    float g[8];
-    in_progress_most = 1;
-    push_init(&p, few_in_progress);
-    ps_v1_OpenAnswer s = fc_ready(&p.e.c, "s", PS_F32, 8, ps_sgd(1), 0);
-    assert_applied(fc_delete(&p.e.c, p.e.c.next_id++, "s"));
-    send_third(&p, p.e.c.next_number++, 0);
-    static const uint8_t ops[] = {PS_OP_PUSH, PS_OP_PUSHPULL, PS_OP_ASSIGN, PS_OP_ADD};
-    for (int draining = 0; draining < 2; draining++) {
-        for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {
-            assert_reply(fc_push(&p.e.c, ops[i], &s, filled(g, 8, 1), 1, 0), PS_ABORTED, "reset or deleted");
-        }
-        assert_reply(fc_init_var(&p.e.c, s.handle, ps_zeros(), ps_sgd(1), 0, false), PS_ABORTED, "reset or deleted");
-        psd_task_drain(p.e.t->core);
-    }
-    env_fini(&p.e);
-}
-
 /* FAULTS 9, 40: a bad segment closes; nothing of it is applied, what came before stays, the client goes on there. */
 static void test_bad_segment_crc(void **state)
 {
@@ -466,35 +444,6 @@ static void test_nonfinite_is_applied_when_told_so(void **state)
     env_fini(&p.e);
 }
 
-/* Finite, and infinite when it is scaled: nothing of it is stored. Optimizers of every kind; atomic variables too. */
-static void test_overflow_by_the_scale(void **state)
-{
-    (void)state;
-    const ps_optimizer *kinds[] = {ps_sgd(1), ps_momentum(1, 0.9), ps_nesterov(1, 0.9), ps_adagrad(1), ps_adam(1)};
-    static const uint8_t ops[] = {PS_OP_PUSH, PS_OP_PUSHPULL};
-    struct push_env p;
-    float g[8];
-    push_init(&p, NULL);
-    for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
-        char name[8];
-        (void)snprintf(name, sizeof(name), "v%zu", i);
-        ps_v1_OpenAnswer v = fc_ready(&p.e.c, name, PS_F32, 8, kinds[i], 5);
-        filled(g, 8, 0);
-        g[6] = 1e30F;
-        for (size_t k = 0; k < ARRAY_COUNT(ops); k++) {
-            struct fc_reply r = fc_push(&p.e.c, ops[k], &v, g, 1e20F, 0);
-            assert_reply(r, PS_INVALID_ARGUMENT, "element 6 times the scale 1e+20 is NaN or infinite");
-            assert_int_equal(r.applied, PS_NOTHING_APPLIED);
-        }
-        assert_floats(peek_at(p.e.t, name).value, 0, 8, 5);
-        assert_int_equal(peek_at(p.e.t, name).version, 0);
-    }
-    ps_v1_InfoAnswer info;
-    assert_int_equal(fc_info(&p.e.c, &info), PS_OK);
-    assert_int_equal(info.nonfinite, ARRAY_COUNT(kinds) * ARRAY_COUNT(ops));
-    env_fini(&p.e);
-}
-
 static void test_pushpull(void **state)
 {
     (void)state;
@@ -607,12 +556,10 @@ int main(void)
         cmocka_unit_test(test_window),
         cmocka_unit_test(test_window_is_held_by_what_is_in_progress),
         cmocka_unit_test(test_load),
-        cmocka_unit_test(test_gone_before_load),
         cmocka_unit_test(test_bad_segment_crc),
         cmocka_unit_test(test_cut_and_resume),
         cmocka_unit_test(test_nonfinite),
         cmocka_unit_test(test_nonfinite_is_applied_when_told_so),
-        cmocka_unit_test(test_overflow_by_the_scale),
         cmocka_unit_test(test_pushpull),
         cmocka_unit_test(test_add),
         cmocka_unit_test(test_abandon),

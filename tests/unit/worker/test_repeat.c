@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker/window.c: what was called for one creation of a variable is not done to another one of its name. */
+#include "../../lib/fake_task.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SPEC "ps=a:1,b:2"
+enum { SMALL = 16 };
+
+static float *numbers_from(uint64_t n, float first)
+{
+    float *p = malloc(n * sizeof(float));
+    for (uint64_t i = 0; i < n; i++) {
+        p[i] = first + (float)i;
+    }
+    return p;
+}
+
+/* Refused for load, and meanwhile the variable is reset: what was called for the old one is not done to a new one, also where
+ * this session had not used it yet and so may get it again. */
+static void test_refused_for_load_and_reset(void **state)
+{
+    (void)state;
+    static const enum psi_request_kind kinds[] = {PSI_REQ_PUSH,      PSI_REQ_PUSH_PULL, PSI_REQ_ASSIGN,
+                                                  PSI_REQ_INIT_FROM, PSI_REQ_ADD,       PSI_REQ_INIT};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct fake_request first, pull;
+        struct fake f;
+        float dst[SMALL];
+        fake_init(&f, SPEC, "", 0, false);
+        struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+        float *src = numbers_from(SMALL, 1);
+        fake_start(&f, &first, kinds[i], w, src, dst, 10000);
+        struct fake_frame *frame = fake_next(&f, 0);
+        assert_true(frame->h.id == 1 && (frame->h.flags & PS_FLAG_SEQ) != 0);
+        uint8_t op = frame->h.op;
+        fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 10000);
+        struct fake_answer gone = {.status = PS_ABORTED, .text = "was reset"};
+        fake_reply(&f, 0, PS_OP_PULL, fake_take(&f, 0, PS_OP_PULL)->h.id, false, &gone);
+        assert_int_equal(pull.req.status, PS_ABORTED);
+        assert_int_equal(first.dones, 0); /* its outcome is not known */
+        struct fake_answer busy = {.status = PS_RESOURCE_EXHAUSTED, .text = "TOO_BUSY"};
+        fake_reply(&f, 0, op, 1, true, &busy);
+        assert_int_equal(first.dones, 1);
+        assert_int_equal(first.req.status, PS_ABORTED);
+        assert_int_equal(first.req.applied, PS_NOTHING_APPLIED);
+        assert_non_null(strstr(first.err.text, "'w' at /job:ps/task:0 (a:1): the variable was reset"));
+        fake_wait(&f, 2000);
+        assert_null(fake_next(&f, 0)); /* nor is a new one made for it */
+        free(src);
+        fake_fini(&f);
+    }
+}
+
+/* Applied, and its new values have not come when the variable is reset: they are not read from another one of that name. */
+static void test_values_of_a_variable_that_is_gone(void **state)
+{
+    (void)state;
+    struct fake_request both, pull;
+    struct fake f;
+    float dst[SMALL];
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    float *grad = numbers_from(SMALL, 1);
+    fake_start(&f, &both, PSI_REQ_PUSH_PULL, w, grad, dst, 10000);
+    assert_true(fake_take(&f, 0, PS_OP_PUSHPULL)->h.id == 1);
+    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 10000);
+    struct fake_answer gone = {.status = PS_ABORTED, .text = "was reset"};
+    fake_reply(&f, 0, PS_OP_PULL, fake_take(&f, 0, PS_OP_PULL)->h.id, false, &gone);
+    struct fake_answer ok = {.version = 3, .position = 5};
+    fake_reply(&f, 0, PS_OP_PUSHPULL, 1, true, &ok);
+    assert_int_equal(both.dones, 1);
+    assert_int_equal(both.req.status, PS_ABORTED);
+    assert_int_equal(both.req.applied, PS_MAYBE_PARTLY_APPLIED);
+    assert_non_null(strstr(both.err.text, "the push was applied"));
+    fake_wait(&f, 2000);
+    assert_null(fake_next(&f, 0));
+    free(grad);
+    fake_fini(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused_for_load_and_reset),
+        cmocka_unit_test(test_values_of_a_variable_that_is_gone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
