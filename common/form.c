@@ -16,48 +16,54 @@
 #define HANDLE PSI_FORM_HANDLE
 #define WHERE (PSI_FORM_HANDLE | PSI_FORM_DTYPE | PSI_FORM_OFFSET)
 #define MORE PS_FLAG_MORE
+#define NO_ID PSI_FORM_NO_ID
+#define LIST PSI_FORM_LIST
+#define VALUES PSI_FORM_VALUES
+#define UNASKED PSI_FORM_UNASKED
+#define SEQ PS_FLAG_SEQ
+#define OP(name_) PS_OP_##name_, #name_
 
 /* clang-format off */
 static const struct psi_form FORMS[] = {
-    /* op               has                         must         may    name           meta            body              answer */
-    {PS_OP_HELLO,       PSI_FORM_NO_ID | PSI_FORM_LIST, 0,       0,     "HELLO",       "Hello",        "UnresolvedItem", "HelloAnswer, TaskItem, NumberItem"},
-    {PS_OP_GOODBYE,     0,                          0,           0,     "GOODBYE",     NULL,           NULL,             NULL},
-    {PS_OP_BEAT,        0,                          0,           0,     "BEAT",        "Beat",         NULL,             "BeatAnswer"},
-    {PS_OP_ABANDON,     0,                          PS_FLAG_SEQ, 0,     "ABANDON",     NULL,           NULL,             NULL},
-    {PS_OP_ACK,         0,                          0,           0,     "ACK",         NULL,           NULL,             NULL},
-    {PS_OP_DURABLE,     PSI_FORM_NO_ID | PSI_FORM_UNASKED, 0,    0,     "DURABLE",     NULL,           NULL,             NULL},
-    {PS_OP_CLOSE,       PSI_FORM_NO_ID,             0,           0,     "CLOSE",       NULL,           NULL,             NULL},
-    {PS_OP_PUSH,        WHERE,                      PS_FLAG_SEQ, PARTS, "PUSH",        "ps_push_meta", "values",         NULL},
-    {PS_OP_PULL,        WHERE | PSI_FORM_VALUES,    0,           0,     "PULL",        "ps_pull_meta", NULL,             "values"},
-    {PS_OP_PUSHPULL,    WHERE,                      PS_FLAG_SEQ, PARTS, "PUSHPULL",    "ps_push_meta", "values",         NULL},
-    {PS_OP_ASSIGN,      WHERE,                      PS_FLAG_SEQ, PARTS, "ASSIGN",      "ps_push_meta", "values",         NULL},
-    {PS_OP_ADD,         WHERE,                      SINGLE,      0,     "ADD",         "ps_push_meta", "values",         NULL},
-    {PS_OP_OPEN,        PSI_FORM_LIST,              0,           0,     "OPEN",        NULL,           "NameItem",       "OpenAnswer"},
-    {PS_OP_INIT,        HANDLE,                     SINGLE,      0,     "INIT",        "Init",         NULL,             NULL},
-    {PS_OP_SEAL,        0,                          0,           0,     "SEAL",        "Seal",         "HandleItem",     NULL},
-    {PS_OP_WAIT,        0,                          0,           MORE,  "WAIT",        "Wait",         "HandleItem",     NULL},
-    {PS_OP_CALL,        0,                          0,           0,     "CALL",        "Call",         "input",          "output"},
-    {PS_OP_CREATE,      PSI_FORM_LIST,              0,           MORE,  "CREATE",      "Wait",         "CreateItem",     "CreateAnswer"},
-    {PS_OP_FIND,        PSI_FORM_LIST,              0,           0,     "FIND",        NULL,           "NameItem",       "CreateAnswer"},
-    {PS_OP_RESET,       0,                          0,           0,     "RESET",       "Wait",         "ContainerItem",  NULL},
-    {PS_OP_DELETE,      0,                          0,           0,     "DELETE",      "Wait",         "NameItem",       NULL},
-    {PS_OP_CHIEF,       0,                          0,           0,     "CHIEF",       NULL,           NULL,             "ChiefAnswer"},
-    {PS_OP_WAIT_CLUSTER, 0,                         0,           MORE,  "WAIT_CLUSTER", "Wait",        "TaskItem",       NULL},
-    {PS_OP_INFO,        PSI_FORM_LIST,              0,           0,     "INFO",        NULL,           NULL,             "InfoAnswer"},
-    {PS_OP_VARS,        PSI_FORM_LIST,              0,           0,     "VARS",        NULL,           NULL,             "VarAnswer"},
-    {PS_OP_CONFIG,      PSI_FORM_LIST,              0,           0,     "CONFIG",      NULL,           NULL,             "ConfigAnswer"},
-    {PS_OP_SHUTDOWN,    0,                          0,           0,     "SHUTDOWN",    NULL,           NULL,             NULL},
-    {PS_OP_SESSIONS,    PSI_FORM_LIST,              0,           0,     "SESSIONS",    NULL,           NULL,             "SessionAnswer"},
-    {PS_OP_WAITS,       PSI_FORM_LIST,              0,           0,     "WAITS",       NULL,           NULL,             "WaitAnswer"},
-    {PS_OP_CONTAINERS,  PSI_FORM_LIST,              0,           0,     "CONTAINERS",  NULL,           NULL,             "ContainerAnswer"},
-    {PS_OP_CONFIG_SET,  0,                          0,           0,     "CONFIG_SET",  NULL,           "ConfigItem",     NULL},
-    {PS_OP_STOP,        PSI_FORM_LIST,              0,           0,     "STOP",        NULL,           NULL,             "StopAnswer"},
-    {PS_OP_TASKS,       PSI_FORM_LIST,              0,           0,     "TASKS",       NULL,           NULL,             "TaskAnswer"},
-    {PS_OP_LIST,        0,                          0,           MORE,  "LIST",        NULL,           "ListItem",       NULL},
-    {PS_OP_LIST_ANSWER, PSI_FORM_LIST,              0,           0,     "LIST_ANSWER", NULL,           NULL,             "NameItem"},
-    {PS_OP_TASK_CREATE, 0,                          0,           0,     "TASK_CREATE", NULL,           "CreateItem",     NULL},
-    {PS_OP_TASK_RESET,  0,                          0,           0,     "TASK_RESET",  NULL,           "ContainerItem",  NULL},
-    {PS_OP_TASK_DELETE, 0,                          0,           0,     "TASK_DELETE", NULL,           "NameItem",       NULL},
+    /* op and name, has, must, may, meta, body, answer */
+    {OP(HELLO),        NO_ID | LIST,    0,      0,     "Hello",        "UnresolvedItem", "HelloAnswer, TaskItem, NumberItem"},
+    {OP(GOODBYE),      0,               0,      0,     NULL,           NULL,             NULL},
+    {OP(BEAT),         0,               0,      0,     "Beat",         NULL,             "BeatAnswer"},
+    {OP(ABANDON),      0,               SEQ,    0,     NULL,           NULL,             NULL},
+    {OP(ACK),          0,               0,      0,     NULL,           NULL,             NULL},
+    {OP(DURABLE),      NO_ID | UNASKED, 0,      0,     NULL,           NULL,             NULL},
+    {OP(CLOSE),        NO_ID,           0,      0,     NULL,           NULL,             NULL},
+    {OP(PUSH),         WHERE,           SEQ,    PARTS, "ps_push_meta", "values",         NULL},
+    {OP(PULL),         WHERE | VALUES,  0,      0,     "ps_pull_meta", NULL,             "values"},
+    {OP(PUSHPULL),     WHERE,           SEQ,    PARTS, "ps_push_meta", "values",         NULL},
+    {OP(ASSIGN),       WHERE,           SEQ,    PARTS, "ps_push_meta", "values",         NULL},
+    {OP(ADD),          WHERE,           SINGLE, 0,     "ps_push_meta", "values",         NULL},
+    {OP(OPEN),         LIST,            0,      0,     NULL,           "NameItem",       "OpenAnswer"},
+    {OP(INIT),         HANDLE,          SINGLE, 0,     "Init",         NULL,             NULL},
+    {OP(SEAL),         0,               0,      0,     "Seal",         "HandleItem",     NULL},
+    {OP(WAIT),         0,               0,      MORE,  "Wait",         "HandleItem",     NULL},
+    {OP(CALL),         0,               0,      0,     "Call",         "input",          "output"},
+    {OP(CREATE),       LIST,            0,      MORE,  "Wait",         "CreateItem",     "CreateAnswer"},
+    {OP(FIND),         LIST,            0,      0,     NULL,           "NameItem",       "CreateAnswer"},
+    {OP(RESET),        0,               0,      0,     "Wait",         "ContainerItem",  NULL},
+    {OP(DELETE),       0,               0,      0,     "Wait",         "NameItem",       NULL},
+    {OP(CHIEF),        0,               0,      0,     NULL,           NULL,             "ChiefAnswer"},
+    {OP(WAIT_CLUSTER), 0,               0,      MORE,  "Wait",         "TaskItem",       NULL},
+    {OP(INFO),         LIST,            0,      0,     NULL,           NULL,             "InfoAnswer"},
+    {OP(VARS),         LIST,            0,      0,     NULL,           NULL,             "VarAnswer"},
+    {OP(CONFIG),       LIST,            0,      0,     NULL,           NULL,             "ConfigAnswer"},
+    {OP(SHUTDOWN),     0,               0,      0,     NULL,           NULL,             NULL},
+    {OP(SESSIONS),     LIST,            0,      0,     NULL,           NULL,             "SessionAnswer"},
+    {OP(WAITS),        LIST,            0,      0,     NULL,           NULL,             "WaitAnswer"},
+    {OP(CONTAINERS),   LIST,            0,      0,     NULL,           NULL,             "ContainerAnswer"},
+    {OP(CONFIG_SET),   0,               0,      0,     NULL,           "ConfigItem",     NULL},
+    {OP(STOP),         LIST,            0,      0,     NULL,           NULL,             "StopAnswer"},
+    {OP(TASKS),        LIST,            0,      0,     NULL,           NULL,             "TaskAnswer"},
+    {OP(LIST),         0,               0,      MORE,  NULL,           "ListItem",       NULL},
+    {OP(LIST_ANSWER),  LIST,            0,      0,     NULL,           NULL,             "NameItem"},
+    {OP(TASK_CREATE),  0,               0,      0,     NULL,           "CreateItem",     NULL},
+    {OP(TASK_RESET),   0,               0,      0,     NULL,           "ContainerItem",  NULL},
+    {OP(TASK_DELETE),  0,               0,      0,     NULL,           "NameItem",       NULL},
 };
 /* clang-format on */
 

@@ -23,9 +23,9 @@ enum {
 
 struct psi_form {
     uint8_t op; /* enum ps_op */
+    const char *name;
     uint8_t has;
     uint16_t must, may; /* flags of a request; CRC may be set in all, REPLY and VALUE in none */
-    const char *name;
     const char *meta;   /* of a request: a message, or a structure of proto/frame.h; NULL: none */
     const char *body;   /* of a request: items of a list, or "values", "input"; NULL: none */
     const char *answer; /* body of a good reply, likewise */
