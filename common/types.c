@@ -88,7 +88,7 @@ size_t ps_dtype_bytes(ps_dtype dtype)
 
 int64_t ps_shape_elements(const ps_shape *shape)
 {
-    if (shape->rank > PS_RANK_MAX) {
+    if (shape == NULL || shape->rank > PS_RANK_MAX) {
         return -1;
     }
     int64_t elements = 1;

@@ -34,7 +34,7 @@ struct psd_call {
 
 bool psd_call_cancelled(const psd_call *call)
 {
-    return atomic_load(&call->cancelled);
+    return call != NULL && atomic_load(&call->cancelled);
 }
 
 static bool name_is_fine(const char *name)

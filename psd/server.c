@@ -281,6 +281,9 @@ void psd_server_on_wake(uv_async_t *async)
 
 void psd_server_stop(psd_server *s, int64_t drain_ms)
 {
+    if (s == NULL) {
+        return;
+    }
     uint64_t end = psd_server_now_ms() + (drain_ms > 0 ? (uint64_t)drain_ms : 0);
     pthread_mutex_lock(&s->mutex);
     if (!s->stop_asked || end < s->stop_end_ms) {
@@ -321,6 +324,13 @@ void *psd_server_thread(void *server)
 
 void psd_server_get_counts(const psd_server *s, psd_server_counts *out_counts)
 {
+    if (out_counts == NULL) {
+        return;
+    }
+    *out_counts = (psd_server_counts){.turns = 0};
+    if (s == NULL) {
+        return;
+    }
     bool ended = psd_server_has_ended(s);
     *out_counts = (psd_server_counts){.turns = atomic_load(&s->turns),
                                       .connections = ended ? 0 : atomic_load(&s->connections),
@@ -331,6 +341,9 @@ void psd_server_get_counts(const psd_server *s, psd_server_counts *out_counts)
 bool psd_server_has_ended(const psd_server *server)
 {
     struct psd_server *s = (struct psd_server *)(uintptr_t)server;
+    if (s == NULL) {
+        return true;
+    }
     pthread_mutex_lock(&s->mutex);
     bool ended = s->ended;
     pthread_mutex_unlock(&s->mutex);
@@ -339,6 +352,9 @@ bool psd_server_has_ended(const psd_server *server)
 
 void psd_server_wait(psd_server *s)
 {
+    if (s == NULL) {
+        return;
+    }
     pthread_mutex_lock(&s->mutex);
     while (!s->ended) {
         pthread_cond_wait(&s->changed, &s->mutex);
@@ -371,17 +387,17 @@ void psd_server_free(psd_server *s)
 
 const char *psd_server_address(const psd_server *server)
 {
-    return server->address;
+    return server != NULL ? server->address : "";
 }
 
 const char *psd_server_target(const psd_server *server)
 {
-    return server->target;
+    return server != NULL ? server->target : "";
 }
 
 const char *psd_server_name(const psd_server *server)
 {
-    return server->name;
+    return server != NULL ? server->name : "";
 }
 
 const char *psd_server_version(void)

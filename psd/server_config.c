@@ -16,6 +16,9 @@ enum { PSD_DEVICE_TYPE_BYTES_MAX = 15, PSD_DEVICE_DIGITS_MAX = 4 };
 
 void psd_server_options_init(psd_server_options *o)
 {
+    if (o == NULL) {
+        return;
+    }
     memset(o, 0, sizeof(*o));
     o->struct_bytes = sizeof(*o);
     o->cluster_name = PSI_CLUSTER_NAME_DEFAULT;

@@ -124,7 +124,7 @@ ps_status psd_server_set(psd_server *s, const char *name, int64_t value, char *e
 {
     struct psi_err err = {.code = PS_OK};
     size_t row = 0;
-    ps_status st = find(name, value, &row, &err);
+    ps_status st = s != NULL ? find(name, value, &row, &err) : psi_fail(&err, PS_INVALID_ARGUMENT, "the server is NULL");
     if (error != NULL && error_bytes > 0) {
         (void)snprintf(error, error_bytes, "%s", st == PS_OK ? "" : err.text);
     }

@@ -253,7 +253,9 @@ ps_status psd_server_start(const psd_server_options *options, psd_server **out_s
 {
     struct psi_err err = {.code = PS_OK};
     psi_net_keep_stdio();
-    ps_status st = start(options, out_server, &err);
+    ps_status st = options != NULL && out_server != NULL
+                       ? start(options, out_server, &err)
+                       : psi_fail(&err, PS_INVALID_ARGUMENT, "%s is NULL", options == NULL ? "options" : "out_server");
     if (error != NULL && error_bytes > 0) {
         (void)snprintf(error, error_bytes, "%s", st == PS_OK ? "" : err.text);
     }

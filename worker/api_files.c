@@ -24,6 +24,9 @@ enum { OPEN_AT_ONCE = 256 };
 
 void ps_file_options_init(ps_file_options *options)
 {
+    if (options == NULL) {
+        return;
+    }
     memset(options, 0, sizeof(*options));
     options->struct_bytes = sizeof(*options);
 }

@@ -91,6 +91,9 @@ void psi_api_log_fields(void *session, int level, const char *event, const char 
 
 void ps_session_options_init(ps_session_options *options)
 {
+    if (options == NULL) {
+        return;
+    }
     memset(options, 0, sizeof(*options));
     options->struct_bytes = sizeof(*options);
     options->cluster_name = PSI_CLUSTER_NAME_DEFAULT;

@@ -249,6 +249,9 @@ ps_status ps_device_merge(const char *outer, const char *inner, char *out)
 
 void ps_setter_options_init(ps_setter_options *options)
 {
+    if (options == NULL) {
+        return;
+    }
     *options = (ps_setter_options){.struct_bytes = sizeof(*options),
                                    .ps_device = "/job:ps",
                                    .worker_device = "/job:worker",

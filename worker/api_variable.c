@@ -24,6 +24,9 @@ static const char global_step_name[] = "global_step";
 
 void ps_variable_spec_init(ps_variable_spec *spec)
 {
+    if (spec == NULL) {
+        return;
+    }
     memset(spec, 0, sizeof(*spec));
     spec->struct_bytes = sizeof(*spec);
 }
@@ -198,46 +201,50 @@ ps_status ps_global_step_get(ps_session *s, ps_variable **out_variable)
 
 const char *ps_variable_name(const ps_variable *v)
 {
-    return v->name;
+    return v != NULL ? v->name : "";
 }
 
 ps_dtype ps_variable_dtype(const ps_variable *v)
 {
-    return v->dtype;
+    return v != NULL ? v->dtype : PS_DTYPE_NONE;
 }
 
 const ps_shape *ps_variable_shape(const ps_variable *v)
 {
-    return &v->shape;
+    static const ps_shape none;
+    return v != NULL ? &v->shape : &none;
 }
 
 int ps_variable_task(const ps_variable *v)
 {
-    return v->task;
+    return v != NULL ? v->task : -1;
 }
 
 const char *ps_variable_device(const ps_variable *v)
 {
-    return v->device;
+    return v != NULL ? v->device : "";
 }
 
 const char *ps_variable_requested_device(const ps_variable *v)
 {
-    return v->requested;
+    return v != NULL ? v->requested : "";
 }
 
 const char *ps_variable_container(const ps_variable *v)
 {
-    return v->container;
+    return v != NULL ? v->container : "";
 }
 
 size_t ps_variable_bytes(const ps_variable *v)
 {
-    return (size_t)v->bytes;
+    return v != NULL ? (size_t)v->bytes : 0;
 }
 
 uint64_t ps_variable_version(const ps_variable *v, bool *out_exact)
 {
+    if (v == NULL) {
+        return 0;
+    }
     (void)pthread_mutex_lock(&v->session->lock);
     uint64_t version = v->version;
     if (out_exact != NULL) {

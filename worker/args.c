@@ -423,6 +423,12 @@ ps_session *ps_session_open_args(int *argc, char **argv, const char *about)
     struct psi_err err = {0};
     ps_session *s = NULL;
     struct args *a = psi_calloc(1, sizeof(*a));
+    char program[] = "program";
+    char *none[] = {program, NULL};
+    int one = 1;
+    bool any = argc != NULL && argv != NULL && *argc > 0;
+    argc = any ? argc : &one;
+    argv = any ? argv : none;
     ps_status st = a == NULL ? psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the command line")
                              : open_args(a, argc, argv, about, &s, &err);
     psi_free(a);

@@ -168,12 +168,12 @@ static void wait_for(ps_param *p, const bool *flag)
 
 void *ps_param_value(ps_param *p)
 {
-    return p->value;
+    return p != NULL ? p->value : NULL;
 }
 
 void *ps_param_grad(ps_param *p)
 {
-    if (enter(p->session, true) != PS_OK) {
+    if (p == NULL || enter(p->session, true) != PS_OK) {
         return NULL;
     }
     wait_for(p, &p->pushing);
@@ -182,21 +182,25 @@ void *ps_param_grad(ps_param *p)
 
 const ps_shape *ps_param_shape(const ps_param *p)
 {
-    return &p->shape;
+    static const ps_shape none;
+    return p != NULL ? &p->shape : &none;
 }
 
 const char *ps_param_name(const ps_param *p)
 {
-    return p->name;
+    return p != NULL ? p->name : "";
 }
 
 ps_session *ps_param_session(ps_param *p)
 {
-    return p->session;
+    return p != NULL ? p->session : NULL;
 }
 
 uint64_t ps_param_version(const ps_param *p, bool *out_exact)
 {
+    if (p == NULL) {
+        return 0;
+    }
     (void)pthread_mutex_lock(&p->session->lock);
     uint64_t version = p->version;
     if (out_exact != NULL) {
@@ -208,7 +212,7 @@ uint64_t ps_param_version(const ps_param *p, bool *out_exact)
 
 ps_status ps_param_fail(ps_param *p, ps_status st, const char *text)
 {
-    return ps_session_fail(p->session, st, text);
+    return ps_session_fail(ps_param_session(p), st, text);
 }
 
 /* ---- pull and push ---- */
@@ -321,7 +325,7 @@ ps_status ps_pull(ps_session *s)
 
 ps_status ps_pull_param(ps_param *p)
 {
-    ps_status st = enter(p->session, true);
+    ps_status st = enter(ps_param_session(p), true);
     if (st == PS_OK) {
         st = pull_begin(p);
     }

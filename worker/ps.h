@@ -6,6 +6,8 @@
  * below it, is the asynchronous core: caller-allocated requests, callbacks on the session's loop thread, no allocation in steady
  * state. Kernels are in ps_nn.h.
  *
+ * NULL where an object or a buffer is needed is INVALID_ARGUMENT, or from functions without a status 0, false, "" or NULL.
+ *
  * Ownership words: "borrows" (until the call returns), "keeps" (until the callback; the caller must not touch it), "owns".
  */
 #ifndef PS_H
