@@ -6,6 +6,7 @@
 #include "ready.h"
 
 #include "../common/optimizer.h"
+#include "../common/shape.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -95,8 +96,9 @@ void psi_ready_compare(struct psi_ready *r)
         const struct psi_var *var = r->vars[i];
         if (!psi_optimizer_equal(&var->optimizer, &var->in_force)) {
             psi_ready_fail(r, PS_FAILED_PRECONDITION, PS_NOTHING_APPLIED,
-                           "'%s' at %s: this program asks for %s, the chief has put %s in force", var->name,
-                           r->req->owner->sessions[var->owner]->name, psi_optimizer_format(&var->optimizer, ours, sizeof(ours)),
+                           "'%.60s' at %s: this program asks for %s, the chief has put %s in force" PSI_MISMATCH_REMEDY,
+                           var->name, r->req->owner->sessions[var->owner]->name,
+                           psi_optimizer_format(&var->optimizer, ours, sizeof(ours)),
                            psi_optimizer_format(&var->in_force, theirs, sizeof(theirs)));
             return;
         }

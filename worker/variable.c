@@ -301,7 +301,7 @@ static ps_status check_definition(const struct psi_session *s, const struct psi_
     char ours[PSI_SHAPE_TEXT_MAX];
     char theirs[PSI_SHAPE_TEXT_MAX];
     return psi_fail(err, PS_INVALID_ARGUMENT,
-                    "%s: asked for as %s%s %s with optimizer %s, %s has it as %s%s %s with optimizer %s",
+                    "%s: asked for as %s%s %s with optimizer %s, %s has it as %s%s %s with optimizer %s" PSI_MISMATCH_REMEDY,
                     psi_mismatch(same_shape, same_optimizer), var->atomic ? "atomic " : "", ps_dtype_name(var->dtype),
                     psi_shape_format(&var->shape, ours, sizeof(ours)), psi_optimizer_name(var->optimizer.kind), s->name,
                     atomic ? "atomic " : "", ps_dtype_name(dtype), psi_shape_format(shape, theirs, sizeof(theirs)),

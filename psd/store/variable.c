@@ -74,7 +74,8 @@ ps_status psd_definition_compare(const struct psd_definition *have, const char *
     }
     char a[PSI_SHAPE_TEXT_MAX], b[PSI_SHAPE_TEXT_MAX];
     return psi_fail(
-        err, PS_INVALID_ARGUMENT, "%s: variable '%s' exists at %s as %s%s %s optimizer %s; asked for as %s%s %s optimizer %s",
+        err, PS_INVALID_ARGUMENT,
+        "%s: variable '%s' exists at %s as %s%s %s optimizer %s; asked for as %s%s %s optimizer %s" PSI_MISMATCH_REMEDY,
         psi_mismatch(same_shape, same_optimizer), name, where, have->atomic ? "atomic " : "", ps_dtype_name(have->dtype),
         psi_shape_format(&have->shape, a, sizeof(a)), psi_optimizer_name(have->optimizer.kind), want->atomic ? "atomic " : "",
         ps_dtype_name(want->dtype), psi_shape_format(&want->shape, b, sizeof(b)), psi_optimizer_name(want->optimizer.kind));

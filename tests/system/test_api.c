@@ -101,6 +101,7 @@ static void definitions_must_agree(void **state)
     spec.shape = PS_SHAPE(3, 2);
     assert_int_equal(ps_variable_get(other, &spec, &found), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(ps_last_error(), "SHAPE_MISMATCH"));
+    assert_non_null(strstr(ps_last_error(), "; another --container keeps the two apart, `psctl reset` takes the old one away"));
     assert_non_null(strstr(ps_last_error(), "(2, 3)"));
     assert_non_null(strstr(ps_last_error(), "(3, 2)"));
     spec.name = "../etc/passwd";

@@ -46,7 +46,7 @@ void say_note(const char *format, ...)
 
 const char *say_remedy(ps_status st, const char *text)
 {
-    static const char other_model[] = "; use the flags of the run that made the model, or --fresh on all trainers to start over";
+    static const char other_model[] = "; or use the flags of the run that made the model; --fresh on all trainers starts over";
     switch (st) {
     case PS_ABORTED:
         return "; the model was reset (by a trainer with --fresh) or its ps task restarted: start this trainer again, all "

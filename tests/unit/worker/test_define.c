@@ -246,6 +246,7 @@ static void test_must_exist(void **state)
     assert_int_equal(get.req.status, PS_OK);
     assert_int_equal(other.req.status, PS_INVALID_ARGUMENT);
     assert_non_null(strstr(other.err.text, "SHAPE_MISMATCH"));
+    assert_non_null(strstr(other.err.text, "; another --container"));
     assert_int_equal(none.req.status, PS_NOT_FOUND);
     refused(&f, PSI_REQ_GET, none.req.var, NULL); /* it is never created */
     fake_fini(&f);

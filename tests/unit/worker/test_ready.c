@@ -280,6 +280,7 @@ static void test_other_hyperparameters(void **state)
     assert_int_equal(t.ready.req.status, PS_FAILED_PRECONDITION);
     assert_non_null(strstr(t.ready.err.text, "0.5"));
     assert_non_null(strstr(t.ready.err.text, "0.25"));
+    assert_non_null(strstr(t.ready.err.text, "; another --container"));
     assert_non_null(strstr(t.ready.err.text, "'b'"));
     fake_fini(&t.f);
 }
