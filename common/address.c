@@ -120,13 +120,19 @@ _Static_assert(PSI_UNIX_PATH_MAX == 107, "parse_unix names it");
 
 ps_status psi_address_parse_n(const char *text, size_t len, bool allow_port_zero, struct psi_address *out, struct psi_err *err)
 {
-    static const char scheme[] = "psd://";
+    static const char *const schemes[] = {"psd://", "grpc://"}; /* the latter is what TensorFlow's programs write */
     static const char unix_prefix[] = "unix:";
     const char *p = text;
     size_t n = len;
-    if (n >= strlen(scheme) && memcmp(p, scheme, strlen(scheme)) == 0) {
-        p += strlen(scheme);
-        n -= strlen(scheme);
+    for (size_t i = 0; p == text && i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        size_t bytes = strlen(schemes[i]);
+        if (n >= bytes && memcmp(p, schemes[i], bytes) == 0) {
+            p += bytes;
+            n -= bytes;
+        }
+    }
+    if (memmem(p, n, "://", 3) != NULL) {
+        return refuse(text, len, "the scheme must be psd:// or grpc://, or none", err);
     }
     if (n >= strlen(unix_prefix) && memcmp(p, unix_prefix, strlen(unix_prefix)) == 0) {
         return parse_unix(text, len, p + strlen(unix_prefix), n - strlen(unix_prefix), out, err);

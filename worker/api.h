@@ -86,6 +86,7 @@ struct ps_session {
     int found;
     int64_t steps;
     bool steps_fixed; /* the command line gave them */
+    bool goal_noted;  /* that they had been made before this session: logged */
     /* constant after open */
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
@@ -208,6 +209,8 @@ void psi_api_unscope(ps_session *s, const struct psi_scoped *scoped);
 /* ---- api_device.c ---- */
 /** "/job:ps/task:0/device:CPU:0, ...": the devices of the cluster for an error's text, "" where they cannot be had; n >= 64. */
 void psi_api_devices_text(ps_session *s, char *dst, size_t n);
+/** One line where a ps task has got more than twice what the others have on average, and --placement balanced would help. */
+void psi_api_log_balance(ps_session *s);
 /** "v1: (Variable): /job:ps/task:0/device:CPU:0", where the session wants that. */
 void psi_api_log_placement(ps_session *s, const ps_variable *v, const char *type);
 

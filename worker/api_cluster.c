@@ -153,7 +153,7 @@ bool ps_is_chief(ps_session *s)
     if (psi_api_know_cluster(s, 0, &err) == PS_OK) {
         return s->chief;
     }
-    return strcmp(s->job, "chief") == 0 || (strcmp(s->job, "worker") == 0 && s->task == 0);
+    return strcmp(s->job, "chief") == 0 || strcmp(s->job, "master") == 0 || (strcmp(s->job, "worker") == 0 && s->task == 0);
 }
 
 int ps_ps_count(ps_session *s)

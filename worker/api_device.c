@@ -192,6 +192,50 @@ void psi_api_devices_text(ps_session *s, char *dst, size_t n)
     psi_free(infos);
 }
 
+/* ---- the balance of the ps tasks ---- */
+
+enum { BALANCE_BYTES_LEAST = 64 << 10 }; /* of smaller models the place does not matter */
+
+/* What a ps task has got of this session's variables. */
+struct share {
+    uint64_t bytes, biggest; /* biggest: of one variable */
+};
+
+static uint64_t add_shares(ps_session *s, struct share *shares)
+{
+    uint64_t total = 0;
+    struct psi_list *it = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    PSI_LIST_FOREACH(it, &s->variables) {
+        const ps_variable *v = PSI_CONTAINER_OF(it, ps_variable, link);
+        if (strncmp(v->device, "/job:ps/", 8) == 0 && v->task >= 0 && v->task < PS_TASKS_MAX) {
+            struct share *share = &shares[v->task];
+            share->bytes += v->bytes;
+            share->biggest = v->bytes > share->biggest ? v->bytes : share->biggest;
+            total += v->bytes;
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return total;
+}
+
+void psi_api_log_balance(ps_session *s)
+{
+    struct share *shares = psi_calloc(PS_TASKS_MAX, sizeof(*shares));
+    uint64_t total = shares != NULL ? add_shares(s, shares) : 0;
+    uint32_t fullest = 0;
+    for (uint32_t i = 1; total > 0 && i < PS_TASKS_MAX; i++) {
+        fullest = shares[i].bytes > shares[fullest].bytes ? i : fullest;
+    }
+    uint64_t most = total > 0 ? shares[fullest].bytes : 0;
+    uint64_t others = s->ps_count > 1 ? (total - most) / (s->ps_count - 1) : UINT64_MAX / 4;
+    if (total >= BALANCE_BYTES_LEAST && most > 2 * others && most - shares[fullest].biggest > others) {
+        psi_api_log(s, PS_LOG_INFO, "placement_uneven", "task=/job:ps/task:%u holds_percent=%llu remedy=%s", fullest,
+                    (unsigned long long)(most * 100 / total), "--placement balanced, when the model is made anew");
+    }
+    psi_free(shares);
+}
+
 /* ---- the placement log ---- */
 
 void psi_api_log_placement(ps_session *s, const ps_variable *v, const char *type)

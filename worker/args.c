@@ -23,12 +23,14 @@ struct args {
     char cluster[HOSTS_BYTES_MAX + 1];
     char ps_hosts[HOSTS_BYTES_MAX + 1];
     char worker_hosts[HOSTS_BYTES_MAX + 1];
+    char cluster_name[PS_JOB_BYTES_MAX + 1];
     char job_name[PS_JOB_BYTES_MAX + 1];
     char target[PS_ADDRESS_BYTES_MAX + 7]; /* with psd:// */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     int64_t task_index, steps, seed, timeout_ms;
     int log_level;
-    bool allow_soft_placement, log_device_placement;
+    bool allow_soft_placement, log_device_placement, fresh;
+    int placement;  /* index of placements */
     int wire_dtype; /* index of wire_dtypes */
     bool help;
 };
@@ -37,10 +39,13 @@ static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL}
 static const char *const wire_dtypes[] = {"float32", "bfloat16", "float16", NULL};
 static const ps_dtype wire_dtype_numbers[] = {PS_F32, PS_BF16, PS_F16};
 
+static const char *const placements[] = {"round_robin", "balanced", NULL};
+
 enum row {
     ROW_CLUSTER,
     ROW_PS_HOSTS,
     ROW_WORKER_HOSTS,
+    ROW_CLUSTER_NAME,
     ROW_JOB_NAME,
     ROW_TASK_INDEX,
     ROW_TARGET,
@@ -52,6 +57,8 @@ enum row {
     ROW_ALLOW_SOFT_PLACEMENT,
     ROW_LOG_DEVICE_PLACEMENT,
     ROW_WIRE_DTYPE,
+    ROW_PLACEMENT,
+    ROW_FRESH,
     ROW_HELP,
     ROW_COUNT
 };
@@ -87,6 +94,15 @@ static const struct psi_option rows[] = {
                           .metavar = "HOST:PORT,...",
                           .help = "addresses of the workers; they need not listen",
                           PSI_OPTION_FIELD(struct args, worker_hosts)},
+    [ROW_CLUSTER_NAME] = {.name = "cluster_name",
+                          .type = PSI_OPTION_STRING,
+                          .unit = "",
+                          .min = 0,
+                          .max = PS_JOB_BYTES_MAX,
+                          .default_text = "",
+                          .metavar = "NAME",
+                          .help = "what the cluster is called (psd --cluster_name); a task of another one is refused",
+                          PSI_OPTION_FIELD(struct args, cluster_name)},
     [ROW_JOB_NAME] = {.name = "job_name",
                       .type = PSI_OPTION_STRING,
                       .unit = "",
@@ -94,7 +110,7 @@ static const struct psi_option rows[] = {
                       .max = PS_JOB_BYTES_MAX,
                       .default_text = "",
                       .metavar = "JOB",
-                      .help = "job of this process: worker",
+                      .help = "job of this process: worker, chief (or master), or evaluator, which is no trainer",
                       PSI_OPTION_FIELD(struct args, job_name)},
     [ROW_TASK_INDEX] = {.name = "task_index",
                         .type = PSI_OPTION_INT,
@@ -173,6 +189,19 @@ static const struct psi_option rows[] = {
                         .default_text = "float32",
                         .help = "how float32 gradients and values travel; the others halve the bytes and round",
                         PSI_OPTION_FIELD(struct args, wire_dtype)},
+    [ROW_PLACEMENT] = {.name = "placement",
+                       .type = PSI_OPTION_ENUM,
+                       .unit = "",
+                       .choices = placements,
+                       .default_text = "round_robin",
+                       .help = "of variables on the ps tasks: in turn, or each where the fewest bytes are",
+                       PSI_OPTION_FIELD(struct args, placement)},
+    [ROW_FRESH] = {.name = "fresh",
+                   .type = PSI_OPTION_BOOL,
+                   .unit = "",
+                   .default_text = "false",
+                   .help = "start over: the chief empties the container first; start the other workers after it",
+                   PSI_OPTION_FIELD(struct args, fresh)},
     [ROW_HELP] = {.name = "help",
                   .type = PSI_OPTION_BOOL,
                   .unit = "",
@@ -272,7 +301,8 @@ static ps_status check_job(const struct place *place, struct psi_err *err)
     char jobs[JOBS_TEXT_MAX];
     const struct psi_cluster *c = &place->cluster;
     if (!place->job_known) {
-        if (psi_cluster_num_tasks(c, "worker") == 0 && psi_cluster_num_tasks(c, "chief") == 0) {
+        if (psi_cluster_num_tasks(c, "worker") == 0 && psi_cluster_num_tasks(c, "chief") == 0 &&
+            psi_cluster_num_tasks(c, "master") == 0) {
             return PS_OK; /* a program on its own */
         }
         jobs_text(c, false, jobs, sizeof(jobs));
@@ -345,6 +375,29 @@ static ps_status print_help(const struct psi_options *o, const char *program, co
     return st;
 }
 
+/* --placement balanced, as a device scope around all others. */
+static ps_status balance(ps_session *s, const char *cluster_spec)
+{
+    ps_setter_options o;
+    ps_cluster_spec *spec = NULL;
+    ps_setter_options_init(&o);
+    ps_status st = cluster_spec != NULL ? ps_cluster_spec_new(cluster_spec, &spec) : PS_OK;
+    o.cluster = spec;
+    o.ps_tasks = spec == NULL ? ps_ps_count(s) : 0; /* asks the target */
+    o.strategy = PS_GREEDY_BYTES;
+    st = st == PS_OK ? ps_device_push_setter(s, &o) : st;
+    ps_cluster_spec_free(spec);
+    return st;
+}
+
+/* What the flags say that comes before everything that the program does. */
+static ps_status prepare(ps_session *s, const struct args *a, const char *cluster_spec)
+{
+    ps_status st = a->fresh && ps_is_chief(s) ? ps_reset(s) : PS_OK;
+    st = st == PS_OK && a->placement == 1 ? balance(s, cluster_spec) : st;
+    return st == PS_OK ? PS_OK : ps_session_fail(s, st, ps_last_error());
+}
+
 static ps_status open_place(const struct args *a, const uint8_t *from, struct place *place, const char *program,
                             ps_session **out_session, struct psi_err *err)
 {
@@ -363,6 +416,7 @@ static ps_status open_place(const struct args *a, const uint8_t *from, struct pl
     if (st == PS_OK) {
         char text[PSI_ERR_TEXT_MAX];
         options.target = given(from, ROW_TARGET) ? a->target : NULL;
+        options.cluster_name = given(from, ROW_CLUSTER_NAME) ? a->cluster_name : options.cluster_name;
         options.job = place->job;
         options.task_index = place->task;
         options.operation_timeout_ms = a->timeout_ms;
@@ -377,6 +431,9 @@ static ps_status open_place(const struct args *a, const uint8_t *from, struct pl
         if (st != PS_OK) {
             st = psi_fail(err, st, "%s", text);
         }
+    }
+    if (st == PS_OK) {
+        PSI_IGNORE(prepare(*out_session, a, options.cluster_spec)); /* its error sticks to the session */
     }
     psi_buf_fini(&spec);
     return st;

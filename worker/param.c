@@ -457,6 +457,9 @@ ps_status ps_session_ready(ps_session *s)
     s->found_global_step = value;
     s->global_step = value;
     (void)pthread_mutex_unlock(&s->lock);
+    if (ps_is_chief(s)) {
+        psi_api_log_balance(s);
+    }
     return PS_OK;
 }
 
@@ -492,7 +495,15 @@ bool ps_should_stop(ps_session *s)
     }
     (void)pthread_mutex_lock(&s->lock);
     bool stop = s->stopping || (s->steps > 0 && s->global_step >= s->steps);
+    int64_t steps = s->steps;
+    int64_t found = s->found_global_step;
+    bool note = steps > 0 && found >= steps && !s->goal_noted; /* it was there before this program made a step */
+    s->goal_noted = s->goal_noted || note;
     (void)pthread_mutex_unlock(&s->lock);
+    if (note) {
+        psi_api_log(s, PS_LOG_INFO, "goal_reached", "global_step=%lld steps=%lld remedy=%s", (long long)found, (long long)steps,
+                    "a higher --steps goes on, --fresh starts over");
+    }
     return stop;
 }
 

@@ -73,12 +73,12 @@ PS_API void ps_session_options_init(ps_session_options *options);
 PS_API ps_status ps_session_open(const ps_session_options *options, ps_session **out_session, char *error, size_t error_bytes);
 
 /**
- * Open from the command line: takes out of argv the flags it knows (--cluster --ps_hosts --worker_hosts --job_name --task_index
- * --target --container --steps --seed --timeout --log_level --wire_dtype --allow_soft_placement --log_device_placement --help;
- * `-` and `_` alike, `--flag value` and `--flag=value`) and leaves the others. Without cluster flags TF_CONFIG counts, then
- * PSD_TARGET, then
- * 127.0.0.1:2222. Never NULL: after a failure every call returns the same error, ps_should_stop is true and ps_session_close
- * returns it. --help prints `about` and the flags to standard output.
+ * Open from the command line: takes out of argv the flags it knows (--cluster --ps_hosts --worker_hosts --cluster_name --job_name
+ * --task_index --target --container --steps --seed --timeout --log_level --wire_dtype --placement --fresh --allow_soft_placement
+ * --log_device_placement --help; `-` and `_` alike, `--flag value` and `--flag=value`) and leaves the others. Without cluster
+ * flags TF_CONFIG counts, then PSD_TARGET, then 127.0.0.1:2222. --fresh (the chief resets the container) and --placement balanced
+ * without a cluster spec ask the cluster here and block for --timeout at most. Never NULL: after a failure every call returns the
+ * same error, ps_should_stop is true and ps_session_close returns it. --help prints `about` and the flags to standard output.
  */
 PS_API ps_session *ps_session_open_args(int *argc, char **argv, const char *about);
 
@@ -126,7 +126,8 @@ PS_API ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, c
                               const ps_optimizer *optimizer);
 /** The value buffer, elements in row-major order; never NULL (zeros in a dummy). Filled by ps_pull. */
 PS_API void *ps_param_value(ps_param *p);
-/** The gradient buffer; waits until the last push of p is acknowledged. NULL after a failure. */
+/** The gradient buffer; waits until the last push of p is acknowledged. NULL after a failure. It holds what was written last:
+ *  nobody sets it to zero, so write all of it (ps_dense_backward does). */
 PS_API void *ps_param_grad(ps_param *p);
 PS_API const ps_shape *ps_param_shape(const ps_param *p);
 PS_API const char *ps_param_name(const ps_param *p); /* the full one */
@@ -156,8 +157,9 @@ PS_API ps_status ps_push(ps_session *s, ps_param *p);
 PS_API ps_status ps_step_done(ps_session *s);
 /** The global step that the last ps_step_done or ps_session_ready saw. */
 PS_API int64_t ps_global_step(ps_session *s);
-/** True after a failure or --help, when the global step has reached --steps, and once the cluster has asked this session to stop
- *  (ps_stop). What blocks (ps_session_ready, a wait) is not interrupted by that: ask before and after it. */
+/** True after a failure or --help, when the global step has reached --steps (logged where it had before this session began), and
+ * once the cluster has asked this session to stop (ps_stop). What blocks (ps_session_ready, a wait) is not interrupted by that:
+ * ask before and after it. */
 PS_API bool ps_should_stop(ps_session *s);
 /** The global step to stop at; 0: no limit. A --steps on the command line (ps_session_open_args) wins over it. */
 PS_API void ps_set_steps(ps_session *s, int64_t steps);

@@ -385,7 +385,8 @@ static bool names_fit(struct psi_session *s, const struct hello_parts *parts)
         return false;
     }
     if (c->cluster_name[0] != '\0' && parts->cluster_name[0] != '\0' && strcmp(c->cluster_name, parts->cluster_name) != 0) {
-        psi_session_refuse(s, PS_FAILED_PRECONDITION, "cluster '%s' was expected at %s, cluster '%s' answers there",
+        psi_session_refuse(s, PS_FAILED_PRECONDITION,
+                           "cluster '%s' was expected at %s, cluster '%s' answers there; --cluster_name says which",
                            c->cluster_name, s->address, parts->cluster_name);
         return false;
     }
@@ -431,9 +432,9 @@ void psi_session_hello(struct psi_session *s)
     if (r->status != PS_OK) {
         if (r->status == PS_FAILED_PRECONDITION || r->status == PS_INVALID_ARGUMENT || r->status == PS_PERMISSION_DENIED ||
             r->status == PS_UNAUTHENTICATED || r->status == PS_UNIMPLEMENTED) {
-            char ours[PS_JOB_BYTES_MAX + 64] = "";
+            char ours[PS_JOB_BYTES_MAX + 96] = "";
             if (r->status == PS_FAILED_PRECONDITION && c->known) { /* it knows our cluster by its hash only */
-                snprintf(ours, sizeof(ours), " (here: cluster '%s' with %u ps tasks)", c->cluster.name,
+                snprintf(ours, sizeof(ours), " (here: cluster '%s' with %u ps tasks; --cluster_name says which)", c->cluster.name,
                          psi_cluster_num_tasks(&c->cluster, "ps"));
             }
             psi_session_refuse(s, r->status, "%s%s", r->text, ours);

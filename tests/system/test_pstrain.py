@@ -259,6 +259,7 @@ class Local(Case):
         self.assertRegex(p.text(), r"\n/job:ps/task:1 +127\.0\.0\.1:\d+ +up ")
         self.assertRegex(p.text(), r"\ntotal +2 of 2 up ")
         self.assertIn("[/job:worker/task:2] 4 variables", p.text("err"))
+        self.assertNotIn("continuing", p.text() + p.text("err"))  # also by a worker that comes when the chief trains already
         r = self.report()
         self.check_report(r, 2, 3)
         self.assertEqual(r["global_step"], 8 * 15 * 3)  # 1,437 examples: 479 for each worker, 15 batches
@@ -460,15 +461,60 @@ class Tasks(Case):
         for daemon in self.daemons:
             self.assertEqual(daemon.end(), 0, daemon.lines)
 
-    def test_a_job_chief(self):
+    def test_a_job_chief_or_master_and_an_evaluator(self):
         self.start_all_ps()
-        config = {"cluster": {"ps": self.ps.addresses, "chief": ["127.0.0.1:3"], "worker": ["127.0.0.1:1"]}}
-        trainers = [self.start("--epochs", "2", "--report", self.path("report.json"),
-                               env={"TF_CONFIG": json.dumps(dict(config, task={"type": job, "index": "0"}))}) for job in ("worker", "chief")]
-        self.finish(trainers)
-        self.assertEqual(trainers[1].first_line(), "4 variables created")
-        self.check_report(self.report(), 2, 2)
-        self.assertEqual(self.report()["global_step"], 2 * 23 * 2)
+        for chief in ("chief", "master"):
+            config = {"cluster": {"ps": self.ps.addresses, chief: ["127.0.0.1:3"], "worker": ["127.0.0.1:1"]}}
+
+            def start(job, *args):
+                return self.start(*args, env={"TF_CONFIG": json.dumps(dict(config, task={"type": job, "index": "0"}))})
+
+            run = ("--epochs", "2", "--fresh", "--report", self.path("report.json"))
+            trainers = [start("worker", *run), start(chief, *run)]
+            self.finish(trainers)
+            self.assertEqual(trainers[1].first_line(), "4 variables created: starting over")
+            self.check_report(self.report(), 2, 2)
+            self.assertEqual(self.report()["global_step"], 2 * 23 * 2)
+            evaluator = start("evaluator")
+            self.assertEqual(evaluator.end(), 0, evaluator.lines)
+            self.assertRegex(evaluator.text(), r"^test accuracy 0\.\d+ .* global_step 92$")  # it has pushed nothing
+
+    def test_a_cluster_name(self):
+        def psd(i):
+            fd = self.ps.sockets[i].fileno()
+            script = 'exec 3<&%d; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@"' % fd
+            self.daemons[i] = Process("/bin/bash", "-c", script, *PREFIX, PSTRAIN, *self.hosts, "--job_name", "ps", "--task_index", str(i),
+                                      "--cluster_name", "foo", pass_fds=[fd])
+            self.started.append(self.daemons[i])
+            self.daemons[i].wait_line("^ready: ")
+
+        psd(0)
+        psd(1)
+        one = ("--worker_hosts", "127.0.0.1:1", "--epochs", "1")
+        w = self.worker(0, *one)
+        self.assertEqual(w.end(), 1)
+        self.assertIn("--cluster_name", w.text("err"))
+        w = self.worker(0, *one, "--cluster_name", "foo")
+        self.assertEqual(w.end(), 0, w.lines)
+
+    def test_placement(self):
+        self.start_all_ps()
+        one = ("--worker_hosts", "127.0.0.1:1", "--epochs", "1", "--model", "mlp:512", "--log_device_placement")
+        w = self.worker(0, *one)
+        self.assertEqual(w.end(), 0, w.lines)
+        self.assertRegex(w.text("err"), "ev=placement_uneven task=/job:ps/task:0 holds_percent=9[0-9] .*--placement balanced")
+        w = self.worker(0, *one, "--placement", "balanced", "--fresh")
+        self.assertEqual(w.end(), 0, w.lines)
+        self.assertNotIn("placement_uneven", w.text("err"))
+        self.assertIn("softmax/weights: (Variable): /job:ps/task:1/", w.text("err"))
+        for line in w.text().split("\n"):
+            self.assertNotIn(" 0 samples/s", line)
+
+    def test_a_fresh_worker_without_a_chief_ends(self):
+        self.start_all_ps()
+        w = self.worker(1, "--epochs", "1", "--fresh", "--timeout", "2")
+        self.assertEqual(w.end(), 1)
+        self.assertIn("no chief has started over within 2 s", w.text("err"))
 
     def test_a_fresh_run_catches_the_workers_of_the_old_one(self):
         self.start_all_ps()

@@ -65,10 +65,18 @@ static int read_source(const struct flags *f, const char *tf_config, struct sour
 
 /* ---- this process ---- */
 
+/* The job of the chief beside job worker: at most one of the two is in a cluster. */
+static const char *chief_job(const ps_cluster_spec *spec)
+{
+    return count_of(spec, "master") > 0 ? "master" : "chief";
+}
+
 static int bad_job(const struct flags *f, const struct source *s, const char *job, char *err)
 {
     const char *from = flags_given(f, "job_name") || s->type[0] == '\0' ? "--job_name" : "TF_CONFIG: task.type";
-    const char *list = count_of(s->spec, "chief") > 0 ? "ps, worker, chief" : "ps, worker";
+    const char *list = count_of(s->spec, "master") > 0  ? "ps, worker, master, evaluator"
+                       : count_of(s->spec, "chief") > 0 ? "ps, worker, chief, evaluator"
+                                                        : "ps, worker, evaluator";
     return job[0] == '\0' ? fail(err, "%s is empty: it must be one of %s%s", from, list,
                                  flags_given(f, "job_name") ? "" : " (or let --local ps=2,workers=3 start all of them here)")
                           : fail(err, "%s '%.100s' is unknown: it must be one of %s", from, job, list);
@@ -98,7 +106,7 @@ static int check_task(const struct flags *f, const struct source *s, const char 
 {
     char indices[128];
     bool known = (f->serve && count_of(s->spec, job) > 0) || strcmp(job, "ps") == 0 || strcmp(job, "worker") == 0 ||
-                 (strcmp(job, "chief") == 0 && count_of(s->spec, job) > 0);
+                 (strcmp(job, chief_job(s->spec)) == 0 && count_of(s->spec, job) > 0);
     if (!known) {
         return bad_job(f, s, job, err);
     }
@@ -130,7 +138,7 @@ static int position_of(const ps_cluster_spec *spec, const char *job, int index)
 static int fill(ps_cluster_spec *spec, const char *job, int index, struct cluster *out, char *err)
 {
     struct cluster c = {.task = (uint32_t)index};
-    int chiefs = count_of(spec, "chief");
+    int chiefs = count_of(spec, chief_job(spec));
     bool worker = strcmp(job, "worker") == 0;
     const char *home = count_of(spec, "ps") > 0 ? "ps" : job;
     int first = 0;
@@ -140,7 +148,7 @@ static int fill(ps_cluster_spec *spec, const char *job, int index, struct cluste
     c.ps_count = count_of(spec, "ps");
     c.trainer_count = chiefs + count_of(spec, "worker");
     c.trainer = strcmp(job, "ps") == 0 ? -1 : position_of(spec, job, index) + (worker ? chiefs : 0);
-    c.chief = worker ? chiefs == 0 && index == 0 : strcmp(job, "chief") == 0;
+    c.chief = worker ? chiefs == 0 && index == 0 : strcmp(job, chief_job(spec)) == 0;
     c.spec = text != NULL ? strdup(text) : NULL;
     c.target = strdup(ps_cluster_spec_task_address(spec, home, first));
     if (c.spec == NULL || c.target == NULL) {
@@ -158,8 +166,12 @@ int cluster_find(const struct flags *f, const char *tf_config, struct cluster *o
     if (result == 0) {
         const char *job = flags_given(f, "job_name") ? f->job_name : s.type;
         int64_t index = flags_given(f, "task_index") || s.index < 0 ? f->task_index : s.index;
-        result = check_task(f, &s, job, index, err);
-        result = result == 0 ? fill(s.spec, job, (int)index, out, err) : result;
+        if (strcmp(job, "evaluator") == 0 && !f->serve) {
+            *out = (struct cluster){.evaluator = true}; /* no trainer, whether it is listed or not */
+        } else {
+            result = check_task(f, &s, job, index, err);
+            result = result == 0 ? fill(s.spec, job, (int)index, out, err) : result;
+        }
     }
     ps_cluster_spec_free(s.spec);
     return result;

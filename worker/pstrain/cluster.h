@@ -9,7 +9,8 @@ enum { CLUSTER_ERR_BYTES = 512, CLUSTER_JOB_BYTES = 64 };
 
 struct cluster {
     char *spec;                  /* "ps=h:p,h:p;worker=1@h:p" */
-    char job[CLUSTER_JOB_BYTES]; /* "ps", "worker" or "chief" */
+    bool evaluator;              /* it only tests: everything else is 0 */
+    char job[CLUSTER_JOB_BYTES]; /* "ps", "worker", "chief" or "master" */
     uint32_t task;
     int ps_count;
     int trainer_count; /* tasks of jobs chief and worker */

@@ -15,6 +15,7 @@ struct flags {
     const char *cluster;
     const char *ps_hosts;
     const char *worker_hosts;
+    const char *cluster_name; /* "": not stated */
     const char *job_name;
     int64_t task_index;
     const char *local; /* "" or "ps=2,workers=3" */
@@ -34,6 +35,7 @@ struct flags {
     int64_t seed;
     /* how it runs */
     const char *container; /* "": the default one */
+    const char *placement; /* "round_robin" or "balanced" */
     bool allow_soft_placement;
     bool log_device_placement;
     bool fresh;

@@ -38,7 +38,9 @@ static int task_run(const struct flags *f)
     if (cluster_find(f, getenv("TF_CONFIG"), &c, err) != 0) {
         return usage(err);
     }
-    if (c.trainer < 0 || f->serve) {
+    if (c.evaluator) {
+        status = evaluate_run(f);
+    } else if (c.trainer < 0 || f->serve) {
         status = serve_run(f, &c, link.child);
     } else {
         status = c.chief ? finish_check(f) : EXIT_DONE;

@@ -23,7 +23,7 @@ enum { TEST_ROWS = 500 /* examples at a time in a test */ };
 int model_spec_parse(const char *text, int64_t features, int64_t classes, struct model_spec *out)
 {
     struct model_spec spec = {.layers = 1, .units = {features, classes}};
-    if (strcmp(text, "softmax") == 0) {
+    if (strcmp(text, "softmax") == 0 || strcmp(text, "logistic") == 0) {
         *out = spec;
         return 0;
     }

@@ -56,17 +56,11 @@ void others_init(struct others *o, struct start *start, int workers)
     others_look(o); /* who waited for the chief is here already */
 }
 
-void others_leave(ps_session *s)
+void others_leave(const struct start *s)
 {
     const int64_t one = 1;
     ps_variable *finished = NULL;
-    ps_variable_spec spec;
-    ps_variable_spec_init(&spec);
-    spec.name = FINISHED_NAME;
-    spec.dtype = PS_I64;
-    spec.shape = PS_SCALAR;
-    ps_status st = ps_variable_get(s, &spec, &finished);
-    st = st == PS_OK ? ps_variable_init(finished, false) : st;
+    ps_status st = start_sign(s, FINISHED_NAME, true, &finished);
     st = st == PS_OK ? ps_variable_assign_add(finished, &one, sizeof(one), NULL) : st;
     if (st != PS_OK) {
         say_note("the chief may wait some seconds longer than it needs to: %s: %s", ps_status_name(st), ps_last_error());
@@ -77,7 +71,7 @@ void others_leave(ps_session *s)
 static int64_t finished_count(struct others *o)
 {
     int64_t count = 0;
-    if (o->finished == NULL && ps_variable_find(o->start->session, FINISHED_NAME, &o->finished) != PS_OK) {
+    if (o->finished == NULL && start_sign(o->start, FINISHED_NAME, false, &o->finished) != PS_OK) {
         o->finished = NULL;
     }
     return o->finished != NULL && ps_variable_read(o->finished, &count, sizeof(count)) == PS_OK ? count : 0;

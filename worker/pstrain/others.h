@@ -19,7 +19,7 @@ struct others {
 void others_init(struct others *o, struct start *start, int workers);
 void others_fini(struct others *o);
 /** A worker that is not the chief ends: the chief need not wait for it. */
-void others_leave(ps_session *s);
+void others_leave(const struct start *s);
 /** Now and then during training: note whether others are there. */
 void others_look(struct others *o);
 /**

@@ -16,7 +16,8 @@ static void show(struct progress *p, const struct progress_now *now, bool as_lin
     char epochs[48] = "";
     double part = now->goal > 0 ? (double)now->done / (double)now->goal : 0;
     part = part > 1 ? 1 : part;
-    double seconds = (double)(clock_ms() - p->start_ms) / 1000;
+    double seconds = (double)(clock_ms() - p->start_ms + 1) / 1000; /* a clock of whole ms may stand still */
+    double rate = (double)(p->samples + now->others_samples) / seconds;
     if (!as_line) {
         int cells = (int)(part * BAR_CELLS);
         bar[0] = '[';
@@ -29,9 +30,9 @@ static void show(struct progress *p, const struct progress_now *now, bool as_lin
     } else {
         (void)snprintf(epochs, sizeof(epochs), "epoch %" PRId64 "  ", now->epoch);
     }
-    (void)printf("%s%s%sglobal_step %" PRId64 "  loss %.4f  accuracy %.3f  %.0f samples/s%s%s", p->bar ? "\r" : "", bar, epochs,
-                 now->global_step, now->loss, now->accuracy, seconds > 0 ? (double)p->samples / seconds : 0,
-                 p->bar ? "\033[K" : "", as_line ? "\n" : "");
+    (void)printf("%s%s%sglobal_step %" PRId64 "  loss %.4f  accuracy %.3f  %.*f samples/s%s%s", p->bar ? "\r" : "", bar, epochs,
+                 now->global_step, now->loss, now->accuracy, rate < 10 ? 1 : 0, rate, p->bar ? "\033[K" : "",
+                 as_line ? "\n" : "");
     (void)fflush(stdout);
     p->shown = !as_line;
 }

@@ -19,8 +19,9 @@ struct progress_now {
     int64_t epoch;      /* from 1 */
     int64_t epochs;     /* 0: not the goal */
     int64_t global_step;
-    double loss;     /* mean since the epoch began */
-    double accuracy; /* likewise */
+    int64_t others_samples; /* of the other workers meanwhile, as the global step tells */
+    double loss;            /* mean since the epoch began */
+    double accuracy;        /* likewise */
 };
 
 void progress_start(struct progress *p, bool bar, bool quiet);

@@ -56,7 +56,8 @@ const char *say_remedy(ps_status st, const char *text)
         return "; --fresh on all trainers starts over, --container NAME keeps another model apart";
     case PS_FAILED_PRECONDITION:
         return strstr(text, "the client") != NULL || strstr(text, "answers there") != NULL
-                   ? "; --ps_hosts must be the same list, in the same order, for every task and trainer"
+                   ? "; --ps_hosts must be the same list, in the same order, and --cluster_name the same, for every task and "
+                     "trainer"
                    : other_model;
     case PS_UNAVAILABLE:
         return "; is that ps task running and its address right?";

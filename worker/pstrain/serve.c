@@ -118,6 +118,7 @@ int serve_run(const struct flags *f, const struct cluster *c, bool quiet)
     }
     psd_server_options_init(&o);
     o.cluster_spec = c->spec;
+    o.cluster_name = f->cluster_name[0] != '\0' ? f->cluster_name : o.cluster_name;
     o.job = c->job;
     o.task_index = c->task;
     o.insecure_any_peer = f->insecure_any_peer;

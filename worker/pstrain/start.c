@@ -7,8 +7,9 @@
  * and must take a new one that is there already: they look at the chief's sign of life, a variable `pstrain/alive` outside the
  * model that the chief counts up twice a second from its ready on. A model is taken when this counter is seen to rise, because
  * then the chief that made it ready lives; a count that stands still was left by a chief that is gone, and the reset that the
- * next one makes is waited for. A reset that hits a worker before it has begun is no failure: it starts over. Failure modes:
- * errors of the session, each said with its remedy; nobody comes within the ready timeout.
+ * next one makes is waited for, for --timeout at most. The signs lie in a container of their own beside the model's, so that an
+ * export of the model does not have them. A reset that hits a worker before it has begun is no failure: it starts over. Failure
+ * modes: errors of the session, each said with its remedy; nobody comes within the ready timeout.
  */
 #include "start.h"
 
@@ -22,6 +23,7 @@
 
 #define ALIVE_NAME "pstrain/alive"
 
+enum { CONTAINER_BYTES = 64 };
 enum { ALIVE_EVERY_MS = 500, LOOK_EVERY_MS = 100, READY_TIMEOUT_MS = 600000, NOTE_FIRST_MS = 5000, NOTE_EVERY_MS = 60000 };
 
 /* The library's lines; what it says about the end of the session is said by this program with a remedy. */
@@ -57,6 +59,7 @@ ps_session *start_session(const struct flags *f, const struct cluster *c, const 
     o.program = "pstrain";
     o.seed = (uint64_t)f->seed;
     o.container = f->container[0] != '\0' ? f->container : NULL;
+    o.cluster_name = f->cluster_name[0] != '\0' ? f->cluster_name : o.cluster_name;
     o.allow_soft_placement = f->allow_soft_placement;
     o.log_device_placement = f->log_device_placement && job != NULL; /* not again at the end */
     ps_status st = ps_session_open(&o, &s, error, sizeof(error));
@@ -84,17 +87,39 @@ static int session_failed(ps_session *s, const char *what)
 
 /* ---- the sign of life ---- */
 
-static int alive_begin(struct start *s)
+#define SIGNS_SUFFIX ".pstrain"
+
+/* "localhost.pstrain"; [PS_CONTAINER_BYTES_MAX + 1] is enough for name. */
+static void signs_container(const char *container, char *name, size_t n)
+{
+    int kept = (int)(n - sizeof(SIGNS_SUFFIX));
+    (void)snprintf(name, n, "%.*s" SIGNS_SUFFIX, kept, container);
+}
+
+ps_status start_sign(const struct start *s, const char *name, bool make, ps_variable **out)
 {
     ps_variable_spec spec;
+    char container[CONTAINER_BYTES];
     ps_variable_spec_init(&spec);
-    spec.name = ALIVE_NAME;
+    spec.name = name;
     spec.dtype = PS_I64;
     spec.shape = PS_SCALAR;
-    ps_status st = ps_variable_get(s->session, &spec, &s->alive);
-    if (st == PS_OK) {
-        st = ps_variable_init(s->alive, false);
+    signs_container(s->container, container, sizeof(container));
+    ps_status st = ps_container_push(s->session, container);
+    if (st != PS_OK) {
+        return st;
     }
+    st = make ? ps_variable_get(s->session, &spec, out) : ps_variable_find(s->session, name, out);
+    ps_status popped = ps_container_pop(s->session);
+    if (st == PS_OK && make) {
+        st = ps_variable_init(*out, false);
+    }
+    return st == PS_OK ? popped : st;
+}
+
+static int alive_begin(struct start *s)
+{
+    ps_status st = start_sign(s, ALIVE_NAME, true, &s->alive);
     if (st != PS_OK) {
         return failed(st, "the chief's sign of life (" ALIVE_NAME ")");
     }
@@ -112,9 +137,9 @@ int start_alive(struct start *s)
 }
 
 /* One look at the counter. PS_NOT_FOUND: none yet. */
-static ps_status look(ps_session *s, ps_variable **alive, int64_t *out_count)
+static ps_status look(const struct start *s, ps_variable **alive, int64_t *out_count)
 {
-    ps_status st = *alive == NULL ? ps_variable_find(s, ALIVE_NAME, alive) : PS_OK;
+    ps_status st = *alive == NULL ? start_sign(s, ALIVE_NAME, false, alive) : PS_OK;
     if (st == PS_OK) {
         st = ps_variable_read(*alive, out_count, sizeof(*out_count));
     }
@@ -122,7 +147,7 @@ static ps_status look(ps_session *s, ps_variable **alive, int64_t *out_count)
 }
 
 /* PS_OK: a chief lives. PS_ABORTED: there was a reset, look again with a new session. Anything else was said. */
-static ps_status wait_for_chief(ps_session *s, int64_t deadline_ms)
+static ps_status wait_for_chief(const struct flags *f, const struct start *s, int64_t deadline_ms)
 {
     ps_variable *alive = NULL;
     int64_t first = 0;
@@ -149,13 +174,14 @@ static ps_status wait_for_chief(ps_session *s, int64_t deadline_ms)
         }
         clock_wait(LOOK_EVERY_MS);
     }
-    (void)say_error("--fresh: no chief has started over within %d s: start the chief with --fresh too", READY_TIMEOUT_MS / 1000);
+    (void)say_error("--fresh: no chief has started over within %" PRId64 " s (--timeout): start the chief with --fresh too",
+                    f->timeout_s);
     return PS_DEADLINE_EXCEEDED;
 }
 
 /* ---- the first line ---- */
 
-static void say_found(const struct flags *f, const struct cluster *c, int variables, int found, const struct start *s)
+static void say_found(const struct flags *f, const struct cluster *c, bool local, int variables, int found, const struct start *s)
 {
     char text[160];
     if (s->reached) {
@@ -163,7 +189,7 @@ static void say_found(const struct flags *f, const struct cluster *c, int variab
                        "%d variables, global_step %" PRId64 ": the goal of --steps %" PRId64
                        " is already reached; --fresh starts over",
                        variables, s->global_step, f->steps);
-    } else if (found == variables && (c->chief || s->global_step > 0)) {
+    } else if (found == variables && (c->chief || (s->global_step > 0 && !local))) { /* --local: the chief was only faster */
         (void)snprintf(text, sizeof(text), "%d variables, global_step %" PRId64 ": continuing", variables, s->global_step);
     } else if (!c->chief) {
         (void)snprintf(text, sizeof(text), "%d variables, made ready by the chief", variables);
@@ -178,6 +204,20 @@ static void say_found(const struct flags *f, const struct cluster *c, int variab
 }
 
 /* ---- one attempt ---- */
+
+/* --placement balanced: variables go where the fewest bytes are. */
+static int balance(ps_session *s, const struct cluster *c)
+{
+    ps_setter_options o;
+    ps_cluster_spec *spec = NULL;
+    ps_setter_options_init(&o);
+    ps_status st = ps_cluster_spec_new(c->spec, &spec);
+    o.cluster = spec;
+    o.strategy = PS_GREEDY_BYTES;
+    st = st == PS_OK ? ps_device_push_setter(s, &o) : st;
+    ps_cluster_spec_free(spec);
+    return st == PS_OK ? 0 : failed(st, "--placement balanced");
+}
 
 enum attempt { READY, FAILED, AGAIN };
 
@@ -196,16 +236,22 @@ static enum attempt attempt(const struct flags *f, const struct cluster *c, bool
         return FAILED;
     }
     if (fresh && c->chief) {
-        st = ps_reset(s);
+        char signs[CONTAINER_BYTES];
+        const char *const both[] = {out->container, signs};
+        signs_container(out->container, signs, sizeof(signs));
+        st = ps_reset_containers(s, both, 2);
         if (st != PS_OK) {
             (void)failed(st, "--fresh: cannot empty the ps tasks");
             return FAILED;
         }
     } else if (fresh) {
-        st = wait_for_chief(s, deadline_ms);
+        st = wait_for_chief(f, out, deadline_ms);
         if (st != PS_OK) {
             return st == PS_ABORTED ? AGAIN : FAILED;
         }
+    }
+    if (strcmp(f->placement, "balanced") == 0 && balance(s, c) != 0) {
+        return FAILED;
     }
     model_params(m, s, flags_optimizer(f));
     st = ps_session_ready(s);
@@ -221,9 +267,10 @@ static enum attempt attempt(const struct flags *f, const struct cluster *c, bool
 
 int start_run(const struct flags *f, const struct cluster *c, bool local, struct model *m, struct start *out)
 {
-    int64_t deadline_ms = clock_ms() + READY_TIMEOUT_MS;
+    int64_t deadline_ms = clock_ms() + f->timeout_s * 1000;
     enum attempt a = AGAIN;
     memset(out, 0, sizeof(*out));
+    out->container = f->container[0] != '\0' ? f->container : "localhost";
     while (a == AGAIN) {
         a = attempt(f, c, local, deadline_ms, m, out);
         if (a == AGAIN) {
@@ -246,6 +293,6 @@ int start_run(const struct flags *f, const struct cluster *c, bool local, struct
         return -1;
     }
     stop_gently(true); /* whoever has read the first line may end this worker gently */
-    say_found(f, c, model_variable_count(&m->spec), found, out);
+    say_found(f, c, local, model_variable_count(&m->spec), found, out);
     return 0;
 }

@@ -8,6 +8,7 @@
 
 struct start {
     ps_session *session;
+    const char *container; /* of the model */
     ps_variable *alive;    /* the chief's sign of life; NULL in the others, and in --local */
     int64_t alive_next_ms; /* when it is due */
     int64_t global_step;   /* that was found */
@@ -28,6 +29,9 @@ int start_run(const struct flags *f, const struct cluster *c, bool local, struct
  * lives". Returns 0, or -1: it failed, ps_last_error().
  */
 int start_alive(struct start *s);
+/** An int64 scalar that the workers tell each other something by, in a container of its own beside the model's: got and
+ * initialised (make), or only found. */
+ps_status start_sign(const struct start *s, const char *name, bool make, ps_variable **out);
 /** A session of this process with the options that all of them have; job NULL: none. Said on failure; NULL then. */
 ps_session *start_session(const struct flags *f, const struct cluster *c, const char *job, int64_t timeout_ms, bool quiet);
 

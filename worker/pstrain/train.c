@@ -90,6 +90,8 @@ static void look(const struct trainer *t, const struct epoch *e, int64_t epoch, 
 {
     bool by_step = t->f->steps > 0;
     now->global_step = ps_global_step(t->start.session);
+    int64_t others = now->global_step - t->start.global_step - t->work.steps;
+    now->others_samples = others > 0 ? others * t->f->batch_size : 0;
     now->done = by_step ? now->global_step - t->start.global_step : t->work.steps;
     now->goal = by_step ? t->f->steps - t->start.global_step : t->f->epochs * epoch_steps(t, t->c->trainer);
     now->epoch = epoch + 1;
@@ -192,7 +194,7 @@ static int run(struct trainer *t)
         return session_error(t);
     }
     if (!t->c->chief && !t->link->child) {
-        others_leave(t->start.session);
+        others_leave(&t->start);
     }
     if (stop_signal() != 0) {
         say_note("/job:%s/task:%u: stopped by signal %d after %" PRId64 " steps of its own", t->c->job, (unsigned)t->c->task,

@@ -15,6 +15,8 @@ static void test_good(void **state)
     } rows[] = {
         {"127.0.0.1:2223", "127.0.0.1:2223", PSI_ADDRESS_TCP, 2223},
         {"psd://ps0.example.com:1", "ps0.example.com:1", PSI_ADDRESS_TCP, 1},
+        {"grpc://ps0.example.com:1", "ps0.example.com:1", PSI_ADDRESS_TCP, 1}, /* as TensorFlow's programs have it */
+        {"grpc://[::1]:7", "[::1]:7", PSI_ADDRESS_TCP, 7},
         {"localhost", "localhost:2222", PSI_ADDRESS_TCP, 2222},
         {"psd://my_host-2", "my_host-2:2222", PSI_ADDRESS_TCP, 2222},
         {"h:65535", "h:65535", PSI_ADDRESS_TCP, 65535},
@@ -71,7 +73,9 @@ static void test_bad(void **state)
         {"[fe80::1%a/b]:1", "the zone"},
         {"ho st:1", "letters, digits"},
         {"host/:1", "letters, digits"},
-        {"http://h:1", "more than one ':'"},
+        {"http://h:1", "the scheme must be psd:// or grpc://, or none"},
+        {"grpc://grpc://h:1", "the scheme must be"},
+        {"psd://", "the host is empty"},
         {"-h:1", "begins with"},
         {".h:1", "begins with"},
         {"h\n:1", "'h\\x0a:1'"},

@@ -140,13 +140,26 @@ static void test_cluster_flag(void **state)
     cluster_flag = NULL;
 }
 
+/* It is no trainer, and need not be listed. */
+static void test_evaluator(void **state)
+{
+    struct cluster c;
+    char err[CLUSTER_ERR_BYTES];
+    (void)state;
+    assert_int_equal(find(&c, err, NULL, NULL, NULL, NULL, config("{\"type\": \"evaluator\", \"index\": 0}")), 0);
+    assert_true(c.evaluator && !c.chief && c.spec == NULL);
+    assert_int_equal(find(&c, err, NULL, NULL, "worker", NULL, config("{\"type\": \"evaluator\", \"index\": 0}")), 0);
+    assert_false(c.evaluator);
+    cluster_fini(&c);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
-    refused("must be one of ps, worker (or let --local", NULL, NULL, NULL, NULL, NULL);
-    refused("--job_name is empty: it must be one of ps, worker", "a:1", "b:1", "", NULL, NULL);
-    refused("--job_name 'wrker' is unknown: it must be one of ps, worker", "a:1", "b:1", "wrker", NULL, NULL);
-    refused("must be one of ps, worker, chief", NULL, NULL, "evaluator", NULL, config("{}"));
+    refused("must be one of ps, worker, evaluator (or let --local", NULL, NULL, NULL, NULL, NULL);
+    refused("--job_name is empty: it must be one of ps, worker, evaluator", "a:1", "b:1", "", NULL, NULL);
+    refused("--job_name 'wrker' is unknown: it must be one of ps, worker, evaluator", "a:1", "b:1", "wrker", NULL, NULL);
+    refused("must be one of ps, worker, chief, evaluator", NULL, NULL, "master", NULL, config("{}"));
     refused("--ps_hosts is empty", NULL, "b:1", "worker", NULL, NULL);
     refused("--worker_hosts is empty", "a:1", NULL, "worker", NULL, NULL);
     refused("--task_index 1: job worker has 1 task, 0 to 0", "a:1", "b:1", "worker", "1", NULL);
@@ -168,10 +181,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_tf_config),
-        cmocka_unit_test(test_cluster_flag),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_flags),     cmocka_unit_test(test_tf_config), cmocka_unit_test(test_cluster_flag),
+        cmocka_unit_test(test_evaluator), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

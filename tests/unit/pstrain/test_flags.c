@@ -145,6 +145,31 @@ static void test_optimizers(void **state)
     refused("adagrad", "--optimizer", "Adam");
 }
 
+/* The default goes by the data and the rule. */
+static void test_learning_rates(void **state)
+{
+    static const struct {
+        const char *data, *optimizer, *rate;
+        double want;
+    } rows[] = {{"digits", "adagrad", NULL, 0.05},
+                {"libsvm:x", "adagrad", NULL, 0.1},
+                {"libsvm:x,y", "sgd", NULL, 0.1},
+                {"libsvm:x", "adam", NULL, 0.05},
+                {"libsvm:x", "sgd", "0.3", 0.3}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct flags f;
+        char err[FLAGS_ERR_BYTES], texts[4][64];
+        char *argv[4] = {texts[0], texts[1], texts[2], texts[3]};
+        (void)snprintf(texts[0], sizeof(texts[0]), "pstrain");
+        (void)snprintf(texts[1], sizeof(texts[1]), "--data=%s", rows[i].data);
+        (void)snprintf(texts[2], sizeof(texts[2]), "--optimizer=%s", rows[i].optimizer);
+        (void)snprintf(texts[3], sizeof(texts[3]), "--learning_rate=%s", rows[i].rate == NULL ? "" : rows[i].rate);
+        assert_int_equal(flags_parse(rows[i].rate == NULL ? 3 : 4, argv, &f, err), 0);
+        assert_true(f.learning_rate == rows[i].want);
+    }
+}
+
 static void test_models(void **state)
 {
     struct model_spec s;
@@ -155,6 +180,9 @@ static void test_models(void **state)
     assert_int_equal(model_variable_count(&s), 2);
     assert_int_equal(model_value_count(&s), 650);
     assert_string_equal(model_variable_name(&s, 0, true, name), "softmax/biases");
+    assert_int_equal(model_spec_parse("logistic", 64, 2, &s), 0);
+    assert_int_equal(model_value_count(&s), 130);
+    assert_string_equal(model_variable_name(&s, 0, false, name), "softmax/weights"); /* it is the same */
     assert_int_equal(model_spec_parse("mlp:512,300", 784, 10, &s), 0);
     assert_int_equal(s.layers, 3);
     assert_int_equal(s.units[1], 512);
@@ -193,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_workers_get_what_was_given_and_concerns_them),
         cmocka_unit_test(test_optimizers),
+        cmocka_unit_test(test_learning_rates),
         cmocka_unit_test(test_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,48 @@ static void flags_are_taken_out(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* What the flags ask of the cluster at once fails softly where there is none, and sticks. */
+static void flags_that_ask_the_cluster(void **state)
+{
+    (void)state;
+    struct line l;
+    ps_session *s = open_line(&l, "--ps_hosts h:1,h:2 --cluster_name foo --placement balanced --log_level error");
+    assert_int_equal(l.argc, 1);
+    assert_int_equal(ps_session_status(s), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+    s = open_line(&l, "--placement heaviest --log_level error");
+    assert_int_equal(ps_session_status(s), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_session_error(s), "balanced"));
+    assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
+    s = open_line(&l, "--ps_hosts 127.0.0.1:1 --fresh --timeout 300ms --log_level error");
+    assert_int_equal(ps_session_status(s), PS_UNAVAILABLE);
+    assert_non_null(strstr(ps_session_error(s), "127.0.0.1:1"));
+    assert_int_equal(ps_session_close(s), PS_UNAVAILABLE);
+}
+
+static void the_roles_of_tf_config(void **state)
+{
+    (void)state;
+    struct line l;
+    static const struct {
+        const char *type;
+        bool chief;
+    } rows[] = {{"master", true}, {"evaluator", false}, {"worker", false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[256];
+        (void)snprintf(
+            text, sizeof(text),
+            "{\"cluster\":{\"ps\":[\"h:1\"],\"master\":[\"h:2\"],\"worker\":[\"h:3\"]},\"task\":{\"type\":\"%s\",\"index\":0}}",
+            rows[i].type);
+        (void)setenv("TF_CONFIG", text, 1);
+        ps_session *s = open_line(&l, "--log_level error");
+        assert_int_equal(ps_session_status(s), PS_OK);
+        assert_int_equal(ps_is_chief(s), rows[i].chief);
+        assert_int_equal(ps_session_close(s), 0);
+    }
+    (void)unsetenv("TF_CONFIG");
+}
+
 static void a_cluster_in_any_form(void **state)
 {
     (void)state;
@@ -265,7 +307,8 @@ static void containers_and_placement(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flags_are_taken_out),           cmocka_unit_test(a_cluster_in_any_form),
+        cmocka_unit_test(flags_are_taken_out),           cmocka_unit_test(flags_that_ask_the_cluster),
+        cmocka_unit_test(the_roles_of_tf_config),        cmocka_unit_test(a_cluster_in_any_form),
         cmocka_unit_test(without_flags_there_is_no_job), cmocka_unit_test(the_chief_is_task_0_or_job_chief),
         cmocka_unit_test(tf_config_gives_the_task),      cmocka_unit_test(errors_name_the_flag_and_the_jobs),
         cmocka_unit_test(help_prints_and_stops),         cmocka_unit_test(containers_and_placement),
