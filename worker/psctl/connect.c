@@ -88,8 +88,9 @@ enum psctl_exit psctl_connect(struct psctl *c)
 {
     ps_session_options o;
     char error[512] = "";
-    if ((c->verb->flags & PSCTL_FLAG(YES)) != 0 && !c->yes && isatty(STDIN_FILENO) == 0) {
-        return psctl_misused(c, "%s asks first, and nobody can be asked: standard input is no terminal; --yes does it unasked",
+    if (c->all && !c->yes && isatty(STDIN_FILENO) == 0) {
+        return psctl_misused(c,
+                             "%s --all asks first, and nobody can be asked: standard input is no terminal; --yes does it unasked",
                              c->verb->name);
     }
     ps_session_options_init(&o);
@@ -123,7 +124,7 @@ enum psctl_exit psctl_connect(struct psctl *c)
 bool psctl_confirmed(struct psctl *c, const char *format, ...)
 {
     char answer[16] = "";
-    if (c->yes) {
+    if (c->yes || isatty(STDIN_FILENO) == 0) {
         return true;
     }
     va_list ap;

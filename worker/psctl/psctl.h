@@ -135,7 +135,7 @@ void psctl_leave_begin(void);
 void psctl_leave_session(ps_session *s);
 /** psctl_connect(), and the variable that argv[0] names; says what failed, and what was likely meant. find.c */
 enum psctl_exit psctl_find_variable(struct psctl *c, ps_variable **out);
-/** The question on the terminal, unless --yes; where there is neither, psctl_connect() has refused. Says that nothing was done
+/** The question, unless --yes or where nobody can be asked (there psctl_connect() has refused --all). Says that nothing was done
  *  when the answer is no. */
 bool psctl_confirmed(struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** "/job:ps/task:1", or "-" for a session that is no task. Returns buf. */

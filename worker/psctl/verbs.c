@@ -116,7 +116,7 @@ const struct psctl_verb psctl_verbs[] = {
      .run = psctl_import,
      .help = "Of psctl export, or of anybody. The file is checked whole and compared with what exists before the first\n"
              "variable changes; missing variables are created, round robin in the order of the file. Slots of those that\n"
-             "exist stay. Asks first; --yes where nobody can be asked. --timeout is for each variable.\n"},
+             "exist stay. Asks first on a terminal. --timeout is for each variable.\n"},
     {.name = "delete",
      .arguments = "NAME",
      .summary = "remove a variable",
@@ -125,8 +125,8 @@ const struct psctl_verb psctl_verbs[] = {
      .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
      .words = "variable",
      .run = psctl_delete,
-     .help = "The variable, its slots and its name are gone; programs that use it get ABORTED. Asks first; --yes where\n"
-             "nobody can be asked.\n"},
+     .help = "The variable, its slots and its name are gone; programs that use it get ABORTED. Asks first on a\n"
+             "terminal.\n"},
     {.name = "reset",
      .arguments = "[CONTAINER ...]",
      .summary = "empty containers on all tasks",
@@ -135,8 +135,8 @@ const struct psctl_verb psctl_verbs[] = {
      .words = "container",
      .run = psctl_reset,
      .help = "Without an argument the default container, localhost, only; --all empties every container. Nothing is reset\n"
-             "while a task is down. Programs that use what is gone get ABORTED. Asks first; --yes where nobody\n"
-             "can be asked.\n"},
+             "while a task is down. Programs that use what is gone get ABORTED. Asks first on a terminal;\n"
+             "elsewhere --all needs --yes.\n"},
     {.name = "stop",
      .arguments = "",
      .summary = "tell every worker to stop",
@@ -145,7 +145,7 @@ const struct psctl_verb psctl_verbs[] = {
      .run = psctl_stop,
      .help = "ps_should_stop() becomes true in every session that the directory knows now; training loops end after their\n"
              "step. The tasks go on. While the directory is down the other tasks tell the sessions that they know. Asks\n"
-             "first; --yes where nobody can be asked.\n"},
+             "first on a terminal.\n"},
     {.name = "shutdown",
      .arguments = "TASK",
      .summary = "let a task, or all with --all, finish and end",
@@ -154,7 +154,7 @@ const struct psctl_verb psctl_verbs[] = {
      .words = "task",
      .run = psctl_shutdown,
      .help = "TASK, such as ps:1, or with --all every task of the cluster, the directory last. What they hold in memory is\n"
-             "lost. Asks first; --yes where nobody can be asked.\n"},
+             "lost. Asks first on a terminal; elsewhere --all needs --yes.\n"},
     {.name = "help",
      .arguments = "[VERB]",
      .summary = "this, or what a verb does and takes",
