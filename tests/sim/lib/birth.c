@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LATE_INIT_MS = 20000 }; /* after its READY has ended an INIT may still be on its way for so long */
+enum { LATE_INIT_MS = 20000 };                       /* after its READY has ended an INIT may still be on its way for so long */
 static const uint64_t TWICE = 0xaaaaaaaaaaaaaaaaULL; /* the upper bits of all digits, which have two each */
 
 struct sim_birth *sim_birth_find(struct sim *s, uint64_t creation)
