@@ -4,7 +4,7 @@
  * addressing index into it (linear probing, at most 3/4 full, backward shift on removal, so it has no tombstones). A
  * removed entry leaves a hole; when holes are more than half the array is squeezed at the next put that needs room.
  * Entries carry a rising id, which is what cursors count, so squeezing does not disturb an iteration.
- * Failure: no memory at put; the map holds what it held then.
+ * Large tables shrink when most of their entries were removed. Failure: no memory at put; the map holds what it held then.
  */
 #include "map.h"
 
@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { FIRST_SLOTS = 16, ENTRIES_MAX = 1 << 30 };
+enum { FIRST_SLOTS = 16, KEPT_SLOTS = 4096, ENTRIES_MAX = 1 << 30 }; /* KEPT: tables of so many never shrink by a removal */
 
 struct psi_map_entry {
     uint64_t id;
@@ -127,12 +127,9 @@ static void squeeze(struct psi_map *m, struct psi_map_entry *entries, uint32_t *
     m->slot_count = slot_count;
 }
 
-/* Make room for one more entry: squeeze holes out, into tables that fit the live entries. */
-static ps_status make_room(struct psi_map *m, struct psi_err *err)
+/* Squeeze holes out, into tables that fit the live entries and one more. */
+static ps_status refit(struct psi_map *m, struct psi_err *err)
 {
-    if (m->entry_count < m->entry_capacity) {
-        return PS_OK;
-    }
     uint32_t slot_count = m->slot_count == 0 ? FIRST_SLOTS : m->slot_count;
     if (m->live_count >= ENTRIES_MAX) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: more than %d entries", ENTRIES_MAX);
@@ -161,6 +158,11 @@ static ps_status make_room(struct psi_map *m, struct psi_err *err)
     psi_free(old_entries);
     psi_free(old_slots);
     return PS_OK;
+}
+
+static ps_status make_room(struct psi_map *m, struct psi_err *err)
+{
+    return m->entry_count < m->entry_capacity ? PS_OK : refit(m, err);
 }
 
 static ps_status put(struct psi_map *m, const struct wanted *w, void *value, void **out_old, struct psi_err *err)
@@ -235,6 +237,9 @@ static void *take_out(struct psi_map *m, const struct wanted *w)
     m->live_count--;
     while (m->entry_count > 0 && m->entries[m->entry_count - 1].value == NULL) {
         m->entry_count--; /* holes at the end cost nothing */
+    }
+    if (m->slot_count > KEPT_SLOTS && m->live_count < capacity_of(m->slot_count) / 16) {
+        PSI_IGNORE(refit(m, NULL)); /* without memory the tables stay as they are */
     }
     return value;
 }

@@ -3,7 +3,7 @@
  * Hash maps: byte strings (copied) -> pointer, and u64 -> pointer. The hash is keyed, so peers who choose keys cannot
  * force collisions. Entries are kept in the order of insertion: iteration does not depend on the seed, and a cursor stays
  * good across any put and remove (it sees what is put later, and nothing twice). Values are never NULL and stay the
- * caller's. One thread at a time. No allocation in find, remove or next.
+ * caller's. One thread at a time. No allocation in find or next, and in remove only to shrink large tables.
  */
 #ifndef PSI_MAP_H
 #define PSI_MAP_H

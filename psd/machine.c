@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,4 +120,11 @@ ps_status psd_inherited_sockets(size_t *out_count, struct psi_err *err)
         *out_count = (size_t)count;
     }
     return PS_OK;
+}
+
+void psd_machine_give_back(void)
+{
+#ifdef __GLIBC__
+    PSI_IGNORE(malloc_trim(0)); /* whether there was something does not matter */
+#endif
 }

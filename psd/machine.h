@@ -8,6 +8,9 @@
 /** Memory that this process may use: the lowest limit of its cgroups (version 1 or 2), or the machine's. Never 0. Any thread. */
 uint64_t psd_machine_memory_bytes(void);
 
+/** Pages that the allocator keeps and nobody uses go back to the system, where it can do that. Any thread. */
+void psd_machine_give_back(void);
+
 #define PSD_INHERITED_FIRST 3 /* sd_listen_fds(3): descriptors count from here */
 /**
  * Number of inherited sockets by the LISTEN_FDS and LISTEN_PID protocol of sd_listen_fds(3); 0 when there are none or they are

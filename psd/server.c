@@ -15,6 +15,7 @@
 
 #include "common/mem.h"
 #include "common/net/dial.h"
+#include "machine.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@
 #include <time.h>
 
 enum {
+    GIVE_BACK_COUNT = 10000, /* names and the like: some 10 MB */
+    GIVE_BACK_MS = 1000,
     DRAIN_TICK_MS = 10, /* while draining: how late the end is noticed */
     DIAL_MS = 5000,     /* to another task, look-up and all addresses */
     FULL_LOG_INTERVAL_MS = 5000
@@ -238,6 +241,17 @@ static void wind_down(struct psd_server *s)
     }
 }
 
+/* The allocator keeps what lies between pieces that live: after many small ones have gone it is told to give the pages back. */
+static void give_back(struct psd_server *s)
+{
+    uint64_t forgotten = psd_task_forgotten(s->task);
+    if (forgotten - s->forgotten >= GIVE_BACK_COUNT && s->ticked_ms - s->gave_back_ms >= GIVE_BACK_MS) {
+        s->forgotten = forgotten;
+        s->gave_back_ms = s->ticked_ms;
+        psd_machine_give_back();
+    }
+}
+
 void psd_server_on_tick(uv_timer_t *timer)
 {
     struct psd_server *s = timer->data;
@@ -245,6 +259,7 @@ void psd_server_on_tick(uv_timer_t *timer)
     psi_net_note_sent(&s->net);
     psd_task_tick(s->task, s->ticked_ms);
     psi_net_settle(&s->net);
+    give_back(s);
     atomic_store(&s->connections, s->net.conn_count);
     atomic_store(&s->sessions, psd_task_session_count(s->task));
     atomic_store(&s->variables, psd_task_variable_count(s->task));

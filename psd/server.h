@@ -41,6 +41,7 @@ struct psd_server {
     uv_async_t wake;
     uint64_t ticked_ms, full_logged_ms;
     uint32_t connections_max;
+    uint64_t forgotten, gave_back_ms; /* what the core had let go of when memory last went back to the system, and when */
     enum psd_phase phase;
     uint64_t end_ms; /* DRAINING and later: hard end */
     bool dial_failed;

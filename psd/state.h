@@ -146,7 +146,7 @@ struct psd_reset {
 };
 
 struct psd_counters {
-    uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out;
+    uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, sessions_ended;
 };
 
 struct psd_effect_node {

@@ -114,6 +114,8 @@ uint64_t psd_task_life(const struct psd_task *task);
 uint64_t psd_task_memory_bytes(const struct psd_task *task); /* variables, slots, staging */
 uint32_t psd_task_link_count(const struct psd_task *task);
 uint32_t psd_task_session_count(const struct psd_task *task); /* also those that are away and remembered */
+/** Variables, names and sessions that it has let go of so far. */
+uint64_t psd_task_forgotten(const struct psd_task *t);
 uint32_t psd_task_variable_count(const struct psd_task *task);
 /** Invariants of all stateful parts; asserts. */
 void psd_task_check_invariants(const struct psd_task *task);

@@ -342,6 +342,7 @@ void psd_session_drop(struct psd_task *t, struct psd_record *record)
     PSI_IGNORE(psi_map_remove(&t->records, record->session, sizeof(record->session))); /* it is record */
     psd_record_free(record);
     t->store.records_bytes -= PSD_RECORD_BYTES;
+    t->count.sessions_ended++;
 }
 
 void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

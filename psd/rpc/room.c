@@ -179,3 +179,8 @@ void *psd_room_stage(struct psd_task *t, uint64_t n)
 {
     return psd_room(t, PSD_ROOM_MEMORY, n) ? psd_store_stage(&t->store, n) : NULL;
 }
+
+uint64_t psd_task_forgotten(const struct psd_task *t)
+{
+    return t->store.dropped + t->names.forgotten + t->count.sessions_ended;
+}

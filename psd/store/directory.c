@@ -20,6 +20,7 @@ static size_t key_of(char key[KEY_MAX], const char *container, const char *name)
 void psd_directory_init(struct psd_directory *d, const uint64_t map_seed[2])
 {
     psi_map_init(&d->names, map_seed);
+    d->forgotten = 0;
 }
 
 void psd_directory_fini(struct psd_directory *d)
@@ -76,6 +77,7 @@ void psd_directory_forget(struct psd_directory *d, struct psd_name *n)
     char key[KEY_MAX];
     size_t bytes = key_of(key, n->container, n->name);
     PSI_IGNORE(psi_map_remove(&d->names, key, bytes)); /* it is n */
+    d->forgotten++;
     psi_free(n);
 }
 

@@ -21,6 +21,7 @@ struct psd_name {
 
 struct psd_directory {
     struct psi_map names; /* container \0 name -> struct psd_name */
+    uint64_t forgotten;   /* names so far */
 };
 
 void psd_directory_init(struct psd_directory *d, const uint64_t map_seed[2]);

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -66,7 +67,9 @@ static int dial(void)
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
+    int one = 1;
     assert_int_equal(connect(fd, (const struct sockaddr *)&a, sizeof(a)), 0);
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), 0);
     return fd;
 }
 
@@ -277,7 +280,7 @@ static void *beats(void *fds)
             (void)wire_frame(&w, &(struct wire_frame){.op = PS_OP_BEAT, .id = id});
             (void)send(((const int *)fds)[i], w.data, w.len, MSG_NOSIGNAL | MSG_DONTWAIT); /* it may be closed by now */
         }
-        (void)usleep(100000); /* a pace, not a wait */
+        (void)usleep(100000); /* sleep: the pace of beats, nothing is waited for */
     }
     wire_fini(&w);
     return NULL;
@@ -318,9 +321,103 @@ static void test_readers_that_do_not_read(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* ---- names that were deleted ---- */
+
+/* Resident bytes of psd, as the system counts them. */
+static size_t resident(void)
+{
+    char name[64], line[256] = "";
+    unsigned long pages = 0;
+    (void)snprintf(name, sizeof(name), "/proc/%ld/statm", (long)cluster.pid[0]);
+    FILE *f = fopen(name, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof(line), f));
+    (void)fclose(f);
+    assert_int_equal(sscanf(line, "%*u %lu", &pages), 1);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void control(struct wire *w, uint8_t op, uint64_t id, const struct wire *body)
+{
+    (void)wire_frame(
+        w, &(struct wire_frame){
+               .op = op, .id = id, .payload = body == NULL ? NULL : body->data, .payload_bytes = body == NULL ? 0 : body->len});
+}
+
+/* Names [first, first + count): made by one request, deleted by one each. */
+static void make_and_delete(int fd, uint32_t first, uint32_t count, bool delete, uint64_t *id)
+{
+    struct wire w, body;
+    wire_init(&w);
+    wire_init(&body);
+    for (uint32_t i = 0; i < count; i++) {
+        ps_v1_CreateItem create = ps_v1_CreateItem_init_zero;
+        ps_v1_NameItem item = ps_v1_NameItem_init_zero;
+        int n = snprintf((char *)item.name.bytes, sizeof(item.name.bytes), "model/layer_%u/kernel", first + i);
+        item.name.size = (pb_size_t)n;
+        if (delete) {
+            wire_clear(&body);
+            wire_item(&body, &ps_v1_NameItem_msg, &item);
+            control(&w, PS_OP_DELETE, ++*id, &body);
+            continue;
+        }
+        memcpy(create.name.bytes, item.name.bytes, (size_t)n);
+        create.name.size = (pb_size_t)n;
+        create.dtype = PS_F32;
+        create.dims_count = 1;
+        create.dims[0] = 4;
+        memcpy(create.job.bytes, "ps", 2);
+        create.job.size = 2;
+        wire_item(&body, &ps_v1_CreateItem_msg, &create);
+    }
+    if (!delete) {
+        control(&w, PS_OP_CREATE, ++*id, &body);
+    }
+    send_all(fd, &w);
+    uint32_t replies = delete ? count : 1;
+    for (uint32_t i = 0; i < replies; i++) {
+        take_reply(fd, delete ? PS_OP_DELETE : PS_OP_CREATE);
+        control(&w, PS_OP_ACK, *id - replies + 1 + i, NULL);
+    }
+    send_all(fd, &w);
+    wire_fini(&w);
+    wire_fini(&body);
+}
+
+static void test_deleted_names(void **state)
+{
+    enum { NAMES = 200000, CREATED = 1000, DELETED = 50 };
+    uint64_t id = 0;
+    const char *build = getenv("PSD_BUILD");
+    (void)state;
+    if (build != NULL && (strstr(build, "asan") != NULL || strstr(build, "tsan") != NULL)) {
+        print_message("skipped: the sanitizer's allocator keeps what is freed\n");
+        skip();
+    }
+    int fd = hello();
+    make_and_delete(fd, 0, CREATED, false, &id); /* what is made once and kept is there before */
+    size_t before = resident();
+    for (uint32_t i = CREATED; i < NAMES; i += CREATED) {
+        make_and_delete(fd, i, CREATED, false, &id);
+    }
+    size_t full = resident();
+    for (uint32_t i = 0; i < NAMES; i += DELETED) {
+        make_and_delete(fd, i, DELETED, true, &id);
+    }
+    (void)close(fd);
+    size_t after = resident();
+    for (int i = 0; i < 600 && after > before + (full - before) / 8; i++) { /* it goes back at a tick */
+        (void)usleep(50000);                                                /* sleep: nothing tells of memory that goes back */
+        after = resident();
+    }
+    print_message("resident: %zu MiB, with the names %zu, without them %zu\n", before >> 20, full >> 20, after >> 20);
+    assert_true(full - before > 100u << 20 && after <= before + (full - before) / 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_deleted_names, start, end),
         cmocka_unit_test_setup_teardown(test_vanished_sessions, start, end),
         cmocka_unit_test_setup_teardown(test_vanished_pushes, start, end),
         cmocka_unit_test_setup_teardown(test_vanished_assigns, start, end),

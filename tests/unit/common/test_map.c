@@ -212,6 +212,32 @@ static void test_memory_is_given_back(void **state)
     psi_u64_map_fini(&m);
 }
 
+/* Large tables shrink while their entries are removed; small ones never allocate then. */
+static void test_large_tables_shrink(void **state)
+{
+    (void)state;
+    static int value;
+    struct psi_u64_map m;
+    psi_u64_map_init(&m, (uint64_t[2]){1, 2});
+    for (uint64_t i = 0; i < 20000; i++) {
+        assert_int_equal(psi_u64_map_put(&m, i, &value, NULL, NULL), PS_OK);
+    }
+    assert_true(m.core.slot_count > 4096);
+    uint64_t cursor = 0, key = 0;
+    void *got = NULL;
+    for (uint64_t i = 0; i < 19990; i++) { /* while they are walked through */
+        assert_true(psi_u64_map_next(&m, &cursor, &key, &got));
+        assert_int_equal(key, i);
+        assert_ptr_equal(psi_u64_map_remove(&m, key), &value);
+    }
+    psi_map_check_invariants(&m.core);
+    assert_in_range(m.core.slot_count, 16, 4096);
+    for (uint64_t i = 19990; i < 20000; i++) {
+        assert_ptr_equal(psi_u64_map_find(&m, i), &value);
+    }
+    psi_u64_map_fini(&m);
+}
+
 static void test_out_of_memory(void **state)
 {
     (void)state;
@@ -254,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_cursor_survives_changes),
         cmocka_unit_test(test_steady_state_does_not_allocate),
         cmocka_unit_test(test_memory_is_given_back),
+        cmocka_unit_test(test_large_tables_shrink),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
