@@ -52,22 +52,36 @@ static bool is_live(const struct sim_birth *b)
     return is_trained(b) || b->giver != NULL;
 }
 
-/* A session that never asked for ready gave o its value, and every READY that may still initialise something began later: its
- * session saw that value. */
-static bool was_seen(const struct sim *s, const struct sim_birth *o)
+/* Every READY that may still initialise something began after what happened at that event: its session saw it. */
+static bool every_ready_saw(const struct sim *s, uint64_t event, uint64_t ms)
 {
     for (size_t i = 0; i < s->op_count; i++) {
         const struct sim_op *op = s->op[i];
-        if (op->kind != PSI_REQ_READY) {
-            continue;
-        }
-        bool giver = op->program == o->giver->program && op->life == o->giver->life;
-        bool over = op->state != SIM_OP_PENDING && op->done_ms + LATE_INIT_MS < o->given_ms;
-        if (giver || (op->started_event <= o->given_event && !over)) {
+        bool over = op->state != SIM_OP_PENDING && op->done_ms + LATE_INIT_MS < ms;
+        if (op->kind == PSI_REQ_READY && op->started_event <= event && !over) {
             return false;
         }
     }
     return true;
+}
+
+/* A session that never asked for ready gave o its value, and every READY that may still initialise something saw that value. */
+static bool was_seen(const struct sim *s, const struct sim_birth *o)
+{
+    for (size_t i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = s->op[i];
+        if (op->kind == PSI_REQ_READY && op->program == o->giver->program && op->life == o->giver->life) {
+            return false;
+        }
+    }
+    return every_ready_saw(s, o->given_event, o->given_ms);
+}
+
+/* Trained: for what a program gave, as soon as every READY that may still initialise something saw it so. */
+static bool was_trained(const struct sim *s, const struct sim_birth *o)
+{
+    return o->alive && in_model(o->var) && o->version > 0 && sim_twin_served(s, &s->task[o->task]) &&
+           (o->giver == NULL || every_ready_saw(s, o->trained_event, o->trained_ms));
 }
 
 struct poll {
@@ -138,8 +152,7 @@ static void taint(struct sim *s, struct sim_birth *b, const void *raw, size_t by
         b->half_of = o->alive && o->giver != NULL && was_seen(s, o) ? o->creation : b->half_of;
     }
     for (size_t i = 0; i < s->birth_count; i++) {
-        const struct sim_birth *o = &s->birth[i];
-        trained = trained || (o->alive && o != b && in_model(o->var) && o->version > 0 && sim_twin_served(s, &s->task[o->task]));
+        trained = trained || (&s->birth[i] != b && was_trained(s, &s->birth[i]));
     }
     bool by_program = b->var->kind == SIM_VAR_REGISTER; /* its INIT_FROM says what it wants */
     b->taint = by_program ? 0 : trained ? 1 : b->var->lost ? 2 : 0;
@@ -170,6 +183,10 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     if (initialised && !b->initialised) {
         sim_trace(s, "'%s' at %s:%u gets its first values", v->name, p->task->job, p->task->index);
         taint(s, b, value, value_bytes);
+    }
+    if (version > 0 && b->version == 0) {
+        b->trained_event = s->event;
+        b->trained_ms = s->now;
     }
     b->seen = true;
     b->initialised = initialised;

@@ -301,7 +301,7 @@ struct sim_birth {
     bool confirmed, stale; /* of two processes of one task: the directory takes it to be here, at the other one since */
     int taint;             /* 1: first values while others were trained; 2: trained values were lost before */
     struct sim_op *giver;  /* REGISTER: whose ASSIGN gave it its first value; NULL: none did */
-    uint64_t given_event, given_ms;
+    uint64_t given_event, given_ms, trained_event, trained_ms; /* first value, first version above 0 */
     uint64_t half_of; /* creation of another one that had been given its value, and a chief that saw it initialised this one */
     uint64_t version;
     uint64_t done_version; /* highest of a mutation that ended OK */
