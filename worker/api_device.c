@@ -114,9 +114,14 @@ static void not_understood(const ps_task_info *task, struct psi_err *err)
 int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, int max)
 {
     struct psi_err err = {0};
-    int total = devices_of(info, devices, max, 0);
-    if (total < 0) {
+    bool given = info != NULL && (devices != NULL || max <= 0);
+    int total = given ? devices_of(info, devices, max, 0) : -1;
+    if (!given) {
+        PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "info, or devices with room for %d, is NULL", max)); /* below */
+    } else if (total < 0) {
         not_understood(info, &err);
+    }
+    if (total < 0) {
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
     }
     return total;

@@ -454,7 +454,7 @@ typedef struct ps_variable_info {
     uint64_t bytes; /* of the value; 0 while uninitialised */
 } ps_variable_info;
 /** Devices that a task said it has, which ps_cluster_info() has put into info: at most max are written, the total is returned, -1
- *  (INTERNAL) when they are not understood. Asks nobody. */
+ *  (INTERNAL) when they are not understood. Asks nobody; devices may be NULL when max is 0. */
 PS_API int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, int max);
 
 typedef void (*ps_variable_info_fn)(void *ctx, const ps_variable_info *info);

@@ -304,7 +304,7 @@ class Refused(unittest.TestCase):
             self.assertEqual((code, json.loads(out)["error"]["status"]), (1, "DATA_LOSS"), err)
             self.assertIn("container 'localhost' should have 3 variables and its tasks have 2", err)
             code, out, err = run(PSCTL, "-t", cluster.addresses[0], "containers")
-            self.assertEqual(code, 0, err)
+            self.assertEqual(code, 1, err)
             self.assertIn("container 'localhost' should have 3 variables and its tasks have 2", err)
             psctl(cluster, "import", file, "--yes")  # makes the one that is missing again
             psctl(cluster, "export", file)

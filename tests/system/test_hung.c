@@ -138,10 +138,6 @@ static ps_status call_devices(const struct at *at)
 {
     return ps_session_devices(at->s, NULL, 0) < 0 ? PS_DEADLINE_EXCEEDED : PS_OK;
 }
-static ps_status call_stop(const struct at *at)
-{
-    return ps_stop(at->s, TIMEOUT_MS, NULL);
-}
 static ps_status call_wait_cluster(const struct at *at)
 {
     return ps_session_wait_cluster(at->s, "ps", TIMEOUT_MS);
@@ -351,7 +347,6 @@ static void the_directory_hangs(void **state)
                             ATTEMPT("reset", call_reset, ONE),
                             ATTEMPT("reset_all", call_reset_all, ONE),
                             ATTEMPT("export", call_export, ONE),
-                            ATTEMPT("stop", call_stop, ONE),
                             ATTEMPT("wait_cluster", call_wait_cluster, ONE),
                             ATTEMPT("devices", call_devices, ONE)};
     ps_variable *other = NULL;

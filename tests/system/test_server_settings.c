@@ -120,7 +120,7 @@ static void test_no_rows(void **state)
     assert_int_equal(config(server, "get", NULL, NULL), 0);
     assert_string_equal(out, none);
     assert_int_equal(config(server, "--json", NULL, NULL), 0);
-    says("{\"tasks\":[{\"name\":\"/job:ps/task:0\",\"settings\":[]}]}\n");
+    says("{\"tasks\":[{\"name\":\"/job:ps/task:0\",\"settings\":[]}],\"down\":[]}\n");
     assert_int_equal(config(server, "get", "drain", NULL), 1);
     assert_string_equal(out, none);
     assert_int_equal(config(server, "set", "drain", "1s"), 1);

@@ -77,11 +77,11 @@ static bool was_seen(const struct sim *s, const struct sim_birth *o)
     return every_ready_saw(s, o->given_event, o->given_ms);
 }
 
-/* Trained: for what a program gave, as soon as every READY that may still initialise something saw it so. */
+/* Trained: what programs assign when they like counts as soon as every READY that may still initialise something saw it so. */
 static bool was_trained(const struct sim *s, const struct sim_birth *o)
 {
     return o->alive && in_model(o->var) && o->version > 0 && sim_twin_served(s, &s->task[o->task]) &&
-           (o->giver == NULL || every_ready_saw(s, o->trained_event, o->trained_ms));
+           (o->var->kind != SIM_VAR_REGISTER || every_ready_saw(s, o->trained_event, o->trained_ms));
 }
 
 struct poll {
