@@ -34,6 +34,8 @@ enum {
     PS_PUSHES_IN_PROGRESS_MAX = 4096,      /* begun and not ended, of a task */
     PS_CALLS_MAX = 64,                     /* that a task runs or has waiting */
     PS_COPIES_BYTES_MAX = 64 << 20,        /* of strings and atomic values that wait to be sent on one connection */
+    PS_INIT_AT_ONCE_BYTES = 16 << 20,      /* value and slots: an INIT of more is made in slices, others are served in between */
+    PS_INIT_SLICE_BYTES = 64 << 10,        /* some 2 ms */
     PS_VARIABLES_MAX = 1 << 20             /* per task */
 };
 #define PS_CHIEF_NUMBER_MAX ((uint64_t)1 << 62)   /* of the chief lease: a higher one would leave none for the next chief */

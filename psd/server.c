@@ -117,9 +117,20 @@ static void drain(void *ctx)
             s->ticked_ms = now;
             psd_task_tick(s->task, now);
         } else {
-            return;
+            break;
         }
     }
+    if (psd_task_has_work(s->task) && s->phase != PSD_CLOSING) {
+        PSI_IGNORE(uv_idle_start(&s->work, psd_server_on_work)); /* always 0 */
+    }
+}
+
+void psd_server_on_work(uv_idle_t *idle)
+{
+    struct psd_server *s = idle->data;
+    PSI_IGNORE(uv_idle_stop(idle)); /* always 0; drain() starts it again */
+    psd_task_work(s->task);
+    psi_net_settle(&s->net);
 }
 
 /* ---- events of the net ---- */
@@ -223,6 +234,7 @@ void psd_server_loop_close(struct psd_server *s)
     psi_net_close(&s->net);
     psd_calls_close(&s->calls);
     uv_close((uv_handle_t *)&s->tick, NULL);
+    uv_close((uv_handle_t *)&s->work, NULL);
     uv_close((uv_handle_t *)&s->wake, NULL);
 }
 

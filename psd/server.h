@@ -38,6 +38,7 @@ struct psd_server {
     struct psi_net net;
     struct psd_calls calls;
     uv_timer_t tick;
+    uv_idle_t work; /* runs while the core has something to compute */
     uv_async_t wake;
     uint64_t ticked_ms, full_logged_ms;
     uint32_t connections_max;
@@ -66,6 +67,7 @@ extern const struct psi_net_ops psd_server_net_ops;
 extern const struct psi_listener_ops psd_server_listener_ops;
 uint64_t psd_server_now_ms(void);
 void psd_server_on_tick(uv_timer_t *timer);
+void psd_server_on_work(uv_idle_t *idle);
 void psd_server_on_wake(uv_async_t *async);
 /** Every handle of the loop closes; running calls are told. */
 void psd_server_loop_close(struct psd_server *s);

@@ -127,6 +127,8 @@ static ps_status make_loop(struct psd_server *s, struct psi_err *err)
     }
     PSI_IGNORE(uv_timer_init(&s->loop, &s->tick)); /* always 0 */
     s->tick.data = s;
+    PSI_IGNORE(uv_idle_init(&s->loop, &s->work)); /* always 0 */
+    s->work.data = s;
     int rc = uv_async_init(&s->loop, &s->wake, psd_server_on_wake);
     PSI_ASSERT(rc == 0); /* the loop has its descriptor for this already */
     s->wake.data = s;

@@ -46,6 +46,7 @@ struct psd_conn {
     uint64_t counted_out;                 /* of link->out.sent_bytes, in the task's counter already */
     uint64_t taken_bytes, stuck_since_ms; /* what the kernel had taken at the last tick; since when it takes nothing */
     struct psi_buf body;                  /* control frames */
+    struct psd_slow *slow;                /* an INIT that it waits for: it is not read */
     uint64_t next_id;                     /* of requests that we send on it */
     char text[96];                        /* who, for logs */
 };
@@ -189,6 +190,7 @@ struct psd_task {
     struct psi_list works;    /* calls that the shell has */
     uint32_t work_count;
     uint64_t work_next;
+    struct psi_list slow; /* INITs of large variables (rpc/slow.c), the oldest first */
     /* cluster */
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* peer indexes */

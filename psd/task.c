@@ -30,6 +30,8 @@ void psd_task_config_init(struct psd_task_config *config)
     config->sessions_max = PS_SESSIONS_MAX;
     config->pushes_in_progress_max = PS_PUSHES_IN_PROGRESS_MAX;
     config->segment_buffers_max = PS_SEGMENT_BUFFERS_MAX;
+    config->init_at_once_bytes = PS_INIT_AT_ONCE_BYTES;
+    config->init_slice_bytes = PS_INIT_SLICE_BYTES;
     config->refuse_nonfinite = true;
     config->calls_max = PS_CALLS_MAX;
     memcpy(config->devices, "CPU:0", 6);
@@ -161,6 +163,7 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
 static void detach(struct psd_task *t, struct psd_conn *c)
 {
     c->closing = true;
+    psd_slow_drop(t, c);
     psd_buffer_return(t, c);
     psi_list_remove(&c->buffer_wait);
     if (c->record != NULL && c->record->conn == c) {
@@ -214,7 +217,7 @@ void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
     }
     t->count.bytes_out += q->sent_bytes - c->counted_out;
     c->counted_out = q->sent_bytes;
-    bool paused = c->paused_out || c->link->want_buffer;
+    bool paused = c->paused_out || c->link->want_buffer || c->slow != NULL;
     if (paused != c->link->paused) {
         c->link->paused = paused;
         c->heard_ms = t->now_ms; /* no deadline runs against a peer that we do not read */
@@ -376,6 +379,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     tick_records(t, grace);
     psd_wait_check(t);
     psd_call_tick(t);
+    psd_slow_tick(t);
     psd_task_link_tick(t);
     if (now_ms - t->rate_at_ms >= 1000) {
         double seconds = (double)(now_ms - t->rate_at_ms) / 1000.0;
@@ -406,25 +410,6 @@ bool psd_task_drained(const struct psd_task *t)
     return t->work_count == 0;
 }
 
-void psd_task_set(struct psd_task *t, enum psd_limit limit, uint64_t value)
-{
-    switch (limit) {
-    case PSD_LIMIT_REFUSE_NONFINITE:
-        t->config.refuse_nonfinite = value != 0;
-        break;
-    case PSD_LIMIT_SESSIONS:
-        t->config.sessions_max = (uint32_t)value;
-        break;
-    case PSD_LIMIT_MEMORY:
-        t->config.memory_budget_bytes = value;
-        psd_store_set_budget(&t->store, value);
-        break;
-    case PSD_LIMIT_SESSION_KEEP:
-        t->config.session_keep_ms = (uint32_t)value;
-        break;
-    }
-}
-
 /* ---- life ---- */
 
 ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[32], uint64_t now_ms, struct psd_task **out_task,
@@ -451,6 +436,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->waits);
     psi_list_init(&t->resets);
     psi_list_init(&t->works);
+    psi_list_init(&t->slow);
     psi_list_init(&t->silent);
     psi_list_init(&t->silent_empty);
     psi_map_init(&t->records, map_seed);
@@ -574,6 +560,7 @@ void psd_task_check_invariants(const struct psd_task *t)
         const struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
         PSI_ASSERT(!c->closing && c->link->owner == c);
         PSI_ASSERT(c->record == NULL || c->record->conn == c);
+        PSI_ASSERT(c->slow == NULL || c->link->paused);
         conns++;
     }
     PSI_ASSERT(conns == t->conn_count);

@@ -29,6 +29,8 @@ struct psd_task_config {
     uint32_t pid;                    /* for status, with host */
     char host[PS_JOB_BYTES_MAX + 2]; /* name of the machine; "" = not known */
     char devices[128];               /* what its calls can run on: "CPU:0,GPU:0" */
+    uint64_t init_at_once_bytes;     /* an INIT with more to fill (value and slots) is made in slices ... */
+    uint64_t init_slice_bytes;       /* ... of this: one for each psd_task_work() */
     bool refuse_nonfinite;           /* NaN or Inf in a gradient: refuse (default) or apply */
     /* rows for PS_OP_CONFIG: returns false when there is no row i */
     bool (*config_row)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
@@ -93,6 +95,10 @@ void psd_task_closed(struct psd_task *task, struct psi_link *link);
 void psd_task_writable(struct psd_task *task, struct psi_link *link);
 /** The call of PSD_EFFECT_CALL is over: its memory is the core's again. error: where st is not PS_OK. */
 void psd_task_call_finished(struct psd_task *task, uint64_t call, ps_status st, size_t out_bytes, const char *error);
+/** There is something to compute: psd_task_work() is to be called, each time after other events had their turn. */
+bool psd_task_has_work(const struct psd_task *task);
+/** A bounded piece of it, some 2 ms. An event as any other; nothing happens where there is none. */
+void psd_task_work(struct psd_task *task);
 /** Time passes: call at least every 100 ms. */
 void psd_task_tick(struct psd_task *task, uint64_t now_ms);
 /** Stop accepting and finish: no new sessions or pushes are admitted (UNAVAILABLE), pushes in progress may end.

@@ -256,6 +256,12 @@ void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size
     struct psi_reader *in = &c->link->in;
     struct psi_err err;
     while (!c->closing) {
+        if (c->slow != NULL) {
+            if (!psd_slow_keep(c, p, n)) {
+                reject_as(t, c, PS_RESOURCE_EXHAUSTED, "no memory for what came behind an INIT");
+            }
+            return;
+        }
         switch (psi_reader_next(in, &p, &n, &err)) {
         case PSI_PIECE_NONE:
             if (n == 0) {

@@ -377,6 +377,24 @@ bool psd_chief_alive(const struct psd_task *t)
     return false;
 }
 
+void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
+{
+    if (c->record == NULL || (!t->is_directory && !c->record->stopping)) {
+        psd_reply(t, c, PS_OP_BEAT, 0, id, 0, NULL, 0, NULL, NULL);
+        return;
+    }
+    ps_v1_BeatAnswer a = {.flags = c->record->stopping ? 4u : 0u};
+    if (t->is_directory) {
+        c->record->lease_until_ms = t->now_ms + t->config.lease_ms;
+        a.flags |= 2u | (psd_chief_alive(t) ? 1u : 0u);
+        a.chief_number = t->chief_number;
+    }
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_BEAT, PS_FLAG_REPLY, id);
+    psd_list_add(&l, &ps_v1_BeatAnswer_msg, &a);
+    psd_list_end(&l);
+}
+
 void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     if (c->role == PSD_ROLE_DIRECTORY) {
@@ -394,18 +412,5 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (c->record != NULL && beat.global_step != 0) {
         psd_record_beat(c->record, t->now_ms, beat.global_step - 1);
     }
-    if (c->record == NULL || (!t->is_directory && !c->record->stopping)) {
-        psd_reply(t, c, PS_OP_BEAT, 0, r->header.id, 0, NULL, 0, NULL, NULL);
-        return;
-    }
-    ps_v1_BeatAnswer a = {.flags = c->record->stopping ? 4u : 0u};
-    if (t->is_directory) {
-        c->record->lease_until_ms = t->now_ms + t->config.lease_ms;
-        a.flags |= 2u | (psd_chief_alive(t) ? 1u : 0u);
-        a.chief_number = t->chief_number;
-    }
-    struct psd_list l;
-    psd_list_begin(&l, t, c, PS_OP_BEAT, PS_FLAG_REPLY, r->header.id);
-    psd_list_add(&l, &ps_v1_BeatAnswer_msg, &a);
-    psd_list_end(&l);
+    psd_beat_answer(t, c, r->header.id);
 }

@@ -281,19 +281,6 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     return st;
 }
 
-/* The first value of a variable has its room since the creation. */
-static void *stage(struct psd_task *t, struct psd_variable *v, uint8_t kind, uint64_t bytes)
-{
-    void *p = kind == PSD_ASSIGN ? psd_variable_stage_first(&t->store, v, bytes) : NULL;
-    if (p == NULL) {
-        p = psd_room_stage(t, bytes);
-    }
-    if (p == NULL && kind == PSD_ASSIGN) {
-        p = psd_variable_stage_first(&t->store, v, bytes); /* who staged there may just have given way */
-    }
-    return p;
-}
-
 static ps_status begin(struct psd_task *t, struct psd_record *record, struct psd_number *n, const struct ps_frame_header *h,
                        const struct ps_push_meta *m, struct psi_err *err)
 {
@@ -306,7 +293,7 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, struct psd
     void *staging = NULL;
     uint64_t staging_bytes = v->dtype == PS_STRING ? m->total_elements : v->bytes;
     if (kind == PSD_ASSIGN || (psd_push_is_gradient(kind) && v->atomic)) {
-        staging = stage(t, v, kind, staging_bytes);
+        staging = kind == PSD_ASSIGN ? psd_room_stage_first(t, v, staging_bytes) : psd_room_stage(t, staging_bytes);
         if (staging == NULL) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s to '%s': no room to stage %llu bytes within the memory budget of %s",
                             kind == PSD_ASSIGN ? "assign" : "push", v->name, (unsigned long long)staging_bytes, t->name);

@@ -31,7 +31,7 @@ void psd_silent_begin(struct psd_task *t, struct psd_record *r)
 
 uint64_t psd_record_staged_bytes(const struct psd_record *r)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = r->conn == NULL ? 0 : psd_slow_bytes(r->conn);
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &r->progress) {
         const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
@@ -178,6 +178,18 @@ bool psd_room(struct psd_task *t, enum psd_room what, uint64_t n)
 void *psd_room_stage(struct psd_task *t, uint64_t n)
 {
     return psd_room(t, PSD_ROOM_MEMORY, n) ? psd_store_stage(&t->store, n) : NULL;
+}
+
+void *psd_room_stage_first(struct psd_task *t, struct psd_variable *v, uint64_t bytes)
+{
+    void *p = psd_variable_stage_first(&t->store, v, bytes);
+    if (p == NULL) {
+        p = psd_room_stage(t, bytes);
+    }
+    if (p == NULL) {
+        p = psd_variable_stage_first(&t->store, v, bytes); /* who staged there may just have given way */
+    }
+    return p;
 }
 
 uint64_t psd_task_forgotten(const struct psd_task *t)

@@ -60,6 +60,8 @@ void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_requ
 void psd_rpc_close(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** The answer to a BEAT of c's session, which has come or is taken as said; renews its lease. */
+void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 /** A text that a peer chose, printable, so that it can go to logs and terminals as it is. */
 void psd_hello_text(const pb_bytes_array_t *field, char *dst, size_t cap);
 /** Directory: a session holds the chief's lease. */
@@ -111,14 +113,41 @@ enum psd_room { PSD_ROOM_PUSHES, PSD_ROOM_MEMORY, PSD_ROOM_LISTS };
 bool psd_room(struct psd_task *t, enum psd_room what, uint64_t n);
 /** As psd_store_stage(), with room made for it. */
 void *psd_room_stage(struct psd_task *t, uint64_t n);
+/** For a whole value of v: the first one has its room since the creation. psd_variable_unstage() gives it back. */
+void *psd_room_stage_first(struct psd_task *t, struct psd_variable *v, uint64_t bytes);
 /** A record goes, so that another session can have one; false: all were heard within their lease. */
 bool psd_room_session(struct psd_task *t);
 /** r has no connection any more. */
 void psd_silent_begin(struct psd_task *t, struct psd_record *r);
-/** Memory of the budget that its pushes and calls hold. */
+/** Memory of the budget that its pushes, INITs in the making and calls hold. */
 uint64_t psd_record_staged_bytes(const struct psd_record *r);
 
+/* ---- slow.c: the INIT of a large variable, in slices ---- */
+/* What an INIT asks for. */
+struct psd_init {
+    struct psd_variable *variable;
+    ps_optimizer optimizer;
+    ps_initializer initializer;
+    uint64_t seed, chief_number;
+    bool force;
+};
+/** True: it has much to fill, which begins; c is not read until it is carried out, by psd_init_carry_out(). */
+bool psd_slow_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** c ends: as if its INIT had not come. */
+void psd_slow_drop(struct psd_task *t, struct psd_conn *c);
+/** What follows the INIT in the bytes that came with it; false: no memory. */
+bool psd_slow_keep(struct psd_conn *c, const uint8_t *p, size_t n) PSI_MUST;
+/** Memory that it holds for the INIT of c. */
+uint64_t psd_slow_bytes(const struct psd_conn *c);
+/** Sessions whose connection is not read for it are told that this task is alive, and stay alive here. */
+void psd_slow_tick(struct psd_task *t);
+
 /* ---- variable.c: OPEN INIT SEAL VARS ---- */
+/** Everything that refuses an INIT; changes nothing. out->chief_number is set once it has passed. */
+ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, struct psd_init *out,
+                         struct psi_err *err) PSI_MUST;
+/** made: what its initializer gives, or NULL: it is run here. */
+void psd_init_carry_out(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_making *made);
 void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_seal(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);

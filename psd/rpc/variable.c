@@ -192,36 +192,37 @@ void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 
 /* ---- INIT, SEAL ---- */
 
-static ps_status check_chief(struct psd_task *t, struct psd_conn *c, uint64_t number, struct psi_err *err)
+static ps_status check_chief(const struct psd_task *t, uint64_t number, struct psi_err *err)
 {
-    if (number == 0) {
-        return PS_OK; /* not as a chief */
-    }
     if (number > PS_CHIEF_NUMBER_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "chief number %llu: no directory has given it", (unsigned long long)number);
     }
-    if (number < t->chief_number) {
+    if (number != 0 && number < t->chief_number) {
         return psi_fail(err, PS_ABORTED, "%s follows a newer chief: %s has number %llu, this session %llu", t->name,
                         t->chief_text[0] == '\0' ? "one" : t->chief_text, (unsigned long long)t->chief_number,
                         (unsigned long long)number);
     }
-    if (number > t->chief_number || t->chief_text[0] == '\0') {
-        t->chief_number = number;
-        PSI_IGNORE(snprintf(t->chief_text, sizeof(t->chief_text), "%s", c->text)); /* cut is fine */
-    }
     return PS_OK;
 }
 
-static ps_status init_variable(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_variable **out_v,
-                               struct psi_err *err)
+/* A number that has passed the check; 0: not as a chief. */
+static void follow_chief(struct psd_task *t, const struct psd_conn *c, uint64_t number)
+{
+    if (number > t->chief_number || (number != 0 && t->chief_text[0] == '\0')) {
+        t->chief_number = number;
+        PSI_IGNORE(snprintf(t->chief_text, sizeof(t->chief_text), "%s", c->text)); /* cut is fine */
+    }
+}
+
+ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, struct psd_init *out, struct psi_err *err)
 {
     ps_v1_Init m;
-    ps_optimizer opt = {0};
+    *out = (struct psd_init){.variable = psd_variable_by_handle(&t->store, r->header.handle)};
+    const struct psd_variable *v = out->variable;
     ps_status st = psi_msg_decode(&ps_v1_Init_msg, &m, r->meta, r->header.meta_bytes, err);
     if (st == PS_OK) {
-        st = psi_optimizer_from_msg(&m.optimizer, &opt, err);
+        st = psi_optimizer_from_msg(&m.optimizer, &out->optimizer, err);
     }
-    struct psd_variable *v = psd_variable_by_handle(&t->store, r->header.handle);
     if (st == PS_OK && v == NULL) {
         st = psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", r->header.handle, t->name);
     }
@@ -229,40 +230,54 @@ static ps_status init_variable(struct psd_task *t, struct psd_conn *c, const str
         st = psi_fail(err, PS_UNAVAILABLE, "%s is shutting down", t->name);
     }
     if (st == PS_OK) {
-        st = check_chief(t, c, m.chief_number, err);
+        st = check_chief(t, m.chief_number, err);
     }
     if (st != PS_OK) {
         return st;
     }
-    *out_v = v;
-    ps_initializer init = {.kind = m.kind, .a = m.a, .b = m.b};
+    out->chief_number = m.chief_number;
+    out->initializer = (ps_initializer){.kind = m.kind, .a = m.a, .b = m.b};
+    out->seed = m.seed;
+    out->force = m.force;
     struct psd_definition have = psd_variable_definition(v);
     struct psd_definition want = have;
-    want.optimizer = opt;
+    want.optimizer = out->optimizer;
     st = psd_definition_compare(&have, t->name, &want, v->name, err);
     if (st == PS_OK) {
         st = psd_definition_check(&want, v->name, err);
     }
     if (st == PS_OK) {
-        st = psi_initializer_check(&init, v->dtype, &v->shape, err);
+        st = psi_initializer_check(&out->initializer, v->dtype, &v->shape, err);
         psi_err_prefix(st == PS_OK ? NULL : err, "variable '%s'", v->name);
     }
+    return st;
+}
+
+static ps_status init_variable(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_making *made,
+                               struct psd_variable **out_v, struct psi_err *err)
+{
+    struct psd_init m;
+    ps_status st = psd_init_check(t, r, &m, err);
+    follow_chief(t, c, m.chief_number);
     if (st != PS_OK) {
         return st;
     }
+    struct psd_variable *v = m.variable;
+    *out_v = v;
     bool run = !v->initialised || m.force;
     if (run || m.chief_number != 0) {
-        if (!psi_optimizer_equal(&v->optimizer, &opt)) {
+        if (!psi_optimizer_equal(&v->optimizer, &m.optimizer)) {
             char text[PSI_OPTIMIZER_TEXT_MAX];
-            psd_log(t, PSI_LOG_INFO, "hyperparameters", "var=%s now=%s", v->name, psi_optimizer_format(&opt, text, sizeof(text)));
+            psd_log(t, PSI_LOG_INFO, "hyperparameters", "var=%s now=%s", v->name,
+                    psi_optimizer_format(&m.optimizer, text, sizeof(text)));
         }
-        v->optimizer = opt;
+        v->optimizer = m.optimizer;
         v->chief_number = m.chief_number > v->chief_number ? m.chief_number : v->chief_number;
     }
-    return run ? psd_variable_initialise(&t->store, v, &init, m.seed, err) : PS_OK;
+    return run ? psd_variable_initialise(&t->store, v, &m.initializer, m.seed, made, err) : PS_OK;
 }
 
-void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+void psd_init_carry_out(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_making *made)
 {
     struct psd_number *n = psd_push_number(t, c, r);
     if (n == NULL) {
@@ -270,7 +285,7 @@ void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     }
     struct psd_variable *v = NULL;
     struct psi_err err;
-    if (init_variable(t, c, r, &v, &err) != PS_OK) {
+    if (init_variable(t, c, r, made, &v, &err) != PS_OK) {
         psd_number_refuse(c->record, n, &err);
     } else {
         n->state = PS_NUMBER_APPLIED;
@@ -280,6 +295,13 @@ void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     }
     psd_push_outcome(t, c, PS_OP_INIT, r->header.handle, n);
     psd_wait_check(t);
+}
+
+void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    if (!psd_slow_begin(t, c, r)) {
+        psd_init_carry_out(t, c, r, NULL);
+    }
 }
 
 /* First pass checks, second sets: all or none of a frame. */
@@ -311,7 +333,10 @@ void psd_rpc_seal(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     struct psi_err err;
     ps_status st = psi_msg_decode(&ps_v1_Seal_msg, &m, r->meta, r->header.meta_bytes, &err);
     if (st == PS_OK) {
-        st = check_chief(t, c, m.chief_number, &err);
+        st = check_chief(t, m.chief_number, &err);
+    }
+    if (st == PS_OK) {
+        follow_chief(t, c, m.chief_number);
     }
     if (st == PS_OK) {
         st = seal_items(t, r, false, &err);

@@ -138,14 +138,14 @@ uint64_t psd_definition_memory_bytes(const struct psd_definition *d)
     return value_bytes(d) * (1 + psd_optim_slot_count(d->optimizer.kind));
 }
 
-static uint64_t promise_of(const struct psd_variable *v)
+uint64_t psd_variable_promised_bytes(const struct psd_variable *v)
 {
     return v->bytes * (1 + psd_optim_slot_count(v->optimizer.kind));
 }
 
 uint64_t psd_variable_memory_bytes(const struct psd_variable *v)
 {
-    return v->value == NULL ? 0 : promise_of(v);
+    return v->value == NULL ? 0 : psd_variable_promised_bytes(v);
 }
 
 static uint64_t over(uint64_t records_bytes)
@@ -206,13 +206,13 @@ ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const c
     v->handle = s->next_handle;
     v->refs = 1;
     v->container = c;
-    if (!promise(s, promise_of(v))) {
+    if (!promise(s, psd_variable_promised_bytes(v))) {
         /* what never fits is not worth repeating */
-        ps_status code = promise_of(v) > s->budget_bytes ? PS_FAILED_PRECONDITION : PS_RESOURCE_EXHAUSTED;
+        ps_status code = psd_variable_promised_bytes(v) > s->budget_bytes ? PS_FAILED_PRECONDITION : PS_RESOURCE_EXHAUSTED;
         ps_status st = psi_fail(err, code,
                                 "variable '%s' and its slots need %llu bytes; of the memory budget of %llu bytes %llu are taken "
                                 "(psd --memory_budget)",
-                                name, (unsigned long long)promise_of(v), (unsigned long long)s->budget_bytes,
+                                name, (unsigned long long)psd_variable_promised_bytes(v), (unsigned long long)s->budget_bytes,
                                 (unsigned long long)(s->promised_bytes + over(s->records_bytes)));
         psi_free(v);
         return st;
@@ -225,7 +225,7 @@ ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const c
         }
     }
     if (st != PS_OK) {
-        s->promised_bytes -= promise_of(v);
+        s->promised_bytes -= psd_variable_promised_bytes(v);
         psi_free(v);
         return st;
     }
@@ -265,7 +265,7 @@ void psd_variable_unref(struct psd_store *s, struct psd_variable *v)
     for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
         psd_arena_free(&s->arena, v->slots[i], v->bytes);
     }
-    s->promised_bytes -= promise_of(v);
+    s->promised_bytes -= psd_variable_promised_bytes(v);
     psi_free(v);
 }
 
@@ -288,7 +288,7 @@ void psd_variable_unstage(struct psd_store *s, struct psd_variable *v, void *p, 
     v->first_value = NULL;
 }
 
-static ps_status make_slots(struct psd_store *s, struct psd_variable *v, struct psi_err *err)
+static ps_status take_slots(struct psd_store *s, struct psd_variable *v, struct psi_err *err)
 {
     for (uint32_t i = 0; i < psd_optim_slot_count(v->optimizer.kind); i++) {
         if (v->slots[i] == NULL) {
@@ -298,8 +298,25 @@ static ps_status make_slots(struct psd_store *s, struct psd_variable *v, struct 
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for slot '%s'", v->name,
                             psd_optim_slot_name(v->optimizer.kind, i));
         }
-        ps_initializer fill = {.kind = PS_INIT_CONSTANT, .a = psd_optim_slot_init(&v->optimizer, i)};
-        psi_init_fill(&fill, v->dtype, &v->shape, 0, v->name, 0, v->elements, v->slots[i]);
+    }
+    return PS_OK;
+}
+
+static void fill_slot(const struct psd_variable *v, const ps_optimizer *optimizer, uint32_t i, uint64_t first, uint64_t count,
+                      void *dst)
+{
+    ps_initializer fill = {.kind = PS_INIT_CONSTANT, .a = psd_optim_slot_init(optimizer, i)};
+    psi_init_fill(&fill, v->dtype, &v->shape, 0, v->name, first, count, dst);
+}
+
+static ps_status make_slots(struct psd_store *s, struct psd_variable *v, struct psi_err *err)
+{
+    ps_status st = take_slots(s, v, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < psd_optim_slot_count(v->optimizer.kind); i++) {
+        fill_slot(v, &v->optimizer, i, 0, v->elements, v->slots[i]);
     }
     psd_optim_state_init(&v->optimizer, v->dtype, &v->optim_state);
     return PS_OK;
@@ -329,9 +346,90 @@ static ps_status initialise_strings(struct psd_store *s, struct psd_variable *v,
     return PS_OK;
 }
 
-ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, const ps_initializer *init, uint64_t seed,
-                                  struct psi_err *err)
+/* Staged memory becomes the value, the old one and its promise go. */
+static void take_value(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes)
 {
+    if (v->first_value == NULL) {
+        psd_arena_free(&s->arena, v->value, v->bytes);
+        s->promised_bytes -= v->bytes;
+    }
+    v->first_value = NULL; /* it was this, or goes on with the promise that this brings */
+    v->value = value;
+    v->bytes = bytes;
+}
+
+/* ---- an initial value in slices ---- */
+
+bool psd_variable_make_begin(struct psd_store *s, struct psd_variable *v, struct psd_making *m)
+{
+    struct psi_err err;
+    m->done = 0;
+    if (m->replaces) {
+        return true;
+    }
+    if (take_slots(s, v, &err) != PS_OK) {
+        return false;
+    }
+    memcpy(m->slots, v->slots, sizeof(m->slots));
+    return true;
+}
+
+bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint64_t bytes)
+{
+    PSI_ASSERT(m->value != NULL && (m->replaces || !v->initialised));
+    uint64_t all = v->elements * (1 + psd_optim_slot_count(v->optimizer.kind));
+    uint64_t left = bytes < v->element_bytes ? 1 : bytes / v->element_bytes; /* of this slice */
+    while (left > 0 && m->done < all) {
+        uint64_t block = m->done / v->elements; /* 0: the value; then the slots */
+        uint64_t first = m->done % v->elements;
+        uint64_t count = v->elements - first < left ? v->elements - first : left;
+        if (block == 0) {
+            psi_init_fill(&m->init, v->dtype, &v->shape, m->seed, v->name, first, count,
+                          (uint8_t *)m->value + first * v->element_bytes);
+        } else {
+            fill_slot(v, &m->optimizer, (uint32_t)block - 1, first, count,
+                      (uint8_t *)m->slots[block - 1] + first * v->element_bytes);
+        }
+        m->done += count;
+        left -= count;
+    }
+    return m->done == all;
+}
+
+void psd_variable_make_end(struct psd_store *s, struct psd_variable *v, struct psd_making *m)
+{
+    if (m->value != NULL) {
+        psd_variable_unstage(s, v, m->value, v->bytes);
+    }
+    for (uint32_t i = 0; m->replaces && i < PSD_OPTIM_SLOTS_MAX; i++) {
+        if (m->slots[i] != NULL) {
+            psd_store_unstage(s, m->slots[i], v->bytes);
+        }
+    }
+    m->value = NULL;
+    memset(m->slots, 0, sizeof(m->slots));
+}
+
+static void take_made(struct psd_store *s, struct psd_variable *v, struct psd_making *m)
+{
+    for (uint32_t i = 0; m->replaces && i < psd_optim_slot_count(v->optimizer.kind); i++) {
+        psd_store_unstage(s, v->slots[i], v->bytes); /* the promise of the new one stays */
+        v->slots[i] = m->slots[i];
+        m->slots[i] = NULL;
+    }
+    psd_optim_state_init(&v->optimizer, v->dtype, &v->optim_state);
+    take_value(s, v, m->value, v->bytes);
+    m->value = NULL;
+}
+
+ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, const ps_initializer *init, uint64_t seed,
+                                  struct psd_making *made, struct psi_err *err)
+{
+    if (made != NULL) {
+        take_made(s, v, made);
+        initialised(v, init, seed);
+        return PS_OK;
+    }
     if (v->dtype == PS_STRING) {
         ps_status st = initialise_strings(s, v, err);
         if (st == PS_OK) {
@@ -377,13 +475,7 @@ ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void
             return st;
         }
     }
-    if (v->first_value == NULL) {
-        psd_arena_free(&s->arena, v->value, v->bytes);
-        s->promised_bytes -= v->bytes;
-    }
-    v->first_value = NULL; /* it was this, or goes on with the promise that this brings */
-    v->value = value;
-    v->bytes = bytes;
+    take_value(s, v, value, bytes);
     v->version = v->initialised ? v->version + 1 : 0;
     v->initialised = true;
     return PS_OK;

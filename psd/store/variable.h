@@ -100,14 +100,32 @@ ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const c
                            uint64_t creation, struct psd_variable **out, struct psi_err *err) PSI_MUST;
 /** What its value and slots take; 0 while uninitialised. */
 uint64_t psd_variable_memory_bytes(const struct psd_variable *v);
+/** The same, also while it is uninitialised. */
+uint64_t psd_variable_promised_bytes(const struct psd_variable *v);
 /** Out of its container; freed with its last reference. */
 void psd_variable_drop(struct psd_store *s, struct psd_variable *v);
 struct psd_variable *psd_variable_ref(struct psd_variable *v);
 void psd_variable_unref(struct psd_store *s, struct psd_variable *v);
-/** Run the initializer, reset slots and powers. Version 0 after the first time; later (forced) it counts on, so that a read that
- *  straddles it is not taken for exact. */
+/* An initial value and its slots that are filled in slices, before the variable takes them. */
+struct psd_making {
+    ps_initializer init;
+    uint64_t seed;
+    ps_optimizer optimizer;
+    void *value;                      /* staged for the variable; NULL: nothing has begun */
+    void *slots[PSD_OPTIM_SLOTS_MAX]; /* staged when `replaces`; otherwise those of the variable, which nobody uses yet */
+    bool replaces;                    /* the variable has a value, which is used meanwhile */
+    uint64_t done;                    /* elements, of the value and then of each slot */
+};
+/** value, staged by the caller, and, if m->replaces, every slot is there: false without memory for the slots of the variable. */
+bool psd_variable_make_begin(struct psd_store *s, struct psd_variable *v, struct psd_making *m) PSI_MUST;
+/** About `bytes` more. True when all is filled. As long as it is not m->replaces v must not be initialised. */
+bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint64_t bytes) PSI_MUST;
+/** Give back what v has not taken. */
+void psd_variable_make_end(struct psd_store *s, struct psd_variable *v, struct psd_making *m);
+/** Run the initializer (made: take what it has made; NULL: none), reset slots and powers. Version 0 after the first time; later
+ *  (forced) it counts on, so that a read that straddles it is not taken for exact. */
 ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, const ps_initializer *init, uint64_t seed,
-                                  struct psi_err *err) PSI_MUST;
+                                  struct psd_making *made, struct psi_err *err) PSI_MUST;
 /** Memory for a whole new value, of `bytes` (v->bytes, but for strings): what was promised to v, while v has no value and nobody
  * else stages there; NULL: that is not to be had. psd_variable_unstage() gives it back, and any other staging for v. */
 void *psd_variable_stage_first(struct psd_store *s, struct psd_variable *v, uint64_t bytes);

@@ -305,6 +305,11 @@ void shell_run(struct shell_net *net)
             struct shell_task *t = net->tasks[i];
             struct psi_list *it = NULL, *tmp = NULL;
             shell_settle(t);
+            if (!t->work_held && psd_task_has_work(t->core)) {
+                psd_task_work(t->core);
+                shell_settle(t);
+                moved = true;
+            }
             PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns) {
                 struct shell_conn *c = PSI_CONTAINER_OF(it, struct shell_conn, link);
                 if (deliver(c)) {

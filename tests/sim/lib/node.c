@@ -223,6 +223,10 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     config.pushes_in_progress_max = s->k.pushes_max;
     config.sessions_max = s->k.few_sessions ? s->program_count + 1 : config.sessions_max;
     config.segment_buffers_max = s->k.buffers_max;
+    if (s->k.init_slice_bytes != 0) {
+        config.init_at_once_bytes = 0;
+        config.init_slice_bytes = s->k.init_slice_bytes;
+    }
     config.config_row = sim_config_row;
     config.config_ctx = t;
     config.config_set = sim_config_set;

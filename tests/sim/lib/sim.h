@@ -102,7 +102,8 @@ struct sim_knobs {
     uint32_t backlog_survives_in; /* of a restart: one in n is lost; 0 never */
     uint32_t lease_ms, beat_ms, hello_ms, segment_ms, session_keep_ms;
     uint32_t pushes_max, buffers_max;
-    bool few_sessions; /* a place for each program and one more: dead sessions must give way */
+    uint32_t init_slice_bytes; /* every INIT is made in slices of this; 0: at once */
+    bool few_sessions;         /* a place for each program and one more: dead sessions must give way */
     /* what follows from the faults: */
     bool may_lose;   /* variables may be lost: restarts, resets */
     bool may_forget; /* records may be dropped: session_keep is short, or restarts */
@@ -390,7 +391,7 @@ struct sim {
     uint64_t mixed_event;         /* the last event after which part of the model was live and part had no values */
     uint64_t quiet_since;         /* programs end: since when no call is out but VARS; 0: some is */
     bool unclean;                 /* a session ended and may have left a push in progress */
-    uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way;
+    uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices;
     uint64_t cut_boundary; /* BOUNDARY profile: the boundary to cut at, counted from the first */
     uint32_t cut_side;
     int cut_shift;
@@ -422,7 +423,7 @@ struct sim_options {
     int boundary_shift;
 };
 struct sim_summary {
-    uint64_t events, ok, failed, cuts, restarts, gave_way, virtual_ms;
+    uint64_t events, ok, failed, cuts, restarts, gave_way, slices, virtual_ms;
     uint64_t boundaries[2]; /* BOUNDARY profile: boundaries that passed in each direction */
     struct sim_race race;   /* RACE profile */
     uint64_t twin_turns, twin_dropped;

@@ -19,6 +19,7 @@ enum action_kind {
     ACT_TASK_TICK,
     ACT_TASK_END,
     ACT_CALL_END,
+    ACT_TASK_WORK,
     ACT_CLIENT_TICK,
     ACT_PROGRAM,
     ACT_FAULT
@@ -150,6 +151,9 @@ static void look_nodes(struct sim *s, struct actions *a)
         if (t->core != NULL && s->now >= t->stopped_until && sim_work_due(s, t, &a->next)) {
             can(a, ACT_CALL_END, NULL, i);
         }
+        if (sim_task_running(s, t) && psd_task_has_work(t->core)) {
+            can(a, ACT_TASK_WORK, NULL, i);
+        }
     }
     for (uint32_t i = 0; i < s->program_count; i++) {
         struct sim_program *p = &s->program[i];
@@ -217,6 +221,11 @@ static void carry_out(struct sim *s, const struct action *act)
         break;
     case ACT_CALL_END:
         sim_work_end(s, &s->task[act->node]);
+        break;
+    case ACT_TASK_WORK:
+        s->count_slices++;
+        psd_task_work(s->task[act->node].core);
+        sim_task_settle(s, &s->task[act->node]);
         break;
     case ACT_CLIENT_TICK:
         sim_program_tick(s, &s->program[act->node]);

@@ -247,6 +247,7 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .cuts = s->count_cuts,
                                     .restarts = s->count_restarts,
                                     .gave_way = s->count_gave_way,
+                                    .slices = s->count_slices,
                                     .virtual_ms = s->now,
                                     .boundaries = {s->boundary_seen[0], s->boundary_seen[1]},
                                     .race = s->race,

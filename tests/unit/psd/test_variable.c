@@ -99,7 +99,7 @@ static void test_references(void **state)
     struct psd_definition d = definition(PS_F32, 1000, ps_adagrad(1));
     psd_store_init(&s, seed, 1 << 20);
     struct psd_variable *v = make(&s, "c", "v", &d);
-    assert_int_equal(psd_variable_initialise(&s, v, ps_ones(), 1, &err), PS_OK);
+    assert_int_equal(psd_variable_initialise(&s, v, ps_ones(), 1, NULL, &err), PS_OK);
     struct psd_variable *held = psd_variable_ref(v);
     psd_variable_drop(&s, v);
     psd_variable_drop(&s, v);
@@ -125,7 +125,7 @@ static void test_initialise_and_slots(void **state)
     struct psd_variable *v = make(&s, "c", "v", &d);
     assert_null(v->value);
     assert_int_equal(s.promised_bytes, 8000);
-    assert_int_equal(psd_variable_initialise(&s, v, ps_constant(2), 9, &err), PS_OK);
+    assert_int_equal(psd_variable_initialise(&s, v, ps_constant(2), 9, NULL, &err), PS_OK);
     assert_true(v->initialised);
     assert_int_equal(v->version, 0);
     assert_int_equal(v->seed, 9);
@@ -135,7 +135,7 @@ static void test_initialise_and_slots(void **state)
     v->version = 5;
     ((float *)v->slots[0])[3] = 99;
     void *value = v->value;
-    assert_int_equal(psd_variable_initialise(&s, v, ps_zeros(), 9, &err), PS_OK);
+    assert_int_equal(psd_variable_initialise(&s, v, ps_zeros(), 9, NULL, &err), PS_OK);
     assert_int_equal(v->version, 6);
     assert_ptr_equal(v->value, value);
     assert_floats(v->value, 0, 1000, 0);
@@ -221,7 +221,7 @@ static void test_no_memory(void **state)
             assert_int_equal(s.promised_bytes, 0);
             failed++;
         }
-        while (psd_variable_initialise(&s, v, ps_ones(), 1, &err) != PS_OK) {
+        while (psd_variable_initialise(&s, v, ps_ones(), 1, NULL, &err) != PS_OK) {
             assert_int_equal(err.code, PS_RESOURCE_EXHAUSTED);
             assert_false(v->initialised);
             psd_store_check_invariants(&s);

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The INIT of a large variable: its values are made in slices, so that everybody else is served meanwhile.
+ *
+ * Happy path: psd_slow_begin() -> its connection is not read, everything is as if the INIT had not come -> psd_task_work(), one
+ * slice a turn of the shell's loop, the oldest INIT first -> all is made: the INIT is carried out in one step, with all checks ->
+ * what came behind it is read, then its connection.
+ * Failure: its connection ends: nothing has happened, the session says the INIT again. What would refuse it now, a first value
+ * by ASSIGN and a task that shuts down end the work, the INIT is carried out at once and finds out. The same where there is no
+ * memory: a first value is refused, a forced one is made in the memory of the old one, in one step.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+
+#include <string.h>
+
+enum { REST_BYTES_MAX = 1 << 20 }; /* far above one read of a shell */
+
+struct psd_slow {
+    struct psi_list link; /* task->slow */
+    struct psd_conn *conn;
+    struct psd_variable *variable; /* one reference */
+    struct psd_making making;
+    uint64_t beat_ms;
+    struct ps_frame_header header;
+    uint8_t meta[PS_META_BYTES_MAX];
+    struct psi_buf rest; /* from rest_at on: congruent to the stream modulo 8 */
+    size_t rest_at;
+};
+
+static struct psd_request request_of(const struct psd_slow *s)
+{
+    return (struct psd_request){.header = s->header, .meta = s->meta};
+}
+
+/* It would run an initializer, and nothing refuses it. */
+static bool runs(const struct psd_task *t, const struct psd_request *r, struct psd_init *out)
+{
+    struct psi_err err;
+    return psd_init_check(t, r, out, &err) == PS_OK && (!out->variable->initialised || out->force);
+}
+
+bool psd_slow_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psd_init in;
+    bool begins = psd_record_find(c->record, r->header.id) == NULL && r->header.id > c->last_first;
+    if (!begins || !runs(t, r, &in) || in.variable->dtype == PS_STRING ||
+        psd_variable_promised_bytes(in.variable) <= t->config.init_at_once_bytes) {
+        return false;
+    }
+    struct psd_slow *s = psi_calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return false;
+    }
+    s->conn = c;
+    s->variable = psd_variable_ref(in.variable);
+    s->making.init = in.initializer;
+    s->making.seed = in.seed;
+    s->making.optimizer = in.optimizer;
+    s->beat_ms = t->now_ms;
+    s->header = r->header;
+    memcpy(s->meta, r->meta, r->header.meta_bytes);
+    psi_buf_init(&s->rest, REST_BYTES_MAX);
+    psi_list_push_back(&t->slow, &s->link);
+    c->slow = s;
+    return true;
+}
+
+bool psd_slow_keep(struct psd_conn *c, const uint8_t *p, size_t n)
+{
+    static const uint8_t zeros[8] = {0};
+    struct psd_slow *s = c->slow;
+    struct psi_err err;
+    s->rest_at = (uintptr_t)p % sizeof(zeros);
+    if (n == 0) {
+        return true;
+    }
+    return psi_buf_append(&s->rest, zeros, s->rest_at, &err) == PS_OK && psi_buf_append(&s->rest, p, n, &err) == PS_OK;
+}
+
+/* Nothing refers to it any more. */
+static void release(struct psd_task *t, struct psd_slow *s)
+{
+    psd_variable_make_end(&t->store, s->variable, &s->making);
+    psd_variable_unref(&t->store, s->variable);
+    psi_buf_fini(&s->rest);
+    psi_free(s);
+}
+
+static void leave(struct psd_slow *s)
+{
+    psi_list_remove(&s->link);
+    s->conn->slow = NULL;
+}
+
+void psd_slow_drop(struct psd_task *t, struct psd_conn *c)
+{
+    struct psd_slow *s = c->slow;
+    if (s != NULL) {
+        leave(s);
+        release(t, s);
+    }
+}
+
+uint64_t psd_slow_bytes(const struct psd_conn *c)
+{
+    const struct psd_slow *s = c->slow;
+    if (s == NULL || s->making.value == NULL) {
+        return 0;
+    }
+    return s->making.replaces ? psd_variable_promised_bytes(s->variable) : s->variable->bytes;
+}
+
+/* Memory for all of it: what was promised to the variable, or as much again for one that has a value. */
+static bool begin(struct psd_task *t, struct psd_slow *s)
+{
+    struct psd_variable *v = s->variable;
+    struct psd_making *m = &s->making;
+    m->replaces = v->initialised;
+    if (!psd_room(t, PSD_ROOM_MEMORY, m->replaces ? psd_variable_promised_bytes(v) : 0)) {
+        return false;
+    }
+    m->value = psd_room_stage_first(t, v, v->bytes);
+    for (uint32_t i = 0; m->replaces && m->value != NULL && i < psd_optim_slot_count(v->optimizer.kind); i++) {
+        m->slots[i] = psd_room_stage(t, v->bytes);
+        if (m->slots[i] == NULL) {
+            return false;
+        }
+    }
+    return m->value != NULL && psd_variable_make_begin(&t->store, v, m);
+}
+
+/* A slice; true: there is more to come. *out_made: all is there. */
+static bool go_on(struct psd_task *t, struct psd_slow *s, bool *out_made)
+{
+    struct psd_request r = request_of(s);
+    struct psd_init in;
+    struct psd_making *m = &s->making;
+    if (!runs(t, &r, &in)) {
+        return false;
+    }
+    if (m->value != NULL && !m->replaces && s->variable->initialised) {
+        psd_variable_make_end(&t->store, s->variable, m); /* forced, and an ASSIGN came first: its slots are in use */
+    }
+    if (m->value == NULL && !begin(t, s)) {
+        return false;
+    }
+    *out_made = psd_variable_make(s->variable, m, t->config.init_slice_bytes);
+    return !*out_made;
+}
+
+static struct psd_slow *oldest(const struct psd_task *t)
+{
+    struct psi_list *link = psi_list_first(&t->slow);
+    return link == NULL ? NULL : PSI_CONTAINER_OF(link, struct psd_slow, link);
+}
+
+bool psd_task_has_work(const struct psd_task *t)
+{
+    const struct psd_slow *s = oldest(t);
+    return s != NULL && !s->conn->link->want_buffer; /* what came behind it may need one */
+}
+
+void psd_task_work(struct psd_task *t)
+{
+    bool made = false;
+    if (!psd_task_has_work(t)) {
+        return;
+    }
+    struct psd_slow *s = oldest(t);
+    struct psd_conn *c = s->conn;
+    if (go_on(t, s, &made)) {
+        return;
+    }
+    leave(s);
+    struct psd_request r = request_of(s);
+    if (!made) {
+        psd_variable_make_end(&t->store, s->variable, &s->making); /* it may need that memory itself */
+    }
+    psd_init_carry_out(t, c, &r, made ? &s->making : NULL);
+    if (s->rest.len > 0) {
+        psd_dispatch(t, c, s->rest.data + s->rest_at, s->rest.len - s->rest_at);
+    }
+    psd_conn_balance(t, c);
+    release(t, s);
+}
+
+void psd_slow_tick(struct psd_task *t)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->slow) {
+        struct psd_slow *s = PSI_CONTAINER_OF(it, struct psd_slow, link);
+        if (t->now_ms - s->beat_ms >= t->config.beat_ms) {
+            s->beat_ms = t->now_ms;
+            psd_beat_answer(t, s->conn, 0); /* to none: anything that comes says that we live */
+        }
+    }
+}
