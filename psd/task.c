@@ -353,6 +353,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     if (now_ms <= t->now_ms) {
         return;
     }
+    psd_silent_tick(t, now_ms);
     t->now_ms = now_ms;
     uint64_t gap = now_ms - t->last_tick_ms;
     if (gap < 20) {

@@ -22,11 +22,30 @@ void psd_silent_begin(struct psd_task *t, struct psd_record *r)
 {
     bool empty = r->highest == 0 && psi_list_empty(&r->waits);
     r->idle_since_ms = t->now_ms; /* never falls: the lists are in order */
+    r->just_silent = !r->guest;
     if (r->guest) {
         psi_list_push_front(&t->silent_empty, &r->silent);
     } else {
         psi_list_push_back(empty ? &t->silent_empty : &t->silent, &r->silent);
     }
+}
+
+static void silent_until(struct psi_list *silent, uint64_t now_ms)
+{
+    for (struct psi_list *it = silent->prev; it != silent; it = it->prev) {
+        struct psd_record *r = PSI_CONTAINER_OF(it, struct psd_record, silent);
+        if (!r->just_silent) {
+            return;
+        }
+        r->just_silent = false;
+        r->idle_since_ms = now_ms;
+    }
+}
+
+void psd_silent_tick(struct psd_task *t, uint64_t now_ms)
+{
+    silent_until(&t->silent, now_ms);
+    silent_until(&t->silent_empty, now_ms);
 }
 
 uint64_t psd_record_staged_bytes(const struct psd_record *r)

@@ -119,6 +119,8 @@ void *psd_room_stage_first(struct psd_task *t, struct psd_variable *v, uint64_t 
 bool psd_room_session(struct psd_task *t);
 /** r has no connection any more. */
 void psd_silent_begin(struct psd_task *t, struct psd_record *r);
+/** The clock moves on to now_ms: what fell silent since it last moved may have been heard until now. */
+void psd_silent_tick(struct psd_task *t, uint64_t now_ms);
 /** Memory of the budget that its pushes, INITs in the making and calls hold. */
 uint64_t psd_record_staged_bytes(const struct psd_record *r);
 

@@ -57,6 +57,7 @@ struct psd_record {
     void *conn;             /* its connection now, NULL when there is none */
     struct psi_list silent; /* of the task, while it has no connection */
     uint64_t idle_since_ms;
+    bool just_silent;            /* its connection ended since the clock last moved */
     bool guest;                  /* let in above the limit: the record goes with its connection */
     uint64_t begun_ms, heard_ms; /* made; last heard of, while it has no connection */
     bool stopping;               /* directory: it is to be told to stop */

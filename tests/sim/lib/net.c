@@ -193,7 +193,7 @@ size_t sim_pipe_read(struct sim *s, struct sim_end *e, uint8_t **out)
     p->len -= n;
     p->delivered += n;
     e->heard_at = s->now;
-    if (e->is_task && !e->conn->end[0].is_task) {
+    if (e->is_task && !e->conn->end[0].is_task && e->conn->pipe[e->side].written > 0) { /* it has answered HELLO */
         s->program[e->conn->end[0].node].heard_at[e->node] = s->now;
     }
     return n;
