@@ -611,5 +611,8 @@ void psd_task_link_tick(struct psd_task *t)
     if (!t->peers[t->self].own_job && !t->fenced && t->store.variable_count > 0 &&
         t->now_ms - t->directory_heard_ms >= t->config.lease_ms) { /* it can no longer know what it owns */
         fence(t, "no word from the directory for a lease: shared variables dropped");
+        if (d->conn != NULL) {
+            psd_conn_close(t, d->conn, false); /* it lists anew; words on this one may still be on their way */
+        }
     }
 }
