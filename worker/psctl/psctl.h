@@ -167,8 +167,6 @@ bool psctl_all_up(const struct psctl *c, int only);
 bool psctl_none_lost(const struct psctl *c, int only);
 /** "down": those tasks, with address and reason. */
 void out_json_down(const struct psctl *c, int only);
-/** Index of "/job:ps/task:1", also "ps:1"; says what is wrong with text, -1 then. */
-int psctl_find_task(const struct psctl *c, const char *text);
 
 /* ---- watch.c ---- */
 /** Connect, ask the tasks and show what they say; with --watch again and again until interrupted. show prints one answer, with

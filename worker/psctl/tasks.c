@@ -97,7 +97,8 @@ void out_json_down(const struct psctl *c, int only)
     out_json_end();
 }
 
-int psctl_find_task(const struct psctl *c, const char *text)
+/* Index of "/job:ps/task:1", also "ps:1"; says what is wrong with text, -1 then. */
+static int find_task(const struct psctl *c, const char *text)
 {
     char tasks[512] = "";
     size_t len = 0;
@@ -118,6 +119,6 @@ int psctl_find_task(const struct psctl *c, const char *text)
 
 bool psctl_only_task(const struct psctl *c, const char *text, int *out_task)
 {
-    *out_task = text != NULL ? psctl_find_task(c, text) : -1;
+    *out_task = text != NULL ? find_task(c, text) : -1;
     return text == NULL || *out_task >= 0;
 }
