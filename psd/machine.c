@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_MAX_BYTES = 1024, INHERITED_MAX = 1024 };
+enum { PATH_MAX_BYTES = 1024, INHERITED_MAX = 1024, KEPT_BYTES = 1 << 20 };
 
 static bool parse_number(const char *text, uint64_t max, uint64_t *out)
 {
@@ -120,6 +120,13 @@ ps_status psd_inherited_sockets(size_t *out_count, struct psi_err *err)
         *out_count = (size_t)count;
     }
     return PS_OK;
+}
+
+void psd_machine_keep_little(void)
+{
+#ifdef __GLIBC__
+    PSI_IGNORE(mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)); /* without it memory only goes back later */
+#endif
 }
 
 void psd_machine_give_back(void)

@@ -8,6 +8,13 @@
 /** Memory that this process may use: the lowest limit of its cgroups (version 1 or 2), or the machine's. Never 0. Any thread. */
 uint64_t psd_machine_memory_bytes(void);
 
+/**
+ * From now on the allocator gives back what is free at the end of its memory. glibc otherwise keeps twice the largest piece that
+ * was ever freed there (at most 64 MiB), in every thread, and psd_machine_give_back() does not reach it. For a program, not for a
+ * library: it is for the whole process. Call it before the first thread starts.
+ */
+void psd_machine_keep_little(void);
+
 /** Pages that the allocator keeps and nobody uses go back to the system, where it can do that. Any thread. */
 void psd_machine_give_back(void);
 

@@ -419,6 +419,7 @@ int main(int argc, char **argv)
     struct psd_settings *settings = NULL;
     struct psi_err err = {.code = PS_OK};
     size_t inherited = 0;
+    psd_machine_keep_little();
     to_journal = psd_notify_journal(getenv("JOURNAL_STREAM"), STDERR_FILENO);
     if (psd_settings_read(argc, argv, getenv("TF_CONFIG"), &settings, &err) != PS_OK ||
         psd_inherited_sockets(&inherited, &err) != PS_OK) {
