@@ -69,10 +69,10 @@ MATHS := -O3 -fno-math-errno -ffp-contract=off
 PATHS := -DPSI_LIBDIR='"$(LIBDIR)"' -DPSI_DATADIR='"$(PREFIX)/share/psd/data"'
 # $(call flags_of,SOURCE)
 flags_of = $(BASE) \
-	$(if $(filter psd/optim/% worker/kernels/cpu/% common/half.c,$1),$(MATHS)) \
+	$(if $(filter psd/optim/% worker/nn/kernels/cpu/% common/half.c,$1),$(MATHS)) \
 	$(if $(filter common/rng.c,$1),-ffp-contract=off) \
-	$(if $(filter worker/kernels/cpu/%,$1),$(BLAS_CFLAGS)) \
-	$(if $(filter worker/kernels/%.c worker/pstrain/%,$1),$(PATHS)) \
+	$(if $(filter worker/nn/kernels/cpu/%,$1),$(BLAS_CFLAGS)) \
+	$(if $(filter worker/nn/kernels/%.c worker/pstrain/%,$1),$(PATHS)) \
 	$(if $(filter worker/psctl/% worker/pstrain/% worker/examples/%,$1),$(PUBLIC_INC), \
 	$(if $(filter tests/%,$1),$(TEST_INC), \
 	$(LIB_INC) $(if $(filter psd/%,$1),-iquote psd,$(if $(filter worker/%,$1),-iquote worker)))) \
@@ -86,10 +86,10 @@ GEN_H := $(GEN_C:.c=.h)
 COMMON_C := $(wildcard common/*.c)
 NET_C := $(wildcard common/net/*.c)
 PSD_MAIN := $(wildcard psd/main.c)
-PSD_C := $(filter-out psd/main.c,$(wildcard psd/*.c psd/rpc/*.c psd/store/*.c psd/optim/*.c psd/durable/*.c psd/stats/*.c))
-WORKER_C := $(wildcard worker/*.c worker/kernels/*.c)
-NN_C := $(wildcard worker/nn*.c worker/kernels/*.c)
-CPU_C := $(wildcard worker/kernels/cpu/*.c)
+PSD_C := $(filter-out psd/main.c,$(wildcard psd/*.c psd/*/*.c))
+WORKER_C := $(wildcard worker/*.c $(foreach d,api core files nn nn/kernels,worker/$d/*.c))
+NN_C := $(wildcard worker/nn/*.c worker/nn/kernels/*.c)
+CPU_C := $(wildcard worker/nn/kernels/cpu/*.c)
 PSCTL_C := $(wildcard worker/psctl/*.c)
 PSTRAIN_C := $(wildcard worker/pstrain/*.c)
 EXAMPLE_C := $(wildcard worker/examples/*.c)
@@ -215,7 +215,7 @@ define compile
 endef
 $(B)/obj/gen/%.o: $(B)/gen/%.c $(B)/obj/flags | $(GEN_H)
 	$(call compile,gen/$*.c)
-$(B)/obj/worker/kernels/%.o: worker/kernels/%.c $(B)/obj/flags $(B)/obj/paths | $(GEN_H) $(PUBLIC)
+$(B)/obj/worker/nn/kernels/%.o: worker/nn/kernels/%.c $(B)/obj/flags $(B)/obj/paths | $(GEN_H) $(PUBLIC)
 	$(call compile,$<)
 $(B)/obj/worker/pstrain/%.o: worker/pstrain/%.c $(B)/obj/flags $(B)/obj/paths | $(GEN_H) $(PUBLIC)
 	$(call compile,$<)

@@ -5,7 +5,7 @@
  * The shell (libuv in psd/server.c and worker/io.c, the simulator in tests/sim) turns what happens into events, that is calls of
  * the core's functions, one at a time; after every event it carries out all effects before the next one:
  *   - while (link = core's next dirty link): see PSI_LINK_* below
- *   - the core's other effects (dial, log, shut down ...), see psd/task.h and worker/core.h.
+ *   - the core's other effects (dial, log, shut down ...), see psd/task.h and worker/core/core.h.
  */
 #ifndef PSI_LINK_H
 #define PSI_LINK_H

@@ -10,14 +10,14 @@
  */
 #include "common/log.h"
 #include "common/net/net.h"
-#include "live.h"
-#include "machine.h"
+#include "psd/shell/live.h"
+#include "psd/shell/machine.h"
 #include "psd.h"
-#include "reload.h"
+#include "psd/shell/reload.h"
 #include "server_config.h"
-#include "server_log.h"
-#include "service.h"
-#include "settings.h"
+#include "psd/shell/log.h"
+#include "psd/shell/service.h"
+#include "psd/settings/settings.h"
 
 #include <errno.h>
 #include <poll.h>

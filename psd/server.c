@@ -15,7 +15,7 @@
 
 #include "common/mem.h"
 #include "common/net/dial.h"
-#include "machine.h"
+#include "psd/shell/machine.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,12 +8,12 @@
 
 #include "psd.h"
 
-#include "calls.h"
+#include "psd/shell/calls.h"
 #include "common/log.h"
 #include "common/net/conn.h"
 #include "common/net/listener.h"
-#include "listen.h"
-#include "server_log.h"
+#include "psd/shell/listen.h"
+#include "psd/shell/log.h"
 #include "server_set.h"
 #include "task.h"
 

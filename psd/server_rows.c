@@ -8,7 +8,7 @@
  */
 #include "server.h"
 
-#include "settings.h"
+#include "psd/settings/settings.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  */
 #include "server.h"
 
-#include "machine.h"
+#include "psd/shell/machine.h"
 
 #include <stdio.h>
 #include <string.h>

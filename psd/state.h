@@ -8,9 +8,9 @@
 #include "common/link.h"
 #include "common/log.h"
 #include "common/msg.h"
-#include "psd/store/directory.h"
+#include "psd/directory/names.h"
 #include "psd/store/record.h"
-#include "psd/task.h"
+#include "task.h"
 
 #define PSD_NO_PEER UINT32_MAX
 

@@ -10,7 +10,7 @@
 #ifndef PSI_WORKER_IO_H
 #define PSI_WORKER_IO_H
 
-#include "core.h"
+#include "worker/core/core.h"
 
 struct psi_io;
 

@@ -5,7 +5,7 @@
  * multiplies by an approximate 1/sqrt(a); we divide by the correctly rounded root (tests/parity states the distance).
  * Works on one segment; dtypes other than f32 and f64 change nothing. Cannot fail.
  */
-#include "psd/optim/kernels.h"
+#include "kernels.h"
 
 #include "common/clones.h"
 

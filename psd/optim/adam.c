@@ -6,7 +6,7 @@
  * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdam.
  * Works on one segment; dtypes other than f32 and f64 change nothing. Cannot fail.
  */
-#include "psd/optim/kernels.h"
+#include "kernels.h"
 
 #include "common/clones.h"
 

@@ -6,7 +6,7 @@
  * float16 and bfloat16 are added as float32 and rounded once. Failure modes: psd_add() of a dtype that has no addition returns
  * false.
  */
-#include "psd/optim/optim.h"
+#include "optim.h"
 
 #include "common/clones.h"
 #include "common/half.h"

@@ -3,7 +3,7 @@
 #ifndef PSD_OPTIM_KERNELS_H
 #define PSD_OPTIM_KERNELS_H
 
-#include "psd/optim/optim.h"
+#include "optim.h"
 
 typedef void (*psd_optim_apply_fn)(ps_dtype dtype, const struct psd_optim_scalars *scalars, void *var,
                                    void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements);

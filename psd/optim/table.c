@@ -4,7 +4,7 @@
  * All rounding to the variable's dtype happens here, so a kernel's conversion of a scalar is exact.
  * Failure modes: unknown kinds have no slots and apply nothing (psi_optimizer_check() has refused them before).
  */
-#include "psd/optim/kernels.h"
+#include "kernels.h"
 
 #include <string.h>
 

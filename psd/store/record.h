@@ -10,7 +10,7 @@
 #include "common/limits.h"
 #include "common/list.h"
 #include "proto/frame.h"
-#include "psd/store/variable.h"
+#include "variable.h"
 
 enum psd_push_kind { PSD_PUSH = 1, PSD_PUSH_PULL, PSD_ASSIGN, PSD_ADD };
 

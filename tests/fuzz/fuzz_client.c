@@ -11,7 +11,7 @@
 
 #include "common/blob.h"
 #include "common/mem.h"
-#include "worker/core.h"
+#include "worker/core/core.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/kernels/cpu/activation.c and expf.h through worker/nn.c: values, gradients, in place, special values, bad arguments. */
+/* worker/nn/kernels/cpu/activation.c and expf.h through worker/nn/nn.c: values, gradients, in place, special values, bad
+ * arguments. */
 #include "nn_test.h"
 
 typedef ps_status (*forward_fn)(const float *x, float *y, int64_t count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/kernels/cpu/dense.c through worker/nn.c: values, gradients, optional outputs, bad arguments. */
+/* worker/nn/kernels/cpu/dense.c through worker/nn/nn.c: values, gradients, optional outputs, bad arguments. */
 #include "nn_test.h"
 
 struct layer {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/kernels/cpu/dropout.c through worker/nn.c: mask bits, rate, gradient, block boundary, bad arguments. */
+/* worker/nn/kernels/cpu/dropout.c through worker/nn/nn.c: mask bits, rate, gradient, block boundary, bad arguments. */
 #include "nn_test.h"
 
 #define BLOCK ((int64_t)1 << 20)

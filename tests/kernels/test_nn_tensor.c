@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker/nn_tensor.c: tensors, the parameter level and how errors travel. Sessions and parameters are small fakes of the
+ * worker/nn/tensor.c: tensors, the parameter level and how errors travel. Sessions and parameters are small fakes of the
  * functions of ps.h that it calls; like the real ones a session keeps its first error.
  */
 #include "nn_test.h"

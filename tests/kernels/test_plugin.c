@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker/kernels/plugin.c: where plugins are looked for, what is said when there is none, threads, BLAS settings.
+ * worker/nn/kernels/plugin.c: where plugins are looked for, what is said when there is none, threads, BLAS settings.
  * Some cases run a copy of this program from a directory of their own: plugin.c looks beside the running program.
  */
 #include "nn_test.h"
 
-#include "worker/kernels/kernels.h"
+#include "worker/nn/kernels/kernels.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/kernels/cpu/softmax_xent.c through worker/nn.c: values, gradients, overflow, special values, accuracy, bad arguments. */
+/* worker/nn/kernels/cpu/softmax_xent.c through worker/nn/nn.c: values, gradients, overflow, special values, accuracy, bad
+ * arguments. */
 #include "nn_test.h"
 
 /* mean over rows of log(sum_j exp(z_j)) - z_label with one logit moved by h; logits small enough for the plain formula */

@@ -7,7 +7,7 @@
 #define FAKE_TASK_H
 
 #include "../../common/msg.h"
-#include "../../worker/core.h"
+#include "worker/core/core.h"
 
 enum { FAKE_TASKS = 4, FAKE_FRAMES = 512 };
 

@@ -24,7 +24,7 @@
 #include "../../../common/cluster.h"
 #include "../../../common/rng.h"
 #include "../../../psd/task.h"
-#include "../../../worker/core.h"
+#include "worker/core/core.h"
 
 #include <setjmp.h>
 #include <stdio.h>

@@ -81,7 +81,7 @@ static void note(struct owner *o, char tag, const void *p, size_t n)
     wire_append(&o->out, p, n);
 }
 
-/* One delivery of n bytes, as psd/rpc/dispatch.c and worker/receive.c do it. */
+/* One delivery of n bytes, as psd/rpc/dispatch.c and worker/core/receive.c do it. */
 static void deliver(struct owner *o, const uint8_t *bytes, size_t n)
 {
     uint8_t *exact = malloc(n > 0 ? n : 1); /* the sanitizer sees a read past the end */

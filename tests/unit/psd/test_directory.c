@@ -3,7 +3,7 @@
 #include "task_test.h"
 
 #include "common/mem.h"
-#include "psd/store/directory.h"
+#include "psd/directory/names.h"
 
 static const uint64_t seed[2] = {1, 2};
 static const struct psd_definition f32_10 = {.dtype = PS_F32, .shape = {.rank = 1, .dims = {10}}};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd/live.c: what `psctl config set` does to one task of the daemon, and what `psctl config` says then. */
+/* psd/shell/live.c: what `psctl config set` does to one task of the daemon, and what `psctl config` says then. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "psd/live.h"
+#include "psd/shell/live.h"
 
 #include <stdio.h>
 #include <string.h>

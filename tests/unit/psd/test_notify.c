@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd/notify.c and psd/service.c: what a service manager hears, and that nothing of it can hold or end the daemon. */
+/* psd/shell/notify.c and psd/shell/service.c: what a service manager hears, and that nothing of it can hold or end the daemon. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "service.h"
+#include "psd/shell/service.h"
 
 enum { MESSAGE_MAX = 4096 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/api_session.c, io.c and param.c when memory runs out, and options of other headers. Nothing answers at the target. */
+/* worker/api/session.c, io.c and param.c when memory runs out, and options of other headers. Nothing answers at the target. */
 #include "ps.h"
 
 #include "mem.h"

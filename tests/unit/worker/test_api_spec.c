@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/api_spec.c: ps_cluster.h as a program sees it, without any session. */
+/* worker/api/spec.c: ps_cluster.h as a program sees it, without any session. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

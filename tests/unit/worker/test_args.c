@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/args.c: flags, TF_CONFIG, jobs. No task is needed: a session dials on first use only. */
+/* worker/api/args.c: flags, TF_CONFIG, jobs. No task is needed: a session dials on first use only. */
 #include "ps.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker/control_call.c and call.c: CALL goes out with its input, joins after a reconnect, is never sent twice where that could
- * run it twice, and its results and ACKs come through.
+ * worker/core/control_call.c and call.c: CALL goes out with its input, joins after a reconnect, is never sent twice where that
+ * could run it twice, and its results and ACKs come through.
  */
 #include "../../lib/fake_task.h"
 

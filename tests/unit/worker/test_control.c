@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/control.c and call.c: RESET, WAIT_CLUSTER, INFO, VARS across a reconnect, SHUTDOWN; steady state without allocations. */
+/* worker/core/control.c and call.c: RESET, WAIT_CLUSTER, INFO, VARS across a reconnect, SHUTDOWN; steady state without
+ * allocations. */
 #include "../../lib/fake_task.h"
 
 #include "../../../common/mem.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/define.c, and what of it goes on the wire: full name, container, task and pin of CREATE; FIND, DELETE and RESET. */
+/* worker/core/define.c, and what of it goes on the wire: full name, container, task and pin of CREATE; FIND, DELETE and RESET. */
 #include "../../lib/fake_task.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/pull.c and the values of PUSHPULL: chunks, exactness, reconnects, refusals, deadlines. */
+/* worker/core/pull.c and the values of PUSHPULL: chunks, exactness, reconnects, refusals, deadlines. */
 #include "../../lib/fake_task.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/ready.c: chief and others, half a model, newer chiefs, other hyperparameters, the deadline's text. */
-#include "../../../worker/client.h"
+/* worker/core/ready.c: chief and others, half a model, newer chiefs, other hyperparameters, the deadline's text. */
+#include "worker/core/client.h"
 #include "../../lib/fake_task.h"
 
 #include <setjmp.h>

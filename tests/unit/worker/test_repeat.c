@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/window.c: what was called for one creation of a variable is not done to another one of its name. */
+/* worker/core/window.c: what was called for one creation of a variable is not done to another one of its name. */
 #include "../../lib/fake_task.h"
 
 #include <setjmp.h>

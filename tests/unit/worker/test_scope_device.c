@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker/api_device.c against servers in this process: device scopes, the setter, pins, places that do not exist, soft placement,
+ * worker/api/device.c against servers in this process: device scopes, the setter, pins, places that do not exist, soft placement,
  * the placement log, the list of devices.
  */
 #include "scope_test.h"

@@ -2,7 +2,7 @@
 /* A client of a cluster whose indices have holes, known from a spec or told by HELLO: names, look-ups, round robin. */
 #include "../../lib/fake_task.h"
 
-#include "../../../worker/client.h"
+#include "worker/core/client.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/request.c: tasks that refuse connections or are no psd, for who looks, who wants to fail fast, and who waits. */
+/* worker/core/request.c: tasks that refuse connections or are no psd, for who looks, who wants to fail fast, and who waits. */
 #include "../../lib/fake_task.h"
 
-#include "../../../worker/client.h"
+#include "worker/core/client.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/variable.c: get-or-create, batches, what a task that came back means, being lost, LOOKUP. */
+/* worker/core/variable.c: get-or-create, batches, what a task that came back means, being lost, LOOKUP. */
 #include "../../lib/fake_task.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/window.c and push.c: numbers, the window, refusals, deadlines, what HELLO's answer does to unresolved numbers. */
+/* worker/core/window.c and push.c: numbers, the window, refusals, deadlines, what HELLO's answer does to unresolved numbers. */
 #include "../../lib/fake_task.h"
 
 #include <setjmp.h>

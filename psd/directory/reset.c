@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * RESET of a container on all tasks, led by the directory.
+ *
+ * Happy path: every task of the directory's job is connected -> the reset is pending -> RESET to all connected tasks -> all have
+ * answered -> the directory forgets the container's names, the client is told. No creation in the container meanwhile.
+ * Failure: a task is missing before it begins: UNAVAILABLE, nothing done. One that drops out midway: the reset stays pending
+ * until that task lists again; RESET goes out before its list is answered. Its client is told DEADLINE_EXCEEDED, with the names
+ * of those who have not answered, when the time that it gave is over; the reset goes on. A task of another job that was away for
+ * more than a lease is not waited for: it is owed the RESET when it lists, and what it lists of that container is not taken in.
+ */
+#include "psd/rpc/rpc.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { RETRY_MS = 100, KEPT_MAX = 1024 /* containers that some task is owed a RESET of */ };
+
+static struct psd_reset *find(struct psd_task *t, const char *container)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->resets) {
+        struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
+        if (strcmp(reset->container, container) == 0) {
+            return reset;
+        }
+    }
+    return NULL;
+}
+
+struct psd_reset *psd_reset_find(struct psd_task *t, const char *container)
+{
+    struct psd_reset *reset = find(t, container);
+    return reset != NULL && reset->pending ? reset : NULL;
+}
+
+bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container)
+{
+    const struct psd_reset *reset = find(t, container);
+    return reset != NULL && (reset->pending || reset->owed[peer->index]);
+}
+
+static void send_reset(struct psd_task *t, struct psd_peer *p, struct psd_reset *reset)
+{
+    struct psd_ask *a = psi_calloc(1, sizeof(*a));
+    if (a == NULL) {
+        psd_conn_close(t, p->conn, false); /* it lists again and is asked again */
+        return;
+    }
+    ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
+    a->op = PS_OP_TASK_RESET;
+    memcpy(a->container, reset->container, sizeof(a->container));
+    psi_list_push_back(&p->asks, &a->link);
+    PSI_IGNORE(PSI_BYTES_SET(m.container, reset->container)); /* fits: checked name */
+    a->id = psd_ask_id(p->conn);
+    psd_ask_one(t, p->conn, PS_OP_TASK_RESET, &ps_v1_ContainerItem_msg, &m);
+}
+
+static bool any(const struct psd_task *t, const bool *of_peers)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (of_peers[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
+{
+    if (any(t, reset->outstanding)) {
+        return;
+    }
+    struct psd_wait *w = reset->wait;
+    reset->wait = NULL;
+    if (reset->pending) {
+        reset->pending = false;
+        psd_directory_forget_container(&t->names, reset->container);
+    }
+    if (!any(t, reset->owed)) {
+        psi_list_remove(&reset->link);
+        psi_free(reset->outstanding);
+        psi_free(reset);
+    }
+    if (w != NULL) {
+        psd_wait_done(t, w);
+    }
+}
+
+void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *container)
+{
+    struct psd_reset *reset = find(t, container);
+    if (reset != NULL) {
+        reset->outstanding[peer->index] = false;
+        reset->owed[peer->index] = false;
+        finish_if_done(t, reset);
+    }
+}
+
+void psd_reset_join(struct psd_task *t, struct psd_peer *peer)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->resets) {
+        struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
+        reset->outstanding[peer->index] = reset->pending;
+        if ((reset->pending || reset->owed[peer->index]) && peer->conn != NULL) {
+            send_reset(t, peer, reset);
+        }
+    }
+}
+
+/* Names of tasks for an error, as many as fit. */
+struct names {
+    char text[PSI_ERR_TEXT_MAX / 2];
+    size_t used;
+    uint32_t count, left_out;
+};
+static void add_name(const struct psd_task *t, struct names *n, const struct psd_peer *p)
+{
+    char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+    const char *text = psd_peer_text(t, p, who, sizeof(who));
+    n->count++;
+    if (n->used + strlen(text) + 24 < sizeof(n->text)) {
+        n->used += (size_t)snprintf(n->text + n->used, sizeof(n->text) - n->used, "%s%s", n->used == 0 ? "" : ", ", text);
+    } else {
+        n->left_out++;
+    }
+}
+static const char *close_names(struct names *n)
+{
+    if (n->left_out > 0) {
+        PSI_IGNORE(snprintf(n->text + n->used, sizeof(n->text) - n->used, ", %u more", n->left_out)); /* add_name() left room */
+    }
+    return n->text;
+}
+
+static void add_outstanding(const struct psd_task *t, struct names *n, const struct psd_reset *reset)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (reset->outstanding[i]) {
+            add_name(t, n, &t->peers[i]);
+        }
+    }
+}
+
+ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err)
+{
+    const struct psd_reset *reset = psd_reset_find(t, container);
+    struct names missing = {.count = 0};
+    if (reset == NULL) {
+        return PS_OK;
+    }
+    add_outstanding(t, &missing, reset);
+    return psi_fail(err, PS_UNAVAILABLE, "container '%s' is being reset: no answer yet from %s", container,
+                    close_names(&missing));
+}
+
+/* Who must be here and is not. */
+static ps_status check_present(const struct psd_task *t, struct psi_err *err)
+{
+    struct names missing = {.count = 0};
+    bool forgets = false; /* one of another job: only its memory stands in the way */
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        bool fresh_memory = p->heard && t->now_ms - p->missing_since_ms < t->config.lease_ms;
+        if (!p->self && !p->listed && (p->own_job || fresh_memory)) {
+            add_name(t, &missing, p);
+            forgets = forgets || !p->own_job;
+        }
+    }
+    if (missing.count > 0) {
+        char hint[96] = "";
+        if (forgets) {
+            PSI_IGNORE(
+                snprintf(hint, sizeof(hint), "; a task of another job that has ended is missed for %u ms", t->config.lease_ms));
+        }
+        return psi_fail(err, PS_UNAVAILABLE, "reset refused: not connected to the directory: %s%s", close_names(&missing), hint);
+    }
+    return PS_OK;
+}
+
+void psd_reset_late(struct psd_task *t, struct psd_wait *w)
+{
+    struct psi_list *it = NULL;
+    struct names missing = {.count = 0};
+    PSI_LIST_FOREACH(it, &t->resets) {
+        struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
+        if (reset->wait != w) {
+            continue;
+        }
+        reset->wait = NULL; /* it goes on without its client */
+        add_outstanding(t, &missing, reset);
+    }
+    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "reset of container '%s' goes on: no answer yet from %s", w->container,
+                        close_names(&missing))); /* answered below */
+    w->err.applied = PS_MAYBE_PARTLY_APPLIED;
+    psd_wait_done(t, w);
+}
+
+/* The record of this reset: a new one, or that of an older one that some task is still owed. */
+static ps_status record(struct psd_task *t, const char *container, struct psd_reset **out, struct psi_err *err)
+{
+    struct psd_reset *reset = find(t, container);
+    for (uint32_t i = 0; reset != NULL && i < t->peer_count; i++) {
+        const struct psd_conn *conn = t->peers[i].conn;
+        if (reset->pending || (reset->owed[i] && conn != NULL && conn->list_begun)) {
+            return psi_fail(err, PS_UNAVAILABLE, "another reset of container '%s' is pending", container);
+        }
+    }
+    if (reset == NULL) {
+        uint32_t kept = 0;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &t->resets) {
+            kept++;
+        }
+        reset = kept < KEPT_MAX ? psi_calloc(1, sizeof(*reset)) : NULL;
+        bool *flags = psi_calloc((size_t)t->peer_count * 2, sizeof(*flags));
+        if (reset == NULL || flags == NULL) {
+            psi_free(reset);
+            psi_free(flags);
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "reset of container '%s': memory, or %u resets that tasks still miss",
+                            container, kept);
+        }
+        reset->outstanding = flags;
+        reset->owed = flags + t->peer_count;
+        memcpy(reset->container, container, strlen(container) + 1);
+        psi_list_push_back(&t->resets, &reset->link);
+    }
+    *out = reset;
+    return PS_OK;
+}
+
+static ps_status begin(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
+{
+    struct psd_reset *reset = NULL;
+    ps_status st = check_present(t, err);
+    if (st == PS_OK) {
+        st = record(t, w->container, &reset, err);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    reset->pending = true;
+    reset->wait = w;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psd_peer *p = &t->peers[i];
+        reset->owed[i] = reset->owed[i] || (!p->self && !p->listed);
+        reset->outstanding[i] = p->listed;
+        if (p->listed) {
+            send_reset(t, p, reset);
+        }
+    }
+    psd_reset_here(t, w->container);
+    psi_list_push_back(&t->waits, &w->open);
+    finish_if_done(t, reset);
+    return PS_OK;
+}
+
+void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    bool old = false;
+    struct psd_wait *w = psd_wait_get(t, c, r, &old);
+    if (w == NULL || old) {
+        return;
+    }
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    ps_v1_ContainerItem item;
+    bool end = false;
+    struct psi_err err;
+    ps_status st = psd_wait_meta(t, w, r, &err);
+    w->collecting = false;
+    if (st == PS_OK) {
+        st = psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &item, &end, &err);
+    }
+    if (st == PS_OK && (end || item.container.size == 0)) {
+        memcpy(w->container, PSI_CONTAINER_DEFAULT, sizeof(PSI_CONTAINER_DEFAULT));
+    } else if (st == PS_OK) {
+        st = psi_container_name_check((const char *)item.container.bytes, item.container.size, &err);
+        if (st == PS_OK) {
+            st = PSI_BYTES_TEXT(item.container, w->container, sizeof(w->container));
+        }
+    }
+    if (st == PS_OK) {
+        st = begin(t, w, &err);
+    }
+    if (st != PS_OK) {
+        w->err = err;
+        w->retry_after_ms = st == PS_UNAVAILABLE ? RETRY_MS : 0;
+        psd_wait_done(t, w);
+    }
+    psd_wait_check(t);
+}

@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The connection between a task and the directory, both ends (docs/PROTOCOL.md §6, the directory model).
+ *
+ * Happy path: the task dials, says HELLO with its life, lists all its names; the directory takes them in, answers with the names
+ * that are elsewhere meanwhile, which the task drops before it lists again. After a list with nothing to drop the directory
+ * counts the task as connected; from then on it sends TASK_CREATE, TASK_RESET, TASK_DELETE. Failure: either end closes; the
+ * directory discards what it had not read and counts the task as not connected; the task dials anew with back-off. A task lists
+ * on every new connection, and never talks to a directory life that it has left.
+ */
+#include "psd/rpc/rpc.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- at the directory ---- */
+
+enum {
+    CONFLICT_DIAL_MS = 5000, /* another process is this task: until it is gone */
+    REFUSAL_LOG_MS = 5000
+};
+
+/* This process is not new, and it is not the one that listed last and had nothing to drop: it may have missed names, resets and
+ * deletes. One that came in its place and did not list has had none of these. */
+static bool returns(const struct psd_peer *p, const ps_v1_Hello *hello)
+{
+    return hello->directory_life != 0 && p->heard && p->settled_life != hello->life;
+}
+
+static void refuse_as(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err, uint8_t why)
+{
+    const uint8_t result[8] = {why};
+    struct ps_reply_meta m = {.result_bytes = why != 0 ? 1 : 0};
+    psd_log(t, PSI_LOG_WARN, "task_refused", "peer=%s msg=%s", c->text, err->text);
+    psd_reply(t, c, PS_OP_HELLO, 0, r->header.id, 0, err, 1000, &m, result);
+    psd_conn_close(t, c, true);
+}
+
+static void refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
+{
+    refuse_as(t, c, r, err, 0);
+}
+
+/* A process that was p before, here or at an earlier directory, comes back while another one is connected. */
+static void refuse_displaced(struct psd_task *t, struct psd_conn *c, struct psd_peer *p, const char *host,
+                             const ps_v1_Hello *hello, const struct psd_request *r)
+{
+    struct psi_err err;
+    psd_peer_note_conflict(t, p, host, hello->pid, hello->life);
+    PSI_IGNORE(
+        psi_fail(&err, PS_FAILED_PRECONDITION,
+                 "/job:%s/task:%u is process %u on %s now, which came after this one; stop one of the two, or start it with "
+                 "another task_index",
+                 p->job, p->task, p->pid, p->host[0] != '\0' ? p->host : "an unnamed host")); /* sent below */
+    refuse_as(t, c, r, &err, returns(p, hello) ? PS_REFUSED_DISPLACED : 0);
+}
+
+void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r)
+{
+    struct psi_err err;
+    char job[PS_JOB_BYTES_MAX + 1];
+    if (!t->is_directory) {
+        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "%s is not the directory", t->name)); /* sent below */
+        refuse(t, c, r, &err);
+        return;
+    }
+    ps_status st = PSI_BYTES_TEXT(hello->job, job, sizeof(job));
+    struct psd_peer *p = st == PS_OK ? psd_peer_find(t, job, hello->task) : NULL;
+    if (p == NULL || p->self) {
+        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION,
+                            "task %u of the job named is not another task of cluster '%s'; check the cluster spec", hello->task,
+                            t->cluster.name)); /* sent below */
+        refuse(t, c, r, &err);
+        return;
+    }
+    if (t->draining) {
+        PSI_IGNORE(psi_fail(&err, PS_UNAVAILABLE, "%s is shutting down", t->name)); /* sent below */
+        refuse(t, c, r, &err);
+        return;
+    }
+    char host[sizeof(p->host)];
+    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, host, sizeof(host));
+    if (p->life != hello->life) {
+        bool was_here = hello->directory_life == t->life;
+        if (p->conn != NULL && (was_here || returns(p, hello))) {
+            refuse_displaced(t, c, p, host, hello, r);
+            return;
+        }
+        p->restarts += p->life != 0;
+        if (p->conn != NULL) {
+            psd_log(t, PSI_LOG_WARN, "task_displaced", "peer=/job:%s/task:%u was=%s:%u now=%s:%u", p->job, p->task, p->host,
+                    p->pid, host, hello->pid);
+        }
+    }
+    if (p->conn != NULL) {
+        psd_conn_close(t, p->conn, false);
+    }
+    if (p->conflict_life == hello->life) { /* it is the one now, and no longer another one */
+        p->conflict[0] = '\0';
+    }
+    if (hello->directory_life != 0 && hello->directory_life != t->life) {
+        t->peers[t->self].restarts = 1; /* an earlier life of ours took it; there may have been more */
+    }
+    p->life = hello->life;
+    p->pid = hello->pid;
+    memcpy(p->host, host, sizeof(p->host));
+    c->role = PSD_ROLE_TASK;
+    c->peer = p;
+    c->returned = returns(p, hello);
+    c->body.max = PS_CONTROL_BODY_MAX;
+    c->link->in.body_limit = UINT32_MAX;
+    p->conn = c;
+    p->listed = false;
+    if (hello->chief_number > t->chief_number && hello->chief_number <= PS_CHIEF_NUMBER_MAX) {
+        t->chief_number = hello->chief_number;
+    }
+    PSI_IGNORE(psi_task_name_format(c->text, sizeof(c->text), p->job, p->task)); /* fits */
+    psd_hello_task_answer(t, c, r);
+}
+
+/* One listed name: taken in, or, when it is elsewhere by now, to be dropped by the task. */
+static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned, const ps_v1_ListItem *item, bool *out_drop,
+                           struct psi_err *err)
+{
+    struct psd_create named = {0};
+    ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
+    m.container.size = item->container.size;
+    memcpy(m.container.bytes, item->container.bytes, item->container.size);
+    m.name.size = item->name.size;
+    memcpy(m.name.bytes, item->name.bytes, item->name.size);
+    m.dtype = item->dtype;
+    m.atomic = item->atomic;
+    m.dims_count = item->dims_count;
+    memcpy(m.dims, item->dims, sizeof(m.dims));
+    ps_status st = psd_create_parse(&m, &named, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    named.definition.optimizer.kind = item->optimizer_kind;
+    if (psd_reset_covers(t, p, named.container)) {
+        return PS_OK; /* RESET is on its way there */
+    }
+    struct psd_name *n = psd_directory_find(&t->names, named.container, named.name);
+    /* what it had when another process came in its place counts as long as nobody has touched the name since */
+    bool stale = returned && (n == NULL || (n->life != p->life && n->asked != p->life));
+    *out_drop = (n != NULL && n->owner != p->index) || stale;
+    if (*out_drop) {
+        return PS_OK;
+    }
+    if (n == NULL) {
+        st = psd_directory_record(&t->names, named.container, named.name, &named.definition, p->index, &n, err);
+    }
+    if (st == PS_OK) {
+        n->definition = named.definition;
+        psd_directory_confirm(n, p->life);
+    }
+    return st;
+}
+
+void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psd_peer *p = c->peer;
+    if (!c->list_open) {
+        c->list_begun = c->list_open = true;
+        c->list_drops = false;
+        p->settled_life = p->settled_life == p->life ? p->life : 0;
+        psd_reset_join(t, p); /* before its list is answered */
+    }
+    if (c->closing) {
+        return; /* no memory for a RESET: the task is not connected, its names do not count */
+    }
+    const uint8_t *at = r->body;
+    size_t n = r->body_bytes;
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_LIST_ANSWER, PS_FLAG_REPLY, r->header.id);
+    for (;;) {
+        ps_v1_ListItem item;
+        bool end = false, drop = false;
+        struct psi_err err;
+        ps_status st = psi_list_next(&at, &n, &ps_v1_ListItem_msg, &item, &end, &err);
+        if (st == PS_OK && end) {
+            break;
+        }
+        if (st == PS_OK) {
+            st = take_name(t, p, c->returned, &item, &drop, &err);
+        }
+        if (st != PS_OK) {
+            psd_log(t, PSI_LOG_ERROR, "list_rejected", "peer=%s msg=%s", c->text, err.text);
+            psi_buf_fini(&l.buf);
+            psd_conn_fault(t, c, st, err.text);
+            return;
+        }
+        if (drop) {
+            c->list_drops = true;
+            ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+            name.container.size = item.container.size;
+            memcpy(name.container.bytes, item.container.bytes, item.container.size);
+            name.name.size = item.name.size;
+            memcpy(name.name.bytes, item.name.bytes, item.name.size);
+            psd_list_add(&l, &ps_v1_NameItem_msg, &name);
+            psd_log(t, PSI_LOG_WARN, "name_elsewhere", "peer=%s var=%.*s msg=%s", c->text, (int)item.name.size,
+                    (const char *)item.name.bytes, "dropped there");
+        }
+    }
+    if ((r->header.flags & PS_FLAG_MORE) != 0) {
+        psd_list_pause(&l);
+        return;
+    }
+    psd_list_end(&l);
+    c->list_open = false;
+    if (c->closing) {
+        return;
+    }
+    p->heard = true;
+    if (!c->list_drops) {
+        p->listed = true;
+        p->settled_life = p->life;
+        psd_log(t, PSI_LOG_INFO, "task_connected", "peer=%s", c->text);
+        psd_wait_check(t);
+    }
+}
+
+static void ask_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, bool created, const struct psi_err *err)
+{
+    psi_list_remove(&a->link);
+    if (a->op == PS_OP_TASK_CREATE) {
+        psd_create_answered(t, p, a, created, err);
+    } else if (a->op == PS_OP_TASK_DELETE) {
+        psd_delete_answered(t, p, a, err);
+    } else if (err == NULL) {
+        psd_reset_answered(t, p, a->container);
+    }
+    psi_free(a);
+}
+
+void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psd_peer *p = c->peer;
+    struct psi_list *it = psi_list_first(&p->asks);
+    struct psd_ask *a = it == NULL ? NULL : PSI_CONTAINER_OF(it, struct psd_ask, link);
+    if (a == NULL || a->id != r->header.id || a->op != r->header.op) {
+        psd_log(t, PSI_LOG_ERROR, "task_answer_rejected", "peer=%s op=%u id=%llu", c->text, r->header.op,
+                (unsigned long long)r->header.id);
+        psd_conn_fault(t, c, PS_FAILED_PRECONDITION, "an answer to nothing, or out of order");
+        return;
+    }
+    struct psi_err err;
+    ps_status st = psd_reply_error(r, &err);
+    bool created =
+        st == PS_OK && r->header.meta_bytes > sizeof(struct ps_reply_meta) && r->meta[sizeof(struct ps_reply_meta)] == 1;
+    ask_answered(t, p, a, created, st == PS_OK ? NULL : &err);
+}
+
+static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
+{
+    p->listed = false;
+    p->missing_since_ms = t->now_ms;
+    struct psi_list *link = NULL;
+    while ((link = psi_list_first(&p->asks)) != NULL) {
+        struct psd_ask *a = PSI_CONTAINER_OF(link, struct psd_ask, link);
+        struct psi_err err;
+        char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+        PSI_IGNORE(psi_fail(&err, PS_UNAVAILABLE, "%s dropped out before it answered",
+                            psd_peer_text(t, p, who, sizeof(who)))); /* below */
+        err.applied = a->op == PS_OP_TASK_DELETE ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
+        ask_answered(t, p, a, false, &err); /* a reset stays pending */
+    }
+    psd_log(t, PSI_LOG_WARN, "task_lost", "peer=/job:%s/task:%u", p->job, p->task);
+}
+
+/* ---- at the other tasks ---- */
+
+void psd_task_link_up(struct psd_task *t, struct psd_conn *c)
+{
+    ps_v1_Hello hello = ps_v1_Hello_init_zero;
+    const struct psd_peer *d = &t->peers[t->directory];
+    hello.protocol = PS_FRAME_VERSION;
+    hello.role = PSD_ROLE_TASK;
+    hello.believed_task = d->task;
+    hello.cluster_hash = psi_cluster_hash(&t->cluster);
+    hello.task = t->config.task;
+    hello.pid = t->config.pid;
+    hello.life = t->life;
+    hello.chief_number = t->chief_number;
+    hello.fenced = t->fenced;
+    hello.directory_life = t->directory_life;
+    PSI_IGNORE(PSI_BYTES_SET(hello.host, t->config.host)); /* cut is fine */
+    PSI_IGNORE(PSI_BYTES_SET(hello.believed_job, d->job)); /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(hello.job, t->config.job));   /* likewise */
+    _Alignas(8) uint8_t meta[PS_META_BYTES_MAX] = {0};
+    size_t bytes = 0;
+    struct psi_err err;
+    ps_status st = psi_msg_encode(&ps_v1_Hello_msg, &hello, meta, sizeof(meta) - 8, &bytes, &err);
+    PSI_ASSERT(st == PS_OK); /* bounded by control.options */
+    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
+                                .version = PS_FRAME_VERSION,
+                                .op = PS_OP_HELLO,
+                                .meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes)};
+    if (psi_outq_push(&c->link->out, &h, meta, NULL) != PS_OK) {
+        psd_conn_close(t, c, false);
+        return;
+    }
+    psd_mark_dirty(t, c);
+}
+
+static void send_list(struct psd_task *t, struct psd_conn *c)
+{
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_LIST, 0, ++c->next_id);
+    uint64_t cursor = 0;
+    uint64_t handle = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
+        const struct psd_variable *v = value;
+        ps_v1_ListItem item = ps_v1_ListItem_init_zero;
+        PSI_IGNORE(PSI_BYTES_SET(item.container, v->container->name)); /* fits: checked names */
+        PSI_IGNORE(PSI_BYTES_SET(item.name, v->name));                 /* likewise */
+        item.dtype = (uint32_t)v->dtype;
+        item.atomic = v->atomic;
+        item.dims_count = (pb_size_t)v->shape.rank;
+        memcpy(item.dims, v->shape.dims, v->shape.rank * sizeof(int64_t));
+        item.optimizer_kind = v->optimizer.kind;
+        psd_list_add(&l, &ps_v1_ListItem_msg, &item);
+    }
+    psd_list_end(&l);
+}
+
+/* What this task holds may no longer be what the directory takes it for. */
+static void fence(struct psd_task *t, const char *why)
+{
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    psd_log(t, PSI_LOG_WARN, "fenced", "msg=%s", why);
+    t->fenced = true;
+    while (psi_map_next(&t->store.containers, &cursor, &key, &len, &value)) {
+        const struct psd_container *c = value;
+        psd_reset_here(t, c->name);
+    }
+    psd_wait_check(t);
+}
+
+static bool refused_as_displaced(const struct psd_request *r)
+{
+    struct ps_reply_meta m;
+    if (r->header.offset == PS_OK || r->header.meta_bytes < sizeof(m) + 8) {
+        return false;
+    }
+    memcpy(&m, r->meta, sizeof(m));
+    return m.result_bytes == 1 && r->meta[sizeof(m)] == PS_REFUSED_DISPLACED;
+}
+
+static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psi_err err;
+    ps_v1_HelloAnswer a;
+    bool end = false;
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    ps_status st = psd_reply_error(r, &err);
+    if (st == PS_OK) {
+        st = psi_list_next(&p, &n, &ps_v1_HelloAnswer_msg, &a, &end, &err);
+    }
+    if (st == PS_OK && (end || a.life == 0 || psd_peers_left(t, a.life))) {
+        st = psi_fail(&err, PS_ABORTED, "a life of the directory that this task has left");
+    }
+    if (st != PS_OK) {
+        struct psi_err said;
+        bool by_it = psd_reply_error(r, &said) != PS_OK; /* and not by us: it will say so again at every attempt */
+        t->displaced = t->displaced || refused_as_displaced(r);
+        if (!by_it || st != t->refusal || t->refusal_logged_ms == 0 || t->now_ms - t->refusal_logged_ms >= REFUSAL_LOG_MS) {
+            t->refusal_logged_ms = by_it ? t->now_ms : 0;
+            t->refusal = st;
+            psd_log(t, PSI_LOG_WARN, "directory_refused", "peer=%s st=%s msg=%s", c->text, ps_status_name(st), err.text);
+        }
+        psd_conn_close(t, c, false);
+        return;
+    }
+    if (t->displaced && t->directory_life != a.life) {
+        if (t->let_past_life != a.life) { /* the other one, which has what we lack, dials more often */
+            t->let_past_life = a.life;
+            psd_conn_close(t, c, false);
+            return;
+        }
+        fence(t, "another process was this task, and the directory that knew it is gone: shared variables dropped");
+    }
+    t->refusal_logged_ms = 0;
+    if (t->directory_life != 0 && t->directory_life != a.life) {
+        t->left_lives[t->left_count++ % (sizeof(t->left_lives) / sizeof(t->left_lives[0]))] = t->directory_life;
+    }
+    t->directory_life = a.life;
+    t->dial_failures = 0;
+    c->hello_done = true;
+    c->body.max = PS_CONTROL_BODY_MAX;
+    send_list(t, c);
+}
+
+static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    for (;;) {
+        ps_v1_NameItem item;
+        char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
+        bool end = false;
+        struct psi_err err;
+        ps_status st = psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, &err);
+        if (st == PS_OK && !end) {
+            st = psd_name_parse(&item, container, name, &err);
+        }
+        if (st != PS_OK) {
+            psd_log(t, PSI_LOG_ERROR, "list_answer_rejected", "peer=%s msg=%s", c->text, err.text);
+            psd_conn_fault(t, c, st, err.text);
+            return;
+        }
+        if (end) {
+            break;
+        }
+        c->list_drops = true;
+        struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, container), name);
+        if (v != NULL) {
+            psd_log(t, PSI_LOG_WARN, "name_elsewhere", "var=%s msg=%s", name, "dropped here");
+            psd_drop_here(t, v);
+        }
+    }
+    if ((r->header.flags & PS_FLAG_MORE) == 0 && c->list_drops) {
+        c->list_drops = false;
+        send_list(t, c); /* nothing of that is left */
+    } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
+        t->fenced = false;
+        t->displaced = false;
+        psd_log(t, PSI_LOG_INFO, "directory_connected", "peer=%s", c->text);
+    }
+    psd_wait_check(t);
+}
+
+static void task_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    ps_v1_CreateItem item;
+    struct psd_create create = {0};
+    bool end = false;
+    uint8_t created[8] = {0};
+    struct psi_err err;
+    ps_status st = psi_list_next(&p, &n, &ps_v1_CreateItem_msg, &item, &end, &err);
+    if (st == PS_OK && end) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "TASK_CREATE names no variable");
+    }
+    if (st == PS_OK) {
+        st = psd_create_parse(&item, &create, &err);
+    }
+    if (st == PS_OK) {
+        bool made = false;
+        st = psd_create_here(t, create.container, create.name, &create.definition, &made, &err);
+        created[0] = made;
+    }
+    struct ps_reply_meta m = {.result_bytes = st == PS_OK ? 1 : 0};
+    psd_reply(t, c, PS_OP_TASK_CREATE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, &m, created);
+}
+
+static void task_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    ps_v1_ContainerItem item;
+    char container[PS_CONTAINER_BYTES_MAX + 1] = "";
+    bool end = false;
+    struct psi_err err;
+    ps_status st = psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &item, &end, &err);
+    if (st == PS_OK) {
+        st = end ? psi_fail(&err, PS_INVALID_ARGUMENT, "TASK_RESET names no container")
+                 : PSI_BYTES_TEXT(item.container, container, sizeof(container));
+    }
+    if (st == PS_OK) {
+        psd_reset_here(t, container);
+    }
+    psd_reply(t, c, PS_OP_TASK_RESET, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
+    psd_wait_check(t);
+}
+
+static void task_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    ps_v1_NameItem item;
+    char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
+    bool end = false;
+    struct psi_err err;
+    ps_status st = psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, &err);
+    if (st == PS_OK) {
+        st = end ? psi_fail(&err, PS_INVALID_ARGUMENT, "TASK_DELETE names no variable")
+                 : psd_name_parse(&item, container, name, &err);
+    }
+    struct psd_variable *v = st == PS_OK ? psd_variable_find(psd_container_find(&t->store, container), name) : NULL;
+    if (v != NULL) {
+        psd_drop_here(t, v);
+    }
+    psd_reply(t, c, PS_OP_TASK_DELETE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
+    psd_wait_check(t);
+}
+
+void psd_rpc_from_directory(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    t->directory_heard_ms = t->now_ms;
+    switch (r->header.op) {
+    case PS_OP_HELLO:
+        hello_answered(t, c, r);
+        break;
+    case PS_OP_LIST_ANSWER:
+        drop_names(t, c, r);
+        break;
+    case PS_OP_TASK_CREATE:
+        task_create(t, c, r);
+        break;
+    case PS_OP_TASK_RESET:
+        task_reset(t, c, r);
+        break;
+    default:
+        task_delete(t, c, r);
+        break;
+    }
+}
+
+/* ---- both ---- */
+
+static void dial_later(struct psd_task *t)
+{
+    uint32_t shift = t->dial_failures < 7 ? t->dial_failures : 7;
+    uint64_t wait = (uint64_t)PS_RECONNECT_FIRST_MS << shift;
+    uint64_t most = t->displaced ? CONFLICT_DIAL_MS : PS_RECONNECT_MAX_MS;
+    bool lets_past = t->let_past_life != 0 && t->let_past_life != t->directory_life && t->displaced;
+    wait = wait > most || lets_past ? most : wait;
+    wait = wait * (75 + psd_random(t) % 51) / 100; /* +- 25 % */
+    t->dial_failures++;
+    t->dial_at_ms = t->now_ms + wait;
+}
+
+void psd_task_link_lost(struct psd_task *t, struct psd_conn *c)
+{
+    struct psd_peer *p = c->peer;
+    c->peer = NULL;
+    if (p->conn != c) {
+        return;
+    }
+    p->conn = NULL;
+    if (c->role == PSD_ROLE_TASK) {
+        lost_at_directory(t, p);
+    } else {
+        if (t->refusal_logged_ms == 0) { /* a refusal has its own line */
+            psd_log(t, PSI_LOG_WARN, "directory_lost", "peer=%s", c->text);
+        }
+        dial_later(t);
+    }
+}
+
+struct psi_link *psd_task_dialed(struct psd_task *t, void *shell, const char *why)
+{
+    struct psd_peer *p = &t->peers[t->directory];
+    char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+    t->dialling = false;
+    if (shell == NULL || t->draining) {
+        psd_log(t, t->dial_failures == 0 ? PSI_LOG_WARN : PSI_LOG_DEBUG, "directory_unreachable", "peer=%s msg=%s",
+                psd_peer_text(t, p, who, sizeof(who)), why == NULL ? "shutting down" : why);
+        dial_later(t);
+        return NULL;
+    }
+    struct psd_conn *c = psd_conn_new(t, shell, PSD_ROLE_DIRECTORY, psd_peer_text(t, p, who, sizeof(who)));
+    if (c == NULL) {
+        dial_later(t);
+        return NULL;
+    }
+    c->peer = p;
+    c->body.max = PS_CONTROL_BODY_MAX;
+    p->conn = c;
+    psd_task_link_up(t, c);
+    if (c->closing) { /* the shell has never heard of the link: it gets no effect of it */
+        psi_list_remove(&c->link->dirty);
+        psi_link_free(c->link);
+        return NULL;
+    }
+    return c->link;
+}
+
+void psd_task_link_tick(struct psd_task *t)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns) {
+        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
+        if (c->role == PSD_ROLE_CLIENT || !c->hello_done || t->now_ms - c->beat_sent_ms < t->config.beat_ms) {
+            continue;
+        }
+        c->beat_sent_ms = t->now_ms;
+        struct ps_frame_header h = {.magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = PS_OP_BEAT, .id = ++c->next_id};
+        if (psi_outq_push(&c->link->out, &h, NULL, NULL) != PS_OK) {
+            psd_conn_close(t, c, false);
+            continue;
+        }
+        psd_mark_dirty(t, c);
+    }
+    if (t->is_directory || t->draining) {
+        return;
+    }
+    const struct psd_peer *d = &t->peers[t->directory];
+    if (d->conn == NULL && !t->dialling && t->now_ms >= t->dial_at_ms) {
+        t->dialling = psd_effect(t, PSD_EFFECT_DIAL, psi_cluster_task_address(&t->cluster, d->job, d->task));
+    }
+    if (!t->peers[t->self].own_job && !t->fenced && t->store.variable_count > 0 &&
+        t->now_ms - t->directory_heard_ms >= t->config.lease_ms) { /* it can no longer know what it owns */
+        fence(t, "no word from the directory for a lease: shared variables dropped");
+        if (d->conn != NULL) {
+            psd_conn_close(t, d->conn, false); /* it lists anew; words on this one may still be on their way */
+        }
+    }
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls about the whole session or about tasks: readiness and administration.
+ *
+ * Happy path: one blocking call (api_call.c) each; what concerns all tasks or all variables is started for all at once and then
+ * waited for one after the other, so a dead task costs its own timeout only.
+ * Failure modes: an error of the call; ps_cluster_info() puts a task's error into its entry instead.
+ */
+#include "api.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { STATUS_AT_ONCE = 256 }; /* requests about single variables that are out */
+
+/* ---- the session's variables ---- */
+
+static ps_status prepare_status(struct psi_api_call *call, struct psi_err *err)
+{
+    (void)err;
+    call->req.kind = PSI_REQ_STATUS;
+    call->req.var = call->variable->var;
+    return PS_OK;
+}
+
+static void finish_status(struct psi_api_call *call)
+{
+    *(bool *)call->arg = call->variable->var->initialised;
+}
+
+struct status_of {
+    struct psi_api_call call;
+    bool started, initialised;
+};
+
+/* The session's variables now; *out_count of them, psi_free. NULL when there is no memory. */
+static ps_variable **variables_copy(ps_session *s, size_t *out_count)
+{
+    size_t count = 0;
+    struct psi_list *it;
+    (void)pthread_mutex_lock(&s->lock);
+    PSI_LIST_FOREACH(it, &s->variables) {
+        count++;
+    }
+    ps_variable **all = psi_calloc(count + 1, sizeof(*all));
+    *out_count = 0;
+    if (all != NULL) {
+        PSI_LIST_FOREACH(it, &s->variables) {
+            all[(*out_count)++] = PSI_CONTAINER_OF(it, ps_variable, link);
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return all;
+}
+
+static ps_status status_of_all(ps_session *s, ps_variable **all, struct status_of *of, size_t count, struct psi_err *err)
+{
+    ps_status first = PS_OK;
+    for (size_t from = 0; from < count && first == PS_OK; from += STATUS_AT_ONCE) {
+        size_t to = count - from < STATUS_AT_ONCE ? count : from + STATUS_AT_ONCE;
+        for (size_t i = from; i < to && first == PS_OK; i++) {
+            of[i].call = (struct psi_api_call){
+                .session = s, .prepare = prepare_status, .finish = finish_status, .arg = &of[i].initialised, .variable = all[i]};
+            first = psi_api_call_start(&of[i].call, err);
+            of[i].started = first == PS_OK;
+        }
+        for (size_t i = from; i < to; i++) {
+            struct psi_err one = {0};
+            ps_status st = of[i].started ? psi_api_call_wait(&of[i].call, &one) : PS_OK;
+            if (st != PS_OK && first == PS_OK) {
+                first = st;
+                *err = one;
+            } else if (st == first && st != PS_OK) {
+                psi_api_likewise(s, all[i]->device, err);
+            }
+        }
+    }
+    return first;
+}
+
+int ps_report_uninitialized(ps_session *s, const char **names, int max)
+{
+    struct psi_err err = {0};
+    if (psi_api_check(s, true, &err) != PS_OK) {
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
+        return -1;
+    }
+    size_t count = 0;
+    ps_variable **all = variables_copy(s, &count);
+    struct status_of *of = psi_calloc(count + 1, sizeof(*of));
+    int total = 0;
+    if (all == NULL || of == NULL) {
+        (void)psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the list of variables");
+        total = -1;
+    } else if (status_of_all(s, all, of, count, &err) != PS_OK) {
+        total = -1;
+    }
+    for (size_t i = 0; total >= 0 && i < count; i++) {
+        if (!of[i].initialised) {
+            if (total < max && names != NULL) {
+                names[total] = all[i]->name;
+            }
+            total++;
+        }
+    }
+    psi_free(of);
+    psi_free(all);
+    if (total < 0) {
+        PSI_IGNORE(psi_api_last_error_set(&err));
+    }
+    return total;
+}
+
+/* ---- calls with a kind and at most a text ---- */
+
+struct plain {
+    enum psi_request_kind kind;
+    char *text;
+};
+
+static ps_status prepare_plain(struct psi_api_call *call, struct psi_err *err)
+{
+    const struct plain *p = call->arg;
+    (void)err;
+    call->req.kind = p->kind;
+    call->req.src = p->text;
+    call->req.bytes = p->text == NULL ? 0 : strlen(p->text);
+    return PS_OK;
+}
+
+static ps_status plain(ps_session *s, enum psi_request_kind kind, const char *text, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    struct plain p = {.kind = kind};
+    if (text != NULL) {
+        p.text = psi_strndup(text, strlen(text));
+        if (p.text == NULL) {
+            return psi_api_result(&err, psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory"));
+        }
+    }
+    struct psi_api_call call = {.session = s, .prepare = prepare_plain, .arg = &p, .timeout_ms = timeout_ms};
+    ps_status st = psi_api_call_run(&call, &err);
+    psi_free(p.text);
+    return psi_api_result(&err, st);
+}
+
+ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)
+{
+    int64_t timeout = timeout_ms > 0 || s == NULL ? timeout_ms : s->ready_timeout_ms;
+    return plain(s, PSI_REQ_WAIT_READY, NULL, timeout);
+}
+
+ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    if (jobs == NULL) {
+        return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "jobs is NULL"));
+    }
+    return plain(s, PSI_REQ_WAIT_CLUSTER, jobs, timeout_ms);
+}
+
+/* ---- one task ---- */
+
+int ps_cluster_tasks(ps_session *s)
+{
+    struct psi_err err = {0};
+    if (psi_api_look_cluster(s, &err) != PS_OK || psi_api_know_tasks(s, 0, &err) != PS_OK) {
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
+        return -1;
+    }
+    return (int)s->task_count;
+}
+
+const char *ps_cluster_task_name(ps_session *s, int task)
+{
+    struct psi_err err = {0};
+    bool known = psi_api_know_cluster(s, 0, &err) == PS_OK;
+    return known && task >= 0 && (uint32_t)task < s->task_count ? s->tasks[task].name : NULL;
+}
+
+static ps_status find_task(ps_session *s, int task, int64_t timeout_ms, const struct psi_api_task **out_task, struct psi_err *err)
+{
+    ps_status st = psi_api_know_cluster(s, timeout_ms, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (task < 0 || (uint32_t)task >= s->task_count) {
+        return psi_fail(err, PS_OUT_OF_RANGE, "task %d: the cluster has %u tasks, 0 is the first", task, s->task_count);
+    }
+    *out_task = &s->tasks[task];
+    return PS_OK;
+}
+
+ps_status psi_api_admin_prepare(struct psi_api_call *call, struct psi_err *err)
+{
+    const struct psi_api_admin *a = call->arg;
+    (void)err;
+    call->req.kind = a->kind;
+    call->req.task = a->task == NULL ? 0 : a->task->index;
+    call->req.src = a->src;
+    call->req.dst = a->dst;
+    return PS_OK;
+}
+
+ps_status psi_api_admin(ps_session *s, struct psi_api_admin *a, int task, int64_t timeout_ms, struct psi_err *err)
+{
+    ps_status st =
+        task == PSI_API_DIRECTORY ? psi_api_know_cluster(s, timeout_ms, err) : find_task(s, task, timeout_ms, &a->task, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psi_api_call call = {.session = s, .prepare = psi_api_admin_prepare, .arg = a, .timeout_ms = timeout_ms};
+    return psi_api_call_run(&call, err);
+}
+
+ps_status ps_task_shutdown(ps_session *s, int task, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    struct psi_api_admin a = {.kind = PSI_REQ_SHUTDOWN};
+    return psi_api_result(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
+}
+
+ps_status ps_task_config_set(ps_session *s, int task, const char *name, const char *value, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    struct psi_setting setting = {.name = name, .value = value};
+    struct psi_api_admin a = {.kind = PSI_REQ_CONFIG_SET, .src = &setting};
+    if (name == NULL || value == NULL || name[0] == '\0') {
+        return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "the setting's name or value is missing"));
+    }
+    return psi_api_result(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
+}
+
+struct stop_at {
+    struct psi_api_call call;
+    struct psi_api_admin admin;
+    uint32_t sessions;
+    bool started;
+};
+
+/* All tasks at once; the most sessions that one of them told. Fails when none of them answers. */
+static ps_status stop_everywhere(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions, struct psi_err *err)
+{
+    struct psi_err one = {0};
+    uint32_t count = s->task_count;
+    ps_status st = PS_UNAVAILABLE; /* err says why: the directory could not be asked */
+    struct stop_at *of = psi_calloc((size_t)count + 1, sizeof(*of));
+    if (of == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %u tasks", count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        of[i].admin = (struct psi_api_admin){.kind = PSI_REQ_STOP_AT, .task = &s->tasks[i], .dst = &of[i].sessions};
+        of[i].call =
+            (struct psi_api_call){.session = s, .prepare = psi_api_admin_prepare, .arg = &of[i].admin, .timeout_ms = timeout_ms};
+        of[i].started = psi_api_call_start(&of[i].call, &one) == PS_OK;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (of[i].started && psi_api_call_wait(&of[i].call, &one) == PS_OK) {
+            st = PS_OK;
+            *out_sessions = of[i].sessions > *out_sessions ? of[i].sessions : *out_sessions;
+        }
+    }
+    psi_free(of);
+    return st;
+}
+
+ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions)
+{
+    struct psi_err err = {0};
+    uint32_t sessions = 0;
+    struct psi_api_admin a = {.kind = PSI_REQ_STOP, .dst = &sessions};
+    ps_status st = psi_api_admin(s, &a, PSI_API_DIRECTORY, timeout_ms, &err);
+    bool silent = st == PS_UNAVAILABLE || st == PS_DEADLINE_EXCEEDED;
+    if (silent && psi_api_know_cluster(s, timeout_ms, &err) == PS_OK) {
+        st = stop_everywhere(s, timeout_ms, &sessions, &err);
+    }
+    if (st == PS_OK && out_sessions != NULL) {
+        *out_sessions = sessions;
+    }
+    return psi_api_result(&err, st);
+}
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+struct ping {
+    struct psi_api_admin admin; /* first */
+    int64_t sent_us, took_us;
+};
+
+static ps_status prepare_ping(struct psi_api_call *call, struct psi_err *err)
+{
+    struct ping *p = call->arg;
+    ps_status st = psi_api_admin_prepare(call, err);
+    p->sent_us = now_us();
+    return st;
+}
+
+static void finish_ping(struct psi_api_call *call)
+{
+    struct ping *p = call->arg;
+    p->took_us = now_us() - p->sent_us;
+}
+
+ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out_us)
+{
+    struct psi_err err = {0};
+    struct ping p = {.admin.kind = PSI_REQ_PING};
+    ps_status st = find_task(s, task, timeout_ms, &p.admin.task, &err);
+    for (int round = 0; st == PS_OK && round < 2; round++) { /* the first one also connects */
+        struct psi_api_call call = {
+            .session = s, .prepare = prepare_ping, .finish = finish_ping, .arg = &p, .timeout_ms = timeout_ms};
+        st = psi_api_call_run(&call, &err);
+    }
+    if (st == PS_OK && out_us != NULL) {
+        *out_us = p.took_us;
+    }
+    return psi_api_result(&err, st);
+}
+
+/* ---- all tasks at once ---- */
+
+struct info_of {
+    struct psi_api_call call;
+    struct psi_api_admin admin;
+    ps_task_info info;         /* the core writes here */
+    struct psi_task_seen seen; /* and here what the directory says */
+    bool started;
+};
+
+static void info_result(const struct psi_api_task *task, ps_status st, const struct psi_err *err, ps_task_info *info)
+{
+    if (st != PS_OK) {
+        bool directory = info->directory;
+        memset(info, 0, sizeof(*info));
+        info->directory = directory;
+        (void)snprintf(info->error, sizeof(info->error), "%s: %.200s", ps_status_name(st), err->text);
+    }
+    info->up = st == PS_OK;
+    info->task = task->task;
+    (void)snprintf(info->job, sizeof(info->job), "%s", task->job);
+    if (info->address[0] == '\0') {
+        (void)snprintf(info->address, sizeof(info->address), "%s", task->address);
+    }
+}
+
+/* What the directory says of the tasks, for the infos of those that it names. */
+struct seen {
+    struct psi_api_call call;
+    struct psi_api_admin admin;
+    struct psi_list_sink sink;
+    struct info_of *of;
+    const struct psi_api_task *tasks;
+    int count;
+    bool started;
+};
+
+static void take_seen(void *ctx, const struct psi_task_seen *task)
+{
+    struct seen *seen = ctx;
+    for (int i = 0; i < seen->count; i++) {
+        if (seen->tasks[i].task == task->task && strcmp(seen->tasks[i].job, task->job) == 0) {
+            seen->of[i].seen = *task;
+        }
+    }
+}
+
+/* A directory that does not answer leaves that empty. */
+static void seen_start(struct seen *seen, ps_session *s, struct info_of *of, int count, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    seen->of = of;
+    seen->tasks = s->tasks;
+    seen->count = count;
+    seen->sink = (struct psi_list_sink){.task = take_seen, .ctx = seen};
+    seen->admin = (struct psi_api_admin){.kind = PSI_REQ_TASKS, .dst = &seen->sink};
+    seen->call =
+        (struct psi_api_call){.session = s, .prepare = psi_api_admin_prepare, .arg = &seen->admin, .timeout_ms = timeout_ms};
+    seen->started = psi_api_call_start(&seen->call, &err) == PS_OK;
+}
+
+static void seen_wait(struct seen *seen)
+{
+    struct psi_err err = {0};
+    if (seen->started) {
+        PSI_IGNORE(psi_api_call_wait(&seen->call, &err)); /* the tasks' own answers count */
+    }
+}
+
+ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, int count, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    ps_status st = psi_api_know_cluster(s, timeout_ms, &err);
+    if (st == PS_OK && (count < 0 || (uint32_t)count > s->task_count || (infos == NULL && count > 0))) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "infos has %d entries; the cluster has %u tasks", count, s->task_count);
+    }
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    struct info_of *of = psi_calloc((size_t)count + 1, sizeof(*of));
+    if (of == NULL) {
+        return psi_api_result(&err, psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count));
+    }
+    struct seen seen = {0};
+    seen_start(&seen, s, of, count, timeout_ms);
+    for (int i = 0; i < count; i++) {
+        of[i].admin = (struct psi_api_admin){.kind = PSI_REQ_INFO, .task = &s->tasks[i], .dst = &of[i].info};
+        of[i].call =
+            (struct psi_api_call){.session = s, .prepare = psi_api_admin_prepare, .arg = &of[i].admin, .timeout_ms = timeout_ms};
+        struct psi_err one = {0};
+        ps_status started = psi_api_call_start(&of[i].call, &one);
+        of[i].started = started == PS_OK;
+        if (started != PS_OK) {
+            info_result(&s->tasks[i], started, &one, &infos[i]);
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        if (of[i].started) {
+            struct psi_err one = {0};
+            ps_status ended = psi_api_call_wait(&of[i].call, &one);
+            infos[i] = of[i].info;
+            info_result(&s->tasks[i], ended, &one, &infos[i]);
+        }
+    }
+    seen_wait(&seen);
+    for (int i = 0; i < count; i++) {
+        memcpy(infos[i].conflict, of[i].seen.conflict, sizeof(infos[i].conflict));
+        memcpy(infos[i].lost_names, of[i].seen.lost_names, sizeof(infos[i].lost_names));
+        infos[i].restarts = of[i].seen.restarts;
+        infos[i].lost = of[i].seen.lost;
+    }
+    psi_free(of);
+    return PS_OK;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the public API share (api_*.c, param.c, args.c): the session object, blocking calls and requests.
+ *
+ * Threads: the core belongs to the loop thread (with PS_PROGRESS_CALLER: to whichever thread drives it, api_progress.c). A public
+ * function makes a struct psi_api_call or takes a ps_request, hands it to the loop (worker/io.h) and, where it blocks, waits for
+ * it under the session's lock. What other threads read (variables, errors, cluster) is copied on the loop thread under that lock
+ * before the call ends. There is one lock and nothing is called with it held.
+ */
+#ifndef PSI_WORKER_API_H
+#define PSI_WORKER_API_H
+
+#include "worker/io.h"
+#include "scope.h"
+
+#include <pthread.h>
+#include <sys/types.h>
+
+enum { PSI_GOODBYE_MS = 1000 }; /* how long close waits for the tasks' goodbyes */
+enum { PSI_PARAM_ALIGN = 64 };
+
+/* A task of the cluster as programs may see it at any time. */
+struct psi_api_task {
+    char name[PSI_TASK_NAME_MAX]; /* "/job:ps/task:0" */
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task;  /* in its job */
+    uint32_t index; /* in the core's table */
+    char address[PS_ADDRESS_BYTES_MAX + 1];
+};
+
+struct ps_param {
+    ps_session *session;
+    ps_variable *variable; /* NULL: a dummy, made after a failure */
+    struct psi_list link;  /* in session->params */
+    ps_shape shape;
+    char name[PS_NAME_BYTES_MAX + 1];
+    void *value, *grad; /* 64-byte aligned */
+    size_t bytes;       /* of each */
+    ps_request push, pull;
+    bool pushing, pulling; /* under the lock: the request is in flight */
+    uint64_t version;      /* under the lock: of the last pull */
+    bool exact;
+};
+
+struct ps_variable {
+    ps_session *session;
+    struct psi_var *var;  /* loop thread only, but for its address */
+    struct psi_list link; /* in session->variables */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    char name[PS_NAME_BYTES_MAX + 1];    /* the full one */
+    char device[PSI_TASK_NAME_MAX + 16]; /* "/job:ps/task:0/device:CPU:0" */
+    char requested[PS_DEVICE_BYTES];     /* what its scopes asked for; "": nothing */
+    ps_dtype dtype;
+    ps_shape shape;
+    uint64_t bytes;
+    int task;
+    uint64_t version; /* under the lock: of the last read */
+    bool exact;
+};
+
+struct ps_session {
+    struct psi_io *io; /* NULL: it was never opened; every call gets `error` */
+    pid_t pid;         /* of the process that opened it */
+    bool is_static;    /* the object for when there is no memory */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* of what params wait for: pushing, pulling, pushes */
+    /* under the lock */
+    struct psi_err error; /* the first error, sticky; PS_OK: none */
+    bool closing;
+    bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn() */
+    bool stopping;      /* --help, or the cluster asks this session to stop */
+    uint32_t in_flight; /* calls and requests handed to the loop and not ended */
+    struct psi_list variables, params;
+    struct psi_scopes scopes;
+    uint32_t pushes;            /* of parameters, in flight */
+    bool cluster_known;         /* tasks and job_task_count are final from then on */
+    struct psi_api_task *tasks; /* server jobs, then the tasks of others that serve; room for tasks_all */
+    _Atomic uint32_t task_count;
+    uint32_t tasks_all;
+    bool serving_known;      /* the others that serve are in it */
+    uint32_t job_task_count; /* of this session's job, holes counted; 0 = not listed */
+    uint32_t ps_count;
+    bool chief;
+    ps_variable *global_step_variable;
+    int64_t global_step, found_global_step;
+    int found;
+    int64_t steps;
+    bool steps_fixed; /* the command line gave them */
+    bool goal_noted;  /* that they had been made before this session: logged */
+    /* constant after open */
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task;
+    int64_t operation_timeout_ms, ready_timeout_ms;
+    ps_log_level log_level;
+    ps_log_fn log;
+    void *log_ctx;
+    pthread_mutex_t log_lock; /* lines never overlap; taken with nothing else held */
+    uint64_t seed;
+    bool allow_soft_placement, log_device_placement;
+    ps_log_fn placement_log;
+    void *placement_log_ctx;
+    ps_param spare; /* the dummy for when there is no memory for one */
+};
+
+/* ---- api_session.c ---- */
+/** Errors that every call looks for first: never opened, called after fork() or in a callback, closing. NULL s is
+ * INVALID_ARGUMENT. */
+ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err) PSI_MUST;
+/** A session that was never opened: err is its error (PS_OK: --help; NULL: there is no session). Never NULL. */
+ps_session *psi_api_broken(const struct psi_err *err);
+/** Make *err the session's first error unless there is one, and log it then. Returns the code of the first error. Any thread. */
+ps_status psi_api_stick(ps_session *s, const struct psi_err *err);
+/** PS_OK, or a copy of the first error in *err. Any thread. */
+ps_status psi_api_sticky(ps_session *s, struct psi_err *err) PSI_MUST;
+/** A log event of the library; fields as in psi_log_event. Any thread, no lock held. */
+void psi_api_log(ps_session *s, int level, const char *event, const char *fields, ...) __attribute__((format(printf, 4, 5)));
+/** A line of the placement log, as it is. */
+void psi_api_log_raw(ps_session *s, const char *line);
+/** The line of ps_session_options.log as it is. */
+void psi_api_log_fields(void *session, int level, const char *event, const char *fields);
+
+/* ---- api_progress.c ---- */
+/** Wait for something that the loop does: returns when cond was signalled or broadcast, or for no reason. Under s->lock, which it
+ * gives up meanwhile. Without a thread of the session's own it drives the loop, or waits for the thread that does. */
+void psi_api_wait(ps_session *s, pthread_cond_t *cond);
+
+/* ---- api_cluster.c ---- */
+/** Know the cluster: fills s->tasks and the counts. Blocks. */
+ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
+/** The same for who only looks: a target that refuses connections is UNAVAILABLE after 0.3 s. */
+ps_status psi_api_look_cluster(ps_session *s, struct psi_err *err) PSI_MUST;
+
+/* ---- api_serving.c ---- */
+/** As psi_api_know_cluster(); s->tasks also has the tasks of training jobs that serve, if the directory could be asked. */
+ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
+
+/* ---- api_call.c: blocking calls ---- */
+/*
+ * A blocking call. prepare() runs on the loop thread: it fills in call->req (kind, var, src, dst, bytes, scale, task) or leaves
+ * kind PSI_REQ_NONE when there is nothing to wait for. finish() runs there after a success and copies what the caller wants to
+ * know.
+ */
+struct psi_api_call {
+    struct psi_io_work work;
+    ps_session *session;
+    struct psi_client *client; /* set on the loop thread */
+    ps_status (*prepare)(struct psi_api_call *call, struct psi_err *err);
+    void (*finish)(struct psi_api_call *call); /* may be NULL */
+    void *arg;                                 /* for both */
+    ps_variable *variable;                     /* what it is about; may be NULL */
+    int64_t timeout_ms;                        /* <= 0: the operation timeout */
+    bool when_closing;                         /* made by ps_session_close() itself */
+    struct psi_request req;
+    pthread_cond_t ended_cond;
+    bool ended; /* under the session's lock */
+    struct psi_err err;
+};
+/** Start a call whose fields up to timeout_ms are set and whose req is zero; psi_api_call_wait() must follow where it is PS_OK.
+ */
+ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
+/** Wait for its end. */
+ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
+/** Both. */
+ps_status psi_api_call_run(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
+/** *err is the first failure of calls that were made at several tasks. That of the task of this device failed too: its text names
+ * it as well. */
+void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err);
+/** Absolute deadline for a core request that starts now. */
+uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms);
+/** Keep *err as the calling thread's last error; returns its code. */
+ps_status psi_api_last_error_set(const struct psi_err *err);
+/** What a public call returns: st, whose text *err is kept for ps_last_error() unless st is PS_OK. */
+ps_status psi_api_result(const struct psi_err *err, ps_status st);
+
+/* ---- api_admin.c ---- */
+enum { PSI_API_DIRECTORY = -1 };
+/* A request to one task, or to the directory (task NULL). */
+struct psi_api_admin {
+    enum psi_request_kind kind;
+    const struct psi_api_task *task;
+    const void *src;
+    void *dst;
+};
+/** prepare() of a call whose arg is a struct psi_api_admin. */
+ps_status psi_api_admin_prepare(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
+/** Run it at entry `task` of ps_cluster_tasks(), or PSI_API_DIRECTORY. Blocks. */
+ps_status psi_api_admin(ps_session *s, struct psi_api_admin *a, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
+
+/* ---- api_variable.c ---- */
+/** Get or create, or look up, as the scopes of the session say, and publish. given: of any header. */
+ps_status psi_api_variable(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
+                           struct psi_err *err) PSI_MUST;
+/** The refusal of a call for numbers on a variable of strings. */
+ps_status psi_api_holds_strings(const ps_variable *v, struct psi_err *err);
+/** get-or-create `global_step`, once per session. */
+ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
+
+/* ---- api_scope.c ---- */
+/** Name, container and place of a variable; its name counts as got from now on. Errors: INVALID_ARGUMENT, ALREADY_EXISTS. */
+ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, struct psi_scoped *out,
+                        struct psi_err *err) PSI_MUST;
+/** Only the full name and the container that a name has in the scopes that are open. */
+ps_status psi_api_scope_name(ps_session *s, const char *name, struct psi_scoped *out, struct psi_err *err) PSI_MUST;
+/** A push or pop failed: the error sticks to the session and is the calling thread's last. Returns its code. */
+ps_status psi_api_scope_failed(ps_session *s, struct psi_err *err, const char *what);
+/** It could not be got after all. */
+void psi_api_unscope(ps_session *s, const struct psi_scoped *scoped);
+
+/* ---- api_device.c ---- */
+/** "/job:ps/task:0/device:CPU:0, ...": the devices of the cluster for an error's text, "" where they cannot be had; n >= 64. */
+void psi_api_devices_text(ps_session *s, char *dst, size_t n);
+/** One line where a ps task has got more than twice what the others have on average, and --placement balanced would help. */
+void psi_api_log_balance(ps_session *s);
+/** "v1: (Variable): /job:ps/task:0/device:CPU:0", where the session wants that. */
+void psi_api_log_placement(ps_session *s, const ps_variable *v, const char *type);
+
+/* ---- param.c ---- */
+void psi_api_params_free(ps_session *s);
+/** Make s->spare usable. */
+void psi_api_spare_init(ps_session *s);
+
+#endif

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session from the command line: the flags of a TensorFlow trainer, TF_CONFIG, PSD_TARGET.
+ *
+ * Happy path: psi_options takes the flags out of argv -> the cluster comes from --cluster, or --ps_hosts and --worker_hosts, else
+ * from TF_CONFIG, else is asked from the target -> the job is checked against it -> ps_session_open(). Failure modes: each gives
+ * a session that only has the error (already logged), so a program needs no check here. --help prints to standard output and
+ * gives a session that says stop and closes with 0.
+ */
+#include "api.h"
+
+#include "common/mem.h"
+#include "common/msg.h"
+#include "common/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOSTS_BYTES_MAX = 64 << 10, SPEC_BYTES_MAX = 1 << 20, HELP_BYTES_MAX = 64 << 10, JOBS_TEXT_MAX = 400 };
+
+struct args {
+    char cluster[HOSTS_BYTES_MAX + 1];
+    char ps_hosts[HOSTS_BYTES_MAX + 1];
+    char worker_hosts[HOSTS_BYTES_MAX + 1];
+    char cluster_name[PS_JOB_BYTES_MAX + 1];
+    char job_name[PS_JOB_BYTES_MAX + 1];
+    char target[PS_ADDRESS_BYTES_MAX + 7]; /* with psd:// */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    int64_t task_index, steps, seed, timeout_ms;
+    int log_level;
+    bool allow_soft_placement, log_device_placement, fresh;
+    int placement;  /* index of placements */
+    int wire_dtype; /* index of wire_dtypes */
+    bool help;
+};
+
+static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const wire_dtypes[] = {"float32", "bfloat16", "float16", NULL};
+static const ps_dtype wire_dtype_numbers[] = {PS_F32, PS_BF16, PS_F16};
+
+static const char *const placements[] = {"round_robin", "balanced", NULL};
+
+enum row {
+    ROW_CLUSTER,
+    ROW_PS_HOSTS,
+    ROW_WORKER_HOSTS,
+    ROW_CLUSTER_NAME,
+    ROW_JOB_NAME,
+    ROW_TASK_INDEX,
+    ROW_TARGET,
+    ROW_CONTAINER,
+    ROW_STEPS,
+    ROW_SEED,
+    ROW_TIMEOUT,
+    ROW_LOG_LEVEL,
+    ROW_ALLOW_SOFT_PLACEMENT,
+    ROW_LOG_DEVICE_PLACEMENT,
+    ROW_WIRE_DTYPE,
+    ROW_PLACEMENT,
+    ROW_FRESH,
+    ROW_HELP,
+    ROW_COUNT
+};
+
+static const struct psi_option rows[] = {
+    [ROW_CLUSTER] = {.name = "cluster",
+                     .type = PSI_OPTION_STRING,
+                     .unit = "",
+                     .min = 0,
+                     .max = HOSTS_BYTES_MAX,
+                     .default_text = "",
+                     .metavar = "SPEC",
+                     .lines = true,
+                     .help =
+                         "all tasks: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE; "
+                         "instead of the two below",
+                     PSI_OPTION_FIELD(struct args, cluster)},
+    [ROW_PS_HOSTS] = {.name = "ps_hosts",
+                      .type = PSI_OPTION_STRING,
+                      .unit = "",
+                      .min = 0,
+                      .max = HOSTS_BYTES_MAX,
+                      .default_text = "",
+                      .metavar = "HOST:PORT,...",
+                      .help = "addresses of the ps tasks, task 0 first",
+                      PSI_OPTION_FIELD(struct args, ps_hosts)},
+    [ROW_WORKER_HOSTS] = {.name = "worker_hosts",
+                          .type = PSI_OPTION_STRING,
+                          .unit = "",
+                          .min = 0,
+                          .max = HOSTS_BYTES_MAX,
+                          .default_text = "",
+                          .metavar = "HOST:PORT,...",
+                          .help = "addresses of the workers; they need not listen",
+                          PSI_OPTION_FIELD(struct args, worker_hosts)},
+    [ROW_CLUSTER_NAME] = {.name = "cluster_name",
+                          .type = PSI_OPTION_STRING,
+                          .unit = "",
+                          .min = 0,
+                          .max = PS_JOB_BYTES_MAX,
+                          .default_text = "",
+                          .metavar = "NAME",
+                          .help = "what the cluster is called (psd --cluster_name); a task of another one is refused",
+                          PSI_OPTION_FIELD(struct args, cluster_name)},
+    [ROW_JOB_NAME] = {.name = "job_name",
+                      .type = PSI_OPTION_STRING,
+                      .unit = "",
+                      .min = 0,
+                      .max = PS_JOB_BYTES_MAX,
+                      .default_text = "",
+                      .metavar = "JOB",
+                      .help = "job of this process: worker, chief (or master), or evaluator, which is no trainer",
+                      PSI_OPTION_FIELD(struct args, job_name)},
+    [ROW_TASK_INDEX] = {.name = "task_index",
+                        .type = PSI_OPTION_INT,
+                        .unit = "",
+                        .min = 0,
+                        .max = PS_TASKS_MAX - 1,
+                        .default_text = "0",
+                        .help = "task of this process in its job",
+                        PSI_OPTION_FIELD(struct args, task_index)},
+    [ROW_TARGET] = {.name = "target",
+                    .type = PSI_OPTION_STRING,
+                    .unit = "",
+                    .min = 0,
+                    .max = PS_ADDRESS_BYTES_MAX + 6,
+                    .default_text = "",
+                    .metavar = "HOST:PORT",
+                    .help = "any task of the cluster, which knows the others; PSD_TARGET and then 127.0.0.1:2222 where nothing "
+                            "else says where the cluster is",
+                    PSI_OPTION_FIELD(struct args, target)},
+    [ROW_CONTAINER] = {.name = "container",
+                       .type = PSI_OPTION_STRING,
+                       .unit = "",
+                       .min = 1,
+                       .max = PS_CONTAINER_BYTES_MAX,
+                       .default_text = PSI_CONTAINER_DEFAULT,
+                       .metavar = "NAME",
+                       .help = "of the variables: programs with different ones never meet",
+                       PSI_OPTION_FIELD(struct args, container)},
+    [ROW_STEPS] = {.name = "steps",
+                   .type = PSI_OPTION_INT,
+                   .unit = "",
+                   .min = 0,
+                   .max = INT64_MAX,
+                   .default_text = "0",
+                   .help = "global step to stop at; 0 leaves it to the program",
+                   PSI_OPTION_FIELD(struct args, steps)},
+    [ROW_SEED] = {.name = "seed",
+                  .type = PSI_OPTION_INT,
+                  .unit = "",
+                  .min = 0,
+                  .max = INT64_MAX,
+                  .default_text = "0",
+                  .help = "of initializers and of what the program draws",
+                  PSI_OPTION_FIELD(struct args, seed)},
+    [ROW_TIMEOUT] = {.name = "timeout",
+                     .type = PSI_OPTION_DURATION,
+                     .unit = "s",
+                     .min = 1,
+                     .max = (int64_t)86400 * 1000,
+                     .default_text = "60s",
+                     .help = "how long an operation may take",
+                     PSI_OPTION_FIELD(struct args, timeout_ms)},
+    [ROW_LOG_LEVEL] = {.name = "log_level",
+                       .type = PSI_OPTION_ENUM,
+                       .unit = "",
+                       .choices = log_levels,
+                       .default_text = "info",
+                       .help = "least important lines that are logged",
+                       PSI_OPTION_FIELD(struct args, log_level)},
+    [ROW_ALLOW_SOFT_PLACEMENT] = {.name = "allow_soft_placement",
+                                  .type = PSI_OPTION_BOOL,
+                                  .unit = "",
+                                  .default_text = "false",
+                                  .help = "a device that a task lacks becomes its CPU:0",
+                                  PSI_OPTION_FIELD(struct args, allow_soft_placement)},
+    [ROW_LOG_DEVICE_PLACEMENT] = {.name = "log_device_placement",
+                                  .type = PSI_OPTION_BOOL,
+                                  .unit = "",
+                                  .default_text = "false",
+                                  .help = "say for each variable where it is",
+                                  PSI_OPTION_FIELD(struct args, log_device_placement)},
+    [ROW_WIRE_DTYPE] = {.name = "wire_dtype",
+                        .type = PSI_OPTION_ENUM,
+                        .unit = "",
+                        .choices = wire_dtypes,
+                        .default_text = "float32",
+                        .help = "how float32 gradients and values travel; the others halve the bytes and round",
+                        PSI_OPTION_FIELD(struct args, wire_dtype)},
+    [ROW_PLACEMENT] = {.name = "placement",
+                       .type = PSI_OPTION_ENUM,
+                       .unit = "",
+                       .choices = placements,
+                       .default_text = "round_robin",
+                       .help = "of variables on the ps tasks: in turn, or each where the fewest bytes are",
+                       PSI_OPTION_FIELD(struct args, placement)},
+    [ROW_FRESH] = {.name = "fresh",
+                   .type = PSI_OPTION_BOOL,
+                   .unit = "",
+                   .default_text = "false",
+                   .help = "start over: the chief empties the container first; start the other workers after it",
+                   PSI_OPTION_FIELD(struct args, fresh)},
+    [ROW_HELP] = {.name = "help",
+                  .type = PSI_OPTION_BOOL,
+                  .unit = "",
+                  .default_text = "false",
+                  .letter = 'h',
+                  .flag_only = true,
+                  .help = "print this",
+                  PSI_OPTION_FIELD(struct args, help)},
+};
+_Static_assert(sizeof(rows) / sizeof(rows[0]) == ROW_COUNT, "a row for each");
+
+/* Where the cluster comes from and who this process is in it. */
+struct place {
+    struct psi_cluster cluster;
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task;
+    bool job_known;       /* somebody said what job this is */
+    const char *job_from; /* for errors: "--job_name" or "TF_CONFIG" */
+};
+
+static bool given(const uint8_t *from, enum row row)
+{
+    return from[row] != PSI_FROM_DEFAULT;
+}
+
+/* "ps, worker": the cluster's jobs, and worker, which needs no list. */
+static void jobs_text(const struct psi_cluster *c, bool clients_only, char *buf, size_t n)
+{
+    size_t len = 0;
+    bool worker = false;
+    buf[0] = '\0';
+    for (uint32_t j = 0; j < psi_cluster_job_count(c) && len < n; j++) {
+        const char *name = psi_cluster_job_name(c, j);
+        worker = worker || strcmp(name, "worker") == 0;
+        if (!clients_only || psi_job_trains(name)) {
+            len += (size_t)snprintf(buf + len, n - len, "%s%s", len > 0 ? ", " : "", name);
+        }
+    }
+    if (!worker && len < n) {
+        (void)snprintf(buf + len, n - len, "%sworker", len > 0 ? ", " : "");
+    }
+}
+
+static ps_status cluster_from_flags(const struct args *a, const uint8_t *from, struct place *place, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    if (given(from, ROW_CLUSTER)) {
+        if (given(from, ROW_PS_HOSTS) || given(from, ROW_WORKER_HOSTS)) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts");
+        }
+        st = psi_cluster_load(&place->cluster, a->cluster, err);
+        if (st == PS_OK && psi_cluster_job_count(&place->cluster) == 0) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "it has no jobs");
+        }
+        if (st != PS_OK) {
+            psi_err_prefix(err, "--cluster");
+        }
+        return st;
+    }
+    if (given(from, ROW_PS_HOSTS)) {
+        st = psi_cluster_add_job(&place->cluster, "ps", a->ps_hosts, err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "--ps_hosts");
+            return st;
+        }
+    } else if (given(from, ROW_WORKER_HOSTS)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--worker_hosts is given without --ps_hosts: where are the ps tasks?");
+    }
+    if (given(from, ROW_WORKER_HOSTS)) {
+        st = psi_cluster_add_job(&place->cluster, "worker", a->worker_hosts, err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "--worker_hosts");
+        }
+    }
+    return st;
+}
+
+static ps_status cluster_from_environment(struct place *place, struct psi_err *err)
+{
+    const char *text = getenv("TF_CONFIG");
+    if (text == NULL || text[0] == '\0') {
+        return PS_OK;
+    }
+    struct psi_cluster_self self = {0};
+    ps_status st = psi_cluster_parse_tf_config(&place->cluster, text, &self, err);
+    if (st == PS_OK && self.known) {
+        (void)snprintf(place->job, sizeof(place->job), "%s", self.job);
+        place->task = self.task;
+        place->job_known = true;
+        place->job_from = "TF_CONFIG: task type";
+    }
+    return st;
+}
+
+static ps_status check_job(const struct place *place, struct psi_err *err)
+{
+    char jobs[JOBS_TEXT_MAX];
+    const struct psi_cluster *c = &place->cluster;
+    if (!place->job_known) {
+        if (psi_cluster_num_tasks(c, "worker") == 0 && psi_cluster_num_tasks(c, "chief") == 0 &&
+            psi_cluster_num_tasks(c, "master") == 0) {
+            return PS_OK; /* a program on its own */
+        }
+        jobs_text(c, false, jobs, sizeof(jobs));
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--job_name is missing: it must be one of %s", jobs);
+    }
+    if (place->job[0] == '\0') {
+        jobs_text(c, false, jobs, sizeof(jobs));
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is empty: it must be one of %s", place->job_from, jobs);
+    }
+    uint32_t listed = psi_cluster_num_tasks(c, place->job);
+    if (!psi_job_trains(place->job)) {
+        jobs_text(c, listed > 0, jobs, sizeof(jobs));
+        return listed > 0 || strcmp(place->job, "ps") == 0
+                   ? psi_fail(err, PS_INVALID_ARGUMENT, "%s %s: this program is a worker, `psd` serves job %s; jobs for it: %s",
+                              place->job_from, place->job, place->job, jobs)
+                   : psi_fail(err, PS_INVALID_ARGUMENT, "%s %s is unknown: it must be one of %s", place->job_from, place->job,
+                              jobs);
+    }
+    if (listed == 0 && strcmp(place->job, "worker") != 0 && psi_cluster_job_count(c) > 0 &&
+        strcmp(place->job, "evaluator") != 0) {
+        jobs_text(c, false, jobs, sizeof(jobs));
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s %s is not in the cluster: it must be one of %s", place->job_from,
+                        place->job, jobs);
+    }
+    if (listed > 0 && psi_cluster_task_address(c, place->job, place->task) == NULL) {
+        char list[PSI_TASK_LIST_MAX];
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--task_index %u: job %s has %u tasks: %s", place->task, place->job, listed,
+                        psi_cluster_task_list(c, place->job, list, sizeof(list)));
+    }
+    return PS_OK;
+}
+
+static ps_status find_place(const struct args *a, const uint8_t *from, struct place *place, struct psi_err *err)
+{
+    bool flags = given(from, ROW_CLUSTER) || given(from, ROW_PS_HOSTS) || given(from, ROW_WORKER_HOSTS);
+    ps_status st = PS_OK;
+    if (flags) {
+        st = cluster_from_flags(a, from, place, err);
+    } else if (!given(from, ROW_TARGET)) {
+        st = cluster_from_environment(place, err);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    if (given(from, ROW_JOB_NAME)) {
+        (void)snprintf(place->job, sizeof(place->job), "%s", a->job_name);
+        place->job_known = true;
+        place->job_from = "--job_name";
+    }
+    if (given(from, ROW_TASK_INDEX)) {
+        place->task = (uint32_t)a->task_index;
+    }
+    return check_job(place, err);
+}
+
+static ps_status print_help(const struct psi_options *o, const char *program, const char *about, struct psi_err *err)
+{
+    struct psi_buf text;
+    psi_buf_init(&text, HELP_BYTES_MAX);
+    ps_status st =
+        psi_buf_printf(&text, err, "usage: %s [FLAGS]\n%s%s\n", program, about == NULL ? "" : about, about == NULL ? "" : "\n");
+    if (st == PS_OK) {
+        st = psi_options_help(o, &text, err);
+    }
+    if (st == PS_OK) {
+        (void)fwrite(text.data, 1, text.len, stdout);
+        (void)fflush(stdout);
+    }
+    psi_buf_fini(&text);
+    return st;
+}
+
+/* --placement balanced, as a device scope around all others. */
+static ps_status balance(ps_session *s, const char *cluster_spec)
+{
+    ps_setter_options o;
+    ps_cluster_spec *spec = NULL;
+    ps_setter_options_init(&o);
+    ps_status st = cluster_spec != NULL ? ps_cluster_spec_new(cluster_spec, &spec) : PS_OK;
+    o.cluster = spec;
+    o.ps_tasks = spec == NULL ? ps_ps_count(s) : 0; /* asks the target */
+    o.strategy = PS_GREEDY_BYTES;
+    st = st == PS_OK ? ps_device_push_setter(s, &o) : st;
+    ps_cluster_spec_free(spec);
+    return st;
+}
+
+/* What the flags say that comes before everything that the program does. */
+static ps_status prepare(ps_session *s, const struct args *a, const char *cluster_spec)
+{
+    ps_status st = a->fresh && ps_is_chief(s) ? ps_reset(s) : PS_OK;
+    st = st == PS_OK && a->placement == 1 ? balance(s, cluster_spec) : st;
+    return st == PS_OK ? PS_OK : ps_session_fail(s, st, ps_last_error());
+}
+
+static ps_status open_place(const struct args *a, const uint8_t *from, struct place *place, const char *program,
+                            ps_session **out_session, struct psi_err *err)
+{
+    struct psi_buf spec;
+    ps_session_options options;
+    ps_session_options_init(&options);
+    psi_buf_init(&spec, SPEC_BYTES_MAX);
+    ps_status st = PS_OK;
+    if (psi_cluster_job_count(&place->cluster) > 0) {
+        st = psi_cluster_format(&place->cluster, &spec, err);
+        options.cluster_spec = st == PS_OK ? psi_buf_text(&spec) : NULL;
+        if (st == PS_OK && options.cluster_spec == NULL) {
+            st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the cluster");
+        }
+    }
+    if (st == PS_OK) {
+        char text[PSI_ERR_TEXT_MAX];
+        options.target = given(from, ROW_TARGET) ? a->target : NULL;
+        options.cluster_name = given(from, ROW_CLUSTER_NAME) ? a->cluster_name : options.cluster_name;
+        options.job = place->job;
+        options.task_index = place->task;
+        options.operation_timeout_ms = a->timeout_ms;
+        options.log_level = (ps_log_level)a->log_level;
+        options.wire_dtype = wire_dtype_numbers[a->wire_dtype];
+        options.program = program;
+        options.seed = (uint64_t)a->seed;
+        options.container = a->container;
+        options.allow_soft_placement = a->allow_soft_placement;
+        options.log_device_placement = a->log_device_placement;
+        st = ps_session_open(&options, out_session, text, sizeof(text));
+        if (st != PS_OK) {
+            st = psi_fail(err, st, "%s", text);
+        }
+    }
+    if (st == PS_OK) {
+        PSI_IGNORE(prepare(*out_session, a, options.cluster_spec)); /* its error sticks to the session */
+    }
+    psi_buf_fini(&spec);
+    return st;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = path == NULL ? NULL : strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path != NULL ? path : "program";
+}
+
+static ps_status open_args(struct args *a, int *argc, char **argv, const char *about, ps_session **out_session,
+                           struct psi_err *err)
+{
+    uint8_t from[ROW_COUNT];
+    struct psi_options o;
+    const char *program = base_name(argv[0]);
+    psi_options_init(&o, rows, ROW_COUNT, a, from);
+    ps_status st = psi_options_parse_argv(&o, argc, argv, false, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (a->help) {
+        st = print_help(&o, program, about, err);
+        *out_session = st == PS_OK ? psi_api_broken(&(struct psi_err){.code = PS_OK}) : NULL;
+        return st;
+    }
+    struct place place = {.job_from = ""};
+    psi_cluster_init(&place.cluster);
+    st = find_place(a, from, &place, err);
+    if (st == PS_OK) {
+        st = open_place(a, from, &place, program, out_session, err);
+    }
+    psi_cluster_fini(&place.cluster);
+    if (st == PS_OK) {
+        (*out_session)->steps_fixed = given(from, ROW_STEPS);
+        (*out_session)->steps = a->steps;
+    }
+    return st;
+}
+
+ps_session *ps_session_open_args(int *argc, char **argv, const char *about)
+{
+    struct psi_err err = {0};
+    ps_session *s = NULL;
+    struct args *a = psi_calloc(1, sizeof(*a));
+    char program[] = "program";
+    char *none[] = {program, NULL};
+    int one = 1;
+    bool any = argc != NULL && argv != NULL && *argc > 0;
+    argc = any ? argc : &one;
+    argv = any ? argv : none;
+    ps_status st = a == NULL ? psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the command line")
+                             : open_args(a, argc, argv, about, &s, &err);
+    psi_free(a);
+    return st == PS_OK ? s : psi_api_broken(&err);
+}

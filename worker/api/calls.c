@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ps_call: a call of a task's call table, from a program that waits for it.
+ * Happy path: the device names a task -> the core's CALL -> the output. Failure modes: what the device lacks or has too much is
+ * INVALID_ARGUMENT; the rest is the core's (control_call.c).
+ */
+#include "api.h"
+
+#include "common/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct call_args {
+    struct psi_call_io io;
+    struct psi_device device;
+};
+
+static ps_status prepare(struct psi_api_call *call, struct psi_err *err)
+{
+    struct call_args *a = call->arg;
+    char name[PSI_TASK_NAME_MAX];
+    (void)psi_task_name_format(name, sizeof(name), a->device.job, a->device.task);
+    for (uint32_t i = 0; i < psi_client_task_count(call->client); i++) {
+        if (strcmp(psi_client_task_name(call->client, i), name) == 0) {
+            call->req.kind = PSI_REQ_CALL;
+            call->req.task = i;
+            call->req.dst = &a->io;
+            return PS_OK;
+        }
+    }
+    return psi_fail(err, PS_INVALID_ARGUMENT, "call '%.63s': the cluster has no %s", a->io.name, name);
+}
+
+static ps_status find_device(const char *text, struct psi_device *out, struct psi_err *err)
+{
+    ps_status st = psi_device_parse(text != NULL ? text : "", out, err);
+    if (st == PS_OK && (!out->has_job || !out->has_task)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "device '%.100s' names no task; a call needs one, as /job:worker/task:0",
+                        text != NULL ? text : "");
+    }
+    return st;
+}
+
+ps_status ps_call(ps_session *s, const char *device, const char *name, const void *in, size_t in_bytes, void *out,
+                  size_t out_capacity, size_t *out_bytes, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    struct call_args a = {
+        .io = {.name = name, .in = in, .in_bytes = in_bytes, .out = out, .out_capacity = out_capacity, .out_bytes = 0}};
+    struct psi_api_call call = {.session = s, .prepare = prepare, .arg = &a, .timeout_ms = timeout_ms};
+    ps_status st = name != NULL ? find_device(device, &a.device, &err) : psi_fail(&err, PS_INVALID_ARGUMENT, "no call is named");
+    if (st == PS_OK) {
+        st = psi_api_know_cluster(s, timeout_ms, &err);
+    }
+    if (st == PS_OK) {
+        st = psi_api_call_run(&call, &err);
+    }
+    if (out_bytes != NULL) {
+        *out_bytes = a.io.out_bytes;
+    }
+    return psi_api_result(&err, st);
+}

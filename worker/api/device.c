@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Devices of a session: device scopes, what the tasks have, the placement log.
+ *
+ * Happy path: ps_device_push() and ps_device_push_setter() add a level to the placer, which psi_api_scope() asks for each
+ * variable; ps_session_devices() asks every serving task what it has. Failure modes: a malformed device or setter, a pop without
+ * a push: refused, nothing changes, the error sticks (api_scope.c says why). A task that does not answer fails the list: half a
+ * list would say that its devices do not exist.
+ */
+#include "api.h"
+#include "spec.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEVICE_DEFAULT "CPU:0" /* of a task that does not say */
+enum { LIST_MS = 2000 };       /* for the list in an error's text */
+
+/* ---- scopes ---- */
+
+ps_status ps_device_push(ps_session *s, const char *device)
+{
+    struct psi_err err = {0};
+    ps_status st = psi_api_check(s, false, &err);
+    if (st == PS_OK) {
+        (void)pthread_mutex_lock(&s->lock);
+        st = psi_placer_push(&s->scopes.placer, device, &err);
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    return st == PS_OK ? PS_OK : psi_api_scope_failed(s, &err, "ps_device_push");
+}
+
+ps_status ps_device_push_setter(ps_session *s, const ps_setter_options *options)
+{
+    struct psi_err err = {0};
+    struct psi_setter setter;
+    ps_status st = psi_api_check(s, false, &err);
+    st = st == PS_OK ? psi_api_setter(options, &setter, &err) : st;
+    if (st == PS_OK) {
+        (void)pthread_mutex_lock(&s->lock);
+        st = psi_placer_push_setter(&s->scopes.placer, &setter, &err);
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    return st == PS_OK ? PS_OK : psi_api_scope_failed(s, &err, "ps_device_push_setter");
+}
+
+ps_status ps_device_pop(ps_session *s)
+{
+    struct psi_err err = {0};
+    ps_status st = psi_api_check(s, false, &err);
+    if (st == PS_OK) {
+        (void)pthread_mutex_lock(&s->lock);
+        st = psi_placer_pop(&s->scopes.placer, &err);
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    return st == PS_OK ? PS_OK : psi_api_scope_failed(s, &err, "ps_device_pop");
+}
+
+/* ---- what there is ---- */
+
+/* "CPU:0" of len bytes; false: it is not understood. */
+static bool read_device(const char *text, size_t len, const ps_task_info *task, ps_device_info *out)
+{
+    const char *colon = memchr(text, ':', len);
+    size_t type = colon != NULL ? (size_t)(colon - text) : len;
+    char index[12];
+    char *end = NULL;
+    if (type == 0 || type >= sizeof(out->type) || colon == NULL || len - type - 1 == 0 || len - type - 1 >= sizeof(index)) {
+        return false;
+    }
+    memset(out, 0, sizeof(*out));
+    memcpy(out->type, text, type);
+    memcpy(index, colon + 1, len - type - 1);
+    index[len - type - 1] = '\0';
+    unsigned long number = strtoul(index, &end, 10);
+    if (*end != '\0' || index[0] < '0' || index[0] > '9' || number > PSI_DEVICE_NUMBER_MAX) {
+        return false;
+    }
+    out->index = (uint32_t)number;
+    out->memory_bytes = strcmp(out->type, "CPU") == 0 ? task->budget_bytes : 0;
+    (void)snprintf(out->name, sizeof(out->name), "/job:%s/task:%u/device:%s:%u", task->job, task->task, out->type, out->index);
+    return true;
+}
+
+/* Devices of one task from *total on; -1: its answer makes no sense. */
+static int devices_of(const ps_task_info *task, ps_device_info *infos, int max, int total)
+{
+    const char *p = task->devices[0] != '\0' ? task->devices : DEVICE_DEFAULT;
+    while (*p != '\0') {
+        ps_device_info info;
+        size_t len = strcspn(p, ",");
+        if (!read_device(p, len, task, &info)) {
+            return -1;
+        }
+        if (total < max) {
+            infos[total] = info;
+        }
+        total++;
+        p += len;
+        p += *p == ',' ? 1 : 0;
+    }
+    return total;
+}
+
+static void not_understood(const ps_task_info *task, struct psi_err *err)
+{
+    PSI_IGNORE(psi_fail(err, PS_INTERNAL, "/job:%s/task:%u: its devices '%s' are not understood", task->job, task->task,
+                        task->devices)); /* the caller's -1 says so */
+}
+
+int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, int max)
+{
+    struct psi_err err = {0};
+    bool given = info != NULL && (devices != NULL || max <= 0);
+    int total = given ? devices_of(info, devices, max, 0) : -1;
+    if (!given) {
+        PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "info, or devices with room for %d, is NULL", max)); /* below */
+    } else if (total < 0) {
+        not_understood(info, &err);
+    }
+    if (total < 0) {
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
+    }
+    return total;
+}
+
+static int devices(ps_session *s, ps_device_info *infos, int max, int64_t timeout_ms, struct psi_err *err)
+{
+    int count = ps_cluster_tasks(s);
+    ps_task_info *tasks = count >= 0 ? psi_calloc((size_t)count + 1, sizeof(*tasks)) : NULL;
+    int total = 0;
+    if (tasks == NULL) {
+        PSI_IGNORE(count < 0 ? psi_fail(err, PS_UNAVAILABLE, "%s", ps_last_error())
+                             : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count)); /* -1 says so */
+        return -1;
+    }
+    ps_status st = ps_cluster_info(s, tasks, count, timeout_ms);
+    if (st != PS_OK) {
+        PSI_IGNORE(psi_fail(err, st, "%s", ps_last_error())); /* -1 says so */
+        total = -1;
+    }
+    for (int i = 0; i < count && st == PS_OK; i++) {
+        const ps_task_info *task = &tasks[i];
+        if (!task->up && total >= 0) {
+            PSI_IGNORE(psi_fail(err, PS_UNAVAILABLE, "/job:%s/task:%u (%s): %s", task->job, task->task, task->address,
+                                task->error)); /* -1 says so */
+            total = -1;
+        } else if (!task->up) {
+            psi_api_likewise(s, s->tasks[i].name, err);
+        }
+        if (total < 0) {
+            continue;
+        }
+        total = devices_of(task, infos, max, total);
+        if (total < 0) {
+            not_understood(task, err);
+        }
+    }
+    psi_free(tasks);
+    return total;
+}
+
+int ps_session_devices(ps_session *s, ps_device_info *infos, int max)
+{
+    struct psi_err err = {0};
+    ps_status st = psi_api_check(s, true, &err);
+    if (st == PS_OK && (max < 0 || (infos == NULL && max > 0))) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "infos has room for %d devices", infos == NULL ? 0 : max);
+    }
+    st = st == PS_OK ? psi_api_know_cluster(s, 0, &err) : st; /* a program may be there before its ps tasks are */
+    int total = st == PS_OK ? devices(s, infos, max, 0, &err) : -1;
+    if (total < 0) {
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
+    }
+    return total;
+}
+
+void psi_api_devices_text(ps_session *s, char *dst, size_t n)
+{
+    enum { NAMED_MAX = 64 };
+    struct psi_err err = {0};
+    ps_device_info *infos = psi_calloc(NAMED_MAX, sizeof(*infos));
+    int total = infos != NULL ? devices(s, infos, NAMED_MAX, LIST_MS, &err) : 0;
+    size_t at = 0;
+    dst[0] = '\0';
+    for (int i = 0; i < total && i < NAMED_MAX; i++) {
+        int more = snprintf(dst + at, n - at, "%s%s", i > 0 ? ", " : "", infos[i].name);
+        if (more < 0 || (size_t)more >= n - at - 24) { /* room for how many are left out */
+            (void)snprintf(dst + at, n - at, " and %d more", total - i);
+            break;
+        }
+        at += (size_t)more;
+    }
+    psi_free(infos);
+}
+
+/* ---- the balance of the ps tasks ---- */
+
+enum { BALANCE_BYTES_LEAST = 64 << 10 }; /* of smaller models the place does not matter */
+
+/* What a ps task has got of this session's variables. */
+struct share {
+    uint64_t bytes, biggest; /* biggest: of one variable */
+};
+
+static uint64_t add_shares(ps_session *s, struct share *shares)
+{
+    uint64_t total = 0;
+    struct psi_list *it = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    PSI_LIST_FOREACH(it, &s->variables) {
+        const ps_variable *v = PSI_CONTAINER_OF(it, ps_variable, link);
+        if (strncmp(v->device, "/job:ps/", 8) == 0 && v->task >= 0 && v->task < PS_TASKS_MAX) {
+            struct share *share = &shares[v->task];
+            share->bytes += v->bytes;
+            share->biggest = v->bytes > share->biggest ? v->bytes : share->biggest;
+            total += v->bytes;
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return total;
+}
+
+void psi_api_log_balance(ps_session *s)
+{
+    struct share *shares = psi_calloc(PS_TASKS_MAX, sizeof(*shares));
+    uint64_t total = shares != NULL ? add_shares(s, shares) : 0;
+    uint32_t fullest = 0;
+    for (uint32_t i = 1; total > 0 && i < PS_TASKS_MAX; i++) {
+        fullest = shares[i].bytes > shares[fullest].bytes ? i : fullest;
+    }
+    uint64_t most = total > 0 ? shares[fullest].bytes : 0;
+    uint64_t others = s->ps_count > 1 ? (total - most) / (s->ps_count - 1) : UINT64_MAX / 4;
+    if (total >= BALANCE_BYTES_LEAST && most > 2 * others && most - shares[fullest].biggest > others) {
+        psi_api_log(s, PS_LOG_INFO, "placement_uneven", "task=/job:ps/task:%u holds_percent=%llu remedy=%s", fullest,
+                    (unsigned long long)(most * 100 / total), "--placement balanced, when the model is made anew");
+    }
+    psi_free(shares);
+}
+
+/* ---- the placement log ---- */
+
+void psi_api_log_placement(ps_session *s, const ps_variable *v, const char *type)
+{
+    char line[PS_NAME_BYTES_MAX + PS_DEVICE_BYTES + 80];
+    if (!s->log_device_placement) {
+        return;
+    }
+    (void)snprintf(line, sizeof(line), "%s: (%.64s): %s", v->name, type != NULL ? type : "Variable", v->device);
+    psi_api_log_raw(s, line);
+}

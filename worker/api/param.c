@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parameters: the level of ps.h for training programs.
+ *
+ * Happy path: ps_param_get() gets or creates a variable and two buffers -> ps_session_ready() -> each step: ps_pull() reads all
+ * parameters at once, ps_push() hands a gradient buffer to the library, ps_step_done() waits for the pushes and adds one to the
+ * global step.
+ * Failure modes: the first error of any of these sticks to the session and is logged; from then on every call returns it and does
+ * nothing, and ps_param_get() gives dummies whose buffers can be read and written. Every wait ends because the core's deadlines
+ * end what is waited for.
+ */
+#include "api.h"
+
+#include "common/mem.h"
+#include "common/shape.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* value and gradient of the session's spare dummy: one element each, shared, never written by the library */
+static _Alignas(PSI_PARAM_ALIGN) float spare_buffers[2][PSI_PARAM_ALIGN / sizeof(float)];
+
+static ps_status stick(ps_session *s, struct psi_err *err, const char *what)
+{
+    psi_err_prefix(err, "%s", what);
+    PSI_IGNORE(psi_api_last_error_set(err)); /* the session's error is returned, which may be an older one */
+    return psi_api_stick(s, err);
+}
+
+/* PS_OK where a call may go on; else what it has to return. */
+static ps_status enter(ps_session *s, bool may_block)
+{
+    if (s == NULL) {
+        return PS_INVALID_ARGUMENT;
+    }
+    struct psi_err err = {0};
+    ps_status st = psi_api_check(s, may_block, &err);
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    return psi_api_sticky(s, NULL);
+}
+
+/* ---- parameters ---- */
+
+void psi_api_spare_init(ps_session *s)
+{
+    s->spare.session = s;
+    s->spare.shape = PS_SCALAR;
+    s->spare.value = spare_buffers[0];
+    s->spare.grad = spare_buffers[1];
+    s->spare.bytes = sizeof(float);
+    psi_list_init(&s->spare.link);
+    (void)snprintf(s->spare.name, sizeof(s->spare.name), "none");
+}
+
+static void param_free(ps_param *p)
+{
+    if (p != NULL) {
+        psi_free(p->value);
+        psi_free(p->grad);
+        psi_free(p);
+    }
+}
+
+void psi_api_params_free(ps_session *s)
+{
+    struct psi_list *it;
+    while ((it = psi_list_pop_front(&s->params)) != NULL) {
+        param_free(PSI_CONTAINER_OF(it, ps_param, link));
+    }
+}
+
+static ps_param *param_new(ps_session *s, const char *name, const ps_shape *shape, size_t bytes)
+{
+    ps_param *p = psi_calloc(1, sizeof(*p));
+    if (p == NULL) {
+        return NULL;
+    }
+    size_t padded = (bytes + PSI_PARAM_ALIGN - 1) / PSI_PARAM_ALIGN * PSI_PARAM_ALIGN;
+    psi_list_init(&p->link);
+    p->session = s;
+    p->shape = *shape;
+    p->bytes = bytes;
+    (void)snprintf(p->name, sizeof(p->name), "%s", name == NULL ? "" : name);
+    p->value = psi_aligned_malloc(PSI_PARAM_ALIGN, padded);
+    p->grad = psi_aligned_malloc(PSI_PARAM_ALIGN, padded);
+    if (p->value == NULL || p->grad == NULL) {
+        param_free(p);
+        return NULL;
+    }
+    memset(p->value, 0, padded);
+    memset(p->grad, 0, padded);
+    return p;
+}
+
+static void param_keep(ps_session *s, ps_param *p)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    psi_list_push_back(&s->params, &p->link);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* After a failure: buffers of the shape asked for where there is memory, so that a program that writes into them does no harm. */
+static ps_param *dummy(ps_session *s, const char *name, const ps_shape *shape)
+{
+    struct psi_err err = {0};
+    ps_param *p = NULL;
+    if (s == NULL) {
+        return &psi_api_broken(NULL)->spare;
+    }
+    if (!s->is_static && s->pid == getpid() && psi_shape_check(shape, &err) == PS_OK) {
+        p = param_new(s, name, shape, (size_t)ps_shape_elements(shape) * sizeof(float));
+    }
+    if (p == NULL) {
+        return &s->spare;
+    }
+    param_keep(s, p);
+    return p;
+}
+
+ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init, const ps_optimizer *optimizer)
+{
+    struct psi_err err = {0};
+    if (enter(s, true) != PS_OK) {
+        return dummy(s, name, &shape);
+    }
+    ps_status st = name == NULL || name[0] == '\0' ? psi_fail(&err, PS_INVALID_ARGUMENT, "the name is NULL or empty")
+                                                   : psi_shape_check(&shape, &err);
+    ps_param *p = NULL;
+    if (st == PS_OK) {
+        p = param_new(s, name, &shape, (size_t)ps_shape_elements(&shape) * sizeof(float));
+        if (p == NULL) {
+            st = psi_fail(&err, PS_RESOURCE_EXHAUSTED, "parameter '%s': out of memory for its buffers", name);
+        }
+    }
+    if (st == PS_OK) {
+        ps_variable_spec spec;
+        ps_variable_spec_init(&spec);
+        spec.name = name;
+        spec.dtype = PS_F32;
+        spec.shape = shape;
+        spec.init = init;
+        spec.optimizer = optimizer;
+        st = psi_api_variable(s, &spec, PSI_SCOPE_GET, &p->variable, &err);
+    }
+    if (st != PS_OK) {
+        param_free(p);
+        PSI_IGNORE(stick(s, &err, "ps_param_get")); /* the dummy's calls return it */
+        return dummy(s, name, &shape);
+    }
+    (void)snprintf(p->name, sizeof(p->name), "%s", p->variable->name);
+    param_keep(s, p);
+    return p;
+}
+
+/* Until p's last push, or pull, is answered. */
+static void wait_for(ps_param *p, const bool *flag)
+{
+    ps_session *s = p->session;
+    (void)pthread_mutex_lock(&s->lock);
+    while (*flag) {
+        psi_api_wait(s, &s->changed);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void *ps_param_value(ps_param *p)
+{
+    return p != NULL ? p->value : NULL;
+}
+
+void *ps_param_grad(ps_param *p)
+{
+    if (p == NULL || enter(p->session, true) != PS_OK) {
+        return NULL;
+    }
+    wait_for(p, &p->pushing);
+    return psi_api_sticky(p->session, NULL) == PS_OK ? p->grad : NULL;
+}
+
+const ps_shape *ps_param_shape(const ps_param *p)
+{
+    static const ps_shape none;
+    return p != NULL ? &p->shape : &none;
+}
+
+const char *ps_param_name(const ps_param *p)
+{
+    return p != NULL ? p->name : "";
+}
+
+ps_session *ps_param_session(ps_param *p)
+{
+    return p != NULL ? p->session : NULL;
+}
+
+uint64_t ps_param_version(const ps_param *p, bool *out_exact)
+{
+    if (p == NULL) {
+        return 0;
+    }
+    (void)pthread_mutex_lock(&p->session->lock);
+    uint64_t version = p->version;
+    if (out_exact != NULL) {
+        *out_exact = p->exact;
+    }
+    (void)pthread_mutex_unlock(&p->session->lock);
+    return version;
+}
+
+ps_status ps_param_fail(ps_param *p, ps_status st, const char *text)
+{
+    return ps_session_fail(ps_param_session(p), st, text);
+}
+
+/* ---- pull and push ---- */
+
+static void stick_result(ps_session *s, const ps_result *result, const char *what)
+{
+    struct psi_err err = {.code = result->status, .applied = result->applied};
+    (void)snprintf(err.text, sizeof(err.text), "%s", result->text);
+    PSI_IGNORE(stick(s, &err, what)); /* the waiting call looks at it */
+}
+
+static void on_pulled(void *ctx, ps_request *req, const ps_result *result)
+{
+    ps_param *p = ctx;
+    ps_session *s = p->session;
+    (void)req;
+    if (result->status != PS_OK) {
+        stick_result(s, result, "ps_pull");
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    if (result->status == PS_OK) {
+        p->version = result->version;
+        p->exact = result->exact;
+    }
+    p->pulling = false;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
+{
+    ps_param *p = ctx;
+    ps_session *s = p->session;
+    (void)req;
+    if (result->status != PS_OK) {
+        stick_result(s, result, "ps_push");
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    p->pushing = false;
+    s->pushes--;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* Take p's request for one operation; waits while another thread has it. */
+static void take(ps_param *p, bool *flag, uint32_t *count)
+{
+    ps_session *s = p->session;
+    (void)pthread_mutex_lock(&s->lock);
+    while (*flag) {
+        psi_api_wait(s, &s->changed);
+    }
+    *flag = true;
+    if (count != NULL) {
+        (*count)++;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* The start was refused: nothing is in flight. */
+static ps_status refused(ps_param *p, bool *flag, uint32_t *count, ps_status st, const char *what)
+{
+    ps_session *s = p->session;
+    struct psi_err err = {.code = st, .applied = PS_NOTHING_APPLIED};
+    (void)snprintf(err.text, sizeof(err.text), "%s", ps_last_error());
+    (void)pthread_mutex_lock(&s->lock);
+    *flag = false;
+    if (count != NULL) {
+        (*count)--;
+    }
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    return stick(s, &err, what);
+}
+
+static ps_status pull_begin(ps_param *p)
+{
+    if (p->variable == NULL) {
+        return PS_OK;
+    }
+    take(p, &p->pulling, NULL);
+    ps_status st = ps_pull_start(p->variable, p->value, p->bytes, 0, &p->pull, on_pulled, p);
+    return st == PS_OK ? PS_OK : refused(p, &p->pulling, NULL, st, "ps_pull");
+}
+
+/* The parameter after p in order of creation; NULL: the first. */
+static ps_param *param_next(ps_session *s, ps_param *p)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct psi_list *it = p == NULL ? s->params.next : p->link.next;
+    bool end = it == &s->params;
+    (void)pthread_mutex_unlock(&s->lock);
+    return end ? NULL : PSI_CONTAINER_OF(it, ps_param, link);
+}
+
+ps_status ps_pull(ps_session *s)
+{
+    ps_status st = enter(s, true);
+    for (ps_param *p = NULL; st == PS_OK && (p = param_next(s, p)) != NULL;) {
+        st = pull_begin(p);
+    }
+    if (s == NULL || s->io == NULL || s->pid != getpid()) {
+        return st;
+    }
+    for (ps_param *p = NULL; (p = param_next(s, p)) != NULL;) {
+        wait_for(p, &p->pulling);
+    }
+    return psi_api_sticky(s, NULL);
+}
+
+ps_status ps_pull_param(ps_param *p)
+{
+    ps_status st = enter(ps_param_session(p), true);
+    if (st == PS_OK) {
+        st = pull_begin(p);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    wait_for(p, &p->pulling);
+    return psi_api_sticky(p->session, NULL);
+}
+
+ps_status ps_push(ps_session *s, ps_param *p)
+{
+    struct psi_err err = {0};
+    ps_status st = enter(s, true);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (p == NULL || p->session != s) {
+        (void)psi_fail(&err, PS_INVALID_ARGUMENT, "the parameter is %s", p == NULL ? "NULL" : "of another session");
+        return stick(s, &err, "ps_push");
+    }
+    if (p->variable == NULL) {
+        return PS_OK;
+    }
+    take(p, &p->pushing, &s->pushes);
+    st = ps_push_start(p->variable, p->grad, p->bytes, 1, 0, &p->push, on_pushed, p);
+    return st == PS_OK ? PS_OK : refused(p, &p->pushing, &s->pushes, st, "ps_push");
+}
+
+/* ---- steps ---- */
+
+static void set_global_step(ps_session *s, int64_t step)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->global_step = step;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static ps_status stick_last(ps_session *s, ps_status st, const char *what)
+{
+    struct psi_err err = {.code = st, .applied = ps_last_applied()};
+    (void)snprintf(err.text, sizeof(err.text), "%s", ps_last_error());
+    return stick(s, &err, what);
+}
+
+ps_status ps_step_done(ps_session *s)
+{
+    struct psi_err err = {0};
+    ps_status st = enter(s, true);
+    if (st != PS_OK) {
+        return st;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->pushes > 0) {
+        psi_api_wait(s, &s->changed);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    st = psi_api_sticky(s, NULL);
+    if (st != PS_OK) {
+        return st;
+    }
+    ps_variable *step = NULL;
+    st = psi_api_global_step(s, &step, &err);
+    if (st != PS_OK) {
+        return stick(s, &err, "ps_step_done");
+    }
+    const int64_t one = 1;
+    int64_t value = 0;
+    st = ps_variable_assign_add(step, &one, sizeof(one), &value);
+    if (st != PS_OK) {
+        return stick_last(s, st, "ps_step_done");
+    }
+    set_global_step(s, value);
+    return PS_OK;
+}
+
+struct ready {
+    bool step_found;
+    uint32_t found, total;
+};
+
+static ps_status prepare_ready(struct psi_api_call *call, struct psi_err *err)
+{
+    struct ready *r = call->arg;
+    (void)err;
+    r->step_found = call->variable->var->initialised;
+    call->req.kind = PSI_REQ_READY;
+    return PS_OK;
+}
+
+static void finish_ready(struct psi_api_call *call)
+{
+    struct ready *r = call->arg;
+    psi_client_found(call->client, &r->found, &r->total);
+}
+
+ps_status ps_session_ready(ps_session *s)
+{
+    struct psi_err err = {0};
+    ps_status st = enter(s, true);
+    if (st != PS_OK) {
+        return st;
+    }
+    ps_variable *step = NULL;
+    st = psi_api_global_step(s, &step, &err);
+    if (st != PS_OK) {
+        return stick(s, &err, "ps_session_ready");
+    }
+    struct ready r = {0};
+    struct psi_api_call call = {.session = s,
+                                .prepare = prepare_ready,
+                                .finish = finish_ready,
+                                .arg = &r,
+                                .variable = step,
+                                .timeout_ms = s->ready_timeout_ms};
+    st = psi_api_call_run(&call, &err);
+    if (st != PS_OK) {
+        return stick(s, &err, "ps_session_ready");
+    }
+    int64_t value = 0;
+    st = ps_variable_read(step, &value, sizeof(value));
+    if (st != PS_OK) {
+        return stick_last(s, st, "ps_session_ready");
+    }
+    /* global_step is one of the core's variables, but none of the program's */
+    uint32_t found = r.found > 0 && (r.step_found || r.found == r.total) ? r.found - 1 : r.found;
+    (void)pthread_mutex_lock(&s->lock);
+    s->found = (int)found;
+    s->found_global_step = value;
+    s->global_step = value;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (ps_is_chief(s)) {
+        psi_api_log_balance(s);
+    }
+    return PS_OK;
+}
+
+int ps_session_found(ps_session *s, int64_t *out_global_step)
+{
+    if (s == NULL) {
+        return 0;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    int found = s->found;
+    if (out_global_step != NULL) {
+        *out_global_step = s->found_global_step;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+int64_t ps_global_step(ps_session *s)
+{
+    if (s == NULL) {
+        return 0;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    int64_t step = s->global_step;
+    (void)pthread_mutex_unlock(&s->lock);
+    return step;
+}
+
+bool ps_should_stop(ps_session *s)
+{
+    if (s == NULL || psi_api_sticky(s, NULL) != PS_OK) {
+        return true;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    bool stop = s->stopping || (s->steps > 0 && s->global_step >= s->steps);
+    int64_t steps = s->steps;
+    int64_t found = s->found_global_step;
+    bool note = steps > 0 && found >= steps && !s->goal_noted; /* it was there before this program made a step */
+    s->goal_noted = s->goal_noted || note;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (note) {
+        psi_api_log(s, PS_LOG_INFO, "goal_reached", "global_step=%lld steps=%lld remedy=%s", (long long)found, (long long)steps,
+                    "a higher --steps goes on, --fresh starts over");
+    }
+    return stop;
+}
+
+void ps_set_steps(ps_session *s, int64_t steps)
+{
+    if (s == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    if (!s->steps_fixed) {
+        s->steps = steps;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t ps_seed(ps_session *s)
+{
+    return s == NULL ? 0 : s->seed;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scopes of a session (ps.h): variable scopes, containers, devices, and the names that the session has got in them.
+ *
+ * Everything in here is under the session's lock, which psi_api_scope_*() take.
+ */
+#ifndef PSI_WORKER_SCOPE_H
+#define PSI_WORKER_SCOPE_H
+
+#include "worker/core/core.h"
+
+#include "common/map.h"
+
+struct psi_scopes {
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* the session's default one; constant */
+    struct psi_list variable_scopes;            /* struct scope, the innermost last */
+    struct psi_list containers;                 /* likewise */
+    struct psi_map names;                       /* "container\0full name" -> struct got */
+    struct psi_placer placer;                   /* device scopes */
+};
+
+/* How a program asks for a variable. */
+enum psi_scope_how {
+    PSI_SCOPE_GET,   /* by a spec */
+    PSI_SCOPE_FIND,  /* by its name in the scopes */
+    PSI_SCOPE_GLOBAL /* as PSI_SCOPE_GET, but its name has no prefix and it is in the session's default container */
+};
+
+/* What the scopes make of one variable. */
+struct psi_scoped {
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    char name[PS_NAME_BYTES_MAX + 1];
+    struct psi_request_place place;
+    bool must_exist;   /* reuse only, or a look-up */
+    bool first;        /* the session had not got it before */
+    size_t base_bytes; /* the name was made unique: of the name without its number; 0: it was not */
+};
+
+void psi_scopes_init(struct psi_scopes *scopes);
+void psi_scopes_fini(struct psi_scopes *scopes);
+
+#endif

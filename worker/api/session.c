@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions: options, opening and closing, the first error, the cluster as the session knows it.
+ *
+ * Happy path: ps_session_open() checks the options and starts the core and its thread (worker/io.c) -> calls ->
+ * ps_session_close() refuses new calls, waits for what is in flight, says goodbye, ends the thread and frees everything. Failure
+ * modes: bad options (nothing is opened); in a forked child every call is refused and close frees nothing, because the thread is
+ * the parent's; with no memory for a session object ps_session_open_args() gives a static one that only has an error.
+ */
+#include "api.h"
+
+#include "common/log.h"
+#include "common/abi.h"
+#include "common/mem.h"
+#include "common/shape.h"
+#include "common/name.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TARGET_DEFAULT "127.0.0.1:2222"
+#define FORKED "a session belongs to the process that opened it (pid %ld); this is a child made by fork()"
+
+const char *ps_version(void)
+{
+    return PS_VERSION;
+}
+
+/* ---- log ---- */
+
+static void log_line(void *data, enum psi_log_level level, const char *line)
+{
+    ps_session *s = data;
+    (void)pthread_mutex_lock(&s->log_lock);
+    if (s->log != NULL) {
+        s->log(s->log_ctx, (ps_log_level)level, line);
+    } else {
+        (void)fprintf(stderr, "%s\n", line);
+    }
+    (void)pthread_mutex_unlock(&s->log_lock);
+}
+
+void psi_api_log_raw(ps_session *s, const char *line)
+{
+    (void)pthread_mutex_lock(&s->log_lock);
+    if (s->placement_log != NULL) {
+        s->placement_log(s->placement_log_ctx, PS_LOG_INFO, line);
+    } else {
+        (void)fprintf(stderr, "%s\n", line);
+    }
+    (void)pthread_mutex_unlock(&s->log_lock);
+}
+
+static void log_stamp(void *data, char *buf, size_t n)
+{
+    struct timespec now;
+    (void)data;
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
+    (void)psi_log_format_time((uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u, buf, n);
+}
+
+void psi_api_log(ps_session *s, int level, const char *event, const char *fields, ...)
+{
+    struct psi_log log = {.write = log_line, .stamp = log_stamp, .data = s, .level = (enum psi_log_level)s->log_level};
+    va_list ap;
+    va_start(ap, fields);
+    psi_log_vevent(&log, (enum psi_log_level)level, event, fields, ap);
+    va_end(ap);
+}
+
+void psi_api_log_fields(void *session, int level, const char *event, const char *fields)
+{
+    ps_session *s = session;
+    char stamp[32];
+    char line[PSI_LOG_LINE_MAX];
+    if (level < (int)s->log_level) {
+        return;
+    }
+    log_stamp(NULL, stamp, sizeof(stamp));
+    (void)snprintf(line, sizeof(line), "ts=%s lvl=%s ev=%s %s", stamp, psi_log_level_name((enum psi_log_level)level), event,
+                   fields);
+    log_line(s, (enum psi_log_level)level, line);
+}
+
+/* ---- options ---- */
+
+void ps_session_options_init(ps_session_options *options)
+{
+    if (options == NULL) {
+        return;
+    }
+    memset(options, 0, sizeof(*options));
+    options->struct_bytes = sizeof(*options);
+    options->cluster_name = PSI_CLUSTER_NAME_DEFAULT;
+    options->operation_timeout_ms = PS_OPERATION_TIMEOUT_MS;
+    options->ready_timeout_ms = PS_READY_TIMEOUT_MS;
+    options->progress = PS_PROGRESS_THREAD;
+    options->log_level = PS_LOG_INFO;
+}
+
+static ps_status options_copy(const ps_session_options *from, ps_session_options *to, struct psi_err *err)
+{
+    ps_session_options_init(to);
+    if (from == NULL) {
+        return PS_OK;
+    }
+    ps_status st = psi_struct_take(from, to, sizeof(*to), "ps_session_options_init", err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "options");
+    }
+    return st;
+}
+
+static ps_status options_check(const ps_session_options *o, struct psi_err *err)
+{
+    if (o->progress != PS_PROGRESS_THREAD && o->progress != PS_PROGRESS_CALLER) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "progress: %d is none of PS_PROGRESS_*", (int)o->progress);
+    }
+    if (o->operation_timeout_ms <= 0 || o->ready_timeout_ms <= 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: %lld ms is not > 0",
+                        o->operation_timeout_ms <= 0 ? "operation_timeout_ms" : "ready_timeout_ms",
+                        (long long)(o->operation_timeout_ms <= 0 ? o->operation_timeout_ms : o->ready_timeout_ms));
+    }
+    if (o->wire_dtype != PS_DTYPE_NONE && !psi_wire_fits(PS_F32, (uint32_t)o->wire_dtype)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "wire_dtype: %s; allowed are bfloat16, float16 and float32",
+                        ps_dtype_name(o->wire_dtype));
+    }
+    if (o->log_level < PS_LOG_DEBUG || o->log_level > PS_LOG_ERROR) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "log_level: %d is none of PS_LOG_*", (int)o->log_level);
+    }
+    if (o->cluster_name != NULL && o->cluster_name[0] != '\0') {
+        ps_status st = psi_cluster_name_check(o->cluster_name, strlen(o->cluster_name), err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "cluster_name");
+            return st;
+        }
+    }
+    if (o->job != NULL && o->job[0] != '\0') {
+        ps_status st = psi_job_name_check(o->job, strlen(o->job), err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "job");
+            return st;
+        }
+    }
+    if (o->container != NULL) {
+        ps_status st = psi_container_name_check(o->container, strlen(o->container), err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "container");
+            return st;
+        }
+    }
+    return PS_OK;
+}
+
+/* Fill in cluster and target, as they go to the core. */
+static ps_status options_where(const ps_session_options *o, struct psi_cluster *cluster, char *target, size_t target_bytes,
+                               struct psi_err *err)
+{
+    const char *job = o->job == NULL ? "" : o->job;
+    ps_status st = PS_OK;
+    if (o->cluster_name != NULL && o->cluster_name[0] != '\0') {
+        st = psi_cluster_set_name(cluster, o->cluster_name, err);
+    }
+    if (st == PS_OK && o->cluster_spec != NULL) {
+        st = psi_cluster_load(cluster, o->cluster_spec, err);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    if (psi_cluster_num_tasks(cluster, job) > 0 && psi_cluster_task_address(cluster, job, o->task_index) == NULL) {
+        char list[PSI_TASK_LIST_MAX];
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task_index: job %s has %u tasks: %s; there is no task %u", job,
+                        psi_cluster_num_tasks(cluster, job), psi_cluster_task_list(cluster, job, list, sizeof(list)),
+                        o->task_index);
+    }
+    const char *text = o->target;
+    const char *from = "target";
+    if (text == NULL && o->cluster_spec == NULL) {
+        text = getenv("PSD_TARGET");
+        from = "PSD_TARGET";
+        if (text == NULL || text[0] == '\0') {
+            text = TARGET_DEFAULT;
+        }
+    }
+    target[0] = '\0';
+    if (text != NULL) {
+        struct psi_address address;
+        st = psi_address_parse(text, false, &address, err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "%s", from);
+            return st;
+        }
+        (void)psi_address_format(&address, target, target_bytes);
+    }
+    return PS_OK;
+}
+
+/* Segments need no CRC where no network is involved. */
+static bool wants_crc(const struct psi_cluster *cluster, const char *target)
+{
+    bool tcp = target[0] != '\0' && strncmp(target, "unix:", 5) != 0;
+    for (uint32_t j = 0; j < cluster->job_count; j++) {
+        for (uint32_t t = 0; t < cluster->jobs[j].task_count; t++) {
+            tcp = tcp || strncmp(cluster->jobs[j].tasks[t].address, "unix:", 5) != 0;
+        }
+    }
+    return tcp;
+}
+
+static void program_name(const ps_session_options *o, char *buf, size_t n)
+{
+    (void)snprintf(buf, n, "%s", o->program == NULL ? "" : o->program);
+    if (o->program != NULL) {
+        return;
+    }
+    FILE *comm = fopen("/proc/self/comm", "re");
+    if (comm == NULL) {
+        return;
+    }
+    if (fgets(buf, (int)n, comm) != NULL) {
+        buf[strcspn(buf, "\n")] = '\0';
+    }
+    (void)fclose(comm);
+}
+
+/* ---- open and close ---- */
+
+static void session_init(ps_session *s)
+{
+    s->pid = getpid();
+    s->log_level = PS_LOG_INFO;
+    s->operation_timeout_ms = PS_OPERATION_TIMEOUT_MS;
+    s->ready_timeout_ms = PS_READY_TIMEOUT_MS;
+    (void)pthread_mutex_init(&s->lock, NULL); /* cannot fail with default attributes */
+    (void)pthread_mutex_init(&s->log_lock, NULL);
+    (void)pthread_cond_init(&s->changed, NULL);
+    psi_list_init(&s->variables);
+    psi_list_init(&s->params);
+    psi_scopes_init(&s->scopes);
+    psi_api_spare_init(s);
+}
+
+static void session_free(ps_session *s)
+{
+    psi_api_params_free(s);
+    struct psi_list *it;
+    while ((it = psi_list_pop_front(&s->variables)) != NULL) {
+        psi_free(PSI_CONTAINER_OF(it, ps_variable, link));
+    }
+    psi_free(s->tasks);
+    psi_scopes_fini(&s->scopes);
+    (void)pthread_cond_destroy(&s->changed);
+    (void)pthread_mutex_destroy(&s->log_lock);
+    (void)pthread_mutex_destroy(&s->lock);
+    psi_free(s);
+}
+
+/* ps_should_stop() is true from now on; what blocks goes on. */
+static void on_stop_asked(void *ctx)
+{
+    ps_session *s = ctx;
+    (void)pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static ps_status io_open(ps_session *s, const ps_session_options *o, struct psi_cluster *cluster, struct psi_err *err)
+{
+    char target[PS_ADDRESS_BYTES_MAX + 1];
+    char program[64];
+    char host[PS_HOST_BYTES_MAX + 1] = "";
+    ps_status st = options_where(o, cluster, target, sizeof(target), err);
+    if (st != PS_OK) {
+        return st;
+    }
+    program_name(o, program, sizeof(program));
+    if (gethostname(host, sizeof(host) - 1) != 0) {
+        (void)snprintf(host, sizeof(host), "unknown");
+    }
+    struct psi_io_config config = {
+        .client = {.cluster = cluster->job_count > 0 ? cluster : NULL,
+                   .target = target[0] == '\0' ? NULL : target,
+                   .cluster_name = o->cluster_name == NULL ? "" : o->cluster_name,
+                   .job = s->job,
+                   .task = s->task,
+                   .host = host,
+                   .program = program,
+                   .pid = (uint32_t)s->pid,
+                   .operation_timeout_ms = s->operation_timeout_ms,
+                   .ready_timeout_ms = s->ready_timeout_ms,
+                   .seed = s->seed,
+                   .crc = wants_crc(cluster, target),
+                   .fail_fast = o->fail_fast,
+                   .wire_dtype = o->wire_dtype},
+        .log = psi_api_log_fields,
+        .log_ctx = s,
+        .stop = on_stop_asked,
+        .by_caller = o->progress == PS_PROGRESS_CALLER,
+    };
+    return psi_io_open(&config, &s->io, err);
+}
+
+static ps_status session_open(const ps_session_options *options, ps_session **out_session, struct psi_err *err)
+{
+    ps_session_options o;
+    ps_status st = options_copy(options, &o, err);
+    if (st == PS_OK) {
+        st = options_check(&o, err);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    ps_session *s = psi_calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a session");
+    }
+    session_init(s);
+    (void)snprintf(s->job, sizeof(s->job), "%s", o.job == NULL ? "" : o.job);
+    s->task = o.task_index;
+    s->operation_timeout_ms = o.operation_timeout_ms;
+    s->ready_timeout_ms = o.ready_timeout_ms;
+    s->log_level = o.log_level;
+    s->log = o.log;
+    s->log_ctx = o.log_ctx;
+    s->seed = o.seed;
+    s->allow_soft_placement = o.allow_soft_placement;
+    s->log_device_placement = o.log_device_placement;
+    s->placement_log = o.placement_log != NULL ? o.placement_log : o.log;
+    s->placement_log_ctx = o.placement_log != NULL ? o.placement_log_ctx : o.log_ctx;
+    if (o.container != NULL) {
+        (void)snprintf(s->scopes.container, sizeof(s->scopes.container), "%s", o.container);
+    }
+    struct psi_cluster cluster;
+    psi_cluster_init(&cluster);
+    st = io_open(s, &o, &cluster, err);
+    psi_cluster_fini(&cluster);
+    if (st != PS_OK) {
+        session_free(s);
+        return st;
+    }
+    *out_session = s;
+    return PS_OK;
+}
+
+ps_status ps_session_open(const ps_session_options *options, ps_session **out_session, char *error, size_t error_bytes)
+{
+    struct psi_err err = {0};
+    ps_status st = out_session == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_session is NULL")
+                                       : session_open(options, out_session, &err);
+    if (error != NULL && error_bytes > 0) {
+        (void)snprintf(error, error_bytes, "%s", err.text);
+    }
+    return psi_api_result(&err, st);
+}
+
+/* What psi_api_broken() gives when there is no memory for a session, or no session at all; never freed. */
+static ps_session no_memory, no_session;
+static pthread_once_t statics_once = PTHREAD_ONCE_INIT;
+
+static void statics_init(void)
+{
+    session_init(&no_memory);
+    session_init(&no_session);
+    no_memory.is_static = true;
+    no_session.is_static = true;
+    (void)psi_fail(&no_memory.error, PS_RESOURCE_EXHAUSTED, "out of memory for a session");
+    (void)psi_fail(&no_session.error, PS_INVALID_ARGUMENT, "the session is NULL");
+}
+
+ps_session *psi_api_broken(const struct psi_err *err)
+{
+    ps_session *s = err == NULL ? NULL : psi_calloc(1, sizeof(*s));
+    if (s == NULL) {
+        (void)pthread_once(&statics_once, statics_init);
+        return err == NULL ? &no_session : &no_memory;
+    }
+    session_init(s);
+    if (err->code == PS_OK) {
+        s->stopping = true;
+    } else {
+        PSI_IGNORE(psi_api_stick(s, err)); /* it is in the session now */
+    }
+    return s;
+}
+
+struct hasten {
+    struct psi_io_work work;
+    ps_session *session;
+};
+
+static void hasten(struct psi_io_work *work, struct psi_client *c)
+{
+    ps_session *s = PSI_CONTAINER_OF(work, struct hasten, work)->session;
+    psi_client_hasten(c, psi_api_deadline_ms(s, 0));
+    (void)pthread_mutex_lock(&s->lock);
+    s->in_flight--;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static ps_status prepare_goodbye(struct psi_api_call *call, struct psi_err *err)
+{
+    (void)err;
+    call->req.kind = PSI_REQ_GOODBYE;
+    return PS_OK;
+}
+
+static void say_goodbye(ps_session *s)
+{
+    struct psi_api_call call = {.session = s, .prepare = prepare_goodbye, .timeout_ms = PSI_GOODBYE_MS, .when_closing = true};
+    PSI_IGNORE(psi_api_call_run(&call, NULL)); /* it is a courtesy: without it the tasks forget the session by themselves */
+}
+
+void ps_session_leave(ps_session *s)
+{
+    if (psi_api_check(s, true, NULL) != PS_OK) {
+        return;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    s->closing = true;
+    (void)pthread_mutex_unlock(&s->lock);
+    say_goodbye(s);
+}
+
+int ps_session_close(ps_session *s)
+{
+    if (s == NULL) {
+        return 0;
+    }
+    if (s->pid != getpid() || (s->io != NULL && psi_io_on_loop(s->io))) {
+        struct psi_err err = {0};
+        PSI_IGNORE(psi_api_check(s, true, &err)); /* says which of the two it is */
+        return (int)psi_api_last_error_set(&err);
+    }
+    if (s->io != NULL) {
+        struct hasten work = {.work.run = hasten, .session = s};
+        psi_list_init(&work.work.link);
+        (void)pthread_mutex_lock(&s->lock);
+        s->closing = true;
+        s->in_flight++;
+        (void)pthread_mutex_unlock(&s->lock);
+        psi_io_submit(s->io, &work.work);
+        (void)pthread_mutex_lock(&s->lock);
+        while (s->in_flight > 0) {
+            psi_api_wait(s, &s->changed);
+        }
+        (void)pthread_mutex_unlock(&s->lock);
+        say_goodbye(s);
+        psi_io_close(s->io);
+        s->io = NULL;
+    }
+    int code = (int)s->error.code;
+    if (!s->is_static) {
+        session_free(s);
+    }
+    return code;
+}
+
+/* ---- errors ---- */
+
+ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
+{
+    if (s == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "the session is NULL");
+    }
+    if (s->pid != getpid()) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, FORKED, (long)s->pid);
+    }
+    if (s->io == NULL) {
+        ps_status st = psi_api_sticky(s, err);
+        return st != PS_OK ? st : psi_fail(err, PS_CANCELLED, "--help was given: nothing is done");
+    }
+    if (may_block && psi_io_on_loop(s->io)) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "a call that blocks cannot be made in a callback of the library");
+    }
+    return PS_OK;
+}
+
+ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
+{
+    if (s->pid != getpid()) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, FORKED,
+                        (long)s->pid); /* the lock may be held by a thread that is not here */
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    ps_status st = s->error.code;
+    if (st != PS_OK && err != NULL) {
+        *err = s->error;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+ps_status psi_api_stick(ps_session *s, const struct psi_err *err)
+{
+    if (s->pid != getpid()) {
+        return err->code;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    bool first = s->error.code == PS_OK && err->code != PS_OK;
+    if (first) {
+        s->error = *err;
+    }
+    ps_status st = s->error.code;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (first) {
+        psi_api_log(s, PS_LOG_ERROR, "session_failed", "st=%s applied=%s msg=%s", ps_status_name(err->code),
+                    psi_applied_name(err->applied), err->text);
+    }
+    return st;
+}
+
+ps_status ps_session_status(ps_session *s)
+{
+    return s == NULL ? PS_INVALID_ARGUMENT : psi_api_sticky(s, NULL);
+}
+
+const char *ps_session_error(ps_session *s)
+{
+    return s == NULL ? "the session is NULL" : s->error.text; /* written once, before its code is seen */
+}
+
+ps_applied ps_session_error_applied(ps_session *s)
+{
+    struct psi_err err = {0};
+    if (s != NULL) {
+        PSI_IGNORE(psi_api_sticky(s, &err)); /* all zero where there is no error */
+    }
+    return err.applied;
+}
+
+ps_status ps_session_fail(ps_session *s, ps_status st, const char *text)
+{
+    struct psi_err err = {0};
+    if (s == NULL || st == PS_OK) {
+        return s == NULL ? PS_INVALID_ARGUMENT : ps_session_status(s);
+    }
+    (void)psi_fail(&err, st, "%s", text == NULL ? "" : text);
+    return psi_api_stick(s, &err);
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client core as an object: creation, the table of tasks, events from the shell, effects to it.
+ *
+ * Happy path: a start function queues a request and kicks its session; the shell asks for effects; sessions that were kicked are
+ * pumped, which fills send queues; frames that arrive complete requests; the shell takes them from the done list.
+ * Failure: everything that can go wrong with a task is the session's business (session.c); here only memory can be short.
+ */
+#include "client.h"
+
+#include "common/mem.h"
+#include "common/rng.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void copy_text(char *dst, size_t n, const char *src)
+{
+    snprintf(dst, n, "%s", src != NULL ? src : "");
+}
+
+ps_status psi_client_new(const struct psi_client_config *config, const uint8_t random[32], uint64_t now_ms,
+                         struct psi_client **out_client, struct psi_err *err)
+{
+    if (config->cluster == NULL && (config->target == NULL || config->target[0] == '\0')) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "neither a cluster nor the address of one of its tasks is given");
+    }
+    struct psi_client *c = psi_calloc(1, sizeof(*c));
+    if (c == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "session: no memory");
+    }
+    copy_text(c->target, sizeof(c->target), config->target);
+    copy_text(c->cluster_name, sizeof(c->cluster_name), config->cluster_name);
+    copy_text(c->job, sizeof(c->job), config->job);
+    copy_text(c->host, sizeof(c->host), config->host);
+    copy_text(c->program, sizeof(c->program), config->program);
+    c->task = config->task;
+    c->pid = config->pid;
+    c->operation_timeout_ms = config->operation_timeout_ms > 0 ? config->operation_timeout_ms : PS_OPERATION_TIMEOUT_MS;
+    c->ready_timeout_ms = config->ready_timeout_ms > 0 ? config->ready_timeout_ms : PS_READY_TIMEOUT_MS;
+    c->seed = config->seed;
+    c->crc = config->crc;
+    c->fail_fast = config->fail_fast;
+    c->wire_dtype = config->wire_dtype;
+    memcpy(c->session_id, random, sizeof(c->session_id));
+    memcpy(&c->random, random + sizeof(c->session_id), sizeof(c->random));
+    c->now_ms = now_ms;
+    c->no_memory = (struct psi_err){.code = PS_RESOURCE_EXHAUSTED, .text = "no memory for the error's text"};
+    psi_cluster_init(&c->cluster);
+    struct psi_list *lists[] = {&c->dirty,   &c->pumps,      &c->done,      &c->all,         &c->early,
+                                &c->delayed, &c->composites, &c->variables, &c->want_create, &c->vars_delayed};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        psi_list_init(lists[i]);
+    }
+    ps_status st = PS_OK;
+    c->logs = psi_calloc(PSI_LOGS_MAX, sizeof(*c->logs));
+    if (c->logs == NULL) {
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "session: no memory");
+        goto fail;
+    }
+    if (config->cluster != NULL) {
+        st = psi_client_learn(c, config->cluster, NULL, err);
+    } else {
+        c->sessions = psi_calloc(1, sizeof(struct psi_session *));
+        struct psi_session *s = c->sessions != NULL ? psi_session_new(c, c->target) : NULL;
+        if (s == NULL) {
+            st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "session: no memory");
+            goto fail;
+        }
+        c->sessions[0] = s;
+        c->session_count = 1;
+    }
+    if (st != PS_OK) {
+        goto fail;
+    }
+    *out_client = c;
+    return PS_OK;
+fail:
+    psi_client_free(c);
+    return st;
+}
+
+void psi_client_free(struct psi_client *c)
+{
+    if (c == NULL) {
+        return;
+    }
+    psi_ready_free_all(c);
+    for (uint32_t i = 0; i < c->session_count; i++) {
+        psi_session_free(c->sessions[i]);
+    }
+    psi_free(c->sessions);
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(&c->variables)) != NULL) {
+        psi_free(PSI_CONTAINER_OF(link, struct psi_var, link));
+    }
+    for (uint32_t i = 0; i < c->err_count; i++) {
+        psi_free(c->errs[i]);
+    }
+    psi_free(c->errs);
+    if (c->delivered != &c->no_memory) {
+        psi_free(c->delivered);
+    }
+    psi_free(c->logs);
+    psi_cluster_fini(&c->cluster);
+    psi_out_scratch_fini(&c->scratch);
+    psi_free(c);
+}
+
+/* ---- the table ---- */
+
+ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_session *target,
+                           struct psi_err *err)
+{
+    uint32_t total = psi_cluster_total_tasks(cluster);
+    const char *dir_job = NULL;
+    uint32_t dir_task = 0;
+    if (total == 0 || !psi_cluster_directory(cluster, &dir_job, &dir_task)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster has no tasks");
+    }
+    struct psi_cluster copy;
+    psi_cluster_init(&copy);
+    struct psi_session **table = psi_calloc(total, sizeof(struct psi_session *));
+    ps_status st = table != NULL ? psi_cluster_copy(&copy, cluster, err) : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory");
+    uint32_t n = 0;
+    if (st == PS_OK && c->cluster_name[0] != '\0') {
+        st = psi_cluster_set_name(&copy, c->cluster_name, err);
+    }
+    for (uint32_t j = 0; st == PS_OK && j < psi_cluster_job_count(&copy); j++) {
+        const char *job = psi_cluster_job_name(&copy, j);
+        for (uint32_t at = 0; st == PS_OK && at < psi_cluster_num_tasks(&copy, job); at++) {
+            uint32_t t = psi_cluster_task_index(&copy, job, at);
+            if (target != NULL && target->task == t && strcmp(target->job, job) == 0) {
+                table[n] = target;
+            } else {
+                table[n] = psi_session_new(c, psi_cluster_task_address(&copy, job, t));
+                if (table[n] == NULL) {
+                    st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for %u tasks", total);
+                    break;
+                }
+                psi_session_name(table[n], job, t);
+            }
+            n++;
+        }
+    }
+    if (st != PS_OK) {
+        for (uint32_t i = 0; i < n; i++) {
+            if (table[i] != target) {
+                psi_session_free(table[i]);
+            }
+        }
+        psi_free(table);
+        psi_cluster_fini(&copy);
+        return st;
+    }
+    psi_free(c->sessions);
+    c->sessions = table;
+    c->session_count = total;
+    for (uint32_t i = 0; i < total; i++) {
+        table[i]->index = i;
+    }
+    psi_cluster_fini(&c->cluster);
+    c->cluster = copy;
+    c->cluster_hash = psi_cluster_hash(&c->cluster);
+    PSI_ASSERT(psi_cluster_directory(&c->cluster, &dir_job, &dir_task));
+    c->known = true;
+    c->directory = psi_client_find_task(c, dir_job, dir_task);
+    psi_placement_init(&c->placement, &c->cluster);
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(&c->early)) != NULL) {
+        psi_request_go(PSI_CONTAINER_OF(link, struct psi_request, link));
+    }
+    return PS_OK;
+}
+
+uint32_t psi_client_find_task(const struct psi_client *c, const char *job, uint32_t task)
+{
+    return c->known ? psi_cluster_task_number(&c->cluster, job, task) : UINT32_MAX; /* the table has the same order */
+}
+
+struct psi_session *psi_client_directory(struct psi_client *c)
+{
+    PSI_ASSERT(c->known);
+    return c->sessions[c->directory];
+}
+
+/* ---- effects ---- */
+
+void psi_client_dirty(struct psi_client *c, struct psi_link *link)
+{
+    if (!psi_list_linked(&link->dirty)) {
+        psi_list_push_back(&c->dirty, &link->dirty);
+    }
+}
+
+void psi_client_kick(struct psi_session *s)
+{
+    if (!psi_list_linked(&s->pump)) {
+        psi_list_push_back(&s->c->pumps, &s->pump);
+    }
+}
+
+static void pump(struct psi_client *c)
+{
+    psi_ready_pump(c);
+    psi_var_pump(c);
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(&c->pumps)) != NULL) {
+        psi_session_pump(PSI_CONTAINER_OF(link, struct psi_session, pump));
+    }
+}
+
+struct psi_link *psi_client_next_dirty(struct psi_client *c)
+{
+    pump(c);
+    struct psi_list *link = psi_list_pop_front(&c->dirty);
+    return link != NULL ? PSI_CONTAINER_OF(link, struct psi_link, dirty) : NULL;
+}
+
+bool psi_client_next_effect(struct psi_client *c, struct psi_client_effect *out)
+{
+    for (uint32_t i = 0; c->dial_count > 0 && i < c->session_count; i++) {
+        struct psi_session *s = c->sessions[i];
+        if (s->dial_effect) {
+            s->dial_effect = false;
+            c->dial_count--;
+            memset(out, 0, sizeof(*out));
+            out->kind = PSI_CLIENT_DIAL;
+            out->task = i;
+            copy_text(out->text, sizeof(out->text), s->address);
+            return true;
+        }
+    }
+    if (c->log_count > 0) {
+        *out = c->logs[c->log_first];
+        c->log_first = (c->log_first + 1) % PSI_LOGS_MAX;
+        c->log_count--;
+        if (c->log_count == 0 && c->log_lost > 0) {
+            uint32_t lost = c->log_lost;
+            c->log_lost = 0;
+            psi_client_log(c, PSI_LOG_WARN, "log_lost", "lines=%u", lost);
+        }
+        return true;
+    }
+    return false;
+}
+
+bool psi_client_stop_asked(const struct psi_client *c)
+{
+    return c->stop_asked;
+}
+
+int64_t psi_client_global_step(const struct psi_client *c)
+{
+    return (int64_t)c->step - 1;
+}
+
+struct psi_request *psi_client_next_done(struct psi_client *c)
+{
+    psi_client_err_free(c, c->delivered);
+    c->delivered = NULL;
+    struct psi_list *link = psi_list_pop_front(&c->done);
+    if (link == NULL) {
+        return NULL;
+    }
+    struct psi_request *req = PSI_CONTAINER_OF(link, struct psi_request, link);
+    c->delivered = req->err;
+    return req;
+}
+
+const char *psi_client_quote(char *dst, size_t n, const char *text)
+{
+    size_t i = 0;
+    for (; i + 1 < n && text[i] != '\0'; i++) {
+        unsigned char ch = (unsigned char)text[i];
+        dst[i] = ch == '"' || ch == '\\' ? '\'' : ch < 0x20 || ch == 0x7f ? ' ' : text[i];
+    }
+    dst[i] = '\0';
+    return dst;
+}
+
+void psi_client_log(struct psi_client *c, enum psi_log_level level, const char *event, const char *format, ...)
+{
+    if (c->log_count == PSI_LOGS_MAX) {
+        c->log_lost++;
+        return;
+    }
+    struct psi_client_effect *e = &c->logs[(c->log_first + c->log_count) % PSI_LOGS_MAX];
+    c->log_count++;
+    memset(e, 0, sizeof(*e));
+    e->kind = PSI_CLIENT_LOG;
+    e->level = (int)level;
+    copy_text(e->event, sizeof(e->event), event);
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(e->text, sizeof(e->text), format, ap);
+    va_end(ap);
+}
+
+/* ---- events ---- */
+
+struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, const char *why)
+{
+    if (task >= c->session_count) {
+        return NULL;
+    }
+    return psi_session_dialed(c->sessions[task], shell, why);
+}
+
+void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t *p, size_t n)
+{
+    struct psi_session *s = link->owner;
+    PSI_ASSERT(s->c == c);
+    if (s->link != link) {
+        return;
+    }
+    link->bytes_in += n;
+    s->heard_ms = c->now_ms;
+    psi_session_bytes(s, p, n);
+}
+
+void psi_client_closed(struct psi_client *c, struct psi_link *link)
+{
+    struct psi_session *s = link->owner;
+    PSI_ASSERT(s->c == c);
+    if (s->link == link) {
+        psi_session_lost(s, false, "the connection was closed by the other side");
+    }
+}
+
+void psi_client_writable(struct psi_client *c, struct psi_link *link)
+{
+    if (psi_outq_ready(&link->out)) {
+        psi_client_dirty(c, link);
+    }
+}
+
+static void scan(struct psi_client *c)
+{
+    bool again = true;
+    while (again) {
+        again = false;
+        uint64_t next = UINT64_MAX;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &c->all) {
+            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
+            if (req->deadline_ms <= c->now_ms) {
+                req->deadline_ms = c->now_ms + 50; /* of the next look, where it does not end now */
+                psi_request_expire(req);
+                again = true; /* others may have ended with it */
+                break;
+            }
+            bool logged = (req->flags & PSI_REQUEST_SLOW_LOGGED) != 0;
+            if (!logged && req->started_ms + PSI_SLOW_MS <= c->now_ms) {
+                req->flags |= PSI_REQUEST_SLOW_LOGGED;
+                psi_request_slow(req);
+                logged = true;
+            }
+            uint64_t due = logged ? req->deadline_ms : req->started_ms + PSI_SLOW_MS;
+            due = due < req->deadline_ms ? due : req->deadline_ms;
+            next = due < next ? due : next;
+        }
+        c->scan_ms = next;
+    }
+}
+
+void psi_client_tick(struct psi_client *c, uint64_t now_ms)
+{
+    if (now_ms > c->now_ms) {
+        uint64_t gap = now_ms - c->now_ms;
+        c->now_ms = now_ms;
+        for (uint32_t i = 0; gap > PS_LEASE_MS / 4 && i < c->session_count; i++) {
+            c->sessions[i]->heard_ms += gap; /* we were stopped: nothing could be heard meanwhile */
+        }
+    }
+    for (;;) {
+        struct psi_list *link = psi_list_first(&c->delayed);
+        struct psi_request *req = link != NULL ? PSI_CONTAINER_OF(link, struct psi_request, link) : NULL;
+        if (req == NULL || req->again_ms > c->now_ms) {
+            break;
+        }
+        psi_list_remove(&req->link);
+        psi_request_go(req);
+    }
+    if (c->scan_ms <= c->now_ms) {
+        scan(c);
+    }
+    psi_var_tick(c);
+    for (uint32_t i = 0; i < c->session_count; i++) {
+        psi_session_tick(c->sessions[i]);
+    }
+}
+
+/* ---- requests ---- */
+
+ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct psi_err *err)
+{
+    ps_status st = psi_request_check(c, req, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    psi_request_prepare(c, req);
+    if (!c->known && req->kind != PSI_REQ_GOODBYE) {
+        req->stage = PSI_STAGE_EARLY;
+        psi_list_push_back(&c->early, &req->link);
+        psi_session_want(c->sessions[0]);
+        psi_client_kick(c->sessions[0]);
+        return PS_OK;
+    }
+    psi_request_go(req);
+    return PS_OK;
+}
+
+/* ---- what the session knows ---- */
+
+const struct psi_cluster *psi_client_cluster(const struct psi_client *c)
+{
+    return c->known ? &c->cluster : NULL;
+}
+
+uint32_t psi_client_task_count(const struct psi_client *c)
+{
+    return c->known ? c->session_count : 0;
+}
+
+const char *psi_client_task_name(const struct psi_client *c, uint32_t task)
+{
+    return task < c->session_count ? c->sessions[task]->name : NULL;
+}
+
+const char *psi_client_task_address(const struct psi_client *c, uint32_t task)
+{
+    return task < c->session_count ? c->sessions[task]->address : NULL;
+}
+
+bool psi_client_is_chief(const struct psi_client *c)
+{
+    const char *job = NULL;
+    uint32_t task = 0;
+    if (c->job[0] == '\0' || (c->known && !psi_cluster_chief(&c->cluster, &job, &task))) {
+        return true;
+    }
+    if (!c->known) {
+        return c->task == 0;
+    }
+    return c->task == task && strcmp(c->job, job) == 0;
+}
+
+struct psi_list *psi_client_variables(struct psi_client *c)
+{
+    return &c->variables;
+}
+
+uint32_t psi_client_pending(const struct psi_client *c)
+{
+    return c->pending;
+}
+
+void psi_client_found(const struct psi_client *c, uint32_t *out_found, uint32_t *out_total)
+{
+    *out_found = c->found;
+    *out_total = c->found_total;
+}
+
+void psi_client_check_invariants(const struct psi_client *c)
+{
+    uint32_t pending = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &c->all) {
+        const struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
+        PSI_ASSERT(req->stage != PSI_STAGE_NONE && req->stage != PSI_STAGE_DONE);
+        if (req->stage == PSI_STAGE_WINDOW) {
+            const struct psi_entry *e = req->extra;
+            PSI_ASSERT(e->number == req->number && e->req == req);
+        }
+        pending++;
+    }
+    PSI_ASSERT(pending == c->pending);
+    for (uint32_t i = 0; i < c->session_count; i++) {
+        const struct psi_session *s = c->sessions[i];
+        PSI_ASSERT(s->index == i && s->first <= s->next && s->next - s->first <= PS_WINDOW);
+        PSI_ASSERT((s->link != NULL) ==
+                   (s->state == PSI_SESSION_HELLO || s->state == PSI_SESSION_REOPEN || s->state == PSI_SESSION_UP));
+        uint32_t multi = 0;
+        for (uint64_t n = s->first; n < s->next; n++) {
+            const struct psi_entry *e = &s->ring[n % PS_WINDOW];
+            PSI_ASSERT(e->number == n || e->number == 0);
+            if (e->number == n) {
+                multi += e->multi ? 1 : 0;
+                PSI_ASSERT(e->next <= e->total && (e->req == NULL || e->req->extra == e));
+                PSI_ASSERT(!e->queued || s->state == PSI_SESSION_UP);
+            }
+        }
+        PSI_ASSERT(multi == s->multi && multi <= PS_MULTIFRAME_PUSHES_MAX);
+        PSI_ASSERT(s->first == s->next || s->ring[s->first % PS_WINDOW].number == s->first);
+        uint64_t bytes = 0;
+        PSI_LIST_FOREACH(it, &s->chunk_out) {
+            const struct psi_chunk *k = PSI_CONTAINER_OF(it, struct psi_chunk, link);
+            bytes += k->bytes;
+        }
+        PSI_ASSERT(bytes == s->pull_bytes);
+    }
+}

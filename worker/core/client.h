@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of the client core (worker/core/core.h is its outside): what client.c, session.c, receive.c, window.c, push.c, pull.c,
+ * call.c, variable.c, ready.c and control.c share.
+ *
+ *   psi_client   the table of sessions, variables, requests, effects
+ *   psi_session  one task: its connection, numbers, window, calls, pulls
+ *   psi_entry    one sequence number of the window; outlives its request when that is abandoned
+ *   psi_chunk    one PULL frame that is asked for
+ *   psi_call     one control request (a list and its answers); built again never, sent again after a reconnect
+ *
+ * Every event ends in "kicks": sessions whose queues may have something to send are pumped when the shell asks for effects.
+ */
+#ifndef PSI_WORKER_CLIENT_H
+#define PSI_WORKER_CLIENT_H
+
+#include "core.h"
+
+#include "common/buf.h"
+#include "common/log.h"
+#include "common/msg.h"
+
+enum {
+    PSI_CHUNKS_MAX = 64,
+    PSI_CHUNKS_PER_PULL = 4,
+    PSI_BATCH_CALLS_MAX = 4,
+    PSI_LOGS_MAX = 64,
+    PSI_SLOW_MS = 5000,
+    PSI_EARLY_MIN_MS = 120
+};
+#define PSI_PULL_BYTES_MAX ((uint64_t)32 << 20) /* asked for and not here yet, per connection */
+#define PSI_BATCH_BYTES_MAX (240u << 10)        /* of one list; below PS_CONTROL_BODY_MAX by more than an item */
+
+struct psi_session;
+struct psi_call;
+
+enum psi_session_state {
+    PSI_SESSION_IDLE,   /* nobody has asked for it, or it was left (GOODBYE) */
+    PSI_SESSION_WAIT,   /* waits for the time of its next dial */
+    PSI_SESSION_DIAL,   /* a dial is out */
+    PSI_SESSION_HELLO,  /* HELLO is sent */
+    PSI_SESSION_REOPEN, /* a new life: OPEN of everything opened before goes first */
+    PSI_SESSION_UP,
+    PSI_SESSION_REFUSED /* for good: another task or another cluster answers there */
+};
+
+/* where a request is */
+enum psi_request_stage {
+    PSI_STAGE_NONE,
+    PSI_STAGE_EARLY,     /* the cluster is not known yet */
+    PSI_STAGE_WAITING,   /* in var->waiting */
+    PSI_STAGE_READY,     /* var->current; in one of its session's ready lists */
+    PSI_STAGE_WINDOW,    /* has a sequence number; extra = its entry */
+    PSI_STAGE_PULLING,   /* chunks are being asked for and received */
+    PSI_STAGE_DELAYED,   /* refused for load or not ready; until again_ms */
+    PSI_STAGE_VAR,       /* in var->getters */
+    PSI_STAGE_CALL,      /* its calls are out */
+    PSI_STAGE_COMPOSITE, /* READY, WAIT_READY, STATUS; extra = struct psi_ready */
+    PSI_STAGE_DONE
+};
+/* psi_request.flags */
+enum {
+    PSI_REQUEST_SLOW_LOGGED = 1,
+    PSI_REQUEST_PUSHED = 2, /* PUSH_PULL: applied, values that are missing are being pulled */
+    PSI_REQUEST_SENT = 4,   /* RESET, DELETE, SHUTDOWN: may have been carried out */
+    PSI_REQUEST_INNER = 8   /* part of a READY: psi_ready_inner() hears of its end, not the caller */
+};
+
+enum psi_var_step {
+    PSI_VAR_NEW,      /* no get-or-create is going on */
+    PSI_VAR_CREATE,   /* in client.want_create */
+    PSI_VAR_CREATING, /* in a CREATE or FIND call */
+    PSI_VAR_OPEN,     /* in its owner's want_open */
+    PSI_VAR_OPENING,  /* in an OPEN call */
+    PSI_VAR_DELAYED   /* in client.vars_delayed */
+};
+
+/* A number of the window. */
+struct psi_entry {
+    struct psi_out out; /* its streamed frame */
+    uint64_t number;    /* 0: free */
+    struct psi_session *s;
+    struct psi_request *req; /* NULL: abandoned */
+    struct psi_var *var;
+    uint64_t total;        /* elements; strings: bytes of the blob, everything here counts these then */
+    uint64_t next;         /* first element that is not queued */
+    uint64_t frame_first;  /* first element of the frame in out */
+    uint64_t chief_number; /* INIT */
+    uint64_t creation;     /* of the variable that it is meant for */
+    uint32_t handle;       /* in the life it was last sent in */
+    ps_dtype wire;         /* as it travels */
+    uint32_t unit;         /* bytes of an element of it */
+    uint8_t op;
+    bool multi;  /* several frames */
+    bool queued; /* out is in the send queue */
+    bool begun;  /* a byte of it may have left since the task last said "not received" */
+    bool unsent; /* waits for its turn to be sent again */
+    bool ending; /* its outcome is known (in req); waits for out to leave the queue */
+    bool repeat; /* ending: refused for load, to be repeated */
+};
+
+/* A PULL frame. */
+struct psi_chunk {
+    struct psi_list link; /* free, out, or again */
+    uint64_t number;
+    struct psi_request *req; /* NULL: nobody waits for it any more */
+    struct psi_var *var;
+    uint64_t first;
+    uint32_t elements; /* asked for; 0: all strings */
+    uint32_t covers;   /* elements of the variable that it brings */
+    uint64_t bytes;    /* of its payload; strings: at most */
+};
+
+/* A reply as it came, or as it is made here for a call that cannot be answered. */
+struct psi_reply {
+    ps_status status;
+    ps_applied applied;
+    uint32_t retry_after_ms;
+    uint64_t position, durable, version;
+    uint32_t result_bytes;
+    uint8_t result[PS_RESULT_BYTES_MAX];
+    const char *text;
+    const uint8_t *body; /* payload of one frame */
+    size_t body_bytes;
+    bool more; /* further frames of this answer follow */
+};
+
+/** A part of an answer came (reply->more), or its end; after the end the call is freed. */
+typedef void (*psi_call_fn)(struct psi_client *c, struct psi_call *call, const struct psi_reply *reply);
+struct psi_call {
+    struct psi_list link; /* of the session's calls, by age */
+    struct psi_session *s;
+    struct psi_request *req; /* whose it is; NULL: of the variables in vars, or of the session */
+    psi_call_fn fn;
+    uint64_t number; /* request number, 0: none yet */
+    uint8_t op;
+    bool sent;    /* on this connection */
+    bool tried;   /* on any connection */
+    bool waits;   /* sent again with its number; answered by ACK */
+    bool once;    /* never carried out twice: ends as outcome unknown where that could happen */
+    bool handles; /* names handles: void in a new life */
+    bool reopen;  /* goes out before the session is up */
+    uint16_t meta_bytes;
+    _Alignas(8) uint8_t meta[128];
+    struct psi_buf body;
+    struct psi_buf answer; /* for the caller's use */
+    struct psi_var **vars; /* items of the list, in order; NULL where there are none */
+    uint32_t var_count;
+};
+
+struct psi_session {
+    struct psi_client *c;
+    uint32_t index;
+    bool named; /* job and task are known */
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task;
+    char name[PSI_TASK_NAME_MAX];
+    char address[PS_ADDRESS_BYTES_MAX + 1];
+
+    enum psi_session_state state;
+    struct psi_link *link; /* HELLO, REOPEN, UP */
+    bool dial_effect;      /* a DIAL effect is to be given out */
+    uint64_t next_dial_ms;
+    uint64_t failing_since_ms; /* it was not UP since; 0 = it was, or no dial has ended */
+    uint32_t backoff_ms;
+    uint64_t connection; /* number of the last connection */
+    uint64_t record;     /* name last heard, taken with the reply that settled the window */
+    uint64_t record_next;
+    uint64_t life;
+    uint32_t lease_ms, beat_ms;
+    uint64_t heard_ms, beat_sent_ms, sent_seen;
+    bool sent_blocked; /* at the last tick the kernel took no more */
+    uint64_t bad_logged_ms;
+    char last_error[200]; /* why it is not up */
+    ps_status refused;    /* REFUSED: the status */
+    bool leaving;         /* GOODBYE was asked for: no further dial */
+    bool doomed;          /* no memory for a frame: to be closed and dialled anew */
+    struct psi_list pump; /* in client.pumps */
+
+    struct psi_entry *ring; /* PS_WINDOW entries, number % PS_WINDOW; NULL before the first mutation */
+    uint64_t first, next;   /* unresolved numbers are in [first, next) */
+    uint64_t resume_at;     /* numbers below it are not `unsent` */
+    uint32_t multi;         /* entries of several frames */
+    struct psi_list ready_single, ready_multi, ready_read; /* requests */
+
+    struct psi_list calls;
+    uint64_t next_request;
+    uint64_t acks[PS_WAITS_PER_SESSION_MAX]; /* the last that were said, or would have been: any may have been lost */
+    uint32_t ack_count;
+    struct psi_list want_open; /* variables */
+    uint32_t open_calls, reopen_calls;
+
+    struct psi_chunk *chunks; /* PSI_CHUNKS_MAX; NULL before the first pull */
+    struct psi_list chunk_free, chunk_out, chunk_again;
+    uint64_t pull_bytes;
+
+    /* the frame that is being received */
+    uint8_t *buffer; /* for cut segments */
+    struct psi_reply reply;
+    char reply_text[PSI_ERR_TEXT_MAX];
+    struct psi_buf body;  /* payload of a control frame */
+    struct psi_buf hello; /* payload of HELLO's answer, all frames */
+    enum { PSI_SINK_NONE, PSI_SINK_BODY, PSI_SINK_CHUNK, PSI_SINK_VALUE } sink;
+    struct psi_chunk *sink_chunk;
+    uint64_t sink_number;           /* VALUE: of the entry */
+    uint64_t sink_first;            /* element */
+    uint64_t sink_bytes, sink_done; /* of values, padding apart */
+    struct ps_pull_reply_meta sink_meta;
+};
+
+struct psi_client {
+    char target[PS_ADDRESS_BYTES_MAX + 1];
+    char cluster_name[PS_JOB_BYTES_MAX + 1];
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task;
+    char host[65], program[65];
+    uint32_t pid;
+    int64_t operation_timeout_ms, ready_timeout_ms;
+    uint64_t seed;
+    bool crc, fail_fast;
+    ps_dtype wire_dtype;
+    struct psi_out_scratch scratch; /* of all connections */
+
+    uint8_t session_id[16];
+    uint64_t random;
+    uint64_t now_ms;
+    uint64_t next_link;
+
+    struct psi_cluster cluster;
+    bool known; /* the cluster is */
+    uint64_t cluster_hash;
+    struct psi_session **sessions;
+    uint32_t session_count;
+    uint32_t directory; /* index */
+    struct psi_placement placement;
+    bool chief_connected;  /* as the directory's last beat said */
+    uint64_t chief_number; /* ours, 0 none */
+    bool stop_asked;       /* by the directory's beat */
+    uint64_t step;         /* global step + 1, as last learned; 0: not known */
+    uint32_t found, found_total;
+
+    struct psi_list dirty; /* links */
+    struct psi_list pumps; /* sessions */
+    uint32_t dial_count;   /* sessions with dial_effect */
+    struct psi_list done;  /* requests */
+    struct psi_list all;   /* requests that are not done */
+    uint32_t pending;
+    uint64_t scan_ms;           /* no deadline or log line is due before */
+    struct psi_list early;      /* requests that need the cluster */
+    struct psi_list delayed;    /* requests, by again_ms */
+    struct psi_list composites; /* struct psi_ready */
+    struct psi_list variables;
+    struct psi_list want_create; /* variables */
+    struct psi_list vars_delayed;
+    uint32_t create_calls;
+
+    struct psi_client_effect *logs; /* ring of PSI_LOGS_MAX */
+    uint32_t log_first, log_count, log_lost;
+    struct psi_err **errs; /* free blocks */
+    uint32_t err_count, err_capacity;
+    struct psi_err *delivered; /* of the request that next_done gave out last */
+    struct psi_err no_memory;
+};
+
+/* ---- client.c: the object, requests, the table ---- */
+void psi_client_dirty(struct psi_client *c, struct psi_link *link);
+void psi_client_kick(struct psi_session *s);
+void psi_client_log(struct psi_client *c, enum psi_log_level level, const char *event, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/** Text for a logfmt value: quotes and control bytes replaced. Returns dst. */
+const char *psi_client_quote(char *dst, size_t n, const char *text);
+/* ---- request.c: the life of a request outside the protocol ---- */
+/** The request is done. text printf; OK: format is NULL. */
+void psi_request_end(struct psi_request *req, ps_status st, ps_applied applied, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/** End with fields (status, applied, err) that are set already. */
+void psi_request_ended(struct psi_request *req);
+/** An error block filled by printf; never NULL. */
+struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_applied applied, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void psi_client_err_free(struct psi_client *c, struct psi_err *e);
+/** Put off until at least retry_ms from now (0: back off by req->tries), remembering why. It leaves the list that it is in. */
+void psi_request_delay(struct psi_request *req, ps_status st, const char *why, uint32_t retry_ms);
+/** Start or start again: the cluster is known, nothing of it is on the wire. */
+void psi_request_go(struct psi_request *req);
+/** Name of a kind for messages: "push". */
+const char *psi_request_kind_name(enum psi_request_kind kind);
+/** The task a request talks to now; NULL: none or several. */
+struct psi_session *psi_request_session(const struct psi_request *req);
+/** The answer says that it may be repeated. */
+bool psi_reply_repeatable(const struct psi_reply *r);
+/** Sizes, variable, scale. */
+ps_status psi_request_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err) PSI_MUST;
+/** Does it use a variable's memory on a task: PUSH ... PULL. */
+bool psi_request_is_data(const struct psi_request *req);
+/** Table from a cluster; the session of the target, if any, gets its place. */
+ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_session *target,
+                           struct psi_err *err) PSI_MUST;
+/** UINT32_MAX: not in the cluster. */
+uint32_t psi_client_find_task(const struct psi_client *c, const char *job, uint32_t task);
+struct psi_session *psi_client_directory(struct psi_client *c);
+/** Fields that must be set before a request is used; all lists initialised. */
+void psi_request_prepare(struct psi_client *c, struct psi_request *req);
+
+/* ---- deadline.c: requests that end without an answer ---- */
+/** The name of the variable or container that it is about; NULL: none. */
+const char *psi_request_subject(const struct psi_request *req);
+/** The directory waits for other tasks to answer it: its texts name them. */
+bool psi_request_concerns_others(const struct psi_request *req);
+/** The deadline has come. */
+void psi_request_expire(struct psi_request *req);
+/** It waits for more than PSI_SLOW_MS: one log line. */
+void psi_request_slow(struct psi_request *req);
+/** Somebody needs it and it is not connected. */
+bool psi_session_down(const struct psi_session *s);
+/** Why nothing can come from the task now: "connection refused"; "" when it is not down. */
+const char *psi_session_obstacle(const struct psi_session *s);
+/** Of the time until the deadline: what a task is given that answers at its end who is missing. That answer comes first, ticks
+ *  (50 ms on both sides) and the way back included; PSI_EARLY_MIN_MS before, where twice as much is left. */
+uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms);
+/** Every request that talks to s ends (s is REFUSED). */
+void psi_request_fail_session(struct psi_session *s);
+/** A dial of s came to nothing, or a HELLO. INFO, TASKS and LOOK, and everything of a client that wants to fail fast, end when
+ *  that has gone on for a while; what else waits goes on waiting for its return. */
+void psi_request_unreachable(struct psi_session *s);
+
+/* ---- session.c ---- */
+struct psi_session *psi_session_new(struct psi_client *c, const char *address);
+void psi_session_name(struct psi_session *s, const char *job, uint32_t task);
+void psi_session_free(struct psi_session *s);
+/** Somebody needs it: dial, and stay connected. */
+void psi_session_want(struct psi_session *s);
+struct psi_link *psi_session_dialed(struct psi_session *s, void *shell, const char *why);
+/** The connection is gone or is to be closed (close): everything in flight is as after a disconnect. */
+void psi_session_lost(struct psi_session *s, bool close, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/** Never dial it again; what is not up is closed. */
+void psi_session_leave(struct psi_session *s);
+void psi_session_tick(struct psi_session *s);
+void psi_session_pump(struct psi_session *s);
+/** HELLO's answer is in s->reply and s->hello. */
+void psi_session_hello(struct psi_session *s);
+/** All reopened: settle the window, go up. */
+void psi_session_reopened(struct psi_session *s);
+/** "/job:ps/task:0 (127.0.0.1:2222)"; n >= PSI_WHERE_MAX. Returns dst. */
+#define PSI_WHERE_MAX (PSI_TASK_NAME_MAX + PS_ADDRESS_BYTES_MAX + 4)
+const char *psi_session_where(const struct psi_session *s, char *dst, size_t n);
+void psi_session_beaten(struct psi_session *s, const struct psi_reply *r);
+
+/** Header of a frame to s, zero but for magic, version, op and id. */
+void psi_session_header(const struct psi_session *s, uint8_t op, uint64_t id, struct ps_frame_header *h);
+/** Queue a copied frame with plain payload; when memory is short the session is doomed. */
+void psi_session_send(struct psi_session *s, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes);
+/** Close for good with this reason: every request that talks to s ends. */
+void psi_session_refuse(struct psi_session *s, ps_status st, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- receive.c ---- */
+void psi_session_bytes(struct psi_session *s, const uint8_t *p, size_t n);
+/** Bytes of a list without the zeros at its end; broken lists are returned whole. */
+size_t psi_list_strip(const uint8_t *p, size_t n);
+
+/* ---- window.c ---- */
+ps_status psi_window_prepare(struct psi_session *s) PSI_MUST;
+void psi_window_free(struct psi_session *s);
+bool psi_window_room(const struct psi_session *s, bool multi);
+struct psi_entry *psi_window_find(const struct psi_session *s, uint64_t number);
+/** Give req the next number and send it. */
+void psi_window_admit(struct psi_session *s, struct psi_request *req);
+/** A frame with PS_FLAG_SEQ answered number. */
+void psi_window_reply(struct psi_session *s, uint64_t number, uint8_t op, const struct psi_reply *r);
+/** The deadline of a request in the window has come. False: its number has ended, but it was to be repeated, or to pull what is
+ *  missing of a push-pull; it waits for that outside of the window and has not ended. */
+bool psi_window_expire(struct psi_request *req);
+/** Every frame of ours that is in the queue of a connection that will not send any more. */
+void psi_window_detach(struct psi_session *s);
+/** What HELLO's answer says of the unresolved numbers. false: the answer is bad. */
+bool psi_window_settle(struct psi_session *s, const uint8_t *p, size_t n, uint32_t count, struct psi_err *err);
+/** Send again what is to be sent again, in order; true when nothing is left. */
+bool psi_window_resume(struct psi_session *s);
+/** End numbers of a variable that is lost. */
+void psi_window_lose(struct psi_session *s, struct psi_var *var, const char *why);
+/** out of `e` has left the queue. */
+void psi_entry_unqueued(struct psi_entry *e);
+
+/* ---- push.c ---- */
+uint64_t psi_push_total(const struct psi_request *req); /* elements; strings: bytes of the blob */
+/** How the values of a request travel: gradients and reads in the variable's wire dtype, everything else in its own. */
+ps_dtype psi_push_wire(const struct psi_request *req);
+uint8_t psi_push_op(const struct psi_request *req);
+/** Queue the next frame of e (from e->next on). */
+void psi_push_queue(struct psi_entry *e);
+/** Head of a VALUE frame: where its values go. */
+ps_status psi_push_value_head(struct psi_session *s, struct psi_err *err) PSI_MUST;
+void psi_push_value_end(struct psi_session *s);
+/** A push-pull was applied: done, or pull what is missing. */
+void psi_push_pulled(struct psi_request *req);
+
+/* ---- pull.c ---- */
+ps_status psi_pull_prepare(struct psi_session *s) PSI_MUST;
+/** Elements that it reads. */
+uint64_t psi_pull_total(const struct psi_request *req);
+/** Ask for chunks of a request that has its turn; true when all are asked for. */
+bool psi_pull_ask(struct psi_session *s, struct psi_request *req);
+/** Send chunks of an earlier connection again; true when none is left. */
+bool psi_pull_resume(struct psi_session *s);
+void psi_pull_detach(struct psi_session *s);
+ps_status psi_pull_head(struct psi_session *s, struct psi_err *err) PSI_MUST;
+void psi_pull_end(struct psi_session *s);
+void psi_pull_refused(struct psi_session *s, uint64_t number, const struct psi_reply *r);
+/** Nobody waits for its chunks any more. */
+void psi_pull_forget(struct psi_request *req);
+/** Version bookkeeping of one frame. */
+void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *head, const struct ps_pull_trailer *tail);
+
+/* ---- call.c ---- */
+/** NULL when memory is short. item_count > 0: room for that many vars. */
+struct psi_call *psi_call_new(struct psi_session *s, uint8_t op, struct psi_request *req, psi_call_fn fn, uint32_t item_count);
+/** Queue it (the session is wanted from now on). */
+void psi_call_start(struct psi_call *call);
+ps_status psi_call_meta(struct psi_call *call, const pb_msgdesc_t *d, const void *m, struct psi_err *err) PSI_MUST;
+void psi_call_free(struct psi_call *call);
+/** Calls of req at any task are dropped. */
+void psi_call_drop(struct psi_client *c, const struct psi_request *req);
+void psi_call_reply(struct psi_session *s, uint64_t number, uint8_t op, const struct psi_reply *r);
+/** Those to be sent; reopen: only them. */
+void psi_call_send(struct psi_session *s, bool reopen);
+void psi_call_disconnected(struct psi_session *s);
+/** After HELLO: those that a new life or a new record ends. */
+void psi_call_settle(struct psi_session *s, bool new_life, bool new_record);
+/** At UP: what may have been lost with an older connection. */
+void psi_call_acknowledge_again(struct psi_session *s);
+void psi_call_fail_all(struct psi_session *s, ps_status st, const char *text);
+void psi_call_beat(struct psi_session *s);
+void psi_call_abandon(struct psi_session *s, uint64_t number);
+
+/* ---- define.c ---- */
+/** The task that CREATE asks for: a turn, or the one that the scopes name. Errors: INVALID_ARGUMENT; no turn is taken then. */
+ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct psi_err *err) PSI_MUST;
+
+/* ---- variable.c ---- */
+/** Get or create it unless that is going on. */
+void psi_var_want(struct psi_client *c, struct psi_var *var);
+void psi_var_pump(struct psi_client *c);
+void psi_var_open_pump(struct psi_session *s);
+void psi_var_tick(struct psi_client *c);
+/** How var's gradients and reads travel: as asked for, else as the session says of float32. RESOURCE_EXHAUSTED. define.c */
+ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked, struct psi_err *err) PSI_MUST;
+/** One OPEN answer into var. PS_NOT_FOUND: it is gone or another one; INVALID_ARGUMENT: nonsense; ALREADY_EXISTS: other
+ * definition. */
+ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err) PSI_MUST;
+/** The variable that this session opened is gone. */
+void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why);
+/** OPEN for everything at s that was opened in another life; false: nothing to open. */
+bool psi_var_reopen(struct psi_session *s);
+/** Items of OPEN or handles for vars[from..], as many as fit one call; returns the index after the last. */
+uint32_t psi_var_fill(struct psi_call *call, struct psi_var *const *vars, uint32_t from, uint32_t count, bool handles,
+                      struct psi_err *err);
+
+/* ---- queue.c: the order of the requests of one variable ---- */
+void psi_var_queue(struct psi_request *req);   /* a data request: to its variable's queue */
+void psi_var_next(struct psi_var *var);        /* current is all on the wire: the next one */
+void psi_var_release(struct psi_request *req); /* req leaves its variable's queue, wherever it is there */
+
+/* ---- ready.c ---- */
+void psi_ready_go(struct psi_request *req); /* READY, WAIT_READY, STATUS */
+void psi_ready_pump(struct psi_client *c);
+void psi_ready_inner(struct psi_request *inner);
+void psi_ready_free_all(struct psi_client *c);
+void psi_ready_expire(struct psi_request *req);
+void psi_ready_slow(struct psi_request *req);
+
+/* ---- control.c ---- */
+void psi_control_go(struct psi_request *req);
+ps_status psi_control_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err) PSI_MUST;
+void psi_control_failed(struct psi_request *req); /* INFO: fill the caller's struct */
+/** Not carried out: again later, or the end of its request. */
+void psi_control_refused(struct psi_call *call, const struct psi_reply *r);
+/* ---- control_call.c ---- */
+ps_status psi_control_call_check(const struct psi_request *req, struct psi_err *err) PSI_MUST;
+ps_status psi_control_call_build(struct psi_call *call, uint64_t timeout_ms, struct psi_err *err) PSI_MUST;
+void psi_control_call(struct psi_client *c, struct psi_call *call, const struct psi_reply *r);
+/* ---- control_list.c ---- */
+/** psi_call_fn of requests whose answer is a list. */
+void psi_control_list(struct psi_client *c, struct psi_call *call, const struct psi_reply *r);
+
+#endif

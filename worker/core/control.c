@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests that are one call: RESET, DELETE, WAIT_CLUSTER at the directory; INFO, SHUTDOWN, PING at one task; lists
+ * (control_list.c); CALL (control_call.c); and CLUSTER and GOODBYE, which concern the session itself.
+ *
+ * Happy path: build the call, its answer ends the request.
+ * Failure: not ready yet -> put off until the deadline; RESET, DELETE and SHUTDOWN are never asked twice unless the first time
+ * did nothing. INFO of a task that is down fills the caller's struct with what is known of it.
+ */
+#include "client.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+ps_status psi_control_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err)
+{
+    const char *kind = psi_request_kind_name(req->kind);
+    switch (req->kind) {
+    case PSI_REQ_INFO:
+    case PSI_REQ_VARS:
+    case PSI_REQ_CONFIG:
+    case PSI_REQ_SHUTDOWN:
+    case PSI_REQ_PING:
+    case PSI_REQ_CONTAINERS:
+    case PSI_REQ_SESSIONS:
+    case PSI_REQ_WAITS:
+    case PSI_REQ_CALL:
+    case PSI_REQ_CONFIG_SET: {
+        if (!c->known || req->task >= c->session_count) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s: the cluster has no task %u", kind, req->task);
+        }
+        bool given = req->kind == PSI_REQ_CONFIG_SET ? req->src != NULL : req->dst != NULL;
+        if (!given && req->kind != PSI_REQ_SHUTDOWN && req->kind != PSI_REQ_PING) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", kind);
+        }
+        return req->kind == PSI_REQ_CALL ? psi_control_call_check(req, err) : PS_OK;
+    }
+    case PSI_REQ_TASKS:
+        return req->dst != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", kind);
+    case PSI_REQ_RESET:
+        return req->src != NULL ? psi_container_name_check(req->src, strlen(req->src), err) : PS_OK;
+    case PSI_REQ_DELETE: {
+        const struct psi_var_name *n = req->src;
+        const char *name = n != NULL && n->name != NULL ? n->name : "";
+        ps_status st = psi_variable_name_check(name, strlen(name), err);
+        return st == PS_OK && n->container != NULL ? psi_container_name_check(n->container, strlen(n->container), err) : st;
+    }
+    case PSI_REQ_WAIT_CLUSTER:
+        if (req->src == NULL) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no jobs are given", kind);
+        }
+        return PS_OK;
+    default:
+        return PS_OK;
+    }
+}
+
+void psi_control_refused(struct psi_call *call, const struct psi_reply *r)
+{
+    struct psi_request *req = call->req;
+    char where[PSI_WHERE_MAX];
+    if (psi_reply_repeatable(r) && call->s->state != PSI_SESSION_REFUSED) {
+        req->flags &= (uint8_t)~PSI_REQUEST_SENT;
+        psi_request_delay(req, r->status, r->text, r->retry_after_ms);
+        return;
+    }
+    const char *subject = psi_request_subject(req);
+    bool others = r->status == PS_DEADLINE_EXCEEDED && psi_request_concerns_others(req); /* the text names who is late */
+    psi_request_end(req, r->status, r->applied, "%s%s%s%s%s%s: %s", psi_request_kind_name(req->kind),
+                    subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
+                    others ? "" : " at ", others ? "" : psi_session_where(call->s, where, sizeof(where)), r->text);
+}
+
+static void on_plain(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+{
+    (void)c;
+    if (r->status != PS_OK) {
+        psi_control_refused(call, r);
+    } else if (!r->more) {
+        psi_request_end(call->req, PS_OK, PS_NOTHING_APPLIED, NULL);
+    }
+}
+
+static void not_understood(const struct psi_call *call)
+{
+    psi_request_end(call->req, PS_INTERNAL, PS_NOTHING_APPLIED, "%s at %s: its answer is not understood",
+                    psi_request_kind_name(call->req->kind), call->s->name);
+}
+
+/* The one message of an answer into m; false: there is none to look at, and the request has been told why where it must be. */
+static bool one_message(struct psi_call *call, const struct psi_reply *r, const pb_msgdesc_t *d, void *m)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    bool end = false;
+    if (r->status != PS_OK) {
+        psi_control_refused(call, r);
+        return false;
+    }
+    if (r->more) {
+        return false; /* it is one message; a task that says otherwise has it in the last frame */
+    }
+    if (psi_list_next(&p, &n, d, m, &end, NULL) != PS_OK || end) {
+        not_understood(call);
+        return false;
+    }
+    return true;
+}
+
+static void on_stop(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+{
+    (void)c;
+    struct psi_request *req = call->req;
+    ps_v1_StopAnswer m;
+    if (!one_message(call, r, &ps_v1_StopAnswer_msg, &m)) {
+        return;
+    }
+    if (req->dst != NULL) {
+        *(uint32_t *)req->dst = m.sessions;
+    }
+    psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+}
+
+/* ---- INFO ---- */
+
+static void describe_task(const struct psi_session *s, ps_task_info *info)
+{
+    memset(info, 0, sizeof(*info));
+    snprintf(info->job, sizeof(info->job), "%s", s->job);
+    info->task = s->task;
+    snprintf(info->address, sizeof(info->address), "%s", s->address);
+    info->directory = s->index == s->c->directory;
+}
+
+void psi_control_failed(struct psi_request *req)
+{
+    ps_task_info *info = req->dst;
+    describe_task(req->owner->sessions[req->task], info);
+    snprintf(info->error, sizeof(info->error), "%.*s", (int)sizeof(info->error) - 1, req->err->text);
+}
+
+static void on_info(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+{
+    (void)c;
+    struct psi_request *req = call->req;
+    ps_task_info *info = req->dst;
+    ps_v1_InfoAnswer m;
+    if (!one_message(call, r, &ps_v1_InfoAnswer_msg, &m)) {
+        return;
+    }
+    describe_task(call->s, info);
+    if (PSI_BYTES_TEXT(m.version, info->version, sizeof(info->version)) != PS_OK ||
+        PSI_BYTES_TEXT(m.waiting_for, info->waiting_for, sizeof(info->waiting_for)) != PS_OK ||
+        PSI_BYTES_TEXT(m.devices, info->devices, sizeof(info->devices)) != PS_OK ||
+        PSI_BYTES_TEXT(m.most, info->most, sizeof(info->most)) != PS_OK) {
+        not_understood(call);
+        return;
+    }
+    info->up = true;
+    info->directory = m.directory;
+    info->pid = m.pid;
+    info->uptime_ms = m.uptime_ms;
+    info->memory_bytes = m.memory_bytes;
+    info->budget_bytes = m.budget_bytes;
+    info->variable_bytes = m.variable_bytes;
+    info->connections = m.connections;
+    info->sessions = m.sessions;
+    info->variables = m.variables;
+    info->pushes_applied = m.pushes_applied;
+    info->pushes_torn = m.pushes_torn;
+    info->pushes_refused = m.pushes_refused;
+    info->nonfinite = m.nonfinite;
+    info->pulls = m.pulls;
+    info->bytes_in = m.bytes_in;
+    info->bytes_out = m.bytes_out;
+    info->life = m.life;
+    info->pushes_per_second = m.pushes_per_second;
+    info->bytes_per_second = m.bytes_per_second;
+    info->connected = m.connected;
+    info->records_bytes = m.records_bytes;
+    info->in_progress = m.in_progress;
+    info->staged_bytes = m.staged_bytes;
+    info->copies_bytes = m.copies_bytes;
+    info->most_bytes = m.most_bytes;
+    psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+}
+
+/* ---- WAIT_CLUSTER ---- */
+
+static ps_status append_jobs(struct psi_client *c, struct psi_call *call, const char *jobs, struct psi_err *err)
+{
+    uint32_t tasks = 0;
+    while (*jobs != '\0') {
+        size_t n = strcspn(jobs, ", ");
+        char job[PS_JOB_BYTES_MAX + 1];
+        char quoted[PSI_QUOTE_MAX];
+        snprintf(job, sizeof(job), "%.*s", n < sizeof(job) ? (int)n : (int)sizeof(job) - 1, jobs);
+        uint32_t count = n < sizeof(job) && n > 0 ? psi_cluster_num_tasks(&c->cluster, job) : 0;
+        if (n > 0 && count == 0) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster has no job %s", psi_quote(quoted, sizeof(quoted), jobs, n));
+        }
+        for (uint32_t t = 0; t < count; t++, tasks++) {
+            ps_v1_TaskItem m = ps_v1_TaskItem_init_zero;
+            PSI_BYTES_SET(m.job, job);
+            m.task = t;
+            ps_status st = psi_list_append(&call->body, &ps_v1_TaskItem_msg, &m, err);
+            if (st != PS_OK) {
+                return st;
+            }
+        }
+        jobs += n;
+        jobs += *jobs != '\0' ? 1 : 0;
+    }
+    return tasks > 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "no jobs are given");
+}
+
+static ps_status give_time(struct psi_call *call, struct psi_err *err)
+{
+    ps_v1_Wait m = {.timeout_ms = psi_time_to_give(call->req->owner, call->req->deadline_ms)};
+    return psi_call_meta(call, &ps_v1_Wait_msg, &m, err);
+}
+
+static ps_status build(struct psi_call *call, struct psi_err *err)
+{
+    struct psi_request *req = call->req;
+    struct psi_client *c = req->owner;
+    switch (req->kind) {
+    case PSI_REQ_RESET: {
+        ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
+        const char *container = req->src != NULL ? req->src : PSI_CONTAINER_DEFAULT;
+        PSI_BYTES_SET(m.container, container);
+        ps_status st = give_time(call, err);
+        return st == PS_OK ? psi_list_append(&call->body, &ps_v1_ContainerItem_msg, &m, err) : st;
+    }
+    case PSI_REQ_DELETE: {
+        ps_v1_NameItem m = ps_v1_NameItem_init_zero;
+        const struct psi_var_name *n = req->src;
+        const char *container = n->container != NULL ? n->container : PSI_CONTAINER_DEFAULT;
+        PSI_BYTES_SET(m.container, container);
+        PSI_BYTES_SET(m.name, n->name);
+        ps_status st = give_time(call, err);
+        return st == PS_OK ? psi_list_append(&call->body, &ps_v1_NameItem_msg, &m, err) : st;
+    }
+    case PSI_REQ_CONFIG_SET: {
+        const struct psi_setting *setting = req->src;
+        ps_v1_ConfigItem m = ps_v1_ConfigItem_init_zero;
+        if (strlen(setting->name) > sizeof(m.name.bytes) || strlen(setting->value) > sizeof(m.value.bytes)) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "name or value is too long: at most %zu and %zu bytes",
+                            sizeof(m.name.bytes), sizeof(m.value.bytes));
+        }
+        PSI_BYTES_SET(m.name, setting->name);
+        PSI_BYTES_SET(m.value, setting->value);
+        return psi_list_append(&call->body, &ps_v1_ConfigItem_msg, &m, err);
+    }
+    case PSI_REQ_PING: {
+        ps_v1_Beat m = {.global_step = c->step};
+        return psi_call_meta(call, &ps_v1_Beat_msg, &m, err);
+    }
+    case PSI_REQ_WAIT_CLUSTER: {
+        ps_status st = give_time(call, err);
+        return st == PS_OK ? append_jobs(c, call, req->src, err) : st;
+    }
+    case PSI_REQ_CALL:
+        return psi_control_call_build(call, psi_time_to_give(c, req->deadline_ms), err);
+    default:
+        return PS_OK;
+    }
+}
+
+/* ---- GOODBYE ---- */
+
+static void on_goodbye(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+{
+    (void)c;
+    (void)r;
+    struct psi_request *req = call->req;
+    if (call->s->link != NULL) {
+        psi_session_lost(call->s, true, "the session was closed");
+    }
+    req->counter--;
+    if (req->counter == 0) {
+        psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+    }
+}
+
+static void say_goodbye(struct psi_request *req)
+{
+    struct psi_client *c = req->owner;
+    req->stage = PSI_STAGE_CALL;
+    for (uint32_t i = 0; i < c->session_count; i++) {
+        struct psi_session *s = c->sessions[i];
+        psi_session_leave(s);
+        struct psi_call *call = s->state == PSI_SESSION_UP ? psi_call_new(s, PS_OP_GOODBYE, req, on_goodbye, 0) : NULL;
+        if (call != NULL) {
+            req->counter++;
+            psi_call_start(call);
+        }
+    }
+    if (req->counter == 0) {
+        psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+    }
+}
+
+void psi_control_go(struct psi_request *req)
+{
+    if (req->kind == PSI_REQ_CLUSTER || req->kind == PSI_REQ_LOOK) {
+        psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+        return;
+    }
+    if (req->kind == PSI_REQ_GOODBYE) {
+        say_goodbye(req);
+        return;
+    }
+    static const struct {
+        enum psi_request_kind kind;
+        uint8_t op;
+        psi_call_fn fn;
+    } ROWS[] = {
+        {PSI_REQ_RESET, PS_OP_RESET, on_plain},
+        {PSI_REQ_DELETE, PS_OP_DELETE, on_plain},
+        {PSI_REQ_WAIT_CLUSTER, PS_OP_WAIT_CLUSTER, on_plain},
+        {PSI_REQ_INFO, PS_OP_INFO, on_info},
+        {PSI_REQ_VARS, PS_OP_VARS, psi_control_list},
+        {PSI_REQ_CONFIG, PS_OP_CONFIG, psi_control_list},
+        {PSI_REQ_CONTAINERS, PS_OP_CONTAINERS, psi_control_list},
+        {PSI_REQ_TASKS, PS_OP_TASKS, psi_control_list},
+        {PSI_REQ_SESSIONS, PS_OP_SESSIONS, psi_control_list},
+        {PSI_REQ_WAITS, PS_OP_WAITS, psi_control_list},
+        {PSI_REQ_STOP, PS_OP_STOP, on_stop},
+        {PSI_REQ_STOP_AT, PS_OP_STOP, on_stop},
+        {PSI_REQ_CONFIG_SET, PS_OP_CONFIG_SET, on_plain},
+        {PSI_REQ_SHUTDOWN, PS_OP_SHUTDOWN, on_plain},
+        {PSI_REQ_PING, PS_OP_BEAT, on_plain},
+        {PSI_REQ_CALL, PS_OP_CALL, psi_control_call},
+    };
+    for (size_t i = 0; i < sizeof(ROWS) / sizeof(ROWS[0]); i++) {
+        if (ROWS[i].kind != req->kind) {
+            continue;
+        }
+        struct psi_err err = {0};
+        struct psi_call *call = psi_call_new(psi_request_session(req), ROWS[i].op, req, ROWS[i].fn, 0);
+        ps_status st = call != NULL ? build(call, &err) : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory");
+        if (st != PS_OK) {
+            psi_call_free(call);
+            psi_request_end(req, st, PS_NOTHING_APPLIED, "%s: %s", psi_request_kind_name(req->kind), err.text);
+            return;
+        }
+        req->stage = PSI_STAGE_CALL;
+        psi_call_start(call);
+        bool looks = req->owner->fail_fast || req->kind == PSI_REQ_INFO || req->kind == PSI_REQ_TASKS;
+        if (looks && call->s->state == PSI_SESSION_WAIT) {
+            call->s->next_dial_ms = req->owner->now_ms; /* somebody looks: is it still down? */
+        }
+        return;
+    }
+    PSI_ASSERT(req->kind == PSI_REQ_NONE); /* every other kind has a row */
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The core of a session: all of the client's state and protocol, pure (no sockets, no clock, no random, no threads).
+ *
+ * Like psd/task.h: a shell (worker/io.c, the simulator) calls an event or a start function, then carries out every effect before
+ * the next event:
+ *   1. while ((link = psi_client_next_dirty(c)) != NULL): common/link.h
+ *   2. while (psi_client_next_effect(c, &effect)): DIAL, CANCEL_DIAL, LOG
+ *   3. while ((req = psi_client_next_done(c)) != NULL): req->done(req) (it may start requests, also with req itself)
+ * A task of the cluster has an index here (psi_client_task_*): the router's table, in the order of the cluster spec's jobs.
+ */
+#ifndef PSI_WORKER_CORE_H
+#define PSI_WORKER_CORE_H
+
+#include "common/cluster.h"
+#include "common/link.h"
+#include "common/placement.h"
+#include "ps.h"
+
+struct psi_client;
+struct psi_request;
+
+struct psi_client_config {
+    const struct psi_cluster *cluster; /* NULL: learn it from the target's HELLO */
+    const char *target;                /* any address; NULL: from the cluster */
+    const char *cluster_name;          /* "" = not stated */
+    const char *job;                   /* "" = none */
+    uint32_t task;
+    const char *host, *program;
+    uint32_t pid;
+    int64_t operation_timeout_ms, ready_timeout_ms;
+    uint64_t seed;       /* of initializers */
+    bool crc;            /* segment CRCs (on for TCP) */
+    bool fail_fast;      /* a task that cannot be reached ends what was asked of it before the deadline */
+    ps_dtype wire_dtype; /* of float32 variables that do not say otherwise; PS_DTYPE_NONE: their own */
+};
+
+/** session id, reconnect jitter and all else random derive from `random`. Copies config. */
+ps_status psi_client_new(const struct psi_client_config *config, const uint8_t random[32], uint64_t now_ms,
+                         struct psi_client **out_client, struct psi_err *err) PSI_MUST;
+/** All requests must be done. */
+void psi_client_free(struct psi_client *c);
+
+/* ---- effects ---- */
+enum psi_client_effect_kind { PSI_CLIENT_DIAL = 1, PSI_CLIENT_LOG = 2 };
+struct psi_client_effect {
+    enum psi_client_effect_kind kind;
+    uint32_t task; /* DIAL: table index of the task */
+    int level;     /* LOG */
+    char event[48];
+    char text[PSI_ERR_TEXT_MAX + 128]; /* DIAL: address (host names are resolved anew each time); LOG: key=value pairs */
+};
+struct psi_link *psi_client_next_dirty(struct psi_client *c);
+bool psi_client_next_effect(struct psi_client *c, struct psi_client_effect *out);
+struct psi_request *psi_client_next_done(struct psi_client *c);
+
+/* ---- events ---- */
+/** The DIAL of `task` succeeded: returns its link; or failed: shell NULL, why = text. At most one dial per task is out. */
+struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, const char *why);
+void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t *p, size_t n);
+void psi_client_closed(struct psi_client *c, struct psi_link *link);
+void psi_client_writable(struct psi_client *c, struct psi_link *link);
+/** Deadlines, beats, reconnects; at least every 50 ms; also before a start function when time has passed. */
+void psi_client_tick(struct psi_client *c, uint64_t now_ms);
+
+/* ---- requests ---- */
+enum psi_request_kind {
+    PSI_REQ_NONE = 0,
+    /* mutations: sequence numbers, exactly once */
+    PSI_REQ_PUSH,
+    PSI_REQ_PUSH_PULL,
+    PSI_REQ_ASSIGN,
+    PSI_REQ_INIT_FROM, /* ASSIGN with PS_ASSIGN_INIT_ONLY */
+    PSI_REQ_ADD,       /* assign_add (scale 1) / assign_sub (scale -1) */
+    PSI_REQ_INIT,
+    /* reads */
+    PSI_REQ_PULL,
+    /* composite: run over several frames and tasks */
+    PSI_REQ_GET,        /* get-or-create, then OPEN at the owner */
+    PSI_REQ_LOOKUP,     /* FIND, then OPEN */
+    PSI_REQ_STATUS,     /* OPEN again: refresh var->state */
+    PSI_REQ_READY,      /* ps_session_ready for all variables of the session */
+    PSI_REQ_WAIT_READY, /* wait until all are sealed */
+    PSI_REQ_RESET,
+    PSI_REQ_DELETE,
+    PSI_REQ_WAIT_CLUSTER,
+    PSI_REQ_CLUSTER, /* know the cluster (HELLO with any task) */
+    PSI_REQ_LOOK,    /* the same for somebody who only looks: ends when connections are refused, as INFO */
+    PSI_REQ_GOODBYE, /* to all tasks it talked to; always ends OK, bounded by its deadline */
+    /* administration, to one task */
+    PSI_REQ_INFO,
+    PSI_REQ_VARS,
+    PSI_REQ_CONFIG,
+    PSI_REQ_SHUTDOWN,
+    PSI_REQ_PING,
+    PSI_REQ_CONTAINERS,
+    PSI_REQ_SESSIONS,
+    PSI_REQ_WAITS,
+    PSI_REQ_CALL,
+    PSI_REQ_CONFIG_SET,
+    PSI_REQ_STOP_AT, /* as STOP, of a task that is not the directory */
+    /* administration, to the directory */
+    PSI_REQ_TASKS,
+    PSI_REQ_STOP,
+    PSI_REQ_KINDS /* their number */
+};
+
+/* A variable as this session knows it. Owned by the client core from psi_client_variable() to psi_client_free(). */
+struct psi_var {
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    char name[PS_NAME_BYTES_MAX + 1];
+    ps_dtype dtype;
+    ps_dtype wire_asked; /* of a look-up: PS_F32, not as the session says */
+    ps_dtype wire;       /* of its pushes and pulls */
+    ps_shape shape;
+    uint64_t elements;
+    bool atomic;
+    ps_optimizer optimizer; /* as asked for by this program */
+    ps_initializer init;
+    uint64_t seed;
+    bool pinned;
+    bool must_exist;         /* LOOKUP instead of GET: nothing is created */
+    bool found_only;         /* must_exist, and dtype, shape, optimizer come from the owner */
+    bool open;               /* handle is valid in life `life` of its task */
+    bool lost;               /* ABORTED: incarnation or creation number changed since the first open */
+    uint32_t requested_task; /* table index */
+    uint32_t owner;          /* table index, UINT32_MAX while unknown */
+    uint32_t handle;
+    uint64_t life, incarnation, creation;
+    bool created; /* this session's get-or-create made it */
+    /* state at the owner when last asked (OPEN) */
+    bool initialised, sealed, restored;
+    bool given; /* its first value came by ASSIGN, and not from this session */
+    uint64_t version, chief_number;
+    ps_optimizer in_force;
+    struct psi_list link;    /* all variables of the session, creation order */
+    struct psi_list waiting; /* requests for this variable that are not on the wire yet, call order */
+    void *user;
+    /* core */
+    struct psi_device requested; /* what the scopes say; empty: nothing */
+    bool by_strategy, setter;    /* as in struct psi_request_place */
+    bool soft_placement;
+    bool device_missing; /* it could not be got because its task has no such device */
+    bool placed;         /* its round-robin turn is taken */
+    bool used;           /* an operation succeeded, or READY did: from then on a reset is an error, not a new get-or-create */
+    uint8_t step;        /* of get-or-create: enum psi_var_step */
+    uint32_t tries;      /* of get-or-create that were put off */
+    uint32_t held_by;    /* table index: of get-or-create, who refused, or has not answered the directory; UINT32_MAX: nobody */
+    uint64_t again_ms;   /* when the next is due */
+    struct psi_list step_link;   /* want_create, want_open or put off */
+    struct psi_list getters;     /* GET and LOOKUP requests */
+    struct psi_request *current; /* the request whose frames are going out, or will next; NULL: none */
+    void *partial;               /* struct psi_entry of a mutation that is queued in part */
+};
+
+/* A request: caller-allocated, zeroed once before first use; the core keeps it from start to done. Must fit ps_request. */
+struct psi_request {
+    /* set by the caller, or by the psi_client_start_* functions */
+    void (*done)(struct psi_request *req);
+    void *ctx, *ctx2;
+    enum psi_request_kind kind;
+    uint8_t stage;       /* core */
+    uint8_t flags;       /* core */
+    struct psi_var *var; /* variable operations */
+    const void *src;     /* PUSH, ASSIGN, ADD: kept */
+    void *dst;           /* PULL, PUSH_PULL: kept; INFO..: the caller's struct */
+    uint64_t bytes;
+    uint64_t part_first, part_elements; /* PULL: these elements of it; part_elements 0: all */
+    float scale;
+    uint32_t task;        /* administration: table index */
+    uint64_t deadline_ms; /* absolute, never 0 */
+    uint64_t started_ms;
+    /* result, valid in done() */
+    ps_status status;
+    ps_applied applied;
+    uint64_t version;
+    bool exact;
+    uint32_t result_bytes;
+    uint8_t result[PS_RESULT_BYTES_MAX];
+    struct psi_err *err; /* text: borrowed from the core, valid in done() only; NULL when PS_OK */
+    /* core */
+    struct psi_list link; /* window, ready-to-send, waiting, done */
+    uint64_t number;      /* sequence or request number; 0 none */
+    uint64_t offset;      /* elements sent (push) or received (pull) */
+    uint64_t offset2;
+    uint64_t counter; /* per kind */
+    uint64_t counter2;
+    void *extra;
+    struct psi_list all;      /* of the client: all that are not done */
+    struct psi_client *owner; /* the client */
+    uint64_t again_ms;        /* put off until then */
+    uint32_t flying;          /* PULL: chunks asked for and not here yet */
+    uint32_t tries;           /* refusals so far */
+    ps_status why_status;     /* the last refusal */
+    char why[156];            /* its text, cut */
+};
+_Static_assert(sizeof(struct psi_request) <= sizeof(struct ps_request), "ps_request holds psi_request");
+
+/** What the scopes of a session make of a variable's spec (scope.h). */
+struct psi_var_scope {
+    const char *container;                 /* NULL: PSI_CONTAINER_DEFAULT */
+    const char *name;                      /* the full one; NULL: the spec's */
+    bool must_exist;                       /* what the cluster does not have is NOT_FOUND */
+    bool soft_placement;                   /* a device that its task lacks becomes CPU:0 */
+    const struct psi_request_place *place; /* NULL: the spec's device, as a pin */
+};
+/** Everything about a variable that can be refused without asking a task, its name apart. Pure, any thread. */
+ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err) PSI_MUST;
+/** A new variable record (GET, or LOOKUP where it must exist, has to follow). Names are checked. spec fields as in
+ * ps_variable_spec; name, container and device as scope says. A round-robin turn is taken by GET. Never frees until
+ * psi_client_free. */
+ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *spec, const struct psi_var_scope *scope,
+                                 bool find_only, struct psi_var **out_var, struct psi_err *err) PSI_MUST;
+/** The same outside all scopes. */
+ps_status psi_client_variable(struct psi_client *c, const ps_variable_spec *spec, bool find_only, struct psi_var **out_var,
+                              struct psi_err *err) PSI_MUST;
+/**
+ * Start a request whose caller-set fields are filled in (kind, var, src, dst, bytes, scale, task, deadline_ms, done, ctx).
+ * PS_OK: done runs exactly once, by psi_client_next_done, never from within this call.
+ * Errors (done never runs): INVALID_ARGUMENT (size, kind), FAILED_PRECONDITION (variable not got yet).
+ */
+ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct psi_err *err) PSI_MUST;
+
+/** The session is closing: every request that is not done ends by deadline_ms at the latest (closing.c). */
+void psi_client_hasten(struct psi_client *c, uint64_t deadline_ms);
+
+/* ---- what the session knows ---- */
+const struct psi_cluster *psi_client_cluster(const struct psi_client *c); /* NULL while unknown */
+uint32_t psi_client_task_count(const struct psi_client *c);
+const char *psi_client_task_name(const struct psi_client *c, uint32_t task); /* "/job:ps/task:0" */
+const char *psi_client_task_address(const struct psi_client *c, uint32_t task);
+bool psi_client_is_chief(const struct psi_client *c);
+struct psi_list *psi_client_variables(struct psi_client *c); /* of struct psi_var.link */
+uint32_t psi_client_pending(const struct psi_client *c);     /* requests not done */
+/* READY's findings: variables that were sealed or initialised before it, and in all */
+void psi_client_found(const struct psi_client *c, uint32_t *out_found, uint32_t *out_total);
+/** The directory has told this session to stop: true from then on. */
+bool psi_client_stop_asked(const struct psi_client *c);
+/** The global step that an ADD to, or a PULL of, the int64 scalar `global_step` brought last, which beats tell; -1: none yet. */
+int64_t psi_client_global_step(const struct psi_client *c);
+void psi_client_check_invariants(const struct psi_client *c);
+
+/* src of PSI_REQ_CONFIG_SET. */
+struct psi_setting {
+    const char *name, *value;
+};
+/* A task of the cluster as the directory sees it. */
+struct psi_task_seen {
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task, pid;
+    char address[PS_ADDRESS_BYTES_MAX + 1];
+    char host[65];
+    char conflict[256];      /* another process that says that it is this task; "" */
+    uint32_t restarts, lost; /* other processes that were it before; names that it should have and has not: */
+    char lost_names[256];    /* "w, b and 3 more" */
+    bool connected;          /* true for the directory itself */
+    bool heard;              /* in this life of the directory */
+    uint64_t missing_ms, life;
+};
+/* dst of requests for lists: called for each entry while the answer is read (before done) */
+struct psi_list_sink {
+    void (*variable)(void *ctx, const ps_variable_info *info);
+    void (*config)(void *ctx, const ps_config_info *info);
+    void (*container)(void *ctx, const ps_container_info *info);
+    void (*session)(void *ctx, const ps_session_info *info);
+    void (*wait)(void *ctx, const ps_wait_info *info);
+    void (*task)(void *ctx, const struct psi_task_seen *info);
+    void *ctx;
+};
+/*
+ * What the fields of a request mean beyond their names:
+ *   INIT            bytes != 0 forces
+ *   PULL            of a part: dst gets its first element, bytes are the part's
+ *   ASSIGN, PULL    of a string variable: src = its blob (common/blob.h) of `bytes`; dst has room for psi_blob_bytes_max()
+ *   ADD             scale 1 or -1
+ *   STATUS          var NULL: all variables of the session
+ *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)
+ *   CONFIG_SET      src = struct psi_setting *
+ *   STOP, STOP_AT   dst = uint32_t *, how many sessions were told, or NULL
+ *   VARS, CONFIG, CONTAINERS, SESSIONS, WAITS, TASKS
+ *                   dst = struct psi_list_sink *
+ *   WAIT_CLUSTER    src = jobs, "ps,worker"
+ *   CALL            dst = struct psi_call_io *, kept with its memory
+ *   RESET           src = the container's name, NULL: PSI_CONTAINER_DEFAULT; checked; kept
+ *   DELETE          src = const struct psi_var_name *, kept with its texts
+ */
+struct psi_call_io {
+    const char *name;
+    const void *in;
+    size_t in_bytes;
+    void *out;
+    size_t out_capacity, out_bytes; /* out_bytes: also when it is more than there is room for */
+};
+struct psi_var_name {
+    const char *container; /* NULL: PSI_CONTAINER_DEFAULT */
+    const char *name;
+};
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a program says that a variable is: its definition checked, the record that this session keeps of it, and the task that is
+ * asked to hold it.
+ *
+ * Happy path: psi_client_definition_check() -> psi_client_variable_in() with what the scopes of the session made of name,
+ * container and device -> GET or LOOKUP (variable.c), which calls psi_var_choose_task() when the cluster is known. Failure modes:
+ * everything that no task need be asked about is refused here, with the variable's name; a device that does not exist is named
+ * beside what exists.
+ */
+#include "client.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+#include "common/optimizer.h"
+#include "common/shape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err)
+{
+    const ps_initializer *init = spec->init != NULL ? spec->init : ps_zeros();
+    const ps_optimizer *optimizer = spec->optimizer != NULL ? spec->optimizer : ps_no_optimizer();
+    if (spec->partitions > 1) {
+        return psi_fail(err, PS_UNIMPLEMENTED, "%u partitions; only whole variables for now", spec->partitions);
+    }
+    ps_status st = psi_variable_check(spec->dtype, &spec->shape, spec->atomic, err);
+    if (st == PS_OK && spec->wire_dtype != PS_DTYPE_NONE && !psi_wire_fits(spec->dtype, (uint32_t)spec->wire_dtype)) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT,
+                      "wire dtype %s for %s values; allowed are bfloat16 and float16, for float32 values",
+                      ps_dtype_name(spec->wire_dtype), ps_dtype_name(spec->dtype));
+    }
+    st = st == PS_OK ? psi_initializer_check(init, spec->dtype, &spec->shape, err) : st;
+    return st == PS_OK ? psi_optimizer_check(optimizer, spec->dtype, err) : st;
+}
+
+ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked, struct psi_err *err)
+{
+    var->wire = var->dtype;
+    if (asked != PS_DTYPE_NONE) {
+        var->wire = asked;
+    } else if (var->dtype == PS_F32 && c->wire_dtype != PS_DTYPE_NONE) {
+        var->wire = c->wire_dtype;
+    }
+    if (var->wire != var->dtype && psi_out_scratch_prepare(&c->scratch) != PS_OK) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory to convert values");
+    }
+    return PS_OK;
+}
+
+static struct psi_var *var_new(const struct psi_client *c, const ps_variable_spec *spec, const char *container, const char *name)
+{
+    struct psi_var *v = psi_calloc(1, sizeof(*v));
+    if (v == NULL) {
+        return NULL;
+    }
+    snprintf(v->container, sizeof(v->container), "%s", container);
+    snprintf(v->name, sizeof(v->name), "%s", name);
+    v->init = spec->init != NULL ? *spec->init : *ps_zeros();
+    v->optimizer = spec->optimizer != NULL ? *spec->optimizer : *ps_no_optimizer();
+    v->seed = c->seed;
+    v->dtype = spec->dtype;
+    v->shape = spec->shape;
+    v->atomic = spec->atomic;
+    v->wire_asked = spec->wire_dtype;
+    v->owner = UINT32_MAX;
+    v->requested_task = UINT32_MAX;
+    v->held_by = UINT32_MAX;
+    psi_list_init(&v->waiting);
+    psi_list_init(&v->getters);
+    psi_list_init(&v->step_link);
+    return v;
+}
+
+ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *spec, const struct psi_var_scope *scope,
+                                 bool find_only, struct psi_var **out_var, struct psi_err *err)
+{
+    const char *name = scope->name != NULL ? scope->name : spec->name != NULL ? spec->name : "";
+    const char *container = scope->container != NULL ? scope->container : PSI_CONTAINER_DEFAULT;
+    ps_status st = psi_variable_name_check(name, strlen(name), err);
+    st = st == PS_OK ? psi_container_name_check(container, strlen(container), err) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psi_var *v = var_new(c, spec, container, name);
+    if (v == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory", name);
+    }
+    v->found_only = find_only;
+    v->must_exist = find_only || scope->must_exist;
+    if (!find_only) {
+        st = psi_client_definition_check(spec, err);
+        st = st == PS_OK ? psi_var_wire(c, v, spec->wire_dtype, err) : st;
+        if (scope->place != NULL) {
+            v->requested = scope->place->device;
+            v->by_strategy = scope->place->by_strategy;
+            v->setter = scope->place->setter;
+        } else if (st == PS_OK && spec->device != NULL) {
+            st = psi_device_parse(spec->device, &v->requested, err);
+        }
+        v->soft_placement = scope->soft_placement;
+        if (st != PS_OK) {
+            psi_err_prefix(err, "variable '%s'", name);
+            psi_free(v);
+            return st;
+        }
+        v->elements = (uint64_t)ps_shape_elements(&v->shape);
+    }
+    psi_list_push_back(&c->variables, &v->link);
+    *out_var = v;
+    return PS_OK;
+}
+
+/* ---- its task ---- */
+
+enum { JOBS_TEXT_MAX = 300 };
+
+/* "ps (tasks 0 to 1), worker (tasks 0 to 2)" */
+static void jobs_text(const struct psi_cluster *cluster, char *dst, size_t n)
+{
+    size_t at = 0;
+    dst[0] = '\0';
+    for (uint32_t j = 0; j < psi_cluster_job_count(cluster) && at < n - 1; j++) {
+        char list[PSI_TASK_LIST_MAX];
+        const char *job = psi_cluster_job_name(cluster, j);
+        bool one = psi_cluster_num_tasks(cluster, job) == 1;
+        int more = snprintf(dst + at, n - at, "%s%s (%s %s)", j > 0 ? ", " : "", job, one ? "task" : "tasks",
+                            psi_cluster_task_list(cluster, job, list, sizeof(list)));
+        at = more > 0 && (size_t)more < n - at ? at + (size_t)more : n - 1;
+    }
+}
+
+/* Values lie in the memory that CPU:0 stands for, whatever else the task can run calls on. */
+static ps_status check_device(struct psi_var *var, const struct psi_place *place, struct psi_err *err)
+{
+    const struct psi_device *asked = &var->requested;
+    bool cpu = (!asked->has_type || strcmp(asked->type, "CPU") == 0) && (!asked->has_index || asked->index == 0);
+    if (cpu || var->soft_placement) {
+        return PS_OK;
+    }
+    char device[PSI_DEVICE_BYTES];
+    char index[16];
+    (void)snprintf(index, sizeof(index), "%u", asked->index);
+    (void)psi_device_format(asked, device, sizeof(device));
+    var->device_missing = true;
+    return psi_fail(err, PS_INVALID_ARGUMENT,
+                    "device '%s': /job:%s/task:%u has no %s:%s for variables, they are on CPU:0; leave it out or allow soft "
+                    "placement",
+                    device, place->job, place->task, asked->has_type ? asked->type : "CPU", asked->has_index ? index : "*");
+}
+
+ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct psi_err *err)
+{
+    struct psi_placement turns = c->placement; /* kept when all is well: a refused variable takes no turn */
+    struct psi_device pin = var->requested;
+    struct psi_place place = {0};
+    ps_status st = PS_OK;
+    if (pin.has_job && !pin.has_task) {
+        pin.has_task = true; /* a missing task is 0 */
+        pin.task = 0;
+    }
+    if (var->by_strategy && pin.has_job) {
+        memcpy(place.job, pin.job, sizeof(place.job));
+        place.task = pin.task;
+        place.pinned = strcmp(place.job, turns.ps_job) != 0; /* another job takes nothing else */
+        if (pin.has_replica && pin.replica != 0) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "/replica:%u does not exist: every task is of replica 0", pin.replica);
+        }
+    } else {
+        st = psi_placement_place(&turns, &pin, &place, err);
+    }
+    uint32_t task = st == PS_OK ? psi_client_find_task(c, place.job, place.task) : UINT32_MAX;
+    if (st == PS_OK && task == UINT32_MAX) {
+        char jobs[JOBS_TEXT_MAX];
+        jobs_text(&c->cluster, jobs, sizeof(jobs));
+        return psi_fail(err, PS_INVALID_ARGUMENT, "/job:%s/task:%u does not exist: the cluster has %s", place.job, place.task,
+                        jobs);
+    }
+    st = st == PS_OK ? check_device(var, &place, err) : st;
+    if (st == PS_OK) {
+        c->placement = var->setter ? c->placement : turns;
+        var->placed = true;
+        var->pinned = place.pinned;
+        var->requested_task = task;
+    }
+    return st;
+}
+
+ps_status psi_client_variable(struct psi_client *c, const ps_variable_spec *spec, bool find_only, struct psi_var **out_var,
+                              struct psi_err *err)
+{
+    static const struct psi_var_scope NONE;
+    return psi_client_variable_in(c, spec, &NONE, find_only, out_var, err);
+}

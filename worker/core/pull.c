@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads: PULL in chunks of at most 4 MiB, received segment by segment into the caller's memory.
+ *
+ * Happy path: up to four chunks of a request are on their way at a time (and 32 MiB on a connection); each answer is one frame;
+ * the request is done when every element is there. The snapshot is exact when all versions, before and after each frame, are
+ * equal and no push was in progress at any of them; a variable of one segment always is. Failure: after a reconnect the chunks
+ * that were on their way are asked for again from their beginning, with new numbers. A refusal for load puts the whole request
+ * off. When nobody waits any more the values are read and dropped.
+ */
+#include "client.h"
+
+#include "common/blob.h"
+#include "common/mem.h"
+#include "common/shape.h"
+
+#include <string.h>
+
+ps_status psi_pull_prepare(struct psi_session *s)
+{
+    if (s->chunks != NULL) {
+        return PS_OK;
+    }
+    s->chunks = psi_calloc(PSI_CHUNKS_MAX, sizeof(*s->chunks));
+    if (s->chunks == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
+    }
+    for (uint32_t i = 0; i < PSI_CHUNKS_MAX; i++) {
+        psi_list_push_back(&s->chunk_free, &s->chunks[i].link);
+    }
+    return PS_OK;
+}
+
+static struct psi_chunk *chunk_of(struct psi_list *link)
+{
+    return PSI_CONTAINER_OF(link, struct psi_chunk, link);
+}
+
+static void send_chunk(struct psi_session *s, struct psi_chunk *k)
+{
+    struct ps_frame_header h;
+    k->number = s->next_request++;
+    psi_session_header(s, PS_OP_PULL, k->number, &h);
+    h.dtype = (uint8_t)k->var->wire;
+    h.handle = k->var->handle;
+    h.offset = k->first;
+    struct ps_pull_meta meta = {.elements = k->elements};
+    h.meta_bytes = sizeof(meta);
+    psi_list_push_back(&s->chunk_out, &k->link);
+    s->pull_bytes += k->bytes;
+    psi_session_send(s, &h, &meta, NULL, 0);
+}
+
+static void drop_chunk(struct psi_session *s, struct psi_chunk *k)
+{
+    psi_list_remove(&k->link);
+    k->req = NULL;
+    psi_list_push_front(&s->chunk_free, &k->link);
+}
+
+uint64_t psi_pull_total(const struct psi_request *req)
+{
+    return req->part_elements != 0 ? req->part_elements : req->var->elements;
+}
+
+bool psi_pull_ask(struct psi_session *s, struct psi_request *req)
+{
+    struct psi_var *var = req->var;
+    uint64_t total = psi_pull_total(req);
+    req->stage = PSI_STAGE_PULLING;
+    while (req->offset < total) {
+        if (req->flying == PSI_CHUNKS_PER_PULL || psi_list_empty(&s->chunk_free) || s->pull_bytes >= PSI_PULL_BYTES_MAX) {
+            return false;
+        }
+        struct psi_chunk *k = chunk_of(psi_list_pop_front(&s->chunk_free));
+        k->req = req;
+        k->var = var;
+        k->first = req->part_first + req->offset;
+        if (var->dtype == PS_STRING) {
+            k->elements = 0;
+            k->covers = (uint32_t)var->elements;
+            k->bytes = psi_blob_bytes_max(var->elements);
+        } else {
+            uint64_t unit = psi_wire_unit(var->wire);
+            uint64_t left = total - req->offset;
+            k->elements = (uint32_t)(left < PS_FRAME_BODY_MAX / unit ? left : PS_FRAME_BODY_MAX / unit);
+            k->covers = k->elements;
+            k->bytes = k->elements * unit;
+        }
+        req->offset += k->covers;
+        req->flying++;
+        send_chunk(s, k);
+    }
+    return true;
+}
+
+bool psi_pull_resume(struct psi_session *s)
+{
+    struct psi_list *it = NULL;
+    struct psi_list *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &s->chunk_again) {
+        struct psi_chunk *k = chunk_of(it);
+        if (k->var->partial == NULL && !s->doomed) {
+            psi_list_remove(&k->link);
+            send_chunk(s, k);
+        }
+    }
+    return psi_list_empty(&s->chunk_again);
+}
+
+void psi_pull_detach(struct psi_session *s)
+{
+    struct psi_list waiting;
+    psi_list_init(&waiting);
+    struct psi_list *it = NULL;
+    while ((it = psi_list_first(&s->chunk_out)) != NULL) {
+        struct psi_chunk *k = chunk_of(it);
+        if (k->req == NULL) {
+            drop_chunk(s, k);
+        } else {
+            psi_list_remove(it);
+            psi_list_push_back(&waiting, it);
+        }
+    }
+    psi_list_move_all(&waiting, &s->chunk_again); /* asked for earlier: first */
+    psi_list_move_all(&s->chunk_again, &waiting);
+    s->pull_bytes = 0;
+    s->sink_chunk = NULL;
+}
+
+static struct psi_chunk *find_chunk(const struct psi_session *s, uint64_t number)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &s->chunk_out) {
+        if (chunk_of(it)->number == number) {
+            return chunk_of(it);
+        }
+    }
+    return NULL;
+}
+
+/* Payload bytes of the body in h, with padding. */
+static uint64_t padded_payload(const struct ps_frame_header *h)
+{
+    uint64_t body = h->body_bytes - sizeof(struct ps_pull_trailer);
+    uint64_t step = PS_SEGMENT_BYTES + 8;
+    return (h->flags & PS_FLAG_CRC) != 0 ? body - (body + step - 1) / step * 8 : body;
+}
+
+static bool fits(const struct psi_chunk *k, const struct ps_frame_header *h)
+{
+    if (h->dtype != k->var->wire) {
+        return false;
+    }
+    if (k->var->dtype == PS_STRING) { /* how long it is it says itself */
+        return padded_payload(h) >= psi_blob_bytes_min(k->covers) && padded_payload(h) <= k->bytes;
+    }
+    return h->body_bytes == psi_body_bytes(k->bytes, (h->flags & PS_FLAG_CRC) != 0, true);
+}
+
+ps_status psi_pull_head(struct psi_session *s, struct psi_err *err)
+{
+    const struct psi_reader *in = &s->link->in;
+    const struct ps_frame_header *h = &in->header;
+    struct psi_chunk *k = find_chunk(s, h->id);
+    if (k == NULL || !fits(k, h)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "values that do not fit pull %llu", (unsigned long long)h->id);
+    }
+    memcpy(&s->sink_meta, psi_reader_meta(in), sizeof(s->sink_meta));
+    s->sink = PSI_SINK_CHUNK;
+    s->sink_chunk = k;
+    s->sink_first = k->first;
+    s->sink_bytes = k->var->dtype == PS_STRING ? padded_payload(h) : k->bytes;
+    s->sink_done = 0;
+    return PS_OK;
+}
+
+void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *head, const struct ps_pull_trailer *tail)
+{
+    if (req->counter2 == 0) {
+        req->counter = head->version;
+        req->exact = true;
+    }
+    req->counter2++;
+    if (req->kind == PSI_REQ_PULL) {
+        req->version = req->counter; /* no value is older; the trailer's may be newer than the values */
+    }
+    if (head->version != req->counter || tail->version != req->counter || head->in_progress != 0 || tail->in_progress != 0) {
+        req->exact = false;
+    }
+}
+
+/* The strings that have come: their offsets are as untrusted as the rest. */
+static ps_status check_strings(const struct psi_session *s, const struct psi_request *req, struct psi_err *err)
+{
+    uint64_t elements = req->var->elements;
+    uint64_t text = psi_blob_offset(req->dst, elements);
+    if (text > PS_STRING_BYTES_MAX || ((psi_blob_bytes_min(elements) + text + 7) & ~(uint64_t)7) != s->sink_bytes) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "strings that end at byte %llu in a value of %llu", (unsigned long long)text,
+                        (unsigned long long)s->sink_bytes);
+    }
+    return psi_blob_check(req->dst, psi_blob_bytes_min(elements) + text, elements, err);
+}
+
+void psi_pull_end(struct psi_session *s)
+{
+    struct psi_chunk *k = s->sink_chunk;
+    struct psi_request *req = k->req;
+    uint32_t elements = k->covers;
+    struct psi_err err = {0};
+    if (req != NULL && req->var->dtype == PS_STRING && check_strings(s, req, &err) != PS_OK) {
+        psi_session_lost(s, true, "bad bytes from it: '%s': %s", req->var->name, err.text);
+        return;
+    }
+    s->pull_bytes -= k->bytes;
+    s->sink_chunk = NULL;
+    drop_chunk(s, k);
+    psi_client_kick(s);
+    if (req == NULL) {
+        return;
+    }
+    struct psi_var *var = req->var;
+    psi_pull_note(req, &s->sink_meta, &s->link->in.trailer);
+    req->flying--;
+    req->offset2 += elements;
+    if (req->offset2 == psi_pull_total(req)) {
+        PSI_ASSERT(req->flying == 0 && req->offset == req->offset2);
+        if (var->dtype == PS_STRING || var->elements * psi_wire_unit(var->wire) <= PS_SEGMENT_BYTES) {
+            req->exact = true;
+        }
+        var->used = true;
+        psi_var_release(req);
+        psi_request_ended(req);
+    }
+}
+
+void psi_pull_forget(struct psi_request *req)
+{
+    struct psi_session *s = req->owner->sessions[req->var->owner];
+    struct psi_list *it = NULL;
+    struct psi_list *tmp = NULL;
+    PSI_LIST_FOREACH(it, &s->chunk_out) {
+        if (chunk_of(it)->req == req) {
+            chunk_of(it)->req = NULL; /* its answer is read and dropped */
+        }
+    }
+    PSI_LIST_FOREACH_SAFE(it, tmp, &s->chunk_again) {
+        if (chunk_of(it)->req == req) {
+            drop_chunk(s, chunk_of(it));
+        }
+    }
+    req->flying = 0;
+}
+
+void psi_pull_refused(struct psi_session *s, uint64_t number, const struct psi_reply *r)
+{
+    struct psi_chunk *k = find_chunk(s, number);
+    if (k == NULL || r->status == PS_OK) {
+        psi_session_lost(s, true, "bad bytes from it: a reply to pull %llu, which was not sent", (unsigned long long)number);
+        return;
+    }
+    struct psi_request *req = k->req;
+    struct psi_var *var = k->var;
+    s->pull_bytes -= k->bytes;
+    drop_chunk(s, k);
+    psi_client_kick(s);
+    if (req == NULL) {
+        return;
+    }
+    psi_var_release(req);
+    if (psi_reply_repeatable(r)) {
+        req->offset = 0;
+        req->offset2 = 0;
+        req->counter2 = 0;
+        psi_request_delay(req, r->status, r->text, r->retry_after_ms);
+        return;
+    }
+    char where[PSI_WHERE_MAX];
+    bool pushed = (req->flags & PSI_REQUEST_PUSHED) != 0;
+    psi_request_end(req, r->status, pushed ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED, "%s of '%s' at %s: %s%s",
+                    psi_request_kind_name(req->kind), var->name, psi_session_where(s, where, sizeof(where)),
+                    pushed ? "the push was applied, but: " : "", r->text);
+    if (r->status == PS_ABORTED) {
+        psi_var_lost(s->c, var, r->text);
+    }
+}

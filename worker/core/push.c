@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mutations as frames: PUSH, PUSHPULL, ASSIGN (streamed from the caller's memory, at most 4 MiB a frame), ADD and INIT (copied).
+ *
+ * Happy path: one frame of an operation is in the send queue at a time; when it is out the next one goes to the queue's end, so
+ * operations on different variables interleave. The first frame carries FIRST and the total, the last one LAST. After a resume
+ * the frames start at the task's offset; FIRST again only when that is 0. A PUSHPULL gets a VALUE frame for each of its frames.
+ * Failure: values that a disconnect has cost are pulled once the push is known to be applied.
+ */
+#include "client.h"
+
+#include "common/half.h"
+#include "common/shape.h"
+
+#include <string.h>
+
+uint64_t psi_push_total(const struct psi_request *req)
+{
+    if (req->kind == PSI_REQ_INIT) {
+        return 0;
+    }
+    return req->var->dtype == PS_STRING ? req->bytes : req->var->elements;
+}
+
+ps_dtype psi_push_wire(const struct psi_request *req)
+{
+    bool gradient_or_read = req->kind == PSI_REQ_PUSH || req->kind == PSI_REQ_PUSH_PULL || req->kind == PSI_REQ_PULL;
+    return gradient_or_read ? req->var->wire : req->var->dtype;
+}
+
+uint8_t psi_push_op(const struct psi_request *req)
+{
+    switch (req->kind) {
+    case PSI_REQ_PUSH_PULL:
+        return PS_OP_PUSHPULL;
+    case PSI_REQ_ASSIGN:
+    case PSI_REQ_INIT_FROM:
+        return PS_OP_ASSIGN;
+    case PSI_REQ_ADD:
+        return PS_OP_ADD;
+    case PSI_REQ_INIT:
+        return PS_OP_INIT;
+    default:
+        return PS_OP_PUSH;
+    }
+}
+
+static struct psi_entry *entry_of(struct psi_out *out)
+{
+    return PSI_CONTAINER_OF(out, struct psi_entry, out);
+}
+
+static void frame_begin(struct psi_out *out)
+{
+    entry_of(out)->begun = true;
+}
+
+static const void *frame_payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
+{
+    const struct psi_entry *e = entry_of(out);
+    (void)bytes;
+    return (const uint8_t *)e->req->src + e->frame_first * e->unit + offset;
+}
+
+/* float32 as float16 or bfloat16 */
+static void frame_convert(struct psi_out *out, uint64_t offset, uint32_t bytes, void *dst)
+{
+    const struct psi_entry *e = entry_of(out);
+    psi_half_narrow(e->wire, (const float *)e->req->src + e->frame_first + offset / e->unit, dst, bytes / e->unit);
+}
+
+static void frame_done(struct psi_out *out, bool sent)
+{
+    if (sent) {
+        psi_entry_unqueued(entry_of(out));
+    }
+}
+
+static const struct psi_out_ops FRAME_OPS = {.begin = frame_begin, .payload = frame_payload, .done = frame_done};
+static const struct psi_out_ops CONVERT_OPS = {.begin = frame_begin, .convert = frame_convert, .done = frame_done};
+
+static void push_meta(const struct psi_entry *e, struct ps_push_meta *m)
+{
+    const struct psi_request *req = e->req;
+    memset(m, 0, sizeof(*m));
+    m->total_elements = e->total;
+    m->scale = e->op == PS_OP_ASSIGN ? 1.0f : req->scale;
+    m->assign_flags = req->kind == PSI_REQ_INIT_FROM ? PS_ASSIGN_INIT_ONLY : 0;
+}
+
+static void queue_init(struct psi_entry *e, struct ps_frame_header *h)
+{
+    struct psi_client *c = e->s->c;
+    const struct psi_var *var = e->var;
+    ps_v1_Init m = ps_v1_Init_init_zero;
+    m.kind = var->init.kind;
+    m.a = var->init.a;
+    m.b = var->init.b;
+    m.seed = var->seed;
+    uint64_t known = var->chief_number > c->chief_number ? var->chief_number : c->chief_number;
+    m.chief_number = e->chief_number != 0 ? e->chief_number : known;
+    m.force = e->req->bytes != 0;
+    m.has_optimizer = true;
+    psi_optimizer_to_msg(&var->optimizer, &m.optimizer);
+    _Alignas(8) uint8_t meta[(ps_v1_Init_size + 7) / 8 * 8] = {0};
+    size_t bytes = 0;
+    PSI_ASSERT(psi_msg_encode(&ps_v1_Init_msg, &m, meta, sizeof(meta), &bytes, NULL) == PS_OK); /* meta has its bound */
+    h->meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
+    h->flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
+    psi_session_send(e->s, h, meta, NULL, 0);
+}
+
+void psi_push_queue(struct psi_entry *e)
+{
+    struct psi_session *s = e->s;
+    struct ps_frame_header h;
+    psi_session_header(s, e->op, e->number, &h);
+    h.flags = PS_FLAG_SEQ;
+    h.handle = e->handle;
+    h.dtype = (uint8_t)e->wire;
+    h.offset = e->next;
+    struct ps_push_meta meta;
+    push_meta(e, &meta);
+    uint64_t size = e->unit;
+    if (e->op == PS_OP_INIT) {
+        h.dtype = 0;
+        queue_init(e, &h);
+        e->begun = true;
+    } else if (e->op == PS_OP_ADD) {
+        h.flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
+        h.meta_bytes = sizeof(meta);
+        psi_session_send(s, &h, &meta, e->req->src, (uint32_t)(e->total * size));
+        e->begun = true;
+        e->next = e->total;
+    } else {
+        uint64_t left = e->total - e->next;
+        uint64_t most = PS_FRAME_BODY_MAX / size;
+        uint64_t elements = left < most ? left : most;
+        bool first = e->next == 0;
+        h.flags = (uint16_t)(h.flags | (first ? PS_FLAG_FIRST : 0) | (elements == left ? PS_FLAG_LAST : 0));
+        h.meta_bytes = first ? sizeof(meta) : 0;
+        e->out.ops = e->wire == e->var->dtype ? &FRAME_OPS : &CONVERT_OPS;
+        e->out.crc = s->c->crc;
+        e->out.head_bytes = PS_FRAME_HEADER_BYTES + h.meta_bytes;
+        e->out.payload_bytes = (uint32_t)(elements * size);
+        memcpy(e->out.head, &h, sizeof(h));
+        if (first) {
+            memcpy(e->out.head + PS_FRAME_HEADER_BYTES, &meta, sizeof(meta));
+        }
+        e->frame_first = e->next;
+        e->next += elements;
+        e->queued = true;
+        psi_outq_push_stream(&s->link->out, &e->out);
+        psi_client_dirty(s->c, s->link);
+    }
+    if (e->next < e->total) {
+        e->var->partial = e;
+        return;
+    }
+    if (e->var->partial == e) {
+        e->var->partial = NULL;
+    }
+    if (e->var->current == e->req) {
+        psi_var_next(e->var);
+    }
+    psi_client_kick(s); /* what waited for this variable has its turn */
+}
+
+/* ---- values of a PUSHPULL ---- */
+
+/* Bytes of values in a body that may end at the variable's end. */
+static bool range_bytes(const struct ps_frame_header *h, uint64_t left, uint64_t *out)
+{
+    uint64_t body = h->body_bytes - sizeof(struct ps_pull_trailer);
+    if ((h->flags & PS_FLAG_CRC) != 0) {
+        uint64_t step = PS_SEGMENT_BYTES + 8;
+        body -= (body + step - 1) / step * 8;
+    }
+    bool last = body == ((left + 7) & ~(uint64_t)7);
+    *out = last ? left : body;
+    return last || (body < left && body % PS_SEGMENT_BYTES == 0 && body > 0);
+}
+
+ps_status psi_push_value_head(struct psi_session *s, struct psi_err *err)
+{
+    const struct psi_reader *in = &s->link->in;
+    const struct ps_frame_header *h = &in->header;
+    const struct psi_entry *e = psi_window_find(s, h->id);
+    if (e == NULL && h->op == PS_OP_PUSHPULL && h->id < s->next) {
+        return PS_OK; /* of a number that is settled: nobody wants them */
+    }
+    uint64_t bytes = 0;
+    uint64_t size = e != NULL ? e->unit : 1;
+    uint64_t sent = e != NULL ? (e->queued ? e->frame_first : e->next) : 0; /* values of a range follow its frame */
+    if (e == NULL || e->op != PS_OP_PUSHPULL || h->op != PS_OP_PUSHPULL || h->dtype != e->wire || h->offset >= sent ||
+        h->offset % (PS_SEGMENT_BYTES / size) != 0 || !range_bytes(h, (e->total - h->offset) * size, &bytes) ||
+        h->offset + bytes / size > sent) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "values that do not fit number %llu", (unsigned long long)h->id);
+    }
+    memcpy(&s->sink_meta, psi_reader_meta(in), sizeof(s->sink_meta));
+    s->sink = PSI_SINK_VALUE;
+    s->sink_number = h->id;
+    s->sink_first = h->offset;
+    s->sink_bytes = bytes;
+    s->sink_done = 0;
+    return PS_OK;
+}
+
+void psi_push_value_end(struct psi_session *s)
+{
+    const struct psi_entry *e = psi_window_find(s, s->sink_number);
+    struct psi_request *req = e != NULL ? e->req : NULL;
+    if (req == NULL) {
+        return;
+    }
+    psi_pull_note(req, &s->sink_meta, &s->link->in.trailer);
+    if (s->sink_first == req->offset2) {
+        req->offset2 += s->sink_bytes / e->unit; /* from the start without a hole */
+    }
+}
+
+void psi_push_pulled(struct psi_request *req)
+{
+    if (req->offset2 >= req->var->elements) {
+        bool one_segment = req->var->elements * psi_wire_unit(req->var->wire) <= PS_SEGMENT_BYTES;
+        req->exact = req->exact || one_segment;
+        psi_request_ended(req);
+        return;
+    }
+    req->flags |= PSI_REQUEST_PUSHED;
+    req->offset = req->offset2;
+    psi_var_queue(req);
+}

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * READY, WAIT_READY and STATUS: what a session does before it trains (DESIGN: readiness, never half a model).
+ *
+ * Happy path: every variable is got -> STATUS of all at their owners -> the chief takes its number at the directory, sends INIT
+ * for each variable, then SEAL; every other session WAITs at the owners for "sealed", asks for the status again and compares its
+ * hyperparameters with those in force.
+ * Failure: trained variables beside uninitialised ones: DATA_LOSS, before any INIT. A variable that vanishes before this session
+ * has used it is got again and everything starts over; a newer chief, other hyperparameters, the deadline: an error that names
+ * them. Each step starts calls or inner requests; psi_ready_pump() goes on when none of them is left.
+ */
+#include "ready.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { RETRY_MS = 100, TRIES_MAX = 5 };
+
+static void ready_free(struct psi_ready *r)
+{
+    if (r != NULL) {
+        psi_list_remove(&r->link);
+        psi_free(r->inner);
+        psi_free(r->vars);
+        psi_free(r);
+    }
+}
+
+void psi_ready_free_all(struct psi_client *c)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_first(&c->composites)) != NULL) {
+        ready_free(PSI_CONTAINER_OF(link, struct psi_ready, link));
+    }
+}
+
+/* Everything of it stops; the request ends with r->err, or OK. */
+static void end(struct psi_ready *r)
+{
+    struct psi_request *req = r->req;
+    struct psi_client *c = req->owner;
+    psi_call_drop(c, req);
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        while (r->inner[i].stage != PSI_STAGE_NONE && r->inner[i].stage != PSI_STAGE_DONE) {
+            psi_request_expire(&r->inner[i]);
+        }
+    }
+    struct psi_err err = r->err;
+    bool failed = r->failed;
+    ready_free(r);
+    if (failed) {
+        psi_request_end(req, err.code, err.applied, "%s", err.text);
+    } else {
+        psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+    }
+}
+
+void psi_ready_fail(struct psi_ready *r, ps_status st, ps_applied applied, const char *format, ...)
+{
+    if (r->failed) {
+        return; /* the first one counts */
+    }
+    r->failed = true;
+    r->err.code = st;
+    r->err.applied = applied;
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(r->err.text, sizeof(r->err.text), format, ap);
+    va_end(ap);
+}
+
+void psi_ready_go(struct psi_request *req)
+{
+    struct psi_client *c = req->owner;
+    bool one = req->kind == PSI_REQ_STATUS && req->var != NULL; /* there may be one such request for each variable */
+    uint32_t count = one ? 1 : 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &c->variables) {
+        if (one) {
+            break;
+        }
+        count++;
+    }
+    struct psi_ready *r = psi_calloc(1, sizeof(*r));
+    if (r != NULL) {
+        psi_list_init(&r->link);
+        r->req = req;
+        r->vars = psi_calloc(count, sizeof(*r->vars));
+        r->inner = psi_calloc(count, sizeof(*r->inner));
+    }
+    if (r == NULL || r->vars == NULL || r->inner == NULL) {
+        ready_free(r);
+        psi_request_end(req, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s: no memory for %u variables",
+                        psi_request_kind_name(req->kind), count);
+        return;
+    }
+    if (one) {
+        r->vars[r->var_count++] = req->var;
+    }
+    PSI_LIST_FOREACH(it, &c->variables) {
+        struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
+        if (one) {
+            break;
+        }
+        bool mine = req->kind == PSI_REQ_STATUS || !var->found_only;
+        bool asked_for = var->owner != UINT32_MAX || var->step != PSI_VAR_NEW;
+        if (mine && asked_for) {
+            r->vars[r->var_count++] = var;
+        }
+    }
+    req->stage = PSI_STAGE_COMPOSITE;
+    req->extra = r;
+    psi_session_want(psi_client_directory(c)); /* its beats say whether there is a chief */
+    psi_list_push_back(&c->composites, &r->link);
+}
+
+/* ---- inner requests ---- */
+
+void psi_ready_inner(struct psi_request *inner)
+{
+    struct psi_ready *r = inner->ctx;
+    r->pending--;
+    if (inner->status == PS_ABORTED && r->tries < TRIES_MAX && inner->applied == PS_NOTHING_APPLIED) {
+        r->tries++;
+        r->retry = true; /* a handle is gone, or there is a newer chief: STATUS tells */
+    } else if (inner->status != PS_OK) {
+        psi_ready_fail(r, inner->status, inner->applied, "%s", inner->err->text);
+    }
+    psi_client_err_free(inner->owner, inner->err);
+    inner->err = NULL;
+}
+
+static void inner_done(struct psi_request *req)
+{
+    (void)req; /* psi_request_ended() calls psi_ready_inner() instead */
+}
+
+static void start_inner(struct psi_ready *r, uint32_t i, enum psi_request_kind kind)
+{
+    struct psi_client *c = r->req->owner;
+    struct psi_request *inner = &r->inner[i];
+    memset(inner, 0, sizeof(*inner));
+    inner->kind = kind;
+    inner->var = r->vars[i];
+    inner->done = inner_done;
+    inner->ctx = r;
+    inner->deadline_ms = r->req->deadline_ms; /* READY's own, which is looked at first, ends it */
+    psi_request_prepare(c, inner);
+    inner->flags |= PSI_REQUEST_INNER | PSI_REQUEST_SLOW_LOGGED;
+    inner->counter = r->chief_number;
+    r->pending++;
+    psi_request_go(inner);
+}
+
+/* ---- calls ---- */
+
+static void again_later(struct psi_ready *r, const struct psi_session *s, const char *text, uint32_t retry_ms)
+{
+    char where[PSI_WHERE_MAX];
+    snprintf(r->why, sizeof(r->why), "%s: %s", psi_session_where(s, where, sizeof(where)), text);
+    r->retry = true;
+    r->again_ms = r->req->owner->now_ms + (retry_ms > RETRY_MS ? retry_ms : RETRY_MS);
+}
+
+static void call_failed(struct psi_ready *r, const struct psi_call *call, const struct psi_reply *reply)
+{
+    char where[PSI_WHERE_MAX];
+    if (psi_reply_repeatable(reply) && call->s->state != PSI_SESSION_REFUSED) {
+        again_later(r, call->s, reply->text, reply->retry_after_ms);
+    } else if (reply->status == PS_ABORTED && r->tries < TRIES_MAX) {
+        r->tries++;
+        r->retry = true;
+    } else {
+        psi_ready_fail(r, reply->status, reply->applied, "%s at %s: %s", psi_request_kind_name(r->req->kind),
+                       psi_session_where(call->s, where, sizeof(where)), reply->text);
+    }
+}
+
+static void on_status(struct psi_client *c, struct psi_call *call, const struct psi_reply *reply)
+{
+    struct psi_ready *r = call->req->extra;
+    const uint8_t *p = reply->body;
+    size_t n = reply->body_bytes;
+    ps_v1_OpenAnswer a;
+    bool over = reply->status != PS_OK;
+    struct psi_err err = {0};
+    char where[PSI_WHERE_MAX];
+    while (!over && psi_list_next(&p, &n, &ps_v1_OpenAnswer_msg, &a, &over, NULL) == PS_OK && !over) {
+        struct psi_var *var = a.index >= 1 && a.index <= call->var_count ? call->vars[a.index - 1] : NULL;
+        if (var == NULL) {
+            continue;
+        }
+        call->vars[a.index - 1] = NULL;
+        ps_status st = psi_var_update(call->s, var, &a, &err);
+        if (st == PS_NOT_FOUND || st == PS_ABORTED) {
+            psi_var_lost(c, var, err.text);
+        } else if (st == PS_UNAVAILABLE || st == PS_RESOURCE_EXHAUSTED) {
+            again_later(r, call->s, err.text, 0);
+        } else if (st != PS_OK) {
+            psi_ready_fail(r, st, PS_NOTHING_APPLIED, "'%s' at %s: %s", var->name,
+                           psi_session_where(call->s, where, sizeof(where)), err.text);
+        }
+    }
+    if (reply->more && reply->status == PS_OK) {
+        return;
+    }
+    r->pending--;
+    if (reply->status != PS_OK) {
+        call_failed(r, call, reply);
+        return;
+    }
+    for (uint32_t i = 0; i < call->var_count; i++) {
+        r->retry = r->retry || call->vars[i] != NULL; /* the answer lacks it */
+    }
+}
+
+static void on_chief(struct psi_client *c, struct psi_call *call, const struct psi_reply *reply)
+{
+    struct psi_ready *r = call->req->extra;
+    const uint8_t *p = reply->body;
+    size_t n = reply->body_bytes;
+    ps_v1_ChiefAnswer m;
+    bool over = false;
+    r->pending--;
+    if (reply->status != PS_OK) {
+        call_failed(r, call, reply);
+    } else if (psi_list_next(&p, &n, &ps_v1_ChiefAnswer_msg, &m, &over, NULL) != PS_OK || over || m.number == 0) {
+        psi_ready_fail(r, PS_INTERNAL, PS_NOTHING_APPLIED, "the directory's answer holds no chief number");
+    } else {
+        r->chief_number = m.number;
+        c->chief_number = m.number;
+    }
+}
+
+static void on_sealed(struct psi_client *c, struct psi_call *call, const struct psi_reply *reply)
+{
+    struct psi_ready *r = call->req->extra;
+    r->pending--;
+    if (reply->status != PS_OK) {
+        if (reply->status == PS_DEADLINE_EXCEEDED && call->op == PS_OP_WAIT) {
+            r->wait_again = true;                                                      /* our own deadline is near */
+            r->again_ms = c->now_ms < r->wait_ms ? c->now_ms + RETRY_MS : r->again_ms; /* that soon was not asked for */
+        } else {
+            call_failed(r, call, reply);
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < call->var_count; i++) {
+        call->vars[i]->sealed = true;
+        call->vars[i]->initialised = true;
+    }
+}
+
+static void no_memory(struct psi_ready *r)
+{
+    psi_ready_fail(r, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s: no memory", psi_request_kind_name(r->req->kind));
+}
+
+/* One call per task (or more, when the list is long) about the variables that it owns. */
+static void start_calls(struct psi_ready *r, uint8_t op, psi_call_fn fn, const pb_msgdesc_t *meta, const void *m)
+{
+    struct psi_client *c = r->req->owner;
+    struct psi_var **own = psi_calloc(r->var_count, sizeof(*own));
+    if (own == NULL) {
+        no_memory(r);
+        return;
+    }
+    for (uint32_t t = 0; t < c->session_count && !r->failed; t++) {
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < r->var_count; i++) {
+            if (r->vars[i]->owner == t) {
+                own[count++] = r->vars[i];
+            }
+        }
+        for (uint32_t from = 0; from < count;) {
+            struct psi_call *call = psi_call_new(c->sessions[t], op, r->req, fn, count - from);
+            uint32_t to = call != NULL ? psi_var_fill(call, own, from, count, op != PS_OP_OPEN, NULL) : from;
+            if (to == from || (meta != NULL && psi_call_meta(call, meta, m, NULL) != PS_OK)) {
+                psi_call_free(call);
+                no_memory(r);
+                break;
+            }
+            from = to;
+            r->pending++;
+            psi_call_start(call);
+        }
+    }
+    psi_free(own);
+}
+
+static void ready(struct psi_ready *r)
+{
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        r->vars[i]->used = true;
+    }
+    end(r);
+}
+
+static void get(struct psi_ready *r);
+
+/* The model is there, at least in part. Values that another session has only given may be the chief's, which initialises the rest
+ * next: to the chief alone they say so, everybody else waits for its seal. */
+static bool is_sign(const struct psi_ready *r, const struct psi_var *var)
+{
+    return psi_ready_is_chief(r) ? psi_var_is_live(var) : psi_var_is_trained(var);
+}
+
+/* The first such variable where another one lacks its value; NULL: it is no half of a model. */
+static const struct psi_var *half_a_model(const struct psi_ready *r)
+{
+    for (uint32_t i = 0; i < r->var_count && psi_ready_any(r, psi_var_lacks); i++) {
+        if (is_sign(r, r->vars[i])) {
+            return r->vars[i];
+        }
+    }
+    return NULL;
+}
+
+/* A variable that was a sign in the status before this one is one in this one too. A chief seals only after all its INITs are
+ * answered, so what lacks its value now, later than that, is lost. */
+static bool still_live(struct psi_ready *r)
+{
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        const struct psi_var *var = r->vars[i];
+        if (is_sign(r, var) && var->creation == r->live_before) {
+            return true;
+        }
+        first = first == 0 && is_sign(r, var) ? var->creation : first;
+    }
+    r->live_before = first;
+    return false;
+}
+
+static void await_seals(struct psi_ready *r)
+{
+    struct psi_client *c = r->req->owner;
+    ps_v1_Wait m = {.timeout_ms = psi_time_to_give(c, r->req->deadline_ms), .condition = 2};
+    r->wait_again = false;
+    r->wait_ms = c->now_ms + m.timeout_ms;
+    start_calls(r, PS_OP_WAIT, on_sealed, &ps_v1_Wait_msg, &m);
+}
+
+static void decide(struct psi_ready *r)
+{
+    struct psi_client *c = r->req->owner;
+    char names[360];
+    if (r->rounds == 1 && r->req->kind == PSI_REQ_READY) {
+        c->found = 0;
+        c->found_total = r->var_count;
+        for (uint32_t i = 0; i < r->var_count; i++) {
+            c->found += psi_var_lacks(r->vars[i]) ? 0 : 1;
+        }
+    }
+    if (r->req->kind == PSI_REQ_STATUS) {
+        end(r);
+        return;
+    }
+    for (uint32_t i = 0; r->chief_number != 0 && i < r->var_count; i++) {
+        if (r->vars[i]->chief_number > r->chief_number) {
+            psi_ready_fail(r, PS_ABORTED, PS_NOTHING_APPLIED,
+                           "a newer chief (number %llu, this one has %llu) initialises '%s' at %s",
+                           (unsigned long long)r->vars[i]->chief_number, (unsigned long long)r->chief_number, r->vars[i]->name,
+                           c->sessions[r->vars[i]->owner]->name);
+            end(r);
+            return;
+        }
+    }
+    const struct psi_var *live = half_a_model(r);
+    if (live != NULL && !still_live(r)) {
+        get(r); /* answers of different moments: a chief may have finished in between */
+        return;
+    }
+    if (live != NULL) {
+        psi_ready_name(r, psi_var_lacks, names, 230); /* room for what follows */
+        psi_ready_fail(
+            r, PS_DATA_LOSS, PS_NOTHING_APPLIED,
+            "part of the model is lost: %s; the rest is %s, as '%.60s' is; start over or restore all of it; if this is "
+            "another model, give it a container of its own",
+            names, psi_var_is_trained(live) ? "trained" : "there by an import or assign", live->name);
+        end(r);
+        return;
+    }
+    if (psi_ready_is_chief(r)) {
+        struct psi_call *call = psi_call_new(psi_client_directory(c), PS_OP_CHIEF, r->req, on_chief, 0);
+        if (call == NULL) {
+            no_memory(r);
+            end(r);
+            return;
+        }
+        r->step = READY_CHIEF;
+        r->pending++;
+        psi_call_start(call);
+        return;
+    }
+    if (!psi_ready_any(r, psi_var_is_unsealed)) {
+        if (r->req->kind == PSI_REQ_READY) {
+            psi_ready_compare(r);
+        }
+        if (r->failed) {
+            end(r);
+        } else {
+            ready(r);
+        }
+        return;
+    }
+    r->step = READY_WAIT;
+    if (r->rounds > 2) {
+        r->again_ms = c->now_ms + RETRY_MS; /* after this wait: it was sealed and is not any more */
+    }
+    await_seals(r);
+}
+
+/* ---- steps ---- */
+
+static void get(struct psi_ready *r)
+{
+    char names[360];
+    if (psi_ready_any(r, psi_var_is_lost)) {
+        psi_ready_name(r, psi_var_is_lost, names, sizeof(names));
+        psi_ready_fail(r, PS_ABORTED, PS_NOTHING_APPLIED, "reset, deleted or lost by a restart of its task: %s", names);
+        end(r);
+        return;
+    }
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        if (!r->vars[i]->open) {
+            start_inner(r, i, r->vars[i]->must_exist ? PSI_REQ_LOOKUP : PSI_REQ_GET);
+        }
+    }
+    if (r->pending == 0) {
+        r->step = READY_DECIDE;
+        r->rounds++;
+        start_calls(r, PS_OP_OPEN, on_status, NULL, NULL);
+    }
+}
+
+/* Nothing is pending: the next step. r may be freed. */
+static void advance(struct psi_ready *r)
+{
+    struct psi_client *c = r->req->owner;
+    ps_v1_Seal seal = {.chief_number = r->chief_number};
+    if (r->failed) {
+        end(r);
+        return;
+    }
+    if (r->retry) {
+        r->retry = false;
+        r->wait_again = false;
+        r->step = READY_GET;
+    }
+    if (r->step != READY_GET && psi_ready_any(r, psi_var_is_closed)) {
+        r->step = READY_GET; /* lost and to be got again, or lost for good */
+    }
+    enum ready_step step = r->step;
+    switch (step) {
+    case READY_GET:
+        get(r);
+        break;
+    case READY_DECIDE:
+        decide(r);
+        break;
+    case READY_CHIEF:
+        r->step = READY_INIT;
+        for (uint32_t i = 0; i < r->var_count; i++) {
+            start_inner(r, i, PSI_REQ_INIT);
+        }
+        break;
+    case READY_INIT:
+        r->step = READY_SEALED;
+        start_calls(r, PS_OP_SEAL, on_sealed, &ps_v1_Seal_msg, &seal);
+        break;
+    case READY_SEALED:
+        psi_client_log(c, PSI_LOG_INFO, "ready", "chief=%llu variables=%u found=%u", (unsigned long long)r->chief_number,
+                       r->var_count, c->found);
+        ready(r);
+        break;
+    case READY_WAIT:
+        if (r->wait_again) {
+            await_seals(r);
+        } else {
+            r->step = READY_GET;
+        }
+        break;
+    }
+}
+
+void psi_ready_pump(struct psi_client *c)
+{
+    struct psi_list *it = c->composites.next;
+    while (it != &c->composites) {
+        struct psi_ready *r = PSI_CONTAINER_OF(it, struct psi_ready, link);
+        it = it->next;
+        if (r->pending == 0 && (r->failed || r->again_ms <= c->now_ms)) {
+            advance(r);
+            it = c->composites.next; /* r may be gone */
+        }
+    }
+}
+
+/* ---- its deadline ---- */
+
+void psi_ready_expire(struct psi_request *req)
+{
+    struct psi_ready *r = req->extra;
+    char text[420];
+    const char *subject = psi_request_subject(req);
+    psi_ready_explain(r, text, sizeof(text));
+    ps_applied applied = r->step == READY_INIT || r->step == READY_SEALED ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
+    psi_ready_fail(r, PS_DEADLINE_EXCEEDED, applied, "%s%s%.60s%s: %llu ms are over, %s", psi_request_kind_name(req->kind),
+                   subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
+                   (unsigned long long)(req->owner->now_ms - req->started_ms), text);
+    end(r);
+}
+
+void psi_ready_slow(struct psi_request *req)
+{
+    char text[420];
+    char quoted[420];
+    psi_ready_explain(req->extra, text, sizeof(text));
+    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=%s seconds=%d why=\"%s\"", psi_request_kind_name(req->kind),
+                   PSI_SLOW_MS / 1000, psi_client_quote(quoted, sizeof(quoted), text));
+}

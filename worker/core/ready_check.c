@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a READY can say of its variables from their last status: which are lost, live, unsealed; whose hyperparameters differ; and
+ * what it still waits for. Names variables, tasks and addresses; changes nothing but the failure that it may set.
+ */
+#include "ready.h"
+
+#include "common/optimizer.h"
+#include "common/shape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMES_MAX = 4 };
+
+bool psi_ready_is_chief(const struct psi_ready *r)
+{
+    return r->req->kind == PSI_REQ_READY && psi_client_is_chief(r->req->owner);
+}
+
+void psi_ready_name(const struct psi_ready *r, bool (*is)(const struct psi_var *), char *dst, size_t n)
+{
+    const struct psi_client *c = r->req->owner;
+    size_t at = 0;
+    uint32_t named = 0;
+    uint32_t count = 0;
+    dst[0] = '\0';
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        const struct psi_var *var = r->vars[i];
+        if (!is(var)) {
+            continue;
+        }
+        count++;
+        if (named < NAMES_MAX && at < n - 1) {
+            const struct psi_session *s = var->owner < c->session_count ? c->sessions[var->owner] : NULL;
+            bool other = strcmp(var->container, PSI_CONTAINER_DEFAULT) != 0;
+            int more =
+                snprintf(dst + at, n - at, "%s'%.60s'%s%s%s%s%s%s%s%s", named > 0 ? ", " : "", var->name,
+                         other ? " in container '" : "", other ? var->container : "", other ? "'" : "", s != NULL ? " at " : "",
+                         s != NULL ? s->name : "", s != NULL ? " (" : "", s != NULL ? s->address : "", s != NULL ? ")" : "");
+            at = more > 0 && (size_t)more < n - at ? at + (size_t)more : n - 1;
+            named++;
+        }
+    }
+    if (count > named && at < n - 1) {
+        snprintf(dst + at, n - at, " and %u more", count - named);
+    }
+}
+
+bool psi_var_lacks(const struct psi_var *var)
+{
+    return !var->initialised || (var->restored && var->version == 0 && !var->given);
+}
+
+bool psi_var_is_lost(const struct psi_var *var)
+{
+    return var->lost;
+}
+
+bool psi_var_is_unsealed(const struct psi_var *var)
+{
+    return !var->sealed;
+}
+
+bool psi_var_is_closed(const struct psi_var *var)
+{
+    return !var->open;
+}
+
+bool psi_ready_any(const struct psi_ready *r, bool (*is)(const struct psi_var *))
+{
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        if (is(r->vars[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool psi_var_is_trained(const struct psi_var *var)
+{
+    return !psi_var_lacks(var) && (var->version > 0 || var->sealed);
+}
+
+bool psi_var_is_live(const struct psi_var *var)
+{
+    return psi_var_is_trained(var) || (var->initialised && var->given);
+}
+
+/* A chief with other hyperparameters than ours. */
+void psi_ready_compare(struct psi_ready *r)
+{
+    char ours[PSI_OPTIMIZER_TEXT_MAX];
+    char theirs[PSI_OPTIMIZER_TEXT_MAX];
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        const struct psi_var *var = r->vars[i];
+        if (!psi_optimizer_equal(&var->optimizer, &var->in_force)) {
+            psi_ready_fail(r, PS_FAILED_PRECONDITION, PS_NOTHING_APPLIED,
+                           "'%.60s' at %s: this program asks for %s, the chief has put %s in force" PSI_MISMATCH_REMEDY,
+                           var->name, r->req->owner->sessions[var->owner]->name,
+                           psi_optimizer_format(&var->optimizer, ours, sizeof(ours)),
+                           psi_optimizer_format(&var->in_force, theirs, sizeof(theirs)));
+            return;
+        }
+    }
+}
+
+/* Has it been asked, or is it to be asked, for something that has not come, though it should have by now? */
+static bool is_awaited(const struct psi_ready *r, const struct psi_session *s)
+{
+    struct psi_list *it = NULL;
+    bool in_time = r->step == READY_WAIT && !psi_session_down(s) && r->req->owner->now_ms < r->wait_ms + PSI_EARLY_MIN_MS;
+    PSI_LIST_FOREACH(it, &s->calls) {
+        if (PSI_CONTAINER_OF(it, struct psi_call, link)->req == r->req && !in_time) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        const struct psi_request *inner = &r->inner[i];
+        bool pending = inner->stage != PSI_STAGE_NONE && inner->stage != PSI_STAGE_DONE;
+        if (pending && inner->why_status == PS_OK && psi_request_session(inner) == s) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "/job:ps/task:0 (127.0.0.1:2222), /job:ps/task:1 (127.0.0.1:2223: connection refused) and 3 more" */
+static bool name_awaited(const struct psi_ready *r, char *dst, size_t n)
+{
+    const struct psi_client *c = r->req->owner;
+    size_t at = 0;
+    uint32_t left_out = 0;
+    dst[0] = '\0';
+    for (uint32_t i = 0; i < c->session_count; i++) {
+        const struct psi_session *s = c->sessions[i];
+        if (!is_awaited(r, s)) {
+            continue;
+        }
+        char one[PSI_WHERE_MAX + sizeof(s->last_error)];
+        const char *why = psi_session_obstacle(s);
+        int bytes =
+            snprintf(one, sizeof(one), "%s%s (%s%s%s)", at > 0 ? ", " : "", s->name, s->address, why[0] != '\0' ? ": " : "", why);
+        if (bytes > 0 && at + (size_t)bytes + 20 < n) { /* room for the number of those left out */
+            memcpy(dst + at, one, (size_t)bytes + 1);
+            at += (size_t)bytes;
+        } else {
+            left_out++;
+        }
+    }
+    if (left_out > 0) {
+        snprintf(dst + at, n - at, " and %u more", left_out);
+    }
+    return at > 0;
+}
+
+void psi_ready_explain(const struct psi_ready *r, char *dst, size_t n)
+{
+    const struct psi_client *c = r->req->owner;
+    char names[360];
+    if (name_awaited(r, names, sizeof(names))) {
+        snprintf(dst, n, "no answer from %s", names);
+        return;
+    }
+    if (r->step == READY_WAIT) {
+        psi_ready_name(r, psi_var_is_unsealed, names, sizeof(names));
+        snprintf(dst, n, "waiting for a chief to initialise %s; %s", names,
+                 c->chief_connected ? "a chief is connected" : "no chief is connected");
+        return;
+    }
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        if (psi_var_is_closed(r->vars[i]) && r->inner[i].why[0] != '\0') {
+            snprintf(dst, n, "waiting for '%.100s': %s", r->vars[i]->name, r->inner[i].why);
+            return;
+        }
+    }
+    psi_ready_name(r, psi_var_is_closed, names, sizeof(names));
+    if (names[0] != '\0') {
+        snprintf(dst, n, "waiting for %s", names);
+        return;
+    }
+    snprintf(dst, n, "waiting for answers of the tasks%s%s", r->why[0] != '\0' ? ": " : "", r->why);
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sequence numbers of one session at one task: the window, replies, deadlines, and what a reconnect makes of them.
+ *
+ * Happy path: a mutation gets the next number when its first byte is queued, its frames go out (push.c), the reply ends it and
+ * its place is free. A number stays in the window until its final outcome is known, also when nobody waits for it any more
+ * (abandoned: entry->req == NULL), so the task's record of 256 outcomes always covers every number that may still be sent.
+ * Failure: refused for load -> the request is repeated with a new number, to the same creation of its variable only; deadline ->
+ * ABANDON, or, with a frame half written, a new connection whose HELLO lists the number as abandoned; a task that does not know
+ * the number any more -> outcome unknown.
+ */
+#include "client.h"
+
+#include "common/mem.h"
+#include "common/shape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+ps_status psi_window_prepare(struct psi_session *s)
+{
+    if (s->ring == NULL) {
+        s->ring = psi_calloc(PS_WINDOW, sizeof(*s->ring));
+    }
+    return s->ring != NULL ? PS_OK : PS_RESOURCE_EXHAUSTED;
+}
+
+void psi_window_free(struct psi_session *s)
+{
+    psi_free(s->ring);
+    s->ring = NULL;
+}
+
+bool psi_window_room(const struct psi_session *s, bool multi)
+{
+    return s->next < s->first + PS_WINDOW && (!multi || s->multi < PS_MULTIFRAME_PUSHES_MAX);
+}
+
+struct psi_entry *psi_window_find(const struct psi_session *s, uint64_t number)
+{
+    if (number < s->first || number >= s->next) {
+        return NULL;
+    }
+    struct psi_entry *e = &s->ring[number % PS_WINDOW];
+    return e->number == number ? e : NULL;
+}
+
+void psi_window_admit(struct psi_session *s, struct psi_request *req)
+{
+    struct psi_entry *e = &s->ring[s->next % PS_WINDOW];
+    PSI_ASSERT(e->number == 0 && psi_window_room(s, false));
+    memset(e, 0, sizeof(*e));
+    psi_list_init(&e->out.link);
+    e->number = s->next++;
+    e->s = s;
+    e->req = req;
+    e->var = req->var;
+    e->op = psi_push_op(req);
+    e->total = psi_push_total(req);
+    e->wire = psi_push_wire(req);
+    e->unit = psi_wire_unit(e->wire);
+    e->multi = e->total * e->unit > PS_FRAME_BODY_MAX;
+    e->chief_number = req->counter;
+    e->creation = req->var->creation;
+    e->handle = req->var->handle;
+    s->multi += e->multi ? 1 : 0;
+    s->resume_at = s->next;
+    req->number = e->number;
+    req->extra = e;
+    req->stage = PSI_STAGE_WINDOW;
+    req->offset2 = 0;
+    req->counter2 = 0;
+    psi_push_queue(e);
+}
+
+/* The number is resolved: its place is free. */
+static void entry_free(struct psi_entry *e)
+{
+    struct psi_session *s = e->s;
+    PSI_ASSERT(!e->queued && e->number != 0);
+    s->multi -= e->multi ? 1 : 0;
+    if (e->var->partial == e) {
+        e->var->partial = NULL;
+    }
+    e->number = 0;
+    e->req = NULL;
+    while (s->first < s->next && s->ring[s->first % PS_WINDOW].number == 0) {
+        s->first++;
+    }
+    if (s->resume_at < s->first) {
+        s->resume_at = s->first;
+    }
+    psi_client_kick(s);
+}
+
+/* The outcome is known and no frame of it is in the queue: the request goes on its way. It is for one creation of the variable:
+ * neither a repetition nor a read of what is missing goes to another. */
+static void finish(struct psi_entry *e)
+{
+    struct psi_request *req = e->req;
+    struct psi_var *var = e->var;
+    const struct psi_session *s = e->s;
+    bool repeat = e->repeat;
+    bool gone = !var->open || var->creation != e->creation;
+    uint8_t op = e->op;
+    entry_free(e);
+    req->extra = NULL;
+    if (var->current == req) {
+        psi_var_next(var);
+    }
+    bool values_missing = op == PS_OP_PUSHPULL && !repeat && req->status == PS_OK && req->offset2 < var->elements;
+    if (gone && (repeat || values_missing)) {
+        char where[PSI_WHERE_MAX];
+        psi_request_end(req, PS_ABORTED, repeat ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED,
+                        "%s of '%s' at %s: the variable was reset, deleted or lost %s", psi_request_kind_name(req->kind),
+                        var->name, psi_session_where(s, where, sizeof(where)),
+                        repeat ? "before it could be repeated" : "before its new values had come; the push was applied");
+        return;
+    }
+    if (repeat) {
+        char why[sizeof(req->why)];
+        memcpy(why, req->why, sizeof(why));
+        psi_request_delay(req, req->why_status, why, (uint32_t)req->again_ms);
+        return;
+    }
+    ps_status st = req->status;
+    if (st == PS_OK && !gone) {
+        var->used = true;
+    }
+    if (st == PS_OK && op == PS_OP_PUSHPULL) {
+        psi_push_pulled(req);
+    } else {
+        psi_request_ended(req);
+    }
+}
+
+/* What a reply, or HELLO's answer, says of a number whose request still waits. */
+static void outcome(struct psi_entry *e, const struct psi_reply *r)
+{
+    struct psi_request *req = e->req;
+    struct psi_session *s = e->s;
+    struct psi_var *var = e->var;
+    if (r->status == PS_OK) {
+        req->status = PS_OK;
+        req->version = r->version;
+        req->result_bytes = r->result_bytes;
+        memcpy(req->result, r->result, r->result_bytes);
+    } else if (psi_reply_repeatable(r)) {
+        e->repeat = true;
+        req->why_status = r->status;
+        snprintf(req->why, sizeof(req->why), "%s", r->text);
+        req->again_ms = r->retry_after_ms; /* until psi_request_delay() makes a time of it */
+    } else {
+        char where[PSI_WHERE_MAX];
+        req->status = r->status;
+        req->applied = r->applied;
+        req->err = psi_client_err(s->c, r->status, r->applied, "%s of '%s' at %s: %s", psi_request_kind_name(req->kind),
+                                  var->name, psi_session_where(s, where, sizeof(where)), r->text);
+    }
+    bool gone = r->status == PS_ABORTED && e->op != PS_OP_INIT && s->state == PSI_SESSION_UP;
+    if (e->queued && psi_outq_cancel(&s->link->out, &e->out)) {
+        e->queued = false;
+    }
+    if (e->queued) {
+        e->ending = true; /* half of a frame of the caller's memory is out: its rest must follow first */
+    } else {
+        finish(e);
+    }
+    if (gone) {
+        psi_var_lost(s->c, var, r->text);
+    }
+}
+
+void psi_window_reply(struct psi_session *s, uint64_t number, uint8_t op, const struct psi_reply *r)
+{
+    if (number == 0 || number >= s->next) {
+        psi_session_lost(s, true, "bad bytes from it: a reply to number %llu, which was not sent", (unsigned long long)number);
+        return;
+    }
+    struct psi_entry *e = psi_window_find(s, number);
+    if (e == NULL || e->ending) {
+        return; /* settled before: the second of a reply and the answer to ABANDON */
+    }
+    if (op == PS_OP_ABANDON) {
+        if (e->req == NULL) {
+            entry_free(e);
+        }
+        return;
+    }
+    if (op != e->op || (r->status == PS_OK && (e->unsent || e->next < e->total))) { /* a failure may come unasked: a reset */
+        psi_session_lost(s, true, "bad bytes from it: a reply to op %u does not fit number %llu", op, (unsigned long long)number);
+        return;
+    }
+    if (e->req == NULL) {
+        entry_free(e); /* abandoned, and this is its final outcome */
+        return;
+    }
+    outcome(e, r);
+}
+
+/* ---- deadlines ---- */
+
+/* What it means that not all of a push was sent: an atomic one takes effect with its last byte, which the task will not get. */
+static ps_applied partly(const struct psi_entry *e)
+{
+    return e->var->atomic ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED;
+}
+
+bool psi_window_expire(struct psi_request *req)
+{
+    struct psi_entry *e = req->extra;
+    struct psi_session *s = e->s;
+    struct psi_var *var = e->var;
+    char where[PSI_WHERE_MAX];
+    psi_session_where(s, where, sizeof(where));
+    if (e->ending) {
+        bool pulls = e->op == PS_OP_PUSHPULL && req->status == PS_OK && req->offset2 < var->elements;
+        bool over = !e->repeat && !pulls; /* then it may be freed by its end */
+        psi_session_lost(s, true, "a frame could not be written until the deadline of its request");
+        return over;
+    }
+    if (e->queued && psi_outq_cancel(&s->link->out, &e->out)) {
+        e->queued = false;
+        e->next = e->frame_first;
+    }
+    bool half = e->queued;
+    bool never = !e->begun && !half;
+    bool part = (e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL) && (half || e->next < e->total);
+    ps_applied applied = never ? PS_NOTHING_APPLIED : part ? partly(e) : PS_OUTCOME_UNKNOWN;
+    uint64_t number = e->number;
+    if (var->partial == e) {
+        var->partial = NULL;
+    }
+    if (var->current == req) {
+        psi_var_next(var);
+    }
+    e->req = NULL;
+    e->unsent = false;
+    req->extra = NULL;
+    bool up = s->state == PSI_SESSION_UP;
+    unsigned long long waited = s->c->now_ms - req->started_ms;
+    psi_request_end(req, up ? PS_DEADLINE_EXCEEDED : PS_UNAVAILABLE, applied,
+                    "%s of '%s' at %s: no answer within %llu ms%s%s; %s", psi_request_kind_name(req->kind), var->name, where,
+                    waited, s->last_error[0] != '\0' ? ": " : "", s->last_error, psi_applied_name(applied));
+    if (never) {
+        entry_free(e);
+    } else if (half) {
+        psi_session_lost(s, true, "number %llu was abandoned in the middle of a frame", (unsigned long long)number);
+    } else if (up) {
+        psi_call_abandon(s, number);
+    }
+    return true;
+}
+
+/* ---- disconnect, HELLO, resume ---- */
+
+void psi_entry_unqueued(struct psi_entry *e)
+{
+    e->queued = false;
+    if (e->ending) {
+        finish(e);
+    } else if (e->req != NULL && e->next < e->total) {
+        psi_push_queue(e);
+    }
+}
+
+void psi_window_detach(struct psi_session *s)
+{
+    for (uint64_t n = s->first; n < s->next; n++) {
+        struct psi_entry *e = psi_window_find(s, n);
+        if (e == NULL) {
+            continue;
+        }
+        if (e->queued) {
+            psi_list_remove(&e->out.link);
+            e->queued = false;
+        }
+        e->unsent = false;
+        if (e->var->partial == e) {
+            e->var->partial = NULL;
+        }
+        if (e->ending) {
+            finish(e);
+        } else if (e->req != NULL && e->var->current == e->req) {
+            psi_var_next(e->var);
+        }
+    }
+}
+
+static void end_unknown(struct psi_entry *e, const char *why)
+{
+    struct psi_reply r = {.status = PS_ABORTED, .applied = PS_OUTCOME_UNKNOWN, .text = why};
+    outcome(e, &r);
+}
+
+static void end_unapplied(struct psi_entry *e)
+{
+    struct psi_reply r = {
+        .status = PS_ABORTED, .applied = PS_NOTHING_APPLIED, .text = "it was interrupted and ended there: nothing was applied"};
+    outcome(e, &r);
+}
+
+/* Nothing of it is in before its end. */
+static bool staged(const struct psi_entry *e)
+{
+    return e->var->atomic || e->op == PS_OP_ASSIGN;
+}
+
+/* Its variable is the one that it was meant for, and open in this life. */
+static bool fits(const struct psi_entry *e)
+{
+    return e->var->open && e->var->creation == e->creation && e->var->life == e->s->life;
+}
+
+static void end_gone(struct psi_entry *e, ps_applied applied)
+{
+    struct psi_reply r = {.status = PS_ABORTED, .applied = applied, .text = "the variable was reset, deleted or lost"};
+    outcome(e, &r);
+}
+
+/* One row of HELLO's answer. */
+static ps_status settle_one(struct psi_session *s, struct psi_entry *e, const ps_v1_NumberItem *m, struct psi_err *err)
+{
+    struct psi_reply r = {.text = s->reply_text};
+    uint64_t per_segment = PS_SEGMENT_BYTES / e->unit;
+    switch (m->state) {
+    case PS_NUMBER_APPLIED:
+    case PS_NUMBER_REFUSED:
+        if (m->status > PS_UNAUTHENTICATED || m->applied > PS_OUTCOME_UNKNOWN ||
+            (m->state == PS_NUMBER_REFUSED) != (m->status != PS_OK)) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: outcome of number %llu", (unsigned long long)e->number);
+        }
+        if (e->req == NULL) {
+            entry_free(e);
+            return PS_OK;
+        }
+        r.status = (ps_status)m->status;
+        r.applied = (ps_applied)m->applied;
+        r.version = m->version;
+        r.position = m->position;
+        r.result_bytes = m->result.size;
+        memcpy(r.result, m->result.bytes, m->result.size);
+        if (psi_bytes_text((const pb_bytes_array_t *)(const void *)&m->text, s->reply_text, sizeof(s->reply_text)) != PS_OK) {
+            s->reply_text[0] = '\0';
+        }
+        outcome(e, &r);
+        return PS_OK;
+    case PS_NUMBER_IN_PROGRESS:
+        if (m->offset % per_segment != 0 || (m->offset != 0 && m->offset >= e->total)) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: offset of number %llu", (unsigned long long)e->number);
+        }
+        if (e->req == NULL) {
+            psi_call_abandon(s, e->number);
+            return PS_OK;
+        }
+        if (!fits(e)) {
+            psi_call_abandon(s, e->number); /* its answer comes for a number that is free then, and is ignored */
+            end_gone(e, PS_OUTCOME_UNKNOWN);
+            return PS_OK;
+        }
+        e->handle = e->var->handle;
+        e->next = m->offset;
+        e->begun = true;
+        e->unsent = true;
+        return PS_OK;
+    case PS_NUMBER_NOT_RECEIVED:
+        if (e->req == NULL) {
+            entry_free(e);
+            return PS_OK;
+        }
+        e->next = 0;
+        e->begun = false;
+        if (!fits(e)) {
+            end_gone(e, PS_NOTHING_APPLIED);
+            return PS_OK;
+        }
+        e->handle = e->var->handle;
+        e->unsent = true;
+        return PS_OK;
+    case PS_NUMBER_ABANDONED:
+    case PS_NUMBER_UNKNOWN:
+        if (e->req == NULL) {
+            entry_free(e);
+        } else if (m->state == PS_NUMBER_UNKNOWN && !e->begun && fits(e)) {
+            e->next = 0; /* no byte of it was ever sent: what the task forgot cannot hold it */
+            e->handle = e->var->handle;
+            e->unsent = true;
+        } else if (m->state == PS_NUMBER_ABANDONED && m->applied == PS_NOTHING_APPLIED && staged(e)) {
+            end_unapplied(e);
+        } else {
+            end_unknown(e, m->state == PS_NUMBER_UNKNOWN ? "the task has lost its record of this session: outcome unknown"
+                                                         : "it was interrupted and ended there: outcome unknown");
+        }
+        return PS_OK;
+    default:
+        return psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: state of number %llu", (unsigned long long)e->number);
+    }
+}
+
+bool psi_window_settle(struct psi_session *s, const uint8_t *p, size_t n, uint32_t count, struct psi_err *err)
+{
+    uint64_t last = 0;
+    uint64_t covered = s->first; /* numbers below it have had their row, or need none */
+    for (uint32_t i = 0; i < count; i++) {
+        ps_v1_NumberItem m = ps_v1_NumberItem_init_zero;
+        bool end = false;
+        if (psi_list_next(&p, &n, &ps_v1_NumberItem_msg, &m, &end, err) != PS_OK) {
+            return false;
+        }
+        if (end || m.number <= last || m.number >= s->next) {
+            PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: bad list of numbers")); /* false says it */
+            return false;
+        }
+        last = m.number;
+        for (; covered < m.number; covered++) {
+            if (psi_window_find(s, covered) != NULL) {
+                PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: a number is missing")); /* as above */
+                return false;
+            }
+        }
+        covered = m.number + 1;
+        struct psi_entry *e = psi_window_find(s, m.number);
+        if (e != NULL && settle_one(s, e, &m, err) != PS_OK) {
+            return false;
+        }
+    }
+    for (; covered < s->next; covered++) {
+        if (psi_window_find(s, covered) != NULL) {
+            PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: a number is missing")); /* as above */
+            return false;
+        }
+    }
+    s->resume_at = s->first;
+    return true;
+}
+
+bool psi_window_resume(struct psi_session *s)
+{
+    while (s->resume_at < s->next && !s->doomed) {
+        struct psi_entry *e = psi_window_find(s, s->resume_at);
+        if (e != NULL && e->unsent) {
+            if (e->var->partial != NULL && e->var->partial != e) {
+                return false; /* an earlier one of the same variable is going out */
+            }
+            e->unsent = false;
+            psi_push_queue(e);
+        }
+        s->resume_at++;
+    }
+    return s->resume_at == s->next;
+}
+
+void psi_window_lose(struct psi_session *s, struct psi_var *var, const char *why)
+{
+    PSI_ASSERT(s->state != PSI_SESSION_UP);
+    for (uint64_t n = s->first; n < s->next; n++) {
+        struct psi_entry *e = psi_window_find(s, n);
+        if (e == NULL || e->var != var) {
+            continue;
+        }
+        struct psi_request *req = e->req;
+        if (req == NULL) {
+            entry_free(e);
+            continue;
+        }
+        char where[PSI_WHERE_MAX];
+        ps_applied applied = e->begun ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
+        e->req = NULL;
+        entry_free(e);
+        req->extra = NULL;
+        psi_request_end(req, PS_ABORTED, applied, "%s of '%s' at %s: %s; %s", psi_request_kind_name(req->kind), var->name,
+                        psi_session_where(s, where, sizeof(where)), why, psi_applied_name(applied));
+    }
+}

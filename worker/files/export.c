@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ps_export(): live values into one safetensors file.
+ *
+ * Happy path: the file's directory takes a new file -> list of the variables -> records -> strings -> header -> the values in
+ * pieces of 256 KiB, up to 32 on their way while the oldest is written, so that network and disk work at the same time -> commit
+ * (file_target.c). The header has the variables in the order of creation: the first of each task, then the second of each, which
+ * is the order of a program that was placed round robin; their values lie in the file by element size. Failure modes: whatever
+ * fails ends it, and nothing is left of the file.
+ */
+#include "files.h"
+
+#include "common/blob.h"
+#include "common/mem.h"
+#include "common/shape.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS = 32, PROGRESS_BYTES = 1 << 20 };
+
+struct slot {
+    struct psi_api_call call;
+    const struct psi_file_var *var;
+    uint64_t first, elements; /* of var */
+    uint64_t offset;          /* in the file */
+    size_t bytes;
+    uint8_t *memory; /* [PSI_FILES_PIECE_BYTES] */
+    bool last;       /* of its variable */
+};
+
+/* What is behind a tensor. */
+struct part {
+    const struct psi_file_var *var;
+    const uint8_t *memory; /* strings: read before the header is made; NULL: to be pulled */
+    uint8_t *blob;         /* to be freed: of the variable's first tensor */
+    char *name;            /* likewise */
+};
+
+struct exporter {
+    ps_session *session;
+    ps_file_options options;
+    struct psi_file_target target;
+    struct psi_file_var *vars; /* in the order of creation */
+    size_t count;
+    struct psi_tensor *tensors; /* [tensor_count], in the order of the header: one for a variable, two for one of strings */
+    struct part *parts;         /* [tensor_count] */
+    size_t tensor_count;
+    size_t *order; /* [order_count]: those that are pulled, as the values lie in the file */
+    size_t order_count;
+    struct psi_buf header;
+    uint64_t total_bytes; /* of values */
+    /* the pump */
+    struct slot *slots;
+    size_t next;         /* entry of order that is asked for next */
+    uint64_t next_first; /* element of it */
+    size_t head, flying; /* slots in use: head and those behind it, round */
+    uint64_t done_bytes, said_bytes;
+};
+
+/* ---- what goes into it ---- */
+
+static int by_task_and_handle(const void *a, const void *b)
+{
+    const struct psi_file_var *x = a;
+    const struct psi_file_var *y = b;
+    int order = (x->task > y->task) - (x->task < y->task);
+    return order != 0 ? order : (x->handle > y->handle) - (x->handle < y->handle);
+}
+
+/* handle is the rank at its task here */
+static int by_rank_and_task(const void *a, const void *b)
+{
+    const struct psi_file_var *x = a;
+    const struct psi_file_var *y = b;
+    int order = (x->handle > y->handle) - (x->handle < y->handle);
+    return order != 0 ? order : (x->task > y->task) - (x->task < y->task);
+}
+
+static void order_by_creation(struct psi_file_var *vars, size_t count)
+{
+    uint32_t rank = 0;
+    qsort(vars, count, sizeof(*vars), by_task_and_handle);
+    for (size_t i = 0; i < count; i++) {
+        rank = i > 0 && vars[i].task == vars[i - 1].task ? rank + 1 : 1;
+        vars[i].handle = rank;
+    }
+    qsort(vars, count, sizeof(*vars), by_rank_and_task);
+}
+
+struct names {
+    const char *container;
+    uint32_t count;
+};
+
+static void on_container(void *ctx, const ps_container_info *info)
+{
+    struct names *n = ctx;
+    if (strcmp(info->name, n->container) == 0 && info->names > n->count) {
+        n->count = info->names; /* the directory's */
+    }
+}
+
+/* A task that came back empty lists nothing: without this look a part of the model would pass for the whole. */
+static ps_status list(struct exporter *e, struct psi_err *err)
+{
+    enum { LOOKS = 2 }; /* a variable may be on its way to its task: recorded, not there yet */
+    struct names names = {.container = e->options.container};
+    int tasks = ps_cluster_tasks(e->session);
+    for (int look = 0; look < LOOKS; look++) {
+        names.count = 0;
+        for (int i = 0; i < tasks; i++) {
+            ps_status st = ps_task_containers(e->session, i, 0, on_container, &names);
+            if (st != PS_OK) {
+                return psi_fail(err, st, "%s", ps_last_error());
+            }
+        }
+        psi_free(e->vars);
+        e->vars = NULL;
+        ps_status st = psi_files_list(e->session, e->options.container, &e->vars, &e->count, err);
+        if (st != PS_OK || e->count >= names.count) {
+            return st;
+        }
+    }
+    return psi_fail(
+        err, PS_DATA_LOSS,
+        "container '%s' should have %u variables and its tasks have %zu: a task has lost some (psctl containers, psctl "
+        "vars). Create them again or reset the container",
+        e->options.container, names.count, e->count);
+}
+
+/* Variables without a value are left out. */
+static ps_status choose(struct exporter *e, struct psi_err *err)
+{
+    size_t kept = 0;
+    ps_status st = list(e, err);
+    for (size_t i = 0; st == PS_OK && i < e->count; i++) {
+        if (e->vars[i].info.initialised) {
+            e->vars[kept++] = e->vars[i];
+        }
+    }
+    if (st == PS_OK && kept == 0) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variable with a value: there is nothing to export",
+                        e->options.container);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    e->count = kept;
+    st = psi_files_open(e->session, e->vars, e->count, err);
+    if (st == PS_OK) {
+        order_by_creation(e->vars, e->count);
+    }
+    return st;
+}
+
+/* ---- strings: read whole, because the header says how long they are ---- */
+
+struct reading {
+    struct psi_api_call call;
+    const struct psi_file_var *var;
+    uint8_t *blob;
+    uint64_t bytes;
+};
+
+static ps_status prepare_strings(struct psi_api_call *call, struct psi_err *err)
+{
+    const struct reading *r = call->arg;
+    (void)err;
+    call->req.kind = PSI_REQ_PULL;
+    call->req.var = r->var->var;
+    call->req.dst = r->blob;
+    call->req.bytes = r->bytes;
+    call->req.scale = 1;
+    return PS_OK;
+}
+
+/* *out_blob: psi_free. */
+static ps_status read_strings(struct exporter *e, const struct psi_file_var *var, uint64_t elements, uint8_t **out_blob,
+                              struct psi_err *err)
+{
+    struct reading r = {.var = var, .bytes = psi_blob_bytes_max(elements)};
+    r.blob = psi_malloc((size_t)r.bytes);
+    if (r.blob == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': out of memory for its strings", var->info.name);
+    }
+    r.call = (struct psi_api_call){.session = e->session, .prepare = prepare_strings, .arg = &r};
+    ps_status st = psi_api_call_run(&r.call, err);
+    if (st != PS_OK) {
+        psi_free(r.blob);
+        return st;
+    }
+    uint64_t used = psi_blob_bytes_min(elements) + psi_blob_offset(r.blob, elements);
+    uint8_t *fitting = psi_realloc(r.blob, (size_t)used);
+    *out_blob = fitting != NULL ? fitting : r.blob;
+    return PS_OK;
+}
+
+/* ---- tensors ---- */
+
+static ps_status add_tensor(struct exporter *e, const struct psi_file_var *var, const char *ending, ps_dtype dtype,
+                            ps_shape shape, const uint8_t *memory, struct psi_err *err)
+{
+    size_t n = strlen(var->info.name) + strlen(ending) + 1;
+    struct psi_tensor *t = &e->tensors[e->tensor_count];
+    struct part *part = &e->parts[e->tensor_count];
+    part->var = var;
+    part->memory = memory;
+    part->name = psi_malloc(n);
+    if (part->name == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of the tensors");
+    }
+    (void)snprintf(part->name, n, "%s%s", var->info.name, ending);
+    *t = (struct psi_tensor){.name = part->name, .type = psi_tensor_type_of(dtype), .shape = shape};
+    e->tensor_count++;
+    return t->type != NULL
+               ? PS_OK
+               : psi_fail(err, PS_UNIMPLEMENTED, "variable '%s': safetensors has no %s", var->info.name, ps_dtype_name(dtype));
+}
+
+static ps_status add_strings(struct exporter *e, const struct psi_file_var *var, struct psi_err *err)
+{
+    uint8_t *blob = NULL;
+    int64_t count = ps_shape_elements(&var->info.shape);
+    ps_status st = read_strings(e, var, (uint64_t)count, &blob, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    uint64_t start = psi_blob_bytes_min((uint64_t)count);
+    int64_t text = (int64_t)psi_blob_offset(blob, (uint64_t)count);
+    e->parts[e->tensor_count].blob = blob;
+    st = add_tensor(e, var, PSI_FILES_BYTES, PS_U8, PS_SHAPE(text), blob + start, err);
+    return st == PS_OK ? add_tensor(e, var, PSI_FILES_OFFSETS, PS_I64, PS_SHAPE(count + 1), blob, err) : st;
+}
+
+static ps_status make_tensors(struct exporter *e, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    e->tensors = psi_calloc(2 * e->count, sizeof(*e->tensors));
+    e->parts = psi_calloc(2 * e->count, sizeof(*e->parts));
+    e->order = psi_calloc(2 * e->count, sizeof(*e->order));
+    if (e->tensors == NULL || e->parts == NULL || e->order == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu variables", e->count);
+    }
+    for (size_t i = 0; st == PS_OK && i < e->count; i++) {
+        const struct psi_file_var *v = &e->vars[i];
+        st = v->info.dtype == PS_STRING ? add_strings(e, v, err) : add_tensor(e, v, "", v->info.dtype, v->info.shape, NULL, err);
+    }
+    return st;
+}
+
+static ps_status make_header(struct exporter *e, struct psi_err *err)
+{
+    char cluster[PS_JOB_BYTES_MAX + 1];
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    char format[] = PSI_FILES_FORMAT;
+    char version[] = PS_VERSION;
+    char keys[][sizeof(PSI_FILES_KEY_CONTAINER)] = {PSI_FILES_KEY_FORMAT, PSI_FILES_KEY_VERSION, PSI_FILES_KEY_CLUSTER,
+                                                    PSI_FILES_KEY_CONTAINER, PSI_FILES_KEY_VARIABLES};
+    (void)snprintf(container, sizeof(container), "%s", e->options.container);
+    ps_status st = psi_files_cluster_name(e->session, cluster, sizeof(cluster), err);
+    if (st != PS_OK) {
+        return st;
+    }
+    char *variables = psi_files_describe(e->vars, e->count);
+    if (variables == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the header");
+    }
+    const struct psi_tensor_metadata metadata[] = {
+        {keys[0], format}, {keys[1], version}, {keys[2], cluster}, {keys[3], container}, {keys[4], variables}};
+    st = psi_safetensors_encode(e->tensors, e->tensor_count, metadata, sizeof(metadata) / sizeof(metadata[0]), &e->header, err);
+    free(variables);
+    return st;
+}
+
+struct by_begin {
+    uint64_t begin;
+    size_t tensor;
+};
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct by_begin *x = a;
+    const struct by_begin *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* As the values lie in the file. */
+static ps_status make_order(struct exporter *e, struct psi_err *err)
+{
+    struct by_begin *all = psi_calloc(e->tensor_count, sizeof(*all));
+    if (all == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", e->tensor_count);
+    }
+    for (size_t i = 0; i < e->tensor_count; i++) {
+        e->total_bytes += e->tensors[i].end - e->tensors[i].begin;
+        if (e->parts[i].memory == NULL) {
+            all[e->order_count++] = (struct by_begin){.begin = e->tensors[i].begin, .tensor = i};
+        }
+    }
+    qsort(all, e->order_count, sizeof(*all), by_begin);
+    for (size_t i = 0; i < e->order_count; i++) {
+        e->order[i] = all[i].tensor;
+    }
+    psi_free(all);
+    return PS_OK;
+}
+
+/* ---- the values ---- */
+
+static ps_status prepare_pull(struct psi_api_call *call, struct psi_err *err)
+{
+    const struct slot *slot = call->arg;
+    (void)err;
+    call->req.kind = PSI_REQ_PULL;
+    call->req.var = slot->var->var;
+    call->req.dst = slot->memory;
+    call->req.bytes = slot->bytes;
+    call->req.part_first = slot->first;
+    call->req.part_elements = slot->elements;
+    call->req.scale = 1;
+    return PS_OK;
+}
+
+static ps_status ask(struct exporter *e, struct psi_err *err)
+{
+    struct slot *slot = &e->slots[(e->head + e->flying) % SLOTS];
+    size_t tensor = e->order[e->next];
+    const struct psi_tensor *t = &e->tensors[tensor];
+    uint64_t elements = (t->end - t->begin) / t->type->bytes;
+    uint64_t most = PSI_FILES_PIECE_BYTES / t->type->bytes;
+    uint64_t left = elements - e->next_first;
+    slot->var = e->parts[tensor].var;
+    slot->first = e->next_first;
+    slot->elements = left < most ? left : most;
+    slot->bytes = (size_t)slot->elements * t->type->bytes;
+    slot->offset = e->header.len + t->begin + slot->first * t->type->bytes;
+    slot->last = slot->elements == left;
+    slot->call = (struct psi_api_call){
+        .session = e->session, .prepare = prepare_pull, .arg = slot, .timeout_ms = psi_files_timeout_ms(e->session, slot->bytes)};
+    ps_status st = psi_api_call_start(&slot->call, err);
+    if (st == PS_OK) {
+        e->flying++;
+        e->next_first = slot->last ? 0 : e->next_first + slot->elements;
+        e->next += slot->last ? 1 : 0;
+    }
+    return st;
+}
+
+static void say(struct exporter *e, const char *name)
+{
+    bool end = e->done_bytes == e->total_bytes;
+    if (e->options.copied != NULL && (end || e->done_bytes - e->said_bytes >= PROGRESS_BYTES)) {
+        e->said_bytes = e->done_bytes;
+        e->options.copied(e->options.ctx, name, e->done_bytes, e->total_bytes);
+    }
+}
+
+/* The oldest piece: wait for it, write it. */
+static ps_status take(struct exporter *e, struct psi_err *err)
+{
+    struct slot *slot = &e->slots[e->head];
+    ps_status st = psi_api_call_wait(&slot->call, err);
+    e->head = (e->head + 1) % SLOTS;
+    e->flying--;
+    if (st == PS_OK) {
+        st = psi_file_target_write(&e->target, slot->memory, slot->bytes, slot->offset, err);
+    }
+    if (st == PS_OK) {
+        e->done_bytes += slot->bytes;
+        say(e, slot->var->info.name);
+    }
+    return st;
+}
+
+static ps_status pump(struct exporter *e, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    while (st == PS_OK && (e->next < e->order_count || e->flying > 0)) {
+        st = e->next < e->order_count && e->flying < SLOTS ? ask(e, err) : take(e, err);
+    }
+    while (e->flying > 0) { /* their memory must not go before they have ended */
+        struct slot *slot = &e->slots[e->head];
+        PSI_IGNORE(psi_api_call_wait(&slot->call, NULL)); /* the first error counts */
+        e->head = (e->head + 1) % SLOTS;
+        e->flying--;
+    }
+    return st;
+}
+
+/* Strings, which are here already. */
+static ps_status write_ready(struct exporter *e, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    for (size_t i = 0; st == PS_OK && i < e->tensor_count; i++) {
+        const struct psi_tensor *t = &e->tensors[i];
+        const struct part *part = &e->parts[i];
+        uint64_t bytes = t->end - t->begin;
+        if (part->memory != NULL && bytes > 0) {
+            st = psi_file_target_write(&e->target, part->memory, (size_t)bytes, e->header.len + t->begin, err);
+            e->done_bytes += bytes;
+            say(e, part->var->info.name);
+        }
+    }
+    return st;
+}
+
+static ps_status copy_values(struct exporter *e, struct psi_err *err)
+{
+    size_t piece = e->total_bytes < PSI_FILES_PIECE_BYTES ? (size_t)e->total_bytes : PSI_FILES_PIECE_BYTES;
+    piece = (piece + PSI_PARAM_ALIGN) / PSI_PARAM_ALIGN * PSI_PARAM_ALIGN;
+    e->slots = psi_calloc(SLOTS, sizeof(*e->slots));
+    uint8_t *memory = psi_aligned_malloc(PSI_PARAM_ALIGN, piece * SLOTS);
+    ps_status st = PS_OK;
+    if (e->slots == NULL || memory == NULL) {
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %d pieces of %zu bytes", SLOTS, piece);
+    }
+    for (size_t i = 0; st == PS_OK && i < SLOTS; i++) {
+        e->slots[i].memory = memory + i * piece;
+    }
+    st = st == PS_OK ? write_ready(e, err) : st;
+    st = st == PS_OK ? pump(e, err) : st;
+    psi_free(memory);
+    return st;
+}
+
+/* ---- all of it ---- */
+
+static ps_status run(struct exporter *e, const char *path, struct psi_err *err)
+{
+    ps_status st = psi_file_target_open(&e->target, path, err);
+    st = st == PS_OK ? choose(e, err) : st;
+    st = st == PS_OK ? make_tensors(e, err) : st;
+    st = st == PS_OK ? make_header(e, err) : st;
+    st = st == PS_OK ? make_order(e, err) : st;
+    st = st == PS_OK ? psi_file_target_write(&e->target, e->header.data, e->header.len, 0, err) : st;
+    st = st == PS_OK ? copy_values(e, err) : st;
+    return st == PS_OK ? psi_file_target_commit(&e->target, err) : st;
+}
+
+ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables)
+{
+    struct psi_err err = {0};
+    struct exporter e = {.session = s, .target = {.fd = -1, .directory_fd = -1}};
+    ps_status st = psi_files_options(s, path, options, &e.options, &err);
+    psi_buf_init(&e.header, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
+    st = st == PS_OK ? run(&e, path, &err) : st;
+    psi_file_target_close(&e.target);
+    psi_buf_fini(&e.header);
+    psi_free(e.slots);
+    psi_free(e.order);
+    for (size_t i = 0; e.parts != NULL && i < 2 * e.count; i++) {
+        psi_free(e.parts[i].blob);
+        psi_free(e.parts[i].name);
+    }
+    psi_free(e.parts);
+    psi_free(e.tensors);
+    psi_free(e.vars);
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    if (out_variables != NULL) {
+        *out_variables = (int)e.count;
+    }
+    return PS_OK;
+}

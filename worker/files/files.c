@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which variables a container has, and records of the core for them, without the scopes of the session: what is exported and
+ * imported is named in full.
+ *
+ * Happy path: VARS of all tasks at once -> LOOKUP (or get-or-create) of those that the session does not hold already, a batch at
+ * a time. Failure modes: a task does not answer: UNAVAILABLE that names it; a variable that went meanwhile: its own error.
+ */
+#include "files.h"
+
+#include "common/abi.h"
+#include "common/map.h"
+#include "common/mem.h"
+#include "common/name.h"
+#include "common/shape.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPEN_AT_ONCE = 256 };
+
+/* ---- options ---- */
+
+void ps_file_options_init(ps_file_options *options)
+{
+    if (options == NULL) {
+        return;
+    }
+    memset(options, 0, sizeof(*options));
+    options->struct_bytes = sizeof(*options);
+}
+
+ps_status psi_files_options(ps_session *s, const char *path, const ps_file_options *given, ps_file_options *out,
+                            struct psi_err *err)
+{
+    ps_status st = psi_api_check(s, true, err);
+    ps_file_options_init(out);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (path == NULL || path[0] == '\0') {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "path is %s", path == NULL ? "NULL" : "empty");
+    }
+    if (given != NULL) {
+        st = psi_struct_take(given, out, sizeof(*out), "ps_file_options_init", err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "options");
+            return st;
+        }
+    }
+    if (out->container == NULL) {
+        out->container = s->scopes.container;
+        return PS_OK;
+    }
+    return psi_container_name_check(out->container, strlen(out->container), err);
+}
+
+int64_t psi_files_timeout_ms(const ps_session *s, uint64_t bytes)
+{
+    uint64_t more = bytes / ((uint64_t)64 << 20) * 1000;
+    return s->operation_timeout_ms > INT64_MAX / 2 ? s->operation_timeout_ms : s->operation_timeout_ms + (int64_t)more;
+}
+
+/* ---- the list ---- */
+
+/* One task's answer: the entries of one container. */
+struct listing {
+    struct psi_api_call call;
+    struct psi_api_admin admin;
+    struct psi_list_sink sink;
+    const char *container;
+    struct psi_file_var *vars;
+    size_t count, capacity;
+    uint32_t task;
+    bool started, no_memory;
+};
+
+static void take_variable(void *ctx, const ps_variable_info *info)
+{
+    struct listing *l = ctx;
+    if (strcmp(info->container, l->container) != 0 || l->no_memory) {
+        return;
+    }
+    if (l->count == l->capacity) {
+        size_t capacity = l->capacity == 0 ? 64 : 2 * l->capacity;
+        struct psi_file_var *vars = psi_realloc(l->vars, capacity * sizeof(*vars));
+        if (vars == NULL) {
+            l->no_memory = true;
+            return;
+        }
+        l->vars = vars;
+        l->capacity = capacity;
+    }
+    struct psi_file_var *v = &l->vars[l->count++];
+    memset(v, 0, sizeof(*v));
+    v->info = *info;
+    v->task = l->task;
+}
+
+static ps_status list_start(ps_session *s, struct listing *l, uint32_t task, const char *container, struct psi_err *err)
+{
+    l->task = task;
+    l->container = container;
+    l->sink = (struct psi_list_sink){.variable = take_variable, .ctx = l};
+    l->admin = (struct psi_api_admin){.kind = PSI_REQ_VARS, .task = &s->tasks[task], .dst = &l->sink};
+    l->call = (struct psi_api_call){.session = s, .prepare = psi_api_admin_prepare, .arg = &l->admin};
+    ps_status st = psi_api_call_start(&l->call, err);
+    l->started = st == PS_OK;
+    return st;
+}
+
+static ps_status list_wait(ps_session *s, struct listing *l, struct psi_err *err)
+{
+    ps_status st = psi_api_call_wait(&l->call, err);
+    if (st == PS_DEADLINE_EXCEEDED) { /* that long without an answer to a small question */
+        err->code = PS_UNAVAILABLE;
+        st = PS_UNAVAILABLE;
+    }
+    if (st != PS_OK) {
+        psi_err_prefix(err, "variables of %s", s->tasks[l->task].name);
+    } else if (l->no_memory) {
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the list of variables");
+    }
+    return st;
+}
+
+static ps_status list_join(const struct listing *lists, uint32_t tasks, struct psi_file_var **out_vars, size_t *out_count,
+                           struct psi_err *err)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < tasks; i++) {
+        count += lists[i].count;
+    }
+    struct psi_file_var *all = psi_calloc(count + 1, sizeof(*all));
+    if (all == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu variables", count);
+    }
+    count = 0;
+    for (uint32_t i = 0; i < tasks; i++) {
+        if (lists[i].count > 0) {
+            memcpy(&all[count], lists[i].vars, lists[i].count * sizeof(*all));
+            count += lists[i].count;
+        }
+    }
+    *out_vars = all;
+    *out_count = count;
+    return PS_OK;
+}
+
+ps_status psi_files_list(ps_session *s, const char *container, struct psi_file_var **out_vars, size_t *out_count,
+                         struct psi_err *err)
+{
+    ps_status st = psi_api_know_tasks(s, 0, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    uint32_t tasks = s->task_count;
+    struct listing *lists = psi_calloc((size_t)tasks + 1, sizeof(*lists));
+    if (lists == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the lists of %u tasks", tasks);
+    }
+    for (uint32_t i = 0; i < tasks && st == PS_OK; i++) {
+        st = list_start(s, &lists[i], i, container, err);
+    }
+    for (uint32_t i = 0; i < tasks; i++) {
+        struct psi_err one = {0};
+        ps_status ended = lists[i].started ? list_wait(s, &lists[i], &one) : PS_OK;
+        if (ended != PS_OK && st == PS_OK) {
+            st = ended;
+            *err = one;
+        } else if (ended != PS_OK) {
+            psi_api_likewise(s, s->tasks[i].name, err);
+        }
+    }
+    st = st == PS_OK ? list_join(lists, tasks, out_vars, out_count, err) : st;
+    for (uint32_t i = 0; i < tasks; i++) {
+        psi_free(lists[i].vars);
+    }
+    psi_free(lists);
+    return st;
+}
+
+/* ---- records of the core ---- */
+
+struct records {
+    struct psi_file_var *vars;
+    size_t count;
+};
+
+static size_t key_of(char *key, size_t n, const char *container, const char *name)
+{
+    return (size_t)snprintf(key, n, "%s:%s", container, name); /* no name has a colon */
+}
+
+static bool is_usable(const struct psi_var *var)
+{
+    return !var->lost && (var->open ? var->wire == var->dtype : var->found_only && var->wire_asked == PS_F32);
+}
+
+static ps_status records_known(struct psi_client *c, struct psi_map *known, struct psi_err *err)
+{
+    char key[PS_CONTAINER_BYTES_MAX + PS_NAME_BYTES_MAX + 2];
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, psi_client_variables(c)) {
+        struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
+        if (is_usable(var)) {
+            ps_status st = psi_map_put(known, key, key_of(key, sizeof(key), var->container, var->name), var, NULL, err);
+            if (st != PS_OK) {
+                return st;
+            }
+        }
+    }
+    return PS_OK;
+}
+
+/* Those that the session holds already are used again, or each export would leave some behind until the session ends; but values
+ * that travel in half the bits are no copies. */
+static ps_status prepare_records(struct psi_api_call *call, struct psi_err *err)
+{
+    const struct records *r = call->arg;
+    static const uint64_t seed[2] = {0, 0}; /* the keys are this program's own */
+    char key[PS_CONTAINER_BYTES_MAX + PS_NAME_BYTES_MAX + 2];
+    struct psi_map known;
+    psi_map_init(&known, seed);
+    ps_status st = records_known(call->client, &known, err);
+    for (size_t i = 0; st == PS_OK && i < r->count; i++) {
+        struct psi_file_var *v = &r->vars[i];
+        if (v->var != NULL) {
+            continue;
+        }
+        v->var = psi_map_find(&known, key, key_of(key, sizeof(key), v->info.container, v->info.name));
+        if (v->missing || v->var == NULL) {
+            const struct psi_var_scope scope = {.container = v->info.container, .name = v->info.name, .must_exist = !v->missing};
+            st = psi_client_variable_in(call->client, &v->spec, &scope, !v->missing, &v->var, err);
+        }
+    }
+    psi_map_fini(&known);
+    return st;
+}
+
+/* ---- open ---- */
+
+struct opening {
+    struct psi_api_call call;
+    bool started;
+};
+
+static ps_status prepare_open(struct psi_api_call *call, struct psi_err *err)
+{
+    const struct psi_file_var *v = call->arg;
+    (void)err;
+    if (!v->var->open || v->var->lost) {
+        call->req.kind = v->var->must_exist ? PSI_REQ_LOOKUP : PSI_REQ_GET;
+        call->req.var = v->var;
+    }
+    return PS_OK;
+}
+
+static void finish_open(struct psi_api_call *call)
+{
+    struct psi_file_var *v = call->arg;
+    v->info.dtype = v->var->dtype;
+    v->info.shape = v->var->shape;
+    v->handle = v->var->handle;
+}
+
+static ps_status open_batch(ps_session *s, struct psi_file_var *vars, struct opening *of, size_t count, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    for (size_t i = 0; i < count; i++) {
+        of[i].started = false;
+        if (st == PS_OK && vars[i].handle == 0) {
+            of[i].call = (struct psi_api_call){.session = s, .prepare = prepare_open, .finish = finish_open, .arg = &vars[i]};
+            st = psi_api_call_start(&of[i].call, err);
+            of[i].started = st == PS_OK;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct psi_err one = {0};
+        ps_status ended = of[i].started ? psi_api_call_wait(&of[i].call, &one) : PS_OK;
+        if (ended != PS_OK && st == PS_OK) {
+            st = ended;
+            *err = one;
+        }
+    }
+    return st;
+}
+
+ps_status psi_files_open(ps_session *s, struct psi_file_var *vars, size_t count, struct psi_err *err)
+{
+    struct records r = {.vars = vars, .count = count};
+    struct psi_api_call call = {.session = s, .prepare = prepare_records, .arg = &r};
+    for (size_t i = 0; i < count; i++) {
+        vars[i].spec.struct_bytes = sizeof(vars[i].spec);
+        vars[i].spec.name = vars[i].info.name;
+        if (!vars[i].missing) { /* of a look-up nothing else counts */
+            vars[i].spec.wire_dtype = PS_F32;
+        }
+    }
+    ps_status st = psi_api_call_run(&call, err);
+    struct opening *of = st == PS_OK ? psi_calloc(OPEN_AT_ONCE, sizeof(*of)) : NULL;
+    if (st == PS_OK && of == NULL) {
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for look-ups");
+    }
+    for (size_t from = 0; st == PS_OK && from < count; from += OPEN_AT_ONCE) {
+        size_t n = count - from < OPEN_AT_ONCE ? count - from : OPEN_AT_ONCE;
+        st = open_batch(s, &vars[from], of, n, err);
+    }
+    psi_free(of);
+    return st;
+}
+
+/* ---- the cluster ---- */
+
+struct cluster_name {
+    char *name;
+    size_t n;
+};
+
+static ps_status prepare_cluster_name(struct psi_api_call *call, struct psi_err *err)
+{
+    const struct cluster_name *to = call->arg;
+    const struct psi_cluster *cluster = psi_client_cluster(call->client);
+    (void)err;
+    (void)snprintf(to->name, to->n, "%s", cluster == NULL ? "" : cluster->name);
+    return PS_OK;
+}
+
+ps_status psi_files_cluster_name(ps_session *s, char *name, size_t n, struct psi_err *err)
+{
+    struct cluster_name to = {name, n};
+    struct psi_api_call call = {.session = s, .prepare = prepare_cluster_name, .arg = &to};
+    return psi_api_call_run(&call, err);
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file of an import.
+ *
+ * Happy path: open, size, header (common/safetensors.c) -> every tensor can be a variable, NAME:offsets and NAME:bytes together
+ * one of strings -> values that must be 0 or 1 are, offsets are in order.
+ * Failure modes: no such file, no regular one, anything that the format or a variable does not allow; a file that became shorter
+ * while it was read.
+ */
+#include "source.h"
+
+#include "files.h"
+
+#include "common/blob.h"
+#include "common/map.h"
+#include "common/mem.h"
+#include "common/name.h"
+#include "common/shape.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CHECK_BYTES = 256 << 10 };
+
+static ps_status read_at(const struct psi_file_source *s, void *dst, uint64_t bytes, uint64_t offset, struct psi_err *err)
+{
+    uint8_t *at = dst;
+    while (bytes > 0) {
+        size_t most = bytes < (1u << 30) ? (size_t)bytes : 1u << 30;
+        ssize_t n = pread(s->fd, at, most, (off_t)offset);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return psi_files_errno(err, errno, "read", NULL);
+        }
+        if (n == 0) {
+            return psi_fail(err, PS_DATA_LOSS, "the file became shorter while it was read: it ends at byte %llu",
+                            (unsigned long long)offset);
+        }
+        at += n;
+        bytes -= (uint64_t)n;
+        offset += (uint64_t)n;
+    }
+    return PS_OK;
+}
+
+static ps_status open_file(struct psi_file_source *s, struct psi_err *err)
+{
+    struct stat st;
+    s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang it */
+    if (s->fd < 0 || fstat(s->fd, &st) != 0) {
+        return psi_files_errno(err, errno, "open", NULL);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "is no regular file");
+    }
+    s->file_bytes = (uint64_t)st.st_size;
+    return PS_OK;
+}
+
+/* Bytes of name before ending; 0: it does not end so. */
+static size_t before(const char *name, const char *ending)
+{
+    size_t n = strlen(name);
+    size_t k = strlen(ending);
+    return n > k && strcmp(name + n - k, ending) == 0 ? n - k : 0;
+}
+
+/* Bytes of the name of the variable that a tensor belongs to. */
+static size_t base_bytes(const char *name)
+{
+    size_t offsets = before(name, PSI_FILES_OFFSETS);
+    size_t bytes = before(name, PSI_FILES_BYTES);
+    return offsets > 0 ? offsets : bytes > 0 ? bytes : strlen(name);
+}
+
+static ps_status check_name(void *ctx, const char *name, struct psi_err *err)
+{
+    (void)ctx;
+    ps_status st = psi_variable_name_check(name, base_bytes(name), err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "tensor");
+    }
+    return st;
+}
+
+static ps_status read_header(struct psi_file_source *s, struct psi_err *err)
+{
+    uint8_t prefix[PSI_SAFETENSORS_PREFIX] = {0};
+    uint64_t length = 0;
+    uint64_t first = s->file_bytes < sizeof(prefix) ? s->file_bytes : sizeof(prefix);
+    ps_status st = read_at(s, prefix, first, 0, err);
+    st = st == PS_OK ? psi_safetensors_length(prefix, s->file_bytes, &length, err) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    char *header = psi_malloc((size_t)length);
+    if (header == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a header of %llu bytes", (unsigned long long)length);
+    }
+    st = read_at(s, header, length, PSI_SAFETENSORS_PREFIX, err);
+    st = st == PS_OK ? psi_safetensors_decode(header, (size_t)length, s->file_bytes, check_name, NULL, &s->table, err) : st;
+    psi_free(header);
+    return st;
+}
+
+/* ---- tensors that can be variables ---- */
+
+static ps_status make_plain(const struct psi_file_source *s, const struct psi_tensor *t, struct psi_file_item *item,
+                            struct psi_err *err)
+{
+    if (t->type->dtype == PS_DTYPE_NONE) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "tensor '%s' is %s, which no variable can be; F64 F32 F16 BF16 I64 I32 I8 U8 BOOL can", t->name,
+                        t->type->name);
+    }
+    ps_status st = psi_shape_check(&t->shape, err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "tensor '%s'", t->name);
+        return st;
+    }
+    item->dtype = t->type->dtype;
+    item->shape = t->shape;
+    item->offset = s->table.data_start + t->begin;
+    item->bytes = t->end - t->begin;
+    return PS_OK;
+}
+
+static bool is_list(const struct psi_tensor *t, ps_dtype dtype, int64_t least)
+{
+    return t != NULL && t->type->dtype == dtype && t->shape.rank == 1 && t->shape.dims[0] >= least;
+}
+
+/* NAME:offsets and NAME:bytes, either of which may be NULL. */
+static ps_status make_strings(const struct psi_file_source *s, const struct psi_tensor *offsets, const struct psi_tensor *bytes,
+                              struct psi_file_item *item, struct psi_err *err)
+{
+    if (!is_list(offsets, PS_I64, 2) || !is_list(bytes, PS_U8, 0)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "tensor '%s': strings are two tensors, %s" PSI_FILES_OFFSETS
+                        ", I64 (strings + 1,), and %s" PSI_FILES_BYTES ", U8 (bytes,)",
+                        offsets == NULL ? bytes->name : offsets->name, item->name, item->name);
+    }
+    item->text_bytes = bytes->end - bytes->begin;
+    if (item->text_bytes > PS_STRING_BYTES_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' has %llu bytes, the strings of a variable at most %zu",
+                        bytes->name, (unsigned long long)item->text_bytes, PS_STRING_BYTES_MAX);
+    }
+    item->dtype = PS_STRING;
+    item->shape = PS_SHAPE(offsets->shape.dims[0] - 1);
+    item->offset = s->table.data_start + offsets->begin;
+    item->bytes = offsets->end - offsets->begin;
+    item->text_offset = s->table.data_start + bytes->begin;
+    ps_status st = psi_variable_check(PS_STRING, &item->shape, false, err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "tensor '%s'", offsets->name);
+    }
+    return st;
+}
+
+/* The tensor with this name and ending. */
+static const struct psi_tensor *find(const struct psi_map *names, const char *name, const char *ending)
+{
+    char text[PS_NAME_BYTES_MAX + 16];
+    int n = snprintf(text, sizeof(text), "%s%s", name, ending);
+    return psi_map_find(names, text, (size_t)n);
+}
+
+/* The next variable, which t is, or of which t is the first of two tensors. *out_more: it is not counted yet. */
+static ps_status make_item(const struct psi_file_source *s, const struct psi_map *names, const struct psi_tensor *t,
+                           struct psi_file_item *item, bool *out_more, struct psi_err *err)
+{
+    memset(item, 0, sizeof(*item));
+    (void)snprintf(item->name, sizeof(item->name), "%.*s", (int)base_bytes(t->name), t->name);
+    const struct psi_tensor *offsets = find(names, item->name, PSI_FILES_OFFSETS);
+    const struct psi_tensor *bytes = find(names, item->name, PSI_FILES_BYTES);
+    *out_more = true;
+    if (offsets == NULL && bytes == NULL) {
+        return make_plain(s, t, item, err);
+    }
+    if (find(names, item->name, "") != NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "tensor '%s' and one of its name with " PSI_FILES_OFFSETS " or " PSI_FILES_BYTES
+                        ": they would be one variable",
+                        item->name);
+    }
+    *out_more = offsets == NULL || bytes == NULL || t == (offsets < bytes ? offsets : bytes); /* the first of the two */
+    return make_strings(s, offsets, bytes, item, err);
+}
+
+static ps_status check_bools(const struct psi_file_source *s, const struct psi_file_item *item, uint8_t *buffer,
+                             struct psi_err *err)
+{
+    for (uint64_t at = 0; at < item->bytes; at += CHECK_BYTES) {
+        uint64_t n = item->bytes - at < CHECK_BYTES ? item->bytes - at : CHECK_BYTES;
+        ps_status st = read_at(s, buffer, n, item->offset + at, err);
+        for (uint64_t i = 0; st == PS_OK && i < n; i++) {
+            if (buffer[i] > 1) {
+                st = psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' is BOOL, but element %llu is %u: 0 or 1 are allowed",
+                              item->name, (unsigned long long)(at + i), buffer[i]);
+            }
+        }
+        if (st != PS_OK) {
+            return st;
+        }
+    }
+    return PS_OK;
+}
+
+static ps_status check_strings(const struct psi_file_source *s, const struct psi_file_item *item, struct psi_err *err)
+{
+    uint64_t bytes = item->bytes + item->text_bytes;
+    uint8_t *blob = psi_malloc((size_t)bytes);
+    if (blob == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "tensor '%s': out of memory for its %llu bytes", item->name,
+                        (unsigned long long)bytes);
+    }
+    ps_status st = psi_file_source_read(s, item, blob, err);
+    if (st == PS_OK) {
+        st = psi_blob_check(blob, bytes, (uint64_t)item->shape.dims[0], err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "tensor '%s" PSI_FILES_OFFSETS "'", item->name);
+        }
+    }
+    psi_free(blob);
+    return st;
+}
+
+static ps_status check_values(const struct psi_file_source *s, struct psi_err *err)
+{
+    uint8_t *buffer = psi_malloc(CHECK_BYTES);
+    ps_status st = buffer != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a look at the values");
+    for (size_t i = 0; st == PS_OK && i < s->item_count; i++) {
+        const struct psi_file_item *item = &s->items[i];
+        st = item->dtype == PS_BOOL     ? check_bools(s, item, buffer, err)
+             : item->dtype == PS_STRING ? check_strings(s, item, err)
+                                        : PS_OK;
+    }
+    psi_free(buffer);
+    return st;
+}
+
+static ps_status make_all(struct psi_file_source *s, const struct psi_map *names, struct psi_err *err)
+{
+    for (size_t i = 0; i < s->table.tensor_count; i++) {
+        bool more = false;
+        struct psi_file_item *item = &s->items[s->item_count];
+        ps_status st = make_item(s, names, &s->table.tensors[i], item, &more, err);
+        if (st != PS_OK) {
+            return st;
+        }
+        s->value_bytes += more ? item->bytes + item->text_bytes : 0;
+        s->item_count += more ? 1 : 0;
+    }
+    return s->item_count > 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "the file has no tensor");
+}
+
+static ps_status make_items(struct psi_file_source *s, struct psi_err *err)
+{
+    static const uint64_t seed[2] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9}; /* a file cannot make a program slow for long */
+    struct psi_map names;
+    ps_status st = PS_OK;
+    s->items = psi_calloc(s->table.tensor_count + 1, sizeof(*s->items));
+    if (s->items == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", s->table.tensor_count);
+    }
+    psi_map_init(&names, seed);
+    for (size_t i = 0; st == PS_OK && i < s->table.tensor_count; i++) {
+        struct psi_tensor *t = &s->table.tensors[i];
+        st = psi_map_put(&names, t->name, strlen(t->name), t, NULL, err);
+    }
+    st = st == PS_OK ? make_all(s, &names, err) : st;
+    psi_map_fini(&names);
+    return st;
+}
+
+ps_status psi_file_source_open(struct psi_file_source *source, const char *path, struct psi_err *err)
+{
+    memset(source, 0, sizeof(*source));
+    source->path = path;
+    source->fd = -1;
+    ps_status st = open_file(source, err);
+    st = st == PS_OK ? read_header(source, err) : st;
+    st = st == PS_OK ? make_items(source, err) : st;
+    return st == PS_OK ? check_values(source, err) : st;
+}
+
+ps_status psi_file_source_read(const struct psi_file_source *source, const struct psi_file_item *item, void *dst,
+                               struct psi_err *err)
+{
+    ps_status st = read_at(source, dst, item->bytes, item->offset, err);
+    st = st == PS_OK ? read_at(source, (uint8_t *)dst + item->bytes, item->text_bytes, item->text_offset, err) : st;
+    if (st != PS_OK) {
+        psi_err_prefix(err, "tensor '%s'", item->name);
+    }
+    return st;
+}
+
+void psi_file_source_close(struct psi_file_source *source)
+{
+    if (source->fd >= 0) {
+        (void)close(source->fd);
+    }
+    source->fd = -1;
+    psi_safetensors_fini(&source->table);
+    psi_free(source->items);
+    source->items = NULL;
+    source->item_count = 0;
+}

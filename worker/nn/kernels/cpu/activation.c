@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Activations, element by element, in vectorisable loops; in place is fine (each element depends on its own inputs only).
+ *   relu     y = max(x, 0)                 dx = y > 0 ? dy : 0       NaN in x stays NaN
+ *   sigmoid  y = 1 / (1 + exp(-x))         dx = dy y (1 - y)
+ *   tanh     y = (1 - e) / (1 + e), e = exp(-2|x|), sign of x;  dx = dy (1 - y^2)
+ * tanh near 0 would cancel, so below 0.625 its odd polynomial is used (coefficients: Cephes, S. Moshier, tanhf).
+ * There are no failure modes.
+ */
+#include "cpu.h"
+
+#include "common/clones.h"
+#include "expf.h"
+
+#include <math.h>
+
+PSI_CLONES static void psk_clone_relu_forward(const float *x, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = x[i] <= 0.0f ? 0.0f : x[i];
+    }
+}
+
+PSI_CLONES static void psk_clone_relu_backward(const float *y, const float *dy, float *dx, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        dx[i] = y[i] <= 0.0f ? 0.0f : dy[i];
+    }
+}
+
+PSI_CLONES static void psk_clone_sigmoid_forward(const float *x, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float v = x[i];
+        const float e = psk_exp_negative(-fabsf(v));
+        const float p = 1.0f / (1.0f + e);
+        y[i] = v < 0.0f ? e * p : p;
+    }
+}
+
+PSI_CLONES static void psk_clone_sigmoid_backward(const float *y, const float *dy, float *dx, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        dx[i] = dy[i] * (y[i] * (1.0f - y[i]));
+    }
+}
+
+PSI_CLONES static void psk_clone_tanh_forward(const float *x, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float v = x[i];
+        const float a = fabsf(v);
+        const float z = v * v;
+        float q = -5.70498872745e-3f;
+        q = q * z + 2.06390887954e-2f;
+        q = q * z - 5.37397155531e-2f;
+        q = q * z + 1.33314422036e-1f;
+        q = q * z - 3.33332819422e-1f;
+        const float small = q * z * a + a;
+        const float e = psk_exp_negative(-2.0f * a);
+        const float large = (1.0f - e) / (1.0f + e);
+        y[i] = copysignf(a < 0.625f ? small : large, v);
+    }
+}
+
+PSI_CLONES static void psk_clone_tanh_backward(const float *y, const float *dy, float *dx, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        dx[i] = dy[i] * ((1.0f - y[i]) * (1.0f + y[i]));
+    }
+}
+
+ps_status psk_cpu_relu_forward(const float *x, float *y, int64_t count)
+{
+    psk_clone_relu_forward(x, y, count);
+    return PS_OK;
+}
+
+ps_status psk_cpu_relu_backward(const float *y, const float *dy, float *dx, int64_t count)
+{
+    psk_clone_relu_backward(y, dy, dx, count);
+    return PS_OK;
+}
+
+ps_status psk_cpu_sigmoid_forward(const float *x, float *y, int64_t count)
+{
+    psk_clone_sigmoid_forward(x, y, count);
+    return PS_OK;
+}
+
+ps_status psk_cpu_sigmoid_backward(const float *y, const float *dy, float *dx, int64_t count)
+{
+    psk_clone_sigmoid_backward(y, dy, dx, count);
+    return PS_OK;
+}
+
+ps_status psk_cpu_tanh_forward(const float *x, float *y, int64_t count)
+{
+    psk_clone_tanh_forward(x, y, count);
+    return PS_OK;
+}
+
+ps_status psk_cpu_tanh_backward(const float *y, const float *dy, float *dx, int64_t count)
+{
+    psk_clone_tanh_backward(y, dy, dx, count);
+    return PS_OK;
+}

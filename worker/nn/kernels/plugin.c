@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds and opens kernel plugins, once per device and process.
+ *
+ * Happy path: a look into a small table without a lock; at the first use, under a mutex, the places of kernels.h are tried.
+ * OpenBLAS reads its settings in its constructor, so they are put into the environment around dlopen() and taken out again:
+ * one BLAS thread (its idle threads burn CPU), and the core type where it does not know the CPU. What the user has set wins.
+ * Failure modes: nothing found, or found and not loadable, without psk_open, of another ABI. Not remembered: the next call looks
+ * again. A plugin that was returned is never closed.
+ */
+#include "kernels.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#define DEVICES_MAX 4
+#define DEVICE_BYTES_MAX 15
+
+struct slot {
+    char device[DEVICE_BYTES_MAX + 1]; /* written before table */
+    char backend[PATH_MAX + 128];      /* written before table; psk_backend() */
+    const struct psk_table *table;     /* atomic, NULL: free */
+};
+
+static struct slot slots[DEVICES_MAX];
+static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static const struct slot *slot_find(const char *device)
+{
+    for (size_t i = 0; i < DEVICES_MAX; i++) {
+        if (__atomic_load_n(&slots[i].table, __ATOMIC_ACQUIRE) != NULL && strcmp(slots[i].device, device) == 0) {
+            return &slots[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- BLAS settings ---- */
+
+#if defined(__x86_64__)
+static void cpu_model_get(unsigned *out_family, unsigned *out_model)
+{
+    unsigned eax = 0;
+    unsigned ebx = 0;
+    unsigned ecx = 0;
+    unsigned edx = 0;
+    PSI_IGNORE(__get_cpuid(1, &eax, &ebx, &ecx, &edx)); /* zeros: family 0, which no rule below names */
+    const unsigned base = (eax >> 8) & 0xfu;
+    *out_family = base == 0xfu ? base + ((eax >> 20) & 0xffu) : base;
+    *out_model = ((eax >> 4) & 0xfu) | ((eax >> 12) & 0xf0u);
+}
+
+/* Intel CPUs with AVX-512 whose model OpenBLAS 0.3.21 knows (driver/others/dynamic.c, get_coretype); it finds their kernels. */
+static bool blas_knows_intel_model(unsigned family, unsigned model)
+{
+    static const unsigned known[] = {0x55, 0x6a, 0x6c, 0x7d, 0x7e, 0x8c, 0x8d, 0x8f, 0x97, 0x9a, 0xa7};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (family == 6 && model == known[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+#endif
+
+const char *psk_blas_coretype(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    const bool skylakex = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma");
+    unsigned family = 0;
+    unsigned model = 0;
+    cpu_model_get(&family, &model);
+    if (!skylakex || (__builtin_cpu_is("intel") && blas_knows_intel_model(family, model))) {
+        return NULL;
+    }
+    if (__builtin_cpu_is("amd") && family == 0x19) {
+        /* Zen 4 runs 512-bit operations in two halves. Measured, 128x784x512 forward, one thread, OpenBLAS 0.3.21:
+         * Haswell 109, its own choice Zen 107, SkylakeX 102 GF/s; dw 109, 100, 102. Zen 5 has full width: SkylakeX doubles. */
+        return "Haswell";
+    }
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16") ? "Cooperlake" : "SkylakeX";
+#else
+    return NULL;
+#endif
+}
+
+/* True if the variable was not there and is now, so that it has to be taken out again. */
+static bool env_add(const char *name, const char *value)
+{
+    return value != NULL && getenv(name) == NULL && setenv(name, value, 0) == 0;
+}
+
+static void *open_with_blas_settings(const char *path)
+{
+    const bool added_threads = env_add("OPENBLAS_NUM_THREADS", "1");
+    const bool added_coretype = env_add("OPENBLAS_CORETYPE", psk_blas_coretype());
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (added_coretype) {
+        PSI_IGNORE(unsetenv("OPENBLAS_CORETYPE")); /* cannot fail: the name is valid */
+    }
+    if (added_threads) {
+        PSI_IGNORE(unsetenv("OPENBLAS_NUM_THREADS"));
+    }
+    return handle;
+}
+
+/* ---- opening ---- */
+
+/* The table of the plugin at path, or NULL and what is wrong with it. */
+static const struct psk_table *plugin_open(const char *path, const char *device, struct psi_err *why)
+{
+    void *handle = open_with_blas_settings(path);
+    if (handle == NULL) {
+        const char *text = dlerror();
+        psi_fail(why, PS_UNIMPLEMENTED, "%s", text != NULL ? text : "cannot be opened");
+        return NULL;
+    }
+    const psk_open_fn open_table = (psk_open_fn)dlsym(handle, PSK_OPEN_SYMBOL);
+    const struct psk_table *table = NULL;
+    if (open_table == NULL) {
+        psi_fail(why, PS_UNIMPLEMENTED, "%s: has no %s, so it is not a kernel plugin", path, PSK_OPEN_SYMBOL);
+        goto fail;
+    }
+    table = open_table(PSK_ABI);
+    if (table == NULL || table->abi != PSK_ABI || table->struct_bytes != sizeof(*table)) {
+        psi_fail(why, PS_UNIMPLEMENTED, "%s: does not speak kernel ABI %u, it is of another version", path, PSK_ABI);
+        goto fail;
+    }
+    if (strcmp(table->device, device) != 0) {
+        psi_fail(why, PS_UNIMPLEMENTED, "%s: is for device %s", path, table->device);
+        goto fail;
+    }
+    return table;
+fail:
+    dlclose(handle);
+    return NULL;
+}
+
+static bool device_name_ok(const char *device)
+{
+    const size_t bytes = device != NULL ? strlen(device) : 0;
+    return bytes >= 1 && bytes <= DEVICE_BYTES_MAX && strspn(device, "abcdefghijklmnopqrstuvwxyz0123456789") == bytes;
+}
+
+/* Add to a list in text, cut at the end of the buffer. */
+static void text_add(char *text, size_t bytes, const char *separator, const char *item)
+{
+    const char *parts[] = {text[0] != '\0' ? separator : "", item};
+    size_t used = strlen(text);
+    for (size_t i = 0; i < 2; i++) {
+        const size_t room = bytes - 1 - used;
+        const size_t n = strlen(parts[i]) < room ? strlen(parts[i]) : room;
+        memcpy(text + used, parts[i], n);
+        used += n;
+    }
+    text[used] = '\0';
+}
+
+ps_status psk_table_load(const char *device, const char *const *places, size_t place_count, const struct psk_table **out_table,
+                         char *path, size_t path_bytes, struct psi_err *err)
+{
+    char wrong[PSI_ERR_TEXT_MAX] = "";
+    char looked[PSI_ERR_TEXT_MAX] = "";
+    if (!device_name_ok(device)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "a kernel device is named by 1 to %d letters a-z and digits, such as cpu",
+                        DEVICE_BYTES_MAX);
+    }
+    for (size_t i = 0; i < place_count; i++) {
+        char candidate[PATH_MAX];
+        struct psi_err why;
+        const int n = snprintf(candidate, sizeof(candidate), "%s/libpsworker_%s.so", places[i], device);
+        text_add(looked, sizeof(looked), ", ", places[i]);
+        if (n < 0 || (size_t)n >= sizeof(candidate) || access(candidate, F_OK) != 0) {
+            continue;
+        }
+        const struct psk_table *table = plugin_open(candidate, device, &why);
+        if (table != NULL) {
+            if (path != NULL) {
+                snprintf(path, path_bytes, "%s", candidate);
+            }
+            *out_table = table;
+            return PS_OK;
+        }
+        text_add(wrong, sizeof(wrong), "; ", why.text);
+    }
+    return psi_fail(err, PS_UNIMPLEMENTED,
+                    "no kernels for device %s: %.200s%sset PS_PLUGIN_DIR; looked for libpsworker_%s.so in %s", device, wrong,
+                    wrong[0] != '\0' ? "; " : "", device, looked);
+}
+
+/* ---- places ---- */
+
+struct places {
+    char dirs[PSK_PLACES_MAX][PATH_MAX];
+    const char *list[PSK_PLACES_MAX];
+    size_t count;
+};
+
+static void place_add(struct places *p, const char *dir)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (strcmp(p->list[i], dir) == 0) {
+            return;
+        }
+    }
+    if (p->count == PSK_PLACES_MAX || strlen(dir) >= PATH_MAX) {
+        return;
+    }
+    memcpy(p->dirs[p->count], dir, strlen(dir) + 1);
+    p->list[p->count] = p->dirs[p->count];
+    p->count++;
+}
+
+/* The directory of a file and the lib directory beside that one. */
+static void place_add_beside(struct places *p, const char *file)
+{
+    char dir[PATH_MAX];
+    if (realpath(file, dir) == NULL) {
+        return;
+    }
+    char *slash = strrchr(dir, '/');
+    if (slash == NULL || slash == dir) {
+        return;
+    }
+    *slash = '\0';
+    place_add(p, dir);
+    slash = strrchr(dir, '/');
+    const size_t parent_bytes = (size_t)(slash - dir);
+    if (parent_bytes + sizeof("/lib") <= sizeof(dir)) {
+        memcpy(slash, "/lib", sizeof("/lib"));
+        place_add(p, dir);
+    }
+}
+
+static void places_init(struct places *p)
+{
+    Dl_info here;
+    const char *wanted = secure_getenv("PS_PLUGIN_DIR");
+    p->count = 0;
+    if (wanted != NULL && wanted[0] != '\0') {
+        place_add(p, wanted);
+    }
+    if (dladdr(&open_mutex, &here) != 0 && here.dli_fname != NULL) {
+        place_add_beside(p, here.dli_fname);
+    }
+    place_add_beside(p, "/proc/self/exe");
+#ifdef PSI_LIBDIR
+    place_add(p, PSI_LIBDIR);
+#endif
+}
+
+/* Under open_mutex. */
+static ps_status slot_open(const char *device, const struct psk_table **out_table, struct psi_err *err)
+{
+    struct slot *slot = NULL;
+    struct places places;
+    char path[PATH_MAX];
+    for (size_t i = 0; i < DEVICES_MAX && slot == NULL; i++) {
+        slot = slots[i].table == NULL ? &slots[i] : NULL;
+    }
+    if (slot == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "device %s: %d kernel devices are open already", device, DEVICES_MAX);
+    }
+    places_init(&places);
+    const struct psk_table *table = NULL;
+    const ps_status st = psk_table_load(device, places.list, places.count, &table, path, sizeof(path), err);
+    if (st != PS_OK) {
+        return st;
+    }
+    snprintf(slot->device, sizeof(slot->device), "%s", device);
+    snprintf(slot->backend, sizeof(slot->backend), "%s: %s (%s)", device, path, table->describe());
+    __atomic_store_n(&slot->table, table, __ATOMIC_RELEASE);
+    *out_table = table;
+    return PS_OK;
+}
+
+ps_status psk_table_get(const char *device, const struct psk_table **out_table, struct psi_err *err)
+{
+    const struct slot *slot = device != NULL ? slot_find(device) : NULL;
+    if (slot != NULL) {
+        *out_table = slot->table;
+        return PS_OK;
+    }
+    pthread_mutex_lock(&open_mutex);
+    ps_status st = PS_OK;
+    slot = device != NULL ? slot_find(device) : NULL;
+    if (slot != NULL) {
+        *out_table = slot->table;
+    } else {
+        st = slot_open(device, out_table, err);
+    }
+    pthread_mutex_unlock(&open_mutex);
+    return st;
+}
+
+const char *psk_backend(void)
+{
+    const struct slot *slot = slot_find("cpu");
+    return slot != NULL ? slot->backend : NULL;
+}
