@@ -2,7 +2,7 @@
 /*
  * Calls about the whole session or about tasks: readiness and administration.
  *
- * Happy path: one blocking call (api_call.c) each; what concerns all tasks or all variables is started for all at once and then
+ * Happy path: one blocking call (call.c) each; what concerns all tasks or all variables is started for all at once and then
  * waited for one after the other, so a dead task costs its own timeout only.
  * Failure modes: an error of the call; ps_cluster_info() puts a task's error into its entry instead.
  */

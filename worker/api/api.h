@@ -2,7 +2,7 @@
 /*
  * What the files of the public API share (api_*.c, param.c, args.c): the session object, blocking calls and requests.
  *
- * Threads: the core belongs to the loop thread (with PS_PROGRESS_CALLER: to whichever thread drives it, api_progress.c). A public
+ * Threads: the core belongs to the loop thread (with PS_PROGRESS_CALLER: to whichever thread drives it, progress.c). A public
  * function makes a struct psi_api_call or takes a ps_request, hands it to the loop (worker/io.h) and, where it blocks, waits for
  * it under the session's lock. What other threads read (variables, errors, cluster) is copied on the loop thread under that lock
  * before the call ends. There is one lock and nothing is called with it held.
@@ -102,7 +102,7 @@ struct ps_session {
     ps_param spare; /* the dummy for when there is no memory for one */
 };
 
-/* ---- api_session.c ---- */
+/* ---- session.c ---- */
 /** Errors that every call looks for first: never opened, called after fork() or in a callback, closing. NULL s is
  * INVALID_ARGUMENT. */
 ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err) PSI_MUST;
@@ -119,22 +119,22 @@ void psi_api_log_raw(ps_session *s, const char *line);
 /** The line of ps_session_options.log as it is. */
 void psi_api_log_fields(void *session, int level, const char *event, const char *fields);
 
-/* ---- api_progress.c ---- */
+/* ---- progress.c ---- */
 /** Wait for something that the loop does: returns when cond was signalled or broadcast, or for no reason. Under s->lock, which it
  * gives up meanwhile. Without a thread of the session's own it drives the loop, or waits for the thread that does. */
 void psi_api_wait(ps_session *s, pthread_cond_t *cond);
 
-/* ---- api_cluster.c ---- */
+/* ---- cluster.c ---- */
 /** Know the cluster: fills s->tasks and the counts. Blocks. */
 ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 /** The same for who only looks: a target that refuses connections is UNAVAILABLE after 0.3 s. */
 ps_status psi_api_look_cluster(ps_session *s, struct psi_err *err) PSI_MUST;
 
-/* ---- api_serving.c ---- */
+/* ---- serving.c ---- */
 /** As psi_api_know_cluster(); s->tasks also has the tasks of training jobs that serve, if the directory could be asked. */
 ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
-/* ---- api_call.c: blocking calls ---- */
+/* ---- call.c: blocking calls ---- */
 /*
  * A blocking call. prepare() runs on the loop thread: it fills in call->req (kind, var, src, dst, bytes, scale, task) or leaves
  * kind PSI_REQ_NONE when there is nothing to wait for. finish() runs there after a success and copies what the caller wants to
@@ -172,7 +172,7 @@ ps_status psi_api_last_error_set(const struct psi_err *err);
 /** What a public call returns: st, whose text *err is kept for ps_last_error() unless st is PS_OK. */
 ps_status psi_api_result(const struct psi_err *err, ps_status st);
 
-/* ---- api_admin.c ---- */
+/* ---- admin.c ---- */
 enum { PSI_API_DIRECTORY = -1 };
 /* A request to one task, or to the directory (task NULL). */
 struct psi_api_admin {
@@ -186,7 +186,7 @@ ps_status psi_api_admin_prepare(struct psi_api_call *call, struct psi_err *err) 
 /** Run it at entry `task` of ps_cluster_tasks(), or PSI_API_DIRECTORY. Blocks. */
 ps_status psi_api_admin(ps_session *s, struct psi_api_admin *a, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
-/* ---- api_variable.c ---- */
+/* ---- variable.c ---- */
 /** Get or create, or look up, as the scopes of the session say, and publish. given: of any header. */
 ps_status psi_api_variable(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                            struct psi_err *err) PSI_MUST;
@@ -195,7 +195,7 @@ ps_status psi_api_holds_strings(const ps_variable *v, struct psi_err *err);
 /** get-or-create `global_step`, once per session. */
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
 
-/* ---- api_scope.c ---- */
+/* ---- scope.c ---- */
 /** Name, container and place of a variable; its name counts as got from now on. Errors: INVALID_ARGUMENT, ALREADY_EXISTS. */
 ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, struct psi_scoped *out,
                         struct psi_err *err) PSI_MUST;
@@ -206,7 +206,7 @@ ps_status psi_api_scope_failed(ps_session *s, struct psi_err *err, const char *w
 /** It could not be got after all. */
 void psi_api_unscope(ps_session *s, const struct psi_scoped *scoped);
 
-/* ---- api_device.c ---- */
+/* ---- device.c ---- */
 /** "/job:ps/task:0/device:CPU:0, ...": the devices of the cluster for an error's text, "" where they cannot be had; n >= 64. */
 void psi_api_devices_text(ps_session *s, char *dst, size_t n);
 /** One line where a ps task has got more than twice what the others have on average, and --placement balanced would help. */

@@ -2,7 +2,7 @@
 /*
  * ps_call: a call of a task's call table, from a program that waits for it.
  * Happy path: the device names a task -> the core's CALL -> the output. Failure modes: what the device lacks or has too much is
- * INVALID_ARGUMENT; the rest is the core's (control_call.c).
+ * INVALID_ARGUMENT; the rest is the core's (core/call.c).
  */
 #include "api.h"
 

@@ -4,7 +4,7 @@
  *
  * Happy path: ps_device_push() and ps_device_push_setter() add a level to the placer, which psi_api_scope() asks for each
  * variable; ps_session_devices() asks every serving task what it has. Failure modes: a malformed device or setter, a pop without
- * a push: refused, nothing changes, the error sticks (api_scope.c says why). A task that does not answer fails the list: half a
+ * a push: refused, nothing changes, the error sticks (scope.c says why). A task that does not answer fails the list: half a
  * list would say that its devices do not exist.
  */
 #include "api.h"

@@ -2,9 +2,9 @@
 /*
  * The client core as an object: creation, the table of tasks, events from the shell, effects to it.
  *
- * Happy path: a start function queues a request and kicks its session; the shell asks for effects; sessions that were kicked are
+ * Happy path: a start function queues a request and kicks its peer; the shell asks for effects; peers that were kicked are
  * pumped, which fills send queues; frames that arrive complete requests; the shell takes them from the done list.
- * Failure: everything that can go wrong with a task is the session's business (session.c); here only memory can be short.
+ * Failure: everything that can go wrong with a task is the peer's business (peer.c); here only memory can be short.
  */
 #include "client.h"
 
@@ -61,14 +61,14 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     if (config->cluster != NULL) {
         st = psi_client_learn(c, config->cluster, NULL, err);
     } else {
-        c->sessions = psi_calloc(1, sizeof(struct psi_session *));
-        struct psi_session *s = c->sessions != NULL ? psi_session_new(c, c->target) : NULL;
-        if (s == NULL) {
+        c->peers = psi_calloc(1, sizeof(struct psi_peer *));
+        struct psi_peer *peer = c->peers != NULL ? psi_peer_new(c, c->target) : NULL;
+        if (peer == NULL) {
             st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "session: no memory");
             goto fail;
         }
-        c->sessions[0] = s;
-        c->session_count = 1;
+        c->peers[0] = peer;
+        c->peer_count = 1;
     }
     if (st != PS_OK) {
         goto fail;
@@ -86,10 +86,10 @@ void psi_client_free(struct psi_client *c)
         return;
     }
     psi_ready_free_all(c);
-    for (uint32_t i = 0; i < c->session_count; i++) {
-        psi_session_free(c->sessions[i]);
+    for (uint32_t i = 0; i < c->peer_count; i++) {
+        psi_peer_free(c->peers[i]);
     }
-    psi_free(c->sessions);
+    psi_free(c->peers);
     struct psi_list *link = NULL;
     while ((link = psi_list_pop_front(&c->variables)) != NULL) {
         psi_free(PSI_CONTAINER_OF(link, struct psi_var, link));
@@ -109,8 +109,7 @@ void psi_client_free(struct psi_client *c)
 
 /* ---- the table ---- */
 
-ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_session *target,
-                           struct psi_err *err)
+ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_peer *target, struct psi_err *err)
 {
     uint32_t total = psi_cluster_total_tasks(cluster);
     const char *dir_job = NULL;
@@ -120,7 +119,7 @@ ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *clust
     }
     struct psi_cluster copy;
     psi_cluster_init(&copy);
-    struct psi_session **table = psi_calloc(total, sizeof(struct psi_session *));
+    struct psi_peer **table = psi_calloc(total, sizeof(struct psi_peer *));
     ps_status st = table != NULL ? psi_cluster_copy(&copy, cluster, err) : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory");
     uint32_t n = 0;
     if (st == PS_OK && c->cluster_name[0] != '\0') {
@@ -133,12 +132,12 @@ ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *clust
             if (target != NULL && target->task == t && strcmp(target->job, job) == 0) {
                 table[n] = target;
             } else {
-                table[n] = psi_session_new(c, psi_cluster_task_address(&copy, job, t));
+                table[n] = psi_peer_new(c, psi_cluster_task_address(&copy, job, t));
                 if (table[n] == NULL) {
                     st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for %u tasks", total);
                     break;
                 }
-                psi_session_name(table[n], job, t);
+                psi_peer_name(table[n], job, t);
             }
             n++;
         }
@@ -146,16 +145,16 @@ ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *clust
     if (st != PS_OK) {
         for (uint32_t i = 0; i < n; i++) {
             if (table[i] != target) {
-                psi_session_free(table[i]);
+                psi_peer_free(table[i]);
             }
         }
         psi_free(table);
         psi_cluster_fini(&copy);
         return st;
     }
-    psi_free(c->sessions);
-    c->sessions = table;
-    c->session_count = total;
+    psi_free(c->peers);
+    c->peers = table;
+    c->peer_count = total;
     for (uint32_t i = 0; i < total; i++) {
         table[i]->index = i;
     }
@@ -178,10 +177,10 @@ uint32_t psi_client_find_task(const struct psi_client *c, const char *job, uint3
     return c->known ? psi_cluster_task_number(&c->cluster, job, task) : UINT32_MAX; /* the table has the same order */
 }
 
-struct psi_session *psi_client_directory(struct psi_client *c)
+struct psi_peer *psi_client_directory(struct psi_client *c)
 {
     PSI_ASSERT(c->known);
-    return c->sessions[c->directory];
+    return c->peers[c->directory];
 }
 
 /* ---- effects ---- */
@@ -193,10 +192,10 @@ void psi_client_dirty(struct psi_client *c, struct psi_link *link)
     }
 }
 
-void psi_client_kick(struct psi_session *s)
+void psi_client_kick(struct psi_peer *peer)
 {
-    if (!psi_list_linked(&s->pump)) {
-        psi_list_push_back(&s->c->pumps, &s->pump);
+    if (!psi_list_linked(&peer->pump)) {
+        psi_list_push_back(&peer->c->pumps, &peer->pump);
     }
 }
 
@@ -206,7 +205,7 @@ static void pump(struct psi_client *c)
     psi_var_pump(c);
     struct psi_list *link = NULL;
     while ((link = psi_list_pop_front(&c->pumps)) != NULL) {
-        psi_session_pump(PSI_CONTAINER_OF(link, struct psi_session, pump));
+        psi_peer_pump(PSI_CONTAINER_OF(link, struct psi_peer, pump));
     }
 }
 
@@ -219,15 +218,15 @@ struct psi_link *psi_client_next_dirty(struct psi_client *c)
 
 bool psi_client_next_effect(struct psi_client *c, struct psi_client_effect *out)
 {
-    for (uint32_t i = 0; c->dial_count > 0 && i < c->session_count; i++) {
-        struct psi_session *s = c->sessions[i];
-        if (s->dial_effect) {
-            s->dial_effect = false;
+    for (uint32_t i = 0; c->dial_count > 0 && i < c->peer_count; i++) {
+        struct psi_peer *peer = c->peers[i];
+        if (peer->dial_effect) {
+            peer->dial_effect = false;
             c->dial_count--;
             memset(out, 0, sizeof(*out));
             out->kind = PSI_CLIENT_DIAL;
             out->task = i;
-            copy_text(out->text, sizeof(out->text), s->address);
+            copy_text(out->text, sizeof(out->text), peer->address);
             return true;
         }
     }
@@ -301,30 +300,30 @@ void psi_client_log(struct psi_client *c, enum psi_log_level level, const char *
 
 struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, const char *why)
 {
-    if (task >= c->session_count) {
+    if (task >= c->peer_count) {
         return NULL;
     }
-    return psi_session_dialed(c->sessions[task], shell, why);
+    return psi_peer_dialed(c->peers[task], shell, why);
 }
 
 void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t *p, size_t n)
 {
-    struct psi_session *s = link->owner;
-    PSI_ASSERT(s->c == c);
-    if (s->link != link) {
+    struct psi_peer *peer = link->owner;
+    PSI_ASSERT(peer->c == c);
+    if (peer->link != link) {
         return;
     }
     link->bytes_in += n;
-    s->heard_ms = c->now_ms;
-    psi_session_bytes(s, p, n);
+    peer->heard_ms = c->now_ms;
+    psi_peer_bytes(peer, p, n);
 }
 
 void psi_client_closed(struct psi_client *c, struct psi_link *link)
 {
-    struct psi_session *s = link->owner;
-    PSI_ASSERT(s->c == c);
-    if (s->link == link) {
-        psi_session_lost(s, false, "the connection was closed by the other side");
+    struct psi_peer *peer = link->owner;
+    PSI_ASSERT(peer->c == c);
+    if (peer->link == link) {
+        psi_peer_lost(peer, false, "the connection was closed by the other side");
     }
 }
 
@@ -369,8 +368,8 @@ void psi_client_tick(struct psi_client *c, uint64_t now_ms)
     if (now_ms > c->now_ms) {
         uint64_t gap = now_ms - c->now_ms;
         c->now_ms = now_ms;
-        for (uint32_t i = 0; gap > PS_LEASE_MS / 4 && i < c->session_count; i++) {
-            c->sessions[i]->heard_ms += gap; /* we were stopped: nothing could be heard meanwhile */
+        for (uint32_t i = 0; gap > PS_LEASE_MS / 4 && i < c->peer_count; i++) {
+            c->peers[i]->heard_ms += gap; /* we were stopped: nothing could be heard meanwhile */
         }
     }
     for (;;) {
@@ -386,8 +385,8 @@ void psi_client_tick(struct psi_client *c, uint64_t now_ms)
         scan(c);
     }
     psi_var_tick(c);
-    for (uint32_t i = 0; i < c->session_count; i++) {
-        psi_session_tick(c->sessions[i]);
+    for (uint32_t i = 0; i < c->peer_count; i++) {
+        psi_peer_tick(c->peers[i]);
     }
 }
 
@@ -403,8 +402,8 @@ ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct
     if (!c->known && req->kind != PSI_REQ_GOODBYE) {
         req->stage = PSI_STAGE_EARLY;
         psi_list_push_back(&c->early, &req->link);
-        psi_session_want(c->sessions[0]);
-        psi_client_kick(c->sessions[0]);
+        psi_peer_want(c->peers[0]);
+        psi_client_kick(c->peers[0]);
         return PS_OK;
     }
     psi_request_go(req);
@@ -420,17 +419,17 @@ const struct psi_cluster *psi_client_cluster(const struct psi_client *c)
 
 uint32_t psi_client_task_count(const struct psi_client *c)
 {
-    return c->known ? c->session_count : 0;
+    return c->known ? c->peer_count : 0;
 }
 
 const char *psi_client_task_name(const struct psi_client *c, uint32_t task)
 {
-    return task < c->session_count ? c->sessions[task]->name : NULL;
+    return task < c->peer_count ? c->peers[task]->name : NULL;
 }
 
 const char *psi_client_task_address(const struct psi_client *c, uint32_t task)
 {
-    return task < c->session_count ? c->sessions[task]->address : NULL;
+    return task < c->peer_count ? c->peers[task]->address : NULL;
 }
 
 bool psi_client_is_chief(const struct psi_client *c)
@@ -476,28 +475,28 @@ void psi_client_check_invariants(const struct psi_client *c)
         pending++;
     }
     PSI_ASSERT(pending == c->pending);
-    for (uint32_t i = 0; i < c->session_count; i++) {
-        const struct psi_session *s = c->sessions[i];
-        PSI_ASSERT(s->index == i && s->first <= s->next && s->next - s->first <= PS_WINDOW);
-        PSI_ASSERT((s->link != NULL) ==
-                   (s->state == PSI_SESSION_HELLO || s->state == PSI_SESSION_REOPEN || s->state == PSI_SESSION_UP));
+    for (uint32_t i = 0; i < c->peer_count; i++) {
+        const struct psi_peer *peer = c->peers[i];
+        PSI_ASSERT(peer->index == i && peer->first <= peer->next && peer->next - peer->first <= PS_WINDOW);
+        PSI_ASSERT((peer->link != NULL) ==
+                   (peer->state == PSI_PEER_HELLO || peer->state == PSI_PEER_REOPEN || peer->state == PSI_PEER_UP));
         uint32_t multi = 0;
-        for (uint64_t n = s->first; n < s->next; n++) {
-            const struct psi_entry *e = &s->ring[n % PS_WINDOW];
+        for (uint64_t n = peer->first; n < peer->next; n++) {
+            const struct psi_entry *e = &peer->ring[n % PS_WINDOW];
             PSI_ASSERT(e->number == n || e->number == 0);
             if (e->number == n) {
                 multi += e->multi ? 1 : 0;
                 PSI_ASSERT(e->next <= e->total && (e->req == NULL || e->req->extra == e));
-                PSI_ASSERT(!e->queued || s->state == PSI_SESSION_UP);
+                PSI_ASSERT(!e->queued || peer->state == PSI_PEER_UP);
             }
         }
-        PSI_ASSERT(multi == s->multi && multi <= PS_MULTIFRAME_PUSHES_MAX);
-        PSI_ASSERT(s->first == s->next || s->ring[s->first % PS_WINDOW].number == s->first);
+        PSI_ASSERT(multi == peer->multi && multi <= PS_MULTIFRAME_PUSHES_MAX);
+        PSI_ASSERT(peer->first == peer->next || peer->ring[peer->first % PS_WINDOW].number == peer->first);
         uint64_t bytes = 0;
-        PSI_LIST_FOREACH(it, &s->chunk_out) {
+        PSI_LIST_FOREACH(it, &peer->chunk_out) {
             const struct psi_chunk *k = PSI_CONTAINER_OF(it, struct psi_chunk, link);
             bytes += k->bytes;
         }
-        PSI_ASSERT(bytes == s->pull_bytes);
+        PSI_ASSERT(bytes == peer->pull_bytes);
     }
 }

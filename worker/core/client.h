@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the client core (worker/core/core.h is its outside): what client.c, session.c, receive.c, window.c, push.c, pull.c,
- * call.c, variable.c, ready.c and control.c share.
+ * Inside of the client core (worker/core/core.h is its outside): what client.c, peer.c, receive.c, window.c, push.c, pull.c,
+ * ask.c, variable.c, ready.c and control.c share.
  *
- *   psi_client   the table of sessions, variables, requests, effects
- *   psi_session  one task: its connection, numbers, window, calls, pulls
- *   psi_entry    one sequence number of the window; outlives its request when that is abandoned
- *   psi_chunk    one PULL frame that is asked for
- *   psi_call     one control request (a list and its answers); built again never, sent again after a reconnect
+ *   psi_client  the table of peers, variables, requests, effects
+ *   psi_peer    one task: its connection, numbers, window, asks, pulls
+ *   psi_entry   one sequence number of the window; outlives its request when that is abandoned
+ *   psi_chunk   one PULL frame that is asked for
+ *   psi_ask     one control request (a list and its answers); built again never, sent again after a reconnect
  *
- * Every event ends in "kicks": sessions whose queues may have something to send are pumped when the shell asks for effects.
+ * Every event ends in "kicks": peers whose queues may have something to send are pumped when the shell asks for effects.
  */
 #ifndef PSI_WORKER_CLIENT_H
 #define PSI_WORKER_CLIENT_H
@@ -23,7 +23,7 @@
 enum {
     PSI_CHUNKS_MAX = 64,
     PSI_CHUNKS_PER_PULL = 4,
-    PSI_BATCH_CALLS_MAX = 4,
+    PSI_BATCH_ASKS_MAX = 4,
     PSI_LOGS_MAX = 64,
     PSI_SLOW_MS = 5000,
     PSI_EARLY_MIN_MS = 120
@@ -31,17 +31,17 @@ enum {
 #define PSI_PULL_BYTES_MAX ((uint64_t)32 << 20) /* asked for and not here yet, per connection */
 #define PSI_BATCH_BYTES_MAX (240u << 10)        /* of one list; below PS_CONTROL_BODY_MAX by more than an item */
 
-struct psi_session;
-struct psi_call;
+struct psi_peer;
+struct psi_ask;
 
-enum psi_session_state {
-    PSI_SESSION_IDLE,   /* nobody has asked for it, or it was left (GOODBYE) */
-    PSI_SESSION_WAIT,   /* waits for the time of its next dial */
-    PSI_SESSION_DIAL,   /* a dial is out */
-    PSI_SESSION_HELLO,  /* HELLO is sent */
-    PSI_SESSION_REOPEN, /* a new life: OPEN of everything opened before goes first */
-    PSI_SESSION_UP,
-    PSI_SESSION_REFUSED /* for good: another task or another cluster answers there */
+enum psi_peer_state {
+    PSI_PEER_IDLE,   /* nobody has asked for it, or it was left (GOODBYE) */
+    PSI_PEER_WAIT,   /* waits for the time of its next dial */
+    PSI_PEER_DIAL,   /* a dial is out */
+    PSI_PEER_HELLO,  /* HELLO is sent */
+    PSI_PEER_REOPEN, /* a new life: OPEN of everything opened before goes first */
+    PSI_PEER_UP,
+    PSI_PEER_REFUSED /* for good: another task or another cluster answers there */
 };
 
 /* where a request is */
@@ -49,12 +49,12 @@ enum psi_request_stage {
     PSI_STAGE_NONE,
     PSI_STAGE_EARLY,     /* the cluster is not known yet */
     PSI_STAGE_WAITING,   /* in var->waiting */
-    PSI_STAGE_READY,     /* var->current; in one of its session's ready lists */
+    PSI_STAGE_READY,     /* var->current; in one of its peer's ready lists */
     PSI_STAGE_WINDOW,    /* has a sequence number; extra = its entry */
     PSI_STAGE_PULLING,   /* chunks are being asked for and received */
     PSI_STAGE_DELAYED,   /* refused for load or not ready; until again_ms */
     PSI_STAGE_VAR,       /* in var->getters */
-    PSI_STAGE_CALL,      /* its calls are out */
+    PSI_STAGE_ASKED,     /* its asks are out */
     PSI_STAGE_COMPOSITE, /* READY, WAIT_READY, STATUS; extra = struct psi_ready */
     PSI_STAGE_DONE
 };
@@ -69,9 +69,9 @@ enum {
 enum psi_var_step {
     PSI_VAR_NEW,      /* no get-or-create is going on */
     PSI_VAR_CREATE,   /* in client.want_create */
-    PSI_VAR_CREATING, /* in a CREATE or FIND call */
+    PSI_VAR_CREATING, /* asked for by a CREATE or FIND */
     PSI_VAR_OPEN,     /* in its owner's want_open */
-    PSI_VAR_OPENING,  /* in an OPEN call */
+    PSI_VAR_OPENING,  /* asked for by an OPEN */
     PSI_VAR_DELAYED   /* in client.vars_delayed */
 };
 
@@ -79,7 +79,7 @@ enum psi_var_step {
 struct psi_entry {
     struct psi_out out; /* its streamed frame */
     uint64_t number;    /* 0: free */
-    struct psi_session *s;
+    struct psi_peer *peer;
     struct psi_request *req; /* NULL: abandoned */
     struct psi_var *var;
     uint64_t total;        /* elements; strings: bytes of the blob, everything here counts these then */
@@ -111,7 +111,7 @@ struct psi_chunk {
     uint64_t bytes;    /* of its payload; strings: at most */
 };
 
-/* A reply as it came, or as it is made here for a call that cannot be answered. */
+/* A reply as it came, or as it is made here for an ask that cannot be answered. */
 struct psi_reply {
     ps_status status;
     ps_applied applied;
@@ -125,13 +125,13 @@ struct psi_reply {
     bool more; /* further frames of this answer follow */
 };
 
-/** A part of an answer came (reply->more), or its end; after the end the call is freed. */
-typedef void (*psi_call_fn)(struct psi_client *c, struct psi_call *call, const struct psi_reply *reply);
-struct psi_call {
-    struct psi_list link; /* of the session's calls, by age */
-    struct psi_session *s;
-    struct psi_request *req; /* whose it is; NULL: of the variables in vars, or of the session */
-    psi_call_fn fn;
+/** A part of an answer came (reply->more), or its end; after the end the ask is freed. */
+typedef void (*psi_ask_fn)(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply);
+struct psi_ask {
+    struct psi_list link; /* of the peer's asks, by age */
+    struct psi_peer *peer;
+    struct psi_request *req; /* whose it is; NULL: of the variables in vars, or of the peer */
+    psi_ask_fn fn;
     uint64_t number; /* request number, 0: none yet */
     uint8_t op;
     bool sent;    /* on this connection */
@@ -139,7 +139,7 @@ struct psi_call {
     bool waits;   /* sent again with its number; answered by ACK */
     bool once;    /* never carried out twice: ends as outcome unknown where that could happen */
     bool handles; /* names handles: void in a new life */
-    bool reopen;  /* goes out before the session is up */
+    bool reopen;  /* goes out before the peer is up */
     uint16_t meta_bytes;
     _Alignas(8) uint8_t meta[128];
     struct psi_buf body;
@@ -148,7 +148,7 @@ struct psi_call {
     uint32_t var_count;
 };
 
-struct psi_session {
+struct psi_peer {
     struct psi_client *c;
     uint32_t index;
     bool named; /* job and task are known */
@@ -157,7 +157,7 @@ struct psi_session {
     char name[PSI_TASK_NAME_MAX];
     char address[PS_ADDRESS_BYTES_MAX + 1];
 
-    enum psi_session_state state;
+    enum psi_peer_state state;
     struct psi_link *link; /* HELLO, REOPEN, UP */
     bool dial_effect;      /* a DIAL effect is to be given out */
     uint64_t next_dial_ms;
@@ -183,12 +183,12 @@ struct psi_session {
     uint32_t multi;         /* entries of several frames */
     struct psi_list ready_single, ready_multi, ready_read; /* requests */
 
-    struct psi_list calls;
+    struct psi_list asks;
     uint64_t next_request;
     uint64_t acks[PS_WAITS_PER_SESSION_MAX]; /* the last that were said, or would have been: any may have been lost */
     uint32_t ack_count;
     struct psi_list want_open; /* variables */
-    uint32_t open_calls, reopen_calls;
+    uint32_t open_asks, reopen_asks;
 
     struct psi_chunk *chunks; /* PSI_CHUNKS_MAX; NULL before the first pull */
     struct psi_list chunk_free, chunk_out, chunk_again;
@@ -229,8 +229,8 @@ struct psi_client {
     struct psi_cluster cluster;
     bool known; /* the cluster is */
     uint64_t cluster_hash;
-    struct psi_session **sessions;
-    uint32_t session_count;
+    struct psi_peer **peers;
+    uint32_t peer_count;
     uint32_t directory; /* index */
     struct psi_placement placement;
     bool chief_connected;  /* as the directory's last beat said */
@@ -240,8 +240,8 @@ struct psi_client {
     uint32_t found, found_total;
 
     struct psi_list dirty; /* links */
-    struct psi_list pumps; /* sessions */
-    uint32_t dial_count;   /* sessions with dial_effect */
+    struct psi_list pumps; /* peers */
+    uint32_t dial_count;   /* peers with dial_effect */
     struct psi_list done;  /* requests */
     struct psi_list all;   /* requests that are not done */
     uint32_t pending;
@@ -252,7 +252,7 @@ struct psi_client {
     struct psi_list variables;
     struct psi_list want_create; /* variables */
     struct psi_list vars_delayed;
-    uint32_t create_calls;
+    uint32_t create_asks;
 
     struct psi_client_effect *logs; /* ring of PSI_LOGS_MAX */
     uint32_t log_first, log_count, log_lost;
@@ -264,7 +264,7 @@ struct psi_client {
 
 /* ---- client.c: the object, requests, the table ---- */
 void psi_client_dirty(struct psi_client *c, struct psi_link *link);
-void psi_client_kick(struct psi_session *s);
+void psi_client_kick(struct psi_peer *peer);
 void psi_client_log(struct psi_client *c, enum psi_log_level level, const char *event, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /** Text for a logfmt value: quotes and control bytes replaced. Returns dst. */
@@ -286,19 +286,19 @@ void psi_request_go(struct psi_request *req);
 /** Name of a kind for messages: "push". */
 const char *psi_request_kind_name(enum psi_request_kind kind);
 /** The task a request talks to now; NULL: none or several. */
-struct psi_session *psi_request_session(const struct psi_request *req);
+struct psi_peer *psi_request_peer(const struct psi_request *req);
 /** The answer says that it may be repeated. */
 bool psi_reply_repeatable(const struct psi_reply *r);
 /** Sizes, variable, scale. */
 ps_status psi_request_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err) PSI_MUST;
 /** Does it use a variable's memory on a task: PUSH ... PULL. */
 bool psi_request_is_data(const struct psi_request *req);
-/** Table from a cluster; the session of the target, if any, gets its place. */
-ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_session *target,
+/** Table from a cluster; the peer that is the target, if any, gets its place. */
+ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_peer *target,
                            struct psi_err *err) PSI_MUST;
 /** UINT32_MAX: not in the cluster. */
 uint32_t psi_client_find_task(const struct psi_client *c, const char *job, uint32_t task);
-struct psi_session *psi_client_directory(struct psi_client *c);
+struct psi_peer *psi_client_directory(struct psi_client *c);
 /** Fields that must be set before a request is used; all lists initialised. */
 void psi_request_prepare(struct psi_client *c, struct psi_request *req);
 
@@ -312,72 +312,72 @@ void psi_request_expire(struct psi_request *req);
 /** It waits for more than PSI_SLOW_MS: one log line. */
 void psi_request_slow(struct psi_request *req);
 /** Somebody needs it and it is not connected. */
-bool psi_session_down(const struct psi_session *s);
+bool psi_peer_down(const struct psi_peer *peer);
 /** Why nothing can come from the task now: "connection refused"; "" when it is not down. */
-const char *psi_session_obstacle(const struct psi_session *s);
+const char *psi_peer_obstacle(const struct psi_peer *peer);
 /** Of the time until the deadline: what a task is given that answers at its end who is missing. That answer comes first, ticks
  *  (50 ms on both sides) and the way back included; PSI_EARLY_MIN_MS before, where twice as much is left. */
 uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms);
 /** Every request that talks to s ends (s is REFUSED). */
-void psi_request_fail_session(struct psi_session *s);
+void psi_request_fail_peer(struct psi_peer *peer);
 /** A dial of s came to nothing, or a HELLO. INFO, TASKS and LOOK, and everything of a client that wants to fail fast, end when
  *  that has gone on for a while; what else waits goes on waiting for its return. */
-void psi_request_unreachable(struct psi_session *s);
+void psi_request_unreachable(struct psi_peer *peer);
 
-/* ---- session.c ---- */
-struct psi_session *psi_session_new(struct psi_client *c, const char *address);
-void psi_session_name(struct psi_session *s, const char *job, uint32_t task);
-void psi_session_free(struct psi_session *s);
+/* ---- peer.c ---- */
+struct psi_peer *psi_peer_new(struct psi_client *c, const char *address);
+void psi_peer_name(struct psi_peer *peer, const char *job, uint32_t task);
+void psi_peer_free(struct psi_peer *peer);
 /** Somebody needs it: dial, and stay connected. */
-void psi_session_want(struct psi_session *s);
-struct psi_link *psi_session_dialed(struct psi_session *s, void *shell, const char *why);
+void psi_peer_want(struct psi_peer *peer);
+struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, const char *why);
 /** The connection is gone or is to be closed (close): everything in flight is as after a disconnect. */
-void psi_session_lost(struct psi_session *s, bool close, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /** Never dial it again; what is not up is closed. */
-void psi_session_leave(struct psi_session *s);
-void psi_session_tick(struct psi_session *s);
-void psi_session_pump(struct psi_session *s);
+void psi_peer_leave(struct psi_peer *peer);
+void psi_peer_tick(struct psi_peer *peer);
+void psi_peer_pump(struct psi_peer *peer);
 /** HELLO's answer is in s->reply and s->hello. */
-void psi_session_hello(struct psi_session *s);
+void psi_peer_hello(struct psi_peer *peer);
 /** All reopened: settle the window, go up. */
-void psi_session_reopened(struct psi_session *s);
+void psi_peer_reopened(struct psi_peer *peer);
 /** "/job:ps/task:0 (127.0.0.1:2222)"; n >= PSI_WHERE_MAX. Returns dst. */
 #define PSI_WHERE_MAX (PSI_TASK_NAME_MAX + PS_ADDRESS_BYTES_MAX + 4)
-const char *psi_session_where(const struct psi_session *s, char *dst, size_t n);
-void psi_session_beaten(struct psi_session *s, const struct psi_reply *r);
+const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n);
+void psi_peer_beaten(struct psi_peer *peer, const struct psi_reply *r);
 
 /** Header of a frame to s, zero but for magic, version, op and id. */
-void psi_session_header(const struct psi_session *s, uint8_t op, uint64_t id, struct ps_frame_header *h);
-/** Queue a copied frame with plain payload; when memory is short the session is doomed. */
-void psi_session_send(struct psi_session *s, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes);
+void psi_peer_header(const struct psi_peer *peer, uint8_t op, uint64_t id, struct ps_frame_header *h);
+/** Queue a copied frame with plain payload; when memory is short the peer is doomed. */
+void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes);
 /** Close for good with this reason: every request that talks to s ends. */
-void psi_session_refuse(struct psi_session *s, ps_status st, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void psi_peer_refuse(struct psi_peer *peer, ps_status st, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- receive.c ---- */
-void psi_session_bytes(struct psi_session *s, const uint8_t *p, size_t n);
+void psi_peer_bytes(struct psi_peer *peer, const uint8_t *p, size_t n);
 /** Bytes of a list without the zeros at its end; broken lists are returned whole. */
 size_t psi_list_strip(const uint8_t *p, size_t n);
 
 /* ---- window.c ---- */
-ps_status psi_window_prepare(struct psi_session *s) PSI_MUST;
-void psi_window_free(struct psi_session *s);
-bool psi_window_room(const struct psi_session *s, bool multi);
-struct psi_entry *psi_window_find(const struct psi_session *s, uint64_t number);
+ps_status psi_window_prepare(struct psi_peer *peer) PSI_MUST;
+void psi_window_free(struct psi_peer *peer);
+bool psi_window_room(const struct psi_peer *peer, bool multi);
+struct psi_entry *psi_window_find(const struct psi_peer *peer, uint64_t number);
 /** Give req the next number and send it. */
-void psi_window_admit(struct psi_session *s, struct psi_request *req);
+void psi_window_admit(struct psi_peer *peer, struct psi_request *req);
 /** A frame with PS_FLAG_SEQ answered number. */
-void psi_window_reply(struct psi_session *s, uint64_t number, uint8_t op, const struct psi_reply *r);
+void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const struct psi_reply *r);
 /** The deadline of a request in the window has come. False: its number has ended, but it was to be repeated, or to pull what is
  *  missing of a push-pull; it waits for that outside of the window and has not ended. */
 bool psi_window_expire(struct psi_request *req);
 /** Every frame of ours that is in the queue of a connection that will not send any more. */
-void psi_window_detach(struct psi_session *s);
+void psi_window_detach(struct psi_peer *peer);
 /** What HELLO's answer says of the unresolved numbers. false: the answer is bad. */
-bool psi_window_settle(struct psi_session *s, const uint8_t *p, size_t n, uint32_t count, struct psi_err *err);
+bool psi_window_settle(struct psi_peer *peer, const uint8_t *p, size_t n, uint32_t count, struct psi_err *err);
 /** Send again what is to be sent again, in order; true when nothing is left. */
-bool psi_window_resume(struct psi_session *s);
+bool psi_window_resume(struct psi_peer *peer);
 /** End numbers of a variable that is lost. */
-void psi_window_lose(struct psi_session *s, struct psi_var *var, const char *why);
+void psi_window_lose(struct psi_peer *peer, struct psi_var *var, const char *why);
 /** out of `e` has left the queue. */
 void psi_entry_unqueued(struct psi_entry *e);
 
@@ -389,48 +389,48 @@ uint8_t psi_push_op(const struct psi_request *req);
 /** Queue the next frame of e (from e->next on). */
 void psi_push_queue(struct psi_entry *e);
 /** Head of a VALUE frame: where its values go. */
-ps_status psi_push_value_head(struct psi_session *s, struct psi_err *err) PSI_MUST;
-void psi_push_value_end(struct psi_session *s);
+ps_status psi_push_value_head(struct psi_peer *peer, struct psi_err *err) PSI_MUST;
+void psi_push_value_end(struct psi_peer *peer);
 /** A push-pull was applied: done, or pull what is missing. */
 void psi_push_pulled(struct psi_request *req);
 
 /* ---- pull.c ---- */
-ps_status psi_pull_prepare(struct psi_session *s) PSI_MUST;
+ps_status psi_pull_prepare(struct psi_peer *peer) PSI_MUST;
 /** Elements that it reads. */
 uint64_t psi_pull_total(const struct psi_request *req);
 /** Ask for chunks of a request that has its turn; true when all are asked for. */
-bool psi_pull_ask(struct psi_session *s, struct psi_request *req);
+bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req);
 /** Send chunks of an earlier connection again; true when none is left. */
-bool psi_pull_resume(struct psi_session *s);
-void psi_pull_detach(struct psi_session *s);
-ps_status psi_pull_head(struct psi_session *s, struct psi_err *err) PSI_MUST;
-void psi_pull_end(struct psi_session *s);
-void psi_pull_refused(struct psi_session *s, uint64_t number, const struct psi_reply *r);
+bool psi_pull_resume(struct psi_peer *peer);
+void psi_pull_detach(struct psi_peer *peer);
+ps_status psi_pull_head(struct psi_peer *peer, struct psi_err *err) PSI_MUST;
+void psi_pull_end(struct psi_peer *peer);
+void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_reply *r);
 /** Nobody waits for its chunks any more. */
 void psi_pull_forget(struct psi_request *req);
 /** Version bookkeeping of one frame. */
 void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *head, const struct ps_pull_trailer *tail);
 
-/* ---- call.c ---- */
+/* ---- ask.c ---- */
 /** NULL when memory is short. item_count > 0: room for that many vars. */
-struct psi_call *psi_call_new(struct psi_session *s, uint8_t op, struct psi_request *req, psi_call_fn fn, uint32_t item_count);
-/** Queue it (the session is wanted from now on). */
-void psi_call_start(struct psi_call *call);
-ps_status psi_call_meta(struct psi_call *call, const pb_msgdesc_t *d, const void *m, struct psi_err *err) PSI_MUST;
-void psi_call_free(struct psi_call *call);
+struct psi_ask *psi_ask_new(struct psi_peer *peer, uint8_t op, struct psi_request *req, psi_ask_fn fn, uint32_t item_count);
+/** Queue it (the peer is wanted from now on). */
+void psi_ask_start(struct psi_ask *ask);
+ps_status psi_ask_meta(struct psi_ask *ask, const pb_msgdesc_t *d, const void *m, struct psi_err *err) PSI_MUST;
+void psi_ask_free(struct psi_ask *ask);
 /** Calls of req at any task are dropped. */
-void psi_call_drop(struct psi_client *c, const struct psi_request *req);
-void psi_call_reply(struct psi_session *s, uint64_t number, uint8_t op, const struct psi_reply *r);
+void psi_ask_drop(struct psi_client *c, const struct psi_request *req);
+void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const struct psi_reply *r);
 /** Those to be sent; reopen: only them. */
-void psi_call_send(struct psi_session *s, bool reopen);
-void psi_call_disconnected(struct psi_session *s);
+void psi_ask_send(struct psi_peer *peer, bool reopen);
+void psi_ask_disconnected(struct psi_peer *peer);
 /** After HELLO: those that a new life or a new record ends. */
-void psi_call_settle(struct psi_session *s, bool new_life, bool new_record);
+void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record);
 /** At UP: what may have been lost with an older connection. */
-void psi_call_acknowledge_again(struct psi_session *s);
-void psi_call_fail_all(struct psi_session *s, ps_status st, const char *text);
-void psi_call_beat(struct psi_session *s);
-void psi_call_abandon(struct psi_session *s, uint64_t number);
+void psi_ask_acknowledge_again(struct psi_peer *peer);
+void psi_ask_fail_all(struct psi_peer *peer, ps_status st, const char *text);
+void psi_ask_beat(struct psi_peer *peer);
+void psi_ask_abandon(struct psi_peer *peer, uint64_t number);
 
 /* ---- define.c ---- */
 /** The task that CREATE asks for: a turn, or the one that the scopes name. Errors: INVALID_ARGUMENT; no turn is taken then. */
@@ -440,22 +440,22 @@ ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct 
 /** Get or create it unless that is going on. */
 void psi_var_want(struct psi_client *c, struct psi_var *var);
 void psi_var_pump(struct psi_client *c);
-void psi_var_open_pump(struct psi_session *s);
+void psi_var_open_pump(struct psi_peer *peer);
 void psi_var_tick(struct psi_client *c);
 /** How var's gradients and reads travel: as asked for, else as the session says of float32. RESOURCE_EXHAUSTED. define.c */
 ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked, struct psi_err *err) PSI_MUST;
 /** One OPEN answer into var. PS_NOT_FOUND: it is gone or another one; INVALID_ARGUMENT: nonsense; ALREADY_EXISTS: other
  * definition. */
-ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err) PSI_MUST;
+ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err) PSI_MUST;
 /** The variable that this session opened is gone. */
 void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why);
 /** OPEN for everything at s that was opened in another life; false: nothing to open. */
-bool psi_var_reopen(struct psi_session *s);
+bool psi_var_reopen(struct psi_peer *peer);
 /** Items of OPEN or handles for vars[from..], as many as fit one call; returns the index after the last. */
-uint32_t psi_var_fill(struct psi_call *call, struct psi_var *const *vars, uint32_t from, uint32_t count, bool handles,
+uint32_t psi_var_fill(struct psi_ask *ask, struct psi_var *const *vars, uint32_t from, uint32_t count, bool handles,
                       struct psi_err *err);
 
-/* ---- queue.c: the order of the requests of one variable ---- */
+/* ---- turns.c: the order of the requests of one variable ---- */
 void psi_var_queue(struct psi_request *req);   /* a data request: to its variable's queue */
 void psi_var_next(struct psi_var *var);        /* current is all on the wire: the next one */
 void psi_var_release(struct psi_request *req); /* req leaves its variable's queue, wherever it is there */
@@ -473,13 +473,13 @@ void psi_control_go(struct psi_request *req);
 ps_status psi_control_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err) PSI_MUST;
 void psi_control_failed(struct psi_request *req); /* INFO: fill the caller's struct */
 /** Not carried out: again later, or the end of its request. */
-void psi_control_refused(struct psi_call *call, const struct psi_reply *r);
+void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r);
 /* ---- control_call.c ---- */
 ps_status psi_control_call_check(const struct psi_request *req, struct psi_err *err) PSI_MUST;
-ps_status psi_control_call_build(struct psi_call *call, uint64_t timeout_ms, struct psi_err *err) PSI_MUST;
-void psi_control_call(struct psi_client *c, struct psi_call *call, const struct psi_reply *r);
+ps_status psi_control_call_build(struct psi_ask *ask, uint64_t timeout_ms, struct psi_err *err) PSI_MUST;
+void psi_control_call(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 /* ---- control_list.c ---- */
-/** psi_call_fn of requests whose answer is a list. */
-void psi_control_list(struct psi_client *c, struct psi_call *call, const struct psi_reply *r);
+/** psi_ask_fn of requests whose answer is a list. */
+void psi_control_list(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that are one call: RESET, DELETE, WAIT_CLUSTER at the directory; INFO, SHUTDOWN, PING at one task; lists
- * (control_list.c); CALL (control_call.c); and CLUSTER and GOODBYE, which concern the session itself.
+ * Requests that are one ask: RESET, DELETE, WAIT_CLUSTER at the directory; INFO, SHUTDOWN, PING at one task; lists
+ * (control_list.c); CALL (call.c); and CLUSTER and GOODBYE, which concern the session itself.
  *
- * Happy path: build the call, its answer ends the request.
+ * Happy path: build the ask, its answer ends the request.
  * Failure: not ready yet -> put off until the deadline; RESET, DELETE and SHUTDOWN are never asked twice unless the first time
  * did nothing. INFO of a task that is down fills the caller's struct with what is known of it.
  */
@@ -29,7 +29,7 @@ ps_status psi_control_check(struct psi_client *c, const struct psi_request *req,
     case PSI_REQ_WAITS:
     case PSI_REQ_CALL:
     case PSI_REQ_CONFIG_SET: {
-        if (!c->known || req->task >= c->session_count) {
+        if (!c->known || req->task >= c->peer_count) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "%s: the cluster has no task %u", kind, req->task);
         }
         bool given = req->kind == PSI_REQ_CONFIG_SET ? req->src != NULL : req->dst != NULL;
@@ -58,11 +58,11 @@ ps_status psi_control_check(struct psi_client *c, const struct psi_request *req,
     }
 }
 
-void psi_control_refused(struct psi_call *call, const struct psi_reply *r)
+void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r)
 {
-    struct psi_request *req = call->req;
+    struct psi_request *req = ask->req;
     char where[PSI_WHERE_MAX];
-    if (psi_reply_repeatable(r) && call->s->state != PSI_SESSION_REFUSED) {
+    if (psi_reply_repeatable(r) && ask->peer->state != PSI_PEER_REFUSED) {
         req->flags &= (uint8_t)~PSI_REQUEST_SENT;
         psi_request_delay(req, r->status, r->text, r->retry_after_ms);
         return;
@@ -71,51 +71,51 @@ void psi_control_refused(struct psi_call *call, const struct psi_reply *r)
     bool others = r->status == PS_DEADLINE_EXCEEDED && psi_request_concerns_others(req); /* the text names who is late */
     psi_request_end(req, r->status, r->applied, "%s%s%s%s%s%s: %s", psi_request_kind_name(req->kind),
                     subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
-                    others ? "" : " at ", others ? "" : psi_session_where(call->s, where, sizeof(where)), r->text);
+                    others ? "" : " at ", others ? "" : psi_peer_where(ask->peer, where, sizeof(where)), r->text);
 }
 
-static void on_plain(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+static void on_plain(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     (void)c;
     if (r->status != PS_OK) {
-        psi_control_refused(call, r);
+        psi_control_refused(ask, r);
     } else if (!r->more) {
-        psi_request_end(call->req, PS_OK, PS_NOTHING_APPLIED, NULL);
+        psi_request_end(ask->req, PS_OK, PS_NOTHING_APPLIED, NULL);
     }
 }
 
-static void not_understood(const struct psi_call *call)
+static void not_understood(const struct psi_ask *ask)
 {
-    psi_request_end(call->req, PS_INTERNAL, PS_NOTHING_APPLIED, "%s at %s: its answer is not understood",
-                    psi_request_kind_name(call->req->kind), call->s->name);
+    psi_request_end(ask->req, PS_INTERNAL, PS_NOTHING_APPLIED, "%s at %s: its answer is not understood",
+                    psi_request_kind_name(ask->req->kind), ask->peer->name);
 }
 
 /* The one message of an answer into m; false: there is none to look at, and the request has been told why where it must be. */
-static bool one_message(struct psi_call *call, const struct psi_reply *r, const pb_msgdesc_t *d, void *m)
+static bool one_message(struct psi_ask *ask, const struct psi_reply *r, const pb_msgdesc_t *d, void *m)
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
     bool end = false;
     if (r->status != PS_OK) {
-        psi_control_refused(call, r);
+        psi_control_refused(ask, r);
         return false;
     }
     if (r->more) {
         return false; /* it is one message; a task that says otherwise has it in the last frame */
     }
     if (psi_list_next(&p, &n, d, m, &end, NULL) != PS_OK || end) {
-        not_understood(call);
+        not_understood(ask);
         return false;
     }
     return true;
 }
 
-static void on_stop(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+static void on_stop(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     (void)c;
-    struct psi_request *req = call->req;
+    struct psi_request *req = ask->req;
     ps_v1_StopAnswer m;
-    if (!one_message(call, r, &ps_v1_StopAnswer_msg, &m)) {
+    if (!one_message(ask, r, &ps_v1_StopAnswer_msg, &m)) {
         return;
     }
     if (req->dst != NULL) {
@@ -126,37 +126,37 @@ static void on_stop(struct psi_client *c, struct psi_call *call, const struct ps
 
 /* ---- INFO ---- */
 
-static void describe_task(const struct psi_session *s, ps_task_info *info)
+static void describe_task(const struct psi_peer *peer, ps_task_info *info)
 {
     memset(info, 0, sizeof(*info));
-    snprintf(info->job, sizeof(info->job), "%s", s->job);
-    info->task = s->task;
-    snprintf(info->address, sizeof(info->address), "%s", s->address);
-    info->directory = s->index == s->c->directory;
+    snprintf(info->job, sizeof(info->job), "%s", peer->job);
+    info->task = peer->task;
+    snprintf(info->address, sizeof(info->address), "%s", peer->address);
+    info->directory = peer->index == peer->c->directory;
 }
 
 void psi_control_failed(struct psi_request *req)
 {
     ps_task_info *info = req->dst;
-    describe_task(req->owner->sessions[req->task], info);
+    describe_task(req->owner->peers[req->task], info);
     snprintf(info->error, sizeof(info->error), "%.*s", (int)sizeof(info->error) - 1, req->err->text);
 }
 
-static void on_info(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+static void on_info(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     (void)c;
-    struct psi_request *req = call->req;
+    struct psi_request *req = ask->req;
     ps_task_info *info = req->dst;
     ps_v1_InfoAnswer m;
-    if (!one_message(call, r, &ps_v1_InfoAnswer_msg, &m)) {
+    if (!one_message(ask, r, &ps_v1_InfoAnswer_msg, &m)) {
         return;
     }
-    describe_task(call->s, info);
+    describe_task(ask->peer, info);
     if (PSI_BYTES_TEXT(m.version, info->version, sizeof(info->version)) != PS_OK ||
         PSI_BYTES_TEXT(m.waiting_for, info->waiting_for, sizeof(info->waiting_for)) != PS_OK ||
         PSI_BYTES_TEXT(m.devices, info->devices, sizeof(info->devices)) != PS_OK ||
         PSI_BYTES_TEXT(m.most, info->most, sizeof(info->most)) != PS_OK) {
-        not_understood(call);
+        not_understood(ask);
         return;
     }
     info->up = true;
@@ -190,7 +190,7 @@ static void on_info(struct psi_client *c, struct psi_call *call, const struct ps
 
 /* ---- WAIT_CLUSTER ---- */
 
-static ps_status append_jobs(struct psi_client *c, struct psi_call *call, const char *jobs, struct psi_err *err)
+static ps_status append_jobs(struct psi_client *c, struct psi_ask *ask, const char *jobs, struct psi_err *err)
 {
     uint32_t tasks = 0;
     while (*jobs != '\0') {
@@ -206,7 +206,7 @@ static ps_status append_jobs(struct psi_client *c, struct psi_call *call, const 
             ps_v1_TaskItem m = ps_v1_TaskItem_init_zero;
             PSI_BYTES_SET(m.job, job);
             m.task = t;
-            ps_status st = psi_list_append(&call->body, &ps_v1_TaskItem_msg, &m, err);
+            ps_status st = psi_list_append(&ask->body, &ps_v1_TaskItem_msg, &m, err);
             if (st != PS_OK) {
                 return st;
             }
@@ -217,23 +217,23 @@ static ps_status append_jobs(struct psi_client *c, struct psi_call *call, const 
     return tasks > 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "no jobs are given");
 }
 
-static ps_status give_time(struct psi_call *call, struct psi_err *err)
+static ps_status give_time(struct psi_ask *ask, struct psi_err *err)
 {
-    ps_v1_Wait m = {.timeout_ms = psi_time_to_give(call->req->owner, call->req->deadline_ms)};
-    return psi_call_meta(call, &ps_v1_Wait_msg, &m, err);
+    ps_v1_Wait m = {.timeout_ms = psi_time_to_give(ask->req->owner, ask->req->deadline_ms)};
+    return psi_ask_meta(ask, &ps_v1_Wait_msg, &m, err);
 }
 
-static ps_status build(struct psi_call *call, struct psi_err *err)
+static ps_status build(struct psi_ask *ask, struct psi_err *err)
 {
-    struct psi_request *req = call->req;
+    struct psi_request *req = ask->req;
     struct psi_client *c = req->owner;
     switch (req->kind) {
     case PSI_REQ_RESET: {
         ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
         const char *container = req->src != NULL ? req->src : PSI_CONTAINER_DEFAULT;
         PSI_BYTES_SET(m.container, container);
-        ps_status st = give_time(call, err);
-        return st == PS_OK ? psi_list_append(&call->body, &ps_v1_ContainerItem_msg, &m, err) : st;
+        ps_status st = give_time(ask, err);
+        return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_ContainerItem_msg, &m, err) : st;
     }
     case PSI_REQ_DELETE: {
         ps_v1_NameItem m = ps_v1_NameItem_init_zero;
@@ -241,8 +241,8 @@ static ps_status build(struct psi_call *call, struct psi_err *err)
         const char *container = n->container != NULL ? n->container : PSI_CONTAINER_DEFAULT;
         PSI_BYTES_SET(m.container, container);
         PSI_BYTES_SET(m.name, n->name);
-        ps_status st = give_time(call, err);
-        return st == PS_OK ? psi_list_append(&call->body, &ps_v1_NameItem_msg, &m, err) : st;
+        ps_status st = give_time(ask, err);
+        return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_NameItem_msg, &m, err) : st;
     }
     case PSI_REQ_CONFIG_SET: {
         const struct psi_setting *setting = req->src;
@@ -253,18 +253,18 @@ static ps_status build(struct psi_call *call, struct psi_err *err)
         }
         PSI_BYTES_SET(m.name, setting->name);
         PSI_BYTES_SET(m.value, setting->value);
-        return psi_list_append(&call->body, &ps_v1_ConfigItem_msg, &m, err);
+        return psi_list_append(&ask->body, &ps_v1_ConfigItem_msg, &m, err);
     }
     case PSI_REQ_PING: {
         ps_v1_Beat m = {.global_step = c->step};
-        return psi_call_meta(call, &ps_v1_Beat_msg, &m, err);
+        return psi_ask_meta(ask, &ps_v1_Beat_msg, &m, err);
     }
     case PSI_REQ_WAIT_CLUSTER: {
-        ps_status st = give_time(call, err);
-        return st == PS_OK ? append_jobs(c, call, req->src, err) : st;
+        ps_status st = give_time(ask, err);
+        return st == PS_OK ? append_jobs(c, ask, req->src, err) : st;
     }
     case PSI_REQ_CALL:
-        return psi_control_call_build(call, psi_time_to_give(c, req->deadline_ms), err);
+        return psi_control_call_build(ask, psi_time_to_give(c, req->deadline_ms), err);
     default:
         return PS_OK;
     }
@@ -272,13 +272,13 @@ static ps_status build(struct psi_call *call, struct psi_err *err)
 
 /* ---- GOODBYE ---- */
 
-static void on_goodbye(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+static void on_goodbye(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     (void)c;
     (void)r;
-    struct psi_request *req = call->req;
-    if (call->s->link != NULL) {
-        psi_session_lost(call->s, true, "the session was closed");
+    struct psi_request *req = ask->req;
+    if (ask->peer->link != NULL) {
+        psi_peer_lost(ask->peer, true, "the session was closed");
     }
     req->counter--;
     if (req->counter == 0) {
@@ -289,14 +289,14 @@ static void on_goodbye(struct psi_client *c, struct psi_call *call, const struct
 static void say_goodbye(struct psi_request *req)
 {
     struct psi_client *c = req->owner;
-    req->stage = PSI_STAGE_CALL;
-    for (uint32_t i = 0; i < c->session_count; i++) {
-        struct psi_session *s = c->sessions[i];
-        psi_session_leave(s);
-        struct psi_call *call = s->state == PSI_SESSION_UP ? psi_call_new(s, PS_OP_GOODBYE, req, on_goodbye, 0) : NULL;
-        if (call != NULL) {
+    req->stage = PSI_STAGE_ASKED;
+    for (uint32_t i = 0; i < c->peer_count; i++) {
+        struct psi_peer *peer = c->peers[i];
+        psi_peer_leave(peer);
+        struct psi_ask *ask = peer->state == PSI_PEER_UP ? psi_ask_new(peer, PS_OP_GOODBYE, req, on_goodbye, 0) : NULL;
+        if (ask != NULL) {
             req->counter++;
-            psi_call_start(call);
+            psi_ask_start(ask);
         }
     }
     if (req->counter == 0) {
@@ -317,7 +317,7 @@ void psi_control_go(struct psi_request *req)
     static const struct {
         enum psi_request_kind kind;
         uint8_t op;
-        psi_call_fn fn;
+        psi_ask_fn fn;
     } ROWS[] = {
         {PSI_REQ_RESET, PS_OP_RESET, on_plain},
         {PSI_REQ_DELETE, PS_OP_DELETE, on_plain},
@@ -341,18 +341,18 @@ void psi_control_go(struct psi_request *req)
             continue;
         }
         struct psi_err err = {0};
-        struct psi_call *call = psi_call_new(psi_request_session(req), ROWS[i].op, req, ROWS[i].fn, 0);
-        ps_status st = call != NULL ? build(call, &err) : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory");
+        struct psi_ask *ask = psi_ask_new(psi_request_peer(req), ROWS[i].op, req, ROWS[i].fn, 0);
+        ps_status st = ask != NULL ? build(ask, &err) : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory");
         if (st != PS_OK) {
-            psi_call_free(call);
+            psi_ask_free(ask);
             psi_request_end(req, st, PS_NOTHING_APPLIED, "%s: %s", psi_request_kind_name(req->kind), err.text);
             return;
         }
-        req->stage = PSI_STAGE_CALL;
-        psi_call_start(call);
+        req->stage = PSI_STAGE_ASKED;
+        psi_ask_start(ask);
         bool looks = req->owner->fail_fast || req->kind == PSI_REQ_INFO || req->kind == PSI_REQ_TASKS;
-        if (looks && call->s->state == PSI_SESSION_WAIT) {
-            call->s->next_dial_ms = req->owner->now_ms; /* somebody looks: is it still down? */
+        if (looks && ask->peer->state == PSI_PEER_WAIT) {
+            ask->peer->next_dial_ms = req->owner->now_ms; /* somebody looks: is it still down? */
         }
         return;
     }

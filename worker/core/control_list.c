@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static ps_status give_variable(const struct psi_session *s, const struct psi_list_sink *sink, const void *message)
+static ps_status give_variable(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)
 {
     const ps_v1_VarAnswer *m = message;
     ps_variable_info info;
@@ -28,8 +28,8 @@ static ps_status give_variable(const struct psi_session *s, const struct psi_lis
     if (st != PS_OK || !psi_dtype_known(m->dtype)) {
         return PS_INVALID_ARGUMENT;
     }
-    snprintf(info.job, sizeof(info.job), "%s", s->job);
-    info.task = s->task;
+    snprintf(info.job, sizeof(info.job), "%s", peer->job);
+    info.task = peer->task;
     info.dtype = (ps_dtype)m->dtype;
     info.version = m->version;
     info.pushes = m->pushes;
@@ -44,10 +44,10 @@ static ps_status give_variable(const struct psi_session *s, const struct psi_lis
     return PS_OK;
 }
 
-static ps_status give_config(const struct psi_session *s, const struct psi_list_sink *sink, const void *message)
+static ps_status give_config(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)
 {
     const ps_v1_ConfigAnswer *m = message;
-    (void)s;
+    (void)peer;
     char name[64];
     char value[512];
     char standard[256];
@@ -65,11 +65,11 @@ static ps_status give_config(const struct psi_session *s, const struct psi_list_
     return PS_OK;
 }
 
-static ps_status give_container(const struct psi_session *s, const struct psi_list_sink *sink, const void *message)
+static ps_status give_container(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)
 {
     const ps_v1_ContainerAnswer *m = message;
     ps_container_info info;
-    (void)s;
+    (void)peer;
     memset(&info, 0, sizeof(info));
     if (PSI_BYTES_TEXT(m->container, info.name, sizeof(info.name)) != PS_OK) {
         return PS_INVALID_ARGUMENT;
@@ -93,11 +93,11 @@ static void id_text(const uint8_t *bytes, size_t n, char id[17])
     }
 }
 
-static ps_status give_session(const struct psi_session *s, const struct psi_list_sink *sink, const void *message)
+static ps_status give_session(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)
 {
     const ps_v1_SessionAnswer *m = message;
     ps_session_info info;
-    (void)s;
+    (void)peer;
     memset(&info, 0, sizeof(info));
     if (PSI_BYTES_TEXT(m->job, info.job, sizeof(info.job)) != PS_OK ||
         PSI_BYTES_TEXT(m->host, info.host, sizeof(info.host)) != PS_OK ||
@@ -138,11 +138,11 @@ static const char *op_name(uint32_t op)
     return "request"; /* of a newer task */
 }
 
-static ps_status give_wait(const struct psi_session *s, const struct psi_list_sink *sink, const void *message)
+static ps_status give_wait(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)
 {
     const ps_v1_WaitAnswer *m = message;
     ps_wait_info info;
-    (void)s;
+    (void)peer;
     memset(&info, 0, sizeof(info));
     if (PSI_BYTES_TEXT(m->job, info.job, sizeof(info.job)) != PS_OK ||
         PSI_BYTES_TEXT(m->host, info.host, sizeof(info.host)) != PS_OK ||
@@ -164,11 +164,11 @@ static ps_status give_wait(const struct psi_session *s, const struct psi_list_si
     return PS_OK;
 }
 
-static ps_status give_task(const struct psi_session *s, const struct psi_list_sink *sink, const void *message)
+static ps_status give_task(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)
 {
     const ps_v1_TaskAnswer *m = message;
     struct psi_task_seen info;
-    (void)s;
+    (void)peer;
     memset(&info, 0, sizeof(info));
     if (PSI_BYTES_TEXT(m->job, info.job, sizeof(info.job)) != PS_OK ||
         PSI_BYTES_TEXT(m->address, info.address, sizeof(info.address)) != PS_OK ||
@@ -194,7 +194,7 @@ static ps_status give_task(const struct psi_session *s, const struct psi_list_si
 static const struct list_kind {
     enum psi_request_kind kind;
     const pb_msgdesc_t *message;
-    ps_status (*give)(const struct psi_session *s, const struct psi_list_sink *sink, const void *message);
+    ps_status (*give)(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message);
 } LISTS[] = {
     {PSI_REQ_VARS, &ps_v1_VarAnswer_msg, give_variable},
     {PSI_REQ_CONFIG, &ps_v1_ConfigAnswer_msg, give_config},
@@ -204,12 +204,12 @@ static const struct list_kind {
     {PSI_REQ_TASKS, &ps_v1_TaskAnswer_msg, give_task},
 };
 
-static ps_status give_all(struct psi_call *call, struct psi_err *err)
+static ps_status give_all(struct psi_ask *ask, struct psi_err *err)
 {
-    const uint8_t *p = call->answer.data;
-    size_t n = call->answer.len;
+    const uint8_t *p = ask->answer.data;
+    size_t n = ask->answer.len;
     size_t row = 0;
-    while (LISTS[row].kind != call->req->kind) {
+    while (LISTS[row].kind != ask->req->kind) {
         row++; /* control.c sends no other kind here */
     }
     for (;;) {
@@ -226,42 +226,42 @@ static ps_status give_all(struct psi_call *call, struct psi_err *err)
         if (st != PS_OK || end) {
             return st;
         }
-        st = LISTS[row].give(call->s, call->req->dst, &m);
+        st = LISTS[row].give(ask->peer, ask->req->dst, &m);
         if (st != PS_OK) {
             return psi_fail(err, st, "a field is out of range");
         }
     }
 }
 
-void psi_control_list(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+void psi_control_list(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     (void)c;
-    struct psi_request *req = call->req;
+    struct psi_request *req = ask->req;
     struct psi_err err = {0};
     if (r->status != PS_OK) {
-        psi_control_refused(call, r);
+        psi_control_refused(ask, r);
         return;
     }
     ps_status st = PS_OK;
     size_t bytes = psi_list_strip(r->body, r->body_bytes);
     if (bytes > 0) {
-        st = psi_buf_append(&call->answer, r->body, bytes, &err);
+        st = psi_buf_append(&ask->answer, r->body, bytes, &err);
     }
     if (st != PS_OK) {
-        call->var_count = UINT32_MAX; /* remembered until the last frame */
+        ask->var_count = UINT32_MAX; /* remembered until the last frame */
     }
     if (r->more) {
         return;
     }
-    if (call->var_count == UINT32_MAX) {
+    if (ask->var_count == UINT32_MAX) {
         psi_request_end(req, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s at %s: its answer does not fit memory",
-                        psi_request_kind_name(req->kind), call->s->name);
+                        psi_request_kind_name(req->kind), ask->peer->name);
         return;
     }
-    st = give_all(call, &err);
+    st = give_all(ask, &err);
     if (st != PS_OK) {
         psi_request_end(req, PS_INTERNAL, PS_NOTHING_APPLIED, "%s at %s: its answer is not understood: %s",
-                        psi_request_kind_name(req->kind), call->s->name, err.text);
+                        psi_request_kind_name(req->kind), ask->peer->name, err.text);
         return;
     }
     psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);

@@ -13,20 +13,20 @@
 #define DOWN_GRACE_MS 250u
 #define EARLY_MAX_MS 250u
 
-bool psi_session_down(const struct psi_session *s)
+bool psi_peer_down(const struct psi_peer *peer)
 {
-    return s->state != PSI_SESSION_UP && s->state != PSI_SESSION_IDLE;
+    return peer->state != PSI_PEER_UP && peer->state != PSI_PEER_IDLE;
 }
 
-const char *psi_session_obstacle(const struct psi_session *s)
+const char *psi_peer_obstacle(const struct psi_peer *peer)
 {
-    if (!psi_session_down(s)) {
+    if (!psi_peer_down(peer)) {
         return "";
     }
-    if (s->state == PSI_SESSION_HELLO || s->state == PSI_SESSION_REOPEN) {
+    if (peer->state == PSI_PEER_HELLO || peer->state == PSI_PEER_REOPEN) {
         return "connected, but it has not answered: busy, stopped, or not a psd";
     }
-    return s->last_error[0] != '\0' ? s->last_error : "not connected yet";
+    return peer->last_error[0] != '\0' ? peer->last_error : "not connected yet";
 }
 
 uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms)
@@ -58,24 +58,25 @@ bool psi_request_concerns_others(const struct psi_request *req)
 }
 
 /* What the directory has said of req names the tasks that it waits for itself. */
-static bool is_told(const struct psi_request *req, const struct psi_session *s)
+static bool is_told(const struct psi_request *req, const struct psi_peer *peer)
 {
     return req->why_status != PS_OK && psi_request_concerns_others(req) && req->owner->known &&
-           s == psi_client_directory(req->owner) && !psi_session_down(s);
+           peer == psi_client_directory(req->owner) && !psi_peer_down(peer);
 }
 
 /* "push of 'w' at /job:ps/task:0 (127.0.0.1:2222)", "find of 'w' at the directory, /job:ps/task:0 (127.0.0.1:2222)" */
 static void describe(const struct psi_request *req, char *dst, size_t n)
 {
-    const struct psi_session *s = psi_request_session(req);
+    const struct psi_peer *peer = psi_request_peer(req);
     char where[PSI_WHERE_MAX];
     const char *name = psi_request_subject(req);
     const struct psi_client *c = req->owner;
-    bool directory = s != NULL && c->known && s->index == c->directory && !psi_request_is_data(req);
-    s = s != NULL && is_told(req, s) ? NULL : s;
-    const char *at = s == NULL ? "" : directory ? " at the directory, " : " at ";
+    bool directory = peer != NULL && c->known && peer->index == c->directory && !psi_request_is_data(req);
+    peer = peer != NULL && is_told(req, peer) ? NULL : peer;
+    const char *at = peer == NULL ? "" : directory ? " at the directory, " : " at ";
     snprintf(dst, n, "%s%s%.*s%s%s%s", psi_request_kind_name(req->kind), name != NULL ? " of '" : "", PS_NAME_BYTES_MAX,
-             name != NULL ? name : "", name != NULL ? "'" : "", at, s != NULL ? psi_session_where(s, where, sizeof(where)) : "");
+             name != NULL ? name : "", name != NULL ? "'" : "", at,
+             peer != NULL ? psi_peer_where(peer, where, sizeof(where)) : "");
 }
 
 /* The end of a request of which nothing can have been applied (or only what `applied` says). */
@@ -83,11 +84,11 @@ static void timed_out(struct psi_request *req, ps_applied applied)
 {
     char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
     describe(req, what, sizeof(what));
-    const struct psi_session *s = psi_request_session(req);
+    const struct psi_peer *peer = psi_request_peer(req);
     unsigned long long waited = req->owner->now_ms - req->started_ms;
-    if (s != NULL && psi_session_down(s)) {
+    if (peer != NULL && psi_peer_down(peer)) {
         psi_request_end(req, PS_UNAVAILABLE, applied, "%s: no connection within %llu ms: %s", what, waited,
-                        psi_session_obstacle(s));
+                        psi_peer_obstacle(peer));
     } else if (req->why_status != PS_OK) {
         psi_request_end(req, req->why_status, applied, "%s: refused for %llu ms: %s", what, waited, req->why);
     } else {
@@ -99,7 +100,7 @@ void psi_request_expire(struct psi_request *req)
 {
     struct psi_client *c = req->owner;
     if (req->kind == PSI_REQ_GOODBYE) {
-        psi_call_drop(c, req);
+        psi_ask_drop(c, req);
         psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
         return;
     }
@@ -121,8 +122,8 @@ void psi_request_expire(struct psi_request *req)
         }
         timed_out(req, (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED);
         return;
-    case PSI_STAGE_CALL:
-        psi_call_drop(c, req);
+    case PSI_STAGE_ASKED:
+        psi_ask_drop(c, req);
         timed_out(req, (req->flags & PSI_REQUEST_SENT) != 0 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED);
         return;
     default:
@@ -140,35 +141,35 @@ void psi_request_slow(struct psi_request *req)
     char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
     char why[200];
     describe(req, what, sizeof(what));
-    const struct psi_session *s = psi_request_session(req);
-    psi_client_quote(why, sizeof(why), s != NULL && psi_session_down(s) ? psi_session_obstacle(s) : req->why);
+    const struct psi_peer *peer = psi_request_peer(req);
+    psi_client_quote(why, sizeof(why), peer != NULL && psi_peer_down(peer) ? psi_peer_obstacle(peer) : req->why);
     psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=\"%.400s\" seconds=%d why=\"%.150s\"", what, PSI_SLOW_MS / 1000,
                    why);
 }
 
-void psi_request_unreachable(struct psi_session *s)
+void psi_request_unreachable(struct psi_peer *peer)
 {
-    struct psi_client *c = s->c;
+    struct psi_client *c = peer->c;
     struct psi_list *it = NULL;
     struct psi_list *tmp = NULL;
-    if (s->failing_since_ms == 0) {
-        s->failing_since_ms = c->now_ms > 0 ? c->now_ms : 1;
+    if (peer->failing_since_ms == 0) {
+        peer->failing_since_ms = c->now_ms > 0 ? c->now_ms : 1;
     }
-    if (c->now_ms - s->failing_since_ms < DOWN_GRACE_MS && c->now_ms >= s->failing_since_ms) {
+    if (c->now_ms - peer->failing_since_ms < DOWN_GRACE_MS && c->now_ms >= peer->failing_since_ms) {
         return; /* it may be starting */
     }
     PSI_LIST_FOREACH_SAFE(it, tmp, &c->all) {
         struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
-        if (psi_request_session(req) != s) {
+        if (psi_request_peer(req) != peer) {
             continue;
         }
         if (req->kind == PSI_REQ_INFO || req->kind == PSI_REQ_TASKS) {
-            psi_call_drop(c, req);
-            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "no connection: %s", s->last_error);
+            psi_ask_drop(c, req);
+            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "no connection: %s", peer->last_error);
         } else if (req->kind == PSI_REQ_LOOK) {
             char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
             describe(req, what, sizeof(what));
-            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "%s: no connection: %s", what, s->last_error);
+            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "%s: no connection: %s", what, peer->last_error);
         } else if (c->fail_fast && req->kind != PSI_REQ_GOODBYE) {
             req->deadline_ms = c->now_ms; /* it ends at the next tick, as at its own deadline */
             c->scan_ms = 0;
@@ -176,33 +177,33 @@ void psi_request_unreachable(struct psi_session *s)
     }
 }
 
-void psi_request_fail_session(struct psi_session *s)
+void psi_request_fail_peer(struct psi_peer *peer)
 {
-    struct psi_client *c = s->c;
+    struct psi_client *c = peer->c;
     bool again = true;
     while (again) {
         again = false;
         struct psi_list *it = NULL;
         PSI_LIST_FOREACH(it, &c->all) {
             struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
-            if (psi_request_session(req) != s || req->kind == PSI_REQ_GOODBYE) {
+            if (psi_request_peer(req) != peer || req->kind == PSI_REQ_GOODBYE) {
                 continue;
             }
             ps_applied applied = PS_NOTHING_APPLIED;
             if (req->stage == PSI_STAGE_WINDOW) {
-                psi_window_lose(s, req->var, s->last_error);
+                psi_window_lose(peer, req->var, peer->last_error);
                 again = true;
                 break;
             }
-            if (req->stage == PSI_STAGE_CALL) {
-                psi_call_drop(c, req);
+            if (req->stage == PSI_STAGE_ASKED) {
+                psi_ask_drop(c, req);
                 applied = (req->flags & PSI_REQUEST_SENT) != 0 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
             } else if (psi_request_is_data(req)) {
                 psi_var_release(req);
             }
             char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
             describe(req, what, sizeof(what));
-            psi_request_end(req, s->refused, applied, "%s: %s", what, s->last_error);
+            psi_request_end(req, peer->refused, applied, "%s: %s", what, peer->last_error);
             again = true;
             break;
         }

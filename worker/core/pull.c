@@ -16,17 +16,17 @@
 
 #include <string.h>
 
-ps_status psi_pull_prepare(struct psi_session *s)
+ps_status psi_pull_prepare(struct psi_peer *peer)
 {
-    if (s->chunks != NULL) {
+    if (peer->chunks != NULL) {
         return PS_OK;
     }
-    s->chunks = psi_calloc(PSI_CHUNKS_MAX, sizeof(*s->chunks));
-    if (s->chunks == NULL) {
+    peer->chunks = psi_calloc(PSI_CHUNKS_MAX, sizeof(*peer->chunks));
+    if (peer->chunks == NULL) {
         return PS_RESOURCE_EXHAUSTED;
     }
     for (uint32_t i = 0; i < PSI_CHUNKS_MAX; i++) {
-        psi_list_push_back(&s->chunk_free, &s->chunks[i].link);
+        psi_list_push_back(&peer->chunk_free, &peer->chunks[i].link);
     }
     return PS_OK;
 }
@@ -36,26 +36,26 @@ static struct psi_chunk *chunk_of(struct psi_list *link)
     return PSI_CONTAINER_OF(link, struct psi_chunk, link);
 }
 
-static void send_chunk(struct psi_session *s, struct psi_chunk *k)
+static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
 {
     struct ps_frame_header h;
-    k->number = s->next_request++;
-    psi_session_header(s, PS_OP_PULL, k->number, &h);
+    k->number = peer->next_request++;
+    psi_peer_header(peer, PS_OP_PULL, k->number, &h);
     h.dtype = (uint8_t)k->var->wire;
     h.handle = k->var->handle;
     h.offset = k->first;
     struct ps_pull_meta meta = {.elements = k->elements};
     h.meta_bytes = sizeof(meta);
-    psi_list_push_back(&s->chunk_out, &k->link);
-    s->pull_bytes += k->bytes;
-    psi_session_send(s, &h, &meta, NULL, 0);
+    psi_list_push_back(&peer->chunk_out, &k->link);
+    peer->pull_bytes += k->bytes;
+    psi_peer_send(peer, &h, &meta, NULL, 0);
 }
 
-static void drop_chunk(struct psi_session *s, struct psi_chunk *k)
+static void drop_chunk(struct psi_peer *peer, struct psi_chunk *k)
 {
     psi_list_remove(&k->link);
     k->req = NULL;
-    psi_list_push_front(&s->chunk_free, &k->link);
+    psi_list_push_front(&peer->chunk_free, &k->link);
 }
 
 uint64_t psi_pull_total(const struct psi_request *req)
@@ -63,16 +63,16 @@ uint64_t psi_pull_total(const struct psi_request *req)
     return req->part_elements != 0 ? req->part_elements : req->var->elements;
 }
 
-bool psi_pull_ask(struct psi_session *s, struct psi_request *req)
+bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
 {
     struct psi_var *var = req->var;
     uint64_t total = psi_pull_total(req);
     req->stage = PSI_STAGE_PULLING;
     while (req->offset < total) {
-        if (req->flying == PSI_CHUNKS_PER_PULL || psi_list_empty(&s->chunk_free) || s->pull_bytes >= PSI_PULL_BYTES_MAX) {
+        if (req->flying == PSI_CHUNKS_PER_PULL || psi_list_empty(&peer->chunk_free) || peer->pull_bytes >= PSI_PULL_BYTES_MAX) {
             return false;
         }
-        struct psi_chunk *k = chunk_of(psi_list_pop_front(&s->chunk_free));
+        struct psi_chunk *k = chunk_of(psi_list_pop_front(&peer->chunk_free));
         k->req = req;
         k->var = var;
         k->first = req->part_first + req->offset;
@@ -89,49 +89,49 @@ bool psi_pull_ask(struct psi_session *s, struct psi_request *req)
         }
         req->offset += k->covers;
         req->flying++;
-        send_chunk(s, k);
+        send_chunk(peer, k);
     }
     return true;
 }
 
-bool psi_pull_resume(struct psi_session *s)
+bool psi_pull_resume(struct psi_peer *peer)
 {
     struct psi_list *it = NULL;
     struct psi_list *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &s->chunk_again) {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &peer->chunk_again) {
         struct psi_chunk *k = chunk_of(it);
-        if (k->var->partial == NULL && !s->doomed) {
+        if (k->var->partial == NULL && !peer->doomed) {
             psi_list_remove(&k->link);
-            send_chunk(s, k);
+            send_chunk(peer, k);
         }
     }
-    return psi_list_empty(&s->chunk_again);
+    return psi_list_empty(&peer->chunk_again);
 }
 
-void psi_pull_detach(struct psi_session *s)
+void psi_pull_detach(struct psi_peer *peer)
 {
     struct psi_list waiting;
     psi_list_init(&waiting);
     struct psi_list *it = NULL;
-    while ((it = psi_list_first(&s->chunk_out)) != NULL) {
+    while ((it = psi_list_first(&peer->chunk_out)) != NULL) {
         struct psi_chunk *k = chunk_of(it);
         if (k->req == NULL) {
-            drop_chunk(s, k);
+            drop_chunk(peer, k);
         } else {
             psi_list_remove(it);
             psi_list_push_back(&waiting, it);
         }
     }
-    psi_list_move_all(&waiting, &s->chunk_again); /* asked for earlier: first */
-    psi_list_move_all(&s->chunk_again, &waiting);
-    s->pull_bytes = 0;
-    s->sink_chunk = NULL;
+    psi_list_move_all(&waiting, &peer->chunk_again); /* asked for earlier: first */
+    psi_list_move_all(&peer->chunk_again, &waiting);
+    peer->pull_bytes = 0;
+    peer->sink_chunk = NULL;
 }
 
-static struct psi_chunk *find_chunk(const struct psi_session *s, uint64_t number)
+static struct psi_chunk *find_chunk(const struct psi_peer *peer, uint64_t number)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &s->chunk_out) {
+    PSI_LIST_FOREACH(it, &peer->chunk_out) {
         if (chunk_of(it)->number == number) {
             return chunk_of(it);
         }
@@ -158,20 +158,20 @@ static bool fits(const struct psi_chunk *k, const struct ps_frame_header *h)
     return h->body_bytes == psi_body_bytes(k->bytes, (h->flags & PS_FLAG_CRC) != 0, true);
 }
 
-ps_status psi_pull_head(struct psi_session *s, struct psi_err *err)
+ps_status psi_pull_head(struct psi_peer *peer, struct psi_err *err)
 {
-    const struct psi_reader *in = &s->link->in;
+    const struct psi_reader *in = &peer->link->in;
     const struct ps_frame_header *h = &in->header;
-    struct psi_chunk *k = find_chunk(s, h->id);
+    struct psi_chunk *k = find_chunk(peer, h->id);
     if (k == NULL || !fits(k, h)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "values that do not fit pull %llu", (unsigned long long)h->id);
     }
-    memcpy(&s->sink_meta, psi_reader_meta(in), sizeof(s->sink_meta));
-    s->sink = PSI_SINK_CHUNK;
-    s->sink_chunk = k;
-    s->sink_first = k->first;
-    s->sink_bytes = k->var->dtype == PS_STRING ? padded_payload(h) : k->bytes;
-    s->sink_done = 0;
+    memcpy(&peer->sink_meta, psi_reader_meta(in), sizeof(peer->sink_meta));
+    peer->sink = PSI_SINK_CHUNK;
+    peer->sink_chunk = k;
+    peer->sink_first = k->first;
+    peer->sink_bytes = k->var->dtype == PS_STRING ? padded_payload(h) : k->bytes;
+    peer->sink_done = 0;
     return PS_OK;
 }
 
@@ -191,36 +191,36 @@ void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *hea
 }
 
 /* The strings that have come: their offsets are as untrusted as the rest. */
-static ps_status check_strings(const struct psi_session *s, const struct psi_request *req, struct psi_err *err)
+static ps_status check_strings(const struct psi_peer *peer, const struct psi_request *req, struct psi_err *err)
 {
     uint64_t elements = req->var->elements;
     uint64_t text = psi_blob_offset(req->dst, elements);
-    if (text > PS_STRING_BYTES_MAX || ((psi_blob_bytes_min(elements) + text + 7) & ~(uint64_t)7) != s->sink_bytes) {
+    if (text > PS_STRING_BYTES_MAX || ((psi_blob_bytes_min(elements) + text + 7) & ~(uint64_t)7) != peer->sink_bytes) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "strings that end at byte %llu in a value of %llu", (unsigned long long)text,
-                        (unsigned long long)s->sink_bytes);
+                        (unsigned long long)peer->sink_bytes);
     }
     return psi_blob_check(req->dst, psi_blob_bytes_min(elements) + text, elements, err);
 }
 
-void psi_pull_end(struct psi_session *s)
+void psi_pull_end(struct psi_peer *peer)
 {
-    struct psi_chunk *k = s->sink_chunk;
+    struct psi_chunk *k = peer->sink_chunk;
     struct psi_request *req = k->req;
     uint32_t elements = k->covers;
     struct psi_err err = {0};
-    if (req != NULL && req->var->dtype == PS_STRING && check_strings(s, req, &err) != PS_OK) {
-        psi_session_lost(s, true, "bad bytes from it: '%s': %s", req->var->name, err.text);
+    if (req != NULL && req->var->dtype == PS_STRING && check_strings(peer, req, &err) != PS_OK) {
+        psi_peer_lost(peer, true, "bad bytes from it: '%s': %s", req->var->name, err.text);
         return;
     }
-    s->pull_bytes -= k->bytes;
-    s->sink_chunk = NULL;
-    drop_chunk(s, k);
-    psi_client_kick(s);
+    peer->pull_bytes -= k->bytes;
+    peer->sink_chunk = NULL;
+    drop_chunk(peer, k);
+    psi_client_kick(peer);
     if (req == NULL) {
         return;
     }
     struct psi_var *var = req->var;
-    psi_pull_note(req, &s->sink_meta, &s->link->in.trailer);
+    psi_pull_note(req, &peer->sink_meta, &peer->link->in.trailer);
     req->flying--;
     req->offset2 += elements;
     if (req->offset2 == psi_pull_total(req)) {
@@ -236,34 +236,34 @@ void psi_pull_end(struct psi_session *s)
 
 void psi_pull_forget(struct psi_request *req)
 {
-    struct psi_session *s = req->owner->sessions[req->var->owner];
+    struct psi_peer *peer = req->owner->peers[req->var->owner];
     struct psi_list *it = NULL;
     struct psi_list *tmp = NULL;
-    PSI_LIST_FOREACH(it, &s->chunk_out) {
+    PSI_LIST_FOREACH(it, &peer->chunk_out) {
         if (chunk_of(it)->req == req) {
             chunk_of(it)->req = NULL; /* its answer is read and dropped */
         }
     }
-    PSI_LIST_FOREACH_SAFE(it, tmp, &s->chunk_again) {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &peer->chunk_again) {
         if (chunk_of(it)->req == req) {
-            drop_chunk(s, chunk_of(it));
+            drop_chunk(peer, chunk_of(it));
         }
     }
     req->flying = 0;
 }
 
-void psi_pull_refused(struct psi_session *s, uint64_t number, const struct psi_reply *r)
+void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_reply *r)
 {
-    struct psi_chunk *k = find_chunk(s, number);
+    struct psi_chunk *k = find_chunk(peer, number);
     if (k == NULL || r->status == PS_OK) {
-        psi_session_lost(s, true, "bad bytes from it: a reply to pull %llu, which was not sent", (unsigned long long)number);
+        psi_peer_lost(peer, true, "bad bytes from it: a reply to pull %llu, which was not sent", (unsigned long long)number);
         return;
     }
     struct psi_request *req = k->req;
     struct psi_var *var = k->var;
-    s->pull_bytes -= k->bytes;
-    drop_chunk(s, k);
-    psi_client_kick(s);
+    peer->pull_bytes -= k->bytes;
+    drop_chunk(peer, k);
+    psi_client_kick(peer);
     if (req == NULL) {
         return;
     }
@@ -278,9 +278,9 @@ void psi_pull_refused(struct psi_session *s, uint64_t number, const struct psi_r
     char where[PSI_WHERE_MAX];
     bool pushed = (req->flags & PSI_REQUEST_PUSHED) != 0;
     psi_request_end(req, r->status, pushed ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED, "%s of '%s' at %s: %s%s",
-                    psi_request_kind_name(req->kind), var->name, psi_session_where(s, where, sizeof(where)),
+                    psi_request_kind_name(req->kind), var->name, psi_peer_where(peer, where, sizeof(where)),
                     pushed ? "the push was applied, but: " : "", r->text);
     if (r->status == PS_ABORTED) {
-        psi_var_lost(s->c, var, r->text);
+        psi_var_lost(peer->c, var, r->text);
     }
 }

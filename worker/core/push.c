@@ -90,7 +90,7 @@ static void push_meta(const struct psi_entry *e, struct ps_push_meta *m)
 
 static void queue_init(struct psi_entry *e, struct ps_frame_header *h)
 {
-    struct psi_client *c = e->s->c;
+    struct psi_client *c = e->peer->c;
     const struct psi_var *var = e->var;
     ps_v1_Init m = ps_v1_Init_init_zero;
     m.kind = var->init.kind;
@@ -107,14 +107,14 @@ static void queue_init(struct psi_entry *e, struct ps_frame_header *h)
     PSI_ASSERT(psi_msg_encode(&ps_v1_Init_msg, &m, meta, sizeof(meta), &bytes, NULL) == PS_OK); /* meta has its bound */
     h->meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
     h->flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
-    psi_session_send(e->s, h, meta, NULL, 0);
+    psi_peer_send(e->peer, h, meta, NULL, 0);
 }
 
 void psi_push_queue(struct psi_entry *e)
 {
-    struct psi_session *s = e->s;
+    struct psi_peer *peer = e->peer;
     struct ps_frame_header h;
-    psi_session_header(s, e->op, e->number, &h);
+    psi_peer_header(peer, e->op, e->number, &h);
     h.flags = PS_FLAG_SEQ;
     h.handle = e->handle;
     h.dtype = (uint8_t)e->wire;
@@ -129,7 +129,7 @@ void psi_push_queue(struct psi_entry *e)
     } else if (e->op == PS_OP_ADD) {
         h.flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
         h.meta_bytes = sizeof(meta);
-        psi_session_send(s, &h, &meta, e->req->src, (uint32_t)(e->total * size));
+        psi_peer_send(peer, &h, &meta, e->req->src, (uint32_t)(e->total * size));
         e->begun = true;
         e->next = e->total;
     } else {
@@ -140,7 +140,7 @@ void psi_push_queue(struct psi_entry *e)
         h.flags = (uint16_t)(h.flags | (first ? PS_FLAG_FIRST : 0) | (elements == left ? PS_FLAG_LAST : 0));
         h.meta_bytes = first ? sizeof(meta) : 0;
         e->out.ops = e->wire == e->var->dtype ? &FRAME_OPS : &CONVERT_OPS;
-        e->out.crc = s->c->crc;
+        e->out.crc = peer->c->crc;
         e->out.head_bytes = PS_FRAME_HEADER_BYTES + h.meta_bytes;
         e->out.payload_bytes = (uint32_t)(elements * size);
         memcpy(e->out.head, &h, sizeof(h));
@@ -150,8 +150,8 @@ void psi_push_queue(struct psi_entry *e)
         e->frame_first = e->next;
         e->next += elements;
         e->queued = true;
-        psi_outq_push_stream(&s->link->out, &e->out);
-        psi_client_dirty(s->c, s->link);
+        psi_outq_push_stream(&peer->link->out, &e->out);
+        psi_client_dirty(peer->c, peer->link);
     }
     if (e->next < e->total) {
         e->var->partial = e;
@@ -163,7 +163,7 @@ void psi_push_queue(struct psi_entry *e)
     if (e->var->current == e->req) {
         psi_var_next(e->var);
     }
-    psi_client_kick(s); /* what waited for this variable has its turn */
+    psi_client_kick(peer); /* what waited for this variable has its turn */
 }
 
 /* ---- values of a PUSHPULL ---- */
@@ -181,12 +181,12 @@ static bool range_bytes(const struct ps_frame_header *h, uint64_t left, uint64_t
     return last || (body < left && body % PS_SEGMENT_BYTES == 0 && body > 0);
 }
 
-ps_status psi_push_value_head(struct psi_session *s, struct psi_err *err)
+ps_status psi_push_value_head(struct psi_peer *peer, struct psi_err *err)
 {
-    const struct psi_reader *in = &s->link->in;
+    const struct psi_reader *in = &peer->link->in;
     const struct ps_frame_header *h = &in->header;
-    const struct psi_entry *e = psi_window_find(s, h->id);
-    if (e == NULL && h->op == PS_OP_PUSHPULL && h->id < s->next) {
+    const struct psi_entry *e = psi_window_find(peer, h->id);
+    if (e == NULL && h->op == PS_OP_PUSHPULL && h->id < peer->next) {
         return PS_OK; /* of a number that is settled: nobody wants them */
     }
     uint64_t bytes = 0;
@@ -197,25 +197,25 @@ ps_status psi_push_value_head(struct psi_session *s, struct psi_err *err)
         h->offset + bytes / size > sent) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "values that do not fit number %llu", (unsigned long long)h->id);
     }
-    memcpy(&s->sink_meta, psi_reader_meta(in), sizeof(s->sink_meta));
-    s->sink = PSI_SINK_VALUE;
-    s->sink_number = h->id;
-    s->sink_first = h->offset;
-    s->sink_bytes = bytes;
-    s->sink_done = 0;
+    memcpy(&peer->sink_meta, psi_reader_meta(in), sizeof(peer->sink_meta));
+    peer->sink = PSI_SINK_VALUE;
+    peer->sink_number = h->id;
+    peer->sink_first = h->offset;
+    peer->sink_bytes = bytes;
+    peer->sink_done = 0;
     return PS_OK;
 }
 
-void psi_push_value_end(struct psi_session *s)
+void psi_push_value_end(struct psi_peer *peer)
 {
-    const struct psi_entry *e = psi_window_find(s, s->sink_number);
+    const struct psi_entry *e = psi_window_find(peer, peer->sink_number);
     struct psi_request *req = e != NULL ? e->req : NULL;
     if (req == NULL) {
         return;
     }
-    psi_pull_note(req, &s->sink_meta, &s->link->in.trailer);
-    if (s->sink_first == req->offset2) {
-        req->offset2 += s->sink_bytes / e->unit; /* from the start without a hole */
+    psi_pull_note(req, &peer->sink_meta, &peer->link->in.trailer);
+    if (peer->sink_first == req->offset2) {
+        req->offset2 += peer->sink_bytes / e->unit; /* from the start without a hole */
     }
 }
 

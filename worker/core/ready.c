@@ -7,7 +7,7 @@
  * hyperparameters with those in force.
  * Failure: trained variables beside uninitialised ones: DATA_LOSS, before any INIT. A variable that vanishes before this session
  * has used it is got again and everything starts over; a newer chief, other hyperparameters, the deadline: an error that names
- * them. Each step starts calls or inner requests; psi_ready_pump() goes on when none of them is left.
+ * them. Each step starts asks or inner requests; psi_ready_pump() goes on when none of them is left.
  */
 #include "ready.h"
 
@@ -41,7 +41,7 @@ static void end(struct psi_ready *r)
 {
     struct psi_request *req = r->req;
     struct psi_client *c = req->owner;
-    psi_call_drop(c, req);
+    psi_ask_drop(c, req);
     for (uint32_t i = 0; i < r->var_count; i++) {
         while (r->inner[i].stage != PSI_STAGE_NONE && r->inner[i].stage != PSI_STAGE_DONE) {
             psi_request_expire(&r->inner[i]);
@@ -112,7 +112,7 @@ void psi_ready_go(struct psi_request *req)
     }
     req->stage = PSI_STAGE_COMPOSITE;
     req->extra = r;
-    psi_session_want(psi_client_directory(c)); /* its beats say whether there is a chief */
+    psi_peer_want(psi_client_directory(c)); /* its beats say whether there is a chief */
     psi_list_push_back(&c->composites, &r->link);
 }
 
@@ -154,33 +154,33 @@ static void start_inner(struct psi_ready *r, uint32_t i, enum psi_request_kind k
     psi_request_go(inner);
 }
 
-/* ---- calls ---- */
+/* ---- asks ---- */
 
-static void again_later(struct psi_ready *r, const struct psi_session *s, const char *text, uint32_t retry_ms)
+static void again_later(struct psi_ready *r, const struct psi_peer *peer, const char *text, uint32_t retry_ms)
 {
     char where[PSI_WHERE_MAX];
-    snprintf(r->why, sizeof(r->why), "%s: %s", psi_session_where(s, where, sizeof(where)), text);
+    snprintf(r->why, sizeof(r->why), "%s: %s", psi_peer_where(peer, where, sizeof(where)), text);
     r->retry = true;
     r->again_ms = r->req->owner->now_ms + (retry_ms > RETRY_MS ? retry_ms : RETRY_MS);
 }
 
-static void call_failed(struct psi_ready *r, const struct psi_call *call, const struct psi_reply *reply)
+static void call_failed(struct psi_ready *r, const struct psi_ask *ask, const struct psi_reply *reply)
 {
     char where[PSI_WHERE_MAX];
-    if (psi_reply_repeatable(reply) && call->s->state != PSI_SESSION_REFUSED) {
-        again_later(r, call->s, reply->text, reply->retry_after_ms);
+    if (psi_reply_repeatable(reply) && ask->peer->state != PSI_PEER_REFUSED) {
+        again_later(r, ask->peer, reply->text, reply->retry_after_ms);
     } else if (reply->status == PS_ABORTED && r->tries < TRIES_MAX) {
         r->tries++;
         r->retry = true;
     } else {
         psi_ready_fail(r, reply->status, reply->applied, "%s at %s: %s", psi_request_kind_name(r->req->kind),
-                       psi_session_where(call->s, where, sizeof(where)), reply->text);
+                       psi_peer_where(ask->peer, where, sizeof(where)), reply->text);
     }
 }
 
-static void on_status(struct psi_client *c, struct psi_call *call, const struct psi_reply *reply)
+static void on_status(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply)
 {
-    struct psi_ready *r = call->req->extra;
+    struct psi_ready *r = ask->req->extra;
     const uint8_t *p = reply->body;
     size_t n = reply->body_bytes;
     ps_v1_OpenAnswer a;
@@ -188,19 +188,19 @@ static void on_status(struct psi_client *c, struct psi_call *call, const struct 
     struct psi_err err = {0};
     char where[PSI_WHERE_MAX];
     while (!over && psi_list_next(&p, &n, &ps_v1_OpenAnswer_msg, &a, &over, NULL) == PS_OK && !over) {
-        struct psi_var *var = a.index >= 1 && a.index <= call->var_count ? call->vars[a.index - 1] : NULL;
+        struct psi_var *var = a.index >= 1 && a.index <= ask->var_count ? ask->vars[a.index - 1] : NULL;
         if (var == NULL) {
             continue;
         }
-        call->vars[a.index - 1] = NULL;
-        ps_status st = psi_var_update(call->s, var, &a, &err);
+        ask->vars[a.index - 1] = NULL;
+        ps_status st = psi_var_update(ask->peer, var, &a, &err);
         if (st == PS_NOT_FOUND || st == PS_ABORTED) {
             psi_var_lost(c, var, err.text);
         } else if (st == PS_UNAVAILABLE || st == PS_RESOURCE_EXHAUSTED) {
-            again_later(r, call->s, err.text, 0);
+            again_later(r, ask->peer, err.text, 0);
         } else if (st != PS_OK) {
             psi_ready_fail(r, st, PS_NOTHING_APPLIED, "'%s' at %s: %s", var->name,
-                           psi_session_where(call->s, where, sizeof(where)), err.text);
+                           psi_peer_where(ask->peer, where, sizeof(where)), err.text);
         }
     }
     if (reply->more && reply->status == PS_OK) {
@@ -208,24 +208,24 @@ static void on_status(struct psi_client *c, struct psi_call *call, const struct 
     }
     r->pending--;
     if (reply->status != PS_OK) {
-        call_failed(r, call, reply);
+        call_failed(r, ask, reply);
         return;
     }
-    for (uint32_t i = 0; i < call->var_count; i++) {
-        r->retry = r->retry || call->vars[i] != NULL; /* the answer lacks it */
+    for (uint32_t i = 0; i < ask->var_count; i++) {
+        r->retry = r->retry || ask->vars[i] != NULL; /* the answer lacks it */
     }
 }
 
-static void on_chief(struct psi_client *c, struct psi_call *call, const struct psi_reply *reply)
+static void on_chief(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply)
 {
-    struct psi_ready *r = call->req->extra;
+    struct psi_ready *r = ask->req->extra;
     const uint8_t *p = reply->body;
     size_t n = reply->body_bytes;
     ps_v1_ChiefAnswer m;
     bool over = false;
     r->pending--;
     if (reply->status != PS_OK) {
-        call_failed(r, call, reply);
+        call_failed(r, ask, reply);
     } else if (psi_list_next(&p, &n, &ps_v1_ChiefAnswer_msg, &m, &over, NULL) != PS_OK || over || m.number == 0) {
         psi_ready_fail(r, PS_INTERNAL, PS_NOTHING_APPLIED, "the directory's answer holds no chief number");
     } else {
@@ -234,22 +234,22 @@ static void on_chief(struct psi_client *c, struct psi_call *call, const struct p
     }
 }
 
-static void on_sealed(struct psi_client *c, struct psi_call *call, const struct psi_reply *reply)
+static void on_sealed(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply)
 {
-    struct psi_ready *r = call->req->extra;
+    struct psi_ready *r = ask->req->extra;
     r->pending--;
     if (reply->status != PS_OK) {
-        if (reply->status == PS_DEADLINE_EXCEEDED && call->op == PS_OP_WAIT) {
+        if (reply->status == PS_DEADLINE_EXCEEDED && ask->op == PS_OP_WAIT) {
             r->wait_again = true;                                                      /* our own deadline is near */
             r->again_ms = c->now_ms < r->wait_ms ? c->now_ms + RETRY_MS : r->again_ms; /* that soon was not asked for */
         } else {
-            call_failed(r, call, reply);
+            call_failed(r, ask, reply);
         }
         return;
     }
-    for (uint32_t i = 0; i < call->var_count; i++) {
-        call->vars[i]->sealed = true;
-        call->vars[i]->initialised = true;
+    for (uint32_t i = 0; i < ask->var_count; i++) {
+        ask->vars[i]->sealed = true;
+        ask->vars[i]->initialised = true;
     }
 }
 
@@ -258,8 +258,8 @@ static void no_memory(struct psi_ready *r)
     psi_ready_fail(r, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s: no memory", psi_request_kind_name(r->req->kind));
 }
 
-/* One call per task (or more, when the list is long) about the variables that it owns. */
-static void start_calls(struct psi_ready *r, uint8_t op, psi_call_fn fn, const pb_msgdesc_t *meta, const void *m)
+/* One ask per task (or more, when the list is long) about the variables that it owns. */
+static void start_calls(struct psi_ready *r, uint8_t op, psi_ask_fn fn, const pb_msgdesc_t *meta, const void *m)
 {
     struct psi_client *c = r->req->owner;
     struct psi_var **own = psi_calloc(r->var_count, sizeof(*own));
@@ -267,7 +267,7 @@ static void start_calls(struct psi_ready *r, uint8_t op, psi_call_fn fn, const p
         no_memory(r);
         return;
     }
-    for (uint32_t t = 0; t < c->session_count && !r->failed; t++) {
+    for (uint32_t t = 0; t < c->peer_count && !r->failed; t++) {
         uint32_t count = 0;
         for (uint32_t i = 0; i < r->var_count; i++) {
             if (r->vars[i]->owner == t) {
@@ -275,16 +275,16 @@ static void start_calls(struct psi_ready *r, uint8_t op, psi_call_fn fn, const p
             }
         }
         for (uint32_t from = 0; from < count;) {
-            struct psi_call *call = psi_call_new(c->sessions[t], op, r->req, fn, count - from);
-            uint32_t to = call != NULL ? psi_var_fill(call, own, from, count, op != PS_OP_OPEN, NULL) : from;
-            if (to == from || (meta != NULL && psi_call_meta(call, meta, m, NULL) != PS_OK)) {
-                psi_call_free(call);
+            struct psi_ask *ask = psi_ask_new(c->peers[t], op, r->req, fn, count - from);
+            uint32_t to = ask != NULL ? psi_var_fill(ask, own, from, count, op != PS_OP_OPEN, NULL) : from;
+            if (to == from || (meta != NULL && psi_ask_meta(ask, meta, m, NULL) != PS_OK)) {
+                psi_ask_free(ask);
                 no_memory(r);
                 break;
             }
             from = to;
             r->pending++;
-            psi_call_start(call);
+            psi_ask_start(ask);
         }
     }
     psi_free(own);
@@ -363,7 +363,7 @@ static void decide(struct psi_ready *r)
             psi_ready_fail(r, PS_ABORTED, PS_NOTHING_APPLIED,
                            "a newer chief (number %llu, this one has %llu) initialises '%s' at %s",
                            (unsigned long long)r->vars[i]->chief_number, (unsigned long long)r->chief_number, r->vars[i]->name,
-                           c->sessions[r->vars[i]->owner]->name);
+                           c->peers[r->vars[i]->owner]->name);
             end(r);
             return;
         }
@@ -384,15 +384,15 @@ static void decide(struct psi_ready *r)
         return;
     }
     if (psi_ready_is_chief(r)) {
-        struct psi_call *call = psi_call_new(psi_client_directory(c), PS_OP_CHIEF, r->req, on_chief, 0);
-        if (call == NULL) {
+        struct psi_ask *ask = psi_ask_new(psi_client_directory(c), PS_OP_CHIEF, r->req, on_chief, 0);
+        if (ask == NULL) {
             no_memory(r);
             end(r);
             return;
         }
         r->step = READY_CHIEF;
         r->pending++;
-        psi_call_start(call);
+        psi_ask_start(ask);
         return;
     }
     if (!psi_ready_any(r, psi_var_is_unsealed)) {

@@ -17,7 +17,7 @@ struct psi_ready {
     struct psi_list link; /* in client.composites */
     struct psi_request *req;
     enum ready_step step; /* what comes when nothing is pending any more */
-    uint32_t pending;     /* calls and inner requests */
+    uint32_t pending;     /* asks and inner requests */
     uint32_t rounds;      /* of STATUS */
     uint32_t tries;       /* after ABORTED answers */
     uint64_t again_ms;    /* nothing before */

@@ -32,12 +32,12 @@ void psi_ready_name(const struct psi_ready *r, bool (*is)(const struct psi_var *
         }
         count++;
         if (named < NAMES_MAX && at < n - 1) {
-            const struct psi_session *s = var->owner < c->session_count ? c->sessions[var->owner] : NULL;
+            const struct psi_peer *peer = var->owner < c->peer_count ? c->peers[var->owner] : NULL;
             bool other = strcmp(var->container, PSI_CONTAINER_DEFAULT) != 0;
-            int more =
-                snprintf(dst + at, n - at, "%s'%.60s'%s%s%s%s%s%s%s%s", named > 0 ? ", " : "", var->name,
-                         other ? " in container '" : "", other ? var->container : "", other ? "'" : "", s != NULL ? " at " : "",
-                         s != NULL ? s->name : "", s != NULL ? " (" : "", s != NULL ? s->address : "", s != NULL ? ")" : "");
+            int more = snprintf(dst + at, n - at, "%s'%.60s'%s%s%s%s%s%s%s%s", named > 0 ? ", " : "", var->name,
+                                other ? " in container '" : "", other ? var->container : "", other ? "'" : "",
+                                peer != NULL ? " at " : "", peer != NULL ? peer->name : "", peer != NULL ? " (" : "",
+                                peer != NULL ? peer->address : "", peer != NULL ? ")" : "");
             at = more > 0 && (size_t)more < n - at ? at + (size_t)more : n - 1;
             named++;
         }
@@ -97,7 +97,7 @@ void psi_ready_compare(struct psi_ready *r)
         if (!psi_optimizer_equal(&var->optimizer, &var->in_force)) {
             psi_ready_fail(r, PS_FAILED_PRECONDITION, PS_NOTHING_APPLIED,
                            "'%.60s' at %s: this program asks for %s, the chief has put %s in force" PSI_MISMATCH_REMEDY,
-                           var->name, r->req->owner->sessions[var->owner]->name,
+                           var->name, r->req->owner->peers[var->owner]->name,
                            psi_optimizer_format(&var->optimizer, ours, sizeof(ours)),
                            psi_optimizer_format(&var->in_force, theirs, sizeof(theirs)));
             return;
@@ -106,19 +106,19 @@ void psi_ready_compare(struct psi_ready *r)
 }
 
 /* Has it been asked, or is it to be asked, for something that has not come, though it should have by now? */
-static bool is_awaited(const struct psi_ready *r, const struct psi_session *s)
+static bool is_awaited(const struct psi_ready *r, const struct psi_peer *peer)
 {
     struct psi_list *it = NULL;
-    bool in_time = r->step == READY_WAIT && !psi_session_down(s) && r->req->owner->now_ms < r->wait_ms + PSI_EARLY_MIN_MS;
-    PSI_LIST_FOREACH(it, &s->calls) {
-        if (PSI_CONTAINER_OF(it, struct psi_call, link)->req == r->req && !in_time) {
+    bool in_time = r->step == READY_WAIT && !psi_peer_down(peer) && r->req->owner->now_ms < r->wait_ms + PSI_EARLY_MIN_MS;
+    PSI_LIST_FOREACH(it, &peer->asks) {
+        if (PSI_CONTAINER_OF(it, struct psi_ask, link)->req == r->req && !in_time) {
             return true;
         }
     }
     for (uint32_t i = 0; i < r->var_count; i++) {
         const struct psi_request *inner = &r->inner[i];
         bool pending = inner->stage != PSI_STAGE_NONE && inner->stage != PSI_STAGE_DONE;
-        if (pending && inner->why_status == PS_OK && psi_request_session(inner) == s) {
+        if (pending && inner->why_status == PS_OK && psi_request_peer(inner) == peer) {
             return true;
         }
     }
@@ -132,15 +132,15 @@ static bool name_awaited(const struct psi_ready *r, char *dst, size_t n)
     size_t at = 0;
     uint32_t left_out = 0;
     dst[0] = '\0';
-    for (uint32_t i = 0; i < c->session_count; i++) {
-        const struct psi_session *s = c->sessions[i];
-        if (!is_awaited(r, s)) {
+    for (uint32_t i = 0; i < c->peer_count; i++) {
+        const struct psi_peer *peer = c->peers[i];
+        if (!is_awaited(r, peer)) {
             continue;
         }
-        char one[PSI_WHERE_MAX + sizeof(s->last_error)];
-        const char *why = psi_session_obstacle(s);
-        int bytes =
-            snprintf(one, sizeof(one), "%s%s (%s%s%s)", at > 0 ? ", " : "", s->name, s->address, why[0] != '\0' ? ": " : "", why);
+        char one[PSI_WHERE_MAX + sizeof(peer->last_error)];
+        const char *why = psi_peer_obstacle(peer);
+        int bytes = snprintf(one, sizeof(one), "%s%s (%s%s%s)", at > 0 ? ", " : "", peer->name, peer->address,
+                             why[0] != '\0' ? ": " : "", why);
         if (bytes > 0 && at + (size_t)bytes + 20 < n) { /* room for the number of those left out */
             memcpy(dst + at, one, (size_t)bytes + 1);
             at += (size_t)bytes;

@@ -3,7 +3,7 @@
  * Frames from a task: where each one's bytes go, and who is told when it is complete.
  *
  * Happy path: HEAD names a sink: values go straight to the caller's memory segment by segment, everything else is gathered in the
- * session's body buffer; END hands it to window.c, pull.c, call.c or session.c.
+ * session's body buffer; END hands it to window.c, pull.c, ask.c or peer.c.
  * Failure: a task's bytes are as untrusted as a client's: what does not fit the protocol closes the connection, with one log
  * line.
  */
@@ -33,9 +33,9 @@ size_t psi_list_strip(const uint8_t *p, size_t n)
 }
 
 /* Meta of every reply but a PULL's and a VALUE's; its form was checked. */
-static void parse_reply(struct psi_session *s, const struct ps_frame_header *h, const uint8_t *meta)
+static void parse_reply(struct psi_peer *peer, const struct ps_frame_header *h, const uint8_t *meta)
 {
-    struct psi_reply *r = &s->reply;
+    struct psi_reply *r = &peer->reply;
     struct ps_reply_meta m;
     memcpy(&m, meta, sizeof(m));
     r->status = (ps_status)h->offset;
@@ -46,24 +46,24 @@ static void parse_reply(struct psi_session *s, const struct ps_frame_header *h, 
     r->version = m.version;
     r->result_bytes = m.result_bytes;
     memcpy(r->result, meta + sizeof(m), m.result_bytes);
-    size_t text = m.text_bytes < sizeof(s->reply_text) ? m.text_bytes : sizeof(s->reply_text) - 1;
-    memcpy(s->reply_text, meta + sizeof(m) + psi_pad8(m.result_bytes), text);
+    size_t text = m.text_bytes < sizeof(peer->reply_text) ? m.text_bytes : sizeof(peer->reply_text) - 1;
+    memcpy(peer->reply_text, meta + sizeof(m) + psi_pad8(m.result_bytes), text);
     for (size_t i = 0; i < text; i++) {
-        unsigned char ch = (unsigned char)s->reply_text[i];
-        s->reply_text[i] = ch < 0x20 || ch == 0x7f ? '?' : s->reply_text[i];
+        unsigned char ch = (unsigned char)peer->reply_text[i];
+        peer->reply_text[i] = ch < 0x20 || ch == 0x7f ? '?' : peer->reply_text[i];
     }
-    s->reply_text[text] = '\0';
-    r->text = s->reply_text;
+    peer->reply_text[text] = '\0';
+    r->text = peer->reply_text;
     r->more = (h->flags & PS_FLAG_MORE) != 0;
     r->body = NULL;
     r->body_bytes = 0;
 }
 
-static ps_status head(struct psi_session *s, struct psi_err *err)
+static ps_status head(struct psi_peer *peer, struct psi_err *err)
 {
-    const struct psi_reader *in = &s->link->in;
+    const struct psi_reader *in = &peer->link->in;
     const struct ps_frame_header *h = &in->header;
-    s->sink = PSI_SINK_NONE;
+    peer->sink = PSI_SINK_NONE;
     if (h->version != PS_FRAME_VERSION) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "VERSION: it speaks version %u of the protocol", h->version);
     }
@@ -72,34 +72,34 @@ static ps_status head(struct psi_session *s, struct psi_err *err)
         return st;
     }
     if ((h->flags & PS_FLAG_REPLY) == 0) {
-        if (h->op == PS_OP_DURABLE && s->state != PSI_SESSION_HELLO) {
+        if (h->op == PS_OP_DURABLE && peer->state != PSI_PEER_HELLO) {
             return PS_OK; /* this client keeps nothing that waits for it */
         }
         return psi_fail(err, PS_INVALID_ARGUMENT, "a request (op %u) came from it", h->op);
     }
-    if ((s->state == PSI_SESSION_HELLO) != (h->op == PS_OP_HELLO) && h->op != PS_OP_CLOSE) {
+    if ((peer->state == PSI_PEER_HELLO) != (h->op == PS_OP_HELLO) && h->op != PS_OP_CLOSE) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "a reply to op %u is out of place", h->op);
     }
     if ((h->flags & PS_FLAG_VALUE) != 0) {
-        return psi_push_value_head(s, err);
+        return psi_push_value_head(peer, err);
     }
     if (in->has_trailer) {
-        return psi_pull_head(s, err);
+        return psi_pull_head(peer, err);
     }
-    parse_reply(s, h, psi_reader_meta(in));
-    s->sink = PSI_SINK_BODY;
-    psi_buf_clear(&s->body);
+    parse_reply(peer, h, psi_reader_meta(in));
+    peer->sink = PSI_SINK_BODY;
+    psi_buf_clear(&peer->body);
     return PS_OK;
 }
 
 /* n bytes of values, in the dtype that they travel in, to where the caller wants them. */
-static void put_values(const struct psi_session *s, const uint8_t *p, size_t n)
+static void put_values(const struct psi_peer *peer, const uint8_t *p, size_t n)
 {
     const struct psi_request *req = NULL;
-    if (s->sink == PSI_SINK_CHUNK) {
-        req = s->sink_chunk->req;
+    if (peer->sink == PSI_SINK_CHUNK) {
+        req = peer->sink_chunk->req;
     } else {
-        const struct psi_entry *e = psi_window_find(s, s->sink_number);
+        const struct psi_entry *e = psi_window_find(peer, peer->sink_number);
         req = e != NULL ? e->req : NULL;
     }
     if (req == NULL) {
@@ -107,7 +107,7 @@ static void put_values(const struct psi_session *s, const uint8_t *p, size_t n)
     }
     const struct psi_var *var = req->var;
     uint32_t unit = psi_wire_unit(var->wire);
-    uint8_t *at = (uint8_t *)req->dst + (s->sink_first - req->part_first + s->sink_done / unit) * psi_wire_unit(var->dtype);
+    uint8_t *at = (uint8_t *)req->dst + (peer->sink_first - req->part_first + peer->sink_done / unit) * psi_wire_unit(var->dtype);
     if (var->wire == var->dtype) {
         memcpy(at, p, n);
     } else {
@@ -115,91 +115,91 @@ static void put_values(const struct psi_session *s, const uint8_t *p, size_t n)
     }
 }
 
-static ps_status segment(struct psi_session *s, struct psi_err *err)
+static ps_status segment(struct psi_peer *peer, struct psi_err *err)
 {
-    const struct psi_reader *in = &s->link->in;
-    if (s->sink == PSI_SINK_BODY) {
-        return psi_buf_append(&s->body, in->payload, in->payload_bytes, err);
+    const struct psi_reader *in = &peer->link->in;
+    if (peer->sink == PSI_SINK_BODY) {
+        return psi_buf_append(&peer->body, in->payload, in->payload_bytes, err);
     }
-    if (s->sink == PSI_SINK_NONE) {
+    if (peer->sink == PSI_SINK_NONE) {
         return PS_OK;
     }
-    uint64_t left = s->sink_bytes - s->sink_done;
+    uint64_t left = peer->sink_bytes - peer->sink_done;
     size_t take = in->payload_bytes < left ? in->payload_bytes : (size_t)left;
-    put_values(s, in->payload, take);
-    s->sink_done += take;
+    put_values(peer, in->payload, take);
+    peer->sink_done += take;
     return PS_OK;
 }
 
-static ps_status reply_end(struct psi_session *s, struct psi_err *err)
+static ps_status reply_end(struct psi_peer *peer, struct psi_err *err)
 {
-    const struct ps_frame_header *h = &s->link->in.header;
-    struct psi_reply *r = &s->reply;
-    r->body = s->body.data;
-    r->body_bytes = s->body.len;
+    const struct ps_frame_header *h = &peer->link->in.header;
+    struct psi_reply *r = &peer->reply;
+    r->body = peer->body.data;
+    r->body_bytes = peer->body.len;
     if (h->op == PS_OP_HELLO) {
-        ps_status st = psi_buf_append(&s->hello, r->body, psi_list_strip(r->body, r->body_bytes), err);
+        ps_status st = psi_buf_append(&peer->hello, r->body, psi_list_strip(r->body, r->body_bytes), err);
         if (st == PS_OK && !r->more) {
-            psi_session_hello(s);
+            psi_peer_hello(peer);
         }
         return st;
     }
     if (h->op == PS_OP_CLOSE) {
-        psi_session_lost(s, true, "it closed the connection: %s: %s", ps_status_name(r->status), r->text);
+        psi_peer_lost(peer, true, "it closed the connection: %s: %s", ps_status_name(r->status), r->text);
     } else if ((h->flags & PS_FLAG_SEQ) != 0) {
-        psi_window_reply(s, h->id, h->op, r);
+        psi_window_reply(peer, h->id, h->op, r);
     } else if (h->op == PS_OP_PULL) {
-        psi_pull_refused(s, h->id, r);
+        psi_pull_refused(peer, h->id, r);
     } else {
-        psi_call_reply(s, h->id, h->op, r);
+        psi_ask_reply(peer, h->id, h->op, r);
     }
     return PS_OK;
 }
 
-static ps_status frame_end(struct psi_session *s, struct psi_err *err)
+static ps_status frame_end(struct psi_peer *peer, struct psi_err *err)
 {
     ps_status st = PS_OK;
-    switch (s->sink) {
+    switch (peer->sink) {
     case PSI_SINK_BODY:
-        st = reply_end(s, err);
+        st = reply_end(peer, err);
         break;
     case PSI_SINK_CHUNK:
-        psi_pull_end(s);
+        psi_pull_end(peer);
         break;
     case PSI_SINK_VALUE:
-        psi_push_value_end(s);
+        psi_push_value_end(peer);
         break;
     default:
         break;
     }
-    s->sink = PSI_SINK_NONE;
+    peer->sink = PSI_SINK_NONE;
     return st;
 }
 
-void psi_session_bytes(struct psi_session *s, const uint8_t *p, size_t n)
+void psi_peer_bytes(struct psi_peer *peer, const uint8_t *p, size_t n)
 {
-    struct psi_link *link = s->link;
+    struct psi_link *link = peer->link;
     struct psi_err err = {0};
-    while (s->link == link) { /* a frame may be the reason to close */
+    while (peer->link == link) { /* a frame may be the reason to close */
         ps_status st = PS_OK;
         switch (psi_reader_next(&link->in, &p, &n, &err)) {
         case PSI_PIECE_NONE:
             return;
         case PSI_PIECE_HEAD:
-            st = head(s, &err);
+            st = head(peer, &err);
             break;
         case PSI_PIECE_SEGMENT:
-            st = segment(s, &err);
+            st = segment(peer, &err);
             break;
         case PSI_PIECE_END:
-            st = frame_end(s, &err);
+            st = frame_end(peer, &err);
             break;
         case PSI_PIECE_BAD:
             st = PS_INVALID_ARGUMENT;
             break;
         }
-        if (st != PS_OK && s->link == link) {
-            psi_session_lost(s, true, "bad bytes from it: %s", err.text);
+        if (st != PS_OK && peer->link == link) {
+            psi_peer_lost(peer, true, "bad bytes from it: %s", err.text);
         }
     }
 }

@@ -225,24 +225,24 @@ void psi_request_go(struct psi_request *req)
 }
 
 /* Whom whoever needs the variable waits for. */
-static struct psi_session *var_session(struct psi_client *c, const struct psi_var *var)
+static struct psi_peer *var_session(struct psi_client *c, const struct psi_var *var)
 {
-    struct psi_session *directory = psi_client_directory(c);
-    bool known = var->owner < c->session_count;
+    struct psi_peer *directory = psi_client_directory(c);
+    bool known = var->owner < c->peer_count;
     if (known && (var->open || var->lost || var->step == PSI_VAR_OPEN || var->step == PSI_VAR_OPENING)) {
-        return c->sessions[var->owner];
+        return c->peers[var->owner];
     }
-    return directory->state == PSI_SESSION_UP && var->held_by < c->session_count ? c->sessions[var->held_by] : directory;
+    return directory->state == PSI_PEER_UP && var->held_by < c->peer_count ? c->peers[var->held_by] : directory;
 }
 
-struct psi_session *psi_request_session(const struct psi_request *req)
+struct psi_peer *psi_request_peer(const struct psi_request *req)
 {
     struct psi_client *c = req->owner;
     if (!c->known) {
-        return c->sessions[0];
+        return c->peers[0];
     }
     if (req->stage == PSI_STAGE_WINDOW) {
-        return ((const struct psi_entry *)req->extra)->s;
+        return ((const struct psi_entry *)req->extra)->peer;
     }
     if (psi_request_is_data(req)) {
         return var_session(c, req->var);
@@ -268,7 +268,7 @@ struct psi_session *psi_request_session(const struct psi_request *req)
     case PSI_REQ_CALL:
     case PSI_REQ_CONFIG_SET:
     case PSI_REQ_STOP_AT:
-        return c->sessions[req->task];
+        return c->peers[req->task];
     default:
         return NULL;
     }
@@ -369,7 +369,7 @@ void psi_request_end(struct psi_request *req, ps_status st, ps_applied applied, 
 {
     struct psi_client *c = req->owner;
     if (req->stage == PSI_STAGE_NONE) {
-        req->stage = PSI_STAGE_CALL; /* ends before it went anywhere */
+        req->stage = PSI_STAGE_ASKED; /* ends before it went anywhere */
     }
     req->status = st;
     req->applied = applied;

@@ -24,7 +24,7 @@
 /* ---- get-or-create ---- */
 
 /* Nobody gets it: whoever waits for it hears why. */
-static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, const struct psi_session *at, const char *text)
+static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, const struct psi_peer *at, const char *text)
 {
     char where[PSI_WHERE_MAX];
     psi_list_remove(&var->step_link);
@@ -37,7 +37,7 @@ static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, con
         if (again) {
             struct psi_request *req = PSI_CONTAINER_OF(link, struct psi_request, link);
             psi_request_end(req, st, PS_NOTHING_APPLIED, "%s of '%s'%s%s: %s", psi_request_kind_name(req->kind), var->name,
-                            at != NULL ? " at " : "", at != NULL ? psi_session_where(at, where, sizeof(where)) : "", text);
+                            at != NULL ? " at " : "", at != NULL ? psi_peer_where(at, where, sizeof(where)) : "", text);
         }
     }
     (void)c;
@@ -68,7 +68,7 @@ void psi_var_want(struct psi_client *c, struct psi_var *var)
     var->tries = 0;
     var->held_by = UINT32_MAX;
     to_step(var, PSI_VAR_CREATE, &c->want_create);
-    psi_session_want(psi_client_directory(c));
+    psi_peer_want(psi_client_directory(c));
 }
 
 /* What its getters say at their deadline: st and text of a refusal by `at`; PS_OK: `at` has not answered. */
@@ -116,10 +116,10 @@ static bool may_repeat(ps_status st)
     return st == PS_UNAVAILABLE || st == PS_RESOURCE_EXHAUSTED;
 }
 
-static void create_failed(struct psi_client *c, struct psi_var *var, const struct psi_session *at, ps_status st, const char *text,
+static void create_failed(struct psi_client *c, struct psi_var *var, const struct psi_peer *at, ps_status st, const char *text,
                           uint32_t retry_ms)
 {
-    if (may_repeat(st) && at->state != PSI_SESSION_REFUSED) {
+    if (may_repeat(st) && at->state != PSI_PEER_REFUSED) {
         hold(c, var, at->index, st, text);
         put_off(c, var, retry_ms);
     } else {
@@ -127,7 +127,7 @@ static void create_failed(struct psi_client *c, struct psi_var *var, const struc
     }
 }
 
-static void create_answered(struct psi_client *c, struct psi_session *s, struct psi_var *var, const ps_v1_CreateAnswer *a)
+static void create_answered(struct psi_client *c, struct psi_peer *peer, struct psi_var *var, const ps_v1_CreateAnswer *a)
 {
     char text[PSI_ERR_TEXT_MAX];
     char job[PS_JOB_BYTES_MAX + 1];
@@ -135,7 +135,7 @@ static void create_answered(struct psi_client *c, struct psi_session *s, struct 
         snprintf(text, sizeof(text), "(unreadable text)");
     }
     if (a->status > PS_UNAUTHENTICATED) {
-        give_up(c, var, PS_INTERNAL, s, "an answer with an unknown status");
+        give_up(c, var, PS_INTERNAL, peer, "an answer with an unknown status");
         return;
     }
     uint32_t owner = PSI_BYTES_TEXT(a->job, job, sizeof(job)) == PS_OK ? psi_client_find_task(c, job, a->task) : UINT32_MAX;
@@ -145,55 +145,56 @@ static void create_answered(struct psi_client *c, struct psi_session *s, struct 
         return;
     }
     if (a->status != PS_OK) {
-        create_failed(c, var, s, (ps_status)a->status, text, a->retry_after_ms);
+        create_failed(c, var, peer, (ps_status)a->status, text, a->retry_after_ms);
         return;
     }
     if (owner == UINT32_MAX) {
-        give_up(c, var, PS_INTERNAL, s, "it names an owner that is not in this session's cluster");
+        give_up(c, var, PS_INTERNAL, peer, "it names an owner that is not in this session's cluster");
         return;
     }
     var->owner = owner;
     var->created = a->created;
     hold(c, var, owner, PS_OK, "");
-    to_step(var, PSI_VAR_OPEN, &c->sessions[owner]->want_open);
-    psi_session_want(c->sessions[owner]);
-    psi_client_kick(c->sessions[owner]);
+    to_step(var, PSI_VAR_OPEN, &c->peers[owner]->want_open);
+    psi_peer_want(c->peers[owner]);
+    psi_client_kick(c->peers[owner]);
 }
 
-static void on_create(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+static void on_create(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
     ps_v1_CreateAnswer a;
     bool end = r->status != PS_OK;
     while (!end && psi_list_next(&p, &n, &ps_v1_CreateAnswer_msg, &a, &end, NULL) == PS_OK && !end) {
-        struct psi_var *var = a.index >= 1 && a.index <= call->var_count ? call->vars[a.index - 1] : NULL;
+        struct psi_var *var = a.index >= 1 && a.index <= ask->var_count ? ask->vars[a.index - 1] : NULL;
         if (var != NULL) {
-            call->vars[a.index - 1] = NULL;
-            create_answered(c, call->s, var, &a);
+            ask->vars[a.index - 1] = NULL;
+            create_answered(c, ask->peer, var, &a);
         }
     }
     if (r->more && r->status == PS_OK) {
         return;
     }
-    c->create_calls--;
-    for (uint32_t i = 0; i < call->var_count; i++) {
-        if (call->vars[i] != NULL) {
+    c->create_asks--;
+    for (uint32_t i = 0; i < ask->var_count; i++) {
+        if (ask->vars[i] != NULL) {
             ps_status st = r->status != PS_OK ? r->status : PS_UNAVAILABLE;
-            create_failed(c, call->vars[i], call->s, st, r->status != PS_OK ? r->text : "the answer lacks it", r->retry_after_ms);
+            create_failed(c, ask->vars[i], ask->peer, st, r->status != PS_OK ? r->text : "the answer lacks it",
+                          r->retry_after_ms);
         }
     }
 }
 
-static ps_status append_create(struct psi_client *c, struct psi_call *call, const struct psi_var *var)
+static ps_status append_create(struct psi_client *c, struct psi_ask *ask, const struct psi_var *var)
 {
     if (var->must_exist) {
         ps_v1_NameItem m = ps_v1_NameItem_init_zero;
         PSI_BYTES_SET(m.container, var->container);
         PSI_BYTES_SET(m.name, var->name);
-        return psi_list_append(&call->body, &ps_v1_NameItem_msg, &m, NULL);
+        return psi_list_append(&ask->body, &ps_v1_NameItem_msg, &m, NULL);
     }
-    const struct psi_session *at = c->sessions[var->requested_task];
+    const struct psi_peer *at = c->peers[var->requested_task];
     ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
     PSI_BYTES_SET(m.container, var->container);
     PSI_BYTES_SET(m.name, var->name);
@@ -206,7 +207,7 @@ static ps_status append_create(struct psi_client *c, struct psi_call *call, cons
     m.task = at->task;
     m.pinned = var->pinned;
     m.atomic = var->atomic;
-    return psi_list_append(&call->body, &ps_v1_CreateItem_msg, &m, NULL);
+    return psi_list_append(&ask->body, &ps_v1_CreateItem_msg, &m, NULL);
 }
 
 /* The earliest deadline of those who wait for it. */
@@ -225,72 +226,72 @@ static uint64_t deadline_of(struct psi_var *var)
 }
 
 /* The directory says in time who has not answered it. */
-static void give_time(struct psi_client *c, struct psi_call *call, uint64_t deadline_ms)
+static void give_time(struct psi_client *c, struct psi_ask *ask, uint64_t deadline_ms)
 {
     ps_v1_Wait m = {.timeout_ms = deadline_ms == UINT64_MAX ? 0 : psi_time_to_give(c, deadline_ms)};
-    ps_status st = psi_call_meta(call, &ps_v1_Wait_msg, &m, NULL);
+    ps_status st = psi_ask_meta(ask, &ps_v1_Wait_msg, &m, NULL);
     PSI_ASSERT(st == PS_OK); /* one number */
 }
 
 void psi_var_pump(struct psi_client *c)
 {
-    while (!psi_list_empty(&c->want_create) && c->create_calls < PSI_BATCH_CALLS_MAX) {
+    while (!psi_list_empty(&c->want_create) && c->create_asks < PSI_BATCH_ASKS_MAX) {
         struct psi_list *it = psi_list_first(&c->want_create);
         bool find = PSI_CONTAINER_OF(it, struct psi_var, step_link)->must_exist;
-        struct psi_call *call =
-            psi_call_new(psi_client_directory(c), find ? PS_OP_FIND : PS_OP_CREATE, NULL, on_create, BATCH_ITEMS_MAX);
-        if (call == NULL) {
+        struct psi_ask *ask =
+            psi_ask_new(psi_client_directory(c), find ? PS_OP_FIND : PS_OP_CREATE, NULL, on_create, BATCH_ITEMS_MAX);
+        if (ask == NULL) {
             return; /* memory is short: the next event tries again */
         }
         uint64_t earliest = UINT64_MAX;
-        while ((it = psi_list_first(&c->want_create)) != NULL && call->var_count < BATCH_ITEMS_MAX) {
+        while ((it = psi_list_first(&c->want_create)) != NULL && ask->var_count < BATCH_ITEMS_MAX) {
             struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, step_link);
             uint64_t deadline_ms = deadline_of(var);
-            if (var->must_exist != find || call->body.len > PSI_BATCH_BYTES_MAX || append_create(c, call, var) != PS_OK) {
+            if (var->must_exist != find || ask->body.len > PSI_BATCH_BYTES_MAX || append_create(c, ask, var) != PS_OK) {
                 break;
             }
-            call->vars[call->var_count++] = var;
+            ask->vars[ask->var_count++] = var;
             to_step(var, PSI_VAR_CREATING, NULL);
             earliest = deadline_ms < earliest ? deadline_ms : earliest;
         }
         if (!find) {
-            give_time(c, call, earliest);
+            give_time(c, ask, earliest);
         }
-        if (call->var_count == 0) {
-            psi_call_free(call);
+        if (ask->var_count == 0) {
+            psi_ask_free(ask);
             return;
         }
-        c->create_calls++;
-        psi_call_start(call);
+        c->create_asks++;
+        psi_ask_start(ask);
     }
 }
 
 /* ---- OPEN ---- */
 
-uint32_t psi_var_fill(struct psi_call *call, struct psi_var *const *vars, uint32_t from, uint32_t count, bool handles,
+uint32_t psi_var_fill(struct psi_ask *ask, struct psi_var *const *vars, uint32_t from, uint32_t count, bool handles,
                       struct psi_err *err)
 {
     uint32_t i = from;
-    for (; i < count && call->body.len <= PSI_BATCH_BYTES_MAX; i++) {
+    for (; i < count && ask->body.len <= PSI_BATCH_BYTES_MAX; i++) {
         ps_status st = PS_OK;
         if (handles) {
             ps_v1_HandleItem m = {.handle = vars[i]->handle, .creation = vars[i]->creation};
-            st = psi_list_append(&call->body, &ps_v1_HandleItem_msg, &m, err);
+            st = psi_list_append(&ask->body, &ps_v1_HandleItem_msg, &m, err);
         } else {
             ps_v1_NameItem m = ps_v1_NameItem_init_zero;
             PSI_BYTES_SET(m.container, vars[i]->container);
             PSI_BYTES_SET(m.name, vars[i]->name);
-            st = psi_list_append(&call->body, &ps_v1_NameItem_msg, &m, err);
+            st = psi_list_append(&ask->body, &ps_v1_NameItem_msg, &m, err);
         }
         if (st != PS_OK) {
             break;
         }
-        call->vars[call->var_count++] = vars[i];
+        ask->vars[ask->var_count++] = vars[i];
     }
     return i;
 }
 
-static ps_status check_definition(const struct psi_session *s, const struct psi_var *var, ps_dtype dtype, const ps_shape *shape,
+static ps_status check_definition(const struct psi_peer *peer, const struct psi_var *var, ps_dtype dtype, const ps_shape *shape,
                                   uint32_t optimizer_kind, bool atomic, struct psi_err *err)
 {
     bool same_shape = var->dtype == dtype && psi_shape_equal(&var->shape, shape);
@@ -303,12 +304,12 @@ static ps_status check_definition(const struct psi_session *s, const struct psi_
     return psi_fail(err, PS_INVALID_ARGUMENT,
                     "%s: asked for as %s%s %s with optimizer %s, %s has it as %s%s %s with optimizer %s" PSI_MISMATCH_REMEDY,
                     psi_mismatch(same_shape, same_optimizer), var->atomic ? "atomic " : "", ps_dtype_name(var->dtype),
-                    psi_shape_format(&var->shape, ours, sizeof(ours)), psi_optimizer_name(var->optimizer.kind), s->name,
+                    psi_shape_format(&var->shape, ours, sizeof(ours)), psi_optimizer_name(var->optimizer.kind), peer->name,
                     atomic ? "atomic " : "", ps_dtype_name(dtype), psi_shape_format(shape, theirs, sizeof(theirs)),
                     psi_optimizer_name(optimizer_kind));
 }
 
-ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err)
+ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err)
 {
     char text[PSI_ERR_TEXT_MAX];
     if (a->status != PS_OK) {
@@ -331,14 +332,14 @@ ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1
         return psi_fail(err, PS_NOT_FOUND, "it was lost, reset or deleted there and has been made anew");
     }
     if (!var->found_only) {
-        st = check_definition(s, var, (ps_dtype)a->dtype, &shape, optimizer.kind, a->atomic, err);
+        st = check_definition(peer, var, (ps_dtype)a->dtype, &shape, optimizer.kind, a->atomic, err);
         if (st != PS_OK) {
             return st;
         }
     } else if (!var->open) {
         var->dtype = (ps_dtype)a->dtype;
         var->atomic = a->atomic;
-        st = psi_var_wire(s->c, var, var->dtype == PS_F32 ? var->wire_asked : PS_DTYPE_NONE, err);
+        st = psi_var_wire(peer->c, var, var->dtype == PS_F32 ? var->wire_asked : PS_DTYPE_NONE, err);
         if (st != PS_OK) {
             return st;
         }
@@ -347,31 +348,31 @@ ps_status psi_var_update(struct psi_session *s, struct psi_var *var, const ps_v1
         var->optimizer = optimizer;
     }
     var->handle = a->handle;
-    var->life = s->life;
+    var->life = peer->life;
     var->incarnation = a->incarnation;
     var->creation = a->creation;
     var->initialised = a->initialised;
     var->sealed = a->sealed;
     var->restored = a->restored;
     var->given = a->giver.size != 0 &&
-                 (a->giver.size > sizeof(s->c->session_id) || memcmp(a->giver.bytes, s->c->session_id, a->giver.size) != 0);
+                 (a->giver.size > sizeof(peer->c->session_id) || memcmp(a->giver.bytes, peer->c->session_id, a->giver.size) != 0);
     var->version = a->version;
     var->chief_number = a->chief_number;
     var->in_force = optimizer;
     return PS_OK;
 }
 
-static void open_answered(struct psi_client *c, struct psi_session *s, struct psi_var *var, const ps_v1_OpenAnswer *a)
+static void open_answered(struct psi_client *c, struct psi_peer *peer, struct psi_var *var, const ps_v1_OpenAnswer *a)
 {
     struct psi_err err = {0};
-    ps_status st = psi_var_update(s, var, a, &err);
+    ps_status st = psi_var_update(peer, var, a, &err);
     if (st == PS_NOT_FOUND && var->must_exist) {
-        give_up(c, var, st, s, "the directory knows it, its task has lost it");
+        give_up(c, var, st, peer, "the directory knows it, its task has lost it");
     } else if (st == PS_NOT_FOUND || st == PS_ABORTED || may_repeat(st)) {
-        hold(c, var, s->index, PS_UNAVAILABLE, err.text);
+        hold(c, var, peer->index, PS_UNAVAILABLE, err.text);
         put_off(c, var, 0); /* its task came back empty, say: the next CREATE makes it there */
     } else if (st != PS_OK) {
-        give_up(c, var, st, s, err.text);
+        give_up(c, var, st, peer, err.text);
     } else {
         var->open = true;
         to_step(var, PSI_VAR_NEW, NULL);
@@ -387,53 +388,54 @@ static void open_answered(struct psi_client *c, struct psi_session *s, struct ps
     }
 }
 
-static void on_open(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+static void on_open(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
     ps_v1_OpenAnswer a;
     bool end = r->status != PS_OK;
     while (!end && psi_list_next(&p, &n, &ps_v1_OpenAnswer_msg, &a, &end, NULL) == PS_OK && !end) {
-        struct psi_var *var = a.index >= 1 && a.index <= call->var_count ? call->vars[a.index - 1] : NULL;
+        struct psi_var *var = a.index >= 1 && a.index <= ask->var_count ? ask->vars[a.index - 1] : NULL;
         if (var != NULL) {
-            call->vars[a.index - 1] = NULL;
-            open_answered(c, call->s, var, &a);
+            ask->vars[a.index - 1] = NULL;
+            open_answered(c, ask->peer, var, &a);
         }
     }
     if (r->more && r->status == PS_OK) {
         return;
     }
-    call->s->open_calls--;
-    for (uint32_t i = 0; i < call->var_count; i++) {
-        if (call->vars[i] != NULL) {
+    ask->peer->open_asks--;
+    for (uint32_t i = 0; i < ask->var_count; i++) {
+        if (ask->vars[i] != NULL) {
             ps_status st = r->status != PS_OK ? r->status : PS_UNAVAILABLE;
-            create_failed(c, call->vars[i], call->s, st, r->status != PS_OK ? r->text : "the answer lacks it", r->retry_after_ms);
+            create_failed(c, ask->vars[i], ask->peer, st, r->status != PS_OK ? r->text : "the answer lacks it",
+                          r->retry_after_ms);
         }
     }
-    psi_client_kick(call->s);
+    psi_client_kick(ask->peer);
 }
 
-void psi_var_open_pump(struct psi_session *s)
+void psi_var_open_pump(struct psi_peer *peer)
 {
-    while (!psi_list_empty(&s->want_open) && s->open_calls < PSI_BATCH_CALLS_MAX) {
-        struct psi_call *call = psi_call_new(s, PS_OP_OPEN, NULL, on_open, BATCH_ITEMS_MAX);
-        if (call == NULL) {
+    while (!psi_list_empty(&peer->want_open) && peer->open_asks < PSI_BATCH_ASKS_MAX) {
+        struct psi_ask *ask = psi_ask_new(peer, PS_OP_OPEN, NULL, on_open, BATCH_ITEMS_MAX);
+        if (ask == NULL) {
             return; /* memory is short: the next kick tries again */
         }
         struct psi_list *it = NULL;
-        while ((it = psi_list_first(&s->want_open)) != NULL && call->var_count < BATCH_ITEMS_MAX) {
+        while ((it = psi_list_first(&peer->want_open)) != NULL && ask->var_count < BATCH_ITEMS_MAX) {
             struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, step_link);
-            if (psi_var_fill(call, &var, 0, 1, false, NULL) != 1) {
+            if (psi_var_fill(ask, &var, 0, 1, false, NULL) != 1) {
                 break;
             }
             to_step(var, PSI_VAR_OPENING, NULL);
         }
-        if (call->var_count == 0) {
-            psi_call_free(call);
+        if (ask->var_count == 0) {
+            psi_ask_free(ask);
             return;
         }
-        s->open_calls++;
-        psi_call_start(call);
+        peer->open_asks++;
+        psi_ask_start(ask);
     }
 }
 
@@ -448,8 +450,8 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
     char reason[PSI_ERR_TEXT_MAX];
     char where[PSI_WHERE_MAX];
     psi_client_quote(reason, sizeof(reason), why);
-    const struct psi_session *s = c->sessions[var->owner];
-    psi_client_log(c, PSI_LOG_WARN, "variable_lost", "var=\"%s\" task=%s why=\"%.300s\"", var->name, s->name, reason);
+    const struct psi_peer *peer = c->peers[var->owner];
+    psi_client_log(c, PSI_LOG_WARN, "variable_lost", "var=\"%s\" task=%s why=\"%.300s\"", var->name, peer->name, reason);
     bool again = true;
     while (again) {
         again = false;
@@ -462,7 +464,7 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
             bool pushed = (req->flags & PSI_REQUEST_PUSHED) != 0;
             psi_var_release(req);
             psi_request_end(req, PS_ABORTED, pushed ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED, "%s of '%s' at %s: %s",
-                            psi_request_kind_name(req->kind), var->name, psi_session_where(s, where, sizeof(where)), reason);
+                            psi_request_kind_name(req->kind), var->name, psi_peer_where(peer, where, sizeof(where)), reason);
             again = true;
             break;
         }
@@ -475,69 +477,69 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
     }
 }
 
-static void on_reopen(struct psi_client *c, struct psi_call *call, const struct psi_reply *r)
+static void on_reopen(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
-    struct psi_session *s = call->s;
+    struct psi_peer *peer = ask->peer;
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
     ps_v1_OpenAnswer a;
     bool end = r->status != PS_OK;
     struct psi_err err = {0};
     while (!end && psi_list_next(&p, &n, &ps_v1_OpenAnswer_msg, &a, &end, NULL) == PS_OK && !end) {
-        struct psi_var *var = a.index >= 1 && a.index <= call->var_count ? call->vars[a.index - 1] : NULL;
+        struct psi_var *var = a.index >= 1 && a.index <= ask->var_count ? ask->vars[a.index - 1] : NULL;
         if (var == NULL) {
             continue;
         }
-        call->vars[a.index - 1] = NULL;
-        ps_status st = psi_var_update(s, var, &a, &err);
+        ask->vars[a.index - 1] = NULL;
+        ps_status st = psi_var_update(peer, var, &a, &err);
         if (st != PS_OK && may_repeat(st)) {
-            psi_session_lost(s, true, "'%s' cannot be opened again: %s", var->name, err.text);
+            psi_peer_lost(peer, true, "'%s' cannot be opened again: %s", var->name, err.text);
             return;
         }
         if (st != PS_OK) {
             char why[PSI_ERR_TEXT_MAX];
             snprintf(why, sizeof(why), "the task was restarted and its variables are lost (%.300s)", err.text);
-            psi_window_lose(s, var, why);
+            psi_window_lose(peer, var, why);
             psi_var_lost(c, var, why);
         }
     }
     if (r->more && r->status == PS_OK) {
         return;
     }
-    for (uint32_t i = 0; i < call->var_count; i++) {
-        if (call->vars[i] != NULL && s->state == PSI_SESSION_REOPEN) {
-            psi_session_lost(s, true, "OPEN after its restart: %s", r->status != PS_OK ? r->text : "the answer lacks a variable");
+    for (uint32_t i = 0; i < ask->var_count; i++) {
+        if (ask->vars[i] != NULL && peer->state == PSI_PEER_REOPEN) {
+            psi_peer_lost(peer, true, "OPEN after its restart: %s", r->status != PS_OK ? r->text : "the answer lacks a variable");
         }
     }
-    if (s->state == PSI_SESSION_REOPEN && --s->reopen_calls == 0) {
-        psi_session_reopened(s);
+    if (peer->state == PSI_PEER_REOPEN && --peer->reopen_asks == 0) {
+        psi_peer_reopened(peer);
     }
 }
 
-bool psi_var_reopen(struct psi_session *s)
+bool psi_var_reopen(struct psi_peer *peer)
 {
-    struct psi_client *c = s->c;
-    struct psi_call *call = NULL;
+    struct psi_client *c = peer->c;
+    struct psi_ask *ask = NULL;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &c->variables) {
         struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
-        if (!var->open || var->owner != s->index || var->life == s->life) {
+        if (!var->open || var->owner != peer->index || var->life == peer->life) {
             continue;
         }
-        bool full = call != NULL && (call->var_count == BATCH_ITEMS_MAX || call->body.len > PSI_BATCH_BYTES_MAX);
-        if (call == NULL || full) {
-            call = psi_call_new(s, PS_OP_OPEN, NULL, on_reopen, BATCH_ITEMS_MAX);
-            if (call != NULL) {
-                call->reopen = true;
-                s->reopen_calls++;
-                psi_call_start(call);
+        bool full = ask != NULL && (ask->var_count == BATCH_ITEMS_MAX || ask->body.len > PSI_BATCH_BYTES_MAX);
+        if (ask == NULL || full) {
+            ask = psi_ask_new(peer, PS_OP_OPEN, NULL, on_reopen, BATCH_ITEMS_MAX);
+            if (ask != NULL) {
+                ask->reopen = true;
+                peer->reopen_asks++;
+                psi_ask_start(ask);
             }
         }
-        if (call == NULL || psi_var_fill(call, &var, 0, 1, false, NULL) != 1) {
-            s->doomed = true; /* memory is short: closed and tried again */
-            s->reopen_calls += s->reopen_calls == 0 ? 1 : 0;
+        if (ask == NULL || psi_var_fill(ask, &var, 0, 1, false, NULL) != 1) {
+            peer->doomed = true; /* memory is short: closed and tried again */
+            peer->reopen_asks += peer->reopen_asks == 0 ? 1 : 0;
             return true;
         }
     }
-    return s->reopen_calls > 0;
+    return peer->reopen_asks > 0;
 }

@@ -17,42 +17,42 @@
 #include <stdio.h>
 #include <string.h>
 
-ps_status psi_window_prepare(struct psi_session *s)
+ps_status psi_window_prepare(struct psi_peer *peer)
 {
-    if (s->ring == NULL) {
-        s->ring = psi_calloc(PS_WINDOW, sizeof(*s->ring));
+    if (peer->ring == NULL) {
+        peer->ring = psi_calloc(PS_WINDOW, sizeof(*peer->ring));
     }
-    return s->ring != NULL ? PS_OK : PS_RESOURCE_EXHAUSTED;
+    return peer->ring != NULL ? PS_OK : PS_RESOURCE_EXHAUSTED;
 }
 
-void psi_window_free(struct psi_session *s)
+void psi_window_free(struct psi_peer *peer)
 {
-    psi_free(s->ring);
-    s->ring = NULL;
+    psi_free(peer->ring);
+    peer->ring = NULL;
 }
 
-bool psi_window_room(const struct psi_session *s, bool multi)
+bool psi_window_room(const struct psi_peer *peer, bool multi)
 {
-    return s->next < s->first + PS_WINDOW && (!multi || s->multi < PS_MULTIFRAME_PUSHES_MAX);
+    return peer->next < peer->first + PS_WINDOW && (!multi || peer->multi < PS_MULTIFRAME_PUSHES_MAX);
 }
 
-struct psi_entry *psi_window_find(const struct psi_session *s, uint64_t number)
+struct psi_entry *psi_window_find(const struct psi_peer *peer, uint64_t number)
 {
-    if (number < s->first || number >= s->next) {
+    if (number < peer->first || number >= peer->next) {
         return NULL;
     }
-    struct psi_entry *e = &s->ring[number % PS_WINDOW];
+    struct psi_entry *e = &peer->ring[number % PS_WINDOW];
     return e->number == number ? e : NULL;
 }
 
-void psi_window_admit(struct psi_session *s, struct psi_request *req)
+void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
 {
-    struct psi_entry *e = &s->ring[s->next % PS_WINDOW];
-    PSI_ASSERT(e->number == 0 && psi_window_room(s, false));
+    struct psi_entry *e = &peer->ring[peer->next % PS_WINDOW];
+    PSI_ASSERT(e->number == 0 && psi_window_room(peer, false));
     memset(e, 0, sizeof(*e));
     psi_list_init(&e->out.link);
-    e->number = s->next++;
-    e->s = s;
+    e->number = peer->next++;
+    e->peer = peer;
     e->req = req;
     e->var = req->var;
     e->op = psi_push_op(req);
@@ -63,8 +63,8 @@ void psi_window_admit(struct psi_session *s, struct psi_request *req)
     e->chief_number = req->counter;
     e->creation = req->var->creation;
     e->handle = req->var->handle;
-    s->multi += e->multi ? 1 : 0;
-    s->resume_at = s->next;
+    peer->multi += e->multi ? 1 : 0;
+    peer->resume_at = peer->next;
     req->number = e->number;
     req->extra = e;
     req->stage = PSI_STAGE_WINDOW;
@@ -76,21 +76,21 @@ void psi_window_admit(struct psi_session *s, struct psi_request *req)
 /* The number is resolved: its place is free. */
 static void entry_free(struct psi_entry *e)
 {
-    struct psi_session *s = e->s;
+    struct psi_peer *peer = e->peer;
     PSI_ASSERT(!e->queued && e->number != 0);
-    s->multi -= e->multi ? 1 : 0;
+    peer->multi -= e->multi ? 1 : 0;
     if (e->var->partial == e) {
         e->var->partial = NULL;
     }
     e->number = 0;
     e->req = NULL;
-    while (s->first < s->next && s->ring[s->first % PS_WINDOW].number == 0) {
-        s->first++;
+    while (peer->first < peer->next && peer->ring[peer->first % PS_WINDOW].number == 0) {
+        peer->first++;
     }
-    if (s->resume_at < s->first) {
-        s->resume_at = s->first;
+    if (peer->resume_at < peer->first) {
+        peer->resume_at = peer->first;
     }
-    psi_client_kick(s);
+    psi_client_kick(peer);
 }
 
 /* The outcome is known and no frame of it is in the queue: the request goes on its way. It is for one creation of the variable:
@@ -99,7 +99,7 @@ static void finish(struct psi_entry *e)
 {
     struct psi_request *req = e->req;
     struct psi_var *var = e->var;
-    const struct psi_session *s = e->s;
+    const struct psi_peer *peer = e->peer;
     bool repeat = e->repeat;
     bool gone = !var->open || var->creation != e->creation;
     uint8_t op = e->op;
@@ -113,7 +113,7 @@ static void finish(struct psi_entry *e)
         char where[PSI_WHERE_MAX];
         psi_request_end(req, PS_ABORTED, repeat ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED,
                         "%s of '%s' at %s: the variable was reset, deleted or lost %s", psi_request_kind_name(req->kind),
-                        var->name, psi_session_where(s, where, sizeof(where)),
+                        var->name, psi_peer_where(peer, where, sizeof(where)),
                         repeat ? "before it could be repeated" : "before its new values had come; the push was applied");
         return;
     }
@@ -138,7 +138,7 @@ static void finish(struct psi_entry *e)
 static void outcome(struct psi_entry *e, const struct psi_reply *r)
 {
     struct psi_request *req = e->req;
-    struct psi_session *s = e->s;
+    struct psi_peer *peer = e->peer;
     struct psi_var *var = e->var;
     if (r->status == PS_OK) {
         req->status = PS_OK;
@@ -154,11 +154,11 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         char where[PSI_WHERE_MAX];
         req->status = r->status;
         req->applied = r->applied;
-        req->err = psi_client_err(s->c, r->status, r->applied, "%s of '%s' at %s: %s", psi_request_kind_name(req->kind),
-                                  var->name, psi_session_where(s, where, sizeof(where)), r->text);
+        req->err = psi_client_err(peer->c, r->status, r->applied, "%s of '%s' at %s: %s", psi_request_kind_name(req->kind),
+                                  var->name, psi_peer_where(peer, where, sizeof(where)), r->text);
     }
-    bool gone = r->status == PS_ABORTED && e->op != PS_OP_INIT && s->state == PSI_SESSION_UP;
-    if (e->queued && psi_outq_cancel(&s->link->out, &e->out)) {
+    bool gone = r->status == PS_ABORTED && e->op != PS_OP_INIT && peer->state == PSI_PEER_UP;
+    if (e->queued && psi_outq_cancel(&peer->link->out, &e->out)) {
         e->queued = false;
     }
     if (e->queued) {
@@ -167,17 +167,17 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         finish(e);
     }
     if (gone) {
-        psi_var_lost(s->c, var, r->text);
+        psi_var_lost(peer->c, var, r->text);
     }
 }
 
-void psi_window_reply(struct psi_session *s, uint64_t number, uint8_t op, const struct psi_reply *r)
+void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const struct psi_reply *r)
 {
-    if (number == 0 || number >= s->next) {
-        psi_session_lost(s, true, "bad bytes from it: a reply to number %llu, which was not sent", (unsigned long long)number);
+    if (number == 0 || number >= peer->next) {
+        psi_peer_lost(peer, true, "bad bytes from it: a reply to number %llu, which was not sent", (unsigned long long)number);
         return;
     }
-    struct psi_entry *e = psi_window_find(s, number);
+    struct psi_entry *e = psi_window_find(peer, number);
     if (e == NULL || e->ending) {
         return; /* settled before: the second of a reply and the answer to ABANDON */
     }
@@ -188,7 +188,7 @@ void psi_window_reply(struct psi_session *s, uint64_t number, uint8_t op, const 
         return;
     }
     if (op != e->op || (r->status == PS_OK && (e->unsent || e->next < e->total))) { /* a failure may come unasked: a reset */
-        psi_session_lost(s, true, "bad bytes from it: a reply to op %u does not fit number %llu", op, (unsigned long long)number);
+        psi_peer_lost(peer, true, "bad bytes from it: a reply to op %u does not fit number %llu", op, (unsigned long long)number);
         return;
     }
     if (e->req == NULL) {
@@ -209,17 +209,17 @@ static ps_applied partly(const struct psi_entry *e)
 bool psi_window_expire(struct psi_request *req)
 {
     struct psi_entry *e = req->extra;
-    struct psi_session *s = e->s;
+    struct psi_peer *peer = e->peer;
     struct psi_var *var = e->var;
     char where[PSI_WHERE_MAX];
-    psi_session_where(s, where, sizeof(where));
+    psi_peer_where(peer, where, sizeof(where));
     if (e->ending) {
         bool pulls = e->op == PS_OP_PUSHPULL && req->status == PS_OK && req->offset2 < var->elements;
         bool over = !e->repeat && !pulls; /* then it may be freed by its end */
-        psi_session_lost(s, true, "a frame could not be written until the deadline of its request");
+        psi_peer_lost(peer, true, "a frame could not be written until the deadline of its request");
         return over;
     }
-    if (e->queued && psi_outq_cancel(&s->link->out, &e->out)) {
+    if (e->queued && psi_outq_cancel(&peer->link->out, &e->out)) {
         e->queued = false;
         e->next = e->frame_first;
     }
@@ -237,17 +237,17 @@ bool psi_window_expire(struct psi_request *req)
     e->req = NULL;
     e->unsent = false;
     req->extra = NULL;
-    bool up = s->state == PSI_SESSION_UP;
-    unsigned long long waited = s->c->now_ms - req->started_ms;
+    bool up = peer->state == PSI_PEER_UP;
+    unsigned long long waited = peer->c->now_ms - req->started_ms;
     psi_request_end(req, up ? PS_DEADLINE_EXCEEDED : PS_UNAVAILABLE, applied,
                     "%s of '%s' at %s: no answer within %llu ms%s%s; %s", psi_request_kind_name(req->kind), var->name, where,
-                    waited, s->last_error[0] != '\0' ? ": " : "", s->last_error, psi_applied_name(applied));
+                    waited, peer->last_error[0] != '\0' ? ": " : "", peer->last_error, psi_applied_name(applied));
     if (never) {
         entry_free(e);
     } else if (half) {
-        psi_session_lost(s, true, "number %llu was abandoned in the middle of a frame", (unsigned long long)number);
+        psi_peer_lost(peer, true, "number %llu was abandoned in the middle of a frame", (unsigned long long)number);
     } else if (up) {
-        psi_call_abandon(s, number);
+        psi_ask_abandon(peer, number);
     }
     return true;
 }
@@ -264,10 +264,10 @@ void psi_entry_unqueued(struct psi_entry *e)
     }
 }
 
-void psi_window_detach(struct psi_session *s)
+void psi_window_detach(struct psi_peer *peer)
 {
-    for (uint64_t n = s->first; n < s->next; n++) {
-        struct psi_entry *e = psi_window_find(s, n);
+    for (uint64_t n = peer->first; n < peer->next; n++) {
+        struct psi_entry *e = psi_window_find(peer, n);
         if (e == NULL) {
             continue;
         }
@@ -309,7 +309,7 @@ static bool staged(const struct psi_entry *e)
 /* Its variable is the one that it was meant for, and open in this life. */
 static bool fits(const struct psi_entry *e)
 {
-    return e->var->open && e->var->creation == e->creation && e->var->life == e->s->life;
+    return e->var->open && e->var->creation == e->creation && e->var->life == e->peer->life;
 }
 
 static void end_gone(struct psi_entry *e, ps_applied applied)
@@ -319,9 +319,9 @@ static void end_gone(struct psi_entry *e, ps_applied applied)
 }
 
 /* One row of HELLO's answer. */
-static ps_status settle_one(struct psi_session *s, struct psi_entry *e, const ps_v1_NumberItem *m, struct psi_err *err)
+static ps_status settle_one(struct psi_peer *peer, struct psi_entry *e, const ps_v1_NumberItem *m, struct psi_err *err)
 {
-    struct psi_reply r = {.text = s->reply_text};
+    struct psi_reply r = {.text = peer->reply_text};
     uint64_t per_segment = PS_SEGMENT_BYTES / e->unit;
     switch (m->state) {
     case PS_NUMBER_APPLIED:
@@ -340,8 +340,9 @@ static ps_status settle_one(struct psi_session *s, struct psi_entry *e, const ps
         r.position = m->position;
         r.result_bytes = m->result.size;
         memcpy(r.result, m->result.bytes, m->result.size);
-        if (psi_bytes_text((const pb_bytes_array_t *)(const void *)&m->text, s->reply_text, sizeof(s->reply_text)) != PS_OK) {
-            s->reply_text[0] = '\0';
+        if (psi_bytes_text((const pb_bytes_array_t *)(const void *)&m->text, peer->reply_text, sizeof(peer->reply_text)) !=
+            PS_OK) {
+            peer->reply_text[0] = '\0';
         }
         outcome(e, &r);
         return PS_OK;
@@ -350,11 +351,11 @@ static ps_status settle_one(struct psi_session *s, struct psi_entry *e, const ps
             return psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: offset of number %llu", (unsigned long long)e->number);
         }
         if (e->req == NULL) {
-            psi_call_abandon(s, e->number);
+            psi_ask_abandon(peer, e->number);
             return PS_OK;
         }
         if (!fits(e)) {
-            psi_call_abandon(s, e->number); /* its answer comes for a number that is free then, and is ignored */
+            psi_ask_abandon(peer, e->number); /* its answer comes for a number that is free then, and is ignored */
             end_gone(e, PS_OUTCOME_UNKNOWN);
             return PS_OK;
         }
@@ -397,47 +398,47 @@ static ps_status settle_one(struct psi_session *s, struct psi_entry *e, const ps
     }
 }
 
-bool psi_window_settle(struct psi_session *s, const uint8_t *p, size_t n, uint32_t count, struct psi_err *err)
+bool psi_window_settle(struct psi_peer *peer, const uint8_t *p, size_t n, uint32_t count, struct psi_err *err)
 {
     uint64_t last = 0;
-    uint64_t covered = s->first; /* numbers below it have had their row, or need none */
+    uint64_t covered = peer->first; /* numbers below it have had their row, or need none */
     for (uint32_t i = 0; i < count; i++) {
         ps_v1_NumberItem m = ps_v1_NumberItem_init_zero;
         bool end = false;
         if (psi_list_next(&p, &n, &ps_v1_NumberItem_msg, &m, &end, err) != PS_OK) {
             return false;
         }
-        if (end || m.number <= last || m.number >= s->next) {
+        if (end || m.number <= last || m.number >= peer->next) {
             PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: bad list of numbers")); /* false says it */
             return false;
         }
         last = m.number;
         for (; covered < m.number; covered++) {
-            if (psi_window_find(s, covered) != NULL) {
+            if (psi_window_find(peer, covered) != NULL) {
                 PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: a number is missing")); /* as above */
                 return false;
             }
         }
         covered = m.number + 1;
-        struct psi_entry *e = psi_window_find(s, m.number);
-        if (e != NULL && settle_one(s, e, &m, err) != PS_OK) {
+        struct psi_entry *e = psi_window_find(peer, m.number);
+        if (e != NULL && settle_one(peer, e, &m, err) != PS_OK) {
             return false;
         }
     }
-    for (; covered < s->next; covered++) {
-        if (psi_window_find(s, covered) != NULL) {
+    for (; covered < peer->next; covered++) {
+        if (psi_window_find(peer, covered) != NULL) {
             PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: a number is missing")); /* as above */
             return false;
         }
     }
-    s->resume_at = s->first;
+    peer->resume_at = peer->first;
     return true;
 }
 
-bool psi_window_resume(struct psi_session *s)
+bool psi_window_resume(struct psi_peer *peer)
 {
-    while (s->resume_at < s->next && !s->doomed) {
-        struct psi_entry *e = psi_window_find(s, s->resume_at);
+    while (peer->resume_at < peer->next && !peer->doomed) {
+        struct psi_entry *e = psi_window_find(peer, peer->resume_at);
         if (e != NULL && e->unsent) {
             if (e->var->partial != NULL && e->var->partial != e) {
                 return false; /* an earlier one of the same variable is going out */
@@ -445,16 +446,16 @@ bool psi_window_resume(struct psi_session *s)
             e->unsent = false;
             psi_push_queue(e);
         }
-        s->resume_at++;
+        peer->resume_at++;
     }
-    return s->resume_at == s->next;
+    return peer->resume_at == peer->next;
 }
 
-void psi_window_lose(struct psi_session *s, struct psi_var *var, const char *why)
+void psi_window_lose(struct psi_peer *peer, struct psi_var *var, const char *why)
 {
-    PSI_ASSERT(s->state != PSI_SESSION_UP);
-    for (uint64_t n = s->first; n < s->next; n++) {
-        struct psi_entry *e = psi_window_find(s, n);
+    PSI_ASSERT(peer->state != PSI_PEER_UP);
+    for (uint64_t n = peer->first; n < peer->next; n++) {
+        struct psi_entry *e = psi_window_find(peer, n);
         if (e == NULL || e->var != var) {
             continue;
         }
@@ -469,6 +470,6 @@ void psi_window_lose(struct psi_session *s, struct psi_var *var, const char *why
         entry_free(e);
         req->extra = NULL;
         psi_request_end(req, PS_ABORTED, applied, "%s of '%s' at %s: %s; %s", psi_request_kind_name(req->kind), var->name,
-                        psi_session_where(s, where, sizeof(where)), why, psi_applied_name(applied));
+                        psi_peer_where(peer, where, sizeof(where)), why, psi_applied_name(applied));
     }
 }

@@ -37,7 +37,7 @@ struct psi_file_var {
     struct psi_var *var;    /* loop thread only, but for its address */
 };
 
-/* ---- api_files.c ---- */
+/* ---- files.c ---- */
 /** Checks both. *out: given (NULL: the defaults), with a container in any case; its texts are given's and the session's. */
 ps_status psi_files_options(ps_session *s, const char *path, const ps_file_options *given, ps_file_options *out,
                             struct psi_err *err) PSI_MUST;

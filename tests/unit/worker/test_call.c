@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker/core/control_call.c and call.c: CALL goes out with its input, joins after a reconnect, is never sent twice where that
+ * worker/core/call.c and ask.c: CALL goes out with its input, joins after a reconnect, is never sent twice where that
  * could run it twice, and its results and ACKs come through.
  */
 #include "../../lib/fake_task.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/core/control.c and call.c: RESET, WAIT_CLUSTER, INFO, VARS across a reconnect, SHUTDOWN; steady state without
+/* worker/core/control.c and ask.c: RESET, WAIT_CLUSTER, INFO, VARS across a reconnect, SHUTDOWN; steady state without
  * allocations. */
 #include "../../lib/fake_task.h"
 

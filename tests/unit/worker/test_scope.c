@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker/api/scope.c and api_reset.c against servers in this process: prefixes, automatic and unique names, reuse, containers,
+ * worker/api/scope.c and reset.c against servers in this process: prefixes, automatic and unique names, reuse, containers,
  * delete and resets.
  */
 #include "scope_test.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/core/session.c and receive.c: dial and back-off, HELLO, the cluster, who answers, the lease, bad bytes, GOODBYE. */
+/* worker/core/peer.c and receive.c: dial and back-off, HELLO, the cluster, who answers, the lease, bad bytes, GOODBYE. */
 #include "worker/core/client.h"
 #include "../../lib/fake_task.h"
 #include "../../lib/wire.h"

@@ -2,7 +2,7 @@
 /*
  * The order of the requests of one variable: on the wire in call order, whole operation after whole operation.
  *
- * Happy path: a request waits in var->waiting; the first of them becomes var->current and enters a ready list of its session;
+ * Happy path: a request waits in var->waiting; the first of them becomes var->current and enters a ready list of its peer;
  * when all of it is on the wire the next one has its turn. Operations on other variables are not held up. An operation that is
  * being sent again after a reconnect (var->partial) comes before everything in these lists. Failure: a variable that is lost ends
  * what has not been sent: ABORTED, nothing applied.
@@ -25,7 +25,7 @@ void psi_var_queue(struct psi_request *req)
     if (var->lost) {
         psi_request_end(req, PS_ABORTED, is_read(req) && req->kind != PSI_REQ_PULL ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED,
                         "%s of '%s' at %s: the variable is gone: it was reset or deleted, or its task restarted without it",
-                        psi_request_kind_name(req->kind), var->name, c->sessions[var->owner]->name);
+                        psi_request_kind_name(req->kind), var->name, c->peers[var->owner]->name);
         return;
     }
     req->stage = PSI_STAGE_WAITING;
@@ -38,9 +38,9 @@ void psi_var_queue(struct psi_request *req)
         psi_var_want(c, var);
         return;
     }
-    struct psi_session *s = c->sessions[var->owner];
-    psi_session_want(s);
-    psi_client_kick(s);
+    struct psi_peer *peer = c->peers[var->owner];
+    psi_peer_want(peer);
+    psi_client_kick(peer);
     if (var->current == NULL) {
         psi_var_next(var);
     }
@@ -53,12 +53,12 @@ void psi_var_next(struct psi_var *var)
         return;
     }
     struct psi_request *req = PSI_CONTAINER_OF(psi_list_pop_front(&var->waiting), struct psi_request, link);
-    struct psi_session *s = req->owner->sessions[var->owner];
+    struct psi_peer *peer = req->owner->peers[var->owner];
     bool multi = psi_push_total(req) * psi_wire_unit(psi_push_wire(req)) > PS_FRAME_BODY_MAX;
     var->current = req;
     req->stage = PSI_STAGE_READY;
-    psi_list_push_back(is_read(req) ? &s->ready_read : multi ? &s->ready_multi : &s->ready_single, &req->link);
-    psi_client_kick(s);
+    psi_list_push_back(is_read(req) ? &peer->ready_read : multi ? &peer->ready_multi : &peer->ready_single, &req->link);
+    psi_client_kick(peer);
 }
 
 void psi_var_release(struct psi_request *req)

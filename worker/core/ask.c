@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control requests at one task: a list out, answers back, across reconnects.
+ *
+ * Happy path: an ask is built once (its list fits one frame), gets the next request number when it is sent, and its callback runs
+ * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, CALL) keep their number when they
+ * are sent again, so the task joins them to the one that waits, and are acknowledged; all others are asked again under a new
+ * number. Failure: what must not happen twice (RESET, DELETE, SHUTDOWN, CALL) ends as outcome unknown where that could be.
+ * Handles are void in a new life: such asks end ABORTED. An ask that is dropped leaves nothing behind; its answer, if one comes,
+ * is ignored.
+ */
+#include "client.h"
+
+#include "common/mem.h"
+
+#include <string.h>
+
+struct psi_ask *psi_ask_new(struct psi_peer *peer, uint8_t op, struct psi_request *req, psi_ask_fn fn, uint32_t item_count)
+{
+    struct psi_ask *ask = psi_calloc(1, sizeof(*ask));
+    if (ask == NULL) {
+        return NULL;
+    }
+    psi_list_init(&ask->link);
+    psi_buf_init(&ask->body, PS_CONTROL_BODY_MAX);
+    psi_buf_init(&ask->answer, (size_t)256 << 20);
+    ask->peer = peer;
+    ask->op = op;
+    ask->req = req;
+    ask->fn = fn;
+    ask->waits = op == PS_OP_CREATE || op == PS_OP_RESET || op == PS_OP_DELETE || op == PS_OP_WAIT || op == PS_OP_WAIT_CLUSTER ||
+                 op == PS_OP_CALL;
+    ask->once = op == PS_OP_RESET || op == PS_OP_DELETE || op == PS_OP_SHUTDOWN || op == PS_OP_CALL;
+    ask->handles = op == PS_OP_WAIT || op == PS_OP_SEAL;
+    if (item_count > 0) {
+        ask->vars = psi_calloc(item_count, sizeof(*ask->vars));
+        if (ask->vars == NULL) {
+            psi_free(ask);
+            return NULL;
+        }
+    }
+    return ask;
+}
+
+void psi_ask_free(struct psi_ask *ask)
+{
+    if (ask == NULL) {
+        return;
+    }
+    psi_list_remove(&ask->link);
+    psi_buf_fini(&ask->body);
+    psi_buf_fini(&ask->answer);
+    psi_free(ask->vars);
+    psi_free(ask);
+}
+
+ps_status psi_ask_meta(struct psi_ask *ask, const pb_msgdesc_t *d, const void *m, struct psi_err *err)
+{
+    size_t bytes = 0;
+    memset(ask->meta, 0, sizeof(ask->meta));
+    ps_status st = psi_msg_encode(d, m, ask->meta, sizeof(ask->meta), &bytes, err);
+    ask->meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
+    return st;
+}
+
+void psi_ask_start(struct psi_ask *ask)
+{
+    psi_list_push_back(&ask->peer->asks, &ask->link);
+    psi_peer_want(ask->peer);
+    psi_client_kick(ask->peer);
+}
+
+static void send_call(struct psi_peer *peer, struct psi_ask *ask)
+{
+    if (!ask->waits || ask->number == 0) {
+        ask->number = peer->next_request++;
+    }
+    struct ps_frame_header h;
+    psi_peer_header(peer, ask->op, ask->number, &h);
+    h.meta_bytes = ask->meta_bytes;
+    ask->sent = true;
+    ask->tried = true;
+    if (ask->once && ask->req != NULL) {
+        ask->req->flags |= PSI_REQUEST_SENT;
+    }
+    psi_peer_send(peer, &h, ask->meta, ask->body.data, (uint32_t)ask->body.len);
+}
+
+void psi_ask_send(struct psi_peer *peer, bool reopen)
+{
+    for (int waits = 1; waits >= 0; waits--) { /* waiting requests go before reads */
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &peer->asks) {
+            struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
+            if (!ask->sent && ask->reopen == reopen && ask->waits == (waits != 0) && !peer->doomed) {
+                send_call(peer, ask);
+            }
+        }
+    }
+}
+
+static void small_frame(struct psi_peer *peer, uint8_t op, uint64_t id, uint16_t flags)
+{
+    struct ps_frame_header h;
+    psi_peer_header(peer, op, id, &h);
+    h.flags = flags;
+    psi_peer_send(peer, &h, NULL, NULL, 0);
+}
+
+void psi_ask_beat(struct psi_peer *peer)
+{
+    ps_v1_Beat m = {.global_step = peer->c->step};
+    _Alignas(8) uint8_t meta[16] = {0};
+    size_t bytes = 0;
+    struct ps_frame_header h;
+    ps_status st = psi_msg_encode(&ps_v1_Beat_msg, &m, meta, sizeof(meta), &bytes, NULL);
+    PSI_ASSERT(st == PS_OK); /* one number: 11 bytes at most */
+    psi_peer_header(peer, PS_OP_BEAT, peer->next_request++, &h);
+    h.meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
+    psi_peer_send(peer, &h, meta, NULL, 0);
+}
+
+void psi_ask_abandon(struct psi_peer *peer, uint64_t number)
+{
+    small_frame(peer, PS_OP_ABANDON, number, PS_FLAG_SEQ);
+}
+
+/* The task forgets the request and its result; an ACK that is lost with its connection is said again after it. */
+static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask)
+{
+    if (!ask->waits || ask->number == 0 || !ask->tried) {
+        return;
+    }
+    peer->acks[peer->ack_count++ % PS_WAITS_PER_SESSION_MAX] = ask->number;
+    if (peer->state == PSI_PEER_UP) {
+        small_frame(peer, PS_OP_ACK, ask->number, 0);
+    }
+}
+
+void psi_ask_acknowledge_again(struct psi_peer *peer)
+{
+    uint32_t count = peer->ack_count < PS_WAITS_PER_SESSION_MAX ? peer->ack_count : PS_WAITS_PER_SESSION_MAX;
+    for (uint32_t i = 0; i < count && !peer->doomed; i++) {
+        small_frame(peer, PS_OP_ACK, peer->acks[i], 0);
+    }
+}
+
+/* The end of an ask: its owner hears of it last. */
+static void end_call(struct psi_ask *ask, const struct psi_reply *r)
+{
+    psi_list_remove(&ask->link);
+    ask->fn(ask->peer->c, ask, r);
+    psi_ask_free(ask);
+}
+
+static void fail_ask(struct psi_ask *ask, ps_status st, ps_applied applied, const char *text)
+{
+    struct psi_reply r = {.status = st, .applied = applied, .text = text};
+    end_call(ask, &r);
+}
+
+void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const struct psi_reply *r)
+{
+    struct psi_ask *ask = NULL;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &peer->asks) {
+        struct psi_ask *at = PSI_CONTAINER_OF(it, struct psi_ask, link);
+        if (at->sent && at->number == number) {
+            ask = at;
+            break;
+        }
+    }
+    if (op == PS_OP_BEAT && (ask == NULL || ask->op == op)) {
+        psi_peer_beaten(peer, r); /* also of a PING */
+    }
+    if (ask == NULL) {
+        if (op != PS_OP_BEAT && number >= peer->next_request) {
+            psi_peer_lost(peer, true, "bad bytes from it: a reply to request %llu, which was not sent",
+                          (unsigned long long)number);
+        }
+        return;
+    }
+    if (ask->op != op) {
+        psi_peer_lost(peer, true, "bad bytes from it: a reply to op %u for a request of op %u", op, ask->op);
+        return;
+    }
+    if (r->more && r->status == PS_OK) {
+        ask->fn(peer->c, ask, r); /* takes this part; ends nothing */
+        return;
+    }
+    acknowledge(peer, ask);
+    end_call(ask, r);
+}
+
+void psi_ask_disconnected(struct psi_peer *peer)
+{
+    bool again = true;
+    while (again) {
+        again = false;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &peer->asks) {
+            struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
+            bool was_sent = ask->sent;
+            ask->sent = false;
+            psi_buf_clear(&ask->answer);
+            if (ask->reopen) {
+                psi_ask_free(ask);
+                again = true;
+                break;
+            }
+            if (ask->op == PS_OP_GOODBYE || (was_sent && ask->once && !ask->waits)) {
+                fail_ask(ask, PS_UNAVAILABLE, PS_OUTCOME_UNKNOWN, "the connection was closed before the answer: outcome unknown");
+                again = true;
+                break;
+            }
+        }
+    }
+    peer->reopen_asks = 0;
+}
+
+void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record)
+{
+    bool again = true;
+    while (again) {
+        again = false;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &peer->asks) {
+            struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
+            if (new_life && ask->handles) {
+                fail_ask(ask, PS_ABORTED, PS_NOTHING_APPLIED, "the task was restarted");
+                again = true;
+                break;
+            }
+            if (new_record && ask->once && ask->tried) {
+                fail_ask(ask, PS_ABORTED, PS_OUTCOME_UNKNOWN, "the task has lost its record of this session: outcome unknown");
+                again = true;
+                break;
+            }
+        }
+    }
+}
+
+void psi_ask_fail_all(struct psi_peer *peer, ps_status st, const char *text)
+{
+    struct psi_list *first = NULL;
+    while ((first = psi_list_first(&peer->asks)) != NULL) {
+        struct psi_ask *ask = PSI_CONTAINER_OF(first, struct psi_ask, link);
+        fail_ask(ask, st, ask->once && ask->tried ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED, text);
+    }
+}
+
+void psi_ask_drop(struct psi_client *c, const struct psi_request *req)
+{
+    for (uint32_t i = 0; i < c->peer_count; i++) {
+        struct psi_peer *peer = c->peers[i];
+        struct psi_list *it = NULL;
+        struct psi_list *tmp = NULL;
+        PSI_LIST_FOREACH_SAFE(it, tmp, &peer->asks) {
+            struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
+            if (ask->req == req) {
+                acknowledge(peer, ask); /* nobody waits for it any more */
+                psi_ask_free(ask);
+            }
+        }
+    }
+}
