@@ -333,7 +333,7 @@ sim: $(SIM) ## one simulator seed: make sim SEED=7 (T=word: only programs with t
 	@SEED='$(SEED)' scripts/test-runner --build $(B) --jobs $(JOBS) --show-output $(if $(T),--only '$(T)') $(SIM)
 
 .PHONY: mutants
-mutants: ## apply each patch of tests/mutants to a scratch copy; the tests must catch it
+mutants: ## make each change of tests/mutants in a scratch copy; the tests must catch it
 	@tests/mutants/run
 
 # the bare loop is not ours to change: built as its README says
