@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # test_sim is linked with its own objects of the pure cores, built with frames of two segments instead of 64, so that operations
-# of three and more frames are cheap. Included by the Makefile; sources with sockets, threads or kernels are left out.
+# of three and more frames are cheap. Included by the Makefile; only the rooms without sockets, threads and kernels.
 SIM_FRAME_BODY_MAX := 131072
 SIM_SMALL := $(B)/tests/sim/test_sim
 SIM_SMALL_C := $(COMMON_C) $(SIMLIB_C) tests/sim/test_sim.c \
-	$(shell grep -LE '^\#include .*(uv\.h|net/|pthread\.h|"(worker/)?(io|api[a-z_]*|nn)\.h|psd\.h|settings[a-z_]*\.h|server[a-z_]*\.h|live\.h|reload\.h|machine\.h|listen\.h|service\.h|notify\.h|calls\.h)' $(PSD_C) $(WORKER_C))
+	$(filter psd/task.c psd/rpc/% psd/directory/% psd/store/% psd/optim/%,$(PSD_C)) $(filter worker/core/%,$(WORKER_C))
 sim_small_obj = $(patsubst %.c,$(B)/sim/%.o,$1)
 
 $(B)/sim/%.o: %.c $(B)/obj/flags tests/sim/flags.mk | $(GEN_H) $(PUBLIC)
