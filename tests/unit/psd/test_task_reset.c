@@ -202,6 +202,36 @@ static void test_fence(void **state)
     cl_fini(&cl);
 }
 
+/* Bytes come, but no answer to a beat for a lease: it drops what it has, and the directory, which counts it as connected, would
+ * have things made there that nobody finds. It closes the connection and lists anew. */
+static void test_fenced_on_a_live_connection(void **state)
+{
+    (void)state;
+    struct cl cl;
+    ps_v1_OpenAnswer v;
+    cl_start(&cl);
+    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
+    struct shell_conn *end = cl_join(&cl, cl.w0);
+    ps_v1_OpenAnswer old = ready_at(&cl, &cl.atw, "c", "worker", 0);
+    struct wire w;
+    wire_init(&w);
+    (void)wire_frame(&w, &(struct wire_frame){.op = PS_OP_CREATE, .id = 1});
+    end->frozen = true; /* of what the directory sends some bytes of a header come */
+    for (int i = 0; !shell_logged(cl.w0, "fenced"); i++) {
+        assert_in_range(i, 0, 12);
+        assert_false(shell_is_closed(end));
+        psd_task_bytes(cl.w0->core, end->core, w.data + i, 1);
+        cl_pass(&cl, PS_LEASE_MS / 11);
+    }
+    wire_fini(&w);
+    assert_true(shell_is_closed(end));
+    assert_int_equal(fc_open(&cl.atw, "c", &v), PS_NOT_FOUND);
+    PSI_IGNORE(cl_join(&cl, cl.w0)); /* likewise */
+    v = ready_at(&cl, &cl.atw, "c", "worker", 0);
+    assert_int_not_equal(v.incarnation, old.incarnation);
+    cl_fini(&cl);
+}
+
 /* Reset while the worker was away and never heard in the directory's life, or paused itself so that it did not fence: it is told
  * when it lists, before its list is answered, and what it lists of that container is not taken in. */
 static void test_reset_that_a_task_missed(void **state)
@@ -395,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_reset_with_a_task_that_drops_out),
         cmocka_unit_test(test_reset_that_is_late),
         cmocka_unit_test(test_fence),
+        cmocka_unit_test(test_fenced_on_a_live_connection),
         cmocka_unit_test(test_reset_that_a_task_missed),
         cmocka_unit_test(test_lives_that_were_left),
         cmocka_unit_test(test_bad_requests_of_the_directory),
