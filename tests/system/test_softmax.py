@@ -84,6 +84,13 @@ class Softmax(unittest.TestCase):
                              [(c, n) for c in ("problem/2", "problem_1") for n in ("b", "global_step", "w")])
             self.assertEqual({v["container"]: v["version"] for v in found if v["name"] == "global_step"},
                              {"problem_1": 300, "problem/2": 200})
+            again = ["--target", cluster.addresses[0], "--container", "problem/2", "--steps"]
+            code, out, err = run(SOFTMAX, *again, "200")  # what is there is there already: nothing is trained, and why is said
+            self.assertEqual(code, 0, out + err)
+            self.assertRegex(err, "ev=goal_reached .*global_step=200 steps=200 .*--fresh")
+            code, out, err = run(SOFTMAX, *again, "210")
+            self.assertEqual(code, 0, out + err)
+            self.assertNotIn("goal_reached", err)
 
     def test_command_line(self):
         ps = "127.0.0.1:%d" % free_port()
