@@ -260,13 +260,13 @@ static void a_task_that_dies_while_much_is_written(void **state)
     enum { BIG = 4 << 20 };
     static float values[BIG];
     for (int round = 0; round < 5; round += 2) {
-        ps_session *s = open_session(1000);
+        ps_session *s = open_session(30000);
         ps_variable *v = get(s, "progress/big", PS_F32, PS_SHAPE(BIG), ps_sgd(1.0));
         ps_request req;
         struct looping l = {.v = v, .left = 1, .inside = &(bool){true}};
         memset(&req, 0, sizeof(req));
         assert_int_equal(ps_variable_assign(v, values, sizeof(values)), PS_OK);
-        assert_int_equal(ps_push_start(v, values, sizeof(values), 1.0F, 0, &req, again, &l), PS_OK);
+        assert_int_equal(ps_push_start(v, values, sizeof(values), 1.0F, 1000, &req, again, &l), PS_OK);
         for (int turn = 0; turn < round; turn++) {
             assert_int_equal(ps_progress_run(s, 1000), PS_OK);
         }
