@@ -24,7 +24,6 @@ enum {
     PS_CONTROL_BODY_MAX = 256 << 10,       /* body of a control frame (lists), continued in further frames */
     PS_LIST_ITEM_BYTES_MAX = 2048,         /* one length-delimited message of a list */
     PS_WAITS_PER_SESSION_MAX = 64,         /* waiting requests per session and task */
-    PS_SESSIONS_MAX = 4096,                /* default of psd --sessions_max */
     PS_OUT_QUEUE_STOP_BYTES = 2 << 20,     /* replies that wait for a connection: it is not read */
     PS_OUT_QUEUE_RESUME_BYTES = 512 << 10, /* ... until so few are left */
     PS_SEND_TRY_BYTES = 256 << 10,         /* one try_write */
@@ -49,7 +48,6 @@ enum {
     PS_SEGMENT_DEADLINE_MS = 5000,   /* half a segment that does not move */
     PS_RECONNECT_FIRST_MS = 50,      /* a client's back-off */
     PS_RECONNECT_MAX_MS = 1000,      /* ... doubled up to this */
-    PS_DRAIN_MS = 10000,             /* default of psd --drain */
     PS_SESSION_KEEP_MS = 600000,     /* default of psd --session_keep: a record without a connection */
     PS_OPERATION_TIMEOUT_MS = 60000, /* our library's */
     PS_READY_TIMEOUT_MS = 600000     /* our library's */

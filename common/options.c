@@ -131,7 +131,8 @@ static void check_row(const struct psi_options *o, size_t i)
     case PSI_OPTION_INT:
     case PSI_OPTION_BYTES:
     case PSI_OPTION_DURATION:
-        PSI_ASSERT(row->size == sizeof(int64_t) && row->min <= row->max);
+        PSI_ASSERT((row->size == sizeof(int64_t) || row->size == sizeof(uint32_t)) && row->min <= row->max);
+        PSI_ASSERT(row->size == sizeof(int64_t) || (row->min >= 0 && row->max <= UINT32_MAX));
         return;
     case PSI_OPTION_BOOL:
         PSI_ASSERT(row->size == sizeof(bool));
@@ -155,7 +156,7 @@ void psi_options_init(struct psi_options *o, const struct psi_option *rows, size
     *o = (struct psi_options){.rows = rows, .count = count, .values = values, .from = from};
     for (size_t i = 0; i < count; i++) {
         check_row(o, i);
-        ps_status st = psi_option_store(o, &rows[i], rows[i].name, rows[i].default_text, NULL);
+        ps_status st = psi_option_parse(&rows[i], values, rows[i].name, rows[i].default_text, NULL);
         PSI_ASSERT(st == PS_OK); /* a default that its own row allows */
         from[i] = PSI_FROM_DEFAULT;
     }
@@ -167,7 +168,7 @@ static ps_status set_row(struct psi_options *o, size_t i, enum psi_option_from f
 {
     const struct psi_option *row = &o->rows[i];
     if (o->from[i] <= (uint8_t)from) {
-        ps_status st = psi_option_store(o, row, what, text, err);
+        ps_status st = psi_option_parse(row, o->values, what, text, err);
         if (st == PS_OK) {
             o->from[i] = (uint8_t)from;
         }
@@ -179,8 +180,7 @@ static ps_status set_row(struct psi_options *o, size_t i, enum psi_option_from f
     if (scratch == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", what);
     }
-    struct psi_options aside = {.values = scratch};
-    ps_status st = psi_option_store(&aside, &detached, what, text, err);
+    ps_status st = psi_option_parse(&detached, scratch, what, text, err);
     psi_free(scratch);
     return st;
 }
@@ -392,7 +392,7 @@ static ps_status append_line(struct file_state *f, size_t i, const char *value)
     }
     memcpy(joined, field, strlen(field));
     memcpy(joined + strlen(field), value, strlen(value) + 1);
-    ps_status st = psi_option_store(f->o, row, what, joined, f->err);
+    ps_status st = psi_option_parse(row, f->o->values, what, joined, f->err);
     psi_free(joined);
     return st;
 }

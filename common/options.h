@@ -11,9 +11,9 @@
 #include "status.h"
 
 enum psi_option_type {
-    PSI_OPTION_INT = 1,      /* int64_t; min <= value <= max */
-    PSI_OPTION_BYTES = 2,    /* int64_t; "64M", "1GiB" (powers of 1024), "512" */
-    PSI_OPTION_DURATION = 3, /* int64_t milliseconds; "250ms", "2.5s", "10min", "1h"; a bare number is in the row's unit */
+    PSI_OPTION_INT = 1,      /* int64_t or uint32_t; min <= value <= max */
+    PSI_OPTION_BYTES = 2,    /* the same; "64M", "1GiB" (powers of 1024), "512" */
+    PSI_OPTION_DURATION = 3, /* the same, milliseconds; "250ms", "2.5s", "10min", "1h"; a bare number is in the row's unit */
     PSI_OPTION_BOOL = 4,     /* bool; "true" "false" "yes" "no" "on" "off" "1" "0" */
     PSI_OPTION_STRING = 5,   /* char[max + 1]; min <= bytes <= max, no control bytes unless `lines` */
     PSI_OPTION_ENUM = 6      /* int: index into choices */
@@ -47,6 +47,17 @@ struct psi_options {
     uint8_t *from; /* count bytes: psi_option_from of each row; keeps */
 };
 
+/* ---- one row; values: the program's struct ---- */
+/** Parse text and write the row's field. what ("--lease", "psd.conf:3: lease") begins an error. */
+PSI_MUST ps_status psi_option_parse(const struct psi_option *row, void *values, const char *what, const char *text,
+                                    struct psi_err *err);
+/** The value as text that parses back to it; n > 32, and > the string's size. Returns buf. */
+const char *psi_option_format(const struct psi_option *row, const void *values, char *buf, size_t n);
+/** Of a row that is no STRING: the value as a number (0 and 1, a choice's index), and written as one, unchecked. */
+int64_t psi_option_number(const struct psi_option *row, const void *values);
+void psi_option_set_number(const struct psi_option *row, void *values, int64_t number);
+
+/* ---- a table ---- */
 /** Set every field to its default. Asserts that the table is sound (names, sizes, ranges, defaults that parse). */
 void psi_options_init(struct psi_options *o, const struct psi_option *rows, size_t count, void *values, uint8_t *from);
 

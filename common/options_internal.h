@@ -5,9 +5,6 @@
 
 #include "options.h"
 
-/** Parse text and write the row's field. what ("--lease", "psd.conf:3: lease") begins an error. */
-PSI_MUST ps_status psi_option_store(const struct psi_options *o, const struct psi_option *row, const char *what, const char *text,
-                                    struct psi_err *err);
 /** What the row accepts: "1 to 1024", "true or false", "a, b, c". */
 void psi_option_allowed(const struct psi_option *row, char *buf, size_t n);
 /** The placeholder of its value in help: "HOST:PORT", "N"; "" for a BOOL. */

@@ -34,11 +34,6 @@ static const struct suffix time_suffixes[] = {
 };
 static const struct suffix no_suffixes[] = {{"", 1}, {NULL, 0}};
 
-static void *field_of(const struct psi_options *o, const struct psi_option *row)
-{
-    return (char *)o->values + row->offset;
-}
-
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -183,12 +178,12 @@ static ps_status refuse(const struct psi_option *row, const char *what, const ch
                     psi_quote(quoted, sizeof(quoted), text, strlen(text)), allowed);
 }
 
-static bool parse_bool(const char *text, bool *out)
+static bool parse_bool(const char *text, int64_t *out)
 {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcasecmp(text, words[i]) == 0) {
-            *out = (i & 1) != 0;
+            *out = (int64_t)(i & 1);
             return true;
         }
     }
@@ -206,12 +201,32 @@ static bool has_control_byte(const char *text, bool lines)
     return false;
 }
 
-ps_status psi_option_store(const struct psi_options *o, const struct psi_option *row, const char *what, const char *text,
-                           struct psi_err *err)
+int64_t psi_option_number(const struct psi_option *row, const void *values)
 {
-    void *field = field_of(o, row);
+    const void *field = (const char *)values + row->offset;
+    return row->type == PSI_OPTION_BOOL    ? *(const bool *)field
+           : row->type == PSI_OPTION_ENUM  ? *(const int *)field
+           : row->size == sizeof(uint32_t) ? *(const uint32_t *)field
+                                           : *(const int64_t *)field;
+}
+
+void psi_option_set_number(const struct psi_option *row, void *values, int64_t number)
+{
+    void *field = (char *)values + row->offset;
+    if (row->type == PSI_OPTION_BOOL) {
+        *(bool *)field = number != 0;
+    } else if (row->type == PSI_OPTION_ENUM) {
+        *(int *)field = (int)number;
+    } else if (row->size == sizeof(uint32_t)) {
+        *(uint32_t *)field = (uint32_t)number;
+    } else {
+        *(int64_t *)field = number;
+    }
+}
+
+ps_status psi_option_parse(const struct psi_option *row, void *values, const char *what, const char *text, struct psi_err *err)
+{
     int64_t number = 0;
-    bool truth = false;
     bool good = false;
     switch (row->type) {
     case PSI_OPTION_INT:
@@ -224,53 +239,52 @@ ps_status psi_option_store(const struct psi_options *o, const struct psi_option 
         good = parse_number(text, time_suffixes, strcmp(row->unit, "s") == 0 ? 1000 : 1, &number);
         break;
     case PSI_OPTION_BOOL:
-        if (!parse_bool(text, &truth)) {
-            return refuse(row, what, text, err);
+        good = parse_bool(text, &number);
+        break;
+    case PSI_OPTION_ENUM:
+        while (row->choices[number] != NULL && strcasecmp(text, row->choices[number]) != 0) {
+            number++;
         }
-        *(bool *)field = truth;
-        return PS_OK;
+        good = row->choices[number] != NULL;
+        break;
     case PSI_OPTION_STRING:
         if ((int64_t)strlen(text) < row->min || (int64_t)strlen(text) > row->max || has_control_byte(text, row->lines)) {
             return refuse(row, what, text, err);
         }
-        memcpy(field, text, strlen(text) + 1);
+        memcpy((char *)values + row->offset, text, strlen(text) + 1);
         return PS_OK;
-    case PSI_OPTION_ENUM:
-        for (int i = 0; row->choices[i] != NULL; i++) {
-            if (strcasecmp(text, row->choices[i]) == 0) {
-                *(int *)field = i;
-                return PS_OK;
-            }
-        }
+    }
+    bool bounded = row->type != PSI_OPTION_BOOL && row->type != PSI_OPTION_ENUM;
+    if (!good || (bounded && (number < row->min || number > row->max))) {
         return refuse(row, what, text, err);
     }
-    if (!good || number < row->min || number > row->max) {
-        return refuse(row, what, text, err);
-    }
-    *(int64_t *)field = number;
+    psi_option_set_number(row, values, number);
     return PS_OK;
+}
+
+const char *psi_option_format(const struct psi_option *row, const void *values, char *buf, size_t n)
+{
+    switch (row->type) {
+    case PSI_OPTION_INT:
+    case PSI_OPTION_BYTES:
+    case PSI_OPTION_DURATION:
+        psi_option_format_number(row, psi_option_number(row, values), buf, n);
+        break;
+    case PSI_OPTION_BOOL:
+        PSI_IGNORE(snprintf(buf, n, "%s", psi_option_number(row, values) != 0 ? "true" : "false"));
+        break;
+    case PSI_OPTION_STRING:
+        PSI_IGNORE(snprintf(buf, n, "%s", (const char *)values + row->offset));
+        break;
+    case PSI_OPTION_ENUM:
+        PSI_IGNORE(snprintf(buf, n, "%s", row->choices[psi_option_number(row, values)]));
+        break;
+    }
+    return buf;
 }
 
 const char *psi_options_format_value(const struct psi_options *o, size_t row_number, char *buf, size_t n)
 {
     PSI_ASSERT(row_number < o->count);
-    const struct psi_option *row = &o->rows[row_number];
-    const void *field = field_of(o, row);
-    switch (row->type) {
-    case PSI_OPTION_INT:
-    case PSI_OPTION_BYTES:
-    case PSI_OPTION_DURATION:
-        psi_option_format_number(row, *(const int64_t *)field, buf, n);
-        break;
-    case PSI_OPTION_BOOL:
-        PSI_IGNORE(snprintf(buf, n, "%s", *(const bool *)field ? "true" : "false"));
-        break;
-    case PSI_OPTION_STRING:
-        PSI_IGNORE(snprintf(buf, n, "%s", (const char *)field));
-        break;
-    case PSI_OPTION_ENUM:
-        PSI_IGNORE(snprintf(buf, n, "%s", row->choices[*(const int *)field]));
-        break;
-    }
-    return buf;
+    return psi_option_format(&o->rows[row_number], o->values, buf, n);
 }

@@ -176,7 +176,7 @@ static int64_t stop_all(bool at_once)
 {
     int64_t longest = 0;
     for (uint32_t i = 0; i < slot_count; i++) {
-        int64_t drain = at_once ? 0 : atomic_load(&slots[i].live.drain_ms);
+        int64_t drain = at_once ? 0 : psd_live_drain_ms(&slots[i].live);
         psd_server_stop(slots[i].server, drain);
         longest = drain > longest ? drain : longest;
     }
@@ -263,7 +263,7 @@ static int watch(int signal_fd, struct psd_settings *settings, int argc, char **
         .settings = settings,
         .argc = argc,
         .argv = argv,
-        .log = {.write = write_line, .stamp = psd_server_log_stamp, .level = (enum psi_log_level)settings->log_level},
+        .log = {.write = write_line, .stamp = psd_server_log_stamp, .level = (enum psi_log_level)settings->server.log_level},
         .servers = servers,
         .lives = lives,
         .count = slot_count};

@@ -61,6 +61,36 @@ typedef struct psd_call_table {
 /** True when the result will not be used. Any thread. */
 PS_API bool psd_call_cancelled(const psd_call *call);
 
+/**
+ * The settings of a task that are numbers, one row each: type and field of psd_server_options; name, kind and bounds of psd's
+ * flag and of its line in psd.conf; default, as a number and as text; whether it may change while the task runs; help. The field,
+ * its default, the flag, the file, `psctl config` and psd_server_set() come from the row. A program may go beyond the bounds of
+ * the flag: times from 1 ms.
+ */
+#define PSD_SERVER_SETTINGS(ROW)                                                                                                 \
+    ROW(bool, insecure_any_peer, "insecure_any_peer", BOOL, 0, 1, false, "false", false,                                         \
+        "Listen on addresses that other machines reach. There is no TLS and no authentication yet: everybody who reaches the "   \
+        "port can read and change everything.")                                                                                  \
+    ROW(uint64_t, memory_budget_bytes, "memory_budget", BYTES, 0, INT64_C(1) << 50, 0, "0", true,                                \
+        "Variables, slots, staging and session records of all tasks of this process; 0: 80 % of the cgroup's or the machine's "  \
+        "memory.")                                                                                                               \
+    ROW(int64_t, lease_ms, "lease", TIME, 100, PSD_DAY_MS, 10000, "10s", false,                                                  \
+        "A session that says nothing for so long loses its place.")                                                              \
+    ROW(int64_t, beat_ms, "beat", TIME, 10, PSD_DAY_MS, 2500, "2.5s", false,                                                     \
+        "How often an idle connection says that it lives; shorter than the lease.")                                              \
+    ROW(int64_t, hello_deadline_ms, "hello_deadline", TIME, 50, PSD_DAY_MS, 5000, "5s", false,                                   \
+        "A new connection that has not said who it is by then is closed.")                                                       \
+    ROW(int64_t, drain_ms, "drain", TIME, 0, PSD_DAY_MS, 10000, "10s", true,                                                     \
+        "On SIGTERM and `psctl shutdown`: time for what is in progress.")                                                        \
+    ROW(uint32_t, sessions_max, "sessions_max", COUNT, 1, 4096, 4096, "4096", true, "Sessions per task.")                        \
+    ROW(int64_t, session_keep_ms, "session_keep", TIME, 1000, PSD_DAY_MS, 600000, "10min", true,                                 \
+        "How long a session that is away is remembered, so that it can go on without doing anything twice.")                     \
+    ROW(bool, refuse_nonfinite, "refuse_nonfinite", BOOL, 0, 1, true, "true", true,                                              \
+        "Refuse gradients with NaN or infinity, also when the push's scale makes it.")                                           \
+    ROW(int, log_level, "log_level", LEVEL, 0, 4, 1, "info", true, "Log lines on standard error from this level on.")
+#define PSD_SERVER_FIELD(type, field, ...) type field;
+enum { PSD_DAY_MS = 24 * 60 * 60 * 1000 };
+
 typedef struct psd_server_options {
     size_t struct_bytes; /* filled by psd_server_options_init */
     /* the cluster: all NULL means that this task is the only one, at its own address */
@@ -76,19 +106,8 @@ typedef struct psd_server_options {
                               127.0.0.1:2222. With Unix sockets only, they are added to that address. */
     const int *listen_fds; /* inherited listening sockets instead of addresses; taken over from psd_server_start on */
     size_t listen_fd_count;
-    bool insecure_any_peer; /* listen on addresses that other machines reach, without TLS: false */
-    bool refuse_nonfinite;  /* refuse gradients with NaN or infinity: true */
-    uint8_t reserved[2];
-    /* limits */
-    uint32_t sessions_max;        /* 4,096 */
-    uint64_t memory_budget_bytes; /* variables, slots, staging, records; 0: 80 % of the cgroup's or the machine's memory */
-    int64_t lease_ms;             /* 10,000: a session that says nothing for so long loses its place */
-    int64_t beat_ms;              /* 2,500 */
-    int64_t hello_deadline_ms;    /* 5,000: a connection must have said who it is */
-    int64_t session_keep_ms;      /* 600,000: what is remembered of a session that is away */
-    int64_t drain_ms;             /* 10,000: when a client asks the task to shut down */
+    PSD_SERVER_SETTINGS(PSD_SERVER_FIELD)
     /* what the program hears */
-    int log_level;                   /* 1: lines below it are not made */
     psd_server_log_fn log;           /* NULL: nothing is logged */
     psd_server_event_fn ready;       /* the task serves; may be NULL */
     psd_server_event_fn ended;       /* the task has ended, by psd_server_stop or by a client's request; may be NULL */
@@ -126,10 +145,9 @@ PS_API ps_status psd_server_create_local(psd_server **out_server, char *error, s
 /** Block until the server has ended, by psd_server_stop or a client's request (`psctl shutdown`): tf.train.Server.join(). The
  * same as psd_server_wait. */
 PS_API void psd_server_join(psd_server *server);
-/** Change a setting of psd_server_options while it runs, by its field's name: log_level (0 to 4), refuse_nonfinite, sessions_max,
- * memory_budget_bytes (0: as at the start), session_keep_ms, drain_ms. Any thread; from the task's own thread (callbacks of the
- * options) it holds at once, from others soon. Errors: NOT_FOUND (its text lists what can change), INVALID_ARGUMENT (the range).
- */
+/** Change a setting while it runs, by its field's name (PSD_SERVER_SETTINGS: those that may). Any thread; from the task's own
+ * thread (callbacks of the options) it holds at once, from others soon. Errors: NOT_FOUND (its text lists what can change),
+ * INVALID_ARGUMENT (the range). */
 PS_API ps_status psd_server_set(psd_server *server, const char *name, int64_t value, char *error, size_t error_bytes);
 /** "/job:ps/task:0". Valid until psd_server_free. Any thread. */
 PS_API const char *psd_server_name(const psd_server *server);

@@ -25,7 +25,7 @@ enum psd_server_tick { PSD_TICK_MS = 50 /* the core wants one per 100 ms */ };
 enum psd_phase { PSD_RUNNING, PSD_DRAINING, PSD_FINISHING, PSD_CLOSING };
 
 struct psd_server {
-    struct psd_server_options o; /* its strings and descriptors are the caller's: for psd_server_start only */
+    struct psd_server_options o; /* settings in force; strings and descriptors are the caller's: for psd_server_start only */
     struct psi_log log;
     struct psd_server_log peer_log;
     char name[PSI_TASK_NAME_MAX];
@@ -56,8 +56,7 @@ struct psd_server {
     uint64_t stop_end_ms;        /* under mutex: the earliest end asked for */
     bool ended;                  /* under mutex */
     struct psd_server_sets sets; /* under mutex */
-    int64_t set_now[PSD_SETS];   /* what is in force, in the order of server_set.c */
-    char row_text[PSD_ROW_BYTES];
+    char row_text[PSD_NUMBER_TEXT_BYTES];
     _Atomic uint64_t turns; /* of psd_server_get_counts(), with the three below */
     _Atomic uint32_t connections, sessions, variables;
 };

@@ -5,7 +5,7 @@
  */
 #include "server_config.h"
 
-#include "common/log.h"
+#include "psd/settings/settings.h"
 #include "psd/shell/machine.h"
 
 #include <stdio.h>
@@ -13,29 +13,6 @@
 #include <unistd.h>
 
 enum { PSD_DEVICE_TYPE_BYTES_MAX = 15, PSD_DEVICE_DIGITS_MAX = 4 };
-
-void psd_server_options_init(psd_server_options *o)
-{
-    if (o == NULL) {
-        return;
-    }
-    memset(o, 0, sizeof(*o));
-    o->struct_bytes = sizeof(*o);
-    o->cluster_name = PSI_CLUSTER_NAME_DEFAULT;
-    o->job = "ps";
-    o->unix_mode = 0600;
-    o->refuse_nonfinite = true;
-    o->sessions_max = PS_SESSIONS_MAX;
-    o->lease_ms = PS_LEASE_MS;
-    o->beat_ms = PS_BEAT_MS;
-    o->hello_deadline_ms = PS_HELLO_DEADLINE_MS;
-    o->session_keep_ms = PS_SESSION_KEEP_MS;
-    o->drain_ms = PS_DRAIN_MS;
-    o->log_level = PSI_LOG_INFO;
-    o->call_threads = 1;
-    o->calls_max = 64;
-    o->devices = "CPU:0";
-}
 
 /* "CPU:0,GPU:0": TYPE:INDEX, each once, CPU:0 among them because that is where soft placement goes. */
 static ps_status check_devices(const char *devices, struct psi_err *err)
@@ -73,26 +50,19 @@ static ps_status check_devices(const char *devices, struct psi_err *err)
 
 ps_status psd_server_config_check(const psd_server_options *o, struct psi_err *err)
 {
-    const struct {
-        const char *name;
-        int64_t value;
-    } times[] = {{"lease_ms", o->lease_ms},
-                 {"beat_ms", o->beat_ms},
-                 {"hello_deadline_ms", o->hello_deadline_ms},
-                 {"session_keep_ms", o->session_keep_ms},
-                 {"drain_ms", o->drain_ms + 1}};
-    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-        if (times[i].value <= 0 || times[i].value > INT32_MAX) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "%s is %lld: it must be between 1 and %d", times[i].name,
-                            (long long)times[i].value, INT32_MAX);
+    psd_server_options aside;
+    for (enum psd_row i = 0; i < PSD_ROWS; i++) {
+        ps_status st = psd_row_set(i, psd_row_get(i, o), &aside, err);
+        if (st != PS_OK) {
+            return st;
         }
     }
     if (o->beat_ms >= o->lease_ms) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "beat (%lld ms) must be shorter than lease (%lld ms)", (long long)o->beat_ms,
                         (long long)o->lease_ms);
     }
-    if (o->sessions_max == 0 || o->unix_mode > 0777) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is out of range", o->sessions_max == 0 ? "sessions_max" : "unix_mode");
+    if (o->unix_mode > 0777) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "unix_mode is out of range");
     }
     if (o->cluster_spec != NULL && (o->ps_hosts != NULL || o->worker_hosts != NULL)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster is given twice: as a spec string and as host lists");
@@ -157,17 +127,19 @@ uint32_t psd_server_config_files(const psd_server_options *o)
     return addresses * 2 + 1;
 }
 
+psd_server_options psd_server_config_core(const psd_server_options *o)
+{
+    psd_server_options core = *o;
+    if (core.memory_budget_bytes == 0) {
+        core.memory_budget_bytes = psd_machine_memory_bytes() / 5 * 4;
+    }
+    return core;
+}
+
 void psd_server_config_limits(const psd_server_options *o, struct psd_task_config *config)
 {
-    config->memory_budget_bytes = o->memory_budget_bytes;
-    if (config->memory_budget_bytes == 0) {
-        config->memory_budget_bytes = psd_machine_memory_bytes() / 5 * 4;
-    }
-    config->lease_ms = (uint32_t)o->lease_ms;
-    config->beat_ms = (uint32_t)o->beat_ms;
-    config->hello_deadline_ms = (uint32_t)o->hello_deadline_ms;
-    config->session_keep_ms = (uint32_t)o->session_keep_ms;
-    config->sessions_max = o->sessions_max;
+    psd_server_options core = psd_server_config_core(o);
+    psd_task_config_take(config, &core);
     config->pid = (uint32_t)getpid();
     if (gethostname(config->host, sizeof(config->host) - 1) != 0) {
         config->host[0] = '\0'; /* not known */
@@ -176,7 +148,6 @@ void psd_server_config_limits(const psd_server_options *o, struct psd_task_confi
     if (o->devices != NULL) {
         (void)snprintf(config->devices, sizeof(config->devices), "%s", o->devices); /* checked */
     }
-    config->refuse_nonfinite = o->refuse_nonfinite;
     config->calls_max = o->calls_max;
     config->config_row = o->config_row;
     config->config_ctx = o->ctx;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd_server_set(): one table of what may change while a server runs.
- * Happy path: name and value checked -> on the task's own thread in force at once; else kept and the thread is woken. Failure
- * modes: unknown name (the text lists what there is), value out of range.
+ * psd_server_set(): what may change while a server runs; and these settings for clients, where the program has no rows of its
+ * own. Happy path: name and value checked -> on the task's own thread in force at once; else kept and the thread is woken.
+ * Failure modes: unknown name (the text lists what there is), value out of range.
  */
 #include "server.h"
 
-#include "psd/shell/machine.h"
+#include "server_config.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,57 +18,6 @@ enum {
 };
 
 static _Thread_local const psd_server *mine;
-
-static void set_log_level(psd_server *s, int64_t value)
-{
-    s->log.level = (enum psi_log_level)value;
-}
-
-static void set_refuse_nonfinite(psd_server *s, int64_t value)
-{
-    psd_task_set(s->task, PSD_LIMIT_REFUSE_NONFINITE, (uint64_t)value);
-}
-
-static void set_sessions_max(psd_server *s, int64_t value)
-{
-    s->connections_max = psd_server_connections_max((uint32_t)value);
-    psd_task_set(s->task, PSD_LIMIT_SESSIONS, (uint64_t)value);
-}
-
-static void set_memory_budget(psd_server *s, int64_t value)
-{
-    psd_task_set(s->task, PSD_LIMIT_MEMORY, value > 0 ? (uint64_t)value : psd_machine_memory_bytes() / 5 * 4);
-}
-
-static void set_session_keep(psd_server *s, int64_t value)
-{
-    psd_task_set(s->task, PSD_LIMIT_SESSION_KEEP, (uint64_t)value);
-}
-
-static void set_drain(psd_server *s, int64_t value)
-{
-    s->o.drain_ms = value;
-}
-
-static const struct {
-    const char *name;
-    int64_t min, max;
-    void (*set)(psd_server *s, int64_t value);
-} rows[] = {
-    {"log_level", PSI_LOG_DEBUG, PSI_LOG_OFF, set_log_level}, {"refuse_nonfinite", 0, 1, set_refuse_nonfinite},
-    {"sessions_max", 1, UINT32_MAX, set_sessions_max},        {"memory_budget_bytes", 0, INT64_MAX, set_memory_budget},
-    {"session_keep_ms", 1, INT32_MAX, set_session_keep},      {"drain_ms", 0, INT32_MAX - 1, set_drain},
-};
-_Static_assert(sizeof(rows) / sizeof(rows[0]) == PSD_SETS, "a place for each row");
-
-void psd_server_sets_init(psd_server *s)
-{
-    const int64_t now[PSD_SETS] = {
-        s->o.log_level,       s->o.refuse_nonfinite ? 1 : 0,
-        s->o.sessions_max,    s->o.memory_budget_bytes < INT64_MAX ? (int64_t)s->o.memory_budget_bytes : INT64_MAX,
-        s->o.session_keep_ms, s->o.drain_ms};
-    memcpy(s->set_now, now, sizeof(now)); /* in the order of rows */
-}
 
 void psd_server_is_mine(const psd_server *s)
 {
@@ -88,43 +37,47 @@ uint32_t psd_server_connections_max(uint32_t sessions_max)
 
 void psd_server_sets_apply(psd_server *s)
 {
-    struct psd_server_sets sets;
     (void)pthread_mutex_lock(&s->mutex);
-    sets = s->sets;
-    memset(&s->sets, 0, sizeof(s->sets));
-    (void)pthread_mutex_unlock(&s->mutex);
-    for (size_t i = 0; i < PSD_SETS; i++) {
-        if (sets.given[i]) {
-            rows[i].set(s, sets.value[i]);
-            s->set_now[i] = sets.value[i];
+    for (enum psd_row i = 0; i < PSD_ROWS; i++) {
+        if (s->sets.given[i]) {
+            psd_row_copy(i, &s->sets.values, &s->o);
         }
     }
+    memset(s->sets.given, 0, sizeof(s->sets.given));
+    (void)pthread_mutex_unlock(&s->mutex);
+    psd_server_options o = psd_server_config_core(&s->o);
+    s->log.level = (enum psi_log_level)o.log_level;
+    s->connections_max = psd_server_connections_max(o.sessions_max);
+    psd_task_set(s->task, &o);
 }
 
-static ps_status find(const char *name, int64_t value, size_t *out_row, struct psi_err *err)
+static ps_status unknown(const char *name, struct psi_err *err)
 {
     char names[256] = "";
     size_t used = 0;
-    for (size_t i = 0; i < PSD_SETS; i++) {
-        if (name != NULL && strcmp(rows[i].name, name) == 0) {
-            *out_row = i;
-            if (value < rows[i].min || value > rows[i].max) {
-                return psi_fail(err, PS_INVALID_ARGUMENT, "%s is %lld: it must be between %lld and %lld", name, (long long)value,
-                                (long long)rows[i].min, (long long)rows[i].max);
-            }
-            return PS_OK;
+    for (enum psd_row i = 0; i < PSD_ROWS; i++) {
+        if (psd_row_find(psd_row_field(i), true) == i && used < sizeof(names)) {
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", used > 0 ? ", " : "", psd_row_field(i));
         }
-        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ", " : "", rows[i].name);
     }
-    return psi_fail(err, PS_NOT_FOUND, "'%.100s' cannot change while a server runs; what can: %s", name != NULL ? name : "",
-                    names);
+    return psi_fail(err, PS_NOT_FOUND, "'%.100s' cannot change while a server runs; what can: %s", name, names);
+}
+
+static ps_status check(psd_server *s, const char *name, int64_t value, enum psd_row *out_row, struct psi_err *err)
+{
+    psd_server_options aside;
+    if (s == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "the server is NULL");
+    }
+    *out_row = psd_row_find(name != NULL ? name : "", true);
+    return *out_row < PSD_ROWS ? psd_row_set(*out_row, value, &aside, err) : unknown(name != NULL ? name : "", err);
 }
 
 ps_status psd_server_set(psd_server *s, const char *name, int64_t value, char *error, size_t error_bytes)
 {
     struct psi_err err = {.code = PS_OK};
-    size_t row = 0;
-    ps_status st = s != NULL ? find(name, value, &row, &err) : psi_fail(&err, PS_INVALID_ARGUMENT, "the server is NULL");
+    enum psd_row row = PSD_ROWS;
+    ps_status st = check(s, name, value, &row, &err);
     if (error != NULL && error_bytes > 0) {
         (void)snprintf(error, error_bytes, "%s", st == PS_OK ? "" : err.text);
     }
@@ -133,7 +86,7 @@ ps_status psd_server_set(psd_server *s, const char *name, int64_t value, char *e
     }
     (void)pthread_mutex_lock(&s->mutex);
     s->sets.given[row] = true;
-    s->sets.value[row] = value;
+    PSI_IGNORE(psd_row_set(row, value, &s->sets.values, NULL)); /* checked */
     if (s->loop_open) {
         PSI_IGNORE(uv_async_send(&s->wake)); /* fails for closing handles only */
     }
@@ -142,4 +95,35 @@ ps_status psd_server_set(psd_server *s, const char *name, int64_t value, char *e
         psd_server_sets_apply(s);
     }
     return PS_OK;
+}
+
+/* ---- for clients: live rows of the daemon, with the server's own values ---- */
+
+bool psd_server_row(void *server, uint32_t i, const char **name, const char **value, const char **default_value,
+                    const char **help, bool *reloadable)
+{
+    struct psd_server *s = server;
+    uint32_t live = 0;
+    for (enum psd_row row = 0; row < PSD_ROWS; row++) {
+        psd_row_describe(row, name, default_value, help, reloadable);
+        if (*reloadable && live++ == i) {
+            *value = psd_row_format(row, &s->o, s->row_text);
+            return true;
+        }
+    }
+    return false;
+}
+
+ps_status psd_server_row_set(void *server, const char *name, const char *value, char *error, size_t error_bytes)
+{
+    struct psd_server *s = server;
+    struct psi_err err = {.code = PS_OK};
+    enum psd_row row = psd_row_find(name, false); /* only names of rows come here */
+    psd_server_options o = s->o;
+    ps_status st = psd_row_parse(row, value, &o, &err);
+    if (st != PS_OK) {
+        (void)snprintf(error, error_bytes, "%s", err.text); /* cut is fine */
+        return st;
+    }
+    return psd_server_set(s, psd_row_field(row), psd_row_get(row, &o), error, error_bytes);
 }

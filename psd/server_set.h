@@ -3,23 +3,16 @@
 #ifndef PSD_SERVER_SET_H
 #define PSD_SERVER_SET_H
 
-#include "psd.h"
+#include "psd/settings/settings.h"
 
-#include "common/status.h"
-
-enum { PSD_SETS = 6 };
 /* Values given by other threads and not in force yet; under the server's mutex. */
 struct psd_server_sets {
-    bool given[PSD_SETS];
-    int64_t value[PSD_SETS];
+    bool given[PSD_ROWS];
+    psd_server_options values; /* of those */
 };
-
-enum { PSD_ROW_BYTES = 48 };
 
 /** On the task's thread: what other threads have given is in force. */
 void psd_server_sets_apply(psd_server *s);
-/** Before the task's thread runs: what the options say is in force. */
-void psd_server_sets_init(psd_server *s);
 /** psd_server_config_fn, and psd_server_options.config_set, of a program without any; server is the server. On the task's thread.
  * The text of a value is valid until the next call. */
 bool psd_server_row(void *server, uint32_t i, const char **name, const char **value, const char **default_value,

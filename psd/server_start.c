@@ -101,7 +101,6 @@ static ps_status make_task(struct psd_server *s, const struct psi_cluster *c, st
     (void)snprintf(config.address, sizeof(config.address), "%s", s->address);
     psd_server_config_limits(&s->o, &config);
     if (s->o.config_row == NULL && s->o.config_set == NULL) {
-        psd_server_sets_init(s);
         config.config_row = psd_server_row;
         config.config_ctx = s;
         config.config_set = psd_server_row_set;

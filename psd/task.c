@@ -21,20 +21,30 @@ void psd_task_config_init(struct psd_task_config *config)
 {
     memset(config, 0, sizeof(*config));
     memcpy(config->cluster_name, "psd", 4);
+#define DEFAULT(type, field, name, kind, min, max, number, ...) config->field = number;
+    PSD_SERVER_SETTINGS(DEFAULT)
+#undef DEFAULT
     config->memory_budget_bytes = (uint64_t)1 << 40;
-    config->lease_ms = PS_LEASE_MS;
-    config->beat_ms = PS_BEAT_MS;
-    config->hello_deadline_ms = PS_HELLO_DEADLINE_MS;
     config->segment_deadline_ms = PS_SEGMENT_DEADLINE_MS;
-    config->session_keep_ms = PS_SESSION_KEEP_MS;
-    config->sessions_max = PS_SESSIONS_MAX;
     config->pushes_in_progress_max = PS_PUSHES_IN_PROGRESS_MAX;
     config->segment_buffers_max = PS_SEGMENT_BUFFERS_MAX;
     config->init_at_once_bytes = PS_INIT_AT_ONCE_BYTES;
     config->init_slice_bytes = PS_INIT_SLICE_BYTES;
-    config->refuse_nonfinite = true;
     config->calls_max = PS_CALLS_MAX;
     memcpy(config->devices, "CPU:0", 6);
+}
+
+void psd_task_config_take(struct psd_task_config *config, const psd_server_options *o)
+{
+#define TAKE(type, field, name, kind, ...) config->field = (PSD_TASK_##kind)o->field;
+    PSD_SERVER_SETTINGS(TAKE)
+#undef TAKE
+}
+
+void psd_task_set(struct psd_task *t, const psd_server_options *o)
+{
+    psd_task_config_take(&t->config, o);
+    psd_store_set_budget(&t->store, t->config.memory_budget_bytes);
 }
 
 uint64_t psd_random(struct psd_task *t)

@@ -12,8 +12,17 @@
 
 #include "../common/cluster.h"
 #include "../common/link.h"
+#include "psd.h"
 
 struct psd_task;
+
+/* Types that the core has for the kinds of PSD_SERVER_SETTINGS. */
+#define PSD_TASK_BOOL bool
+#define PSD_TASK_BYTES uint64_t
+#define PSD_TASK_TIME uint32_t
+#define PSD_TASK_COUNT uint32_t
+#define PSD_TASK_LEVEL int
+#define PSD_TASK_FIELD(type, field, name, kind, ...) PSD_TASK_##kind field;
 
 struct psd_task_config {
     const struct psi_cluster *cluster; /* borrowed until psd_task_new returns; copied */
@@ -21,9 +30,8 @@ struct psd_task_config {
     uint32_t task;
     char cluster_name[PS_JOB_BYTES_MAX + 1]; /* "psd" */
     char address[PS_ADDRESS_BYTES_MAX + 1];  /* where it listens, as shown by status */
-    uint64_t memory_budget_bytes;            /* variables, slots, staging, records of sessions */
-    uint32_t lease_ms, beat_ms, hello_deadline_ms, segment_deadline_ms, session_keep_ms;
-    uint32_t sessions_max;
+    PSD_SERVER_SETTINGS(PSD_TASK_FIELD)      /* psd.h */
+    uint32_t segment_deadline_ms;
     uint32_t pushes_in_progress_max; /* of the task; above it a new push gets RESOURCE_EXHAUSTED */
     uint32_t segment_buffers_max;    /* 64 KiB buffers for cut segments, of all connections together */
     uint32_t pid;                    /* for status, with host */
@@ -31,7 +39,6 @@ struct psd_task_config {
     char devices[128];               /* what its calls can run on: "CPU:0,GPU:0" */
     uint64_t init_at_once_bytes;     /* an INIT with more to fill (value and slots) is made in slices ... */
     uint64_t init_slice_bytes;       /* ... of this: one for each psd_task_work() */
-    bool refuse_nonfinite;           /* NaN or Inf in a gradient: refuse (default) or apply */
     /* rows for PS_OP_CONFIG: returns false when there is no row i */
     bool (*config_row)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
                        const char **help, bool *reloadable);
@@ -47,6 +54,8 @@ struct psd_task_config {
 };
 /** Defaults of DESIGN §1 for everything but cluster, job, task and address. */
 void psd_task_config_init(struct psd_task_config *config);
+/** The settings of o, for which 0 is no memory. */
+void psd_task_config_take(struct psd_task_config *config, const psd_server_options *o);
 
 enum psd_effect_kind {
     PSD_EFFECT_DIAL,     /* open a connection to `address` (no deadline of its own: at most 5 s); then psd_task_dialed() */
@@ -106,10 +115,8 @@ void psd_task_tick(struct psd_task *task, uint64_t now_ms);
 void psd_task_drain(struct psd_task *task);
 bool psd_task_drained(const struct psd_task *task);
 
-/* What may change while a task lives. */
-enum psd_limit { PSD_LIMIT_REFUSE_NONFINITE, PSD_LIMIT_SESSIONS, PSD_LIMIT_MEMORY, PSD_LIMIT_SESSION_KEEP };
-/** Holds from now on; what is there already stays. */
-void psd_task_set(struct psd_task *task, enum psd_limit limit, uint64_t value);
+/** Settings of o that may change while a task lives hold from now on; what is there already stays. */
+void psd_task_set(struct psd_task *task, const psd_server_options *o);
 
 /* ---- effects ---- */
 struct psi_link *psd_task_next_dirty(struct psd_task *task);

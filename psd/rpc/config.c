@@ -140,24 +140,3 @@ void psd_rpc_config_set(struct psd_task *t, struct psd_conn *c, const struct psd
     }
     psd_reply(t, c, PS_OP_CONFIG_SET, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
 }
-
-/* ---- limits that the shell changes ---- */
-
-void psd_task_set(struct psd_task *t, enum psd_limit limit, uint64_t value)
-{
-    switch (limit) {
-    case PSD_LIMIT_REFUSE_NONFINITE:
-        t->config.refuse_nonfinite = value != 0;
-        break;
-    case PSD_LIMIT_SESSIONS:
-        t->config.sessions_max = (uint32_t)value;
-        break;
-    case PSD_LIMIT_MEMORY:
-        t->config.memory_budget_bytes = value;
-        psd_store_set_budget(&t->store, value);
-        break;
-    case PSD_LIMIT_SESSION_KEEP:
-        t->config.session_keep_ms = (uint32_t)value;
-        break;
-    }
-}

@@ -17,7 +17,7 @@
 
 enum {
     TEXT_BYTES = PSD_NAMES_BYTES,
-    WAITS_LISTED_MAX = PS_SESSIONS_MAX /* one of each session; more would be a long pause for everybody else */
+    WAITS_LISTED_MAX = 4096 /* one of each session; more would be a long pause for everybody else */
 };
 
 /* ---- SESSIONS ---- */

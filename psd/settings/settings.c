@@ -18,11 +18,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_BYTES_MAX = 1 << 20, PRINT_BYTES_MAX = 1 << 20, DAY_MS = 24 * 60 * 60 * 1000 };
+enum { FILE_BYTES_MAX = 1 << 20, PRINT_BYTES_MAX = 1 << 20 };
 
 static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL}; /* enum psi_log_level */
 
 #define FIELD(field_) PSI_OPTION_FIELD(struct psd_settings, field_)
+#define KIND_BOOL .type = PSI_OPTION_BOOL, .unit = ""
+#define KIND_BYTES .type = PSI_OPTION_BYTES, .unit = "bytes"
+#define KIND_TIME .type = PSI_OPTION_DURATION, .unit = "s"
+#define KIND_COUNT .type = PSI_OPTION_INT, .unit = ""
+#define KIND_LEVEL .type = PSI_OPTION_ENUM, .unit = "", .choices = levels
+#define AS_ROW(type_, field_, name_, kind_, min_, max_, number_, default_, live_, help_)                                         \
+    {.name = name_,                                                                                                              \
+     KIND_##kind_,                                                                                                               \
+     .min = min_,                                                                                                                \
+     .max = max_,                                                                                                                \
+     .default_text = default_,                                                                                                   \
+     .reloadable = live_,                                                                                                        \
+     .help = help_,                                                                                                              \
+     FIELD(server.field_)},
 /* flags that are no settings come last: a setting's number is its row's */
 static const struct psi_option rows[] = {
     {.name = "cluster",
@@ -97,97 +111,15 @@ static const struct psi_option rows[] = {
      .metavar = "MODE",
      .help = "Permissions of Unix sockets, octal.",
      FIELD(unix_mode)},
-    {.name = "insecure_any_peer",
-     .type = PSI_OPTION_BOOL,
-     .unit = "",
-     .default_text = "false",
-     .help = "Listen on addresses that other machines reach. There is no TLS and no authentication yet: everybody who reaches "
-             "the port can read and change everything.",
-     FIELD(insecure_any_peer)},
-    {.name = "memory_budget",
-     .type = PSI_OPTION_BYTES,
-     .unit = "bytes",
-     .max = INT64_C(1) << 50,
-     .default_text = "0",
-     .reloadable = true,
-     .help = "Variables, slots, staging and session records of all tasks of this process; 0: 80 % of the cgroup's or the "
-             "machine's memory.",
-     FIELD(memory_budget)},
-    {.name = "lease",
-     .type = PSI_OPTION_DURATION,
-     .unit = "s",
-     .min = 100,
-     .max = DAY_MS,
-     .default_text = "10s",
-     .help = "A session that says nothing for so long loses its place.",
-     FIELD(lease_ms)},
-    {.name = "beat",
-     .type = PSI_OPTION_DURATION,
-     .unit = "s",
-     .min = 10,
-     .max = DAY_MS,
-     .default_text = "2.5s",
-     .help = "How often an idle connection says that it lives; shorter than the lease.",
-     FIELD(beat_ms)},
-    {.name = "hello_deadline",
-     .type = PSI_OPTION_DURATION,
-     .unit = "s",
-     .min = 50,
-     .max = DAY_MS,
-     .default_text = "5s",
-     .help = "A new connection that has not said who it is by then is closed.",
-     FIELD(hello_deadline_ms)},
-    {.name = "drain",
-     .type = PSI_OPTION_DURATION,
-     .unit = "s",
-     .min = 0,
-     .max = DAY_MS,
-     .default_text = "10s",
-     .reloadable = true,
-     .help = "On SIGTERM and `psctl shutdown`: time for what is in progress.",
-     FIELD(drain_ms)},
-    {.name = "sessions_max",
-     .type = PSI_OPTION_INT,
-     .unit = "",
-     .min = 1,
-     .max = PS_SESSIONS_MAX,
-     .default_text = "4096",
-     .reloadable = true,
-     .help = "Sessions per task.",
-     FIELD(sessions_max)},
-    {.name = "session_keep",
-     .type = PSI_OPTION_DURATION,
-     .unit = "s",
-     .min = 1000,
-     .max = DAY_MS,
-     .default_text = "10min",
-     .reloadable = true,
-     .help = "How long a session that is away is remembered, so that it can go on without doing anything twice.",
-     FIELD(session_keep_ms)},
-    {.name = "refuse_nonfinite",
-     .type = PSI_OPTION_BOOL,
-     .unit = "",
-     .default_text = "true",
-     .reloadable = true,
-     .help = "Refuse gradients with NaN or infinity, also when the push's scale makes it.",
-     FIELD(refuse_nonfinite)},
-    {.name = "log_level",
-     .type = PSI_OPTION_ENUM,
-     .unit = "",
-     .choices = levels,
-     .default_text = "info",
-     .reloadable = true,
-     .help = "Log lines on standard error from this level on.",
-     FIELD(log_level)},
-    {.name = "config",
-     .type = PSI_OPTION_STRING,
-     .unit = "",
-     .max = 1023,
-     .default_text = "",
-     .flag_only = true,
-     .metavar = "FILE",
-     .help = "Read settings from FILE: lines of NAME = VALUE, names as here without the dashes.",
-     FIELD(config)},
+    PSD_SERVER_SETTINGS(AS_ROW){.name = "config",
+                                .type = PSI_OPTION_STRING,
+                                .unit = "",
+                                .max = 1023,
+                                .default_text = "",
+                                .flag_only = true,
+                                .metavar = "FILE",
+                                .help = "Read settings from FILE: lines of NAME = VALUE, names as here without the dashes.",
+                                FIELD(config)},
     {.name = "print_config",
      .type = PSI_OPTION_BOOL,
      .unit = "",
@@ -212,6 +144,7 @@ static const struct psi_option rows[] = {
      FIELD(help)},
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == PSD_SETTINGS, "a place for each row");
+_Static_assert(offsetof(struct psd_settings, server) == 0, "a row's field is at the same place in the options of a server");
 
 /* The values of all rows as text. */
 static ps_status keep_texts(const struct psi_options *o, char **texts, struct psi_err *err)
@@ -329,9 +262,9 @@ static ps_status derive(struct psd_settings *s, struct psi_err *err)
                         s->unix_mode);
     }
     s->mode = (unsigned)mode;
-    if (s->beat_ms >= s->lease_ms) {
+    if (s->server.beat_ms >= s->server.lease_ms) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "--beat (%lld ms) must be shorter than --lease (%lld ms)",
-                        (long long)s->beat_ms, (long long)s->lease_ms);
+                        (long long)s->server.beat_ms, (long long)s->server.lease_ms);
     }
     return parse_tasks(s, err);
 }
@@ -455,16 +388,10 @@ void psd_settings_options(const struct psd_settings *s, uint32_t i, const char *
     out->task_index = s->tasks[i];
     out->unix_mode = s->mode;
     out->listen = listen;
-    out->insecure_any_peer = s->insecure_any_peer;
-    out->refuse_nonfinite = s->refuse_nonfinite;
-    out->sessions_max = (uint32_t)s->sessions_max;
-    out->memory_budget_bytes = (uint64_t)s->memory_budget / s->task_count;
-    out->lease_ms = s->lease_ms;
-    out->beat_ms = s->beat_ms;
-    out->hello_deadline_ms = s->hello_deadline_ms;
-    out->session_keep_ms = s->session_keep_ms;
-    out->drain_ms = s->drain_ms;
-    out->log_level = s->log_level;
+#define COPY(type_, field_, ...) out->field_ = s->server.field_;
+    PSD_SERVER_SETTINGS(COPY)
+#undef COPY
+    out->memory_budget_bytes /= s->task_count;
 }
 
 bool psd_settings_row(const struct psd_settings *s, uint32_t i, const char **name, const char **value, const char **default_value,
@@ -474,50 +401,97 @@ bool psd_settings_row(const struct psd_settings *s, uint32_t i, const char **nam
         return false;
     }
     *name = rows[i].name;
-    *value = s != NULL ? s->value[i] : NULL;
+    *value = s->value[i];
     *default_value = rows[i].default_text;
     *help = rows[i].help;
     *reloadable = rows[i].reloadable;
     return true;
 }
 
-ps_status psd_settings_parse(const char *name, const char *value, int64_t *out_value, char *text, size_t n, struct psi_err *err)
+enum psd_row psd_settings_number(uint32_t i)
 {
-    uint8_t from[PSD_SETTINGS];
-    struct psi_options o;
-    struct psd_settings *aside = psi_calloc(1, sizeof(*aside));
-    if (aside == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a setting");
+    return i >= PSD_TEXTS && i < PSD_TEXTS + PSD_ROWS ? (enum psd_row)(i - PSD_TEXTS) : PSD_ROWS;
+}
+
+/* ---- settings that are numbers, in the options of a server ---- */
+
+static const struct psi_option *const numbers = &rows[PSD_TEXTS];
+static const char *const fields[] = {
+#define NAME_OF(type_, field_, ...) #field_,
+    PSD_SERVER_SETTINGS(NAME_OF)
+#undef NAME_OF
+};
+
+void psd_server_options_init(psd_server_options *o)
+{
+    if (o == NULL) {
+        return;
     }
-    psi_options_init(&o, rows, PSD_SETTINGS, aside, from);
-    ps_status st = psi_options_set(&o, PSI_FROM_FLAG, name, name, value, err);
-    if (st == PS_OK) {
-        size_t row = (size_t)psi_options_find(&o, name);
-        const char *field = (const char *)aside + rows[row].offset;
-        int number = 0;
-        bool flag = false;
-        switch (rows[row].type) {
-        case PSI_OPTION_BOOL:
-            memcpy(&flag, field, sizeof(flag));
-            *out_value = flag;
-            break;
-        case PSI_OPTION_ENUM:
-            memcpy(&number, field, sizeof(number));
-            *out_value = number;
-            break;
-        case PSI_OPTION_INT:
-        case PSI_OPTION_BYTES:
-        case PSI_OPTION_DURATION:
-            memcpy(out_value, field, sizeof(*out_value));
-            break;
-        case PSI_OPTION_STRING:
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "%s is a text", name);
-            break;
-        }
-        if (st == PS_OK) {
-            PSI_IGNORE(psi_options_format_value(&o, row, text, n)); /* it is text */
-        }
+    memset(o, 0, sizeof(*o));
+#define DEFAULT(type_, field_, name_, kind_, min_, max_, number_, ...) o->field_ = number_;
+    PSD_SERVER_SETTINGS(DEFAULT)
+#undef DEFAULT
+    o->struct_bytes = sizeof(*o);
+    o->cluster_name = PSI_CLUSTER_NAME_DEFAULT;
+    o->job = "ps";
+    o->unix_mode = 0600;
+    o->call_threads = 1;
+    o->calls_max = PS_CALLS_MAX;
+    o->devices = "CPU:0";
+}
+
+enum psd_row psd_row_find(const char *name, bool of_field)
+{
+    enum psd_row i = 0;
+    while (i < PSD_ROWS && (!numbers[i].reloadable || strcmp(of_field ? fields[i] : numbers[i].name, name) != 0)) {
+        i++;
     }
-    psi_free(aside);
-    return st;
+    return i;
+}
+
+const char *psd_row_field(enum psd_row row)
+{
+    return fields[row];
+}
+
+void psd_row_describe(enum psd_row row, const char **name, const char **default_value, const char **help, bool *reloadable)
+{
+    *name = numbers[row].name;
+    *default_value = numbers[row].default_text;
+    *help = numbers[row].help;
+    *reloadable = numbers[row].reloadable;
+}
+
+ps_status psd_row_parse(enum psd_row row, const char *text, psd_server_options *o, struct psi_err *err)
+{
+    return psi_option_parse(&numbers[row], o, numbers[row].name, text, err);
+}
+
+const char *psd_row_format(enum psd_row row, const psd_server_options *o, char *text)
+{
+    return psi_option_format(&numbers[row], o, text, PSD_NUMBER_TEXT_BYTES);
+}
+
+int64_t psd_row_get(enum psd_row row, const psd_server_options *o)
+{
+    return psi_option_number(&numbers[row], o);
+}
+
+ps_status psd_row_set(enum psd_row row, int64_t value, psd_server_options *o, struct psi_err *err)
+{
+    const struct psi_option *r = &numbers[row];
+    bool choice = r->type == PSI_OPTION_BOOL || r->type == PSI_OPTION_ENUM;
+    int64_t least = r->min > 0 ? 1 : 0;
+    int64_t most = choice ? r->max : r->type == PSI_OPTION_INT ? UINT32_MAX : r->type == PSI_OPTION_BYTES ? INT64_MAX : INT32_MAX;
+    if (value < least || value > most) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is %lld: it must be between %lld and %lld", fields[row], (long long)value,
+                        (long long)least, (long long)most);
+    }
+    psi_option_set_number(r, o, value);
+    return PS_OK;
+}
+
+void psd_row_copy(enum psd_row row, const psd_server_options *from, psd_server_options *to)
+{
+    psi_option_set_number(&numbers[row], to, psi_option_number(&numbers[row], from));
 }

@@ -14,12 +14,19 @@
 enum {
     PSD_HOSTS_BYTES_MAX = 64 << 10, /* a host list or spec string */
     PSD_LISTEN_BYTES_MAX = 8 << 10,
-    PSD_OWN_TASKS_MAX = 256, /* tasks in one process */
-    PSD_SETTINGS = 22        /* rows */
+    PSD_OWN_TASKS_MAX = 256,   /* tasks in one process */
+    PSD_NUMBER_TEXT_BYTES = 48 /* of a row of PSD_SERVER_SETTINGS */
 };
+
+/* Rows of PSD_SERVER_SETTINGS. */
+#define PSD_ROW_OF(type, field, ...) PSD_ROW_##field,
+enum psd_row { PSD_SERVER_SETTINGS(PSD_ROW_OF) PSD_ROWS };
+/* All rows: texts, those, and flags that are no settings. */
+enum { PSD_TEXTS = 8, PSD_FLAGS = 4, PSD_SETTINGS = PSD_TEXTS + PSD_ROWS + PSD_FLAGS };
 
 /* Values as the table stores them. Empty strings: not given. */
 struct psd_settings {
+    psd_server_options server; /* its PSD_SERVER_SETTINGS */
     char cluster[PSD_HOSTS_BYTES_MAX + 1];
     char ps_hosts[PSD_HOSTS_BYTES_MAX + 1];
     char worker_hosts[PSD_HOSTS_BYTES_MAX + 1];
@@ -29,9 +36,7 @@ struct psd_settings {
     char job_name[PS_JOB_BYTES_MAX + 1];
     char task_index[1024];
     char unix_mode[5];
-    int64_t memory_budget, lease_ms, beat_ms, hello_deadline_ms, drain_ms, sessions_max, session_keep_ms;
-    int log_level;
-    bool insecure_any_peer, refuse_nonfinite, help, version, print_config;
+    bool help, version, print_config;
     /* derived */
     uint32_t tasks[PSD_OWN_TASKS_MAX];
     uint32_t task_count;
@@ -56,12 +61,26 @@ PSI_MUST ps_status psd_settings_help(struct psi_buf *out, struct psi_err *err);
 /** Options of own task i; strings borrow from settings. listen: of this task, NULL where inherited sockets are used or none
  * given. */
 void psd_settings_options(const struct psd_settings *settings, uint32_t i, const char *listen, psd_server_options *out);
-/** A psd_server_config_fn, values as settings say (NULL: no values), flags that are no settings left out. Any thread. */
+/** A psd_server_config_fn, values as settings say, flags that are no settings left out. Any thread. */
 bool psd_settings_row(const struct psd_settings *settings, uint32_t i, const char **name, const char **value,
                       const char **default_value, const char **help, bool *reloadable);
-/** The value of a row that is no text, as a number (milliseconds, bytes, 0 and 1, a choice's index) and as text again into text
- * [n], n > 32. Changes nothing. Any thread. Errors: INVALID_ARGUMENT that says what is allowed. */
-PSI_MUST ps_status psd_settings_parse(const char *name, const char *value, int64_t *out_value, char *text, size_t n,
-                                      struct psi_err *err);
+/** Which row of PSD_SERVER_SETTINGS number i of psd_settings_row() is; PSD_ROWS: none. */
+enum psd_row psd_settings_number(uint32_t i);
+
+/* ---- rows of PSD_SERVER_SETTINGS in options of a server; any thread ---- */
+/** The row with this name of a setting, or name of a field; PSD_ROWS: none that may change while a task runs. */
+enum psd_row psd_row_find(const char *name, bool of_field);
+/** "lease_ms" */
+const char *psd_row_field(enum psd_row row);
+void psd_row_describe(enum psd_row row, const char **name, const char **default_value, const char **help, bool *reloadable);
+/** Give o what text says, as the flag would. Errors: INVALID_ARGUMENT that says what is allowed; o is unchanged. */
+PSI_MUST ps_status psd_row_parse(enum psd_row row, const char *text, psd_server_options *o, struct psi_err *err);
+/** As a user would write it; returns text [PSD_NUMBER_TEXT_BYTES]. */
+const char *psd_row_format(enum psd_row row, const psd_server_options *o, char *text);
+/** The value as a number: milliseconds, bytes, 0 and 1, a choice's index. */
+int64_t psd_row_get(enum psd_row row, const psd_server_options *o);
+/** May a program set it to that? Wider than the flag. Errors: INVALID_ARGUMENT that says what is allowed; o is unchanged. */
+PSI_MUST ps_status psd_row_set(enum psd_row row, int64_t value, psd_server_options *o, struct psi_err *err);
+void psd_row_copy(enum psd_row row, const psd_server_options *from, psd_server_options *to);
 
 #endif

@@ -1,49 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `psctl config set` and SIGHUP in the daemon: rows of settings.c that have a counterpart in psd_server_set().
+ * `psctl config set` and SIGHUP in the daemon: settings that may change while a task runs (PSD_SERVER_SETTINGS).
  *
- * Happy path: the value is read as the flag's would be -> converted to what one task takes -> psd_server_set() -> its text is
- * kept for `psctl config`. The file is not written: a restart has the old value. Failure: nothing has changed.
+ * Happy path: the value is read as the flag's would be -> converted to what one task takes -> psd_server_set() -> it is kept for
+ * `psctl config`. The file is not written: a restart has the old value. Failure: nothing has changed.
  */
 #include "live.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *name;   /* of the setting */
-    const char *option; /* of psd_server_options */
-} rows[] = {
-    {"log_level", "log_level"},          {"refuse_nonfinite", "refuse_nonfinite"},
-    {"sessions_max", "sessions_max"},    {"memory_budget", "memory_budget_bytes"},
-    {"session_keep", "session_keep_ms"}, {"drain", "drain_ms"},
-};
-_Static_assert(sizeof(rows) / sizeof(rows[0]) == PSD_LIVE_ROWS, "a text for each row");
-
-static size_t find(const char *name)
-{
-    size_t i = 0;
-    while (i < PSD_LIVE_ROWS && strcmp(rows[i].name, name) != 0) {
-        i++;
-    }
-    return i;
-}
-
 void psd_live_init(struct psd_live *live, const struct psd_settings *settings, uint64_t machine_share_bytes)
 {
-    const char *name = NULL, *value = NULL, *rest = NULL;
-    bool reloadable = false;
-    memset(live, 0, sizeof(*live));
-    live->settings = settings;
-    live->machine_share_bytes = machine_share_bytes;
-    live->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    atomic_init(&live->drain_ms, settings->drain_ms);
-    for (uint32_t i = 0; psd_settings_row(settings, i, &name, &value, &rest, &rest, &reloadable); i++) {
-        size_t row = find(name);
-        if (row < PSD_LIVE_ROWS) {
-            (void)snprintf(live->text[row], sizeof(live->text[row]), "%s", value); /* numbers and choices: they fit */
-        }
-    }
+    *live = (struct psd_live){.settings = settings,
+                              .machine_share_bytes = machine_share_bytes,
+                              .lock = PTHREAD_MUTEX_INITIALIZER,
+                              .now = settings->server};
 }
 
 bool psd_live_row(struct psd_live *live, uint32_t i, const char **name, const char **value, const char **default_value,
@@ -52,49 +24,63 @@ bool psd_live_row(struct psd_live *live, uint32_t i, const char **name, const ch
     if (!psd_settings_row(live->settings, i, name, value, default_value, help, reloadable)) {
         return false;
     }
-    size_t row = find(*name);
-    if (row < PSD_LIVE_ROWS) {
+    if (*reloadable) {
         (void)pthread_mutex_lock(&live->lock);
-        memcpy(live->shown, live->text[row], sizeof(live->shown));
+        *value = psd_row_format(psd_settings_number(i), &live->now, live->shown);
         (void)pthread_mutex_unlock(&live->lock);
-        *value = live->shown;
     }
     return true;
 }
 
 /* The budget is that of all tasks of this process: a task gets its share. */
-static int64_t of_one_task(const struct psd_live *live, const char *name, int64_t value)
+static int64_t of_one_task(const struct psd_live *live, enum psd_row row, int64_t value)
 {
-    if (strcmp(name, "memory_budget") != 0) {
+    if (row != PSD_ROW_memory_budget_bytes) {
         return value;
     }
     return value == 0 ? (int64_t)live->machine_share_bytes : value / (int64_t)live->settings->task_count;
+}
+
+/* Under the lock. */
+static ps_status set(struct psd_live *live, psd_server *server, enum psd_row row, const char *value, struct psi_err *err)
+{
+    char error[PSI_ERR_TEXT_MAX];
+    psd_server_options now = live->now;
+    ps_status st = psd_row_parse(row, value, &now, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    st = psd_server_set(server, psd_row_field(row), of_one_task(live, row, psd_row_get(row, &now)), error, sizeof(error));
+    if (st != PS_OK) {
+        return psi_fail(err, st, "%s", error);
+    }
+    live->now = now;
+    return PS_OK;
 }
 
 ps_status psd_live_set(struct psd_live *live, psd_server *server, const char *name, const char *value, char *old, char *error,
                        size_t error_bytes)
 {
     struct psi_err err = {.code = PS_OK};
-    char text[PSD_LIVE_TEXT_BYTES];
-    int64_t number = 0;
-    size_t row = find(name);
-    ps_status st = row < PSD_LIVE_ROWS ? psd_settings_parse(name, value, &number, text, sizeof(text), &err)
-                                       : psi_fail(&err, PS_FAILED_PRECONDITION, "%s takes a restart", name);
+    char before[PSD_NUMBER_TEXT_BYTES];
+    enum psd_row row = psd_row_find(name, false);
+    (void)pthread_mutex_lock(&live->lock);
+    psd_server_options was = live->now;
+    ps_status st =
+        row < PSD_ROWS ? set(live, server, row, value, &err) : psi_fail(&err, PS_FAILED_PRECONDITION, "%s takes a restart", name);
+    (void)pthread_mutex_unlock(&live->lock);
     if (st != PS_OK) {
         (void)snprintf(error, error_bytes, "%s", err.text); /* cut is fine */
-        return st;
+    } else {
+        (void)psd_row_format(row, &was, old != NULL ? old : before);
     }
-    (void)pthread_mutex_lock(&live->lock);
-    st = psd_server_set(server, rows[row].option, of_one_task(live, name, number), error, error_bytes);
-    if (st == PS_OK) {
-        if (old != NULL) {
-            memcpy(old, live->text[row], sizeof(text));
-        }
-        memcpy(live->text[row], text, sizeof(text));
-        if (strcmp(name, "drain") == 0) {
-            atomic_store(&live->drain_ms, number);
-        }
-    }
-    (void)pthread_mutex_unlock(&live->lock);
     return st;
+}
+
+int64_t psd_live_drain_ms(struct psd_live *live)
+{
+    (void)pthread_mutex_lock(&live->lock);
+    int64_t drain_ms = live->now.drain_ms;
+    (void)pthread_mutex_unlock(&live->lock);
+    return drain_ms;
 }

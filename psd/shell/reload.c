@@ -23,7 +23,7 @@ struct counts {
 static void set_row(const struct psd_reload *r, const char *name, const char *value)
 {
     for (uint32_t i = 0; i < r->count; i++) {
-        char old[PSD_LIVE_TEXT_BYTES], error[PSI_ERR_TEXT_MAX];
+        char old[PSD_NUMBER_TEXT_BYTES], error[PSI_ERR_TEXT_MAX];
         if (psd_server_has_ended(r->servers[i])) {
             continue;
         }
@@ -85,7 +85,7 @@ void psd_reload(struct psd_reload *r)
         psi_log_event(&r->log, PSI_LOG_WARN, "config_not_read", "msg=%s", err.text);
         return;
     }
-    enum psi_log_level level = (enum psi_log_level)fresh->log_level;
+    enum psi_log_level level = (enum psi_log_level)fresh->server.log_level;
     r->log.level = level < r->log.level ? level : r->log.level; /* the old and the new one may want to know */
     compare(r, fresh, &counts);
     psi_log_event(&r->log, PSI_LOG_INFO, "config_read", "file=%s set=%u kept=%u restart=%u", r->settings->config, counts.set,

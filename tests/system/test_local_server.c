@@ -306,7 +306,7 @@ static void settings_change_while_it_runs(void **state)
     (void)state;
     assert_int_equal(psd_server_create_local(&server, error, sizeof(error)), PS_OK);
     assert_int_equal(psd_server_set(server, "lease_ms", 5, error, sizeof(error)), PS_NOT_FOUND);
-    assert_non_null(strstr(error, "log_level, refuse_nonfinite, sessions_max, memory_budget_bytes, session_keep_ms, drain_ms"));
+    assert_non_null(strstr(error, "memory_budget_bytes, drain_ms, sessions_max, session_keep_ms, refuse_nonfinite, log_level"));
     assert_int_equal(psd_server_set(server, NULL, 5, error, sizeof(error)), PS_NOT_FOUND);
     static const struct {
         const char *name;
@@ -316,7 +316,7 @@ static void settings_change_while_it_runs(void **state)
                   {"sessions_max", 1, UINT32_MAX},
                   {"memory_budget_bytes", 0, INT64_MAX},
                   {"session_keep_ms", 1, INT32_MAX},
-                  {"drain_ms", 0, INT32_MAX - 1}};
+                  {"drain_ms", 0, INT32_MAX}};
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
         assert_int_equal(psd_server_set(server, ranges[i].name, ranges[i].low - 1, error, sizeof(error)), PS_INVALID_ARGUMENT);
         assert_non_null(strstr(error, ranges[i].name));

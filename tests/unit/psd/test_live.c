@@ -94,7 +94,7 @@ static void test_every_setting_that_may_change(void **state)
         assert_int_equal(set(&o, rows[i].name, rows[i].value), PS_OK);
         assert_listed(&o, rows[i].name, rows[i].after);
     }
-    assert_int_equal(atomic_load(&o.live.drain_ms), 250);
+    assert_int_equal(psd_live_drain_ms(&o.live), 250);
     assert_int_equal(set(&o, "lease", "20s"), PS_FAILED_PRECONDITION);
     assert_non_null(strstr(o.error, "restart"));
     assert_string_equal(listed(&o, "lease", &reloadable), "10s");
@@ -116,11 +116,31 @@ static void test_other_tasks_keep_theirs(void **state)
     end(&o);
 }
 
+/* A row of PSD_SERVER_SETTINGS says its default twice. */
+static void test_defaults_agree(void **state)
+{
+    (void)state;
+    psd_server_options o;
+    psd_server_options read;
+    psd_server_options_init(&o);
+    for (enum psd_row row = 0; row < PSD_ROWS; row++) {
+        const char *name = NULL, *standard = NULL, *help = NULL;
+        char text[PSD_NUMBER_TEXT_BYTES];
+        bool live = false;
+        psd_row_describe(row, &name, &standard, &help, &live);
+        memset(&read, 0x55, sizeof(read));
+        assert_int_equal(psd_row_parse(row, standard, &read, NULL), PS_OK);
+        assert_int_equal(psd_row_get(row, &read), psd_row_get(row, &o));
+        assert_string_equal(psd_row_format(row, &o, text), standard);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_setting_that_may_change),
         cmocka_unit_test(test_other_tasks_keep_theirs),
+        cmocka_unit_test(test_defaults_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
