@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_COMMON_OUTQ_TEST_H
 #define TESTS_UNIT_COMMON_OUTQ_TEST_H
 
-#include "check.h"
+#include "test.h"
 #include "wire.h"
 
 #include "common/mem.h"

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Structs that grow: those of callers with an older, the same, a newer header, and ones that nobody filled in. */
-#include "check.h"
+#include "test.h"
 
 #include "common/abi.h"
-
-#include <stddef.h>
-#include <string.h>
 
 struct ours {
     size_t struct_bytes;
@@ -28,9 +25,8 @@ static ps_status take(const void *from, struct ours *to, struct psi_err *err)
     return psi_struct_take(from, to, sizeof(*to), "ours_init", err);
 }
 
-static void an_older_caller_keeps_the_defaults_of_what_it_does_not_have(void **state)
+TEST(an_older_caller_keeps_the_defaults_of_what_it_does_not_have)
 {
-    (void)state;
     struct ours to;
     struct psi_err err;
     for (size_t bytes = sizeof(size_t); bytes <= sizeof(struct ours); bytes++) {
@@ -47,9 +43,8 @@ static void an_older_caller_keeps_the_defaults_of_what_it_does_not_have(void **s
     }
 }
 
-static void a_newer_caller_may_not_set_what_is_not_known(void **state)
+TEST(a_newer_caller_may_not_set_what_is_not_known)
 {
-    (void)state;
     struct ours to;
     struct psi_err err;
     struct newer from = {.known = {.struct_bytes = sizeof(from), .first = 7}};
@@ -65,9 +60,8 @@ static void a_newer_caller_may_not_set_what_is_not_known(void **state)
     }
 }
 
-static void what_nobody_filled_in_is_refused(void **state)
+TEST(what_nobody_filled_in_is_refused)
 {
-    (void)state;
     static uint64_t large[4104 / sizeof(uint64_t)]; /* zeros */
     static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, 4097, SIZE_MAX};
     struct ours to;
@@ -82,14 +76,4 @@ static void what_nobody_filled_in_is_refused(void **state)
     memcpy(large, &most, sizeof(most));
     assert_int_equal(take(large, &to, &err), PS_OK);
     assert_int_equal(to.first, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_older_caller_keeps_the_defaults_of_what_it_does_not_have),
-        cmocka_unit_test(a_newer_caller_may_not_set_what_is_not_known),
-        cmocka_unit_test(what_nobody_filled_in_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

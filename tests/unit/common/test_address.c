@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/address.c: every form, every fault, lengths at their limits; what is printed reads back. */
-#include "check.h"
+#include "test.h"
 
 #include "common/cluster.h"
 
-static void test_good(void **state)
+TEST(test_good)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *in, *out;
@@ -41,9 +40,8 @@ static void test_good(void **state)
     }
 }
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *in, *fault;
@@ -95,9 +93,8 @@ static void test_bad(void **state)
     assert_int_equal(a.port, 0);
 }
 
-static void test_lengths(void **state)
+TEST(test_lengths)
 {
-    (void)state;
     struct psi_err err;
     struct psi_address a;
     char text[400];
@@ -125,9 +122,8 @@ static void test_lengths(void **state)
     }
 }
 
-static void test_equal(void **state)
+TEST(test_equal)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *a, *b;
@@ -145,15 +141,4 @@ static void test_equal(void **state)
         assert_int_equal(psi_address_equal(&a, &b), rows[i].equal);
         assert_int_equal(psi_address_equal(&b, &a), rows[i].equal);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_equal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

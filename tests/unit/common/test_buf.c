@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/buf.c: growth, the maximum at its edges, failures that leave the buffer as it was. */
-#include "check.h"
+#include "test.h"
 
 #include "common/buf.h"
 #include "common/mem.h"
 
-static void test_append_and_consume(void **state)
+TEST(test_append_and_consume)
 {
-    (void)state;
     struct psi_err err;
     struct psi_buf b;
     psi_buf_init(&b, 10000);
@@ -34,9 +33,8 @@ static void test_append_and_consume(void **state)
     assert_int_equal(b.max, 10000);
 }
 
-static void test_maximum(void **state)
+TEST(test_maximum)
 {
-    (void)state;
     struct psi_err err;
     static const size_t maxima[] = {0, 1, 63, 64, 65, 100, 1000};
     char bytes[1001];
@@ -62,9 +60,8 @@ static void test_maximum(void **state)
     }
 }
 
-static void test_printf(void **state)
+TEST(test_printf)
 {
-    (void)state;
     struct psi_err err;
     struct psi_buf b;
     char big[600];
@@ -83,9 +80,8 @@ static void test_printf(void **state)
     psi_buf_fini(&b);
 }
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     struct psi_err err;
     struct psi_buf b;
     char big[400];
@@ -105,15 +101,4 @@ static void test_out_of_memory(void **state)
     }
     psi_mem_fail_after(-1);
     psi_buf_fini(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_append_and_consume),
-        cmocka_unit_test(test_maximum),
-        cmocka_unit_test(test_printf),
-        cmocka_unit_test(test_out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/cluster.c: flags and spec strings, order, faults that name the place, limits, memory faults. */
-#include "check.h"
+#include "test.h"
 
 #include "common/cluster.h"
 #include "common/mem.h"
@@ -17,9 +17,8 @@ static void expect_spec(const struct psi_cluster *c, const char *spec)
     psi_buf_fini(&b);
 }
 
-static void test_from_flags(void **state)
+TEST(test_from_flags)
 {
-    (void)state;
     struct psi_err err;
     struct psi_cluster c;
     psi_cluster_init(&c);
@@ -44,9 +43,8 @@ static void test_from_flags(void **state)
     expect_spec(&c, "");
 }
 
-static void test_spec_strings(void **state)
+TEST(test_spec_strings)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *in, *out;
@@ -70,9 +68,8 @@ static void test_spec_strings(void **state)
     }
 }
 
-static void test_faults_name_the_place(void **state)
+TEST(test_faults_name_the_place)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *in, *fault;
@@ -113,9 +110,8 @@ static void test_faults_name_the_place(void **state)
     psi_cluster_fini(&c);
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
-    (void)state;
     struct psi_err err;
     for (size_t count = PS_TASKS_MAX - 1; count <= PS_TASKS_MAX + 1; count++) {
         struct psi_cluster c;
@@ -155,9 +151,8 @@ static void test_limits(void **state)
     psi_cluster_fini(&c);
 }
 
-static void test_directory_and_chief(void **state)
+TEST(test_directory_and_chief)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *spec, *directory, *chief;
@@ -189,9 +184,8 @@ static void test_directory_and_chief(void **state)
     assert_false(psi_cluster_chief(&empty, &job, &task));
 }
 
-static void test_hash(void **state)
+TEST(test_hash)
 {
-    (void)state;
     struct psi_err err;
     struct psi_cluster c;
     psi_cluster_init(&c);
@@ -209,9 +203,8 @@ static void test_hash(void **state)
     psi_cluster_fini(&c);
 }
 
-static void test_set_address(void **state)
+TEST(test_set_address)
 {
-    (void)state;
     struct psi_err err;
     struct psi_cluster c;
     psi_cluster_init(&c);
@@ -228,9 +221,8 @@ static void test_set_address(void **state)
     psi_cluster_fini(&c);
 }
 
-static void test_task_name(void **state)
+TEST(test_task_name)
 {
-    (void)state;
     char buf[PSI_TASK_NAME_MAX];
     char job[PS_JOB_BYTES_MAX + 1];
     assert_string_equal(psi_task_name_format(buf, sizeof(buf), "ps", 1), "/job:ps/task:1");
@@ -240,9 +232,8 @@ static void test_task_name(void **state)
     assert_string_equal(buf + strlen(buf) - 16, "/task:4294967295"); /* the longest fits */
 }
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     struct psi_err err;
     struct psi_cluster c;
     psi_cluster_init(&c);
@@ -278,9 +269,8 @@ static void test_out_of_memory(void **state)
     psi_cluster_fini(&c);
 }
 
-static void test_jobs_that_train(void **state)
+TEST(test_jobs_that_train)
 {
-    (void)state;
     static const char *const train[] = {"worker", "chief", "master", "evaluator"};
     static const char *const serve[] = {"ps", "local", "workers", "Worker", ""};
     for (size_t i = 0; i < ARRAY_COUNT(train); i++) {
@@ -289,21 +279,4 @@ static void test_jobs_that_train(void **state)
     for (size_t i = 0; i < ARRAY_COUNT(serve); i++) {
         assert_false(psi_job_trains(serve[i]));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_jobs_that_train),
-        cmocka_unit_test(test_from_flags),
-        cmocka_unit_test(test_spec_strings),
-        cmocka_unit_test(test_faults_name_the_place),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_directory_and_chief),
-        cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_set_address),
-        cmocka_unit_test(test_task_name),
-        cmocka_unit_test(test_out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/cluster_text.c, literal.c: every form of a ClusterSpec, faults with their places, what is written reads back. */
-#include "check.h"
+#include "test.h"
 
 #include "common/cluster.h"
 #include "common/literal.h"
@@ -22,9 +22,8 @@ static void expect_text(const struct psi_cluster *c, const char *spec, bool json
     "ps=tensorflow0.pipeline.io:8888,tensorflow1.pipeline.io:8888;worker=tensorflow2.pipeline.io:8888,"                          \
     "tensorflow3.pipeline.io:8888"
 
-static void test_forms(void **state)
+TEST(test_forms)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *in, *spec;
@@ -85,9 +84,8 @@ static void test_forms(void **state)
     }
 }
 
-static void test_json_is_written(void **state)
+TEST(test_json_is_written)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *in, *json;
@@ -107,9 +105,8 @@ static void test_json_is_written(void **state)
     }
 }
 
-static void test_faults_name_the_place(void **state)
+TEST(test_faults_name_the_place)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *in, *fault;
@@ -197,9 +194,8 @@ static void test_faults_name_the_place(void **state)
 }
 
 /* Strings of 510 to 512 bytes, numbers of many digits. */
-static void test_long_tokens(void **state)
+TEST(test_long_tokens)
 {
-    (void)state;
     struct psi_err err;
     struct psi_token t;
     for (size_t n = PSI_LITERAL_TEXT_MAX - 1; n <= PSI_LITERAL_TEXT_MAX + 1; n++) {
@@ -223,9 +219,8 @@ static void test_long_tokens(void **state)
     }
 }
 
-static void test_add_task(void **state)
+TEST(test_add_task)
 {
-    (void)state;
     struct psi_err err;
     struct psi_cluster c;
     char list[48];
@@ -278,9 +273,8 @@ static void test_add_task(void **state)
     psi_cluster_fini(&c);
 }
 
-static void test_directory_and_chief_of_sparse_jobs(void **state)
+TEST(test_directory_and_chief_of_sparse_jobs)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *spec, *directory;
@@ -320,9 +314,8 @@ static void test_directory_and_chief_of_sparse_jobs(void **state)
     psi_cluster_fini(&sparse);
 }
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     struct psi_err err;
     struct psi_cluster c;
     psi_cluster_init(&c);
@@ -344,18 +337,4 @@ static void test_out_of_memory(void **state)
     assert_int_equal(st, PS_RESOURCE_EXHAUSTED);
     assert_int_equal(psi_cluster_job_count(&c), 2);
     psi_cluster_fini(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_json_is_written),
-        cmocka_unit_test(test_faults_name_the_place),
-        cmocka_unit_test(test_long_tokens),
-        cmocka_unit_test(test_add_task),
-        cmocka_unit_test(test_directory_and_chief_of_sparse_jobs),
-        cmocka_unit_test(test_out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

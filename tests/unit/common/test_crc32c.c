@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/crc32c.c: published values, and both ways against the bit-by-bit definition at every length that changes the path. */
-#include "check.h"
+#include "test.h"
 
 #include "common/crc32c.h"
 
@@ -18,9 +18,8 @@ static uint32_t by_definition(uint32_t crc, const uint8_t *p, size_t n)
     return ~c;
 }
 
-static void test_published_values(void **state)
+TEST(test_published_values)
 {
-    (void)state;
     uint8_t bytes[32];
     struct {
         uint32_t (*crc)(uint32_t, const void *, size_t);
@@ -45,9 +44,8 @@ static void test_published_values(void **state)
     }
 }
 
-static void test_lengths_and_alignments(void **state)
+TEST(test_lengths_and_alignments)
 {
-    (void)state;
     const size_t room = 66000;
     uint8_t *bytes = malloc(room + 16);
     assert_non_null(bytes);
@@ -70,9 +68,8 @@ static void test_lengths_and_alignments(void **state)
     free(bytes);
 }
 
-static void test_parts_and_flips(void **state)
+TEST(test_parts_and_flips)
 {
-    (void)state;
     uint8_t bytes[2000];
     for (size_t i = 0; i < sizeof(bytes); i++) {
         bytes[i] = (uint8_t)(i * 37);
@@ -86,14 +83,4 @@ static void test_parts_and_flips(void **state)
         assert_int_not_equal(psi_crc32c(0, bytes, sizeof(bytes)), whole);
         bytes[bit / 8] = (uint8_t)(bytes[bit / 8] ^ (1u << (bit % 8)));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published_values),
-        cmocka_unit_test(test_lengths_and_alignments),
-        cmocka_unit_test(test_parts_and_flips),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

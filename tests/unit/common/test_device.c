@@ -3,13 +3,12 @@
  * common/device.c: device strings, canonical form, merge. Expected forms follow TensorFlow 1.15's device_spec.py and
  * device_name_utils.cc; tests/parity compares with TensorFlow itself.
  */
-#include "check.h"
+#include "test.h"
 
 #include "common/device.h"
 
-static void test_canonical(void **state)
+TEST(test_canonical)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *text, *canonical;
@@ -66,9 +65,8 @@ static void test_canonical(void **state)
     }
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *text, *fault;
@@ -121,9 +119,8 @@ static void test_refused(void **state)
     }
 }
 
-static void test_merge(void **state)
+TEST(test_merge)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *outer, *inner, *merged;
@@ -159,9 +156,8 @@ static void test_merge(void **state)
     }
 }
 
-static void test_longest(void **state)
+TEST(test_longest)
 {
-    (void)state;
     struct psi_err err;
     struct psi_device d;
     char job[PS_JOB_BYTES_MAX + 1];
@@ -173,15 +169,4 @@ static void test_longest(void **state)
     PSI_IGNORE(snprintf(text, sizeof(text), "/job:%.63s/replica:2147483647/task:2147483647/device:%.31s:2147483647", job, type));
     assert_ok(psi_device_parse(text, &d, &err), &err);
     assert_string_equal(psi_device_format(&d, out, sizeof(out)), text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_canonical),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_longest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  * The frame reader: what it hands out does not depend on how the bytes are cut, every limit holds at max - 1, max and max + 1, a
  * prefix of a frame is never a frame, and a flipped bit is rejected or harmless. The bytes come from tests/lib/wire.c.
  */
-#include "check.h"
+#include "test.h"
 #include "wire.h"
 
 #include "common/frame.h"
@@ -156,9 +156,8 @@ static void expect(struct wire *out, const struct wire *w, size_t at)
     wire_append(out, p, trailer ? 16 : 0);
 }
 
-static void test_one_piece(void **state)
+TEST(test_one_piece)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         for (int large = 0; large < 2; large++) {
             struct wire w, want;
@@ -178,9 +177,8 @@ static void test_one_piece(void **state)
 }
 
 /* Every cut into two pieces (of large frames: near every border), and pieces of 1, 3, 40 and 4096 bytes. */
-static void test_every_split(void **state)
+TEST(test_every_split)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         for (int large = 0; large < 2; large++) {
             struct wire w, want;
@@ -220,9 +218,8 @@ static void test_every_split(void **state)
     }
 }
 
-static void test_thousand_frames_in_one_piece(void **state)
+TEST(test_thousand_frames_in_one_piece)
 {
-    (void)state;
     struct wire w, want;
     struct owner o;
     wire_init(&w);
@@ -240,9 +237,8 @@ static void test_thousand_frames_in_one_piece(void **state)
 }
 
 /* A prefix gives a prefix of what the whole gives, never an end, never an error. */
-static void test_every_prefix_is_incomplete(void **state)
+TEST(test_every_prefix_is_incomplete)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         struct wire w, want;
         wire_init(&w);
@@ -300,9 +296,8 @@ static void check_flip(const struct wire *w, const struct wire *want, size_t bit
     owner_fini(&o);
 }
 
-static void test_every_bit_flip(void **state)
+TEST(test_every_bit_flip)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         struct wire w, want;
         wire_init(&w);
@@ -317,9 +312,8 @@ static void test_every_bit_flip(void **state)
 }
 
 /* The second of two segments is bad: the first was handed out, the second is not. */
-static void test_bad_segment_after_a_good_one(void **state)
+TEST(test_bad_segment_after_a_good_one)
 {
-    (void)state;
     struct wire w;
     wire_init(&w);
     size_t at = build(&w, 1, true);
@@ -402,9 +396,8 @@ static const struct limit limits[] = {
 };
 
 /* The decision falls with the header: no byte of meta or body is taken before it. */
-static void test_limits(void **state)
+TEST(test_limits)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(limits); i++) {
         const struct limit *l = &limits[i];
         struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
@@ -433,9 +426,8 @@ static void test_limits(void **state)
     }
 }
 
-static void test_reserved_fields_and_flags(void **state)
+TEST(test_reserved_fields_and_flags)
 {
-    (void)state;
     for (unsigned bit = 0; bit < 16; bit++) {
         struct wire w;
         wire_init(&w);
@@ -463,9 +455,8 @@ static void test_reserved_fields_and_flags(void **state)
 }
 
 /* Somebody else's protocol is told by its first two bytes. */
-static void test_foreign_protocols(void **state)
+TEST(test_foreign_protocols)
 {
-    (void)state;
     static const char *const hellos[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
                                          "SSH-2.0-x\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n and forty bytes more than that"};
     for (size_t i = 0; i < ARRAY_COUNT(hellos); i++) {
@@ -484,9 +475,8 @@ static void test_foreign_protocols(void **state)
 }
 
 /* After an error nothing is ever handed out again. */
-static void test_broken_stays_broken(void **state)
+TEST(test_broken_stays_broken)
 {
-    (void)state;
     struct wire w;
     struct owner o;
     wire_init(&w);
@@ -511,9 +501,8 @@ static void test_broken_stays_broken(void **state)
 }
 
 /* Without a buffer a cut segment stays where it is, however often it is asked for; whole ones need none. */
-static void test_cut_segment_waits_for_a_buffer(void **state)
+TEST(test_cut_segment_waits_for_a_buffer)
 {
-    (void)state;
     struct wire w;
     struct owner o;
     wire_init(&w);
@@ -547,9 +536,8 @@ static void test_cut_segment_waits_for_a_buffer(void **state)
     wire_fini(&w);
 }
 
-static void test_body_bytes_and_seal(void **state)
+TEST(test_body_bytes_and_seal)
 {
-    (void)state;
     static uint8_t payload[3 * PS_SEGMENT_BYTES + 64];
     static const struct ps_pull_trailer trailer = {.version = 1};
     struct wire_random random = {.state = 3};
@@ -578,23 +566,4 @@ static void test_body_bytes_and_seal(void **state)
     assert_int_equal(psi_pad8(0), 0);
     assert_int_equal(psi_pad8(1), 8);
     assert_int_equal(psi_pad8(8), 8);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_piece),
-        cmocka_unit_test(test_every_split),
-        cmocka_unit_test(test_thousand_frames_in_one_piece),
-        cmocka_unit_test(test_every_prefix_is_incomplete),
-        cmocka_unit_test(test_every_bit_flip),
-        cmocka_unit_test(test_bad_segment_after_a_good_one),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_reserved_fields_and_flags),
-        cmocka_unit_test(test_foreign_protocols),
-        cmocka_unit_test(test_broken_stays_broken),
-        cmocka_unit_test(test_cut_segment_waits_for_a_buffer),
-        cmocka_unit_test(test_body_bytes_and_seal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

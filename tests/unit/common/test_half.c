@@ -3,7 +3,7 @@
  * common/half.c: every one of the 65,536 patterns of both kinds against ldexp, there and back; the middle between any two
  * neighbours goes to the even one and the floats beside it to the nearer; NaN, infinities, denormals; arrays as scalars.
  */
-#include "check.h"
+#include "test.h"
 
 #include "common/half.h"
 
@@ -30,9 +30,8 @@ static double reference(ps_dtype dtype, uint32_t bits)
     return (bits & 0x8000U) != 0 ? -x : x;
 }
 
-static void test_all_patterns(void **state)
+TEST(test_all_patterns)
 {
-    (void)state;
     for (size_t k = 0; k < ARRAY_COUNT(KINDS); k++) {
         uint16_t infinity = KINDS[k] == PS_F16 ? 0x7c00 : 0x7f80;
         uint16_t quiet = KINDS[k] == PS_F16 ? 0x0200 : 0x0040;
@@ -54,9 +53,8 @@ static void test_all_patterns(void **state)
     }
 }
 
-static void test_ties_to_even(void **state)
+TEST(test_ties_to_even)
 {
-    (void)state;
     for (size_t k = 0; k < ARRAY_COUNT(KINDS); k++) {
         uint16_t infinity = KINDS[k] == PS_F16 ? 0x7c00 : 0x7f80;
         for (uint16_t low = 0; low < infinity; low++) {
@@ -88,9 +86,8 @@ static void test_ties_to_even(void **state)
 }
 
 /* a NaN whose payload is in the bits that are cut off must not become an infinity */
-static void test_nan_stays(void **state)
+TEST(test_nan_stays)
 {
-    (void)state;
     for (size_t k = 0; k < ARRAY_COUNT(KINDS); k++) {
         for (uint32_t bit = 0; bit < 23; bit++) {
             for (uint32_t sign = 0; sign < 2; sign++) {
@@ -105,9 +102,8 @@ static void test_nan_stays(void **state)
     }
 }
 
-static void test_arrays(void **state)
+TEST(test_arrays)
 {
-    (void)state;
     static float wide[65536 + 4];
     static uint16_t patterns[65536 + 4];
     static uint16_t narrow[65536 + 4];
@@ -134,15 +130,4 @@ static void test_arrays(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_patterns),
-        cmocka_unit_test(test_ties_to_even),
-        cmocka_unit_test(test_nan_stays),
-        cmocka_unit_test(test_arrays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

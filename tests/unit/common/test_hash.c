@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/hash.c: published FNV-1a values, SipHash-1-3 against a second writing of its definition. */
-#include "check.h"
+#include "test.h"
 
 #include "common/hash.h"
 
-static void test_fnv1a(void **state)
+TEST(test_fnv1a)
 {
-    (void)state;
     /* the authors' test vectors (isthe.com/chongo/src/fnv/test_fnv.c) */
     assert_true(psi_fnv1a64(PSI_FNV1A64_START, "", 0) == UINT64_C(0xcbf29ce484222325));
     assert_true(psi_fnv1a64(PSI_FNV1A64_START, "a", 1) == UINT64_C(0xaf63dc4c8601ec8c));
@@ -59,9 +58,8 @@ static uint64_t reference(int c, int d, const uint64_t key[2], const uint8_t *p,
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-static void test_siphash(void **state)
+TEST(test_siphash)
 {
-    (void)state;
     const uint64_t key[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
     uint8_t bytes[64];
     for (size_t i = 0; i < sizeof(bytes); i++) {
@@ -75,13 +73,4 @@ static void test_siphash(void **state)
     const uint64_t other[2] = {key[0], key[1] ^ 1};
     assert_true(psi_siphash13(key, bytes, 8) != psi_siphash13(other, bytes, 8));
     assert_true(psi_siphash13_u64(key, UINT64_C(0x0706050403020100)) == psi_siphash13(key, bytes, 8));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fnv1a),
-        cmocka_unit_test(test_siphash),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/list.h: order, removal in any state, iteration that removes. */
-#include "check.h"
+#include "test.h"
 
 #include "common/list.h"
 
@@ -25,19 +25,16 @@ static void expect(struct psi_list *head, const int *numbers, size_t count)
     assert_int_equal(i, count);
 }
 
-static int setup(void **state)
+BEFORE_EACH
 {
-    (void)state;
     for (int i = 0; i < 5; i++) {
         items[i].number = i;
         psi_list_init(&items[i].link);
     }
-    return 0;
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
-    (void)state;
     struct psi_list head;
     psi_list_init(&head);
     assert_true(psi_list_empty(&head));
@@ -56,9 +53,8 @@ static void test_order(void **state)
     expect(&head, (const int[]){1, 3, 2, 4}, 4);
 }
 
-static void test_remove(void **state)
+TEST(test_remove)
 {
-    (void)state;
     struct psi_list head;
     psi_list_init(&head);
     for (int i = 0; i < 5; i++) {
@@ -79,9 +75,8 @@ static void test_remove(void **state)
     assert_false(psi_list_linked(&head));
 }
 
-static void test_foreach_safe(void **state)
+TEST(test_foreach_safe)
 {
-    (void)state;
     struct psi_list head;
     struct psi_list *it = NULL;
     struct psi_list *tmp = NULL;
@@ -100,9 +95,8 @@ static void test_foreach_safe(void **state)
     expect(&head, (const int[]){1, 3}, 2);
 }
 
-static void test_move_all(void **state)
+TEST(test_move_all)
 {
-    (void)state;
     struct psi_list a;
     struct psi_list b;
     psi_list_init(&a);
@@ -118,15 +112,4 @@ static void test_move_all(void **state)
     psi_list_move_all(&b, &a);
     expect(&b, (const int[]){0, 1, 2}, 3);
     assert_true(psi_list_empty(&a));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_order, setup),
-        cmocka_unit_test_setup(test_remove, setup),
-        cmocka_unit_test_setup(test_foreach_safe, setup),
-        cmocka_unit_test_setup(test_move_all, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

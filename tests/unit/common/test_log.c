@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/log.c: levels, every conversion, quoting that no value can break out of, cut lines, time. */
-#include "check.h"
+#include "test.h"
 
 #include "common/log.h"
 
@@ -27,9 +27,8 @@ static void stamp(void *data, char *buf, size_t n)
 
 static struct psi_log plain = {.write = write_line, .data = &lines, .level = PSI_LOG_DEBUG};
 
-static void test_line(void **state)
+TEST(test_line)
 {
-    (void)state;
     struct psi_log log = plain;
     log.stamp = stamp;
     psi_log_event(&log, PSI_LOG_WARN, "push_rejected", "conn=%u var=%s st=%s msg=%s", 7u, "w3", "INVALID_ARGUMENT", "bad shape");
@@ -40,9 +39,8 @@ static void test_line(void **state)
     assert_string_equal(last, "lvl=info ev=started k=1");
 }
 
-static void test_levels(void **state)
+TEST(test_levels)
 {
-    (void)state;
     struct psi_log log = plain;
     lines = 0;
     log.level = PSI_LOG_WARN;
@@ -67,9 +65,8 @@ static void test_levels(void **state)
     assert_string_equal(psi_log_level_name((enum psi_log_level)9), "invalid");
 }
 
-static void test_conversions(void **state)
+TEST(test_conversions)
 {
-    (void)state;
     psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%d b=%i c=%u d=%x e=%ld f=%lu g=%lld h=%llu", -5, INT32_MIN, UINT32_MAX, 255u,
                   -1L, ~0UL, INT64_MIN + 0LL, ~0ULL);
     assert_string_equal(last, "lvl=info ev=e a=-5 b=-2147483648 c=4294967295 d=ff e=-1 f=18446744073709551615 "
@@ -88,9 +85,8 @@ static void test_conversions(void **state)
     assert_string_equal(last, "lvl=info ev=no_fields k=v");
 }
 
-static void test_quoting(void **state)
+TEST(test_quoting)
 {
-    (void)state;
     static const struct {
         const char *in, *out;
     } rows[] = {
@@ -115,9 +111,8 @@ static void test_quoting(void **state)
     }
 }
 
-static void test_long_lines_are_cut(void **state)
+TEST(test_long_lines_are_cut)
 {
-    (void)state;
     char in[3000];
     static const char fill[] = {'x', '"', '\x01', ' '};
     for (size_t f = 0; f < ARRAY_COUNT(fill); f++) {
@@ -145,9 +140,8 @@ static void test_long_lines_are_cut(void **state)
     }
 }
 
-static void test_time(void **state)
+TEST(test_time)
 {
-    (void)state;
     char buf[32];
     static const struct {
         uint64_t ms;
@@ -167,17 +161,4 @@ static void test_time(void **state)
     }
     psi_log_format_time(UINT64_MAX, buf, sizeof(buf));
     assert_true(strlen(buf) < sizeof(buf));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_line),
-        cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_conversions),
-        cmocka_unit_test(test_quoting),
-        cmocka_unit_test(test_long_lines_are_cut),
-        cmocka_unit_test(test_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

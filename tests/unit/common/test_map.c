@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/map.c: against a plain array under random operations; order, cursors, memory faults, no allocation in a steady state. */
-#include "check.h"
+#include "test.h"
 
 #include "common/map.h"
 #include "common/mem.h"
@@ -9,9 +9,8 @@
 static const uint64_t seed[2] = {1, 2};
 static char values[4096];
 
-static void test_basics(void **state)
+TEST(test_basics)
 {
-    (void)state;
     struct psi_err err;
     struct psi_map m;
     void *old = &old;
@@ -40,9 +39,8 @@ static void test_basics(void **state)
     psi_map_fini(&m);
 }
 
-static void test_keys_are_copied(void **state)
+TEST(test_keys_are_copied)
 {
-    (void)state;
     struct psi_err err;
     struct psi_map m;
     char key[] = "name";
@@ -62,9 +60,8 @@ static void test_keys_are_copied(void **state)
 }
 
 /* Random puts and removes of 200 keys, compared with an array after each. */
-static void test_against_array(void **state)
+TEST(test_against_array)
 {
-    (void)state;
     struct psi_err err;
     for (uint64_t run = 0; run < 4; run++) {
         struct psi_map m;
@@ -112,9 +109,8 @@ static void test_against_array(void **state)
     }
 }
 
-static void test_order_is_insertion(void **state)
+TEST(test_order_is_insertion)
 {
-    (void)state;
     struct psi_err err;
     for (uint64_t s = 0; s < 3; s++) {
         struct psi_u64_map m;
@@ -140,9 +136,8 @@ static void test_order_is_insertion(void **state)
     }
 }
 
-static void test_cursor_survives_changes(void **state)
+TEST(test_cursor_survives_changes)
 {
-    (void)state;
     struct psi_err err;
     struct psi_u64_map m;
     uint64_t cursor = 0;
@@ -168,9 +163,8 @@ static void test_cursor_survives_changes(void **state)
     psi_u64_map_fini(&m);
 }
 
-static void test_steady_state_does_not_allocate(void **state)
+TEST(test_steady_state_does_not_allocate)
 {
-    (void)state;
     struct psi_err err;
     struct psi_u64_map m;
     psi_u64_map_init(&m, seed);
@@ -189,9 +183,8 @@ static void test_steady_state_does_not_allocate(void **state)
     psi_u64_map_fini(&m);
 }
 
-static void test_memory_is_given_back(void **state)
+TEST(test_memory_is_given_back)
 {
-    (void)state;
     struct psi_err err;
     struct psi_u64_map m;
     psi_u64_map_init(&m, seed);
@@ -213,9 +206,8 @@ static void test_memory_is_given_back(void **state)
 }
 
 /* Large tables shrink while their entries are removed; small ones never allocate then. */
-static void test_large_tables_shrink(void **state)
+TEST(test_large_tables_shrink)
 {
-    (void)state;
     static int value;
     struct psi_u64_map m;
     psi_u64_map_init(&m, (uint64_t[2]){1, 2});
@@ -238,9 +230,8 @@ static void test_large_tables_shrink(void **state)
     psi_u64_map_fini(&m);
 }
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     struct psi_err err;
     struct psi_map m;
     psi_map_init(&m, seed);
@@ -268,20 +259,4 @@ static void test_out_of_memory(void **state)
     }
     assert_int_equal(psi_map_count(&m), 500);
     psi_map_fini(&m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_basics),
-        cmocka_unit_test(test_keys_are_copied),
-        cmocka_unit_test(test_against_array),
-        cmocka_unit_test(test_order_is_insertion),
-        cmocka_unit_test(test_cursor_survives_changes),
-        cmocka_unit_test(test_steady_state_does_not_allocate),
-        cmocka_unit_test(test_memory_is_given_back),
-        cmocka_unit_test(test_large_tables_shrink),
-        cmocka_unit_test(test_out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/mem.c: counting, the armed fault, overflow, alignment. */
-#include "check.h"
+#include "test.h"
 
 #include "common/mem.h"
 
 #include <pthread.h>
 
-static void test_count(void **state)
+TEST(test_count)
 {
-    (void)state;
     uint64_t before = psi_mem_count();
     void *a = psi_malloc(10);
     void *b = psi_calloc(3, 4);
@@ -28,9 +27,8 @@ static void test_count(void **state)
     assert_true(psi_mem_count() == before + 5);
 }
 
-static void test_zero_sizes(void **state)
+TEST(test_zero_sizes)
 {
-    (void)state;
     void *p[4] = {psi_malloc(0), psi_calloc(0, 8), psi_realloc(NULL, 0), psi_aligned_malloc(1, 0)};
     for (size_t i = 0; i < ARRAY_COUNT(p); i++) {
         assert_non_null(p[i]);
@@ -41,9 +39,8 @@ static void test_zero_sizes(void **state)
     assert_null(psi_strndup("x", SIZE_MAX));
 }
 
-static void test_fault(void **state)
+TEST(test_fault)
 {
-    (void)state;
     for (int64_t n = 0; n < 4; n++) {
         psi_mem_fail_after(n);
         for (int64_t i = 0; i < 6; i++) {
@@ -76,9 +73,8 @@ static void *other_thread(void *arg)
     return NULL;
 }
 
-static void test_fault_is_per_thread(void **state)
+TEST(test_fault_is_per_thread)
 {
-    (void)state;
     bool good = false;
     pthread_t thread;
     psi_mem_fail_after(0);
@@ -86,15 +82,4 @@ static void test_fault_is_per_thread(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_true(good);
     assert_null(psi_malloc(1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_count),
-        cmocka_unit_test(test_zero_sizes),
-        cmocka_unit_test(test_fault),
-        cmocka_unit_test(test_fault_is_per_thread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/msg.c: metas with padding, lists and their end, text fields, optimizers. */
+#include "test.h"
 #include "../../../common/msg.h"
 
 #include "../../../common/limits.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static void test_meta(void **state)
+TEST(test_meta)
 {
-    (void)state;
     struct psi_err err = {0};
     uint8_t bytes[64] = {0};
     size_t n = 0;
@@ -36,9 +30,8 @@ static void test_meta(void **state)
     assert_true(back.kind == 0 && back.a == 0.0);
 }
 
-static void test_list(void **state)
+TEST(test_list)
 {
-    (void)state;
     struct psi_err err = {0};
     struct psi_buf b;
     psi_buf_init(&b, 4096);
@@ -79,9 +72,8 @@ static void refused(const uint8_t *bytes, size_t n)
     assert_non_null(strstr(err.text, "NameItem"));
 }
 
-static void test_bad_lists(void **state)
+TEST(test_bad_lists)
 {
-    (void)state;
     static const uint8_t SHORT[] = {5, 0x12, 1};                /* longer than what is left */
     static const uint8_t CUT[] = {0x85};                        /* a length in pieces */
     static const uint8_t LONG[] = {0xff, 0xff, 0x01, 0};        /* a length of three bytes */
@@ -113,9 +105,8 @@ static void test_bad_lists(void **state)
     }
 }
 
-static void test_text(void **state)
+TEST(test_text)
 {
-    (void)state;
     ps_v1_TaskItem m = ps_v1_TaskItem_init_zero;
     char text[PS_JOB_BYTES_MAX + 1];
     assert_int_equal(PSI_BYTES_SET(m.job, "worker"), 6);
@@ -132,9 +123,8 @@ static void test_text(void **state)
     assert_int_equal(PSI_BYTES_SET(m.job, long_name), 63);
 }
 
-static void test_optimizer(void **state)
+TEST(test_optimizer)
 {
-    (void)state;
     struct psi_err err = {0};
     ps_v1_Optimizer m;
     ps_optimizer back;
@@ -148,13 +138,4 @@ static void test_optimizer(void **state)
     assert_int_equal(psi_shape_from_dims(dims, 8, &shape, &err), PS_OK);
     assert_true(shape.rank == 8 && shape.dims[7] == 8);
     assert_int_equal(psi_shape_from_dims(dims, 9, &shape, &err), PS_INVALID_ARGUMENT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meta), cmocka_unit_test(test_list),      cmocka_unit_test(test_bad_lists),
-        cmocka_unit_test(test_text), cmocka_unit_test(test_optimizer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/name.c: the three grammars, every byte, lengths at their limits, safe quoting. */
-#include "check.h"
+#include "test.h"
 
 #include "common/limits.h"
 #include "common/name.h"
@@ -33,9 +33,8 @@ static const struct {
     {"a\\b", "byte 1 is '\\x5c'"},
 };
 
-static void test_path_like(void **state)
+TEST(test_path_like)
 {
-    (void)state;
     struct psi_err err;
     for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
         const char *name = paths[i].name;
@@ -54,9 +53,8 @@ static void test_path_like(void **state)
     assert_ok(psi_variable_name_check("abX", 2, &err), &err); /* len counts, not a NUL */
 }
 
-static void test_every_byte(void **state)
+TEST(test_every_byte)
 {
-    (void)state;
     struct psi_err err;
     for (int c = 0; c < 256; c++) {
         char name[3] = {'a', (char)c, 'b'};
@@ -68,9 +66,8 @@ static void test_every_byte(void **state)
     }
 }
 
-static void test_lengths(void **state)
+TEST(test_lengths)
 {
-    (void)state;
     struct psi_err err;
     char name[300];
     memset(name, 'n', sizeof(name));
@@ -90,9 +87,8 @@ static void test_lengths(void **state)
     assert_fails(psi_variable_name_check(name, 256, &err), PS_INVALID_ARGUMENT, &err, "has 256 bytes, the most is 255");
 }
 
-static void test_job_names(void **state)
+TEST(test_job_names)
 {
-    (void)state;
     struct psi_err err;
     static const char *const good[] = {"ps", "worker", "Chief_2", "l"};
     static const char *const bad[] = {"", "1ps", "_ps", "p-s", "p.s", "p/s", "ps ", "job:ps"};
@@ -104,9 +100,8 @@ static void test_job_names(void **state)
     }
 }
 
-static void test_quote(void **state)
+TEST(test_quote)
 {
-    (void)state;
     char buf[64];
     assert_string_equal(psi_quote(buf, sizeof(buf), "abc", 3), "'abc'");
     assert_string_equal(psi_quote(buf, sizeof(buf), "", 0), "''");
@@ -123,13 +118,4 @@ static void test_quote(void **state)
         assert_string_equal(buf + strlen(buf) - 4, "'...");
         assert_true(n == sizeof(buf) || buf[n] == '#');
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_path_like), cmocka_unit_test(test_every_byte), cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_job_names), cmocka_unit_test(test_quote),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/optimizer.c: hyperparameter ranges at their edges (FAULTS 24), names, text, comparison, initializers. */
-#include "check.h"
+#include "test.h"
 
 #include "common/optimizer.h"
 
 #include <float.h>
 #include <math.h>
 
-static void test_good(void **state)
+TEST(test_good)
 {
-    (void)state;
     struct psi_err err;
     const ps_optimizer *good[] = {
         ps_no_optimizer(),     ps_sgd(0.1),
@@ -25,9 +24,8 @@ static void test_good(void **state)
     assert_ok(psi_optimizer_check(ps_no_optimizer(), PS_BOOL, &err), &err);
 }
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
-    (void)state;
     struct psi_err err;
     const struct {
         const ps_optimizer *opt;
@@ -65,9 +63,8 @@ static void test_bad(void **state)
     assert_fails(psi_optimizer_check(&odd, PS_F32, &err), PS_INVALID_ARGUMENT, &err, "nesterov is 2");
 }
 
-static void test_dtypes(void **state)
+TEST(test_dtypes)
 {
-    (void)state;
     struct psi_err err;
     static const ps_dtype none[] = {PS_I32, PS_I64, PS_BOOL, PS_DTYPE_NONE};
     for (size_t i = 0; i < ARRAY_COUNT(none); i++) {
@@ -82,9 +79,8 @@ static void test_dtypes(void **state)
     }
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     struct psi_err err;
     static const char *const names[] = {"none", "sgd", "momentum", "adagrad", "adam"};
     for (uint32_t kind = 0; kind < ARRAY_COUNT(names); kind++) {
@@ -99,9 +95,8 @@ static void test_names(void **state)
     assert_int_equal(kind, 77);
 }
 
-static void test_format(void **state)
+TEST(test_format)
 {
-    (void)state;
     char buf[PSI_OPTIMIZER_TEXT_MAX];
     const struct {
         const ps_optimizer *opt;
@@ -126,9 +121,8 @@ static void test_format(void **state)
     assert_string_equal(psi_optimizer_format(&odd, buf, sizeof(buf)), "invalid");
 }
 
-static void test_equal(void **state)
+TEST(test_equal)
 {
-    (void)state;
     ps_optimizer a = *ps_adam(0.001);
     ps_optimizer b = *ps_adam(0.001);
     assert_true(psi_optimizer_equal(&a, &b));
@@ -148,9 +142,8 @@ static void test_equal(void **state)
     assert_true(psi_optimizer_equal(&a, &b));
 }
 
-static void test_initializers(void **state)
+TEST(test_initializers)
 {
-    (void)state;
     struct psi_err err;
     const ps_shape shape = PS_SHAPE(4, 3);
     const struct {
@@ -205,9 +198,8 @@ static void test_initializers(void **state)
 }
 
 /* what small dtypes hold, at each end */
-static void test_small_dtypes(void **state)
+TEST(test_small_dtypes)
 {
-    (void)state;
     struct psi_err err;
     const ps_shape shape = PS_SHAPE(4, 3);
     static const struct {
@@ -246,23 +238,12 @@ static void test_small_dtypes(void **state)
     assert_fails(psi_initializer_check(ps_uniform(-40000, 40000), PS_F16, &shape, &err), PS_INVALID_ARGUMENT, &err, "uniform");
 }
 
-static void test_initializer_names(void **state)
+TEST(test_initializer_names)
 {
-    (void)state;
     static const char *const names[] = {"invalid",   "zeros",      "ones",           "constant",
                                         "uniform",   "normal",     "glorot_uniform", "truncated_normal",
                                         "he_normal", "he_uniform", "invalid"};
     for (uint32_t i = 0; i < ARRAY_COUNT(names); i++) {
         assert_string_equal(psi_initializer_name(i), names[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),         cmocka_unit_test(test_bad),          cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_format),       cmocka_unit_test(test_equal),
-        cmocka_unit_test(test_initializers), cmocka_unit_test(test_small_dtypes), cmocka_unit_test(test_initializer_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/options*.c: one table through flags, file, help and listing; precedence; every type at its limits; faults. */
-#include "check.h"
+#include "test.h"
 
 #include "common/mem.h"
 #include "common/options.h"
@@ -91,12 +91,15 @@ static struct settings values;
 static uint8_t from[ARRAY_COUNT(rows)];
 static struct psi_options options;
 
-static int setup(void **state)
+static void begin(void)
 {
-    (void)state;
     memset(&values, 0x55, sizeof(values));
     psi_options_init(&options, rows, ARRAY_COUNT(rows), &values, from);
-    return 0;
+}
+
+BEFORE_EACH
+{
+    begin();
 }
 
 /* Parse the flags in `line` (split at blanks; ~ stands for a blank inside); what stays is joined in `rest`. */
@@ -126,9 +129,8 @@ static ps_status parse(const char *line, bool strict, char *rest, size_t rest_si
     return st;
 }
 
-static void test_defaults(void **state)
+TEST(test_defaults)
 {
-    (void)state;
     assert_true(values.lease_ms == 10000 && values.budget_bytes == 64 << 20 && values.task_index == 0);
     assert_true(values.timeout_ms == 5000 && !values.fresh && values.color && !values.help);
     assert_string_equal(values.hosts, "");
@@ -144,9 +146,8 @@ static void test_defaults(void **state)
     assert_int_equal(psi_options_find(&options, "Task_index"), -1);
 }
 
-static void test_flags(void **state)
+TEST(test_flags)
 {
-    (void)state;
     struct psi_err err;
     char rest[256];
     assert_ok(parse("a --lease 250ms --memory-budget=1g b -i 7 --fresh --no-color --ps_hosts=h:1,h:2 -- --c -d", true, rest,
@@ -169,9 +170,8 @@ static void test_flags(void **state)
     assert_ok(parse("", true, rest, sizeof(rest), &err), &err);
 }
 
-static void test_flags_of_others_stay(void **state)
+TEST(test_flags_of_others_stay)
 {
-    (void)state;
     struct psi_err err;
     char rest[256];
     assert_ok(parse("--epochs 5 --lease=1s -x --task_index 2 data --no-mine -- --lease 2s", false, rest, sizeof(rest), &err),
@@ -181,9 +181,8 @@ static void test_flags_of_others_stay(void **state)
     assert_fails(parse("--epochs 5 --lease=x", false, rest, sizeof(rest), &err), PS_INVALID_ARGUMENT, &err, "--lease: 'x'");
 }
 
-static void test_bad_flags(void **state)
+TEST(test_bad_flags)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *line, *fault;
@@ -222,21 +221,20 @@ static void test_bad_flags(void **state)
         {"--job_name=a\tb", "'a\\x09b'"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-        setup(NULL);
+        begin();
         if (bad[i].fault == NULL) {
             assert_ok(parse(bad[i].line, true, NULL, 0, &err), &err);
         } else {
             assert_fails(parse(bad[i].line, true, NULL, 0, &err), PS_INVALID_ARGUMENT, &err, bad[i].fault);
         }
-        test_defaults(NULL); /* nothing was changed */
+        test_defaults(); /* nothing was changed */
     }
     assert_fails(parse("--zzzzzzzzzz", true, NULL, 0, &err), PS_INVALID_ARGUMENT, &err, "unknown");
     assert_null(strstr(err.text, "did you mean"));
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *name, *text;
@@ -308,9 +306,8 @@ static ps_status parse_file(const char *text, struct psi_err *err)
     return st;
 }
 
-static void test_file(void **state)
+TEST(test_file)
 {
-    (void)state;
     struct psi_err err;
     assert_ok(parse_file("# comment\n; another\n\n  \nlease = 2s\nmemory-budget=1M  ; why\nfresh = yes\r\n"
                          "ps_hosts = a:1,\n    b:1,\n\tc:1\nlog_level = debug",
@@ -319,15 +316,14 @@ static void test_file(void **state)
     assert_true(values.lease_ms == 2000 && values.budget_bytes == 1 << 20 && values.fresh && values.level == 0);
     assert_string_equal(values.hosts, "a:1,b:1,c:1");
     assert_int_equal(from[0], PSI_FROM_FILE);
-    setup(NULL);
+    begin();
     assert_ok(parse_file("", &err), &err);
     assert_ok(parse_file("ps_hosts = ps=a;x", &err), &err); /* a ; without a blank before it is no comment */
     assert_string_equal(values.hosts, "ps=a;x");
 }
 
-static void test_bad_files(void **state)
+TEST(test_bad_files)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *text, *fault;
@@ -351,21 +347,20 @@ static void test_bad_files(void **state)
         {"job_name = abcd\n    efgh\n  i\n", "psd.conf:3: job_name: 'abcdefghi' is not allowed"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-        setup(NULL);
+        begin();
         assert_fails(parse_file(bad[i].text, &err), PS_INVALID_ARGUMENT, &err, bad[i].fault);
     }
     assert_fails(psi_options_parse_file(&options, "psd.conf", "fresh = 1\nlease = 1s\0\n", 22, &err), PS_INVALID_ARGUMENT, &err,
                  "psd.conf:2: has a NUL byte");
 }
 
-static void test_long_lines(void **state)
+TEST(test_long_lines)
 {
-    (void)state;
     struct psi_err err;
     char text[300];
     /* inih's buffer holds 198 bytes and a newline; longer lines would be split without a word */
     for (size_t n = 197; n <= 230; n++) {
-        setup(NULL);
+        begin();
         memset(text, 'h', n);
         memcpy(text, "ps_hosts=", 9);
         text[n] = '\n';
@@ -382,9 +377,8 @@ static void test_long_lines(void **state)
     }
 }
 
-static void test_precedence(void **state)
+TEST(test_precedence)
 {
-    (void)state;
     struct psi_err err;
     /* the flag is read first and still wins */
     assert_ok(parse("--lease=7s", true, NULL, 0, &err), &err);
@@ -408,9 +402,8 @@ static void test_precedence(void **state)
     assert_string_equal(values.hosts, "flag");
 }
 
-static void test_help(void **state)
+TEST(test_help)
 {
-    (void)state;
     struct psi_err err;
     struct psi_buf b;
     psi_buf_init(&b, 1 << 16);
@@ -443,9 +436,8 @@ static void test_help(void **state)
     psi_buf_fini(&b);
 }
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     struct psi_err err;
     static const char text[] = "lease = 1s\nps_hosts = a,\n b\n";
     assert_ok(parse("--lease=7s", true, NULL, 0, &err), &err);
@@ -461,22 +453,4 @@ static void test_out_of_memory(void **state)
         }
     }
     assert_string_equal(values.hosts, "a,b");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_defaults, setup),
-        cmocka_unit_test_setup(test_flags, setup),
-        cmocka_unit_test_setup(test_flags_of_others_stay, setup),
-        cmocka_unit_test_setup(test_bad_flags, setup),
-        cmocka_unit_test_setup(test_values, setup),
-        cmocka_unit_test_setup(test_file, setup),
-        cmocka_unit_test_setup(test_bad_files, setup),
-        cmocka_unit_test_setup(test_long_lines, setup),
-        cmocka_unit_test_setup(test_precedence, setup),
-        cmocka_unit_test_setup(test_help, setup),
-        cmocka_unit_test_setup(test_out_of_memory, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,9 +33,8 @@ static void push_ready_body(struct psi_outq *q, struct wire *want, const struct 
 }
 
 /* Every kind and size alone, all taken at once; then all in one queue under every way of taking bytes. */
-static void test_composes_what_the_encoder_writes(void **state)
+TEST(test_composes_what_the_encoder_writes)
 {
-    (void)state;
     struct wire_random random = {.state = 1};
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
         for (unsigned how = 0; how < 6; how++) {
@@ -120,9 +119,8 @@ static void mixed_queue(uint64_t seed, int how, size_t max_bytes)
     wire_fini(&want);
 }
 
-static void test_any_way_of_taking_gives_the_same_bytes(void **state)
+TEST(test_any_way_of_taking_gives_the_same_bytes)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 12; seed++) {
         for (int how = 0; how < 4; how++) {
             mixed_queue(seed, how, PS_SEND_TRY_BYTES);
@@ -133,9 +131,8 @@ static void test_any_way_of_taking_gives_the_same_bytes(void **state)
 }
 
 /* A frame whose end lets its owner queue the next one: order is kept. */
-static void test_push_from_done(void **state)
+TEST(test_push_from_done)
 {
-    (void)state;
     for (int how = 0; how < 3; how++) {
         struct wire_random random = {.state = 9};
         struct psi_outq q;
@@ -167,9 +164,8 @@ static void test_push_from_done(void **state)
     }
 }
 
-static void test_no_allocation_in_steady_state(void **state)
+TEST(test_no_allocation_in_steady_state)
 {
-    (void)state;
     struct wire_random random = {.state = 2};
     struct psi_outq q;
     struct stream s;
@@ -197,9 +193,8 @@ static void test_no_allocation_in_steady_state(void **state)
     wire_fini(&out);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-    (void)state;
     struct wire_random random = {.state = 2};
     struct psi_outq q;
     struct stream s;
@@ -235,16 +230,4 @@ static void test_no_memory(void **state)
     stream_fini(&s);
     wire_fini(&out);
     wire_fini(&want);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_composes_what_the_encoder_writes),
-        cmocka_unit_test(test_any_way_of_taking_gives_the_same_bytes),
-        cmocka_unit_test(test_push_from_done),
-        cmocka_unit_test(test_no_allocation_in_steady_state),
-        cmocka_unit_test(test_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

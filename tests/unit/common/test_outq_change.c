@@ -55,9 +55,8 @@ static void look(struct seen *seen, const uint8_t *p, size_t n)
     }
 }
 
-static void test_changing_payload_is_never_torn(void **state)
+TEST(test_changing_payload_is_never_torn)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
         enum { FRAMES = 6 };
         struct stream streams[FRAMES];
@@ -97,9 +96,8 @@ static void test_changing_payload_is_never_torn(void **state)
 }
 
 /* The bytes of the hold are those of the attempt, whatever happens to the memory before it is written. */
-static void test_hold_cannot_change(void **state)
+TEST(test_hold_cannot_change)
 {
-    (void)state;
     struct psi_outq q;
     struct stream s;
     const struct psi_iov *iov = NULL;
@@ -130,9 +128,8 @@ static void test_hold_cannot_change(void **state)
     wire_fini(&want);
 }
 
-static void test_cancel(void **state)
+TEST(test_cancel)
 {
-    (void)state;
     struct wire_random random = {.state = 1};
     struct psi_outq q;
     struct stream a, b;
@@ -184,9 +181,8 @@ static void test_cancel(void **state)
     wire_fini(&want);
 }
 
-static void test_drop(void **state)
+TEST(test_drop)
 {
-    (void)state;
     struct psi_outq q;
     struct stream a, b;
     struct ps_frame_header h = control_header(0);
@@ -231,9 +227,8 @@ static void test_drop(void **state)
 }
 
 /* Before a last frame: what streams goes, unless half of it is out. */
-static void test_drop_streams(void **state)
+TEST(test_drop_streams)
 {
-    (void)state;
     struct wire_random random = {.state = 1};
     struct psi_outq q;
     struct stream a;
@@ -265,16 +260,4 @@ static void test_drop_streams(void **state)
     stream_fini(&a);
     wire_fini(&out);
     wire_fini(&want);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_changing_payload_is_never_torn),
-        cmocka_unit_test(test_hold_cannot_change),
-        cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_drop),
-        cmocka_unit_test(test_drop_streams),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,12 @@
  * common/placement.c: a session's round robin with pins. The expected places follow TensorFlow 1.15's
  * python/training/device_setter.py (_ReplicaDeviceChooser.device_function with merge_devices=True, _RoundRobinStrategy).
  */
-#include "check.h"
+#include "test.h"
 
 #include "common/placement.h"
 
-static void test_round_robin(void **state)
+TEST(test_round_robin)
 {
-    (void)state;
     struct psi_err err;
     /* one script; pin NULL is an unpinned variable */
     static const struct {
@@ -51,9 +50,8 @@ static void test_round_robin(void **state)
     psi_cluster_fini(&c);
 }
 
-static void test_book_example(void **state)
+TEST(test_book_example)
 {
-    (void)state;
     /* five variables on two parameter servers: 0 1 0 1 0 (TensorFlow's own description of replica_device_setter) */
     struct psi_err err;
     struct psi_cluster c;
@@ -70,9 +68,8 @@ static void test_book_example(void **state)
     psi_cluster_fini(&c);
 }
 
-static void test_holes(void **state)
+TEST(test_holes)
 {
-    (void)state;
     /* the turns go over the tasks that are there, by index */
     struct psi_err err;
     struct psi_cluster c;
@@ -98,9 +95,8 @@ static void test_holes(void **state)
     psi_cluster_fini(&c);
 }
 
-static void test_errors_do_not_advance(void **state)
+TEST(test_errors_do_not_advance)
 {
-    (void)state;
     struct psi_err err;
     struct psi_cluster c;
     struct psi_placement p;
@@ -123,15 +119,4 @@ static void test_errors_do_not_advance(void **state)
     assert_int_equal(p.next, 0);
     assert_int_equal(place.task, 77);
     psi_cluster_fini(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_robin),
-        cmocka_unit_test(test_book_example),
-        cmocka_unit_test(test_holes),
-        cmocka_unit_test(test_errors_do_not_advance),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  * common/placement.c: device scopes. Each script is a list of steps; the expected devices follow TensorFlow 1.15
  * (python/framework/ops.py _apply_device_functions, python/training/device_setter.py); tests/parity compares with TensorFlow.
  */
-#include "check.h"
+#include "test.h"
 
 #include "common/mem.h"
 #include "common/placement.h"
@@ -91,9 +91,8 @@ static void run(const struct step *steps, size_t count)
         .what = SETTER, .number = (tasks_)                                                                                       \
     }
 
-static void test_plain_scopes(void **state)
+TEST(test_plain_scopes)
 {
-    (void)state;
     RUN(V(""));
     RUN(DEVICE(""), V(""), DEVICE("/"), V(""));
     RUN(DEVICE("/job:ps/task:1"), PINNED("/job:ps/task:1"), {.what = POP}, V(""));
@@ -105,9 +104,8 @@ static void test_plain_scopes(void **state)
     RUN(DEVICE("/replica:1"), V("/replica:1"));
 }
 
-static void test_round_robin(void **state)
+TEST(test_round_robin)
 {
-    (void)state;
     /* seed 003's five variables */
     RUN(PS(2), V("/job:ps/task:0"), V("/job:ps/task:1"), V("/job:ps/task:0"), V("/job:ps/task:1"), V("/job:ps/task:0"));
     /* other types go to the worker and take no turn; a setter's own constant is not its strategy */
@@ -136,9 +134,8 @@ static void test_round_robin(void **state)
         V("/job:ps/task:1"));
 }
 
-static void test_setter_arguments(void **state)
+TEST(test_setter_arguments)
 {
-    (void)state;
     /* without tasks: nothing */
     RUN(DEVICE("/job:local"), PS(0), PINNED("/job:local"), OP("MatMul", "/job:local", true), {.what = POP}, PINNED("/job:local"));
     RUN({.what = SETTER, .cluster = "worker=h:1"}, V(""), OP("MatMul", "", false));
@@ -167,9 +164,8 @@ static void test_setter_arguments(void **state)
     {                                                                                                                            \
         .what = PLACE, .number = (bytes_), .worker = (device_)                                                                   \
     }
-static void test_greedy(void **state)
+TEST(test_greedy)
 {
-    (void)state;
     /* lowest index among equals; then the emptiest */
     RUN({.what = SETTER, .number = 3, .greedy = true}, BYTES(100, "/job:ps/task:0"), BYTES(10, "/job:ps/task:1"),
         BYTES(10, "/job:ps/task:2"), BYTES(50, "/job:ps/task:1"), BYTES(45, "/job:ps/task:2"), BYTES(1, "/job:ps/task:2"),
@@ -194,9 +190,8 @@ static void test_greedy(void **state)
     psi_placer_fini(&p);
 }
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
-    (void)state;
     struct psi_err err;
     struct psi_placer p;
     struct psi_request_place place;
@@ -226,9 +221,8 @@ static void test_errors(void **state)
     psi_placer_fini(&p);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-    (void)state;
     struct psi_err err;
     struct psi_placer p;
     const struct psi_setter setter = {.ps_tasks = 3, .ps_device = "/job:ps", .merge_devices = true};
@@ -246,13 +240,4 @@ static void test_no_memory(void **state)
     assert_int_equal(st, PS_RESOURCE_EXHAUSTED);
     assert_ok(psi_placer_push_setter(&p, &setter, &err), &err);
     psi_placer_fini(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_scopes), cmocka_unit_test(test_round_robin), cmocka_unit_test(test_setter_arguments),
-        cmocka_unit_test(test_greedy),       cmocka_unit_test(test_errors),      cmocka_unit_test(test_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

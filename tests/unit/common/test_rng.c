@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/rng.c: published vectors, independence of the split, ranges, moments, our ln and cos against libm, frozen values. */
-#include "check.h"
+#include "test.h"
 
 #include "common/half.h"
 #include "common/hash.h"
@@ -13,9 +13,8 @@ enum { COUNT = 60000 };
 static double f64[COUNT];
 static float f32[COUNT];
 
-static void test_philox(void **state)
+TEST(test_philox)
 {
-    (void)state;
     /* known answers of the authors' Random123 (tests/kat_vectors, philox4x32 10) */
     static const struct {
         uint32_t counter[4], key[2], out[4];
@@ -35,9 +34,8 @@ static void test_philox(void **state)
     }
 }
 
-static void test_splitmix(void **state)
+TEST(test_splitmix)
 {
-    (void)state;
     uint64_t s = 0;
     /* the first values of the published splitmix64.c from state 0 */
     assert_true(psi_random_u64(&s) == UINT64_C(0xe220a8397b1dcdaf));
@@ -62,9 +60,8 @@ static void test_splitmix(void **state)
     assert_true(psi_random_below(&s, UINT64_MAX) < UINT64_MAX);
 }
 
-static void test_same(void **state)
+TEST(test_same)
 {
-    (void)state;
     const ps_shape shape = PS_SHAPE(5);
     const uint8_t ones8[5] = {1, 1, 1, 1, 1};
     int32_t i32[5];
@@ -101,9 +98,8 @@ static void test_same(void **state)
     }
 }
 
-static void test_split_does_not_matter(void **state)
+TEST(test_split_does_not_matter)
 {
-    (void)state;
     const ps_initializer *inits[] = {ps_uniform(-2, 3),         ps_normal(1, 2), ps_glorot(),
                                      ps_truncated_normal(1, 2), ps_he_normal(),  ps_he_uniform()};
     static const ps_dtype dtypes[] = {PS_F32, PS_F64, PS_F16, PS_BF16};
@@ -127,9 +123,8 @@ static void test_split_does_not_matter(void **state)
     }
 }
 
-static void test_arguments_matter(void **state)
+TEST(test_arguments_matter)
 {
-    (void)state;
     const ps_shape shape = PS_SHAPE(100);
     static const struct {
         uint64_t seed;
@@ -166,9 +161,8 @@ static struct moments moments_of(const double *x, size_t n)
 }
 
 /* Tolerances: 5 standard errors for COUNT samples; the values are fixed, so the tests are too. */
-static void test_moments(void **state)
+TEST(test_moments)
 {
-    (void)state;
     const ps_shape shape = PS_SHAPE(COUNT);
     psi_init_fill(ps_uniform(-2, 3), PS_F64, &shape, 42, "u", 0, COUNT, f64);
     struct moments m = moments_of(f64, COUNT);
@@ -191,9 +185,8 @@ static void test_moments(void **state)
     }
 }
 
-static void test_uniform_stays_below_high(void **state)
+TEST(test_uniform_stays_below_high)
 {
-    (void)state;
     const ps_shape shape = PS_SHAPE(COUNT);
     /* two floats in the whole interval: half of the products would round to high */
     const float low = 1.0f;
@@ -209,9 +202,8 @@ static void test_uniform_stays_below_high(void **state)
     }
 }
 
-static void test_glorot(void **state)
+TEST(test_glorot)
 {
-    (void)state;
     static const struct {
         int64_t dims[5];
         uint32_t rank;
@@ -232,9 +224,8 @@ static void test_glorot(void **state)
 }
 
 /* TensorFlow 1.15: no value beyond two standard deviations; what is left of the variance is 0.87962566103423978^2. */
-static void test_truncated_normal(void **state)
+TEST(test_truncated_normal)
 {
-    (void)state;
     const ps_shape shape = PS_SHAPE(COUNT);
     const double left = .87962566103423978;
     psi_init_fill(ps_truncated_normal(1, 2), PS_F64, &shape, 42, "t", 0, COUNT, f64);
@@ -260,9 +251,8 @@ static void test_truncated_normal(void **state)
     }
 }
 
-static void test_he(void **state)
+TEST(test_he)
 {
-    (void)state;
     static const struct {
         int64_t dims[5];
         uint32_t rank;
@@ -288,9 +278,8 @@ static void test_he(void **state)
 }
 
 /* float16 and bfloat16: the float32 value, rounded; never high itself */
-static void test_halves(void **state)
+TEST(test_halves)
 {
-    (void)state;
     static const ps_dtype dtypes[] = {PS_F16, PS_BF16};
     static uint16_t half[COUNT];
     const ps_shape shape = PS_SHAPE(COUNT);
@@ -313,9 +302,8 @@ static void test_halves(void **state)
 }
 
 /* Box-Muller by libm from the same Philox words, as the head of rng.c states it. */
-static void test_normal_against_libm(void **state)
+TEST(test_normal_against_libm)
 {
-    (void)state;
     const ps_shape shape = PS_SHAPE(COUNT);
     const char *name = "w";
     uint64_t hash = psi_fnv1a64(PSI_FNV1A64_START, name, 1);
@@ -335,9 +323,8 @@ static void test_normal_against_libm(void **state)
 
 /* These bits are on users' disks and in their papers: they never change. The uniform ones are those of a second program, the
  * normal ones within one unit in the last place of its values with 50 digits. */
-static void test_frozen_values(void **state)
+TEST(test_frozen_values)
 {
-    (void)state;
     static const struct {
         double uniform, normal;
     } rows[] = {{0x1.594a27b11f71fp-1, 0x1.33b2387aea924p-1},
@@ -353,24 +340,4 @@ static void test_frozen_values(void **state)
         assert_true(u[i] == rows[i].uniform);
         assert_true(n[i] == rows[i].normal);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_splitmix),
-        cmocka_unit_test(test_same),
-        cmocka_unit_test(test_split_does_not_matter),
-        cmocka_unit_test(test_arguments_matter),
-        cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_uniform_stays_below_high),
-        cmocka_unit_test(test_glorot),
-        cmocka_unit_test(test_truncated_normal),
-        cmocka_unit_test(test_he),
-        cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_normal_against_libm),
-        cmocka_unit_test(test_frozen_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/safetensors.c: what is written, byte for byte; each thing that a header must not say; cuts and flipped bits. */
+#include "test.h"
 #include "common/mem.h"
 #include "common/name.h"
 #include "common/safetensors.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
 static struct psi_err err;
 
@@ -98,9 +94,8 @@ static void encode_three(struct psi_buf *out, struct psi_tensor tensors[3])
     assert_int_equal(psi_safetensors_encode(tensors, 3, metadata, 1, out, &err), PS_OK);
 }
 
-static void test_encode(void **state)
+TEST(test_encode)
 {
-    (void)state;
     static const char expected[] = "{\"__metadata__\":{\"format\":\"p\\\"sd\"},"
                                    "\"flags\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[32,35]},"
                                    "\"a/w\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[8,32]},"
@@ -120,9 +115,8 @@ static void test_encode(void **state)
     psi_buf_fini(&out);
 }
 
-static void test_encode_refuses(void **state)
+TEST(test_encode_refuses)
 {
-    (void)state;
     static char a[] = "a", bad[] = "\xff";
     struct psi_buf out;
     psi_buf_init(&out, 1 << 20);
@@ -144,9 +138,8 @@ static void test_encode_refuses(void **state)
     psi_buf_fini(&out);
 }
 
-static void test_types(void **state)
+TEST(test_types)
 {
-    (void)state;
     static const struct {
         const char *name;
         ps_dtype dtype;
@@ -168,9 +161,8 @@ static void test_types(void **state)
     assert_null(psi_tensor_type_of(PS_STRING));
 }
 
-static void test_decode(void **state)
+TEST(test_decode)
 {
-    (void)state;
     struct psi_safetensors s;
     assert_int_equal(read_header("{\"b\":{\"shape\":[2,1],\"data_offsets\":[4,8],\"dtype\":\"I16\"},"
                                  "\"__metadata__\":{\"k\":\"v\",\"l\":\"\"},"
@@ -199,9 +191,8 @@ static void test_decode(void **state)
 
 #define ONE(dtype, shape, offsets) "{\"a\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     accepted(ONE("F32", "[2]", "[0,8]"), 8);
     refused(ONE("F32", "[2]", "[0,8]"), 7, "'a'");
     refused(ONE("F32", "[2]", "[0,8]"), 9, "end at byte 8, the file has 9");
@@ -255,9 +246,8 @@ static void test_refused(void **state)
 }
 
 /* Prefixes: the limit, the file's length, 2^63. */
-static void test_length(void **state)
+TEST(test_length)
 {
-    (void)state;
     static const struct {
         uint64_t header, file;
         bool good;
@@ -291,9 +281,8 @@ static void test_length(void **state)
 }
 
 /* Each cut of a small file is refused; each flipped bit is refused or leaves a table that covers the values. */
-static void test_cuts_and_flips(void **state)
+TEST(test_cuts_and_flips)
 {
-    (void)state;
     struct psi_buf out;
     struct psi_tensor tensors[3];
     struct psi_safetensors s;
@@ -340,9 +329,8 @@ static char *repeated(const char *head, const char *unit, size_t count, const ch
     return text;
 }
 
-static void test_hostile(void **state)
+TEST(test_hostile)
 {
-    (void)state;
     char *deep = repeated("{\"a\":", "[", 1000000, "");
     refused(deep, 0, "depth");
     free(deep);
@@ -372,9 +360,8 @@ static void test_hostile(void **state)
 }
 
 /* Many tensors that all begin at 0: found out without comparing each with each. */
-static void test_many(void **state)
+TEST(test_many)
 {
-    (void)state;
     enum { MANY = 50000 };
     char *text = malloc((size_t)MANY * 80);
     char *p = stpcpy(text, "{");
@@ -392,9 +379,8 @@ static void test_many(void **state)
     free(text);
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     struct psi_safetensors s;
     int failures = 0;
     for (int64_t n = 0;; n++) {
@@ -413,15 +399,4 @@ static void test_memory(void **state)
         failures++;
     }
     assert_true(failures >= 6); /* table, name, metadata, key, value, order */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encode),  cmocka_unit_test(test_encode_refuses), cmocka_unit_test(test_types),
-        cmocka_unit_test(test_decode),  cmocka_unit_test(test_refused),        cmocka_unit_test(test_length),
-        cmocka_unit_test(test_hostile), cmocka_unit_test(test_cuts_and_flips), cmocka_unit_test(test_many),
-        cmocka_unit_test(test_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

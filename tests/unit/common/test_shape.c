@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/shape.c: products, limits at their edges, NumPy's text form. */
-#include "check.h"
+#include "test.h"
 
 #include "common/limits.h"
 #include "common/shape.h"
 
-static void test_mul_bytes(void **state)
+TEST(test_mul_bytes)
 {
-    (void)state;
     uint64_t out = 7;
     assert_true(psi_mul_bytes(6, 7, &out));
     assert_true(out == 42);
@@ -21,9 +20,8 @@ static void test_mul_bytes(void **state)
     assert_true(out == 0);
 }
 
-static void test_check(void **state)
+TEST(test_check)
 {
-    (void)state;
     struct psi_err err;
     const int64_t most = (int64_t)(PS_VARIABLE_BYTES_MAX / 8);
     const struct {
@@ -61,9 +59,8 @@ static void test_check(void **state)
     assert_int_equal(psi_shape_check(&bad, NULL), PS_INVALID_ARGUMENT);
 }
 
-static void test_equal(void **state)
+TEST(test_equal)
 {
-    (void)state;
     ps_shape a = PS_SHAPE(64, 10);
     ps_shape b = PS_SHAPE(64, 10);
     assert_true(psi_shape_equal(&a, &b));
@@ -78,9 +75,8 @@ static void test_equal(void **state)
     assert_false(psi_shape_equal(&a, &b));
 }
 
-static void test_format(void **state)
+TEST(test_format)
 {
-    (void)state;
     char buf[PSI_SHAPE_TEXT_MAX];
     const struct {
         ps_shape shape;
@@ -106,21 +102,11 @@ static void test_format(void **state)
     assert_string_equal(psi_shape_format(&matrix, small, sizeof(small)), "(64");
 }
 
-static void test_dtype_known(void **state)
+TEST(test_dtype_known)
 {
-    (void)state;
     for (uint32_t d = PS_F32; d <= PS_STRING; d++) {
         assert_true(psi_dtype_known(d));
     }
     assert_false(psi_dtype_known(PS_DTYPE_NONE));
     assert_false(psi_dtype_known(PS_STRING + 1) || psi_dtype_known(UINT32_MAX));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mul_bytes), cmocka_unit_test(test_check),       cmocka_unit_test(test_equal),
-        cmocka_unit_test(test_format),    cmocka_unit_test(test_dtype_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

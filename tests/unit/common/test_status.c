@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/status.c: names, error texts that stay clean and bounded whatever goes in. */
-#include "check.h"
+#include "test.h"
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     assert_string_equal(ps_status_name(PS_OK), "OK");
     assert_string_equal(ps_status_name(PS_FAILED_PRECONDITION), "FAILED_PRECONDITION");
     assert_string_equal(ps_status_name(PS_UNAUTHENTICATED), "UNAUTHENTICATED");
@@ -22,9 +21,8 @@ static void test_names(void **state)
     assert_string_equal(psi_applied_name((ps_applied)9), "outcome unknown");
 }
 
-static void test_fail_fills_detail(void **state)
+TEST(test_fail_fills_detail)
 {
-    (void)state;
     struct psi_err err = {.applied = PS_OUTCOME_UNKNOWN};
     assert_int_equal(psi_fail(&err, PS_NOT_FOUND, "variable '%s': absent", "w"), PS_NOT_FOUND);
     assert_int_equal(err.code, PS_NOT_FOUND);
@@ -33,9 +31,8 @@ static void test_fail_fills_detail(void **state)
     assert_int_equal(psi_fail(NULL, PS_ABORTED, "nobody listens"), PS_ABORTED);
 }
 
-static void test_prefix(void **state)
+TEST(test_prefix)
 {
-    (void)state;
     struct psi_err err = {0};
     psi_err_prefix(&err, "ignored");
     assert_string_equal(err.text, "");
@@ -49,9 +46,8 @@ static void test_prefix(void **state)
     assert_int_equal(err.applied, PS_OUTCOME_UNKNOWN);
 }
 
-static void test_long_texts_are_cut(void **state)
+TEST(test_long_texts_are_cut)
 {
-    (void)state;
     char in[PSI_ERR_TEXT_MAX + 8];
     for (size_t len = PSI_ERR_TEXT_MAX - 2; len <= PSI_ERR_TEXT_MAX + 1; len++) {
         struct psi_err err = {0};
@@ -66,9 +62,8 @@ static void test_long_texts_are_cut(void **state)
     }
 }
 
-static void test_texts_are_clean(void **state)
+TEST(test_texts_are_clean)
 {
-    (void)state;
     static const struct {
         const char *in, *out;
     } rows[] = {
@@ -91,9 +86,8 @@ static void test_texts_are_clean(void **state)
     }
 }
 
-static void test_cut_does_not_split_a_character(void **state)
+TEST(test_cut_does_not_split_a_character)
 {
-    (void)state;
     static const char *const characters[] = {"\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
     char in[PSI_ERR_TEXT_MAX + 16];
     for (size_t c = 0; c < ARRAY_COUNT(characters); c++) {
@@ -108,14 +102,4 @@ static void test_cut_does_not_split_a_character(void **state)
             assert_null(strchr(err.text, '?'));
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),           cmocka_unit_test(test_fail_fills_detail),
-        cmocka_unit_test(test_prefix),          cmocka_unit_test(test_long_texts_are_cut),
-        cmocka_unit_test(test_texts_are_clean), cmocka_unit_test(test_cut_does_not_split_a_character),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

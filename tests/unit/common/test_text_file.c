@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files at their bound, files that are none. */
-#include "check.h"
+#include "test.h"
 
 #include "common/mem.h"
 #include "common/text_file.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { MOST = 10000 };
 
-static char path[] = "/tmp/psd-text-file.XXXXXX";
+static const char *path;
+
+BEFORE_ALL
+{
+    path = test_path(test_dir(), "text");
+}
 
 static void put(size_t bytes)
 {
@@ -24,9 +26,8 @@ static void put(size_t bytes)
     assert_int_equal(fclose(f), 0);
 }
 
-static void test_the_bound(void **state)
+TEST(test_the_bound)
 {
-    (void)state;
     static const size_t sizes[] = {0, 1, 4095, 4096, 4097, MOST - 1, MOST, MOST + 1, 3 * MOST};
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
         struct psi_err err = {0};
@@ -46,9 +47,8 @@ static void test_the_bound(void **state)
     }
 }
 
-static void test_files_that_are_none(void **state)
+TEST(test_files_that_are_none)
 {
-    (void)state;
     static const struct {
         const char *name;
         ps_status status;
@@ -64,9 +64,8 @@ static void test_files_that_are_none(void **state)
     }
 }
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     put(MOST);
     for (int64_t n = 0;; n++) {
         struct psi_err err = {0};
@@ -83,27 +82,4 @@ static void test_out_of_memory(void **state)
         }
         assert_int_equal(st, PS_RESOURCE_EXHAUSTED);
     }
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_bound),
-        cmocka_unit_test(test_files_that_are_none),
-        cmocka_unit_test(test_out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/tf_config.c and common/json.c: TF_CONFIG as TensorFlow takes it, faults that name the place. */
-#include "check.h"
+#include "test.h"
 
 #include "common/cluster.h"
 #include "common/json.h"
@@ -8,9 +8,8 @@
 
 #include <stdlib.h>
 
-static void test_good(void **state)
+TEST(test_good)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *json, *spec, *job; /* job NULL: nothing about this process */
@@ -56,9 +55,8 @@ static void test_good(void **state)
 
 #define CLUSTER "\"cluster\":{\"ps\":[\"a:1\"],\"worker\":[\"b:1\",\"c:1\"]}"
 
-static void test_faults_name_the_place(void **state)
+TEST(test_faults_name_the_place)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *json, *fault;
@@ -115,9 +113,8 @@ static void test_faults_name_the_place(void **state)
     }
 }
 
-static void test_size_and_depth(void **state)
+TEST(test_size_and_depth)
 {
-    (void)state;
     struct psi_err err;
     json_t *value = NULL;
     char *text = malloc(PSI_JSON_BYTES_MAX + 2);
@@ -139,9 +136,8 @@ static void test_size_and_depth(void **state)
     free(text);
 }
 
-static void test_type_names(void **state)
+TEST(test_type_names)
 {
-    (void)state;
     struct psi_err err;
     static const struct {
         const char *text, *name;
@@ -158,9 +154,8 @@ static void test_type_names(void **state)
     assert_string_equal(psi_json_type_name(NULL), "absent");
 }
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     struct psi_err err;
     struct psi_cluster c;
     struct psi_cluster_self self;
@@ -178,13 +173,4 @@ static void test_out_of_memory(void **state)
         }
     }
     psi_cluster_fini(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),       cmocka_unit_test(test_faults_name_the_place), cmocka_unit_test(test_size_and_depth),
-        cmocka_unit_test(test_type_names), cmocka_unit_test(test_out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common/types.c: the functions behind ps_types.h. */
-#include "check.h"
+#include "test.h"
 
 #include <pthread.h>
 
-static void test_shape_of(void **state)
+TEST(test_shape_of)
 {
-    (void)state;
     ps_shape s = PS_SHAPE(64, 10);
     assert_int_equal(s.rank, 2);
     assert_int_equal(s.dims[0], 64);
@@ -23,9 +22,8 @@ static void test_shape_of(void **state)
     assert_int_equal(s.rank, 1);
 }
 
-static void test_elements(void **state)
+TEST(test_elements)
 {
-    (void)state;
     const ps_shape scalar = PS_SCALAR;
     const ps_shape matrix = PS_SHAPE(64, 10);
     const ps_shape empty = PS_SHAPE(INT64_MAX, INT64_MAX, 0);
@@ -43,9 +41,8 @@ static void test_elements(void **state)
     assert_int_equal(ps_shape_elements(&bad), -1);
 }
 
-static void test_dtypes(void **state)
+TEST(test_dtypes)
 {
-    (void)state;
     static const struct {
         ps_dtype dtype;
         const char *name;
@@ -59,9 +56,8 @@ static void test_dtypes(void **state)
     }
 }
 
-static void test_constructors(void **state)
+TEST(test_constructors)
 {
-    (void)state;
     assert_int_equal(ps_zeros()->kind, PS_INIT_ZEROS);
     assert_int_equal(ps_ones()->kind, PS_INIT_ONES);
     assert_int_equal(ps_glorot()->kind, PS_INIT_GLOROT_UNIFORM);
@@ -88,9 +84,8 @@ static void test_constructors(void **state)
     assert_true(opt->learning_rate == 1 && opt->beta1 == 2 && opt->beta2 == 3 && opt->epsilon == 4);
 }
 
-static void test_slots_last_sixteen_calls(void **state)
+TEST(test_slots_last_sixteen_calls)
 {
-    (void)state;
     const ps_optimizer *first = ps_sgd(1000);
     for (int i = 1; i <= 15; i++) {
         PSI_IGNORE(ps_constant(i));
@@ -109,9 +104,8 @@ static void *other_thread(void *arg)
     return NULL;
 }
 
-static void test_slots_are_per_thread(void **state)
+TEST(test_slots_are_per_thread)
 {
-    (void)state;
     const ps_optimizer *mine = ps_adam(0.25);
     const ps_optimizer *theirs = NULL;
     pthread_t thread;
@@ -119,17 +113,4 @@ static void test_slots_are_per_thread(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_non_null(theirs);
     assert_true(mine->kind == PS_OPT_ADAM && mine->learning_rate == 0.25);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shape_of),
-        cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_constructors),
-        cmocka_unit_test(test_slots_last_sixteen_calls),
-        cmocka_unit_test(test_slots_are_per_thread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,9 +25,13 @@ static void streams_free(struct stream *streams, unsigned count)
     }
 }
 
-static void big_frames_arrive_whole_and_aligned(void **state)
+BEFORE_ALL
 {
-    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+TEST(big_frames_arrive_whole_and_aligned)
+{
     for (size_t k = 0; k < 2; k++) {
         struct bed *bed = bed_new();
         struct stream streams[STREAMS];
@@ -62,9 +66,8 @@ static void change_memory(struct end *end)
     }
 }
 
-static void partial_writes_never_tear_a_segment(void **state)
+TEST(partial_writes_never_tear_a_segment)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         struct bed *bed = bed_new();
         struct stream streams[2];
@@ -84,9 +87,8 @@ static void partial_writes_never_tear_a_segment(void **state)
     }
 }
 
-static void paused_link_gets_nothing_and_then_everything(void **state)
+TEST(paused_link_gets_nothing_and_then_everything)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         struct bed *bed = bed_new();
         struct stream streams[STREAMS];
@@ -120,9 +122,8 @@ static void pause_after_one(struct end *end)
     mark(end);
 }
 
-static void pausing_while_reading_takes_effect_at_once(void **state)
+TEST(pausing_while_reading_takes_effect_at_once)
 {
-    (void)state;
     struct bed *bed = bed_new();
     struct stream streams[2];
     bed_connect(bed, true, 0);
@@ -142,9 +143,8 @@ static void pausing_while_reading_takes_effect_at_once(void **state)
     streams_free(streams, 2);
 }
 
-static void close_in_mid_write_ends_each_object_once(void **state)
+TEST(close_in_mid_write_ends_each_object_once)
 {
-    (void)state;
     for (size_t k = 0; k < 4; k++) {
         struct bed *bed = bed_new();
         struct stream streams[STREAMS];
@@ -169,9 +169,8 @@ static void close_in_mid_write_ends_each_object_once(void **state)
 }
 
 /* The server refuses a client that is in the middle of sending: it must still get the reason. */
-static void last_reply_survives_unread_bytes(void **state)
+TEST(last_reply_survives_unread_bytes)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         struct bed *bed = bed_new();
         struct stream streams[STREAMS];
@@ -198,9 +197,8 @@ static void last_reply_survives_unread_bytes(void **state)
 }
 
 /* A peer that neither reads nor closes is left after PSI_LINK_LINGER_MS. */
-static void linger_is_bounded(void **state)
+TEST(linger_is_bounded)
 {
-    (void)state;
     struct bed *bed = bed_new();
     struct stream streams[STREAMS];
     bed_connect(bed, true, 0);
@@ -224,9 +222,8 @@ static void linger_is_bounded(void **state)
 }
 
 /* Writing to a peer that is gone, while not reading from it, is noticed by the write. */
-static void failed_write_of_a_paused_link_closes_it(void **state)
+TEST(failed_write_of_a_paused_link_closes_it)
 {
-    (void)state;
     struct bed *bed = bed_new();
     struct stream streams[STREAMS];
     bed_connect(bed, false, 0);
@@ -245,9 +242,8 @@ static void failed_write_of_a_paused_link_closes_it(void **state)
     streams_free(streams, STREAMS);
 }
 
-static void one_connection_gets_its_share_of_a_turn_only(void **state)
+TEST(one_connection_gets_its_share_of_a_turn_only)
 {
-    (void)state;
     struct bed *bed = bed_new();
     struct stream streams[STREAMS];
     bed_connect(bed, false, 0);
@@ -275,9 +271,8 @@ static void one_connection_gets_its_share_of_a_turn_only(void **state)
     streams_free(streams, STREAMS);
 }
 
-static void sending_is_bounded_per_turn(void **state)
+TEST(sending_is_bounded_per_turn)
 {
-    (void)state;
     struct bed *bed = bed_new();
     struct stream streams[STREAMS];
     bed_connect(bed, true, 0);
@@ -295,9 +290,8 @@ static void sending_is_bounded_per_turn(void **state)
     streams_free(streams, STREAMS);
 }
 
-static void finish_tells_core_and_peer(void **state)
+TEST(finish_tells_core_and_peer)
 {
-    (void)state;
     struct bed *bed = bed_new();
     bed_connect(bed, true, 0);
     small_push(&bed->a, "bye", 3);
@@ -311,9 +305,8 @@ static void finish_tells_core_and_peer(void **state)
     bed_free(bed);
 }
 
-static void garbage_is_reported_by_the_reader(void **state)
+TEST(garbage_is_reported_by_the_reader)
 {
-    (void)state;
     struct bed *bed = bed_new();
     int fds[2];
     struct psi_conn *conn = NULL;
@@ -328,9 +321,8 @@ static void garbage_is_reported_by_the_reader(void **state)
     assert_int_equal(close(fds[1]), 0);
 }
 
-static void descriptors_that_are_no_sockets_are_refused(void **state)
+TEST(descriptors_that_are_no_sockets_are_refused)
 {
-    (void)state;
     struct bed *bed = bed_new();
     struct psi_conn *conn = NULL;
     struct psi_err err = {.code = PS_OK};
@@ -345,9 +337,8 @@ static void descriptors_that_are_no_sockets_are_refused(void **state)
 }
 
 /* Every allocation of psi_conn_new fails once: typed error, nothing leaks, the next call works. */
-static void memory_failures_are_soft(void **state)
+TEST(memory_failures_are_soft)
 {
-    (void)state;
     struct bed *bed = bed_new();
     int fds[2];
     struct psi_conn *conn = NULL;
@@ -363,26 +354,4 @@ static void memory_failures_are_soft(void **state)
     RUN_UNTIL(bed, bed->released == 1);
     assert_int_equal(close(fds[1]), 0);
     bed_free(bed);
-}
-
-int main(void)
-{
-    (void)signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(big_frames_arrive_whole_and_aligned),
-        cmocka_unit_test(partial_writes_never_tear_a_segment),
-        cmocka_unit_test(paused_link_gets_nothing_and_then_everything),
-        cmocka_unit_test(pausing_while_reading_takes_effect_at_once),
-        cmocka_unit_test(close_in_mid_write_ends_each_object_once),
-        cmocka_unit_test(last_reply_survives_unread_bytes),
-        cmocka_unit_test(linger_is_bounded),
-        cmocka_unit_test(failed_write_of_a_paused_link_closes_it),
-        cmocka_unit_test(one_connection_gets_its_share_of_a_turn_only),
-        cmocka_unit_test(sending_is_bounded_per_turn),
-        cmocka_unit_test(finish_tells_core_and_peer),
-        cmocka_unit_test(garbage_is_reported_by_the_reader),
-        cmocka_unit_test(descriptors_that_are_no_sockets_are_refused),
-        cmocka_unit_test(memory_failures_are_soft),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

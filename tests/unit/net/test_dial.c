@@ -70,18 +70,9 @@ static bool site_listen(struct site *site, const char *text, char *real, size_t 
     return true;
 }
 
-static char directory[] = "/tmp/psd-net-XXXXXX";
-
-static int make_directory(void **state)
+BEFORE_ALL
 {
-    (void)state;
-    return mkdtemp(directory) == NULL ? -1 : 0;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    return rmdir(directory);
+    (void)signal(SIGPIPE, SIG_IGN);
 }
 
 static void dial_ok(struct site *site, const char *address)
@@ -97,11 +88,10 @@ static void dial_ok(struct site *site, const char *address)
     assert_int_equal(site->done, 1);
 }
 
-static void dials_every_kind_of_address(void **state)
+TEST(dials_every_kind_of_address)
 {
-    (void)state;
     char unix_path[64];
-    (void)snprintf(unix_path, sizeof(unix_path), "unix:%s/s", directory);
+    (void)snprintf(unix_path, sizeof(unix_path), "unix:%s/s", test_dir());
     const char *kinds[] = {"127.0.0.1:0", "[::1]:0", unix_path};
     for (size_t i = 0; i < 3; i++) {
         struct bed *bed = bed_new();
@@ -119,9 +109,8 @@ static void dials_every_kind_of_address(void **state)
 }
 
 /* "localhost" is in every /etc/hosts; where it is ::1 too, that attempt fails first: nobody listens there. */
-static void dials_by_name(void **state)
+TEST(dials_by_name)
 {
-    (void)state;
     struct bed *bed = bed_new();
     struct site site = {.bed = bed};
     char real[PS_ADDRESS_BYTES_MAX + 1];
@@ -133,9 +122,8 @@ static void dials_by_name(void **state)
     bed_free(bed);
 }
 
-static void failures_name_the_address(void **state)
+TEST(failures_name_the_address)
 {
-    (void)state;
     struct bed *bed = bed_new();
     struct psi_err err = {.code = PS_OK};
     char closed[PS_ADDRESS_BYTES_MAX + 1];
@@ -163,9 +151,8 @@ static void failures_name_the_address(void **state)
 }
 
 /* A full backlog: connect neither succeeds nor fails. */
-static void deadline_ends_an_attempt(void **state)
+TEST(deadline_ends_an_attempt)
 {
-    (void)state;
     struct bed *bed = bed_new();
     struct site site = {.bed = bed};
     char real[PS_ADDRESS_BYTES_MAX + 1];
@@ -191,9 +178,8 @@ static void deadline_ends_an_attempt(void **state)
     bed_free(bed);
 }
 
-static void cancelled_and_closed_dials_never_report(void **state)
+TEST(cancelled_and_closed_dials_never_report)
 {
-    (void)state;
     const char *addresses[] = {"127.0.0.1:1", "localhost:1", "unix:/no/such/socket"};
     for (size_t i = 0; i < 6; i++) {
         for (int turns = 0; turns < 3; turns++) {
@@ -214,9 +200,8 @@ static void cancelled_and_closed_dials_never_report(void **state)
     }
 }
 
-static void paused_listener_takes_nothing(void **state)
+TEST(paused_listener_takes_nothing)
 {
-    (void)state;
     struct bed *bed = bed_new();
     struct site site = {.bed = bed};
     char real[PS_ADDRESS_BYTES_MAX + 1];
@@ -234,15 +219,14 @@ static void paused_listener_takes_nothing(void **state)
     bed_free(bed);
 }
 
-static void unix_files(void **state)
+TEST(unix_files)
 {
-    (void)state;
     char text[64];
     struct psi_err err = {.code = PS_OK};
     struct stat st;
     int fd = -1;
     int second = -1;
-    (void)snprintf(text, sizeof(text), "unix:%s/f", directory);
+    (void)snprintf(text, sizeof(text), "unix:%s/f", test_dir());
     const char *path = text + 5;
     struct psi_sockaddr address = literal(text);
     mode_t mask = umask(0);
@@ -272,9 +256,8 @@ static void unix_files(void **state)
     assert_int_equal(psi_listen_open(&address, 0600, &fd, &err), PS_INVALID_ARGUMENT);
 }
 
-static void which_addresses_are_local(void **state)
+TEST(which_addresses_are_local)
 {
-    (void)state;
     const struct {
         const char *text;
         bool local;
@@ -300,9 +283,8 @@ static void which_addresses_are_local(void **state)
     }
 }
 
-static void resolving(void **state)
+TEST(resolving)
 {
-    (void)state;
     struct psi_address address;
     struct psi_sockaddr found[PSI_RESOLVE_MAX];
     struct psi_err err = {.code = PS_OK};
@@ -318,9 +300,8 @@ static void resolving(void **state)
     assert_non_null(strstr(err.text, "no-such-host.invalid"));
 }
 
-static void sockets_of_others_are_checked(void **state)
+TEST(sockets_of_others_are_checked)
 {
-    (void)state;
     int fds[2];
     struct psi_err err = {.code = PS_OK};
     connected_pair(true, fds);
@@ -329,22 +310,4 @@ static void sockets_of_others_are_checked(void **state)
     assert_int_equal(close(fds[0]), 0);
     assert_int_equal(close(fds[1]), 0);
     assert_int_equal(psi_listen_check(fds[0], &err), PS_INVALID_ARGUMENT);
-}
-
-int main(void)
-{
-    (void)signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dials_every_kind_of_address),
-        cmocka_unit_test(dials_by_name),
-        cmocka_unit_test(failures_name_the_address),
-        cmocka_unit_test(deadline_ends_an_attempt),
-        cmocka_unit_test(cancelled_and_closed_dials_never_report),
-        cmocka_unit_test(paused_listener_takes_nothing),
-        cmocka_unit_test(unix_files),
-        cmocka_unit_test(which_addresses_are_local),
-        cmocka_unit_test(resolving),
-        cmocka_unit_test(sockets_of_others_are_checked),
-    };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/psctl/flags.c: forms of flags, negative numbers, what is refused, what was meant; every row of the tables is whole. */
+#include "test.h"
 #include "../../../worker/psctl/psctl.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { ARGS_MAX = 12 };
 
@@ -32,9 +27,8 @@ static enum psctl_exit parse(struct line *l, const char *words)
     return psctl_parse(&l->c, l->argc, l->argv);
 }
 
-static void test_forms(void **state)
+TEST(test_forms)
 {
-    (void)state;
     struct line l;
     assert_int_equal(parse(&l, "-t a:1 get w --json"), PSCTL_OK);
     assert_string_equal(l.c.target, "a:1");
@@ -54,9 +48,8 @@ static void test_forms(void **state)
     assert_true(l.c.yes);
 }
 
-static void test_watch(void **state)
+TEST(test_watch)
 {
-    (void)state;
     struct line l;
     assert_int_equal(parse(&l, "status --watch"), PSCTL_OK);
     assert_int_equal(l.c.watch_ms, 2000);
@@ -73,9 +66,8 @@ static void test_watch(void **state)
     assert_int_equal(parse(&l, "get w --watch"), PSCTL_USAGE);
 }
 
-static void test_negative_numbers(void **state)
+TEST(test_negative_numbers)
 {
-    (void)state;
     static const char *const numbers[] = {"-1", "-.5", "-1e-3", "-inf", "-Infinity", "-nan"};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         struct line l;
@@ -87,9 +79,8 @@ static void test_negative_numbers(void **state)
     }
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     static const char *const lines[] = {
         "",
         "--json",
@@ -122,9 +113,8 @@ static void test_refused(void **state)
     }
 }
 
-static void test_help_wins(void **state)
+TEST(test_help_wins)
 {
-    (void)state;
     struct line l;
     assert_int_equal(parse(&l, "--help"), PSCTL_OK);
     assert_true(l.c.help && l.c.verb == NULL);
@@ -134,9 +124,8 @@ static void test_help_wins(void **state)
     assert_true(l.c.version);
 }
 
-static void test_nearest(void **state)
+TEST(test_nearest)
 {
-    (void)state;
     static const char *const names[] = {"status", "vars", "get", "set", "shutdown", "containers"};
     static const struct {
         const char *text, *near;
@@ -156,9 +145,8 @@ static void test_nearest(void **state)
     assert_null(psctl_nearest(text, names, 6));
 }
 
-static void test_tables(void **state)
+TEST(test_tables)
 {
-    (void)state;
     for (int i = 0; i < psctl_verb_count; i++) {
         const struct psctl_verb *v = &psctl_verbs[i];
         assert_true(v->name != NULL && v->arguments != NULL && v->summary != NULL && v->words != NULL && v->run != NULL);
@@ -174,9 +162,8 @@ static void test_tables(void **state)
     }
 }
 
-static void test_printable(void **state)
+TEST(test_printable)
 {
-    (void)state;
     static const struct {
         const char *text, *shown;
     } rows[] = {
@@ -197,14 +184,4 @@ static void test_printable(void **state)
         text_printable(text);
         assert_string_equal(text, rows[i].shown);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),     cmocka_unit_test(test_watch),   cmocka_unit_test(test_negative_numbers),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_nearest), cmocka_unit_test(test_help_wins),
-        cmocka_unit_test(test_printable), cmocka_unit_test(test_tables),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/psctl/npy.c: what is written is read; every prefix, every flipped bit of a header, and each wrong thing by name. */
+#include "test.h"
 #include "../../../worker/psctl/npy.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static char error[NPY_ERROR_MAX];
 
@@ -35,9 +31,8 @@ static FILE *file_of_bytes(const void *bytes, size_t n)
     return file;
 }
 
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
-    (void)state;
     static const ps_dtype dtypes[] = {PS_F32, PS_F64, PS_I32, PS_I64, PS_BOOL, PS_F16, PS_BF16, PS_I8, PS_U8};
     ps_shape shapes[] = {PS_SCALAR, PS_SHAPE(5), PS_SHAPE(2, 3), PS_SHAPE(0), PS_SHAPE(1, 2, 1, 2, 1, 2, 1, 2)};
     uint8_t data[256];
@@ -68,9 +63,8 @@ static bool parse(const char *text, struct npy_header *out)
     return npy_parse(text, strlen(text), out, error);
 }
 
-static void test_dictionaries(void **state)
+TEST(test_dictionaries)
 {
-    (void)state;
     struct npy_header h;
     assert_true(parse("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", &h));
     assert_true(h.dtype == PS_F32 && !h.fortran_order && h.shape.rank == 2 && h.shape.dims[1] == 3);
@@ -88,9 +82,8 @@ static void test_dictionaries(void **state)
     assert_true(parse("{'descr':'<f4','fortran_order':False,'shape':(9223372036854775807,)}\n", &h));
 }
 
-static void test_wrong_dictionaries(void **state)
+TEST(test_wrong_dictionaries)
 {
-    (void)state;
     static const struct {
         const char *text, *says;
     } rows[] = {
@@ -130,9 +123,8 @@ static void test_wrong_dictionaries(void **state)
 
 #define GOOD "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"
 
-static void test_wrong_files(void **state)
+TEST(test_wrong_files)
 {
-    (void)state;
     static const struct {
         const char *dictionary;
         size_t bytes;
@@ -177,9 +169,8 @@ static void test_wrong_files(void **state)
     (void)fclose(file);
 }
 
-static void test_versions(void **state)
+TEST(test_versions)
 {
-    (void)state;
     struct npy_header h;
     uint8_t bytes[12 + sizeof(GOOD) - 1];
     for (uint8_t major = 0; major <= 4; major++) {
@@ -215,9 +206,8 @@ static void test_versions(void **state)
 }
 
 /* Cut at each byte: refused. Each bit of the header flipped: refused or read, never outside its memory. */
-static void test_cut_and_flipped(void **state)
+TEST(test_cut_and_flipped)
 {
-    (void)state;
     ps_shape shape = PS_SHAPE(2, 3);
     uint8_t data[24] = {0};
     char *whole = NULL;
@@ -239,13 +229,4 @@ static void test_cut_and_flipped(void **state)
     }
     assert_true(refusals > 400);
     free(whole);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_dictionaries), cmocka_unit_test(test_wrong_dictionaries),
-        cmocka_unit_test(test_wrong_files), cmocka_unit_test(test_versions),     cmocka_unit_test(test_cut_and_flipped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/psctl/value.c and value_list.c: every dtype at the ends of its range, lists of every shape, texts; what is refused names
  * the place. */
+#include "test.h"
 #include "../../../worker/psctl/value.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static char error[VALUE_ERROR_MAX];
 
@@ -31,9 +26,8 @@ static void refused(const char *text, ps_dtype dtype, const char *says)
     }
 }
 
-static void test_integers(void **state)
+TEST(test_integers)
 {
-    (void)state;
     static const struct {
         ps_dtype dtype;
         const char *low, *high, *below, *above;
@@ -65,9 +59,8 @@ static void test_integers(void **state)
     assert_int_equal(value, 7);
 }
 
-static void test_bool(void **state)
+TEST(test_bool)
 {
-    (void)state;
     uint8_t value = 7;
     static const char *const yes[] = {"true", "True", "TRUE", "1", "yes", "on"};
     static const char *const no[] = {"false", "False", "0", "no", "Off"};
@@ -82,9 +75,8 @@ static void test_bool(void **state)
     refused("0.0", PS_BOOL, "is no bool");
 }
 
-static void test_floats(void **state)
+TEST(test_floats)
 {
-    (void)state;
     float f = 0;
     double d = 0;
     assert_true(one("0.1", PS_F32, &f) && f == 0.1f);
@@ -113,9 +105,8 @@ static void test_floats(void **state)
     refused(digits, PS_F64, "is too long");
 }
 
-static void test_halves(void **state)
+TEST(test_halves)
 {
-    (void)state;
     uint16_t bits = 0;
     assert_true(one("1", PS_F16, &bits) && bits == 0x3c00);
     assert_true(one("-2", PS_F16, &bits) && bits == 0xc000);
@@ -139,9 +130,8 @@ static void test_halves(void **state)
 }
 
 /* All 65,536 of each: to text and back. */
-static void test_halves_round_trip(void **state)
+TEST(test_halves_round_trip)
 {
-    (void)state;
     static const ps_dtype dtypes[] = {PS_F16, PS_BF16};
     for (size_t k = 0; k < 2; k++) {
         for (uint32_t i = 0; i < 65536; i++) {
@@ -159,9 +149,8 @@ static void test_halves_round_trip(void **state)
     }
 }
 
-static void test_text(void **state)
+TEST(test_text)
 {
-    (void)state;
     char text[VALUE_TEXT_MAX];
     float f = 0.1f;
     double d = 0.1;
@@ -195,9 +184,8 @@ static void no_list(const char *text, const ps_shape *shape, const char *says)
     }
 }
 
-static void test_lists(void **state)
+TEST(test_lists)
 {
-    (void)state;
     int32_t dst[16] = {0};
     const int32_t want[] = {1, 2, 3, 4, 5, 6};
     ps_shape six = PS_SHAPE(6);
@@ -221,9 +209,8 @@ static void test_lists(void **state)
     assert_true(list("[[7]]", &single, dst) && dst[0] == 7);
 }
 
-static void test_wrong_lists(void **state)
+TEST(test_wrong_lists)
 {
-    (void)state;
     ps_shape scalar = PS_SCALAR;
     ps_shape three = PS_SHAPE(3);
     ps_shape two_two = PS_SHAPE(2, 2);
@@ -259,9 +246,8 @@ static void test_wrong_lists(void **state)
 }
 
 /* Every prefix of a good list is refused without a read or write outside. */
-static void test_prefixes(void **state)
+TEST(test_prefixes)
 {
-    (void)state;
     static const char whole[] = "[[1, 22], [333, -4]]";
     ps_shape two_two = PS_SHAPE(2, 2);
     for (size_t n = 0; n <= sizeof(whole) - 1; n++) {
@@ -274,9 +260,8 @@ static void test_prefixes(void **state)
     }
 }
 
-static void test_fill(void **state)
+TEST(test_fill)
 {
-    (void)state;
     ps_shape shape = PS_SHAPE(2, 3);
     double d[6] = {0};
     assert_true(value_parse("-2.5", PS_F64, &shape, true, d, error));
@@ -289,9 +274,8 @@ static void test_fill(void **state)
     assert_false(value_parse("x", PS_F64, &empty, true, d, error));
 }
 
-static void test_strings(void **state)
+TEST(test_strings)
 {
-    (void)state;
     struct value_strings s;
     ps_shape scalar = PS_SCALAR;
     ps_shape two = PS_SHAPE(2);
@@ -319,9 +303,8 @@ static void test_strings(void **state)
     value_strings_free(&s);
 }
 
-static void test_wrong_strings(void **state)
+TEST(test_wrong_strings)
 {
-    (void)state;
     static const struct {
         const char *text, *says;
     } rows[] = {
@@ -344,15 +327,4 @@ static void test_wrong_strings(void **state)
         }
         value_strings_free(&s);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_integers), cmocka_unit_test(test_bool),     cmocka_unit_test(test_floats),
-        cmocka_unit_test(test_halves),   cmocka_unit_test(test_text),     cmocka_unit_test(test_halves_round_trip),
-        cmocka_unit_test(test_lists),    cmocka_unit_test(test_prefixes), cmocka_unit_test(test_wrong_lists),
-        cmocka_unit_test(test_fill),     cmocka_unit_test(test_strings),  cmocka_unit_test(test_wrong_strings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

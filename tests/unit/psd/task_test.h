@@ -3,19 +3,11 @@
 #ifndef TESTS_UNIT_PSD_TASK_TEST_H
 #define TESTS_UNIT_PSD_TASK_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "fake_client.h"
+#include "test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#define ARRAY_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define SEGMENT ((size_t)PS_SEGMENT_BYTES)
 #define START_MS 1000000u
 

@@ -28,9 +28,8 @@ static bool is_all(const uint8_t *p, uint64_t n, uint8_t value)
     return true;
 }
 
-static void test_sizes_at_the_limits(void **state)
+TEST(test_sizes_at_the_limits)
 {
-    (void)state;
     static const uint64_t sizes[] = {1,     63,    64,    65,    127,   128,   129,    8191,          8192,   8193,
                                      16383, 16384, 16385, 65535, 65536, 65537, 200000, (4 << 20) - 1, 4 << 20};
     struct psd_arena a;
@@ -63,9 +62,8 @@ static void test_sizes_at_the_limits(void **state)
 }
 
 /* Any order of taking and giving back: no two pieces share a byte. */
-static void test_random_order(void **state)
+TEST(test_random_order)
 {
-    (void)state;
     struct wire_random random = {.state = 5};
     static struct piece pieces[PIECES];
     struct psd_arena a;
@@ -99,9 +97,8 @@ static void test_random_order(void **state)
 }
 
 /* Small pieces share blocks: a thousand of 64 bytes need one allocation for each 1,023 of them; an empty block goes back. */
-static void test_small_pieces_share_blocks(void **state)
+TEST(test_small_pieces_share_blocks)
 {
-    (void)state;
     struct psd_arena a;
     static uint8_t *p[3000];
     psd_arena_init(&a);
@@ -120,9 +117,8 @@ static void test_small_pieces_share_blocks(void **state)
     psd_arena_fini(&a);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-    (void)state;
     struct psd_arena a;
     psd_arena_init(&a);
     psi_mem_fail_after(0);
@@ -134,15 +130,4 @@ static void test_no_memory(void **state)
     assert_non_null(p);
     psd_arena_free(&a, p, 100);
     psd_arena_fini(&a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_at_the_limits),
-        cmocka_unit_test(test_random_order),
-        cmocka_unit_test(test_small_pieces_share_blocks),
-        cmocka_unit_test(test_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

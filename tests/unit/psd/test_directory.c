@@ -15,9 +15,8 @@ static struct psd_name *record(struct psd_directory *d, const char *container, c
     return n;
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     struct psd_directory d;
     psd_directory_init(&d, seed);
     assert_null(psd_directory_find(&d, "a", "b"));
@@ -41,9 +40,8 @@ static void test_names(void **state)
 }
 
 /* The longest names, and a container is forgotten with all its names and no other. */
-static void test_forget_container(void **state)
+TEST(test_forget_container)
 {
-    (void)state;
     struct psd_directory d;
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
     memset(container, 'c', sizeof(container) - 1);
@@ -72,9 +70,8 @@ static void test_forget_container(void **state)
     psd_directory_fini(&d);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-    (void)state;
     for (int64_t i = 0;; i++) {
         struct psd_directory d;
         struct psd_name *n = NULL;
@@ -92,14 +89,4 @@ static void test_no_memory(void **state)
             break;
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_forget_container),
-        cmocka_unit_test(test_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

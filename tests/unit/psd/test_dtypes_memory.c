@@ -92,9 +92,8 @@ static void pull_all(struct fc *c, const ps_v1_OpenAnswer *v, ps_dtype wire, voi
     fail_msg("a pull does not succeed");
 }
 
-static void test_every_allocation_fails_once(void **state)
+TEST(test_every_allocation_fails_once)
 {
-    (void)state;
     bool fired = true;
     int64_t n = 0;
     for (; fired; n++) {
@@ -150,9 +149,8 @@ static void test_every_allocation_fails_once(void **state)
     assert_in_range(n, 5, 2000); /* large values come from the system, see the budgets of test_task_atomic.c */
 }
 
-static void test_no_allocation_in_steady_state(void **state)
+TEST(test_no_allocation_in_steady_state)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_adam(0.1), 0);
@@ -171,13 +169,4 @@ static void test_no_allocation_in_steady_state(void **state)
         assert_int_equal(psi_mem_count(), before);
     }
     env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_allocation_fails_once),
-        cmocka_unit_test(test_no_allocation_in_steady_state),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psd/shell/live.c: what `psctl config set` does to one task of the daemon, and what `psctl config` says then. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
 #include "psd/shell/live.h"
-
-#include <stdio.h>
-#include <string.h>
 
 struct one {
     struct psd_settings *settings;
@@ -66,9 +59,8 @@ static void assert_listed(struct one *o, const char *name, const char *value)
     assert_true(reloadable);
 }
 
-static void test_every_setting_that_may_change(void **state)
+TEST(test_every_setting_that_may_change)
 {
-    (void)state;
     static const struct {
         const char *name, *before, *value, *after, *bad, *allowed;
     } rows[] = {
@@ -103,9 +95,8 @@ static void test_every_setting_that_may_change(void **state)
 }
 
 /* One process with two tasks: what is set at one is not said by the other. */
-static void test_other_tasks_keep_theirs(void **state)
+TEST(test_other_tasks_keep_theirs)
 {
-    (void)state;
     struct one o;
     start(&o);
     struct one other = o;
@@ -117,9 +108,8 @@ static void test_other_tasks_keep_theirs(void **state)
 }
 
 /* A row of PSD_SERVER_SETTINGS says its default twice. */
-static void test_defaults_agree(void **state)
+TEST(test_defaults_agree)
 {
-    (void)state;
     psd_server_options o;
     psd_server_options read;
     psd_server_options_init(&o);
@@ -133,14 +123,4 @@ static void test_defaults_agree(void **state)
         assert_int_equal(psd_row_get(row, &read), psd_row_get(row, &o));
         assert_string_equal(psd_row_format(row, &o, text), standard);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_setting_that_may_change),
-        cmocka_unit_test(test_other_tasks_keep_theirs),
-        cmocka_unit_test(test_defaults_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psd/shell/notify.c and psd/shell/service.c: what a service manager hears, and that nothing of it can hold or end the daemon. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "test.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,11 +39,10 @@ static const char *next(int fd)
     return message;
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
     struct psd_notify n;
     char longest[sizeof(n.to.sun_path) + 8];
-    (void)state;
     const char *bad[] = {NULL, "", "/", "@", "relative", "vsock:2:1234"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         psd_notify_open(&n, bad[i], "1000000", NULL);
@@ -70,15 +63,12 @@ static void test_names(void **state)
     }
 }
 
-static void test_path_and_abstract(void **state)
+TEST(test_path_and_abstract)
 {
-    char dir[] = "/tmp/psd-notify-XXXXXX";
     struct psd_notify n;
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     char name[128];
-    (void)state;
-    assert_non_null(mkdtemp(dir));
-    (void)snprintf(a.sun_path, sizeof(a.sun_path), "%s/s", dir);
+    (void)snprintf(a.sun_path, sizeof(a.sun_path), "%s/s", test_dir());
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
     psd_notify_open(&n, a.sun_path, NULL, NULL);
@@ -86,8 +76,6 @@ static void test_path_and_abstract(void **state)
     assert_string_equal(next(fd), "READY=1\nSTATUS=x");
     psd_notify_close(&n);
     (void)close(fd);
-    assert_int_equal(unlink(a.sun_path), 0);
-    assert_int_equal(rmdir(dir), 0);
 
     fd = listen_abstract(name, sizeof(name));
     psd_notify_open(&n, name, NULL, NULL);
@@ -101,12 +89,11 @@ static void test_path_and_abstract(void **state)
     (void)close(fd);
 }
 
-static void test_watchdog_settings(void **state)
+TEST(test_watchdog_settings)
 {
     struct psd_notify n;
     char name[128];
     char own[32];
-    (void)state;
     int fd = listen_abstract(name, sizeof(name));
     (void)snprintf(own, sizeof(own), "%d", (int)getpid());
     const struct {
@@ -131,12 +118,11 @@ static void test_watchdog_settings(void **state)
     (void)close(fd);
 }
 
-static void test_journal(void **state)
+TEST(test_journal)
 {
     char text[64];
     struct stat st;
     int fds[2];
-    (void)state;
     assert_int_equal(pipe(fds), 0);
     assert_int_equal(fstat(fds[1], &st), 0);
     (void)snprintf(text, sizeof(text), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
@@ -167,14 +153,13 @@ static psd_server *start(uint32_t task)
     return server;
 }
 
-static void test_service(void **state)
+TEST(test_service)
 {
     char name[128];
     char expected[256];
     uint64_t turns[2] = {0, 0};
     psd_server *servers[2] = {start(0), start(1)};
     struct psd_service s;
-    (void)state;
 
     assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0); /* no manager: nothing to do, ever */
     psd_service_init(&s, servers, turns, 1);
@@ -238,13 +223,4 @@ static void test_service(void **state)
     (void)close(fd);
     psd_server_free(servers[0]);
     psd_server_free(servers[1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),   cmocka_unit_test(test_path_and_abstract), cmocka_unit_test(test_watchdog_settings),
-        cmocka_unit_test(test_journal), cmocka_unit_test(test_service),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

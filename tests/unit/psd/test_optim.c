@@ -3,14 +3,10 @@
  * Optimizers apart from TensorFlow's values (tests/parity): any split into segments and any clone gives the bits of a plain
  * scalar loop, the scale, the powers, the slot table, the check for NaN and infinity at every position, wrapping addition.
  */
+#include "test.h"
 #include "psd/optim/optim.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 
 #define N 150 /* two vectors of any width and a remainder */
 
@@ -65,9 +61,8 @@ static void apply(const ps_optimizer *opt, ps_dtype dtype, float scale, struct a
     psd_optim_apply(opt->kind, dtype, &scalars, &arrays->a[0][at], slots, &arrays->a[3][at], count);
 }
 
-static void test_any_split_gives_the_same_bits(void **unused)
+TEST(test_any_split_gives_the_same_bits)
 {
-    (void)unused;
     for (size_t d = 0; d < 2; d++) {
         for (size_t o = 0; o < OPTS; o++) {
             struct arrays start;
@@ -138,10 +133,9 @@ static void test_any_split_gives_the_same_bits(void **unused)
 DEFINE_REFERENCE(float, reference_f32, sqrtf)
 DEFINE_REFERENCE(double, reference_f64, sqrt)
 
-static void test_clones_give_the_bits_of_a_scalar_loop(void **unused)
+TEST(test_clones_give_the_bits_of_a_scalar_loop)
 {
     static const float scales[] = {1.0f, 0.5f, 1.0f / 3.0f};
-    (void)unused;
     for (size_t d = 0; d < 2; d++) {
         for (size_t o = 0; o < OPTS; o++) {
             for (size_t s = 0; s < 3; s++) {
@@ -165,9 +159,8 @@ static void test_clones_give_the_bits_of_a_scalar_loop(void **unused)
     }
 }
 
-static void test_slot_table(void **unused)
+TEST(test_slot_table)
 {
-    (void)unused;
     assert_int_equal(psd_optim_slot_count(PS_OPT_NONE), 0);
     assert_int_equal(psd_optim_slot_count(PS_OPT_SGD), 0);
     assert_int_equal(psd_optim_slot_count(PS_OPT_MOMENTUM), 1);
@@ -187,7 +180,7 @@ static void test_slot_table(void **unused)
 }
 
 /* Each neighbouring pair of values must be rounded (see table.c on gcc 12.2). */
-static void test_scalars_are_rounded_to_the_dtype(void **unused)
+TEST(test_scalars_are_rounded_to_the_dtype)
 {
     struct psd_optim_state state;
     struct psd_optim_scalars scalars;
@@ -197,7 +190,6 @@ static void test_scalars_are_rounded_to_the_dtype(void **unused)
     volatile float b2 = 0.999f;
     volatile float p1 = b1;
     volatile float p2 = b2;
-    (void)unused;
 
     psd_optim_state_init(&adam, PS_F32, &state);
     for (int push = 0; push < 500; push++) {
@@ -228,14 +220,13 @@ static void test_scalars_are_rounded_to_the_dtype(void **unused)
     assert_true(state.beta1_power == 0 && state.beta2_power == 0);
 }
 
-static void test_begin_changes_no_state_and_unknown_kinds_nothing(void **unused)
+TEST(test_begin_changes_no_state_and_unknown_kinds_nothing)
 {
     struct arrays arrays;
     struct arrays before;
     struct psd_optim_state state;
     struct psd_optim_scalars first;
     struct psd_optim_scalars second;
-    (void)unused;
     psd_optim_state_init(&opts[4], PS_F32, &state);
     psd_optim_begin(&opts[4], PS_F32, &state, 1.0f, &first);
     psd_optim_begin(&opts[4], PS_F32, &state, 1.0f, &second);
@@ -253,14 +244,13 @@ static void test_begin_changes_no_state_and_unknown_kinds_nothing(void **unused)
     assert_memory_equal(&arrays, &before, sizeof(before));
 }
 
-static void test_finite_finds_each_position(void **unused)
+TEST(test_finite_finds_each_position)
 {
     enum { COUNT = 2100 }; /* more than two of its blocks */
     static float f[COUNT];
     static double d[COUNT];
     const float bad_f[] = {INFINITY, -INFINITY, NAN, -NAN};
     const double bad_d[] = {INFINITY, -INFINITY, (double)NAN, -(double)NAN};
-    (void)unused;
     for (size_t i = 0; i < COUNT; i++) {
         f[i] = i % 3 == 0 ? 3.402823466e38f : 1e-42f;
         d[i] = i % 3 == 0 ? -1.7976931348623157e308 : 4.9e-324;
@@ -290,13 +280,12 @@ static void test_finite_finds_each_position(void **unused)
 }
 
 /* What is finite may not be so when it is scaled; what the scale makes small enough is fine, and NaN and infinity never are. */
-static void test_finite_when_scaled(void **unused)
+TEST(test_finite_when_scaled)
 {
     enum { COUNT = 2100 };
     static float f[COUNT];
     static double d[COUNT];
     static uint16_t h[COUNT], b[COUNT];
-    (void)unused;
     for (size_t i = 0; i < COUNT; i += 699) {
         size_t at = 0;
         f[i] = -3e38F;
@@ -330,7 +319,7 @@ static void test_finite_when_scaled(void **unused)
     }
 }
 
-static void test_add(void **unused)
+TEST(test_add)
 {
     int32_t i32[] = {INT32_MAX, INT32_MIN, 5, -7};
     const int32_t di32[] = {1, -1, 10, 7};
@@ -340,7 +329,6 @@ static void test_add(void **unused)
     float df[N];
     double d[3] = {1, 2, 3};
     const double dd[3] = {0.5, -2, 1e300};
-    (void)unused;
 
     assert_true(psd_add(PS_I32, i32, di32, 4, 1));
     assert_int_equal(i32[0], INT32_MIN);
@@ -396,19 +384,4 @@ static void test_add(void **unused)
     assert_false(psd_add(PS_BOOL, f, df, 4, 1));
     assert_false(psd_add(PS_DTYPE_NONE, f, df, 4, 1));
     assert_true(f[0] == 0.0f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_split_gives_the_same_bits),
-        cmocka_unit_test(test_clones_give_the_bits_of_a_scalar_loop),
-        cmocka_unit_test(test_slot_table),
-        cmocka_unit_test(test_scalars_are_rounded_to_the_dtype),
-        cmocka_unit_test(test_begin_changes_no_state_and_unknown_kinds_nothing),
-        cmocka_unit_test(test_finite_finds_each_position),
-        cmocka_unit_test(test_finite_when_scaled),
-        cmocka_unit_test(test_add),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,9 +30,8 @@ static void end(struct psd_record *r, struct psd_progress *p)
     r->progress_count--;
 }
 
-static void test_find_put_admit(void **state)
+TEST(test_find_put_admit)
 {
-    (void)state;
     struct psd_record *r = psd_record_new(session, 99);
     assert_non_null(r);
     assert_int_equal(r->name, 99);
@@ -58,9 +57,8 @@ static void test_find_put_admit(void **state)
     psd_record_free(NULL);
 }
 
-static void test_progress_holds_the_window(void **state)
+TEST(test_progress_holds_the_window)
 {
-    (void)state;
     struct psd_record *r = psd_record_new(session, 1);
     struct psd_progress p, q;
     begin(r, &p, 10);
@@ -77,9 +75,8 @@ static void test_progress_holds_the_window(void **state)
 }
 
 /* Numbers in any order a client may send them: admitted and known exactly as the model says, no number twice. */
-static void test_against_a_model(void **state)
+TEST(test_against_a_model)
 {
-    (void)state;
     struct wire_random random = {.state = 11};
     struct psd_record *r = psd_record_new(session, 1);
     static bool taken[20000];
@@ -110,9 +107,8 @@ static void test_against_a_model(void **state)
     psd_record_free(r);
 }
 
-static void test_refusal(void **state)
+TEST(test_refusal)
 {
-    (void)state;
     struct psd_record *r = psd_record_new(session, 1);
     struct psi_err err;
     struct psd_number *n = psd_record_put(r, 5);
@@ -134,15 +130,4 @@ static void test_refusal(void **state)
     psd_record_free(r);
     psi_mem_fail_after(0);
     assert_null(psd_record_new(session, 1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find_put_admit),
-        cmocka_unit_test(test_progress_holds_the_window),
-        cmocka_unit_test(test_against_a_model),
-        cmocka_unit_test(test_refusal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

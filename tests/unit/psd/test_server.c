@@ -3,21 +3,15 @@
  * psd/psd.h: servers start, tell where they are, serve, stop in good order or at once, leave no descriptor behind, and say what
  * is wrong with their options; also when memory is short at any point of the start.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "test.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <arpa/inet.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -101,9 +95,20 @@ static void expect_end_of_stream(int fd)
     assert_int_equal(close(fd), 0);
 }
 
-static void two_servers_in_one_process(void **state)
+/* libuv opens two descriptors for the process with its first loop, and keeps them. */
+BEFORE_ALL
 {
-    (void)state;
+    struct heard heard;
+    psd_server *server = NULL;
+    memset(&heard, 0, sizeof(heard));
+    psd_server_options o = options_for(&heard);
+    ps_status st = psd_server_start(&o, &server, NULL, 0);
+    psd_server_free(server);
+    assert_int_equal(st, PS_OK);
+}
+
+TEST(two_servers_in_one_process)
+{
     int before = open_descriptors();
     struct heard heard[2];
     psd_server *servers[2] = {NULL, NULL};
@@ -138,9 +143,8 @@ static void two_servers_in_one_process(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
-static void stop_is_idempotent_and_may_come_from_a_callback(void **state)
+TEST(stop_is_idempotent_and_may_come_from_a_callback)
 {
-    (void)state;
     struct heard heard;
     psd_server *server = NULL;
     memset(&heard, 0, sizeof(heard));
@@ -156,9 +160,8 @@ static void stop_is_idempotent_and_may_come_from_a_callback(void **state)
     assert_int_equal(atomic_load(&heard.ended), 1);
 }
 
-static void the_earliest_end_counts(void **state)
+TEST(the_earliest_end_counts)
 {
-    (void)state;
     struct heard heard;
     psd_server *server = NULL;
     memset(&heard, 0, sizeof(heard));
@@ -173,9 +176,8 @@ static void the_earliest_end_counts(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-static void log_level_and_silence(void **state)
+TEST(log_level_and_silence)
 {
-    (void)state;
     struct heard heard;
     psd_server *server = NULL;
     memset(&heard, 0, sizeof(heard));
@@ -192,9 +194,8 @@ static void log_level_and_silence(void **state)
 }
 
 /* A caller that was compiled when the struct was shorter. */
-static void shorter_options_of_an_older_caller(void **state)
+TEST(shorter_options_of_an_older_caller)
 {
-    (void)state;
     struct heard heard;
     psd_server *server = NULL;
     memset(&heard, 0, sizeof(heard));
@@ -225,9 +226,8 @@ static void refused(psd_server_options *o, ps_status want, const char *word)
     assert_int_equal(open_descriptors(), before);
 }
 
-static void bad_options_are_named(void **state)
+TEST(bad_options_are_named)
 {
-    (void)state;
     struct heard heard;
     memset(&heard, 0, sizeof(heard));
 #define REFUSED(change_, want_, word_)                                                                                           \
@@ -268,9 +268,8 @@ static void bad_options_are_named(void **state)
     psd_server_free(server);
 }
 
-static void inherited_sockets_are_taken_over(void **state)
+TEST(inherited_sockets_are_taken_over)
 {
-    (void)state;
     struct heard heard;
     psd_server *server = NULL;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -300,9 +299,8 @@ static void inherited_sockets_are_taken_over(void **state)
 }
 
 /* Allocation 0, 1, 2 ... of the start fails: a typed error, nothing is left open, and the next start works. */
-static void memory_shortage_at_any_point_of_the_start(void **state)
+TEST(memory_shortage_at_any_point_of_the_start)
 {
-    (void)state;
     struct heard heard;
     psd_server *server = NULL;
     int before = open_descriptors();
@@ -329,32 +327,4 @@ static void memory_shortage_at_any_point_of_the_start(void **state)
         }
     }
     assert_true(failures > 5);
-}
-
-/* libuv opens two descriptors for the process with its first loop, and keeps them. */
-static int first_loop(void **state)
-{
-    struct heard heard;
-    psd_server *server = NULL;
-    (void)state;
-    memset(&heard, 0, sizeof(heard));
-    psd_server_options o = options_for(&heard);
-    ps_status st = psd_server_start(&o, &server, NULL, 0);
-    psd_server_free(server);
-    return (int)st;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_servers_in_one_process),
-        cmocka_unit_test(stop_is_idempotent_and_may_come_from_a_callback),
-        cmocka_unit_test(the_earliest_end_counts),
-        cmocka_unit_test(log_level_and_silence),
-        cmocka_unit_test(shorter_options_of_an_older_caller),
-        cmocka_unit_test(bad_options_are_named),
-        cmocka_unit_test(inherited_sockets_are_taken_over),
-        cmocka_unit_test(memory_shortage_at_any_point_of_the_start),
-    };
-    return cmocka_run_group_tests(tests, first_loop, NULL);
 }

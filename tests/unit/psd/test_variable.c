@@ -27,9 +27,8 @@ static struct psd_variable *make(struct psd_store *s, const char *container, con
     return v;
 }
 
-static void test_definitions(void **state)
+TEST(test_definitions)
 {
-    (void)state;
     struct psi_err err;
     struct psd_definition d = definition(PS_F32, 10, ps_adam(0.1));
     assert_int_equal(psd_definition_check(&d, "v", &err), PS_OK);
@@ -56,9 +55,8 @@ static void test_definitions(void **state)
     assert_non_null(strstr(err.text, "here"));
 }
 
-static void test_handles_and_incarnations(void **state)
+TEST(test_handles_and_incarnations)
 {
-    (void)state;
     struct psd_store s;
     struct psd_definition d = definition(PS_F32, 10, ps_sgd(1));
     psd_store_init(&s, seed, 1 << 20);
@@ -91,9 +89,8 @@ static void test_handles_and_incarnations(void **state)
 }
 
 /* Whoever holds a reference keeps the value; a drop is done once. */
-static void test_references(void **state)
+TEST(test_references)
 {
-    (void)state;
     struct psd_store s;
     struct psi_err err;
     struct psd_definition d = definition(PS_F32, 1000, ps_adagrad(1));
@@ -115,9 +112,8 @@ static void test_references(void **state)
     psd_store_fini(&s);
 }
 
-static void test_initialise_and_slots(void **state)
+TEST(test_initialise_and_slots)
 {
-    (void)state;
     struct psd_store s;
     struct psi_err err;
     struct psd_definition d = definition(PS_F32, 1000, ps_adagrad_from(1, 0.5));
@@ -144,9 +140,8 @@ static void test_initialise_and_slots(void **state)
     psd_store_fini(&s);
 }
 
-static void test_stage_and_swap_in(void **state)
+TEST(test_stage_and_swap_in)
 {
-    (void)state;
     struct psd_store s;
     struct psi_err err;
     struct psd_definition d = definition(PS_F32, 1000, ps_sgd(1));
@@ -172,9 +167,8 @@ static void test_stage_and_swap_in(void **state)
     psd_store_fini(&s);
 }
 
-static void test_budget_at_its_limit(void **state)
+TEST(test_budget_at_its_limit)
 {
-    (void)state;
     for (int64_t delta = -1; delta <= 1; delta++) {
         struct psd_store s;
         struct psd_container *c = NULL;
@@ -199,9 +193,8 @@ static void test_budget_at_its_limit(void **state)
 }
 
 /* Nothing is half there afterwards, and the same call works. */
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-    (void)state;
     struct psd_definition d = definition(PS_F32, 1000, ps_adam(1));
     for (int64_t n = 0;; n++) {
         struct psd_store s;
@@ -240,15 +233,4 @@ static void test_no_memory(void **state)
             break;
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definitions),       cmocka_unit_test(test_handles_and_incarnations),
-        cmocka_unit_test(test_references),        cmocka_unit_test(test_initialise_and_slots),
-        cmocka_unit_test(test_stage_and_swap_in), cmocka_unit_test(test_budget_at_its_limit),
-        cmocka_unit_test(test_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

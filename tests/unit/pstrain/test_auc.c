@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/pstrain/auc.c against examples done by hand, ties and all, and against counting pairs. */
+#include "test.h"
 #include "worker/pstrain/auc.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 static void near(double got, double expected)
 {
@@ -16,9 +13,8 @@ static void near(double got, double expected)
     }
 }
 
-static void test_by_hand(void **state)
+TEST(test_by_hand)
 {
-    (void)state;
     /* scores rising: -(1) +(2) -(3) +(4): of the 4 pairs the second + beats both, the first + one */
     const float four[] = {0.8f, 0.1f, 0.35f, 0.4f};
     const int32_t labels[] = {1, 0, 1, 0};
@@ -29,9 +25,8 @@ static void test_by_hand(void **state)
     near(auc_of(four, perfect, 4), 1);
 }
 
-static void test_ties(void **state)
+TEST(test_ties)
 {
-    (void)state;
     /* + at 1, 2, 2; - at 2, 3, 0: pairs won 1>0, 2>0, 2>0 = 3, tied 2=2 twice = 1; 4 of 9 */
     const float scores[] = {1, 2, 2, 2, 3, 0};
     const int32_t labels[] = {1, 1, 1, 0, 0, 0};
@@ -44,9 +39,8 @@ static void test_ties(void **state)
     near(auc_of(zeros, two, 2), 0.5);
 }
 
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
-    (void)state;
     enum { N = 300 };
     float scores[N];
     int32_t labels[N];
@@ -70,9 +64,8 @@ static void test_pairs(void **state)
     near(auc_of(scores, labels, N), won / pairs);
 }
 
-static void test_nothing_to_compare(void **state)
+TEST(test_nothing_to_compare)
 {
-    (void)state;
     const float scores[] = {1, 2, NAN};
     const int32_t ones[] = {1, 1, 1};
     const int32_t zeros[] = {0, 0, 0};
@@ -83,15 +76,4 @@ static void test_nothing_to_compare(void **state)
     assert_true(isnan(auc_of(scores, both, 3)));
     const float far[] = {-INFINITY, INFINITY};
     near(auc_of(far, both, 2), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_nothing_to_compare),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

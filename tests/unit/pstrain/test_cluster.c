@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which cluster and task a trainer is: flags, TF_CONFIG, which of them wins, and what is refused. */
+#include "test.h"
 #include "worker/pstrain/cluster.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define CONFIG "{\"cluster\": {\"ps\": [\"p:1\", \"p:2\"], \"chief\": [\"c:1\"], \"worker\": [\"w:1\", \"w:2\"]}, \"task\": %s}"
 
@@ -41,11 +35,10 @@ static const char *config(const char *task)
     return text;
 }
 
-static void test_flags(void **state)
+TEST(test_flags)
 {
     struct cluster c;
     char err[CLUSTER_ERR_BYTES];
-    (void)state;
     assert_int_equal(find(&c, err, "a:1,[::1]:2", "b:1,b:2,b:3", "worker", "2", "not JSON, and not looked at"), 0);
     assert_string_equal(c.spec, "ps=a:1,[::1]:2;worker=b:1,b:2,b:3");
     assert_string_equal(c.target, "a:1");
@@ -66,11 +59,10 @@ static void test_flags(void **state)
     cluster_fini(&c);
 }
 
-static void test_tf_config(void **state)
+TEST(test_tf_config)
 {
     struct cluster c;
     char err[CLUSTER_ERR_BYTES];
-    (void)state;
     assert_int_equal(find(&c, err, NULL, NULL, NULL, NULL, config("{\"type\": \"worker\", \"index\": 1}")), 0);
     assert_string_equal(c.spec, "chief=c:1;ps=p:1,p:2;worker=w:1,w:2");
     assert_int_equal(c.trainer_count, 3);
@@ -102,11 +94,10 @@ static void refused(const char *word, const char *ps, const char *workers, const
 }
 
 /* --cluster in its forms; an index that is not listed is nobody's */
-static void test_cluster_flag(void **state)
+TEST(test_cluster_flag)
 {
     struct cluster c;
     char err[CLUSTER_ERR_BYTES];
-    (void)state;
     cluster_flag = "{'ps': {2: 'p:1', 5: 'p:2'}, 'worker': {0: 'w:1', 3: 'w:2'}}";
     assert_int_equal(find(&c, err, NULL, NULL, "worker", "3", config("{}")), 0); /* and TF_CONFIG is not looked at */
     assert_string_equal(c.spec, "ps=2@p:1,5@p:2;worker=w:1,3@w:2");
@@ -141,11 +132,10 @@ static void test_cluster_flag(void **state)
 }
 
 /* It is no trainer, and need not be listed. */
-static void test_evaluator(void **state)
+TEST(test_evaluator)
 {
     struct cluster c;
     char err[CLUSTER_ERR_BYTES];
-    (void)state;
     assert_int_equal(find(&c, err, NULL, NULL, NULL, NULL, config("{\"type\": \"evaluator\", \"index\": 0}")), 0);
     assert_true(c.evaluator && !c.chief && c.spec == NULL);
     assert_int_equal(find(&c, err, NULL, NULL, "worker", NULL, config("{\"type\": \"evaluator\", \"index\": 0}")), 0);
@@ -153,9 +143,8 @@ static void test_evaluator(void **state)
     cluster_fini(&c);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     refused("must be one of ps, worker, evaluator (or let --local", NULL, NULL, NULL, NULL, NULL);
     refused("--job_name is empty: it must be one of ps, worker, evaluator", "a:1", "b:1", "", NULL, NULL);
     refused("--job_name 'wrker' is unknown: it must be one of ps, worker, evaluator", "a:1", "b:1", "wrker", NULL, NULL);
@@ -176,13 +165,4 @@ static void test_refusals(void **state)
     refused("task.index", NULL, NULL, NULL, NULL, config("{\"type\": \"worker\", \"index\": \"1x\"}"));
     refused("TF_CONFIG: task.type is 'boss', which is no job of the cluster", NULL, NULL, NULL, NULL,
             config("{\"type\": \"boss\", \"index\": 0}"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags),     cmocka_unit_test(test_tf_config), cmocka_unit_test(test_cluster_flag),
-        cmocka_unit_test(test_evaluator), cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,14 @@
  * The trainer's data readers on files in a temporary directory: good ones plain and gzip, each kind of malformed one, files cut
  * at every position; and the shares of the workers.
  */
+#include "test.h"
 #include "worker/pstrain/data.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-#include <cmocka.h>
 
 enum { TRAIN = 5, TEST = 3, ROWS = 3, COLUMNS = 4, PIXELS = ROWS * COLUMNS, FILES = 4, FILE_BYTES = 16 + TRAIN * PIXELS };
 
@@ -26,7 +22,7 @@ struct content {
     size_t count;
 };
 
-static char temp_dir[PATH_MAX];
+static const char *temp_dir;
 static char digits_path[PATH_MAX]; /* the one in the repository */
 static char *digits_text;          /* its content, NUL-terminated */
 static size_t digits_bytes;
@@ -141,9 +137,8 @@ static const char *mnist_spec(void)
     return spec;
 }
 
-static void test_mnist_plain_and_gz(void **unused)
+TEST(test_mnist_plain_and_gz)
 {
-    (void)unused;
     for (int gz = 0; gz < 2; gz++) {
         struct dataset set;
         write_mnist(gz);
@@ -177,9 +172,8 @@ static void test_mnist_plain_and_gz(void **unused)
     }
 }
 
-static void test_mnist_cut_anywhere(void **unused)
+TEST(test_mnist_cut_anywhere)
 {
-    (void)unused;
     for (int gz = 0; gz < 2; gz++) {
         const char *ending = gz != 0 ? ".gz" : "";
         write_mnist(gz);
@@ -208,11 +202,10 @@ static int same_data(const struct dataset *a, const struct dataset *b)
 }
 
 /* A flipped bit is refused, or it was one that means nothing (deflate pads its last byte) and the data is right. */
-static void test_mnist_gz_damaged(void **unused)
+TEST(test_mnist_gz_damaged)
 {
     struct dataset good;
     int meaningless = 0;
-    (void)unused;
     write_mnist(1);
     assert_int_equal(data_load(mnist_spec(), &good, err), 0);
     for (size_t file = 0; file < FILES; file++) {
@@ -237,7 +230,7 @@ static void test_mnist_gz_damaged(void **unused)
     assert_in_range(meaningless, 0, 7 * FILES);
 }
 
-static void test_mnist_malformed(void **unused)
+TEST(test_mnist_malformed)
 {
     static const struct {
         size_t file, at; /* the u32 at this byte of this file, or with -1 the file's length, becomes value */
@@ -260,7 +253,6 @@ static void test_mnist_malformed(void **unused)
         {3, 8, 0x0a000000, "t10k-labels", "byte 8: label 10: expected 0 to 9"},
         {1, 9, 0x000000ff, "train-labels", "byte 12: label 255"},
     };
-    (void)unused;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (int gz = 0; gz < 2; gz++) {
             struct content c;
@@ -283,11 +275,10 @@ static void test_mnist_malformed(void **unused)
     }
 }
 
-static void test_mnist_pair_and_trailing_bytes(void **unused)
+TEST(test_mnist_pair_and_trailing_bytes)
 {
     struct content c;
     unsigned char longer[FILE_BYTES + 1] = {0};
-    (void)unused;
     write_mnist(0);
     make_content(2, &c); /* test images turned by 90 degrees: the same number of pixels, another shape */
     put_u32(c.bytes + 8, COLUMNS);
@@ -308,9 +299,8 @@ static void test_mnist_pair_and_trailing_bytes(void **unused)
     }
 }
 
-static void test_mnist_files_absent_or_odd(void **unused)
+TEST(test_mnist_files_absent_or_odd)
 {
-    (void)unused;
     for (size_t file = 0; file < FILES; file++) {
         write_mnist(0);
         unlink(in_temp(names[file], ""));
@@ -332,16 +322,15 @@ static void test_mnist_files_absent_or_odd(void **unused)
     free(long_spec);
 }
 
-static void test_unknown_data(void **unused)
+TEST(test_unknown_data)
 {
     static const char *const specs[] = {"", "mnist", "mnist:", "digits:", "Digits", "cifar:/tmp"};
-    (void)unused;
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
         check_refused(specs[i], "expected digits, mnist:DIR or libsvm:TRAIN[,TEST]", specs[i]);
     }
 }
 
-static void test_digits(void **unused)
+TEST(test_digits)
 {
     /* how often each digit occurs among the 1,797; known of this data set */
     static const int wanted[10] = {178, 182, 177, 183, 181, 182, 181, 179, 174, 180};
@@ -350,7 +339,6 @@ static void test_digits(void **unused)
     struct dataset again;
     double ink = 0;
     double text_ink = 0;
-    (void)unused;
     assert_int_equal(data_load_digits(digits_path, &set, err), 0);
     assert_int_equal(set.train_count, 1437);
     assert_int_equal(set.test_count, 360);
@@ -412,11 +400,10 @@ static void check_digits_edit(size_t at, const char *by, const char *word1, cons
     free(text);
 }
 
-static void test_digits_malformed(void **unused)
+TEST(test_digits_malformed)
 {
     struct dataset set;
     size_t line2 = (size_t)(strchr(digits_text, '\n') - digits_text) + 1;
-    (void)unused;
     /* the first line begins 0,0,5,13,9 */
     check_digits_edit(0, "x", "edit.csv:1:1: expected a pixel from 0 to 16", "field 1 of 65");
     check_digits_edit(4, "-", "edit.csv:1:5: expected a pixel", "field 3 of 65");
@@ -441,12 +428,11 @@ static void test_digits_malformed(void **unused)
     free(text);
 }
 
-static void test_digits_cut(void **unused)
+TEST(test_digits_cut)
 {
     struct dataset set;
     static unsigned char stored[1 << 18];
     size_t stored_bytes = read_whole(digits_path, stored, sizeof(stored));
-    (void)unused;
     for (size_t i = 0; i < 120; i++) {
         size_t cut = i < 40 ? i : i < 80 ? stored_bytes - 1 - (i - 40) : (i - 80) * (stored_bytes / 40) + 41;
         write_plain(in_temp("cut.csv.gz", ""), stored, cut);
@@ -460,23 +446,21 @@ static void test_digits_cut(void **unused)
     }
 }
 
-static void test_shuffle_is_fixed(void **unused)
+TEST(test_shuffle_is_fixed)
 {
     /* from an independent implementation of the description in data.h */
     static const int64_t wanted[] = {4, 0, 9, 3, 6, 1, 5, 2, 11, 10, 8, 7};
     int64_t order[12];
-    (void)unused;
     data_shuffle(12, 1, 5, order);
     assert_memory_equal(order, wanted, sizeof(wanted));
 }
 
-static void test_share(void **unused)
+TEST(test_share)
 {
     static const int64_t counts[] = {0, 1, 2, 7, 100, 1437};
     static int64_t order[1437];
     static int64_t other[1437];
     static int seen[1437];
-    (void)unused;
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         int64_t count = counts[c];
         for (int64_t workers = 1; workers <= 9; workers++) {
@@ -530,54 +514,17 @@ static int find_repository_data(void)
     return -1;
 }
 
-static int set_up(void **unused)
+BEFORE_ALL
 {
-    const char *tmp = getenv("TMPDIR");
-    (void)unused;
+    enum { ROOM = 1 << 20 };
     unsetenv("PS_DATA_DIR");
-    snprintf(temp_dir, sizeof(temp_dir), "%s/test_data.XXXXXX", tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp");
-    if (mkdtemp(temp_dir) == NULL || find_repository_data() != 0) {
-        return -1;
-    }
-    size_t room = 1 << 20;
-    digits_text = calloc(1, room);
+    temp_dir = test_dir();
+    digits_text = test_alloc(ROOM);
+    assert_int_equal(find_repository_data(), 0);
     gzFile f = gzopen(digits_path, "rb");
-    if (digits_text == NULL || f == NULL) {
-        return -1;
-    }
-    int got = gzread(f, digits_text, (unsigned)room - 1);
+    assert_non_null(f);
+    int got = gzread(f, digits_text, ROOM - 1);
     gzclose(f);
-    digits_bytes = got > 0 ? (size_t)got : 0;
-    return digits_bytes > 100000 ? 0 : -1;
-}
-
-static int tear_down(void **unused)
-{
-    (void)unused;
-    remove_mnist();
-    unlink(in_temp("edit.csv", ""));
-    unlink(in_temp("cut.csv", ""));
-    unlink(in_temp("cut.csv.gz", ""));
-    rmdir(in_temp("digits", ""));
-    free(digits_text);
-    return rmdir(temp_dir);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mnist_plain_and_gz),
-        cmocka_unit_test(test_mnist_cut_anywhere),
-        cmocka_unit_test(test_mnist_gz_damaged),
-        cmocka_unit_test(test_mnist_malformed),
-        cmocka_unit_test(test_mnist_pair_and_trailing_bytes),
-        cmocka_unit_test(test_mnist_files_absent_or_odd),
-        cmocka_unit_test(test_unknown_data),
-        cmocka_unit_test(test_digits),
-        cmocka_unit_test(test_digits_malformed),
-        cmocka_unit_test(test_digits_cut),
-        cmocka_unit_test(test_shuffle_is_fixed),
-        cmocka_unit_test(test_share),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    assert_in_range(got, 100000, ROOM - 1);
+    digits_bytes = (size_t)got;
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trainer's command line: values, forms of writing, contradictions, what goes to the workers of --local; models by name. */
+#include "test.h"
 #include "worker/pstrain/flags.h"
 #include "worker/pstrain/model.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { ARGS_MAX = 12 };
 
@@ -42,11 +37,10 @@ static void refused(const char *word, const char *arg1, const char *arg2)
     }
 }
 
-static void test_defaults_are_the_seed_s(void **state)
+TEST(test_defaults_are_the_seed_s)
 {
     struct flags f;
     char err[FLAGS_ERR_BYTES];
-    (void)state;
     assert_int_equal(parse(&f, err, NULL), 0);
     assert_string_equal(f.ps_hosts, "");
     assert_string_equal(f.worker_hosts, "");
@@ -61,11 +55,10 @@ static void test_defaults_are_the_seed_s(void **state)
     assert_false(flags_given(&f, "job_name"));
 }
 
-static void test_ways_to_write_a_flag(void **state)
+TEST(test_ways_to_write_a_flag)
 {
     struct flags f;
     char err[FLAGS_ERR_BYTES];
-    (void)state;
     assert_int_equal(
         parse(&f, err, "--learning-rate=0.5", "--batch_size", "7", "--fresh", "--seed=3", "--seed=4", "--job_name=", NULL), 0);
     assert_true(f.learning_rate == 0.5);
@@ -83,9 +76,8 @@ static void test_ways_to_write_a_flag(void **state)
     assert_true(f.help);
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
-    (void)state;
     refused("9223372036854775808", "--steps", "9223372036854775808");
     refused("from 1", "--steps", "0");
     refused("0 to 65535", "--task_index", "65536");
@@ -115,12 +107,11 @@ static void test_limits(void **state)
     refused("--eval and --fresh", "--eval", "--fresh");
 }
 
-static void test_workers_get_what_was_given_and_concerns_them(void **state)
+TEST(test_workers_get_what_was_given_and_concerns_them)
 {
     struct flags f;
     char err[FLAGS_ERR_BYTES];
     char *texts[FLAGS_COUNT] = {NULL};
-    (void)state;
     assert_int_equal(parse(&f, err, "--local", "ps=1,workers=1", "--learning_rate", "1e-3", "--report", "r.json", "--export=m",
                            "--data=digits", NULL),
                      0);
@@ -131,11 +122,10 @@ static void test_workers_get_what_was_given_and_concerns_them(void **state)
     free(texts[1]);
 }
 
-static void test_optimizers(void **state)
+TEST(test_optimizers)
 {
     struct flags f;
     char err[FLAGS_ERR_BYTES];
-    (void)state;
     assert_int_equal(parse(&f, err, "--optimizer=nesterov", "--momentum=0.5", "--learning_rate=0.25", NULL), 0);
     const ps_optimizer *o = flags_optimizer(&f);
     assert_int_equal(o->kind, PS_OPT_MOMENTUM);
@@ -146,7 +136,7 @@ static void test_optimizers(void **state)
 }
 
 /* The default goes by the data and the rule. */
-static void test_learning_rates(void **state)
+TEST(test_learning_rates)
 {
     static const struct {
         const char *data, *optimizer, *rate;
@@ -156,7 +146,6 @@ static void test_learning_rates(void **state)
                 {"libsvm:x,y", "sgd", NULL, 0.1},
                 {"libsvm:x", "adam", NULL, 0.05},
                 {"libsvm:x", "sgd", "0.3", 0.3}};
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct flags f;
         char err[FLAGS_ERR_BYTES], texts[4][64];
@@ -170,11 +159,10 @@ static void test_learning_rates(void **state)
     }
 }
 
-static void test_models(void **state)
+TEST(test_models)
 {
     struct model_spec s;
     char name[MODEL_NAME_BYTES];
-    (void)state;
     assert_int_equal(model_spec_parse("softmax", 64, 10, &s), 0);
     assert_int_equal(s.layers, 1);
     assert_int_equal(model_variable_count(&s), 2);
@@ -211,18 +199,4 @@ static void test_models(void **state)
             fail_msg("'%s' was taken", bad[i]);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults_are_the_seed_s),
-        cmocka_unit_test(test_ways_to_write_a_flag),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_workers_get_what_was_given_and_concerns_them),
-        cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_learning_rates),
-        cmocka_unit_test(test_models),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trainer's reader of LIBSVM text: what becomes of labels and features, splits, and what each hostile line is answered. */
+#include "test.h"
 #include "worker/pstrain/data.h"
 
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <zlib.h>
-#include <cmocka.h>
 
-static char dir[PATH_MAX];
-static char train[PATH_MAX + 16], test[PATH_MAX + 16];
+static const char *dir, *train, *test;
 static char err[DATA_ERR_BYTES];
+
+BEFORE_ALL
+{
+    dir = test_dir();
+    train = test_path(dir, "train");
+    test = test_path(dir, "test");
+}
 
 static void put_bytes(const char *path, const void *bytes, size_t n)
 {
@@ -69,9 +69,8 @@ static void refused(const char *text, int line, const char *says)
     assert_null(d.train_x);
 }
 
-static void test_rows(void **state)
+TEST(test_rows)
 {
-    (void)state;
     struct dataset d;
     put(train, "+1 1:0.5 3:-2\r\n\n# nothing\n-1\t2:1e-3   # the rest is none\n-1\n");
     put_gz(test, "+1 4:7 5:1.5\n-1 1:3"); /* no newline at the end */
@@ -90,9 +89,8 @@ static void test_rows(void **state)
     data_free(&d);
 }
 
-static void test_labels(void **state)
+TEST(test_labels)
 {
-    (void)state;
     struct dataset d;
     put(train, "0 1:1\n2 1:1\n");
     put(test, "1 1:1\n3.0 1:1\n");
@@ -126,9 +124,8 @@ static void test_labels(void **state)
     assert_non_null(strstr(err, "all labels are 1"));
 }
 
-static void test_hostile_lines(void **state)
+TEST(test_hostile_lines)
 {
-    (void)state;
     struct dataset d;
     refused("+1 1:1\n-1 0:1\n", 2, "'0:1': expected an index from 1");
     refused("+1 2:1 2:1\n", 1, "'2:1': expected an index above 2");
@@ -173,9 +170,8 @@ static void test_hostile_lines(void **state)
 }
 
 /* Lines of max-1, max and max+1 bytes; one that crosses many reads. */
-static void test_long_lines(void **state)
+TEST(test_long_lines)
 {
-    (void)state;
     enum { MOST = 1 << 20 };
     struct dataset d;
     char *text = malloc(MOST + 100);
@@ -199,9 +195,8 @@ static void test_long_lines(void **state)
 }
 
 /* Without a test file a fifth is kept, the same every time; each example is in exactly one of the sets. */
-static void test_split(void **state)
+TEST(test_split)
 {
-    (void)state;
     enum { ROWS = 53 };
     char text[ROWS * 32];
     char *p = text;
@@ -235,9 +230,8 @@ static void test_split(void **state)
 }
 
 /* A gzip file that is cut anywhere gives an error, never a shorter set. */
-static void test_cut_gzip(void **state)
+TEST(test_cut_gzip)
 {
-    (void)state;
     struct dataset d;
     unsigned char bytes[400];
     put_gz(train, "+1 1:1 2:1\n-1 3:1\n+1 2:2\n-1 1:4\n");
@@ -252,34 +246,4 @@ static void test_cut_gzip(void **state)
         put_bytes(train, bytes, cut);
         assert_int_equal(load(train, test, &d), -1);
     }
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    const char *base = getenv("TMPDIR");
-    (void)snprintf(dir, sizeof(dir), "%s/psd-libsvm-XXXXXX", base != NULL ? base : "/tmp");
-    if (mkdtemp(dir) == NULL) {
-        return -1;
-    }
-    (void)snprintf(train, sizeof(train), "%s/train", dir);
-    (void)snprintf(test, sizeof(test), "%s/test", dir);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    (void)unlink(train);
-    (void)unlink(test);
-    return rmdir(dir);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),       cmocka_unit_test(test_labels), cmocka_unit_test(test_hostile_lines),
-        cmocka_unit_test(test_long_lines), cmocka_unit_test(test_split),  cmocka_unit_test(test_cut_gzip),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
 }
