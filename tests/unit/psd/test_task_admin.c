@@ -13,9 +13,8 @@ static void two_devices(struct psd_task_config *config)
     memcpy(config->devices, "CPU:0,GPU:0", sizeof("CPU:0,GPU:0"));
 }
 
-static void test_devices(void **state)
+TEST(test_devices)
 {
-    (void)state;
     struct env e;
     ps_v1_InfoAnswer info;
     env_init(&e, NULL);
@@ -51,9 +50,8 @@ static void named(struct psd_task_config *config)
     config->pid = 4711;
 }
 
-static void test_tasks(void **state)
+TEST(test_tasks)
 {
-    (void)state;
     struct cl cl;
     ps_v1_TaskAnswer t[4];
     ps_status st = PS_OK;
@@ -84,9 +82,8 @@ static void test_tasks(void **state)
 }
 
 /* A task that comes back empty: what it had is counted and named, until it is made again or given up. */
-static void test_lost(void **state)
+TEST(test_lost)
 {
-    (void)state;
     struct cl cl;
     ps_v1_TaskAnswer t[4];
     ps_v1_CreateAnswer a;
@@ -137,9 +134,8 @@ static uint32_t containers(struct fc *c, ps_v1_ContainerAnswer *out)
     return count;
 }
 
-static void test_containers(void **state)
+TEST(test_containers)
 {
-    (void)state;
     struct env e;
     ps_v1_ContainerAnswer a[4];
     env_init(&e, NULL);
@@ -243,9 +239,8 @@ static struct fc_reply config_set(struct fc *c, const char *name, const char *va
     return fc_list(c, PS_OP_CONFIG_SET, &ps_v1_ConfigItem_msg, &m, NULL);
 }
 
-static void test_config_set(void **state)
+TEST(test_config_set)
 {
-    (void)state;
     struct env e;
     env_init(&e, with_settings);
     assert_int_equal(reloadable(&e.c), 5);
@@ -273,9 +268,8 @@ static void test_config_set(void **state)
     env_fini(&e);
 }
 
-static void test_config_set_bounds(void **state)
+TEST(test_config_set_bounds)
 {
-    (void)state;
     struct env e;
     struct wire body;
     char name[64], value[512];
@@ -302,9 +296,8 @@ static void test_config_set_bounds(void **state)
     env_fini(&e);
 }
 
-static void test_config_set_without_a_shell_for_it(void **state)
+TEST(test_config_set_without_a_shell_for_it)
 {
-    (void)state;
     struct env e;
     env_init(&e, with_fixed_settings);
     assert_int_equal(reloadable(&e.c), 0);
@@ -314,18 +307,4 @@ static void test_config_set_without_a_shell_for_it(void **state)
     assert_reply(config_set(&e.c, "push_limit", "20"), PS_NOT_FOUND, "push_limit");
     assert_int_equal(settings.calls, 0);
     env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_tasks),
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_containers),
-        cmocka_unit_test(test_config_set),
-        cmocka_unit_test(test_config_set_bounds),
-        cmocka_unit_test(test_config_set_without_a_shell_for_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,9 +44,8 @@ static struct fc_reply finish(struct fc *c, uint8_t op, const ps_v1_OpenAnswer *
     return fc_take(c, NULL);
 }
 
-static void test_assign_is_staged(void **state)
+TEST(test_assign_is_staged)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
@@ -70,9 +69,8 @@ static void test_assign_is_staged(void **state)
     env_fini(&e);
 }
 
-static void test_assign_initialises(void **state)
+TEST(test_assign_initialises)
 {
-    (void)state;
     struct env e;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
@@ -89,9 +87,8 @@ static void test_assign_initialises(void **state)
     env_fini(&e);
 }
 
-static void test_assign_init_only(void **state)
+TEST(test_assign_init_only)
 {
-    (void)state;
     struct env e;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
@@ -121,9 +118,8 @@ static void assert_giver(struct fc *c, const char *name, const struct fc *giver)
 }
 
 /* Who gave the first value is told, from the end of that ASSIGN on and as long as the variable is there. */
-static void test_giver(void **state)
+TEST(test_giver)
 {
-    (void)state;
     static const uint32_t flags[] = {0, PS_ASSIGN_INIT_ONLY};
     struct env e;
     struct fc other;
@@ -162,9 +158,8 @@ static void small_budget(struct psd_task_config *config)
 }
 
 /* FAULTS 56 and DESIGN's budget: a promise at creation, staging on top; refused with nothing applied, and room comes back. */
-static void test_budget(void **state)
+TEST(test_budget)
 {
-    (void)state;
     struct env e;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
@@ -203,9 +198,8 @@ static void test_budget(void **state)
 
 /* A variable of more than half the budget: its first value is staged in the memory that it was promised. A second one at a time
  * has no room, nor has an INIT; both are told so, and their turn comes. */
-static void test_first_assign_of_a_large_one(void **state)
+TEST(test_first_assign_of_a_large_one)
 {
-    (void)state;
     enum { LARGE = 9 * N };
     static float large[LARGE];
     struct env e;
@@ -257,9 +251,8 @@ static void test_first_assign_of_a_large_one(void **state)
 }
 
 /* With room for both the second assign, or an INIT, may end first: the promises change hands, none is lost or doubled. */
-static void test_first_assigns_at_once(void **state)
+TEST(test_first_assigns_at_once)
 {
-    (void)state;
     for (int how = 0; how < 4; how++) {
         struct env e;
         struct fc other;
@@ -295,9 +288,8 @@ static void test_first_assigns_at_once(void **state)
 }
 
 /* FAULTS 30: what is under way gets ABORTED, and nothing of it reaches the new variable of that name. */
-static void test_delete_and_reset_under_way(void **state)
+TEST(test_delete_and_reset_under_way)
 {
-    (void)state;
     static const uint8_t ops[] = {PS_OP_PUSH, PS_OP_PUSHPULL, PS_OP_ASSIGN};
     for (int how = 0; how < 6; how++) {
         struct env e;
@@ -332,9 +324,8 @@ static void test_delete_and_reset_under_way(void **state)
 }
 
 /* The variable goes while a frame of a push is half read: the rest of the frame is dropped, the connection lives. */
-static void test_delete_within_a_frame(void **state)
+TEST(test_delete_within_a_frame)
 {
-    (void)state;
     struct env e;
     struct fc chief;
     env_init(&e, NULL);
@@ -361,9 +352,8 @@ static void test_delete_within_a_frame(void **state)
 }
 
 /* A pull that has begun ends on the variable that it began with, also after a delete. */
-static void test_delete_under_a_pull(void **state)
+TEST(test_delete_under_a_pull)
 {
-    (void)state;
     struct env e;
     struct fc chief;
     env_init(&e, NULL);
@@ -386,9 +376,8 @@ static void test_delete_under_a_pull(void **state)
 }
 
 /* Versions and the count of pushes in progress, at the first and at the last byte. */
-static void test_pull_says_whether_it_is_a_snapshot(void **state)
+TEST(test_pull_says_whether_it_is_a_snapshot)
 {
-    (void)state;
     struct env e;
     struct fc other;
     env_init(&e, NULL);
@@ -412,9 +401,8 @@ static void test_pull_says_whether_it_is_a_snapshot(void **state)
     env_fini(&e);
 }
 
-static void test_waits(void **state)
+TEST(test_waits)
 {
-    (void)state;
     struct env e;
     struct fc chief;
     ps_v1_CreateItem m;
@@ -458,9 +446,8 @@ static void test_waits(void **state)
 }
 
 /* Kept with its result until ACK; sent again it joins or gets the result; on a new connection, too. */
-static void test_waiting_request_survives_its_connection(void **state)
+TEST(test_waiting_request_survives_its_connection)
 {
-    (void)state;
     struct env e;
     struct fc chief;
     ps_v1_CreateItem m;
@@ -491,9 +478,8 @@ static void test_waiting_request_survives_its_connection(void **state)
 }
 
 /* One number, two operations: an error, whichever came first, and the first one is not disturbed. */
-static void test_waiting_number_taken_by_another_operation(void **state)
+TEST(test_waiting_number_taken_by_another_operation)
 {
-    (void)state;
     struct env e;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
@@ -518,9 +504,8 @@ static void test_waiting_number_taken_by_another_operation(void **state)
 }
 
 /* A list in several frames; the connection breaks in its middle: it comes again, whole. And at most 64 waiting requests. */
-static void test_collected_lists_and_their_cap(void **state)
+TEST(test_collected_lists_and_their_cap)
 {
-    (void)state;
     struct env e;
     ps_v1_CreateItem m;
     struct wire body;
@@ -569,26 +554,4 @@ static void test_collected_lists_and_their_cap(void **state)
     wire_fini(&back);
     wire_fini(&body);
     env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_assign_is_staged),
-        cmocka_unit_test(test_assign_initialises),
-        cmocka_unit_test(test_assign_init_only),
-        cmocka_unit_test(test_giver),
-        cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_first_assign_of_a_large_one),
-        cmocka_unit_test(test_first_assigns_at_once),
-        cmocka_unit_test(test_delete_and_reset_under_way),
-        cmocka_unit_test(test_delete_within_a_frame),
-        cmocka_unit_test(test_delete_under_a_pull),
-        cmocka_unit_test(test_pull_says_whether_it_is_a_snapshot),
-        cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_waiting_request_survives_its_connection),
-        cmocka_unit_test(test_waiting_number_taken_by_another_operation),
-        cmocka_unit_test(test_collected_lists_and_their_cap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

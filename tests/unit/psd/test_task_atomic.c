@@ -51,9 +51,8 @@ static void send_segments(struct env *e, uint8_t op, const ps_v1_OpenAnswer *v, 
     wire_fini(&w);
 }
 
-static void test_applied_at_last(void **state)
+TEST(test_applied_at_last)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = ready(&e, "v", N, ps_sgd(1), 3);
@@ -80,9 +79,8 @@ static void test_applied_at_last(void **state)
 }
 
 /* Adam: its powers are those of the moment it is applied, as if the pushes had come one after the other. */
-static void test_order_of_scalars(void **state)
+TEST(test_order_of_scalars)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = ready(&e, "v", N, ps_adam(0.1), 1);
@@ -99,9 +97,8 @@ static void test_order_of_scalars(void **state)
     env_fini(&e);
 }
 
-static void test_torn_is_nothing(void **state)
+TEST(test_torn_is_nothing)
 {
-    (void)state;
     struct env e;
     struct fc_hello hello;
     env_init(&e, NULL);
@@ -146,9 +143,8 @@ static void test_torn_is_nothing(void **state)
     env_fini(&e);
 }
 
-static void test_resumed(void **state)
+TEST(test_resumed)
 {
-    (void)state;
     for (uint32_t cut = 1; cut < 3; cut++) {
         struct env e;
         struct fc_hello hello;
@@ -180,9 +176,8 @@ static void test_resumed(void **state)
     }
 }
 
-static void test_nonfinite_refuses_all(void **state)
+TEST(test_nonfinite_refuses_all)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = ready(&e, "v", N, ps_sgd(1), 3);
@@ -205,9 +200,8 @@ static void small_budget(struct psd_task_config *config)
     config->memory_budget_bytes = 3 * N * 4;
 }
 
-static void test_budget(void **state)
+TEST(test_budget)
 {
-    (void)state;
     struct env e;
     env_init(&e, small_budget);
     ps_v1_OpenAnswer v = ready(&e, "v", N, ps_sgd(1), 3);
@@ -240,9 +234,8 @@ static void test_budget(void **state)
 }
 
 /* The reader takes nothing while pushes go on: it gets what was there when it asked, and the frame says so at both ends. */
-static void test_reads_are_copies(void **state)
+TEST(test_reads_are_copies)
 {
-    (void)state;
     static const ps_dtype wires[] = {PS_F32, PS_BF16};
     for (size_t k = 0; k < ARRAY_COUNT(wires); k++) {
         struct env e;
@@ -295,9 +288,8 @@ static void much_memory(struct psd_task_config *config)
 }
 
 /* One that asks and does not read has 64 MiB of copies at most; the rest is refused for now, and nobody else is. */
-static void test_copies_of_one_connection_are_bounded(void **state)
+TEST(test_copies_of_one_connection_are_bounded)
 {
-    (void)state;
     enum { ELEMENTS = 1 << 20, MOST = 16 /* of 4 MiB */, ASKED = 40 };
     struct env e;
     struct fc other;
@@ -338,9 +330,8 @@ static void test_copies_of_one_connection_are_bounded(void **state)
 }
 
 /* Nothing is new before the end; then all of it comes in one frame. */
-static void test_push_pull(void **state)
+TEST(test_push_pull)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = ready(&e, "v", N, ps_sgd(1), 3);
@@ -360,9 +351,8 @@ static void test_push_pull(void **state)
 }
 
 /* One segment: no copy, but staged all the same; from bfloat16 as well. */
-static void test_small(void **state)
+TEST(test_small)
 {
-    (void)state;
     struct env e;
     float got[10];
     uint16_t half[10];
@@ -385,9 +375,8 @@ static void test_small(void **state)
     env_fini(&e);
 }
 
-static void test_definition(void **state)
+TEST(test_definition)
 {
-    (void)state;
     struct env e;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
@@ -424,9 +413,8 @@ static void test_definition(void **state)
 }
 
 /* CREATE to the owner, LIST to a directory that starts again: it is part of the definition everywhere. */
-static void test_directory(void **state)
+TEST(test_directory)
 {
-    (void)state;
     struct cl cl;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
@@ -452,23 +440,4 @@ static void test_directory(void **state)
         }
     }
     cl_fini(&cl);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_applied_at_last),
-        cmocka_unit_test(test_order_of_scalars),
-        cmocka_unit_test(test_torn_is_nothing),
-        cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_nonfinite_refuses_all),
-        cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_reads_are_copies),
-        cmocka_unit_test(test_copies_of_one_connection_are_bounded),
-        cmocka_unit_test(test_push_pull),
-        cmocka_unit_test(test_small),
-        cmocka_unit_test(test_definition),
-        cmocka_unit_test(test_directory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,9 +82,8 @@ static void assert_no_memory_left(const struct env *e)
     assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
 }
 
-static void test_runs_once_and_is_answered(void **state)
+TEST(test_runs_once_and_is_answered)
 {
-    (void)state;
     struct env e;
     struct wire out;
     env_init(&e, with_table);
@@ -115,9 +114,8 @@ static void test_runs_once_and_is_answered(void **state)
 }
 
 /* WAITS tells of it while it runs. */
-static void test_is_listed_while_it_runs(void **state)
+TEST(test_is_listed_while_it_runs)
 {
-    (void)state;
     struct env e;
     struct fc other;
     struct wire back;
@@ -144,9 +142,8 @@ static void test_is_listed_while_it_runs(void **state)
     env_fini(&e);
 }
 
-static void test_bounds_of_input_and_output(void **state)
+TEST(test_bounds_of_input_and_output)
 {
-    (void)state;
     static uint8_t large[PS_CALL_BYTES_MAX + 8];
     struct env e;
     struct wire out;
@@ -180,9 +177,8 @@ static void test_bounds_of_input_and_output(void **state)
     env_fini(&e);
 }
 
-static void test_what_is_refused_did_not_run(void **state)
+TEST(test_what_is_refused_did_not_run)
 {
-    (void)state;
     struct env e;
     env_init(&e, with_table);
     struct fc_reply r = call(&e.c, 1, "test.ech", "", 0);
@@ -204,18 +200,16 @@ static void test_what_is_refused_did_not_run(void **state)
     env_fini(&e);
 }
 
-static void test_no_table_no_calls(void **state)
+TEST(test_no_table_no_calls)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     assert_reply(call(&e.c, 1, "test.echo", "", 0), PS_NOT_FOUND, "it runs no calls");
     env_fini(&e);
 }
 
-static void test_a_reconnect_joins(void **state)
+TEST(test_a_reconnect_joins)
 {
-    (void)state;
     struct env e;
     struct wire out;
     env_init(&e, with_table);
@@ -237,9 +231,8 @@ static void test_a_reconnect_joins(void **state)
 }
 
 /* A status of run() says that it ran: the client must not repeat it by itself. */
-static void test_a_failure_of_the_call_itself(void **state)
+TEST(test_a_failure_of_the_call_itself)
 {
-    (void)state;
     struct env e;
     env_init(&e, with_table);
     assert_reply(call(&e.c, 1, "test.echo", "x", 0), FC_NONE, "");
@@ -252,9 +245,8 @@ static void test_a_failure_of_the_call_itself(void **state)
     env_fini(&e);
 }
 
-static void test_deadline_cancels(void **state)
+TEST(test_deadline_cancels)
 {
-    (void)state;
     struct env e;
     env_init(&e, with_table);
     assert_reply(call(&e.c, 1, "test.echo", "x", 500), FC_NONE, "");
@@ -275,9 +267,8 @@ static void test_deadline_cancels(void **state)
     env_fini(&e);
 }
 
-static void test_ack_goodbye_and_a_forgotten_session_cancel(void **state)
+TEST(test_ack_goodbye_and_a_forgotten_session_cancel)
 {
-    (void)state;
     struct env e;
     struct fc other;
     env_init(&e, with_table);
@@ -302,9 +293,8 @@ static void test_ack_goodbye_and_a_forgotten_session_cancel(void **state)
     env_fini(&e);
 }
 
-static void test_drain_waits_and_admits_nothing(void **state)
+TEST(test_drain_waits_and_admits_nothing)
 {
-    (void)state;
     struct env e;
     env_init(&e, with_table);
     assert_true(psd_task_drained(e.t->core));
@@ -321,9 +311,8 @@ static void test_drain_waits_and_admits_nothing(void **state)
     env_fini(&e);
 }
 
-static void test_memory_is_within_the_budget(void **state)
+TEST(test_memory_is_within_the_budget)
 {
-    (void)state;
     struct env e;
     env_init(&e, with_little_memory);
     assert_reply(call(&e.c, 1, "test.echo", "x", 0), FC_NONE, "");
@@ -338,9 +327,8 @@ static void test_memory_is_within_the_budget(void **state)
 }
 
 /* Whatever allocation fails, the client gets an answer or a closed connection, and no call is lost or runs twice. */
-static void test_without_memory(void **state)
+TEST(test_without_memory)
 {
-    (void)state;
     for (long nth = 0; nth < 30; nth++) {
         struct env e;
         env_init(&e, with_table);
@@ -364,23 +352,4 @@ static void test_without_memory(void **state)
         }
         env_fini(&e);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs_once_and_is_answered),
-        cmocka_unit_test(test_is_listed_while_it_runs),
-        cmocka_unit_test(test_bounds_of_input_and_output),
-        cmocka_unit_test(test_what_is_refused_did_not_run),
-        cmocka_unit_test(test_no_table_no_calls),
-        cmocka_unit_test(test_a_reconnect_joins),
-        cmocka_unit_test(test_a_failure_of_the_call_itself),
-        cmocka_unit_test(test_deadline_cancels),
-        cmocka_unit_test(test_ack_goodbye_and_a_forgotten_session_cancel),
-        cmocka_unit_test(test_drain_waits_and_admits_nothing),
-        cmocka_unit_test(test_memory_is_within_the_budget),
-        cmocka_unit_test(test_without_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

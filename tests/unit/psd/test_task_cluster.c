@@ -5,9 +5,8 @@
  */
 #include "cluster_test.h"
 
-static void test_waits_for_the_lists_of_its_job(void **state)
+TEST(test_waits_for_the_lists_of_its_job)
 {
-    (void)state;
     struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_InfoAnswer info;
@@ -31,9 +30,8 @@ static void test_waits_for_the_lists_of_its_job(void **state)
     cl_fini(&cl);
 }
 
-static void test_create_goes_to_its_owner(void **state)
+TEST(test_create_goes_to_its_owner)
 {
-    (void)state;
     struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
@@ -72,9 +70,8 @@ static void no_memory(struct psd_task_config *config)
 }
 
 /* The owner's own refusal is the answer, and takes the name away. */
-static void test_owner_refuses(void **state)
+TEST(test_owner_refuses)
 {
-    (void)state;
     struct cl cl;
     ps_v1_CreateAnswer a;
     ps_status st = PS_OK;
@@ -92,9 +89,8 @@ static void test_owner_refuses(void **state)
 
 /* FAULTS 19: two workers create one name with two shapes while its owner has not answered either: the first has it, the second is
  * told at once with both sides; the same definition again waits for the owner and is no second creation. */
-static void test_two_definitions_race(void **state)
+TEST(test_two_definitions_race)
 {
-    (void)state;
     for (int refused = 0; refused < 2; refused++) {
         struct cl cl;
         struct fc other, third;
@@ -148,9 +144,8 @@ static void test_two_definitions_race(void **state)
 }
 
 /* Asked, and the connection drops before the answer: UNAVAILABLE, but the name stays where it is. */
-static void test_owner_drops_out_before_it_answers(void **state)
+TEST(test_owner_drops_out_before_it_answers)
 {
-    (void)state;
     for (int how = 0; how < 2; how++) {
         struct cl cl;
         ps_v1_CreateAnswer a;
@@ -192,9 +187,8 @@ static void test_owner_drops_out_before_it_answers(void **state)
 }
 
 /* The client is gone when the answer comes, or has given up by ACK: the answer is recorded, nothing else. */
-static void test_client_is_gone_before_the_answer(void **state)
+TEST(test_client_is_gone_before_the_answer)
 {
-    (void)state;
     for (int how = 0; how < 3; how++) {
         struct cl cl;
         ps_v1_CreateAnswer a;
@@ -231,9 +225,8 @@ static void test_client_is_gone_before_the_answer(void **state)
 }
 
 /* It came back empty: its names stay assigned to it, the next get-or-create makes them there anew, uninitialised. */
-static void test_owner_comes_back_empty(void **state)
+TEST(test_owner_comes_back_empty)
 {
-    (void)state;
     struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
@@ -259,9 +252,8 @@ static void test_owner_comes_back_empty(void **state)
 }
 
 /* The directory restarts: it learns names and the chief number from the lists; the owners' variables are as they were. */
-static void test_directory_restarts(void **state)
+TEST(test_directory_restarts)
 {
-    (void)state;
     struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer before, after;
@@ -293,9 +285,8 @@ static void test_directory_restarts(void **state)
 }
 
 /* Placed elsewhere while its task was away: dropped there, and logged on both sides. */
-static void test_name_elsewhere_is_dropped(void **state)
+TEST(test_name_elsewhere_is_dropped)
 {
-    (void)state;
     struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
@@ -318,9 +309,8 @@ static void test_name_elsewhere_is_dropped(void **state)
     cl_fini(&cl);
 }
 
-static void test_delete(void **state)
+TEST(test_delete)
 {
-    (void)state;
     struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
@@ -351,9 +341,8 @@ static void test_delete(void **state)
 }
 
 /* A name is deleted and made anew at once: the answer to the DELETE does not take the later variable's name away. */
-static void test_create_behind_delete(void **state)
+TEST(test_create_behind_delete)
 {
-    (void)state;
     struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
@@ -382,9 +371,8 @@ static void test_create_behind_delete(void **state)
     cl_fini(&cl);
 }
 
-static void test_only_the_directory(void **state)
+TEST(test_only_the_directory)
 {
-    (void)state;
     static const uint8_t ops[] = {PS_OP_CREATE, PS_OP_FIND, PS_OP_RESET, PS_OP_DELETE, PS_OP_CHIEF, PS_OP_WAIT_CLUSTER};
     struct cl cl;
     ps_v1_InfoAnswer info;
@@ -406,9 +394,8 @@ static void test_only_the_directory(void **state)
     cl_fini(&cl);
 }
 
-static void test_hello_of_tasks(void **state)
+TEST(test_hello_of_tasks)
 {
-    (void)state;
     struct cl cl;
     struct fc imposter;
     struct fc_hello h;
@@ -449,9 +436,8 @@ static void test_hello_of_tasks(void **state)
     cl_fini(&cl);
 }
 
-static void test_wait_cluster(void **state)
+TEST(test_wait_cluster)
 {
-    (void)state;
     struct cl cl;
     struct wire body;
     cl_start(&cl);
@@ -479,9 +465,8 @@ static void test_wait_cluster(void **state)
 }
 
 /* Redials go on, further and further apart, at most about a second; with back-off jitter. */
-static void test_redials(void **state)
+TEST(test_redials)
 {
-    (void)state;
     struct cl cl;
     cl_start(&cl);
     uint64_t last = cl.ps1->now;
@@ -498,26 +483,4 @@ static void test_redials(void **state)
     PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
     assert_true(shell_logged(cl.ps1, "directory_connected"));
     cl_fini(&cl);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waits_for_the_lists_of_its_job),
-        cmocka_unit_test(test_create_goes_to_its_owner),
-        cmocka_unit_test(test_owner_refuses),
-        cmocka_unit_test(test_two_definitions_race),
-        cmocka_unit_test(test_owner_drops_out_before_it_answers),
-        cmocka_unit_test(test_client_is_gone_before_the_answer),
-        cmocka_unit_test(test_owner_comes_back_empty),
-        cmocka_unit_test(test_directory_restarts),
-        cmocka_unit_test(test_name_elsewhere_is_dropped),
-        cmocka_unit_test(test_delete),
-        cmocka_unit_test(test_create_behind_delete),
-        cmocka_unit_test(test_only_the_directory),
-        cmocka_unit_test(test_hello_of_tasks),
-        cmocka_unit_test(test_wait_cluster),
-        cmocka_unit_test(test_redials),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

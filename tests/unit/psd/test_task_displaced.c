@@ -74,9 +74,8 @@ static const char *conflict_of(const struct twins *w)
     return psd_peer_conflict(t, psd_peer_find(t, "ps", 1));
 }
 
-static void test_the_displaced_one_is_refused(void **state)
+TEST(test_the_displaced_one_is_refused)
 {
-    (void)state;
     struct twins w;
     twins_init(&w);
     assert_string_equal(conflict_of(&w), ""); /* a restart looks like this */
@@ -98,9 +97,8 @@ static void test_the_displaced_one_is_refused(void **state)
 }
 
 /* It tries ever more rarely, and says so once in 5 s. */
-static void test_backs_off_and_logs_rarely(void **state)
+TEST(test_backs_off_and_logs_rarely)
 {
-    (void)state;
     struct twins w;
     twins_init(&w);
     uint64_t begin = w.cl.ps1->now;
@@ -123,9 +121,8 @@ static void test_backs_off_and_logs_rarely(void **state)
 }
 
 /* Refused for another reason, which stays, it is as quiet. */
-static void test_a_wrong_cluster_is_logged_rarely(void **state)
+TEST(test_a_wrong_cluster_is_logged_rarely)
 {
-    (void)state;
     struct shell_net net;
     ps_status st = PS_OK;
     shell_net_init(&net);
@@ -149,9 +146,8 @@ static void test_a_wrong_cluster_is_logged_rarely(void **state)
     shell_net_fini(&net);
 }
 
-static void test_comes_back_when_the_other_is_gone(void **state)
+TEST(test_comes_back_when_the_other_is_gone)
 {
-    (void)state;
     struct twins w;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
@@ -169,9 +165,8 @@ static void test_comes_back_when_the_other_is_gone(void **state)
 }
 
 /* The same where the directory has learned of the name from its list only. */
-static void test_brings_back_what_it_listed(void **state)
+TEST(test_brings_back_what_it_listed)
 {
-    (void)state;
     struct twins w;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
@@ -191,9 +186,8 @@ static void test_brings_back_what_it_listed(void **state)
 }
 
 /* Its successor made the name anew: two copies of one name must not be taken for one. */
-static void test_what_was_made_anew_is_dropped(void **state)
+TEST(test_what_was_made_anew_is_dropped)
 {
-    (void)state;
     struct twins w;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
@@ -211,9 +205,8 @@ static void test_what_was_made_anew_is_dropped(void **state)
 }
 
 /* A reset that only its successor has heard of holds for it as well. */
-static void test_a_reset_meanwhile_reaches_it(void **state)
+TEST(test_a_reset_meanwhile_reaches_it)
 {
-    (void)state;
     struct twins w;
     ps_v1_OpenAnswer v;
     twins_init(&w);
@@ -228,9 +221,8 @@ static void test_a_reset_meanwhile_reaches_it(void **state)
 }
 
 /* The directory that knew of the two is gone: the left one cannot know what happened meanwhile. */
-static void test_a_new_directory_does_not_take_it_as_it_is(void **state)
+TEST(test_a_new_directory_does_not_take_it_as_it_is)
 {
-    (void)state;
     struct twins w;
     ps_v1_OpenAnswer v;
     twins_init(&w);
@@ -247,9 +239,8 @@ static void test_a_new_directory_does_not_take_it_as_it_is(void **state)
 }
 
 /* It is told that it was displaced, and taken again; the directory's answer to its list is lost, and the directory with it. */
-static void test_it_remembers_until_its_list_is_answered(void **state)
+TEST(test_it_remembers_until_its_list_is_answered)
 {
-    (void)state;
     struct twins w;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
@@ -269,9 +260,8 @@ static void test_it_remembers_until_its_list_is_answered(void **state)
 }
 
 /* At a new directory the displaced one lets the other one come first, with all that it has. */
-static void test_the_other_one_comes_first(void **state)
+TEST(test_the_other_one_comes_first)
 {
-    (void)state;
     struct twins w;
     ps_v1_CreateAnswer a;
     twins_init(&w);
@@ -289,9 +279,8 @@ static void test_the_other_one_comes_first(void **state)
 
 /* A new directory, to which a new process comes first: what the old one has from the earlier directory's time is no longer true.
  */
-static void test_it_comes_late_to_a_new_directory(void **state)
+TEST(test_it_comes_late_to_a_new_directory)
 {
-    (void)state;
     for (int connected = 0; connected < 2; connected++) {
         struct twins w;
         ps_v1_CreateAnswer a;
@@ -325,9 +314,8 @@ static void test_it_comes_late_to_a_new_directory(void **state)
 }
 
 /* However many other lives its place has seen: what it missed it drops. */
-static void test_after_many_other_lives(void **state)
+TEST(test_after_many_other_lives)
 {
-    (void)state;
     struct twins w;
     ps_v1_OpenAnswer v;
     twins_init(&w);
@@ -347,9 +335,8 @@ static void test_after_many_other_lives(void **state)
 }
 
 /* The same life on a new connection, and a third process, are no conflict. */
-static void test_what_is_no_conflict(void **state)
+TEST(test_what_is_no_conflict)
 {
-    (void)state;
     struct twins w;
     twins_init(&w);
     shell_cut(w.right_conn);
@@ -364,9 +351,8 @@ static void test_what_is_no_conflict(void **state)
 }
 
 /* A life that was away while another one had its place has missed what happened: its return is a displaced one's. */
-static void test_a_life_that_was_away(void **state)
+TEST(test_a_life_that_was_away)
 {
-    (void)state;
     struct twins w;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
@@ -416,9 +402,8 @@ static void use_x(struct fc *at)
 
 /* A HELLO of a life that is dead already, read late, displaces the one that lives, between the request for a variable and its
  * answer. Its clients may have found the variable and trained it: it must still be there when that life is taken again. */
-static void test_a_ghost_between_request_and_answer(void **state)
+TEST(test_a_ghost_between_request_and_answer)
 {
-    (void)state;
     for (int again = 0; again < 2; again++) {
         struct cl cl;
         ps_v1_CreateAnswer a;
@@ -488,9 +473,8 @@ static void ghost_goes(struct ghosts *g)
 
 /* The connection of the living one ends between the request for `x` and the answer, with and without a ghost in its place; first
  * it was displaced by a ghost that never listed, or not. A client uses what it has made. */
-static void test_a_ghost_leaves_nothing_stale(void **state)
+TEST(test_a_ghost_leaves_nothing_stale)
 {
-    (void)state;
     enum { NONE, SILENT, LISTS, KINDS };
     for (int before = NONE; before <= SILENT; before++) {
         for (int then = NONE; then < KINDS; then++) {
@@ -525,9 +509,8 @@ static void test_a_ghost_leaves_nothing_stale(void **state)
 }
 
 /* Refused while a ghost has its place that never lists, and then the directory is restarted: it keeps what it has. */
-static void test_a_ghost_is_no_successor(void **state)
+TEST(test_a_ghost_is_no_successor)
 {
-    (void)state;
     struct ghosts g;
     ps_v1_OpenAnswer v;
     ps_v1_CreateAnswer a;
@@ -545,9 +528,8 @@ static void test_a_ghost_is_no_successor(void **state)
 }
 
 /* It has not read yet what it has to drop: it is asked for nothing, and what it has to drop is not forgotten. */
-static void test_asked_for_nothing_before_it_has_dropped(void **state)
+TEST(test_asked_for_nothing_before_it_has_dropped)
 {
-    (void)state;
     struct twins w;
     ps_v1_OpenAnswer v;
     ps_v1_CreateAnswer a;
@@ -663,9 +645,8 @@ static void walk_step(struct walk *w)
     check_walk(w);
 }
 
-static void test_random_walk(void **state)
+TEST(test_random_walk)
 {
-    (void)state;
     uint32_t holders = 0;
     uint32_t refusals = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -690,30 +671,4 @@ static void test_random_walk(void **state)
         shell_net_fini(&w.cl.net);
     }
     assert_true(holders > 60 * STEPS / 2 && refusals > 60); /* it is not idle */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_displaced_one_is_refused),
-        cmocka_unit_test(test_backs_off_and_logs_rarely),
-        cmocka_unit_test(test_a_wrong_cluster_is_logged_rarely),
-        cmocka_unit_test(test_comes_back_when_the_other_is_gone),
-        cmocka_unit_test(test_brings_back_what_it_listed),
-        cmocka_unit_test(test_what_was_made_anew_is_dropped),
-        cmocka_unit_test(test_a_reset_meanwhile_reaches_it),
-        cmocka_unit_test(test_a_new_directory_does_not_take_it_as_it_is),
-        cmocka_unit_test(test_it_remembers_until_its_list_is_answered),
-        cmocka_unit_test(test_the_other_one_comes_first),
-        cmocka_unit_test(test_it_comes_late_to_a_new_directory),
-        cmocka_unit_test(test_after_many_other_lives),
-        cmocka_unit_test(test_what_is_no_conflict),
-        cmocka_unit_test(test_a_life_that_was_away),
-        cmocka_unit_test(test_a_ghost_between_request_and_answer),
-        cmocka_unit_test(test_a_ghost_leaves_nothing_stale),
-        cmocka_unit_test(test_a_ghost_is_no_successor),
-        cmocka_unit_test(test_asked_for_nothing_before_it_has_dropped),
-        cmocka_unit_test(test_random_walk),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

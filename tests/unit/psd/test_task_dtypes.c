@@ -28,9 +28,8 @@ static const uint16_t *half_of(ps_dtype wire, float value)
     return halves;
 }
 
-static void test_every_dtype(void **state)
+TEST(test_every_dtype)
 {
-    (void)state;
     static const struct {
         ps_dtype dtype;
         double start;
@@ -74,9 +73,8 @@ static void test_every_dtype(void **state)
     }
 }
 
-static void test_definitions(void **state)
+TEST(test_definitions)
 {
-    (void)state;
     struct env e;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
@@ -99,9 +97,8 @@ static void test_definitions(void **state)
     env_fini(&e);
 }
 
-static void test_push_narrow(void **state)
+TEST(test_push_narrow)
 {
-    (void)state;
     static const ps_dtype wires[] = {PS_F16, PS_BF16};
     for (size_t k = 0; k < ARRAY_COUNT(wires); k++) {
         struct env e;
@@ -145,9 +142,8 @@ static uint64_t send_part(struct env *e, const ps_v1_OpenAnswer *v, uint8_t op, 
 }
 
 /* Offsets count elements: half a frame's bytes more than in float32. */
-static void test_resume_narrow(void **state)
+TEST(test_resume_narrow)
 {
-    (void)state;
     struct env e;
     struct fc_hello hello;
     env_init(&e, NULL);
@@ -169,9 +165,8 @@ static void test_resume_narrow(void **state)
     env_fini(&e);
 }
 
-static void test_nonfinite_narrow(void **state)
+TEST(test_nonfinite_narrow)
 {
-    (void)state;
     static const uint16_t bad[] = {0x7f80, 0xff80, 0x7fc0, 0x7f81};
     for (size_t k = 0; k < ARRAY_COUNT(bad); k++) {
         struct env e;
@@ -194,9 +189,8 @@ static void test_nonfinite_narrow(void **state)
     }
 }
 
-static void test_pull_narrow(void **state)
+TEST(test_pull_narrow)
 {
-    (void)state;
     static const ps_dtype wires[] = {PS_F16, PS_BF16};
     static uint16_t expected[N];
     static uint16_t got[N];
@@ -236,9 +230,8 @@ static void test_pull_narrow(void **state)
 }
 
 /* Several narrow replies in one write share the scratch memory; each keeps its own values. */
-static void test_many_pulls_at_once(void **state)
+TEST(test_many_pulls_at_once)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
@@ -274,9 +267,8 @@ static void test_many_pulls_at_once(void **state)
     env_fini(&e);
 }
 
-static void test_push_pull_narrow(void **state)
+TEST(test_push_pull_narrow)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 3);
@@ -299,9 +291,8 @@ static void test_push_pull_narrow(void **state)
     env_fini(&e);
 }
 
-static void test_other_combinations(void **state)
+TEST(test_other_combinations)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     static const struct {
@@ -325,16 +316,4 @@ static void test_other_combinations(void **state)
     assert_reply(fc_push(&e.c, PS_OP_ADD, &wire, halves, 1, 0), PS_INVALID_ARGUMENT, "bfloat16");
     assert_floats(peek_at(e.t, "w").value, 0, 4, 1);
     env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_dtype),        cmocka_unit_test(test_definitions),
-        cmocka_unit_test(test_push_narrow),        cmocka_unit_test(test_resume_narrow),
-        cmocka_unit_test(test_nonfinite_narrow),   cmocka_unit_test(test_pull_narrow),
-        cmocka_unit_test(test_many_pulls_at_once), cmocka_unit_test(test_push_pull_narrow),
-        cmocka_unit_test(test_other_combinations),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,8 @@
 #include <math.h>
 
 /* Everything that a frame of an operation does not have is reserved: set, it closes the connection, and nothing is done. */
-static void test_reserved_bits(void **state)
+TEST(test_reserved_bits)
 {
-    (void)state;
     static const struct ps_push_meta plain = {.total_elements = 16, .scale = 1};
     static const struct ps_push_meta assign_flag = {.total_elements = 16, .scale = 1, .assign_flags = 2};
     static const struct ps_push_meta push_flag = {.total_elements = 16, .scale = 1, .assign_flags = PS_ASSIGN_INIT_ONLY};
@@ -98,9 +97,8 @@ static void test_reserved_bits(void **state)
 }
 
 /* The last frame on a connection that is closed for the peer's fault says why, behind what was answered before. */
-static void test_close_says_why(void **state)
+TEST(test_close_says_why)
 {
-    (void)state;
     enum { BIG = 1 << 20 };
     static float values[BIG];
     struct env e;
@@ -151,9 +149,8 @@ static void test_close_says_why(void **state)
 }
 
 /* A client may say it too. */
-static void test_close_from_a_client(void **state)
+TEST(test_close_from_a_client)
 {
-    (void)state;
     struct env e;
     struct wire w;
     env_init(&e, NULL);
@@ -175,9 +172,8 @@ static void test_close_from_a_client(void **state)
 }
 
 /* What is wrong is said, where it can be said. */
-static void test_wrong_values_are_named(void **state)
+TEST(test_wrong_values_are_named)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "w", PS_F32, 16, ps_sgd(1), 1);
@@ -219,9 +215,8 @@ static void test_wrong_values_are_named(void **state)
 }
 
 /* HELLO says what it does not accept. */
-static void test_hello_is_refused_by_name(void **state)
+TEST(test_hello_is_refused_by_name)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     struct fc_hello hello;
@@ -240,16 +235,4 @@ static void test_hello_is_refused_by_name(void **state)
     assert_int_equal(fc_hello(&e.c, &hello), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(e.c.hello_reply.text, "15 bytes"));
     env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reserved_bits),
-        cmocka_unit_test(test_close_says_why),
-        cmocka_unit_test(test_close_from_a_client),
-        cmocka_unit_test(test_wrong_values_are_named),
-        cmocka_unit_test(test_hello_is_refused_by_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,9 +24,8 @@ static void assert_serves(struct env *e)
     assert_int_equal(fc_info(&e->c, &info), PS_OK);
 }
 
-static void test_partial_header_then_close(void **state)
+TEST(test_partial_header_then_close)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     static const uint8_t begin[39] = {'P', 's', 1, PS_OP_HELLO};
@@ -43,9 +42,8 @@ static void test_partial_header_then_close(void **state)
     env_fini(&e);
 }
 
-static void test_foreign_protocol_is_closed_at_once(void **state)
+TEST(test_foreign_protocol_is_closed_at_once)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     static const char *const hellos[] = {"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01", "\r\n\r\n", "Px"};
@@ -62,9 +60,8 @@ static void test_foreign_protocol_is_closed_at_once(void **state)
     env_fini(&e);
 }
 
-static void test_unknown_version_is_answered(void **state)
+TEST(test_unknown_version_is_answered)
 {
-    (void)state;
     struct env e;
     env_start(&e, NULL);
     for (unsigned version = 0; version < 256; version += version == 0 ? 2 : 50) {
@@ -88,9 +85,8 @@ static void test_unknown_version_is_answered(void **state)
     env_fini(&e);
 }
 
-static void test_unknown_op_keeps_in_step(void **state)
+TEST(test_unknown_op_keeps_in_step)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     struct wire body;
@@ -172,9 +168,8 @@ static void set_crc(struct ps_frame_header *h, unsigned i)
     h->reserved1 = 1;
 }
 
-static void test_header_limits(void **state)
+TEST(test_header_limits)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     for (unsigned i = 0; i < 9; i++) {
@@ -194,9 +189,8 @@ static void test_header_limits(void **state)
     env_fini(&e);
 }
 
-static void test_bad_header_crc(void **state)
+TEST(test_bad_header_crc)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     struct wire w;
@@ -211,9 +205,8 @@ static void test_bad_header_crc(void **state)
 }
 
 /* Good frames before the bad one count; what stands behind it is not looked at. */
-static void test_garbage_behind_a_frame(void **state)
+TEST(test_garbage_behind_a_frame)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     struct wire w;
@@ -228,9 +221,8 @@ static void test_garbage_behind_a_frame(void **state)
     env_fini(&e);
 }
 
-static void test_out_of_place(void **state)
+TEST(test_out_of_place)
 {
-    (void)state;
     static const struct {
         uint8_t op;
         uint16_t flags;
@@ -268,9 +260,8 @@ static void test_out_of_place(void **state)
 }
 
 /* A request has no trailer: one that claims a trailer would hide 16 bytes of its payload. */
-static void test_value_flag_on_a_request(void **state)
+TEST(test_value_flag_on_a_request)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "w", PS_F32, 16, ps_sgd(1), 1);
@@ -294,9 +285,8 @@ static void test_value_flag_on_a_request(void **state)
 }
 
 /* Every bit of a HELLO, an OPEN and a PUSH with CRCs: closed, or waiting for more; never served, never a crash. */
-static void test_bit_flips(void **state)
+TEST(test_bit_flips)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "w", PS_F32, 8, ps_sgd(1), 1);
@@ -332,9 +322,8 @@ static void test_bit_flips(void **state)
 }
 
 /* A whole conversation in pieces of 1, 3 and 1000 bytes is that in one piece. */
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
-    (void)state;
     static float g[40000];
     static const size_t pieces[] = {0, 1, 3, 1000};
     uint64_t bytes_out[ARRAY_COUNT(pieces)];
@@ -353,9 +342,8 @@ static void test_pieces(void **state)
     }
 }
 
-static void test_thousand_requests_in_one_piece(void **state)
+TEST(test_thousand_requests_in_one_piece)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     struct wire w;
@@ -374,9 +362,8 @@ static void test_thousand_requests_in_one_piece(void **state)
 }
 
 /* Bytes that are no message, for every control request: INVALID_ARGUMENT that names the message, and the connection lives. */
-static void test_bytes_that_are_no_message(void **state)
+TEST(test_bytes_that_are_no_message)
 {
-    (void)state;
     static const struct {
         uint8_t op;
         bool meta;
@@ -437,24 +424,4 @@ static void test_bytes_that_are_no_message(void **state)
     }
     assert_serves(&e);
     env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_partial_header_then_close),
-        cmocka_unit_test(test_foreign_protocol_is_closed_at_once),
-        cmocka_unit_test(test_unknown_version_is_answered),
-        cmocka_unit_test(test_unknown_op_keeps_in_step),
-        cmocka_unit_test(test_header_limits),
-        cmocka_unit_test(test_bad_header_crc),
-        cmocka_unit_test(test_garbage_behind_a_frame),
-        cmocka_unit_test(test_out_of_place),
-        cmocka_unit_test(test_value_flag_on_a_request),
-        cmocka_unit_test(test_bit_flips),
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_thousand_requests_in_one_piece),
-        cmocka_unit_test(test_bytes_that_are_no_message),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,9 +42,8 @@ static void continue_push(struct env *e, const ps_v1_OpenAnswer *v, uint64_t num
     wire_fini(&w);
 }
 
-static void test_answer_says_who_and_what(void **state)
+TEST(test_answer_says_who_and_what)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     const ps_v1_HelloAnswer *a = &e.c.hello;
@@ -75,9 +74,8 @@ static void assert_refused(struct env *e, const struct fc_hello *hello, ps_statu
     assert_true(shell_logged(e->t, "hello_refused"));
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     struct env e;
     struct fc_hello h;
     struct psi_cluster cluster;
@@ -120,9 +118,8 @@ static void test_refusals(void **state)
     env_fini(&e);
 }
 
-static void test_unresolved_list_is_checked(void **state)
+TEST(test_unresolved_list_is_checked)
 {
-    (void)state;
     static const struct {
         uint64_t numbers[3];
         uint32_t count;
@@ -149,9 +146,8 @@ static void test_unresolved_list_is_checked(void **state)
 }
 
 /* One more than 256: the list does not fit struct fc_hello, so its frame is made here. */
-static void test_too_many_unresolved(void **state)
+TEST(test_too_many_unresolved)
 {
-    (void)state;
     struct env e;
     struct fc_hello h;
     uint8_t meta[PS_META_BYTES_MAX] = {0};
@@ -177,9 +173,8 @@ static void test_too_many_unresolved(void **state)
 }
 
 /* The states that a listed number can have, all in one HELLO. */
-static void test_every_state_of_a_number(void **state)
+TEST(test_every_state_of_a_number)
 {
-    (void)state;
     struct env e;
     struct fc_hello h;
     env_init(&e, NULL);
@@ -237,9 +232,8 @@ static void test_every_state_of_a_number(void **state)
 }
 
 /* In progress and below `next` but not listed, or listed as abandoned: it ends there, its prefix counted as torn. */
-static void test_torn_at_hello(void **state)
+TEST(test_torn_at_hello)
 {
-    (void)state;
     for (int how = 0; how < 3; how++) {
         struct env e;
         struct fc_hello h;
@@ -271,9 +265,8 @@ static void test_torn_at_hello(void **state)
 }
 
 /* Another record name, or none: every listed number is UNKNOWN, what was in progress is torn, and the record goes on. */
-static void test_unknown_when_the_record_has_another_name(void **state)
+TEST(test_unknown_when_the_record_has_another_name)
 {
-    (void)state;
     for (int how = 0; how < 3; how++) {
         struct env e;
         struct fc_hello h;
@@ -305,9 +298,8 @@ static void test_unknown_when_the_record_has_another_name(void **state)
 }
 
 /* FAULTS 27: the higher connection number wins; what the older one had sent and was not applied is dropped. */
-static void test_two_connections(void **state)
+TEST(test_two_connections)
 {
-    (void)state;
     struct env e;
     struct fc_hello h;
     env_init(&e, NULL);
@@ -357,9 +349,8 @@ static void test_two_connections(void **state)
     env_fini(&e);
 }
 
-static void test_goodbye_forgets(void **state)
+TEST(test_goodbye_forgets)
 {
-    (void)state;
     struct env e;
     struct fc_hello h;
     env_init(&e, NULL);
@@ -378,9 +369,8 @@ static void test_goodbye_forgets(void **state)
     env_fini(&e);
 }
 
-static void test_session_keep(void **state)
+TEST(test_session_keep)
 {
-    (void)state;
     struct env e;
     ps_v1_InfoAnswer info;
     struct fc other;
@@ -406,9 +396,8 @@ static void few_sessions(struct psd_task_config *config)
     config->sessions_max = 3;
 }
 
-static void test_sessions_max(void **state)
+TEST(test_sessions_max)
 {
-    (void)state;
     struct env e;
     struct fc_hello h;
     struct fc clients[5];
@@ -437,9 +426,8 @@ static void test_sessions_max(void **state)
     env_fini(&e);
 }
 
-static void test_draining(void **state)
+TEST(test_draining)
 {
-    (void)state;
     struct env e;
     struct fc other;
     env_init(&e, NULL);
@@ -468,23 +456,4 @@ static void test_draining(void **state)
     assert_applied(fc_take(&e.c, NULL));
     assert_true(psd_task_drained(e.t->core));
     env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answer_says_who_and_what),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_unresolved_list_is_checked),
-        cmocka_unit_test(test_too_many_unresolved),
-        cmocka_unit_test(test_every_state_of_a_number),
-        cmocka_unit_test(test_torn_at_hello),
-        cmocka_unit_test(test_unknown_when_the_record_has_another_name),
-        cmocka_unit_test(test_two_connections),
-        cmocka_unit_test(test_goodbye_forgets),
-        cmocka_unit_test(test_session_keep),
-        cmocka_unit_test(test_sessions_max),
-        cmocka_unit_test(test_draining),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

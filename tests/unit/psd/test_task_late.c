@@ -20,9 +20,8 @@ static void take_items(struct cl *cl, ps_v1_CreateAnswer *answers, uint32_t coun
 }
 
 /* Of three items one's owner is silent: the others have their answers, this one's names the owner. */
-static void test_create(void **state)
+TEST(test_create)
 {
-    (void)state;
     struct cl cl;
     struct wire body;
     ps_v1_CreateAnswer a[3];
@@ -62,9 +61,8 @@ static void test_create(void **state)
 }
 
 /* A list in several frames: the time of the last one counts; without one nothing ends. */
-static void test_create_without_a_time(void **state)
+TEST(test_create_without_a_time)
 {
-    (void)state;
     for (uint64_t ms = 0; ms <= 500; ms += 500) {
         struct cl cl;
         struct wire body;
@@ -90,9 +88,8 @@ static void test_create_without_a_time(void **state)
 }
 
 /* Nobody knows whether it is deleted until the owner says so. */
-static void test_delete(void **state)
+TEST(test_delete)
 {
-    (void)state;
     struct cl cl;
     struct wire body;
     ps_v1_CreateAnswer a;
@@ -118,14 +115,4 @@ static void test_delete(void **state)
     assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND);
     wire_fini(&body);
     cl_fini(&cl);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create),
-        cmocka_unit_test(test_create_without_a_time),
-        cmocka_unit_test(test_delete),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

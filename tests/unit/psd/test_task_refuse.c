@@ -8,9 +8,8 @@ static void one_in_progress(struct psd_task_config *config)
 }
 
 /* A variable that is gone is said so at once, also by a task that has no room or goes down: there is nothing to ask again for. */
-static void test_gone_before_load(void **state)
+TEST(test_gone_before_load)
 {
-    (void)state;
     static const float values[2 * SEGMENT / 4];
     struct env e;
     struct wire w;
@@ -40,9 +39,8 @@ static void test_gone_before_load(void **state)
 }
 
 /* Finite, and infinite when it is scaled: nothing of it is stored. Optimizers of every kind; atomic variables too. */
-static void test_overflow_by_the_scale(void **state)
+TEST(test_overflow_by_the_scale)
 {
-    (void)state;
     const ps_optimizer *kinds[] = {ps_sgd(1), ps_momentum(1, 0.9), ps_nesterov(1, 0.9), ps_adagrad(1), ps_adam(1)};
     static const uint8_t ops[] = {PS_OP_PUSH, PS_OP_PUSHPULL};
     struct env e;
@@ -66,13 +64,4 @@ static void test_overflow_by_the_scale(void **state)
     assert_int_equal(fc_info(&e.c, &info), PS_OK);
     assert_int_equal(info.nonfinite, ARRAY_COUNT(kinds) * ARRAY_COUNT(ops));
     env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gone_before_load),
-        cmocka_unit_test(test_overflow_by_the_scale),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,9 +15,8 @@ static ps_v1_OpenAnswer ready_at(struct cl *cl, struct fc *owner, const char *na
     return v;
 }
 
-static void test_reset(void **state)
+TEST(test_reset)
 {
-    (void)state;
     struct cl cl;
     ps_v1_OpenAnswer v[3], after;
     ps_v1_CreateAnswer a;
@@ -46,9 +45,8 @@ static void test_reset(void **state)
     cl_fini(&cl);
 }
 
-static void test_reset_is_refused_while_a_task_is_missing(void **state)
+TEST(test_reset_is_refused_while_a_task_is_missing)
 {
-    (void)state;
     struct cl cl;
     ps_v1_OpenAnswer v;
     cl_start(&cl);
@@ -77,9 +75,8 @@ static void test_reset_is_refused_while_a_task_is_missing(void **state)
 }
 
 /* It dropped out midway: pending, nothing is created in that container, it joins when it lists. */
-static void test_reset_with_a_task_that_drops_out(void **state)
+TEST(test_reset_with_a_task_that_drops_out)
 {
-    (void)state;
     for (int how = 0; how < 3; how++) {
         struct cl cl;
         ps_v1_OpenAnswer v;
@@ -120,9 +117,8 @@ static void test_reset_with_a_task_that_drops_out(void **state)
 }
 
 /* The client's time is over first: it is told who has not answered, and the reset goes on. */
-static void test_reset_that_is_late(void **state)
+TEST(test_reset_that_is_late)
 {
-    (void)state;
     struct cl cl;
     ps_v1_OpenAnswer v;
     ps_v1_CreateAnswer a;
@@ -150,9 +146,8 @@ static void test_reset_that_is_late(void **state)
 
 /* A worker's variables: while it may still serve them (less than a lease since it was heard) a reset is refused; then it has
  * dropped them. */
-static void test_fence(void **state)
+TEST(test_fence)
 {
-    (void)state;
     struct cl cl;
     ps_v1_OpenAnswer v;
     ps_v1_CreateAnswer a;
@@ -204,9 +199,8 @@ static void test_fence(void **state)
 
 /* Bytes come, but no answer to a beat for a lease: it drops what it has, and the directory, which counts it as connected, would
  * have things made there that nobody finds. It closes the connection and lists anew. */
-static void test_fenced_on_a_live_connection(void **state)
+TEST(test_fenced_on_a_live_connection)
 {
-    (void)state;
     struct cl cl;
     ps_v1_OpenAnswer v;
     cl_start(&cl);
@@ -234,9 +228,8 @@ static void test_fenced_on_a_live_connection(void **state)
 
 /* Reset while the worker was away and never heard in the directory's life, or paused itself so that it did not fence: it is told
  * when it lists, before its list is answered, and what it lists of that container is not taken in. */
-static void test_reset_that_a_task_missed(void **state)
+TEST(test_reset_that_a_task_missed)
 {
-    (void)state;
     for (int how = 0; how < 4; how++) {
         struct cl cl;
         ps_v1_OpenAnswer v, after, kept;
@@ -335,9 +328,8 @@ static struct shell_conn *be_the_directory(struct cl *cl, struct shell_task *t, 
     return c;
 }
 
-static void test_lives_that_were_left(void **state)
+TEST(test_lives_that_were_left)
 {
-    (void)state;
     static const struct {
         uint64_t life;
         bool welcome;
@@ -362,9 +354,8 @@ static void test_lives_that_were_left(void **state)
 }
 
 /* What a broken directory may send: refused or closed, never carried out by half. */
-static void test_bad_requests_of_the_directory(void **state)
+TEST(test_bad_requests_of_the_directory)
 {
-    (void)state;
     static const uint8_t ops[] = {PS_OP_TASK_CREATE, PS_OP_TASK_RESET, PS_OP_TASK_DELETE};
     struct cl cl;
     struct fc d;
@@ -395,9 +386,8 @@ static void test_bad_requests_of_the_directory(void **state)
 }
 
 /* A directory that says nothing is left after the hello deadline, one that falls silent after a lease. */
-static void test_silent_directory(void **state)
+TEST(test_silent_directory)
 {
-    (void)state;
     struct cl cl;
     cl_start(&cl);
     cl_await_dial(&cl, cl.ps1);
@@ -415,21 +405,4 @@ static void test_silent_directory(void **state)
     assert_true(shell_is_closed(c));
     assert_true(shell_logged(cl.ps1, "directory_lost"));
     cl_fini(&cl);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reset),
-        cmocka_unit_test(test_reset_is_refused_while_a_task_is_missing),
-        cmocka_unit_test(test_reset_with_a_task_that_drops_out),
-        cmocka_unit_test(test_reset_that_is_late),
-        cmocka_unit_test(test_fence),
-        cmocka_unit_test(test_fenced_on_a_live_connection),
-        cmocka_unit_test(test_reset_that_a_task_missed),
-        cmocka_unit_test(test_lives_that_were_left),
-        cmocka_unit_test(test_bad_requests_of_the_directory),
-        cmocka_unit_test(test_silent_directory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

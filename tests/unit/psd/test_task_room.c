@@ -72,11 +72,10 @@ static void twenty_sessions(struct psd_task_config *config)
     config->sessions_max = SESSIONS;
 }
 
-static void test_many_that_vanish(void **state)
+TEST(test_many_that_vanish)
 {
     struct env e;
     struct fc ghost, worker, psctl;
-    (void)state;
     env_start(&e, twenty_sessions);
     for (uint32_t i = 0; i < GHOSTS; i++) {
         assert_applied(hello_as(&ghost, &e, i + 1, ""));
@@ -105,11 +104,10 @@ static void three_sessions(struct psd_task_config *config)
     config->sessions_max = 3;
 }
 
-static void test_who_goes_first(void **state)
+TEST(test_who_goes_first)
 {
     struct env e;
     struct fc old, empty, late, fresh[4];
-    (void)state;
     env_start(&e, three_sessions);
     assert_applied(hello_as(&old, &e, 1, "worker"));
     ps_v1_OpenAnswer v = fc_ready(&old, "v", PS_F32, N, ps_sgd(1), 0);
@@ -143,11 +141,10 @@ static void test_who_goes_first(void **state)
 }
 
 /* A session whose record gave way is told so: nothing that it sent is taken for not received. */
-static void test_unknown_after_it_gave_way(void **state)
+TEST(test_unknown_after_it_gave_way)
 {
     struct env e;
     struct fc worker[4];
-    (void)state;
     env_start(&e, three_sessions);
     assert_applied(hello_as(&worker[0], &e, 1, "worker"));
     ps_v1_OpenAnswer v = fc_ready(&worker[0], "v", PS_F32, N, ps_sgd(1), 0);
@@ -176,13 +173,12 @@ static void little_memory(struct psd_task_config *config)
     config->memory_budget_bytes = 4 << 20;
 }
 
-static void test_records_count_in_the_budget(void **state)
+TEST(test_records_count_in_the_budget)
 {
     struct env e;
     struct fc ghost, worker, psctl;
     ps_v1_CreateItem m;
     uint32_t count = 0;
-    (void)state;
     env_start(&e, little_memory);
     for (;; count++) {
         assert_in_range(count, 0, 1000);
@@ -206,11 +202,10 @@ static void test_records_count_in_the_budget(void **state)
 }
 
 /* Variables that fill the budget lock nobody out: 16 MiB of records are beside it. */
-static void test_full_budget(void **state)
+TEST(test_full_budget)
 {
     struct env e;
     struct fc worker;
-    (void)state;
     env_init(&e, little_memory);
     PSI_IGNORE(fc_ready(&e.c, "v", PS_F32, 1 << 20, ps_sgd(1), 0)); /* all of it */
     for (uint32_t i = 1; i < 300; i++) {
@@ -220,10 +215,9 @@ static void test_full_budget(void **state)
 }
 
 /* Refusals are kept with their texts, so many bytes of them. */
-static void test_texts_are_bounded(void **state)
+TEST(test_texts_are_bounded)
 {
     struct env e;
-    (void)state;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_no_optimizer(), 0);
     for (uint32_t i = 0; i < 2 * PS_WINDOW; i++) {
@@ -248,11 +242,10 @@ static void few_pushes(struct psd_task_config *config)
     config->pushes_in_progress_max = 64;
 }
 
-static void test_pushes_of_the_vanished(void **state)
+TEST(test_pushes_of_the_vanished)
 {
     struct env e;
     struct fc ghost[8];
-    (void)state;
     env_init(&e, few_pushes);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 0);
     for (uint32_t i = 0; i < 8; i++) {
@@ -288,13 +281,12 @@ static void staging(struct psd_task_config *config)
     config->memory_budget_bytes = 22 * N * 4 + 1;
 }
 
-static void test_staged_values_of_the_vanished(void **state)
+TEST(test_staged_values_of_the_vanished)
 {
     struct env e;
     struct fc ghost[20];
     struct wire list;
     ps_v1_InfoAnswer info;
-    (void)state;
     env_init(&e, staging);
     wire_init(&list);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_no_optimizer(), 5);
@@ -336,12 +328,11 @@ static void test_staged_values_of_the_vanished(void **state)
 }
 
 /* What they have would not be enough: it stays theirs. */
-static void test_nothing_ends_for_nothing(void **state)
+TEST(test_nothing_ends_for_nothing)
 {
     struct env e;
     struct fc ghost[4];
     ps_v1_CreateItem m;
-    (void)state;
     env_init(&e, staging);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_no_optimizer(), 5);
     for (uint32_t i = 0; i < 4; i++) {
@@ -366,14 +357,13 @@ static void test_nothing_ends_for_nothing(void **state)
 
 /* ---- lists of waiting requests ---- */
 
-static void test_lists_of_the_vanished(void **state)
+TEST(test_lists_of_the_vanished)
 {
     struct env e;
     struct fc ghost;
     struct wire items;
     ps_v1_CreateItem create;
     uint32_t count = 0;
-    (void)state;
     env_init(&e, little_memory);
     wire_init(&items);
     fc_create_item(&create, "v", PS_F32, 1, ps_no_optimizer());
@@ -406,14 +396,13 @@ static void two_copies(struct psd_task_config *config)
 
 /* Beats keep it alive, but what it does not take for a lease is dropped with its connection. A byte now and then is enough to
  * stay. */
-static void test_readers_that_do_not_read(void **state)
+TEST(test_readers_that_do_not_read)
 {
     struct env e;
     struct fc stuck[2];
     struct wire w;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
-    (void)state;
     env_init(&e, two_copies);
     wire_init(&w);
     fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
@@ -450,22 +439,4 @@ static void test_readers_that_do_not_read(void **state)
     again(&stuck[0], 0);
     wire_fini(&w);
     env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_that_vanish),
-        cmocka_unit_test(test_who_goes_first),
-        cmocka_unit_test(test_unknown_after_it_gave_way),
-        cmocka_unit_test(test_records_count_in_the_budget),
-        cmocka_unit_test(test_full_budget),
-        cmocka_unit_test(test_texts_are_bounded),
-        cmocka_unit_test(test_pushes_of_the_vanished),
-        cmocka_unit_test(test_staged_values_of_the_vanished),
-        cmocka_unit_test(test_nothing_ends_for_nothing),
-        cmocka_unit_test(test_lists_of_the_vanished),
-        cmocka_unit_test(test_readers_that_do_not_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

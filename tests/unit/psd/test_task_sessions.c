@@ -58,9 +58,8 @@ static void connect_as(struct fc *c, struct shell_task *t, uint8_t id, const cha
 
 /* ---- SESSIONS ---- */
 
-static void test_sessions(void **state)
+TEST(test_sessions)
 {
-    (void)state;
     struct env e;
     struct fc w1, w0;
     ps_v1_SessionAnswer a[LIST_MAX];
@@ -86,9 +85,8 @@ static void test_sessions(void **state)
     env_fini(&e);
 }
 
-static void test_counts_of_a_session(void **state)
+TEST(test_counts_of_a_session)
 {
-    (void)state;
     struct env e;
     struct fc w;
     ps_v1_SessionAnswer a[LIST_MAX];
@@ -131,9 +129,8 @@ static double rate(struct env *e, uint64_t *out_step)
 }
 
 /* From the first to the last of the last five beats that said a step. */
-static void test_steps_per_second(void **state)
+TEST(test_steps_per_second)
 {
-    (void)state;
     struct env e;
     struct fc w;
     uint64_t step = 0;
@@ -178,9 +175,8 @@ static void test_steps_per_second(void **state)
     env_fini(&e);
 }
 
-static void test_hostile_beats(void **state)
+TEST(test_hostile_beats)
 {
-    (void)state;
     struct env e;
     struct fc w;
     uint64_t step = 0;
@@ -219,9 +215,8 @@ static bool told(struct fc *c)
     return (flags & 4u) != 0;
 }
 
-static void test_stop(void **state)
+TEST(test_stop)
 {
-    (void)state;
     struct env e;
     struct fc w0, w1, later;
     ps_v1_SessionAnswer a[LIST_MAX];
@@ -258,9 +253,8 @@ static void test_stop(void **state)
 }
 
 /* A task that is not the directory tells those that it knows; its answers to their beats say nothing else. */
-static void test_stop_elsewhere(void **state)
+TEST(test_stop_elsewhere)
 {
-    (void)state;
     struct cl cl;
     struct fc w, later;
     uint32_t flags = 0;
@@ -281,9 +275,8 @@ static void test_stop_elsewhere(void **state)
 
 /* ---- WAITS ---- */
 
-static void test_waits_for_seals(void **state)
+TEST(test_waits_for_seals)
 {
-    (void)state;
     struct env e;
     struct fc chief, w;
     ps_v1_WaitAnswer a[LIST_MAX];
@@ -319,9 +312,8 @@ static void test_waits_for_seals(void **state)
 }
 
 /* Names are cut, with a count; a list that is coming in is a wait too. */
-static void test_waits_with_many_names(void **state)
+TEST(test_waits_with_many_names)
 {
-    (void)state;
     struct env e;
     struct wire body, frame;
     uint8_t meta[8] = {16, 2}; /* Wait.condition = 2 */
@@ -365,9 +357,8 @@ static void test_waits_with_many_names(void **state)
 }
 
 /* 4,095, 4,096 and 4,097 of them. */
-static void test_very_many_waits(void **state)
+TEST(test_very_many_waits)
 {
-    (void)state;
     enum { SESSIONS = 65 };
     struct env e;
     struct fc *w = calloc(SESSIONS, sizeof(*w)); /* too much for the stack */
@@ -412,9 +403,8 @@ static void test_very_many_waits(void **state)
     free(w);
 }
 
-static void test_waits_of_names(void **state)
+TEST(test_waits_of_names)
 {
-    (void)state;
     struct cl cl;
     ps_v1_WaitAnswer a[LIST_MAX];
     ps_v1_CreateAnswer created;
@@ -453,9 +443,8 @@ static void test_waits_of_names(void **state)
     cl_fini(&cl);
 }
 
-static void test_waits_for_the_cluster(void **state)
+TEST(test_waits_for_the_cluster)
 {
-    (void)state;
     struct cl cl;
     ps_v1_WaitAnswer a[LIST_MAX];
     struct fc worker;
@@ -483,22 +472,4 @@ static void test_waits_for_the_cluster(void **state)
     PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
     assert_int_equal(waits(&other, a), 0);
     cl_fini(&cl);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_counts_of_a_session),
-        cmocka_unit_test(test_steps_per_second),
-        cmocka_unit_test(test_hostile_beats),
-        cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_stop_elsewhere),
-        cmocka_unit_test(test_waits_for_seals),
-        cmocka_unit_test(test_waits_with_many_names),
-        cmocka_unit_test(test_very_many_waits),
-        cmocka_unit_test(test_waits_of_names),
-        cmocka_unit_test(test_waits_for_the_cluster),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

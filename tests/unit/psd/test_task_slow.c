@@ -89,9 +89,8 @@ static void assert_made(const struct slow *s, uint64_t version)
     assert_memory_equal(p.value, want, sizeof(want));
 }
 
-static void test_others_are_served(void **state)
+TEST(test_others_are_served)
 {
-    (void)state;
     struct slow s;
     begin(&s, in_slices);
     s.e.t->work_held = false;
@@ -118,9 +117,8 @@ static void test_others_are_served(void **state)
 }
 
 /* What came behind it, in the same read or cut anywhere, is carried out after it; another INIT too. */
-static void test_what_follows(void **state)
+TEST(test_what_follows)
 {
-    (void)state;
     for (size_t piece = 0; piece < 400; piece += 7) {
         struct slow s;
         begin(&s, in_slices);
@@ -155,9 +153,8 @@ static void test_what_follows(void **state)
 }
 
 /* Lost after any slice: nothing is applied or held, and said again it works. */
-static void test_lost(void **state)
+TEST(test_lost)
 {
-    (void)state;
     for (uint32_t slices = 0; slices < 8; slices++) {
         for (int displaced = 0; displaced < 2; displaced++) {
             struct slow s;
@@ -189,9 +186,8 @@ static void test_lost(void **state)
 }
 
 /* The variable goes, a value comes, the task shuts down: the next slice finds out. */
-static void test_overtaken(void **state)
+TEST(test_overtaken)
 {
-    (void)state;
     enum { DELETED, RESET, ASSIGNED, DRAINED, CASES };
     for (int i = 0; i < CASES; i++) {
         struct slow s;
@@ -225,9 +221,8 @@ static void test_overtaken(void **state)
 }
 
 /* Two sessions: the first one makes the value, the other one finds it; or the first one ends and the other one makes it. */
-static void test_two(void **state)
+TEST(test_two)
 {
-    (void)state;
     for (int cut = 0; cut < 2; cut++) {
         struct slow s;
         begin(&s, in_slices);
@@ -249,9 +244,8 @@ static void test_two(void **state)
 }
 
 /* A forced one: the old value is used meanwhile, pushes to it are overwritten; an ASSIGN that brings the first value too. */
-static void test_forced(void **state)
+TEST(test_forced)
 {
-    (void)state;
     for (int assigned_during = 0; assigned_during < 2; assigned_during++) {
         struct slow s;
         begin(&s, in_slices);
@@ -279,9 +273,8 @@ static void test_forced(void **state)
 }
 
 /* Where there is no room beside the old value a forced one is made in its place, at once; a first one has its room. */
-static void test_budget(void **state)
+TEST(test_budget)
 {
-    (void)state;
     struct slow s;
     begin(&s, small_budget);
     ask(&s, &s.e.c, false);
@@ -296,9 +289,8 @@ static void test_budget(void **state)
 }
 
 /* The session is told that the task lives, and is not given up, however long it takes. */
-static void test_stays_alive(void **state)
+TEST(test_stays_alive)
 {
-    (void)state;
     struct slow s;
     begin(&s, in_slices);
     uint64_t chief = fc_chief(&s.e.c);
@@ -316,19 +308,4 @@ static void test_stays_alive(void **state)
     assert_applied(fc_take(&s.e.c, NULL));
     assert_made(&s, 0);
     end(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_others_are_served),
-        cmocka_unit_test(test_what_follows),
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_overtaken),
-        cmocka_unit_test(test_two),
-        cmocka_unit_test(test_forced),
-        cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_stays_alive),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

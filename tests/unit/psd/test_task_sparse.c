@@ -52,9 +52,8 @@ static ps_status create(struct fc *c, const char *name, const char *job, uint32_
     return fc_create(c, &m, a);
 }
 
-static void test_hello_lists_the_tasks_that_are_there(void **state)
+TEST(test_hello_lists_the_tasks_that_are_there)
 {
-    (void)state;
     static const struct {
         const char *job, *address;
         uint32_t task;
@@ -77,9 +76,8 @@ static void test_hello_lists_the_tasks_that_are_there(void **state)
     shell_net_fini(&s.net);
 }
 
-static void test_names_go_to_their_owners(void **state)
+TEST(test_names_go_to_their_owners)
 {
-    (void)state;
     struct sparse s;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
@@ -115,9 +113,8 @@ static void test_names_go_to_their_owners(void **state)
     shell_net_fini(&s.net);
 }
 
-static void test_wait_cluster(void **state)
+TEST(test_wait_cluster)
 {
-    (void)state;
     struct sparse s;
     struct wire body;
     start(&s);
@@ -152,9 +149,8 @@ static void test_wait_cluster(void **state)
     shell_net_fini(&s.net);
 }
 
-static void test_who_is_not_there(void **state)
+TEST(test_who_is_not_there)
 {
-    (void)state;
     struct sparse s;
     struct fc_hello h;
     ps_status st = PS_OK;
@@ -170,15 +166,4 @@ static void test_who_is_not_there(void **state)
     h.m.connection++;
     assert_int_equal(fc_hello(&s.at3, &h), PS_OK);
     shell_net_fini(&s.net);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hello_lists_the_tasks_that_are_there),
-        cmocka_unit_test(test_names_go_to_their_owners),
-        cmocka_unit_test(test_wait_cluster),
-        cmocka_unit_test(test_who_is_not_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,9 +63,8 @@ static void assert_value(struct env *e, const ps_v1_OpenAnswer *v, const struct 
     wire_fini(&body);
 }
 
-static void test_life(void **state)
+TEST(test_life)
 {
-    (void)state;
     struct env e;
     struct wire empty, some, more, body;
     env_init(&e, NULL);
@@ -102,9 +101,8 @@ static void test_life(void **state)
     env_fini(&e);
 }
 
-static void test_hostile_offsets(void **state)
+TEST(test_hostile_offsets)
 {
-    (void)state;
     static const int64_t rows[][STRINGS + 1] = {
         {1, 3, 3, 8},  {0, 3, 2, 8},         {0, 3, 3, 7},         {0, 3, 3, 9},         {0, 9, 9, 8},
         {0, -1, 3, 8}, {0, 3, INT64_MAX, 8}, {0, 3, 3, INT64_MIN}, {-8, 3, 3, 8},        {0, 3, 3, 0},
@@ -154,9 +152,8 @@ static void test_hostile_offsets(void **state)
     env_fini(&e);
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
-    (void)state;
     struct env e;
     struct wire w;
     ps_v1_CreateItem m;
@@ -192,9 +189,8 @@ static void small_budget(struct psd_task_config *config)
     config->memory_budget_bytes = 10000;
 }
 
-static void test_budget(void **state)
+TEST(test_budget)
 {
-    (void)state;
     struct env e;
     struct wire small, large, w;
     env_init(&e, small_budget);
@@ -214,9 +210,8 @@ static void test_budget(void **state)
 }
 
 /* Two segments; cut after the first, gone on with there; a reader that is slow gets the value of the moment when it asked. */
-static void test_resume_and_slow_reader(void **state)
+TEST(test_resume_and_slow_reader)
 {
-    (void)state;
     struct env e;
     struct fc other;
     struct fc_hello hello;
@@ -269,13 +264,4 @@ static void test_resume_and_slow_reader(void **state)
     wire_fini(&old);
     wire_fini(&fresh);
     env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life),   cmocka_unit_test(test_hostile_offsets),        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_budget), cmocka_unit_test(test_resume_and_slow_reader),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

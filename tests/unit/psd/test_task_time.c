@@ -11,9 +11,8 @@ enum { N = 40000 };
 
 static float values[N];
 
-static void test_hello_deadline(void **state)
+TEST(test_hello_deadline)
 {
-    (void)state;
     struct env e;
     env_start(&e, NULL);
     struct shell_conn *silent = shell_connect(e.t);
@@ -34,9 +33,8 @@ static void test_hello_deadline(void **state)
 }
 
 /* The shell takes no more: who has said nothing for 250 ms makes room, who has said HELLO stays. */
-static void test_crowded(void **state)
+TEST(test_crowded)
 {
-    (void)state;
     struct env e;
     struct fc known;
     env_start(&e, NULL);
@@ -58,9 +56,8 @@ static void test_crowded(void **state)
     env_fini(&e);
 }
 
-static void test_silent_peer(void **state)
+TEST(test_silent_peer)
 {
-    (void)state;
     struct env e;
     struct fc lively;
     env_init(&e, NULL);
@@ -100,9 +97,8 @@ static void send_rest(struct fc *c, const struct wire *w, size_t cut)
 }
 
 /* Half a segment lies in one of our buffers for too long. Without one (a cut header) the peer's beats keep it alive. */
-static void test_segment_deadline(void **state)
+TEST(test_segment_deadline)
 {
-    (void)state;
     struct env e;
     struct fc_hello h;
     struct wire w;
@@ -142,9 +138,8 @@ static void test_segment_deadline(void **state)
 }
 
 /* A slow link gets on as long as it moves; one byte now and then is no movement, and under shortage slowness is too much. */
-static void test_slow_link(void **state)
+TEST(test_slow_link)
 {
-    (void)state;
     enum { STEP = 2048, STEP_MS = PS_SEGMENT_DEADLINE_MS - 500 };
     struct env e;
     struct fc other;
@@ -193,9 +188,8 @@ static void test_slow_link(void **state)
 
 /* FAULTS 61: we were not running; nobody is expelled for it. The ticks before the pause come every few milliseconds, bytes
  * between. */
-static void test_late_tick(void **state)
+TEST(test_late_tick)
 {
-    (void)state;
     for (uint64_t step = 1; step <= 30; step += 7) {
         struct env e;
         struct fc idle;
@@ -232,9 +226,8 @@ static void test_late_tick(void **state)
 }
 
 /* A session whose connection broke just before our pause keeps its record. */
-static void test_late_tick_and_records(void **state)
+TEST(test_late_tick_and_records)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     uint64_t record = e.c.record;
@@ -245,9 +238,8 @@ static void test_late_tick_and_records(void **state)
     env_fini(&e);
 }
 
-static void test_worker_leases(void **state)
+TEST(test_worker_leases)
 {
-    (void)state;
     struct env e;
     struct fc worker;
     struct fc_hello h;
@@ -294,9 +286,8 @@ static void test_worker_leases(void **state)
     env_fini(&e);
 }
 
-static void test_chief_lease_in_beats(void **state)
+TEST(test_chief_lease_in_beats)
 {
-    (void)state;
     struct env e;
     struct fc chief;
     ps_v1_BeatAnswer a = {0};
@@ -334,9 +325,8 @@ static void test_chief_lease_in_beats(void **state)
 }
 
 /* Two holders: nobody else is read, also no newcomer, and no deadline runs against those; one buffer back: all go on. */
-static void test_buffer_pool(void **state)
+TEST(test_buffer_pool)
 {
-    (void)state;
     struct env e;
     struct fc c[4];
     struct wire w[4];
@@ -388,9 +378,8 @@ static void two_buffers_little_time(struct psd_task_config *config)
 }
 
 /* While we do not read, neither the lease nor HELLO's deadline runs. */
-static void test_no_deadline_while_paused(void **state)
+TEST(test_no_deadline_while_paused)
 {
-    (void)state;
     struct env e;
     struct fc c[2];
     struct wire w[2], beat;
@@ -425,9 +414,8 @@ static void test_no_deadline_while_paused(void **state)
 }
 
 /* FAULTS 37: a peer that does not read stops being read itself, its queue is bounded, and it is not killed for it. */
-static void test_peer_that_does_not_read(void **state)
+TEST(test_peer_that_does_not_read)
 {
-    (void)state;
     struct env e;
     struct fc other;
     struct wire w;
@@ -456,9 +444,8 @@ static void test_peer_that_does_not_read(void **state)
     env_fini(&e);
 }
 
-static void test_info(void **state)
+TEST(test_info)
 {
-    (void)state;
     struct env e;
     struct fc other;
     ps_v1_InfoAnswer a;
@@ -490,24 +477,4 @@ static void test_info(void **state)
     assert_in_range(a.bytes_out, 5 * N * 4, e.c.conn->bytes_out + other.conn->bytes_out);
     assert_int_equal(a.budget_bytes, 64 << 20);
     env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hello_deadline),
-        cmocka_unit_test(test_crowded),
-        cmocka_unit_test(test_silent_peer),
-        cmocka_unit_test(test_segment_deadline),
-        cmocka_unit_test(test_slow_link),
-        cmocka_unit_test(test_late_tick),
-        cmocka_unit_test(test_late_tick_and_records),
-        cmocka_unit_test(test_worker_leases),
-        cmocka_unit_test(test_chief_lease_in_beats),
-        cmocka_unit_test(test_buffer_pool),
-        cmocka_unit_test(test_no_deadline_while_paused),
-        cmocka_unit_test(test_peer_that_does_not_read),
-        cmocka_unit_test(test_info),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

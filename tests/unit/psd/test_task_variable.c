@@ -7,9 +7,8 @@
 
 static float values[40000];
 
-static void test_create_is_idempotent(void **state)
+TEST(test_create_is_idempotent)
 {
-    (void)state;
     struct env e;
     struct fc other;
     ps_v1_CreateItem m;
@@ -43,9 +42,8 @@ static void test_create_is_idempotent(void **state)
 }
 
 /* FAULTS 18, 19: each conflict names both sides, changes nothing, and the connection lives. */
-static void test_create_conflicts(void **state)
+TEST(test_create_conflicts)
 {
-    (void)state;
     struct env e;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
@@ -90,9 +88,8 @@ static void test_create_conflicts(void **state)
 }
 
 /* FAULTS 17: by CREATE, OPEN, FIND, DELETE and RESET. */
-static void test_bad_names(void **state)
+TEST(test_bad_names)
 {
-    (void)state;
     static const char *const bad[] = {"",    "../x", "/etc/x",   "x/../y", "x//y", "x/",    "a b", "a\nb",  "a\x01",
                                       "%00", "a\\b", "\xc3\xa4", "..",     ".",    "x/./y", "a:b", "a\x7f", "\xff"};
     struct env e;
@@ -133,9 +130,8 @@ static void test_bad_names(void **state)
 }
 
 /* FAULTS 11, 12, 14, 24 */
-static void test_bad_definitions(void **state)
+TEST(test_bad_definitions)
 {
-    (void)state;
     struct env e;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
@@ -196,9 +192,8 @@ static void test_bad_definitions(void **state)
 }
 
 /* FAULTS 13, 18, 21: refused on the first frame, nothing applied, the rest of the frame is skipped. */
-static void test_pushes_that_do_not_fit(void **state)
+TEST(test_pushes_that_do_not_fit)
 {
-    (void)state;
     struct env e;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v, fresh;
@@ -258,9 +253,8 @@ static void test_pushes_that_do_not_fit(void **state)
     env_fini(&e);
 }
 
-static void test_pull_ranges(void **state)
+TEST(test_pull_ranges)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, 40000, ps_sgd(1), 2);
@@ -290,9 +284,8 @@ static void test_pull_ranges(void **state)
     env_fini(&e);
 }
 
-static void test_init_and_chief_numbers(void **state)
+TEST(test_init_and_chief_numbers)
 {
-    (void)state;
     struct env e;
     struct fc second;
     ps_v1_CreateItem m;
@@ -351,9 +344,8 @@ static void test_init_and_chief_numbers(void **state)
 }
 
 /* A replayed INIT is not run again. */
-static void test_init_replay(void **state)
+TEST(test_init_replay)
 {
-    (void)state;
     struct env e;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, 10, ps_sgd(1), 1);
@@ -369,9 +361,8 @@ static void test_init_replay(void **state)
     env_fini(&e);
 }
 
-static void test_seal(void **state)
+TEST(test_seal)
 {
-    (void)state;
     struct env e;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer fresh, o;
@@ -400,20 +391,4 @@ static void test_seal(void **state)
     assert_true(o.sealed);
     wire_fini(&body);
     env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create_is_idempotent),
-        cmocka_unit_test(test_create_conflicts),
-        cmocka_unit_test(test_bad_names),
-        cmocka_unit_test(test_bad_definitions),
-        cmocka_unit_test(test_pushes_that_do_not_fit),
-        cmocka_unit_test(test_pull_ranges),
-        cmocka_unit_test(test_init_and_chief_numbers),
-        cmocka_unit_test(test_init_replay),
-        cmocka_unit_test(test_seal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

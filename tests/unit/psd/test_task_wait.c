@@ -29,9 +29,8 @@ static struct fc_reply wait_workers(struct fc *c, uint64_t id, uint32_t count)
 }
 
 /* Every worker waits for all of them: none is answered before the last one is there, then all are. */
-static void test_a_whole_cluster(void **state)
+TEST(test_a_whole_cluster)
 {
-    (void)state;
     static struct fc w[WORKERS];
     struct env e;
     env_start(&e, NULL);
@@ -52,9 +51,8 @@ static void test_a_whole_cluster(void **state)
 }
 
 /* All at once: one that has gone again meanwhile does not count, wherever it stands in the list. */
-static void test_one_that_leaves_again(void **state)
+TEST(test_one_that_leaves_again)
 {
-    (void)state;
     for (uint32_t leaves = 0; leaves < 3; leaves++) {
         struct env e;
         struct fc w[3], back;
@@ -85,9 +83,8 @@ static void make(struct env *e, const char *name, ps_v1_OpenAnswer *out)
 }
 
 /* A variable that is deleted ends the wait at once, also while another one is missing before or behind it. */
-static void test_gone_while_another_is_missing(void **state)
+TEST(test_gone_while_another_is_missing)
 {
-    (void)state;
     static const char *const names[] = {"a", "b", "c"};
     for (uint32_t gone = 0; gone < 3; gone++) {
         struct env e;
@@ -112,14 +109,4 @@ static void test_gone_while_another_is_missing(void **state)
         wire_fini(&body);
         env_fini(&e);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_whole_cluster),
-        cmocka_unit_test(test_one_that_leaves_again),
-        cmocka_unit_test(test_gone_while_another_is_missing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

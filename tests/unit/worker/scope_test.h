@@ -3,18 +3,9 @@
 #ifndef SCOPE_TEST_H
 #define SCOPE_TEST_H
 
+#include "test.h"
 #include "ps.h"
 #include "servers.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
 
 static struct test_servers servers;
 
@@ -96,28 +87,24 @@ static void close_ok(ps_session *s)
     assert_int_equal(ps_session_close(s), 0);
 }
 
-/* every test begins with an empty cluster */
-static int setup(void **state)
+static void stop(void *unused)
 {
-    (void)state;
+    (void)unused;
+    test_servers_stop(&servers);
+}
+
+BEFORE_ALL
+{
+    test_servers_start(&servers, "ps=2,worker=2");
+    test_later(stop, NULL);
+}
+
+/* with an empty cluster */
+BEFORE_EACH
+{
     ps_session *s = open_plain();
     assert_int_equal(ps_reset_all(s), PS_OK);
     close_ok(s);
-    return 0;
-}
-
-static int start(void **state)
-{
-    (void)state;
-    test_servers_start(&servers, "ps=2,worker=2");
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    test_servers_stop(&servers);
-    return 0;
 }
 
 #endif

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/api/spec.c: ps_cluster.h as a program sees it, without any session. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
 #include "common/mem.h"
 #include "common/status.h"
 #include "ps.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -33,9 +27,8 @@ static ps_cluster_spec *spec_of(const char *text)
     return spec;
 }
 
-static void test_reads_a_cluster(void **state)
+TEST(test_reads_a_cluster)
 {
-    (void)state;
     ps_cluster_spec *spec = spec_of("{'ps': ['a:1', 'b:1'], 'worker': {3: 'd:1', 1: 'c:1'}}");
     int indices[4] = {-7, -7, -7, -7};
     const char *tasks[5] = {"x", "x", "x", "x", "x"};
@@ -78,9 +71,8 @@ static void test_reads_a_cluster(void **state)
     ps_cluster_spec_free(NULL);
 }
 
-static void test_builds_a_cluster(void **state)
+TEST(test_builds_a_cluster)
 {
-    (void)state;
     ps_cluster_spec *spec = spec_of(NULL);
     assert_int_equal(ps_cluster_spec_job_count(spec), 0);
     assert_string_equal(ps_cluster_spec_text(spec), "");
@@ -102,9 +94,8 @@ static void test_builds_a_cluster(void **state)
     ps_cluster_spec_free(spec);
 }
 
-static void test_from_tf_config(void **state)
+TEST(test_from_tf_config)
 {
-    (void)state;
     ps_cluster_spec *spec = NULL;
     char job[64] = "x";
     int task = 7;
@@ -128,9 +119,8 @@ static void test_from_tf_config(void **state)
     assert_null(spec);
 }
 
-static void test_from_file(void **state)
+TEST(test_from_file)
 {
-    (void)state;
     char path[] = "/tmp/psd-spec-XXXXXX";
     char at[sizeof(path) + 1];
     int fd = mkstemp(path);
@@ -166,9 +156,8 @@ static void test_from_file(void **state)
     assert_null(spec);
 }
 
-static void test_devices(void **state)
+TEST(test_devices)
 {
-    (void)state;
     char out[PS_DEVICE_BYTES];
     assert_int_equal(ps_device_canonical("/task:1/job:ps/cpu:0", out), PS_OK);
     assert_string_equal(out, "/job:ps/task:1/device:CPU:0");
@@ -190,9 +179,8 @@ static void expect_place(ps_placer *p, const char *type, const char *device, boo
     assert_int_equal(ps_placer_place(p, "NoOp", 0, out, NULL), PS_OK);
 }
 
-static void test_placer(void **state)
+TEST(test_placer)
 {
-    (void)state;
     ps_placer *p = ps_placer_new();
     ps_cluster_spec *spec = spec_of("ps=1@a:1,4@b:1;worker=c:1");
     ps_setter_options o;
@@ -244,9 +232,8 @@ static void test_placer(void **state)
     ps_placer_free(NULL);
 }
 
-static void test_null_arguments(void **state)
+TEST(test_null_arguments)
 {
-    (void)state;
     char out[PS_DEVICE_BYTES];
     ps_cluster_spec *spec = spec_of("");
     expect_error(ps_cluster_spec_new("ps=a:1", NULL), PS_INVALID_ARGUMENT, "ps_cluster_spec_new: out_spec is NULL");
@@ -269,9 +256,8 @@ static void test_null_arguments(void **state)
     ps_cluster_spec_free(spec);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-    (void)state;
     ps_cluster_spec *spec = NULL;
     for (int64_t n = 0;; n++) {
         psi_mem_fail_after(n);
@@ -295,14 +281,4 @@ static void test_no_memory(void **state)
     ps_placer *p = ps_placer_new();
     psi_mem_fail_after(-1);
     assert_null(p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_a_cluster), cmocka_unit_test(test_builds_a_cluster), cmocka_unit_test(test_from_tf_config),
-        cmocka_unit_test(test_from_file),       cmocka_unit_test(test_devices),          cmocka_unit_test(test_placer),
-        cmocka_unit_test(test_null_arguments),  cmocka_unit_test(test_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/api/args.c: flags, TF_CONFIG, jobs. No task is needed: a session dials on first use only. */
+#include "test.h"
 #include "ps.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { ARGS_MAX = 24 };
@@ -48,17 +40,14 @@ static ps_session *open_line(struct line *l, const char *text)
     return s;
 }
 
-static int setup(void **state)
+BEFORE_ALL
 {
-    (void)state;
     (void)unsetenv("TF_CONFIG");
     (void)unsetenv("PSD_TARGET");
-    return 0;
 }
 
-static void flags_are_taken_out(void **state)
+TEST(flags_are_taken_out)
 {
-    (void)state;
     struct line l;
     ps_session *s =
         open_line(&l, "a --ps_hosts h:1,h:2 --data x --worker-hosts=h:3,h:4 --job_name worker b --task-index=1 --seed 9 "
@@ -83,9 +72,8 @@ static void flags_are_taken_out(void **state)
 }
 
 /* What the flags ask of the cluster at once fails softly where there is none, and sticks. */
-static void flags_that_ask_the_cluster(void **state)
+TEST(flags_that_ask_the_cluster)
 {
-    (void)state;
     struct line l;
     ps_session *s = open_line(&l, "--ps_hosts h:1,h:2 --cluster_name foo --placement balanced --log_level error");
     assert_int_equal(l.argc, 1);
@@ -101,9 +89,8 @@ static void flags_that_ask_the_cluster(void **state)
     assert_int_equal(ps_session_close(s), PS_UNAVAILABLE);
 }
 
-static void the_roles_of_tf_config(void **state)
+TEST(the_roles_of_tf_config)
 {
-    (void)state;
     struct line l;
     static const struct {
         const char *type;
@@ -124,9 +111,8 @@ static void the_roles_of_tf_config(void **state)
     (void)unsetenv("TF_CONFIG");
 }
 
-static void a_cluster_in_any_form(void **state)
+TEST(a_cluster_in_any_form)
 {
-    (void)state;
     struct line l;
     (void)setenv("TF_CONFIG", "not looked at", 1);
     ps_session *s = open_line(&l, "--cluster {'ps':['h:1','h:2'],'worker':{1:'h:3',3:'h:4'},} --job_name worker --task_index 1");
@@ -143,9 +129,8 @@ static void a_cluster_in_any_form(void **state)
     (void)unsetenv("TF_CONFIG");
 }
 
-static void without_flags_there_is_no_job(void **state)
+TEST(without_flags_there_is_no_job)
 {
-    (void)state;
     struct line l;
     ps_session *s = open_line(&l, "");
     assert_int_equal(ps_session_status(s), PS_OK);
@@ -159,9 +144,8 @@ static void without_flags_there_is_no_job(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
-static void the_chief_is_task_0_or_job_chief(void **state)
+TEST(the_chief_is_task_0_or_job_chief)
 {
-    (void)state;
     struct line l;
     ps_session *s = open_line(&l, "--ps_hosts h:1 --worker_hosts h:2,h:3 --job_name worker");
     assert_true(ps_is_chief(s));
@@ -184,9 +168,8 @@ static void the_chief_is_task_0_or_job_chief(void **state)
     (void)unsetenv("TF_CONFIG");
 }
 
-static void tf_config_gives_the_task(void **state)
+TEST(tf_config_gives_the_task)
 {
-    (void)state;
     struct line l;
     (void)setenv("TF_CONFIG",
                  "{\"cluster\":{\"ps\":[\"h:1\",\"h:2\"],\"worker\":[\"h:3\",\"h:4\",\"h:5\"]},"
@@ -222,9 +205,8 @@ static void bad(const char *text, const char *tf_config, const char *word1, cons
     assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
 }
 
-static void errors_name_the_flag_and_the_jobs(void **state)
+TEST(errors_name_the_flag_and_the_jobs)
 {
-    (void)state;
     bad("--ps_hosts h:1 --worker_hosts h:2", NULL, "--job_name is missing", "ps, worker");
     bad("--ps_hosts h:1 --worker_hosts h:2 --job_name ''", NULL, "--job_name is empty", "ps, worker");
     bad("--ps_hosts h:1 --worker_hosts h:2 --job_name=''", NULL, "--job_name is empty", "ps, worker");
@@ -248,9 +230,8 @@ static void errors_name_the_flag_and_the_jobs(void **state)
     bad("--cluster ps=h:1;worker=1@h:2,3@h:3 --job_name worker --task_index 2", NULL, "--task_index 2", "2 tasks: 1, 3");
 }
 
-static void help_prints_and_stops(void **state)
+TEST(help_prints_and_stops)
 {
-    (void)state;
     struct line l;
     char path[] = "/tmp/test_args_XXXXXX";
     char text[8192] = "";
@@ -279,9 +260,8 @@ static void help_prints_and_stops(void **state)
     }
 }
 
-static void containers_and_placement(void **state)
+TEST(containers_and_placement)
 {
-    (void)state;
     struct line l;
     ps_session *s = open_line(&l, "--ps_hosts h:1 --container my_problem/2 x --allow_soft_placement --log-device-placement y");
     assert_int_equal(ps_session_status(s), PS_OK);
@@ -302,16 +282,4 @@ static void containers_and_placement(void **state)
         assert_non_null(strstr(ps_session_error(s), i < 3 ? "container" : "allow_soft_placement"));
         assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flags_are_taken_out),           cmocka_unit_test(flags_that_ask_the_cluster),
-        cmocka_unit_test(the_roles_of_tf_config),        cmocka_unit_test(a_cluster_in_any_form),
-        cmocka_unit_test(without_flags_there_is_no_job), cmocka_unit_test(the_chief_is_task_0_or_job_chief),
-        cmocka_unit_test(tf_config_gives_the_task),      cmocka_unit_test(errors_name_the_flag_and_the_jobs),
-        cmocka_unit_test(help_prints_and_stops),         cmocka_unit_test(containers_and_placement),
-    };
-    return cmocka_run_group_tests(tests, setup, NULL);
 }

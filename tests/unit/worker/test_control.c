@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/control.c and ask.c: RESET, WAIT_CLUSTER, INFO, VARS across a reconnect, SHUTDOWN; steady state without
  * allocations. */
+#include "test.h"
 #include "../../lib/fake_task.h"
 
 #include "../../../common/mem.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #define SPEC "ps=a:1,b:2"
 
-static void test_reset(void **state)
+TEST(test_reset)
 {
-    (void)state;
     struct fake f;
     struct fake_request reset;
     fake_init(&f, SPEC, "", 0, false);
@@ -46,9 +39,8 @@ static void test_reset(void **state)
 }
 
 /* The directory lost its record: the reset may have happened; asked again it might empty what came after it. */
-static void test_reset_unknown(void **state)
+TEST(test_reset_unknown)
 {
-    (void)state;
     struct fake f;
     struct fake_request reset;
     fake_init(&f, SPEC, "", 0, false);
@@ -63,9 +55,8 @@ static void test_reset_unknown(void **state)
     fake_fini(&f);
 }
 
-static void test_wait_cluster(void **state)
+TEST(test_wait_cluster)
 {
-    (void)state;
     struct fake f;
     struct fake_request wait, bad;
     fake_init(&f, SPEC, "", 0, false);
@@ -93,9 +84,8 @@ static void test_wait_cluster(void **state)
     fake_fini(&f);
 }
 
-static void test_info(void **state)
+TEST(test_info)
 {
-    (void)state;
     struct fake f;
     struct fake_request up, down;
     ps_task_info infos[2];
@@ -158,9 +148,8 @@ static void append_var(struct psi_buf *body, const char *name)
 }
 
 /* Two frames; the connection breaks between them: the whole list is asked for again and shown once. */
-static void test_vars(void **state)
+TEST(test_vars)
 {
-    (void)state;
     struct fake f;
     struct fake_request vars;
     struct seen seen = {0};
@@ -252,9 +241,8 @@ static void one_list(enum psi_request_kind kind, uint8_t op, const pb_msgdesc_t 
     fake_fini(&f);
 }
 
-static void test_containers(void **state)
+TEST(test_containers)
 {
-    (void)state;
     struct seen seen = {0};
     ps_v1_ContainerAnswer m = ps_v1_ContainerAnswer_init_zero;
     PSI_BYTES_SET(m.container, "left");
@@ -268,9 +256,8 @@ static void test_containers(void **state)
     assert_int_equal(seen.count, 1);
 }
 
-static void test_tasks(void **state)
+TEST(test_tasks)
 {
-    (void)state;
     struct seen seen = {0};
     ps_v1_TaskAnswer m = ps_v1_TaskAnswer_init_zero;
     PSI_BYTES_SET(m.job, "ps");
@@ -289,9 +276,8 @@ static void test_tasks(void **state)
 
 static const uint8_t half_id[8] = {1, 2, 3, 4, 5, 6, 7, 0xff};
 
-static void test_sessions(void **state)
+TEST(test_sessions)
 {
-    (void)state;
     struct seen seen = {0};
     ps_v1_SessionAnswer m = ps_v1_SessionAnswer_init_zero;
     memcpy(m.session.bytes, half_id, 8);
@@ -326,9 +312,8 @@ static void test_sessions(void **state)
     assert_int_equal(seen.count, 3);
 }
 
-static void test_waits(void **state)
+TEST(test_waits)
 {
-    (void)state;
     struct seen seen = {0};
     ps_v1_WaitAnswer m = ps_v1_WaitAnswer_init_zero;
     memcpy(m.session.bytes, half_id, 8);
@@ -350,9 +335,8 @@ static void test_waits(void **state)
     one_list(PSI_REQ_WAITS, PS_OP_WAITS, &ps_v1_WaitAnswer_msg, &m, &seen, PS_INTERNAL);
 }
 
-static void test_config_set(void **state)
+TEST(test_config_set)
 {
-    (void)state;
     struct fake f;
     struct fake_request set;
     char name[65], value[513];
@@ -393,9 +377,8 @@ static void test_config_set(void **state)
     fake_fini(&f);
 }
 
-static void test_stop(void **state)
+TEST(test_stop)
 {
-    (void)state;
     struct fake f;
     struct fake_request stop;
     struct psi_buf body;
@@ -429,9 +412,8 @@ static void test_stop(void **state)
 }
 
 /* It may have been heard: a task that was started again must not be stopped by a second one. */
-static void test_shutdown_once(void **state)
+TEST(test_shutdown_once)
 {
-    (void)state;
     struct fake f;
     struct fake_request down;
     fake_init(&f, SPEC, "", 0, false);
@@ -448,9 +430,8 @@ static void test_shutdown_once(void **state)
 }
 
 /* Nothing is allocated per push or pull once everything has its size (the test's own frames come from malloc, uncounted). */
-static void test_no_allocations(void **state)
+TEST(test_no_allocations)
 {
-    (void)state;
     struct fake f;
     struct fake_request push, pull;
     float grad[64] = {1};
@@ -477,17 +458,4 @@ static void test_no_allocations(void **state)
     }
     assert_true(psi_mem_count() == before);
     fake_fini(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reset),      cmocka_unit_test(test_reset_unknown), cmocka_unit_test(test_wait_cluster),
-        cmocka_unit_test(test_info),
-
-        cmocka_unit_test(test_vars),       cmocka_unit_test(test_shutdown_once), cmocka_unit_test(test_no_allocations),
-        cmocka_unit_test(test_containers), cmocka_unit_test(test_tasks),         cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_waits),      cmocka_unit_test(test_stop),          cmocka_unit_test(test_config_set),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

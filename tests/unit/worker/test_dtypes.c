@@ -3,18 +3,14 @@
  * What dtypes, strings and atomic variables change in the client core: how gradients and values travel narrow, where a resume
  * goes on, what a deadline says of an atomic push, and blobs from a task that lies.
  */
+#include "test.h"
 #include "../../lib/fake_task.h"
 
 #include "../../../common/blob.h"
 #include "../../../common/half.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define SPEC "ps=a:1,b:2"
 enum { FRAME = PS_FRAME_BODY_MAX / 2, SEGMENT = PS_SEGMENT_BYTES / 2 }; /* elements of two bytes */
@@ -51,9 +47,8 @@ static void ok_reply(struct fake *f, uint8_t op, uint64_t number)
     fake_reply(f, 0, op, number, true, &a);
 }
 
-static void test_push(void **state)
+TEST(test_push)
 {
-    (void)state;
     static const ps_dtype wires[] = {PS_BF16, PS_F16};
     enum { N = FRAME + 1001 };
     float *grad = numbers(N);
@@ -91,9 +86,8 @@ static void test_push(void **state)
 }
 
 /* The offset counts elements: segments of 32,768 of them. */
-static void test_resume(void **state)
+TEST(test_resume)
 {
-    (void)state;
     enum { N = 3 * SEGMENT + 5 };
     float *grad = numbers(N);
     for (uint64_t segments = 0; segments < 4; segments++) {
@@ -128,9 +122,8 @@ static void test_resume(void **state)
     free(grad);
 }
 
-static void test_pull(void **state)
+TEST(test_pull)
 {
-    (void)state;
     static const uint64_t sizes[] = {1, SEGMENT, SEGMENT + 1, FRAME, FRAME + 3};
     for (size_t k = 0; k < 5; k++) {
         uint64_t n = sizes[k];
@@ -171,9 +164,8 @@ static void test_pull(void **state)
 }
 
 /* Values in another dtype, or of another length, are no answer. */
-static void test_pull_bad(void **state)
+TEST(test_pull_bad)
 {
-    (void)state;
     for (uint32_t k = 0; k < 3; k++) {
         static float values[100];
         struct fake f;
@@ -192,9 +184,8 @@ static void test_pull_bad(void **state)
     }
 }
 
-static void test_push_pull(void **state)
+TEST(test_push_pull)
 {
-    (void)state;
     enum { N = FRAME + 10 };
     float *grad = numbers(N);
     float *dst = calloc(N, sizeof(float));
@@ -223,9 +214,8 @@ static void test_push_pull(void **state)
     fake_fini(&f);
 }
 
-static void test_wires_that_are_refused(void **state)
+TEST(test_wires_that_are_refused)
 {
-    (void)state;
     struct fake f;
     fake_init(&f, SPEC, "", 0, true);
     for (int dtype = PS_F32; dtype <= PS_STRING; dtype++) {
@@ -245,9 +235,8 @@ static void test_wires_that_are_refused(void **state)
 /* ---- atomic ---- */
 
 /* Not all of it was sent: its last byte never comes, nothing is in. All was sent: nobody knows. */
-static void test_atomic_deadlines(void **state)
+TEST(test_atomic_deadlines)
 {
-    (void)state;
     enum { N = 5 * PS_SEGMENT_BYTES / 4 };
     float *grad = numbers(N);
     for (uint32_t k = 0; k < 4; k++) {
@@ -268,9 +257,8 @@ static void test_atomic_deadlines(void **state)
     free(grad);
 }
 
-static void test_atomic_abandoned(void **state)
+TEST(test_atomic_abandoned)
 {
-    (void)state;
     float *grad = numbers(SEGMENT * 2);
     for (uint32_t k = 0; k < 6; k++) {
         bool atomic = k == 0 || k == 2;
@@ -292,9 +280,8 @@ static void test_atomic_abandoned(void **state)
 }
 
 /* It is part of the definition. */
-static void test_atomic_differs(void **state)
+TEST(test_atomic_differs)
 {
-    (void)state;
     for (uint32_t k = 0; k < 2; k++) {
         struct fake f;
         struct fake_request get_it;
@@ -340,9 +327,8 @@ static uint32_t make_blob(uint8_t *to, const int64_t offsets[4], const char *tex
     return (uint32_t)(32 + bytes);
 }
 
-static void test_strings(void **state)
+TEST(test_strings)
 {
-    (void)state;
     _Alignas(8) uint8_t blob[64] = {0};
     struct fake f;
     struct fake_request r;
@@ -382,9 +368,8 @@ static void test_strings(void **state)
     fake_fini(&f);
 }
 
-static void test_strings_of_a_liar(void **state)
+TEST(test_strings_of_a_liar)
 {
-    (void)state;
     static const int64_t rows[][4] = {{1, 3, 3, 9},  {0, 3, 2, 9},         {0, 3, 3, 8 + 16},        {0, 3, 3, 0},
                                       {0, -1, 3, 9}, {0, 3, 3, INT64_MIN}, {0, 3, INT64_MAX, 9},     {0, 3, 3, 1 << 21},
                                       {0, 3, 3, -9}, {0, 10, 3, 9},        {0, 3, 3, INT64_MAX - 31}};
@@ -427,22 +412,4 @@ static void test_strings_of_a_liar(void **state)
         fake_fini(&f);
     }
     free(dst);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_push),
-        cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_pull),
-        cmocka_unit_test(test_pull_bad),
-        cmocka_unit_test(test_push_pull),
-        cmocka_unit_test(test_wires_that_are_refused),
-        cmocka_unit_test(test_atomic_deadlines),
-        cmocka_unit_test(test_atomic_abandoned),
-        cmocka_unit_test(test_atomic_differs),
-        cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_strings_of_a_liar),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,12 @@
  * A task whose every frame is well sealed and wrong inside: fields, lists, metas, values, numbers. The core must close, ignore or
  * end requests with an error; it must never crash, never touch memory that is not its own (ASan), and never lose a callback.
  */
+#include "test.h"
 #include "../../lib/fake_task.h"
 
 #include "../../../common/rng.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define SPEC "ps=a:1,b:2"
 enum { ROUNDS = 400, ELEMENTS = 40 };
@@ -291,19 +286,10 @@ static void one_session(uint64_t seed)
     fake_fini(&f);
 }
 
-static void test_hostile(void **state)
+TEST(test_hostile)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
         print_message("seed %llu\r", (unsigned long long)seed);
         one_session(seed);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hostile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

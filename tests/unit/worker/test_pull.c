@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/pull.c and the values of PUSHPULL: chunks, exactness, reconnects, refusals, deadlines. */
+#include "test.h"
 #include "../../lib/fake_task.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define SPEC "ps=a:1,b:2"
 enum { SMALL = 10, FRAME = PS_FRAME_BODY_MAX / 4 };
@@ -32,9 +28,8 @@ static struct fake_frame take_pull(struct fake *f, uint64_t first, uint32_t elem
     return copy;
 }
 
-static void test_small(void **state)
+TEST(test_small)
 {
-    (void)state;
     struct fake f;
     struct fake_request pull;
     fake_init(&f, SPEC, "", 0, true);
@@ -87,18 +82,16 @@ static void pull_chunks(uint64_t odd_version, uint32_t in_progress, bool exact)
     fake_fini(&f);
 }
 
-static void test_chunks(void **state)
+TEST(test_chunks)
 {
-    (void)state;
     pull_chunks(12, 0, true);
     pull_chunks(13, 0, false);
     pull_chunks(12, 1, false);
 }
 
 /* The interrupted chunk and those behind it are asked for again, whole, under new numbers; what is complete stays. */
-static void test_reconnect(void **state)
+TEST(test_reconnect)
 {
-    (void)state;
     enum { N = 3 * FRAME };
     struct fake f;
     struct fake_request pull;
@@ -128,9 +121,8 @@ static void test_reconnect(void **state)
 }
 
 /* After the callback the memory is not touched: values that come late are read and dropped. */
-static void test_deadline(void **state)
+TEST(test_deadline)
 {
-    (void)state;
     struct fake f;
     struct fake_request pull, next;
     fake_init(&f, SPEC, "", 0, false);
@@ -156,9 +148,8 @@ static void test_deadline(void **state)
     fake_fini(&f);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     struct fake f;
     struct fake_request pull;
     fake_init(&f, SPEC, "", 0, false);
@@ -177,9 +168,8 @@ static void test_refused(void **state)
     fake_fini(&f);
 }
 
-static void test_bad_size(void **state)
+TEST(test_bad_size)
 {
-    (void)state;
     struct fake f;
     struct fake_request pull;
     fake_init(&f, SPEC, "", 0, false);
@@ -194,9 +184,8 @@ static void test_bad_size(void **state)
     fake_fini(&f);
 }
 
-static void test_push_pull(void **state)
+TEST(test_push_pull)
 {
-    (void)state;
     enum { N = FRAME + 6 };
     struct fake f;
     struct fake_request both;
@@ -227,9 +216,8 @@ static void test_push_pull(void **state)
 }
 
 /* Values that a disconnect has cost come by PULL, once the push is known to be applied. */
-static void test_push_pull_reconnect(void **state)
+TEST(test_push_pull_reconnect)
 {
-    (void)state;
     enum { N = FRAME + 6 };
     struct fake f;
     struct fake_request both;
@@ -274,9 +262,8 @@ static ps_status start_part(struct fake *f, struct fake_request *r, struct psi_v
 }
 
 /* Two parts of one variable at a time, each to the start of its own memory, the second across a frame's end and a reconnect. */
-static void test_parts(void **state)
+TEST(test_parts)
 {
-    (void)state;
     enum { N = 3 * FRAME, FIRST = 10, PART = FRAME + 5 };
     struct fake f;
     struct fake_request one, two;
@@ -307,14 +294,4 @@ static void test_parts(void **state)
     free(now);
     free(dst);
     fake_fini(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),     cmocka_unit_test(test_small),     cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_reconnect), cmocka_unit_test(test_deadline),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_bad_size),  cmocka_unit_test(test_push_pull), cmocka_unit_test(test_push_pull_reconnect),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,8 @@
 
 /* ---- names ---- */
 
-static void scopes_make_prefixes(void **state)
+TEST(scopes_make_prefixes)
 {
-    (void)state;
     ps_session *s = open_plain();
     ps_variable *found = NULL;
     assert_string_equal(ps_variable_name(get(s, "x")), "x");
@@ -36,9 +35,8 @@ static void scopes_make_prefixes(void **state)
     close_ok(s);
 }
 
-static void automatic_names(void **state)
+TEST(automatic_names)
 {
-    (void)state;
     ps_session *s = open_plain();
     assert_string_equal(ps_variable_name(get(s, NULL)), "Variable");
     assert_string_equal(ps_variable_name(get(s, "")), "Variable_1");
@@ -63,9 +61,8 @@ static void automatic_names(void **state)
 }
 
 /* The next try gets the automatic name that the failed one had, as other workers do. */
-static void a_failed_get_gives_its_name_back(void **state)
+TEST(a_failed_get_gives_its_name_back)
 {
-    (void)state;
     ps_session *s = open_plain();
     ps_session *other = open_plain();
     ps_variable_spec bad = spec_of(NULL);
@@ -85,9 +82,8 @@ static void a_failed_get_gives_its_name_back(void **state)
     close_ok(other);
 }
 
-static void names_are_checked_with_their_prefix(void **state)
+TEST(names_are_checked_with_their_prefix)
 {
-    (void)state;
     ps_session *s = open_plain();
     char scope[300], name[300];
     memset(scope, 's', sizeof(scope));
@@ -116,9 +112,8 @@ static void names_are_checked_with_their_prefix(void **state)
     }
 }
 
-static void reuse(void **state)
+TEST(reuse)
 {
-    (void)state;
     ps_session *s = open_plain();
     ps_session *other = open_plain();
     ps_variable_spec spec = spec_of("v");
@@ -153,9 +148,8 @@ static void reuse(void **state)
 }
 
 /* What must exist belongs to the session as what it created: READY initialises it. */
-static void reused_variables_become_ready(void **state)
+TEST(reused_variables_become_ready)
 {
-    (void)state;
     ps_session *a = open_plain();
     ps_session *b = open_plain();
     ps_variable_spec spec = spec_of("w");
@@ -171,9 +165,8 @@ static void reused_variables_become_ready(void **state)
     close_ok(b);
 }
 
-static void pops_without_pushes(void **state)
+TEST(pops_without_pushes)
 {
-    (void)state;
     ps_status (*const pops[])(ps_session *) = {ps_variable_scope_pop, ps_container_pop, ps_device_pop};
     for (size_t i = 0; i < sizeof(pops) / sizeof(pops[0]); i++) {
         ps_session *s = open_plain();
@@ -187,9 +180,8 @@ static void pops_without_pushes(void **state)
 
 /* ---- containers ---- */
 
-static void containers_do_not_meet(void **state)
+TEST(containers_do_not_meet)
 {
-    (void)state;
     ps_session_options o = options_now();
     o.container = "experiment_2";
     ps_session *s = open_with(&o);
@@ -231,9 +223,8 @@ static void containers_do_not_meet(void **state)
     close_ok(plain);
 }
 
-static void ready_and_reports_see_all_containers(void **state)
+TEST(ready_and_reports_see_all_containers)
 {
-    (void)state;
     ps_session *s = open_plain();
     const char *names[8] = {NULL};
     float value[2];
@@ -257,9 +248,8 @@ static void ready_and_reports_see_all_containers(void **state)
 }
 
 /* Lost values are named with the container that they were in. */
-static void half_a_model_names_the_container(void **state)
+TEST(half_a_model_names_the_container)
 {
-    (void)state;
     static const char *const lost[] = {"c2"};
     ps_session *s = open_plain();
     (void)get(s, "x");
@@ -278,9 +268,8 @@ static void half_a_model_names_the_container(void **state)
     assert_int_equal(ps_session_close(s), PS_DATA_LOSS);
 }
 
-static void bad_container_names(void **state)
+TEST(bad_container_names)
 {
-    (void)state;
     static const char *const bad[] = {"", "a b", "../x", "/etc", "a//b", "x\n", "\xc3\xa4"};
     char text[70];
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -318,9 +307,8 @@ static void bad_container_names(void **state)
     assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
 }
 
-static void resets(void **state)
+TEST(resets)
 {
-    (void)state;
     static const char *const containers[] = {"a", "b", "localhost", "c"};
     ps_session *s = open_plain();
     ps_variable *v[4];
@@ -346,23 +334,4 @@ static void resets(void **state)
     assert_int_equal(ps_variable_read(v[1], got, sizeof(got)), PS_ABORTED);
     assert_int_equal(ps_reset_all(NULL), PS_INVALID_ARGUMENT);
     close_ok(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(scopes_make_prefixes, setup),
-        cmocka_unit_test_setup(automatic_names, setup),
-        cmocka_unit_test_setup(a_failed_get_gives_its_name_back, setup),
-        cmocka_unit_test_setup(names_are_checked_with_their_prefix, setup),
-        cmocka_unit_test_setup(reuse, setup),
-        cmocka_unit_test_setup(reused_variables_become_ready, setup),
-        cmocka_unit_test_setup(pops_without_pushes, setup),
-        cmocka_unit_test_setup(containers_do_not_meet, setup),
-        cmocka_unit_test_setup(ready_and_reports_see_all_containers, setup),
-        cmocka_unit_test_setup(half_a_model_names_the_container, setup),
-        cmocka_unit_test_setup(bad_container_names, setup),
-        cmocka_unit_test_setup(resets, setup),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
 }

@@ -21,9 +21,8 @@ static const char *assigned(const ps_variable *v)
     return ps_variable_device(v);
 }
 
-static void turns_and_pins(void **state)
+TEST(turns_and_pins)
 {
-    (void)state;
     ps_session *s = open_plain();
     ps_variable_spec spec = spec_of("pin");
     assert_string_equal(assigned(get(s, "v1")), "/job:ps/task:0/device:CPU:0");
@@ -56,9 +55,8 @@ static void turns_and_pins(void **state)
     close_ok(s);
 }
 
-static void setter(void **state)
+TEST(setter)
 {
-    (void)state;
     ps_session *s = open_plain();
     ps_setter_options o;
     ps_setter_options_init(&o);
@@ -103,9 +101,8 @@ static void setter(void **state)
     (void)ps_session_close(s);
 }
 
-static void setter_of_a_cluster(void **state)
+TEST(setter_of_a_cluster)
 {
-    (void)state;
     ps_session *s = open_plain();
     ps_cluster_spec *cluster = NULL;
     ps_setter_options o;
@@ -127,9 +124,8 @@ static void setter_of_a_cluster(void **state)
     close_ok(s);
 }
 
-static void found_elsewhere(void **state)
+TEST(found_elsewhere)
 {
-    (void)state;
     ps_session *first = open_plain();
     ps_session *s = open_plain();
     ps_setter_options o;
@@ -153,9 +149,8 @@ static void found_elsewhere(void **state)
     close_ok(first);
 }
 
-static void places_that_do_not_exist(void **state)
+TEST(places_that_do_not_exist)
 {
-    (void)state;
     for (int soft = 0; soft <= 1; soft++) {
         ps_session_options o = options_now();
         o.allow_soft_placement = soft == 1;
@@ -177,9 +172,8 @@ static void places_that_do_not_exist(void **state)
     }
 }
 
-static void soft_placement(void **state)
+TEST(soft_placement)
 {
-    (void)state;
     static const char *const missing[] = {"/job:worker/task:1/device:GPU:0", "/job:worker/task:1/device:CPU:1",
                                           "/job:worker/task:1/device:FPGA:3", "/job:worker/task:1/gpu"};
     ps_session *strict = open_plain();
@@ -205,9 +199,8 @@ static void soft_placement(void **state)
     close_ok(soft);
 }
 
-static void placement_log(void **state)
+TEST(placement_log)
 {
-    (void)state;
     ps_session_options o = options_now();
     ps_variable *v = NULL;
     o.log_device_placement = true;
@@ -245,9 +238,8 @@ static void placement_log(void **state)
     close_ok(s);
 }
 
-static void devices(void **state)
+TEST(devices)
 {
-    (void)state;
     ps_session *s = open_plain();
     ps_device_info infos[8];
     int total = ps_session_devices(s, infos, 8);
@@ -264,19 +256,4 @@ static void devices(void **state)
     assert_int_equal(ps_session_devices(s, NULL, 1), -1);
     assert_int_equal(ps_session_devices(NULL, infos, 8), -1);
     close_ok(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(turns_and_pins, setup),
-        cmocka_unit_test_setup(setter, setup),
-        cmocka_unit_test_setup(setter_of_a_cluster, setup),
-        cmocka_unit_test_setup(found_elsewhere, setup),
-        cmocka_unit_test_setup(places_that_do_not_exist, setup),
-        cmocka_unit_test_setup(soft_placement, setup),
-        cmocka_unit_test_setup(placement_log, setup),
-        cmocka_unit_test_setup(devices, setup),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
 }

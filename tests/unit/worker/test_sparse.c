@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client of a cluster whose indices have holes, known from a spec or told by HELLO: names, look-ups, round robin. */
+#include "test.h"
 #include "../../lib/fake_task.h"
 
 #include "worker/core/client.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define SPEC "ps=1@a:1,3@b:2;worker=5@c:1"
 
@@ -30,9 +26,8 @@ static void expect_table(const struct psi_client *c)
     assert_int_equal(psi_client_find_task(c, "worker", 0), UINT32_MAX);
 }
 
-static void test_known_from_a_spec(void **state)
+TEST(test_known_from_a_spec)
 {
-    (void)state;
     struct fake f;
     struct fake_request pings[3];
     ps_v1_Hello hello;
@@ -61,9 +56,8 @@ static void test_known_from_a_spec(void **state)
     fake_fini(&f);
 }
 
-static void test_told_by_hello(void **state)
+TEST(test_told_by_hello)
 {
-    (void)state;
     struct fake f;
     struct fake_request cluster;
     struct psi_err err = {0};
@@ -79,9 +73,8 @@ static void test_told_by_hello(void **state)
 }
 
 /* HELLO's list out of order, with a task twice, with one address twice, with an index that is too high. */
-static void test_told_nonsense(void **state)
+TEST(test_told_nonsense)
 {
-    (void)state;
     static const struct {
         struct {
             const char *job, *address;
@@ -127,14 +120,4 @@ static void test_told_nonsense(void **state)
         assert_null(psi_client_cluster(f.c));
         fake_fini(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_from_a_spec),
-        cmocka_unit_test(test_told_by_hello),
-        cmocka_unit_test(test_told_nonsense),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/request.c: tasks that refuse connections or are no psd, for who looks, who wants to fail fast, and who waits. */
+#include "test.h"
 #include "../../lib/fake_task.h"
 
 #include "worker/core/client.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define SPEC "ps=a:1,b:2"
 
@@ -27,9 +21,8 @@ static uint64_t refuse_until_done(struct fake *f, const struct fake_request *req
 }
 
 /* Where the cluster is not known, who only looks is told soon that nobody is at the target; who needs it waits. */
-static void test_look_refused(void **state)
+TEST(test_look_refused)
 {
-    (void)state;
     struct fake f;
     struct fake_request look, cluster;
     fake_init(&f, NULL, "", 0, false);
@@ -45,9 +38,8 @@ static void test_look_refused(void **state)
 }
 
 /* Refused dials end INFO before its deadline, but not at the first one: the task may be starting. Others wait for its return. */
-static void test_info_refused(void **state)
+TEST(test_info_refused)
 {
-    (void)state;
     struct fake f;
     struct fake_request info, again, other;
     ps_task_info infos[2];
@@ -101,9 +93,8 @@ static void test_info_refused(void **state)
 
 /* Who wants to fail fast is told of a refused connection as soon as who looks, whatever is asked for; what may have been done
  * stays unknown. */
-static void test_fail_fast(void **state)
+TEST(test_fail_fast)
 {
-    (void)state;
     static const enum psi_request_kind kinds[] = {PSI_REQ_LOOKUP, PSI_REQ_PING, PSI_REQ_STOP, PSI_REQ_RESET, PSI_REQ_SHUTDOWN};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         struct fake f;
@@ -139,9 +130,8 @@ static void test_fail_fast(void **state)
 }
 
 /* What answers HELLO with something else than frames of psd is no better than nobody. */
-static void test_look_at_another_protocol(void **state)
+TEST(test_look_at_another_protocol)
 {
-    (void)state;
     struct fake f;
     struct fake_request look, cluster;
     fake_init(&f, NULL, "", 0, false);
@@ -160,15 +150,4 @@ static void test_look_at_another_protocol(void **state)
     assert_non_null(strstr(look.err.text, "not a psd"));
     assert_int_equal(cluster.dones, 0);
     fake_fini(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_look_refused),
-        cmocka_unit_test(test_info_refused),
-        cmocka_unit_test(test_fail_fast),
-        cmocka_unit_test(test_look_at_another_protocol),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/variable.c: get-or-create, batches, what a task that came back means, being lost, LOOKUP. */
+#include "test.h"
 #include "../../lib/fake_task.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define SPEC "ps=a:1,b:2"
 
@@ -58,9 +53,8 @@ static uint32_t answer_create(struct fake *f, const uint32_t *tasks, ps_status s
 }
 
 /* Three get-or-creates that are pending together: one CREATE, round robin, one OPEN per owner. */
-static void test_batch(void **state)
+TEST(test_batch)
 {
-    (void)state;
     struct fake f;
     struct fake_request get[3];
     struct psi_var *var[3];
@@ -91,9 +85,8 @@ static void test_batch(void **state)
     fake_fini(&f);
 }
 
-static void test_many_in_one_frame(void **state)
+TEST(test_many_in_one_frame)
 {
-    (void)state;
     enum { MANY = 100 };
     static struct fake_request get[MANY];
     struct fake f;
@@ -120,9 +113,8 @@ static void test_many_in_one_frame(void **state)
     fake_fini(&f);
 }
 
-static void test_conflict(void **state)
+TEST(test_conflict)
 {
-    (void)state;
     struct fake f;
     struct fake_request get;
     fake_init(&f, SPEC, "", 0, false);
@@ -136,9 +128,8 @@ static void test_conflict(void **state)
 }
 
 /* Not ready: again, until the deadline; then the last answer is the error. */
-static void test_not_ready(void **state)
+TEST(test_not_ready)
 {
-    (void)state;
     struct fake f;
     struct fake_request get;
     fake_init(&f, SPEC, "", 0, false);
@@ -167,9 +158,8 @@ static void assert_blamed(struct fake *f, const struct fake_request *get, ps_sta
 
 /* The owner has not answered the directory; or it has not answered us; or it refuses us: it is named, the directory is not. What
  * the directory said before it was well again is forgotten then. */
-static void test_blames_the_owner(void **state)
+TEST(test_blames_the_owner)
 {
-    (void)state;
     const uint32_t at1[] = {1};
     for (int how = 0; how < 3; how++) {
         struct fake f;
@@ -205,9 +195,8 @@ static void test_blames_the_owner(void **state)
 }
 
 /* Likewise while it is the directory that does not answer, whoever has the variable. */
-static void test_blames_the_directory(void **state)
+TEST(test_blames_the_directory)
 {
-    (void)state;
     const uint32_t at1[] = {1};
     struct fake f;
     struct fake_request get;
@@ -226,9 +215,8 @@ static void test_blames_the_directory(void **state)
 }
 
 /* A push to a variable that is got again waits for the directory, not for the task that had it. */
-static void test_push_blames_the_directory(void **state)
+TEST(test_push_blames_the_directory)
 {
-    (void)state;
     struct fake f;
     struct fake_request push, again;
     const float grad[4] = {1, 2, 3, 4};
@@ -245,9 +233,8 @@ static void test_push_blames_the_directory(void **state)
 }
 
 /* The owner came back empty between CREATE and OPEN: get-or-create is repeated. */
-static void test_open_not_found(void **state)
+TEST(test_open_not_found)
 {
-    (void)state;
     struct fake f;
     struct fake_request get;
     fake_init(&f, SPEC, "", 0, false);
@@ -265,9 +252,8 @@ static void test_open_not_found(void **state)
 }
 
 /* CREATE is waiting when the connection drops: the same number again. */
-static void test_create_reconnect(void **state)
+TEST(test_create_reconnect)
 {
-    (void)state;
     struct fake f;
     struct fake_request get;
     fake_init(&f, SPEC, "", 0, false);
@@ -286,9 +272,8 @@ static void test_create_reconnect(void **state)
 }
 
 /* A new life, everything as before (a journal): OPEN comes first, then the push goes on with the new handle. */
-static void test_new_life_same(void **state)
+TEST(test_new_life_same)
 {
-    (void)state;
     struct fake f;
     struct fake_request push;
     const float grad[4] = {1, 2, 3, 4};
@@ -343,18 +328,16 @@ static void new_life_other(uint64_t incarnation, uint64_t creation, uint32_t han
     fake_fini(&f);
 }
 
-static void test_new_life_other(void **state)
+TEST(test_new_life_other)
 {
-    (void)state;
     new_life_other(78, 1, 9);
     new_life_other(77, 5, 9);
     new_life_other(0, 0, 0); /* NOT_FOUND */
 }
 
 /* The task restarts again while the first OPEN is under way: nothing is sent before a complete one. */
-static void test_new_life_twice(void **state)
+TEST(test_new_life_twice)
 {
-    (void)state;
     struct fake f;
     struct fake_request push;
     const float grad[4] = {1, 2, 3, 4};
@@ -375,9 +358,8 @@ static void test_new_life_twice(void **state)
 }
 
 /* Reset in the same life: the reply says ABORTED, what waits ends too. Before its first use the variable is got again. */
-static void test_aborted(void **state)
+TEST(test_aborted)
 {
-    (void)state;
     struct fake f;
     struct fake_request push, again;
     const float grad[4] = {1, 2, 3, 4};
@@ -406,9 +388,8 @@ static void test_aborted(void **state)
     fake_fini(&f);
 }
 
-static void test_other_definition_at_open(void **state)
+TEST(test_other_definition_at_open)
 {
-    (void)state;
     struct fake f;
     struct fake_request get;
     fake_init(&f, SPEC, "", 0, false);
@@ -425,9 +406,8 @@ static void test_other_definition_at_open(void **state)
     fake_fini(&f);
 }
 
-static void test_lookup(void **state)
+TEST(test_lookup)
 {
-    (void)state;
     struct fake f;
     struct fake_request find, none;
     fake_init(&f, SPEC, "", 0, false);
@@ -461,9 +441,8 @@ static void test_lookup(void **state)
     fake_fini(&f);
 }
 
-static void test_specs_are_checked(void **state)
+TEST(test_specs_are_checked)
 {
-    (void)state;
     struct fake f;
     struct fake_request get;
     struct psi_var *var = NULL;
@@ -485,27 +464,4 @@ static void test_specs_are_checked(void **state)
     fake_start(&f, &get, PSI_REQ_GET, var, NULL, NULL, 1000);
     assert_int_equal(get.req.status, PS_INVALID_ARGUMENT);
     fake_fini(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_many_in_one_frame),
-        cmocka_unit_test(test_conflict),
-        cmocka_unit_test(test_not_ready),
-        cmocka_unit_test(test_blames_the_owner),
-        cmocka_unit_test(test_blames_the_directory),
-        cmocka_unit_test(test_push_blames_the_directory),
-        cmocka_unit_test(test_open_not_found),
-        cmocka_unit_test(test_create_reconnect),
-        cmocka_unit_test(test_new_life_same),
-        cmocka_unit_test(test_new_life_other),
-        cmocka_unit_test(test_new_life_twice),
-        cmocka_unit_test(test_aborted),
-        cmocka_unit_test(test_other_definition_at_open),
-        cmocka_unit_test(test_lookup),
-        cmocka_unit_test(test_specs_are_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
