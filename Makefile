@@ -346,6 +346,11 @@ bench-programs: all $(BENCH) $(B)/tests/bench/bare
 bench-quick: bench-programs ## push and pull against the bare loop, about a minute
 	@PSD_BUILD=$(B) python3 tests/bench/quick.py
 
+.PHONY: bench-cost
+# the difference of two runs: what comes before the pushes cancels out
+bench-cost: $(B)/tests/bench/cost ## instructions per push of 4 KiB, counted by valgrind
+	@tests/bench/cost.sh $<
+
 .PHONY: bench-names
 bench-names: bench-programs ## 1,000 variables created, initialised, reset: seconds, and the pause that others see
 	@PSD_BUILD=$(B) $(B)/tests/bench/names
