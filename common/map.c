@@ -60,6 +60,7 @@ void psi_map_fini(struct psi_map *m)
     }
     psi_free(m->entries);
     psi_free(m->slots);
+    psi_free(m->spare_key);
     const uint64_t seed[2] = {m->key[0], m->key[1]};
     psi_map_init(m, seed);
 }
@@ -165,6 +166,36 @@ static ps_status make_room(struct psi_map *m, struct psi_err *err)
     return m->entry_count < m->entry_capacity ? PS_OK : refit(m, err);
 }
 
+ps_status psi_map_reserve(struct psi_map *m, size_t len, struct psi_err *err)
+{
+    if (m->spare_key == NULL || m->spare_bytes < len + 1) {
+        char *key = psi_realloc(m->spare_key, len + 1);
+        if (key == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for a key of %zu bytes", len);
+        }
+        m->spare_key = key;
+        m->spare_bytes = len + 1;
+    }
+    return make_room(m, err);
+}
+
+ps_status psi_u64_map_reserve(struct psi_u64_map *m, struct psi_err *err)
+{
+    return make_room(&m->core, err);
+}
+
+static char *key_copy(struct psi_map *m, const struct wanted *w)
+{
+    if (m->spare_key == NULL || m->spare_bytes <= w->len) {
+        return psi_strndup(w->len == 0 ? "" : w->bytes, w->len);
+    }
+    char *key = m->spare_key;
+    m->spare_key = NULL;
+    memcpy(key, w->len == 0 ? "" : w->bytes, w->len);
+    key[w->len] = '\0';
+    return key;
+}
+
 static ps_status put(struct psi_map *m, const struct wanted *w, void *value, void **out_old, struct psi_err *err)
 {
     PSI_ASSERT(value != NULL);
@@ -186,7 +217,7 @@ static ps_status put(struct psi_map *m, const struct wanted *w, void *value, voi
     if (w->len == NUMBER_KEY) {
         e.key.number = w->number;
     } else {
-        e.key.bytes = psi_strndup(w->len == 0 ? "" : w->bytes, w->len);
+        e.key.bytes = key_copy(m, w);
         if (e.key.bytes == NULL) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for a key of %zu bytes", w->len);
         }

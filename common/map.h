@@ -20,6 +20,8 @@ struct psi_map {
     uint32_t entry_capacity;
     uint32_t slot_count;
     uint64_t next_id; /* of the next insertion */
+    char *spare_key;  /* memory for the key of the next put; NULL: none */
+    size_t spare_bytes;
 };
 
 /** seed: 128 random bits. Allocates nothing. */
@@ -32,6 +34,8 @@ void *psi_map_find(const struct psi_map *m, const void *key, size_t len);
 /** Add or replace; *out_old (may be NULL) gets the value replaced or NULL. A replaced entry keeps its place in the order.
  *  Errors PS_RESOURCE_EXHAUSTED (memory, or 2^30 entries); the map is unchanged then. */
 PSI_MUST ps_status psi_map_put(struct psi_map *m, const void *key, size_t len, void *value, void **out_old, struct psi_err *err);
+/** Room for one more: the next put of a key of at most len bytes cannot fail, whatever is removed in between. */
+PSI_MUST ps_status psi_map_reserve(struct psi_map *m, size_t len, struct psi_err *err);
 /** The value taken out, NULL = absent. */
 void *psi_map_remove(struct psi_map *m, const void *key, size_t len);
 /** Next entry at or after *cursor (start with 0), which moves on; false at the end. key is NUL-terminated, the map's,
@@ -47,6 +51,7 @@ void psi_u64_map_fini(struct psi_u64_map *m);
 uint32_t psi_u64_map_count(const struct psi_u64_map *m);
 void *psi_u64_map_find(const struct psi_u64_map *m, uint64_t key);
 PSI_MUST ps_status psi_u64_map_put(struct psi_u64_map *m, uint64_t key, void *value, void **out_old, struct psi_err *err);
+PSI_MUST ps_status psi_u64_map_reserve(struct psi_u64_map *m, struct psi_err *err);
 void *psi_u64_map_remove(struct psi_u64_map *m, uint64_t key);
 /** out_key may be NULL. */
 bool psi_u64_map_next(const struct psi_u64_map *m, uint64_t *cursor, uint64_t *out_key, void **out_value);

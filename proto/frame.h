@@ -149,7 +149,7 @@ _Static_assert(sizeof(struct ps_pull_trailer) == 16, "pull trailer");
 
 /* Meta of every other reply: this, then result_bytes (padded to 8), then text_bytes, padded to 8. */
 struct ps_reply_meta {
-    uint64_t position;     /* of the mutation in the task's order of application; 0 for none */
+    uint64_t position;     /* of the mutation among the changes of the task; 0 for none */
     uint64_t durable;      /* the task's durable watermark */
     uint64_t version;      /* of the variable after the mutation; 0 for none */
     uint16_t result_bytes; /* <= PS_RESULT_BYTES_MAX */

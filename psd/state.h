@@ -8,8 +8,7 @@
 #include "common/link.h"
 #include "common/log.h"
 #include "common/msg.h"
-#include "psd/directory/names.h"
-#include "psd/store/record.h"
+#include "psd/store/commit.h"
 #include "task.h"
 
 #define PSD_NO_PEER UINT32_MAX
@@ -38,7 +37,7 @@ struct psd_conn {
     uint32_t segment_seen;                /* ... bytes of it then */
     uint64_t paused_since_ms;             /* while link->paused */
     uint64_t last_first;                  /* highest sequence number of a FIRST frame on this connection */
-    struct psd_number *number;            /* push family: the entry that the current frame belongs to */
+    const struct psd_number *number;      /* push family: the entry that the current frame belongs to */
     uint64_t frame_offset;                /* ... and the element it began at */
     uint64_t payload_left;                /* ... payload bytes of the current frame still to come, padding not counted */
     uint32_t pulls;                       /* streamed replies in its queue */
@@ -136,16 +135,6 @@ struct psd_work {
     bool cancelled;
 };
 
-/* A reset that has begun and is not done on all tasks (directory). */
-struct psd_reset {
-    struct psi_list link;
-    char container[PS_CONTAINER_BYTES_MAX + 1];
-    bool pending;          /* no creation in the container meanwhile; when it is over only `owed` is left */
-    struct psd_wait *wait; /* NULL: nobody waits any more */
-    bool *outstanding;     /* per peer: must answer before the reset is done */
-    bool *owed;            /* per peer: was not connected and will be told when it lists; behind outstanding in one block */
-};
-
 struct psd_counters {
     uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, sessions_ended;
 };
@@ -158,47 +147,53 @@ struct psd_effect_node {
 struct psd_pull_out;
 
 struct psd_task {
+    /* remembered: */
+    uint64_t position; /* of the last change */
+    struct psd_store store;
+    struct psi_map records; /* session -> struct psd_record */
+    uint64_t chief_number;  /* highest seen or given */
+    char chief_text[160];   /* who had it: for errors */
+    struct psd_directory names;
+    struct psi_list resets; /* directory */
+    /* derived: */
+    uint32_t progress_count;
+    /* volatile: */
+    psd_change_cb consume; /* hears of each change; NULL: nobody */
+    void *consume_ctx;
     struct psd_task_config config;
     struct psi_cluster cluster;
     char name[PSI_TASK_NAME_MAX];
     uint64_t random_key[2], random_count;
     uint64_t now_ms, started_ms, last_tick_ms;
-    uint64_t life, position, durable;
-    struct psd_store store;
-    struct psi_map records;               /* session -> struct psd_record */
+    uint64_t life, durable;
     struct psi_list silent, silent_empty; /* those without a connection, the longest silent first; empty: nothing to remember */
     uint64_t room_none_ms[3];             /* by enum psd_room: when nothing could give way */
-    uint64_t chief_number;                /* highest seen or given */
-    char chief_text[160];                 /* who had it: for errors */
     struct psd_counters count;
     uint64_t rate_pushes, rate_bytes, rate_at_ms;
     double pushes_per_second, bytes_per_second;
-    /* connections */
+    /* volatile: connections */
     struct psi_list conns, dead, dirty, effects;
     uint32_t conn_count;
     bool crowded; /* the shell takes no further connection for now */
     uint64_t next_link_name;
     bool draining;
-    /* free lists and pools */
+    /* volatile: free lists and pools */
     struct psi_list free_progress, free_pulls;
     struct psi_out_scratch scratch; /* of all connections */
     uint8_t **free_buffers;
     uint32_t free_buffer_count, buffer_count;
-    uint32_t progress_count;
+    /* volatile: what waits */
     struct psi_list waits;    /* open */
     uint64_t wait_list_bytes; /* of the lists of waiting requests, psd_wait_list_grow() */
     struct psi_list works;    /* calls that the shell has */
     uint32_t work_count;
     uint64_t work_next;
     struct psi_list slow; /* INITs of large variables (rpc/slow.c), the oldest first */
-    /* cluster */
+    /* volatile: cluster */
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* peer indexes */
     bool is_directory;
-    /* directory */
-    struct psd_directory names;
-    struct psi_list resets;
-    /* other tasks: the connection to the directory */
+    /* volatile: other tasks: the connection to the directory */
     bool dialling, fenced;
     uint64_t dial_at_ms, directory_heard_ms;
     uint32_t dial_failures;

@@ -483,6 +483,7 @@ void psd_task_free(struct psd_task *t)
     if (t == NULL) {
         return;
     }
+    t->consume = NULL; /* that a process ends changes nothing of what it remembers */
     struct psi_list *it = NULL, *tmp = NULL;
     PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns) {
         struct psi_link *link = PSI_CONTAINER_OF(it, struct psd_conn, all)->link;
@@ -500,10 +501,7 @@ void psd_task_free(struct psd_task *t)
     psi_map_fini(&t->records);
     psd_call_free_all(t);
     while ((it = psi_list_first(&t->resets)) != NULL) {
-        struct psd_reset *r = PSI_CONTAINER_OF(it, struct psd_reset, link);
-        psi_list_remove(&r->link);
-        psi_free(r->outstanding);
-        psi_free(r);
+        psd_reset_free(PSI_CONTAINER_OF(it, struct psd_reset, link));
     }
     psd_directory_fini(&t->names);
     psd_store_fini(&t->store);

@@ -77,6 +77,27 @@ static ps_status owner_up(const struct psd_task *t, const struct psd_peer *p, co
     return psi_fail(err, PS_UNAVAILABLE, "%s, where variable '%s' belongs, is not connected to the directory", who, name);
 }
 
+void psd_name_forget(struct psd_task *t, const struct psd_name *n)
+{
+    struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
+    psd_commit(t, &c);
+}
+
+ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, const struct psd_peer *owner, struct psi_err *err)
+{
+    struct psd_change c = {.kind = PSD_CHANGE_NAME,
+                           .name = {.container = item->container,
+                                    .name = item->name,
+                                    .definition = &item->definition,
+                                    .job = owner->job,
+                                    .task = owner->task}};
+    ps_status st = psd_change_reserve(t, &c, err);
+    if (st == PS_OK) {
+        psd_commit(t, &c);
+    }
+    return st;
+}
+
 /* Find the name or record it; on PS_OK item->owner says where. */
 static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_err *err)
 {
@@ -84,14 +105,14 @@ static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_e
     if (st != PS_OK) {
         return st;
     }
-    struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
+    const struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
     if (n == NULL) {
         st = choose_owner(t, item, err);
         if (st == PS_OK) {
             st = owner_up(t, &t->peers[item->requested], item->name, err);
         }
         if (st == PS_OK) {
-            st = psd_directory_record(&t->names, item->container, item->name, &item->definition, item->requested, &n, err);
+            st = psd_name_record(t, item, &t->peers[item->requested], err);
         }
         item->owner = item->requested;
         return st;
@@ -147,9 +168,10 @@ static void create_item(struct psd_task *t, struct psd_wait *w, uint32_t index)
         return;
     }
     struct psd_peer *p = &t->peers[item->owner];
-    struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
+    const struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
     if (!p->self) {
-        n->asked = p->life; /* should another process take its place before it answers, it may come back with what it made */
+        psd_name_asked(n,
+                       p->life); /* should another process take its place before it answers, it may come back with what it made */
         if (!ask(t, p, PS_OP_TASK_CREATE, w, index, item)) {
             PSI_IGNORE(
                 psi_fail(&err, PS_RESOURCE_EXHAUSTED, "directory: no memory to ask for variable '%s'", item->name)); /* below */
@@ -159,21 +181,21 @@ static void create_item(struct psd_task *t, struct psd_wait *w, uint32_t index)
     }
     ps_status st = psd_create_here(t, item->container, item->name, &item->definition, &item->created, &err);
     if (st == PS_OK) {
-        n->sure = true;
+        psd_name_confirm(n, p->life);
     } else if (!n->sure) {
-        psd_directory_forget(&t->names, n);
+        psd_name_forget(t, n);
     }
     item_end(t, w, item, st == PS_OK ? NULL : &err);
 }
 
 void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *a, bool created, const struct psi_err *err)
 {
-    struct psd_name *n = psd_directory_find(&t->names, a->container, a->name);
+    const struct psd_name *n = psd_directory_find(&t->names, a->container, a->name);
     if (n != NULL && n->owner == peer->index) {
         if (err == NULL) {
-            psd_directory_confirm(n, peer->life);
+            psd_name_confirm(n, peer->life);
         } else if (!n->sure && err->code != PS_UNAVAILABLE) {
-            psd_directory_forget(&t->names, n); /* the owner's own refusal */
+            psd_name_forget(t, n); /* the owner's own refusal */
         }
     }
     if (a->wait != NULL) {
@@ -358,7 +380,7 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
     if (st != PS_OK) {
         return st;
     }
-    struct psd_name *n = psd_directory_find(&t->names, item.container, item.name);
+    const struct psd_name *n = psd_directory_find(&t->names, item.container, item.name);
     if (n == NULL) {
         return psi_fail(err, PS_NOT_FOUND, "there is no variable '%s' in container '%s'", item.name, item.container);
     }
@@ -371,11 +393,11 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
         psi_list_push_back(&t->waits, &w->open);
         return ask(t, p, PS_OP_TASK_DELETE, w, 0, &item) ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "delete: memory");
     }
-    struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, item.container), item.name);
+    const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, item.container), item.name);
     if (v != NULL) {
         psd_drop_here(t, v);
     }
-    psd_directory_forget(&t->names, n);
+    psd_name_forget(t, n);
     psd_wait_done(t, w);
     psd_wait_check(t);
     return PS_OK;
@@ -424,12 +446,11 @@ static bool made_again(const struct psd_peer *owner, const struct psd_ask *gone)
 
 void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct psd_ask *a, const struct psi_err *err)
 {
-    struct psd_name *n = err == NULL ? psd_directory_find(&t->names, a->container, a->name) : NULL;
+    const struct psd_name *n = err == NULL ? psd_directory_find(&t->names, a->container, a->name) : NULL;
     if (n != NULL && made_again(peer, a)) {
-        n->sure = false; /* its owner goes on to make it anew */
-        n->life = peer->life;
+        psd_name_unsure(n, peer->life); /* its owner goes on to make it anew */
     } else if (n != NULL) {
-        psd_directory_forget(&t->names, n);
+        psd_name_forget(t, n);
     }
     if (a->wait != NULL) {
         if (err != NULL) {
@@ -441,9 +462,9 @@ void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct
 
 void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    t->chief_number++;
-    c->record->chief_number = t->chief_number;
-    PSI_IGNORE(snprintf(t->chief_text, sizeof(t->chief_text), "%s", c->text)); /* cut is fine */
+    struct psd_change change = {.kind = PSD_CHANGE_CHIEF,
+                                .chief = {.record = c->record, .number = t->chief_number + 1, .text = c->text}};
+    psd_commit(t, &change);
     psd_log(t, PSI_LOG_INFO, "chief", "peer=%s number=%llu", c->text, (unsigned long long)t->chief_number);
     ps_v1_ChiefAnswer a = {.number = t->chief_number};
     struct psd_list l;

@@ -19,28 +19,27 @@
 
 enum { RETRY_MS = 100, KEPT_MAX = 1024 /* containers that some task is owed a RESET of */ };
 
-static struct psd_reset *find(struct psd_task *t, const char *container)
-{
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->resets) {
-        struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
-        if (strcmp(reset->container, container) == 0) {
-            return reset;
-        }
-    }
-    return NULL;
-}
-
 struct psd_reset *psd_reset_find(struct psd_task *t, const char *container)
 {
-    struct psd_reset *reset = find(t, container);
+    struct psd_reset *reset = psd_reset_record(&t->resets, container);
     return reset != NULL && reset->pending ? reset : NULL;
 }
 
 bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container)
 {
-    const struct psd_reset *reset = find(t, container);
+    const struct psd_reset *reset = psd_reset_record(&t->resets, container);
     return reset != NULL && (reset->pending || reset->owed[peer->index]);
+}
+
+/* What p has to do with it from now on. */
+static void change_task(struct psd_task *t, const struct psd_peer *p, const struct psd_reset *reset, bool outstanding, bool owed)
+{
+    if (reset->outstanding[p->index] != outstanding || reset->owed[p->index] != owed) {
+        struct psd_change c = {
+            .kind = PSD_CHANGE_RESET_TASK,
+            .reset = {.container = reset->container, .job = p->job, .task = p->task, .outstanding = outstanding, .owed = owed}};
+        psd_commit(t, &c);
+    }
 }
 
 static void send_reset(struct psd_task *t, struct psd_peer *p, struct psd_reset *reset)
@@ -59,32 +58,25 @@ static void send_reset(struct psd_task *t, struct psd_peer *p, struct psd_reset 
     psd_ask_one(t, p->conn, PS_OP_TASK_RESET, &ps_v1_ContainerItem_msg, &m);
 }
 
-static bool any(const struct psd_task *t, const bool *of_peers)
+static bool is_answered(const struct psd_task *t, const struct psd_reset *reset)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (of_peers[i]) {
-            return true;
+        if (reset->outstanding[i]) {
+            return false;
         }
     }
-    return false;
+    return true;
 }
 
 static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
 {
-    if (any(t, reset->outstanding)) {
+    if (!reset->pending || !is_answered(t, reset)) {
         return;
     }
     struct psd_wait *w = reset->wait;
+    struct psd_change c = {.kind = PSD_CHANGE_RESET_END, .reset = {.container = reset->container}};
     reset->wait = NULL;
-    if (reset->pending) {
-        reset->pending = false;
-        psd_directory_forget_container(&t->names, reset->container);
-    }
-    if (!any(t, reset->owed)) {
-        psi_list_remove(&reset->link);
-        psi_free(reset->outstanding);
-        psi_free(reset);
-    }
+    psd_commit(t, &c);
     if (w != NULL) {
         psd_wait_done(t, w);
     }
@@ -92,21 +84,24 @@ static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
 
 void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *container)
 {
-    struct psd_reset *reset = find(t, container);
+    const struct psd_reset *reset = psd_reset_record(&t->resets, container);
     if (reset != NULL) {
-        reset->outstanding[peer->index] = false;
-        reset->owed[peer->index] = false;
-        finish_if_done(t, reset);
+        change_task(t, peer, reset, false, false);
+    }
+    struct psd_reset *left = psd_reset_record(&t->resets, container); /* it goes when all have done their part */
+    if (left != NULL) {
+        finish_if_done(t, left);
     }
 }
 
 void psd_reset_join(struct psd_task *t, struct psd_peer *peer)
 {
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->resets) {
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->resets) {
         struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
-        reset->outstanding[peer->index] = reset->pending;
-        if ((reset->pending || reset->owed[peer->index]) && peer->conn != NULL) {
+        bool misses = reset->pending || reset->owed[peer->index];
+        change_task(t, peer, reset, reset->pending, reset->owed[peer->index]);
+        if (misses && peer->conn != NULL) {
             send_reset(t, peer, reset);
         }
     }
@@ -200,55 +195,47 @@ void psd_reset_late(struct psd_task *t, struct psd_wait *w)
     psd_wait_done(t, w);
 }
 
-/* The record of this reset: a new one, or that of an older one that some task is still owed. */
-static ps_status record(struct psd_task *t, const char *container, struct psd_reset **out, struct psi_err *err)
+/* May it begin? There may be the record of an older one that some task is still owed. */
+static ps_status check_record(const struct psd_task *t, const char *container, struct psi_err *err)
 {
-    struct psd_reset *reset = find(t, container);
+    const struct psd_reset *reset = psd_reset_record(&t->resets, container);
+    uint32_t kept = 0;
+    struct psi_list *it = NULL;
     for (uint32_t i = 0; reset != NULL && i < t->peer_count; i++) {
         const struct psd_conn *conn = t->peers[i].conn;
         if (reset->pending || (reset->owed[i] && conn != NULL && conn->list_begun)) {
             return psi_fail(err, PS_UNAVAILABLE, "another reset of container '%s' is pending", container);
         }
     }
-    if (reset == NULL) {
-        uint32_t kept = 0;
-        struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &t->resets) {
-            kept++;
-        }
-        reset = kept < KEPT_MAX ? psi_calloc(1, sizeof(*reset)) : NULL;
-        bool *flags = psi_calloc((size_t)t->peer_count * 2, sizeof(*flags));
-        if (reset == NULL || flags == NULL) {
-            psi_free(reset);
-            psi_free(flags);
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "reset of container '%s': memory, or %u resets that tasks still miss",
-                            container, kept);
-        }
-        reset->outstanding = flags;
-        reset->owed = flags + t->peer_count;
-        memcpy(reset->container, container, strlen(container) + 1);
-        psi_list_push_back(&t->resets, &reset->link);
+    PSI_LIST_FOREACH(it, &t->resets) {
+        kept++;
     }
-    *out = reset;
+    if (reset == NULL && kept >= KEPT_MAX) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "reset of container '%s': there are %u resets that tasks still miss",
+                        container, kept);
+    }
     return PS_OK;
 }
 
 static ps_status begin(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
-    struct psd_reset *reset = NULL;
+    struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = w->container}};
     ps_status st = check_present(t, err);
     if (st == PS_OK) {
-        st = record(t, w->container, &reset, err);
+        st = check_record(t, w->container, err);
+    }
+    if (st == PS_OK) {
+        st = psd_change_reserve(t, &c, err);
     }
     if (st != PS_OK) {
         return st;
     }
-    reset->pending = true;
+    psd_commit(t, &c);
+    struct psd_reset *reset = psd_reset_find(t, w->container);
     reset->wait = w;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
-        reset->owed[i] = reset->owed[i] || (!p->self && !p->listed);
-        reset->outstanding[i] = p->listed;
+        change_task(t, p, reset, p->listed, reset->owed[i] || (!p->self && !p->listed));
         if (p->listed) {
             send_reset(t, p, reset);
         }

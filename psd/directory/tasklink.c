@@ -114,7 +114,8 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     p->conn = c;
     p->listed = false;
     if (hello->chief_number > t->chief_number && hello->chief_number <= PS_CHIEF_NUMBER_MAX) {
-        t->chief_number = hello->chief_number;
+        struct psd_change change = {.kind = PSD_CHANGE_CHIEF, .chief = {.number = hello->chief_number}};
+        psd_commit(t, &change);
     }
     PSI_IGNORE(psi_task_name_format(c->text, sizeof(c->text), p->job, p->task)); /* fits */
     psd_hello_task_answer(t, c, r);
@@ -142,19 +143,18 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
     if (psd_reset_covers(t, p, named.container)) {
         return PS_OK; /* RESET is on its way there */
     }
-    struct psd_name *n = psd_directory_find(&t->names, named.container, named.name);
+    const struct psd_name *n = psd_directory_find(&t->names, named.container, named.name);
     /* what it had when another process came in its place counts as long as nobody has touched the name since */
     bool stale = returned && (n == NULL || (n->life != p->life && n->asked != p->life));
     *out_drop = (n != NULL && n->owner != p->index) || stale;
     if (*out_drop) {
         return PS_OK;
     }
-    if (n == NULL) {
-        st = psd_directory_record(&t->names, named.container, named.name, &named.definition, p->index, &n, err);
+    if (n == NULL || !psd_definition_equal(&n->definition, &named.definition)) {
+        st = psd_name_record(t, &named, p, err);
     }
     if (st == PS_OK) {
-        n->definition = named.definition;
-        psd_directory_confirm(n, p->life);
+        psd_name_confirm(psd_directory_find(&t->names, named.container, named.name), p->life);
     }
     return st;
 }
@@ -420,7 +420,7 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
             break;
         }
         c->list_drops = true;
-        struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, container), name);
+        const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, container), name);
         if (v != NULL) {
             psd_log(t, PSI_LOG_WARN, "name_elsewhere", "var=%s msg=%s", name, "dropped here");
             psd_drop_here(t, v);
@@ -495,7 +495,7 @@ static void task_delete(struct psd_task *t, struct psd_conn *c, const struct psd
         st = end ? psi_fail(&err, PS_INVALID_ARGUMENT, "TASK_DELETE names no variable")
                  : psd_name_parse(&item, container, name, &err);
     }
-    struct psd_variable *v = st == PS_OK ? psd_variable_find(psd_container_find(&t->store, container), name) : NULL;
+    const struct psd_variable *v = st == PS_OK ? psd_variable_find(psd_container_find(&t->store, container), name) : NULL;
     if (v != NULL) {
         psd_drop_here(t, v);
     }

@@ -110,13 +110,12 @@ static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hell
     if (guest && hello->job.size > 0) {
         return NULL;
     }
-    record = psd_record_new(hello->session.bytes, psd_random(t));
-    if (record == NULL || psi_map_put(&t->records, hello->session.bytes, hello->session.size, record, NULL, err) != PS_OK) {
-        psd_record_free(record);
-        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a session", t->name)); /* caller */
+    struct psd_change c = {.kind = PSD_CHANGE_SESSION, .session = {.session = hello->session.bytes, .name = psd_random(t)}};
+    if (psd_change_reserve(t, &c, err) != PS_OK) {
         return NULL;
     }
-    t->store.records_bytes += PSD_RECORD_BYTES;
+    psd_commit(t, &c);
+    record = c.session.reserved;
     record->begun_ms = record->heard_ms = t->now_ms;
     record->guest = guest;
     return record;
@@ -184,9 +183,7 @@ static void settle(struct psd_task *t, struct psd_record *record, const struct u
     }
     for (uint32_t i = 0; known && i < u->count; i++) {
         if (u->abandoned[i] && psd_record_find(record, u->numbers[i]) == NULL && psd_record_admits(record, u->numbers[i])) {
-            struct psd_number *n = psd_record_put(record, u->numbers[i]);
-            n->state = PS_NUMBER_ABANDONED;
-            n->applied = PS_OUTCOME_UNKNOWN;
+            psd_push_abandon(t, record, u->numbers[i]);
         }
     }
 }
@@ -334,14 +331,13 @@ void psd_session_drop(struct psd_task *t, struct psd_record *record)
     PSI_LIST_FOREACH_SAFE(it, tmp, &record->waits) {
         psd_wait_free(t, PSI_CONTAINER_OF(it, struct psd_wait, link));
     }
-    if (record->conn != NULL) {
-        struct psd_conn *c = record->conn;
-        c->record = NULL;
-        psd_conn_close(t, c, true);
+    struct psd_conn *conn = record->conn;
+    if (conn != NULL) {
+        conn->record = NULL;
+        psd_conn_close(t, conn, true);
     }
-    PSI_IGNORE(psi_map_remove(&t->records, record->session, sizeof(record->session))); /* it is record */
-    psd_record_free(record);
-    t->store.records_bytes -= PSD_RECORD_BYTES;
+    struct psd_change c = {.kind = PSD_CHANGE_SESSION_END, .record = record};
+    psd_commit(t, &c);
     t->count.sessions_ended++;
 }
 

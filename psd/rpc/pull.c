@@ -21,9 +21,9 @@ struct psd_pull_out {
     struct psi_out out; /* first: a free one is linked by out.link */
     struct psd_task *task;
     struct psd_conn *conn;
-    struct psd_variable *variable; /* one reference */
-    uint64_t first;                /* element */
-    void *copy;                    /* NULL: the values are read from the variable when they are sent */
+    const struct psd_variable *variable; /* one reference */
+    uint64_t first;                      /* element */
+    void *copy;                          /* NULL: the values are read from the variable when they are sent */
     uint64_t copy_bytes;
     uint64_t version; /* of the copy */
     ps_dtype wire;
@@ -106,8 +106,8 @@ void psd_pull_free_all(struct psd_task *t)
 }
 
 /* Values [first, first + count) of v as wire; count 0: all of a string variable. */
-static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h, struct psd_variable *v,
-                             uint64_t first, uint64_t count, struct psi_err *err)
+static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h,
+                             const struct psd_variable *v, uint64_t first, uint64_t count, struct psi_err *err)
 {
     ps_dtype wire = (ps_dtype)h->dtype;
     uint64_t bytes = v->dtype == PS_STRING ? v->bytes : count * psi_wire_unit(wire);
@@ -161,7 +161,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     return PS_OK;
 }
 
-void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, uint32_t handle, struct psd_variable *v,
+void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, uint32_t handle, const struct psd_variable *v,
                      ps_dtype wire, uint64_t first, uint64_t count)
 {
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
@@ -207,7 +207,7 @@ void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 {
     struct ps_pull_meta m = {0};
     struct psi_err err;
-    struct psd_variable *v = psd_variable_by_handle(&t->store, r->header.handle);
+    const struct psd_variable *v = psd_variable_by_handle(&t->store, r->header.handle);
     ps_status st = PS_OK;
     if (r->header.meta_bytes == sizeof(m)) {
         memcpy(&m, r->meta, sizeof(m));

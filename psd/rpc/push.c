@@ -15,6 +15,7 @@
 #include "common/shape.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LOAD_RETRY_MS = 20, DRAIN_RETRY_MS = 1000 };
@@ -38,60 +39,12 @@ static uint8_t op_of(uint8_t kind)
     return kind == PSD_PUSH ? PS_OP_PUSH : kind == PSD_PUSH_PULL ? PS_OP_PUSHPULL : kind == PSD_ASSIGN ? PS_OP_ASSIGN : PS_OP_ADD;
 }
 
-bool psd_push_is_gradient(uint8_t kind)
-{
-    return kind == PSD_PUSH || kind == PSD_PUSH_PULL;
-}
-
-/* Gradients of it are in the variable before its end. */
-static bool streams(const struct psd_progress *p)
-{
-    return psd_push_is_gradient(p->kind) && !p->variable->atomic;
-}
-
 static void gap(struct psd_task *t, struct psd_conn *c, const char *why)
 {
     const struct ps_frame_header *h = &c->link->in.header;
     psd_log(t, PSI_LOG_WARN, "gap", "peer=%s number=%llu offset=%llu msg=%s", c->text, (unsigned long long)h->id,
             (unsigned long long)h->offset, why);
     psd_conn_fault(t, c, PS_FAILED_PRECONDITION, why);
-}
-
-/* ---- progress objects ---- */
-
-static struct psd_progress *progress_new(struct psd_task *t, struct psd_record *record, struct psd_variable *v, uint64_t number)
-{
-    struct psi_list *link = psi_list_pop_front(&t->free_progress);
-    struct psd_progress *p = link != NULL ? PSI_CONTAINER_OF(link, struct psd_progress, link) : psi_malloc(sizeof(*p));
-    if (p == NULL) {
-        return NULL;
-    }
-    memset(p, 0, sizeof(*p));
-    psi_list_init(&p->link);
-    psi_list_push_back(&record->progress, &p->link);
-    record->progress_count++;
-    t->progress_count++;
-    p->variable = psd_variable_ref(v);
-    p->number = number;
-    return p;
-}
-
-/* The number is no longer in progress; its state is the caller's to set. */
-static void progress_end(struct psd_task *t, struct psd_record *record, struct psd_number *n)
-{
-    struct psd_progress *p = n->progress;
-    n->progress = NULL;
-    psi_list_remove(&p->link);
-    record->progress_count--;
-    t->progress_count--;
-    if (p->staging != NULL) {
-        psd_variable_unstage(&t->store, p->variable, p->staging, p->staging_bytes);
-    }
-    if (streams(p)) {
-        p->variable->in_progress--;
-    }
-    psd_variable_unref(&t->store, p->variable);
-    psi_list_push_front(&t->free_progress, &p->link);
 }
 
 void psd_progress_free_all(struct psd_task *t)
@@ -122,33 +75,53 @@ void psd_push_outcome(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32
     psd_reply(t, c, op, PS_FLAG_SEQ, n->number, handle, &err, retry, &m, NULL);
 }
 
-/* n, in progress or new, ends refused; part of it may be in. */
-static void refuse(struct psd_task *t, struct psd_record *record, struct psd_number *n, struct psi_err *err)
+/* It ends before its end, and part of it is in the variable. */
+static bool is_torn(const struct psd_number *n)
 {
-    struct psd_progress *p = n->progress;
-    if (p != NULL) {
-        if (streams(p) && n->offset > 0) {
-            err->applied = PS_MAYBE_PARTLY_APPLIED;
-            p->variable->version++;
-            n->version = p->variable->version;
-            t->count.pushes_torn++;
-        }
-        progress_end(t, record, n);
-    }
-    t->count.pushes_refused++;
-    psd_number_refuse(record, n, err);
+    return n != NULL && n->progress != NULL && psd_progress_streams(n->progress) && n->offset > 0;
 }
 
-void psd_push_tear(struct psd_task *t, struct psd_record *record, struct psd_number *n)
+void psd_push_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err)
 {
-    struct psd_progress *p = n->progress;
-    n->applied = p->staging != NULL ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN;
-    if (streams(p) && n->offset > 0) {
-        p->variable->version++;
+    if (is_torn(psd_record_find(record, number))) {
+        err->applied = PS_MAYBE_PARTLY_APPLIED;
         t->count.pushes_torn++;
     }
-    progress_end(t, record, n);
-    n->state = PS_NUMBER_ABANDONED;
+    struct psd_change c = {.kind = PSD_CHANGE_REFUSE,
+                           .end = {.record = record,
+                                   .number = number,
+                                   .status = err->code,
+                                   .applied = err->applied,
+                                   .text = psi_strndup(err->text, strlen(err->text))}}; /* without memory the status must do */
+    psd_commit(t, &c);
+}
+
+/* number of record ends refused, and c, which may be NULL, is told. */
+static void refuse(struct psd_task *t, struct psd_record *record, struct psd_conn *c, uint8_t op, uint32_t handle,
+                   uint64_t number, struct psi_err *err)
+{
+    psd_push_refuse(t, record, number, err);
+    t->count.pushes_refused++;
+    if (c != NULL) {
+        psd_push_outcome(t, c, op, handle, psd_record_find(record, number));
+    }
+}
+
+static void abandon(struct psd_task *t, struct psd_record *record, uint64_t number, ps_applied applied)
+{
+    struct psd_change c = {.kind = PSD_CHANGE_ABANDON, .end = {.record = record, .number = number, .applied = applied}};
+    psd_commit(t, &c);
+}
+
+void psd_push_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n)
+{
+    t->count.pushes_torn += is_torn(n);
+    abandon(t, record, n->number, n->progress->staging != NULL ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
+}
+
+void psd_push_abandon(struct psd_task *t, struct psd_record *record, uint64_t number)
+{
+    abandon(t, record, number, PS_OUTCOME_UNKNOWN);
 }
 
 void psd_push_abort_variable(struct psd_task *t, const struct psd_variable *v)
@@ -165,15 +138,10 @@ void psd_push_abort_variable(struct psd_task *t, const struct psd_variable *v)
             if (p->variable != v) {
                 continue;
             }
-            struct psd_number *n = psd_record_find(record, p->number);
-            uint8_t op = op_of(p->kind);
             struct psi_err err;
             PSI_IGNORE(psi_fail(&err, PS_ABORTED, "variable '%s' at %s was reset or deleted during the operation", v->name,
                                 t->name)); /* kept and sent below */
-            refuse(t, record, n, &err);
-            if (record->conn != NULL) {
-                psd_push_outcome(t, record->conn, op, v->handle, n);
-            }
+            refuse(t, record, record->conn, op_of(p->kind), v->handle, p->number, &err);
         }
     }
 }
@@ -249,10 +217,10 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
 
 /* Everything that can be refused is refused here. On PS_OK *out_v is the variable. */
 static ps_status admit(struct psd_task *t, const struct psd_record *record, const struct ps_frame_header *h,
-                       const struct ps_push_meta *m, struct psd_variable **out_v, struct psi_err *err)
+                       const struct ps_push_meta *m, const struct psd_variable **out_v, struct psi_err *err)
 {
     uint8_t kind = (uint8_t)kind_of(h->op);
-    struct psd_variable *v = psd_variable_by_handle(&t->store, h->handle);
+    const struct psd_variable *v = psd_variable_by_handle(&t->store, h->handle);
     if (v == NULL) { /* before anything that says: later. There is no later */
         return psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", h->handle, t->name);
     }
@@ -281,61 +249,60 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     return st;
 }
 
-static ps_status begin(struct psd_task *t, struct psd_record *record, struct psd_number *n, const struct ps_frame_header *h,
-                       const struct ps_push_meta *m, struct psi_err *err)
+/* Payload bytes of the frame in h, of an operation with `left` bytes to come; 0 when its length does not fit. */
+static uint64_t frame_payload(const struct ps_frame_header *h, uint64_t left)
 {
-    struct psd_variable *v = NULL;
-    ps_status st = admit(t, record, h, m, &v, err);
-    if (st != PS_OK) {
-        return st;
-    }
-    uint8_t kind = (uint8_t)kind_of(h->op);
-    void *staging = NULL;
-    uint64_t staging_bytes = v->dtype == PS_STRING ? m->total_elements : v->bytes;
-    if (kind == PSD_ASSIGN || (psd_push_is_gradient(kind) && v->atomic)) {
-        staging = kind == PSD_ASSIGN ? psd_room_stage_first(t, v, staging_bytes) : psd_room_stage(t, staging_bytes);
-        if (staging == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s to '%s': no room to stage %llu bytes within the memory budget of %s",
-                            kind == PSD_ASSIGN ? "assign" : "push", v->name, (unsigned long long)staging_bytes, t->name);
-        }
-    }
-    struct psd_progress *p = progress_new(t, record, v, n->number);
-    if (p == NULL) {
-        if (staging != NULL) {
-            psd_variable_unstage(&t->store, v, staging, staging_bytes);
-        }
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "push to '%s': memory", v->name);
-    }
-    p->kind = kind;
-    p->wire = h->dtype;
-    p->unit = psi_wire_unit((ps_dtype)h->dtype);
-    p->total = m->total_elements;
-    p->scale = m->scale;
-    p->staging = staging;
-    p->staging_bytes = staging_bytes;
-    p->init_only = (m->assign_flags & PS_ASSIGN_INIT_ONLY) != 0;
-    if (streams(p)) {
-        psd_optim_begin(&v->optimizer, v->dtype, &v->optim_state, m->scale, &p->scalars);
-        v->in_progress++;
-    }
-    n->state = PS_NUMBER_IN_PROGRESS;
-    n->progress = p;
-    n->incarnation = v->container->incarnation;
-    return PS_OK;
-}
-
-/* Payload bytes of the frame in h, whose operation stands at n; 0 when its length does not fit. */
-static uint64_t frame_payload(const struct ps_frame_header *h, const struct psd_number *n)
-{
-    const struct psd_progress *p = n->progress;
     bool crc = (h->flags & PS_FLAG_CRC) != 0;
-    uint64_t left = (p->total - n->offset) * p->unit;
     if ((h->flags & PS_FLAG_LAST) != 0) {
         return left <= PS_FRAME_BODY_MAX && h->body_bytes == psi_body_bytes(left, crc, false) ? left : 0;
     }
     uint64_t segment = PS_SEGMENT_BYTES + (crc ? 8u : 0u);
     uint64_t payload = h->body_bytes / segment * PS_SEGMENT_BYTES;
     return h->body_bytes % segment == 0 && payload < left ? payload : 0;
+}
+
+/* Memory for all that the push will need, and what it says. */
+static ps_status begin(struct psd_task *t, struct psd_record *record, const struct ps_frame_header *h,
+                       const struct ps_push_meta *m, uint64_t *out_payload, struct psi_err *err)
+{
+    const struct psd_variable *v = NULL;
+    ps_status st = admit(t, record, h, m, &v, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    uint32_t unit = psi_wire_unit((ps_dtype)h->dtype);
+    *out_payload = frame_payload(h, m->total_elements * unit);
+    if (*out_payload == 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: body of %u bytes does not fit %llu elements of '%s'",
+                        h->body_bytes, (unsigned long long)m->total_elements, v->name);
+    }
+    struct psd_progress *p = psd_progress_new(t, v);
+    if (p == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "push to '%s': memory", v->name);
+    }
+    p->number = h->id;
+    p->kind = (uint8_t)kind_of(h->op);
+    p->wire = h->dtype;
+    p->unit = unit;
+    p->total = m->total_elements;
+    p->scale = m->scale;
+    p->init_only = (m->assign_flags & PS_ASSIGN_INIT_ONLY) != 0;
+    p->staging_bytes = psd_progress_staging_bytes(p);
+    if (p->staging_bytes > 0) {
+        p->staging = p->kind == PSD_ASSIGN ? psd_room_stage_first(t, v, p->staging_bytes) : psd_room_stage(t, p->staging_bytes);
+        if (p->staging == NULL) {
+            st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s to '%s': no room to stage %llu bytes within the memory budget of %s",
+                          p->kind == PSD_ASSIGN ? "assign" : "push", v->name, (unsigned long long)p->staging_bytes, t->name);
+            psd_progress_free(t, p);
+            return st;
+        }
+    }
+    if (psd_progress_streams(p)) {
+        psd_optim_begin(&v->optimizer, v->dtype, &v->optim_state, m->scale, &p->scalars);
+    }
+    struct psd_change c = {.kind = PSD_CHANGE_BEGIN, .begin = {.record = record, .reserved = p}};
+    psd_commit(t, &c);
+    return PS_OK;
 }
 
 static void first_frame(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h)
@@ -355,24 +322,15 @@ static void first_frame(struct psd_task *t, struct psd_conn *c, const struct ps_
     } else {
         memcpy(&m, psi_reader_meta(&c->link->in), sizeof(m));
     }
-    struct psd_number *n = psd_record_put(record, h->id);
     if (st == PS_OK) {
-        st = begin(t, record, n, h, &m, &err);
-    }
-    if (st == PS_OK) {
-        c->payload_left = frame_payload(h, n);
-        if (c->payload_left == 0) {
-            st = psi_fail(&err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: body of %u bytes does not fit %llu elements of '%s'",
-                          h->body_bytes, (unsigned long long)m.total_elements, n->progress->variable->name);
-        }
+        st = begin(t, record, h, &m, &c->payload_left, &err);
     }
     if (st != PS_OK) {
-        refuse(t, record, n, &err);
-        psd_push_outcome(t, c, h->op, h->handle, n);
+        refuse(t, record, c, h->op, h->handle, h->id, &err);
         c->discard = true;
         return;
     }
-    c->number = n;
+    c->number = psd_record_find(record, h->id);
     c->frame_offset = 0;
 }
 
@@ -380,7 +338,7 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c)
 {
     const struct ps_frame_header *h = &c->link->in.header;
     bool first = (h->flags & PS_FLAG_FIRST) != 0;
-    struct psd_number *n = psd_record_find(c->record, h->id);
+    const struct psd_number *n = psd_record_find(c->record, h->id);
     if (n == NULL) {
         if (first) {
             first_frame(t, c, h);
@@ -405,7 +363,7 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c)
         gap(t, c, "GAP: not where this number stands");
         return;
     }
-    c->payload_left = frame_payload(h, n);
+    c->payload_left = frame_payload(h, (n->progress->total - n->offset) * n->progress->unit);
     if (c->payload_left == 0) {
         gap(t, c, "GAP: a length that does not fit the operation");
         return;
@@ -416,41 +374,104 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c)
 
 /* ---- bodies ---- */
 
+static ps_status check_finite(struct psd_task *t, const struct psd_number *n, const uint8_t *p, uint64_t count,
+                              struct psi_err *err)
+{
+    const struct psd_progress *g = n->progress;
+    size_t bad = 0;
+    if (!t->config.refuse_nonfinite || psd_optim_finite((ps_dtype)g->wire, p, count, g->scale, &bad)) {
+        return PS_OK;
+    }
+    t->count.nonfinite++;
+    char scaled[48] = "";
+    if (g->scale != 1) {
+        PSI_IGNORE(snprintf(scaled, sizeof(scaled), " times the scale %g", (double)g->scale)); /* fits */
+    }
+    return psi_fail(err, PS_INVALID_ARGUMENT, "gradient of '%s': element %llu%s is NaN or infinite", g->variable->name,
+                    (unsigned long long)(n->offset + bad), scaled);
+}
+
+/* The last bytes of strings: all of them fit each other. Behind what has come, staging is nobody's. */
+static ps_status check_blob(const struct psd_number *n, const uint8_t *p, uint64_t bytes, struct psi_err *err)
+{
+    const struct psd_progress *g = n->progress;
+    memcpy((uint8_t *)g->staging + n->offset, p, bytes);
+    ps_status st = psi_blob_check(g->staging, g->total, g->variable->elements, err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "strings for '%s'", g->variable->name);
+    }
+    return st;
+}
+
+/* New values of what the frame that ends covered; an atomic variable has none before its end, then all. */
+static void send_values(struct psd_task *t, struct psd_conn *c, const struct psd_variable *v, uint8_t wire,
+                        const struct psd_number *n)
+{
+    uint32_t handle = c->link->in.header.handle;
+    if (!v->atomic) {
+        psd_pull_values(t, c, n->number, handle, v, (ps_dtype)wire, c->frame_offset, n->offset - c->frame_offset);
+    } else if (n->progress == NULL) {
+        psd_pull_values(t, c, n->number, handle, v, (ps_dtype)wire, 0, v->elements);
+    }
+}
+
 void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, uint32_t n_bytes)
 {
-    struct psd_number *n = c->number;
-    if (n->progress == NULL) {
+    const struct ps_frame_header *h = &c->link->in.header;
+    const struct psd_number *n = c->number;
+    const struct psd_progress *g = n->progress;
+    if (g == NULL) {
         return; /* aborted meanwhile: the rest of the frame is dropped */
     }
+    const struct psd_variable *v = g->variable;
+    uint8_t wire = g->wire;
     uint64_t take = n_bytes < c->payload_left ? n_bytes : c->payload_left;
+    struct psd_optim_scalars scalars;
     struct psi_err err;
-    if (psd_apply_segment(t, n, p, take / n->progress->unit, &err) != PS_OK) {
-        const struct ps_frame_header *h = &c->link->in.header;
-        refuse(t, c->record, n, &err);
-        psd_push_outcome(t, c, h->op, h->handle, n);
+    struct psd_change change = {.kind = PSD_CHANGE_SEGMENT,
+                                .segment = {.record = c->record,
+                                            .number = n,
+                                            .bytes = p,
+                                            .count = take / g->unit,
+                                            .last = take == c->payload_left && (h->flags & PS_FLAG_LAST) != 0}};
+    ps_status st = psd_push_is_gradient(g->kind) ? check_finite(t, n, p, change.segment.count, &err) : PS_OK;
+    if (change.segment.last && psd_push_is_gradient(g->kind) && g->staging != NULL) { /* those of this moment */
+        psd_optim_begin(&v->optimizer, v->dtype, &v->optim_state, g->scale, &scalars);
+        change.segment.scalars = &scalars;
+    }
+    if (change.segment.last && v->dtype == PS_STRING) {
+        st = check_blob(n, p, take, &err);
+    }
+    if (st == PS_OK && change.segment.last) {
+        st = psd_change_reserve(t, &change, &err);
+    }
+    if (st != PS_OK) {
+        refuse(t, c->record, c, h->op, h->handle, n->number, &err);
         c->number = NULL;
         c->discard = true;
         return;
     }
+    bool first = !v->initialised;
+    psd_commit(t, &change);
     c->payload_left -= take;
-}
-
-/* New values of what the frame that has just ended covered; an atomic variable has none before its end, then all. */
-static void send_values(struct psd_task *t, struct psd_conn *c, const struct psd_number *n, uint32_t handle, bool last)
-{
-    const struct psd_progress *g = n->progress;
-    struct psd_variable *v = g->variable;
-    if (!v->atomic) {
-        psd_pull_values(t, c, n->number, handle, v, (ps_dtype)g->wire, c->frame_offset, n->offset - c->frame_offset);
-    } else if (last) {
-        psd_pull_values(t, c, n->number, handle, v, (ps_dtype)g->wire, 0, v->elements);
+    if (!change.segment.last) {
+        return;
+    }
+    c->number = NULL;
+    t->count.pushes_applied += psd_push_is_gradient((uint8_t)kind_of(h->op));
+    if (h->op == PS_OP_PUSHPULL) {
+        send_values(t, c, v, wire, n);
+    }
+    psd_push_outcome(t, c, h->op, h->handle, n);
+    if (first && v->initialised) {
+        psd_wait_check(t);
     }
 }
 
 void psd_push_end(struct psd_task *t, struct psd_conn *c)
 {
     const struct ps_frame_header *h = &c->link->in.header;
-    struct psd_number *n = c->number;
+    const struct psd_number *n = c->number;
     if (n == NULL) {
         n = c->resend ? psd_record_find(c->record, h->id) : NULL;
         if (n != NULL && n->state != PS_NUMBER_IN_PROGRESS) {
@@ -459,57 +480,36 @@ void psd_push_end(struct psd_task *t, struct psd_conn *c)
         return;
     }
     c->number = NULL;
-    if (n->progress == NULL) {
-        return;
-    }
-    struct psd_variable *v = n->progress->variable;
-    bool last = (h->flags & PS_FLAG_LAST) != 0;
-    bool initialised_before = v->initialised;
-    struct psi_err err;
-    if (last && psd_apply_finish(t, c->record, n, &err) != PS_OK) {
-        refuse(t, c->record, n, &err);
-        psd_push_outcome(t, c, h->op, h->handle, n);
-        return;
-    }
-    if (n->progress->kind == PSD_PUSH_PULL) {
-        send_values(t, c, n, h->handle, last);
-    }
-    if (last) {
-        n->state = PS_NUMBER_APPLIED;
-        progress_end(t, c->record, n);
-        psd_push_outcome(t, c, h->op, h->handle, n);
-        if (!initialised_before) {
-            psd_wait_check(t);
-        }
+    if (n->progress != NULL && h->op == PS_OP_PUSHPULL) {
+        send_values(t, c, n->progress->variable, n->progress->wire, n);
     }
 }
 
-struct psd_number *psd_push_number(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+bool psd_push_may_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    struct psd_number *n = psd_record_find(c->record, r->header.id);
+    const struct psd_number *n = psd_record_find(c->record, r->header.id);
     if (n != NULL && n->state != PS_NUMBER_IN_PROGRESS) {
         psd_push_outcome(t, c, r->header.op, r->header.handle, n);
-        return NULL;
+        return false;
     }
     if (n != NULL || r->header.id <= c->last_first || !psd_record_admits(c->record, r->header.id)) {
         gap(t, c, "GAP: a number out of order, or outside the window");
-        return NULL;
+        return false;
     }
     c->last_first = r->header.id;
-    return psd_record_put(c->record, r->header.id);
+    return true;
 }
 
 void psd_rpc_abandon(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    struct psd_number *n = psd_record_find(c->record, r->header.id);
+    const struct psd_number *n = psd_record_find(c->record, r->header.id);
+    if (n == NULL && !psd_record_admits(c->record, r->header.id)) {
+        gap(t, c, "GAP: ABANDON of a number outside the window");
+        return;
+    }
     if (n == NULL) {
-        if (!psd_record_admits(c->record, r->header.id)) {
-            gap(t, c, "GAP: ABANDON of a number outside the window");
-            return;
-        }
-        n = psd_record_put(c->record, r->header.id);
-        n->state = PS_NUMBER_ABANDONED;
-        n->applied = PS_OUTCOME_UNKNOWN;
+        psd_push_abandon(t, c->record, r->header.id);
+        n = psd_record_find(c->record, r->header.id);
     } else if (n->state == PS_NUMBER_IN_PROGRESS) {
         psd_push_tear(t, c->record, n);
     }

@@ -199,7 +199,7 @@ void *psd_room_stage(struct psd_task *t, uint64_t n)
     return psd_room(t, PSD_ROOM_MEMORY, n) ? psd_store_stage(&t->store, n) : NULL;
 }
 
-void *psd_room_stage_first(struct psd_task *t, struct psd_variable *v, uint64_t bytes)
+void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uint64_t bytes)
 {
     void *p = psd_variable_stage_first(&t->store, v, bytes);
     if (p == NULL) {

@@ -75,34 +75,28 @@ void psd_session_drop(struct psd_task *t, struct psd_record *record);
 void psd_push_head(struct psd_task *t, struct psd_conn *c);
 void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, uint32_t n);
 void psd_push_end(struct psd_task *t, struct psd_conn *c);
-/** A fresh entry for the sequence number in r, a mutation without a body; NULL: a replay (its outcome is sent) or a GAP (closed).
+/** May the sequence number in r begin, that of a mutation without a body? False: a replay (its outcome is sent) or a GAP
+ * (closed).
  */
-struct psd_number *psd_push_number(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+bool psd_push_may_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r) PSI_MUST;
 void psd_rpc_abandon(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** End number n, in progress, as abandoned at its offset: its prefix stays (counted as torn). */
-void psd_push_tear(struct psd_task *t, struct psd_record *record, struct psd_number *n);
-/** Every push in progress to v (gone now) ends ABORTED. */
+void psd_push_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
+/** A number that the record does not know and admits ends as abandoned. */
+void psd_push_abandon(struct psd_task *t, struct psd_record *record, uint64_t number);
+/** number, new or in progress, ends refused; part of it may be in: err says so then. */
+void psd_push_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err);
+/** Every push in progress to v, which is about to go, ends ABORTED. */
 void psd_push_abort_variable(struct psd_task *t, const struct psd_variable *v);
 /** Send the recorded outcome of n. */
 void psd_push_outcome(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32_t handle, const struct psd_number *n);
 void psd_progress_free_all(struct psd_task *t);
 
-/** Kind PUSH or PUSHPULL. */
-bool psd_push_is_gradient(uint8_t kind);
-
-/* ---- apply.c: what a push in progress does to its variable ---- */
-/** count elements at p, from n's offset on. INVALID_ARGUMENT: not a finite number; nothing of the segment is in. */
-ps_status psd_apply_segment(struct psd_task *t, struct psd_number *n, const uint8_t *p, uint64_t count,
-                            struct psi_err *err) PSI_MUST;
-/** The last segment is in: the operation counts. Otherwise it has changed nothing that a segment had not. */
-ps_status psd_apply_finish(struct psd_task *t, const struct psd_record *record, struct psd_number *n,
-                           struct psi_err *err) PSI_MUST;
-
 /* ---- pull.c ---- */
 void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** PUSHPULL: send the new values of elements [first, first + count) of v as `wire`. Values that cannot be had (memory) are left
  *  out: the client pulls what it misses. */
-void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, uint32_t handle, struct psd_variable *v,
+void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, uint32_t handle, const struct psd_variable *v,
                      ps_dtype wire, uint64_t first, uint64_t count);
 void psd_pull_free_all(struct psd_task *t);
 
@@ -114,7 +108,7 @@ bool psd_room(struct psd_task *t, enum psd_room what, uint64_t n);
 /** As psd_store_stage(), with room made for it. */
 void *psd_room_stage(struct psd_task *t, uint64_t n);
 /** For a whole value of v: the first one has its room since the creation. psd_variable_unstage() gives it back. */
-void *psd_room_stage_first(struct psd_task *t, struct psd_variable *v, uint64_t bytes);
+void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uint64_t bytes);
 /** A record goes, so that another session can have one; false: all were heard within their lease. */
 bool psd_room_session(struct psd_task *t);
 /** r has no connection any more. */
@@ -127,7 +121,7 @@ uint64_t psd_record_staged_bytes(const struct psd_record *r);
 /* ---- slow.c: the INIT of a large variable, in slices ---- */
 /* What an INIT asks for. */
 struct psd_init {
-    struct psd_variable *variable;
+    const struct psd_variable *variable;
     ps_optimizer optimizer;
     ps_initializer initializer;
     uint64_t seed, chief_number;
@@ -157,7 +151,7 @@ void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 /** Local create: make it or find it with the same definition. */
 ps_status psd_create_here(struct psd_task *t, const char *container, const char *name, const struct psd_definition *d,
                           bool *out_created, struct psi_err *err) PSI_MUST;
-void psd_drop_here(struct psd_task *t, struct psd_variable *v);
+void psd_drop_here(struct psd_task *t, const struct psd_variable *v);
 void psd_reset_here(struct psd_task *t, const char *container);
 /** Name and definition out of a CREATE item; the container's default filled in. */
 ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err) PSI_MUST;
@@ -218,6 +212,12 @@ void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_requ
 /** The owner's answer to an item (err NULL: it has it). */
 void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, bool created, const struct psi_err *err);
 void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct psd_ask *ask, const struct psi_err *err);
+
+/** The directory forgets n. */
+void psd_name_forget(struct psd_task *t, const struct psd_name *n);
+/** It takes item to be at owner, with its definition, from now on. */
+ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, const struct psd_peer *owner,
+                          struct psi_err *err) PSI_MUST;
 
 /* ---- reset.c (directory) ---- */
 void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);

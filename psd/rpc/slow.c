@@ -20,7 +20,7 @@ enum { REST_BYTES_MAX = 1 << 20 }; /* far above one read of a shell */
 struct psd_slow {
     struct psi_list link; /* task->slow */
     struct psd_conn *conn;
-    struct psd_variable *variable; /* one reference */
+    const struct psd_variable *variable; /* one reference */
     struct psd_making making;
     uint64_t beat_ms;
     struct ps_frame_header header;
@@ -115,7 +115,7 @@ uint64_t psd_slow_bytes(const struct psd_conn *c)
 /* Memory for all of it: what was promised to the variable, or as much again for one that has a value. */
 static bool begin(struct psd_task *t, struct psd_slow *s)
 {
-    struct psd_variable *v = s->variable;
+    const struct psd_variable *v = s->variable;
     struct psd_making *m = &s->making;
     m->replaces = v->initialised;
     if (!psd_room(t, PSD_ROOM_MEMORY, m->replaces ? psd_variable_promised_bytes(v) : 0)) {

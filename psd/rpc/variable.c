@@ -77,48 +77,67 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out)
 
 /* ---- here ---- */
 
+/* The container of this name, made where it is not there. */
+static ps_status container_get(struct psd_task *t, const char *name, const struct psd_container **out, struct psi_err *err)
+{
+    struct psd_change c = {.kind = PSD_CHANGE_CONTAINER, .container = {.name = name, .incarnation = psd_random(t)}};
+    *out = psd_container_find(&t->store, name);
+    if (*out != NULL) {
+        return PS_OK;
+    }
+    ps_status st = psd_change_reserve(t, &c, err);
+    if (st == PS_OK) {
+        psd_commit(t, &c);
+        *out = c.container.reserved;
+    }
+    return st;
+}
+
 ps_status psd_create_here(struct psd_task *t, const char *container, const char *name, const struct psd_definition *d,
                           bool *out_created, struct psi_err *err)
 {
-    struct psd_container *c = NULL;
+    const struct psd_container *in = NULL;
     *out_created = false;
-    ps_status st = psd_container_get(&t->store, container, psd_random(t), &c, err);
+    ps_status st = container_get(t, container, &in, err);
     if (st != PS_OK) {
         return st;
     }
-    struct psd_variable *v = psd_variable_find(c, name);
+    const struct psd_variable *v = psd_variable_find(in, name);
     if (v != NULL) {
         struct psd_definition have = psd_variable_definition(v);
         return psd_definition_compare(&have, t->name, d, name, err);
     }
-    PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_definition_memory_bytes(d))); /* psd_variable_new() says what is missing */
-    st = psd_variable_new(&t->store, c, name, d, psd_random(t), &v, err);
-    *out_created = st == PS_OK;
+    PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_definition_memory_bytes(d))); /* psd_change_reserve() says what is missing */
+    struct psd_change c = {.kind = PSD_CHANGE_CREATE,
+                           .create = {.container = in, .name = name, .definition = d, .creation = psd_random(t)}};
+    st = psd_change_reserve(t, &c, err);
+    if (st == PS_OK) {
+        psd_commit(t, &c);
+        *out_created = true;
+    }
     return st;
 }
 
-void psd_drop_here(struct psd_task *t, struct psd_variable *v)
+void psd_drop_here(struct psd_task *t, const struct psd_variable *v)
 {
-    struct psd_variable *held = psd_variable_ref(v);
-    psd_variable_drop(&t->store, v);
-    psd_push_abort_variable(t, held);
-    psd_variable_unref(&t->store, held);
+    struct psd_change c = {.kind = PSD_CHANGE_DROP, .variable = v};
+    psd_push_abort_variable(t, v);
+    psd_commit(t, &c);
 }
 
 void psd_reset_here(struct psd_task *t, const char *container)
 {
-    struct psd_container *c = psd_container_find(&t->store, container);
-    if (c == NULL) {
+    const struct psd_container *in = psd_container_find(&t->store, container);
+    if (in == NULL) {
         return;
     }
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&c->variables, &cursor, &key, &len, &value)) {
-        psd_drop_here(t, value);
+    while (psi_map_next(&in->variables, &cursor, NULL, NULL, &value)) {
+        psd_push_abort_variable(t, value);
     }
-    psd_container_reset(&t->store, c, psd_random(t));
+    struct psd_change c = {.kind = PSD_CHANGE_CONTAINER_RESET, .container = {.name = container, .incarnation = psd_random(t)}};
+    psd_commit(t, &c);
     psd_log(t, PSI_LOG_INFO, "container_reset", "container=%s", container);
 }
 
@@ -209,8 +228,8 @@ static ps_status check_chief(const struct psd_task *t, uint64_t number, struct p
 static void follow_chief(struct psd_task *t, const struct psd_conn *c, uint64_t number)
 {
     if (number > t->chief_number || (number != 0 && t->chief_text[0] == '\0')) {
-        t->chief_number = number;
-        PSI_IGNORE(snprintf(t->chief_text, sizeof(t->chief_text), "%s", c->text)); /* cut is fine */
+        struct psd_change change = {.kind = PSD_CHANGE_CHIEF, .chief = {.number = number, .text = c->text}};
+        psd_commit(t, &change);
     }
 }
 
@@ -253,8 +272,9 @@ ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, 
     return st;
 }
 
-static ps_status init_variable(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_making *made,
-                               struct psd_variable **out_v, struct psi_err *err)
+/* What r says, decided: on PS_OK out is to be committed. */
+static ps_status decide_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_making *made,
+                             struct psd_change *out, struct psi_err *err)
 {
     struct psd_init m;
     ps_status st = psd_init_check(t, r, &m, err);
@@ -262,38 +282,39 @@ static ps_status init_variable(struct psd_task *t, struct psd_conn *c, const str
     if (st != PS_OK) {
         return st;
     }
-    struct psd_variable *v = m.variable;
-    *out_v = v;
-    bool run = !v->initialised || m.force;
-    if (run || m.chief_number != 0) {
-        if (!psi_optimizer_equal(&v->optimizer, &m.optimizer)) {
-            char text[PSI_OPTIMIZER_TEXT_MAX];
-            psd_log(t, PSI_LOG_INFO, "hyperparameters", "var=%s now=%s", v->name,
-                    psi_optimizer_format(&m.optimizer, text, sizeof(text)));
-        }
-        v->optimizer = m.optimizer;
-        v->chief_number = m.chief_number > v->chief_number ? m.chief_number : v->chief_number;
+    bool runs = !m.variable->initialised || m.force;
+    if (made->value == NULL) {
+        *made = (struct psd_making){.init = m.initializer, .seed = m.seed, .optimizer = m.optimizer};
     }
-    return run ? psd_variable_initialise(&t->store, v, &m.initializer, m.seed, made, err) : PS_OK;
+    if ((runs || m.chief_number != 0) && !psi_optimizer_equal(&m.variable->optimizer, &m.optimizer)) {
+        char text[PSI_OPTIMIZER_TEXT_MAX];
+        psd_log(t, PSI_LOG_INFO, "hyperparameters", "var=%s now=%s", m.variable->name,
+                psi_optimizer_format(&m.optimizer, text, sizeof(text)));
+    }
+    *out = (struct psd_change){.kind = PSD_CHANGE_INIT,
+                               .init = {.record = c->record,
+                                        .number = r->header.id,
+                                        .variable = m.variable,
+                                        .chief_number = m.chief_number,
+                                        .making = made,
+                                        .runs = runs}};
+    return psd_change_reserve(t, out, err);
 }
 
 void psd_init_carry_out(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_making *made)
 {
-    struct psd_number *n = psd_push_number(t, c, r);
-    if (n == NULL) {
+    struct psd_making at_once = {.value = NULL};
+    struct psd_change change;
+    struct psi_err err;
+    if (!psd_push_may_begin(t, c, r)) {
         return;
     }
-    struct psd_variable *v = NULL;
-    struct psi_err err;
-    if (init_variable(t, c, r, made, &v, &err) != PS_OK) {
-        psd_number_refuse(c->record, n, &err);
+    if (decide_init(t, c, r, made != NULL ? made : &at_once, &change, &err) == PS_OK) {
+        psd_commit(t, &change);
     } else {
-        n->state = PS_NUMBER_APPLIED;
-        n->position = ++t->position;
-        n->version = v->version;
-        n->incarnation = v->container->incarnation;
+        psd_push_refuse(t, c->record, r->header.id, &err);
     }
-    psd_push_outcome(t, c, PS_OP_INIT, r->header.handle, n);
+    psd_push_outcome(t, c, PS_OP_INIT, r->header.handle, psd_record_find(c->record, r->header.id));
     psd_wait_check(t);
 }
 
@@ -316,14 +337,17 @@ static ps_status seal_items(struct psd_task *t, const struct psd_request *r, boo
         if (st != PS_OK || end) {
             return st;
         }
-        struct psd_variable *v = psd_variable_by_handle(&t->store, item.handle);
+        const struct psd_variable *v = psd_variable_by_handle(&t->store, item.handle);
         if (v == NULL || v->creation != item.creation) {
             return psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", item.handle, t->name);
         }
         if (!v->initialised) {
             return psi_fail(err, PS_FAILED_PRECONDITION, "UNINITIALIZED: variable '%s' at %s cannot be sealed", v->name, t->name);
         }
-        v->sealed = v->sealed || set;
+        if (set && !v->sealed) {
+            struct psd_change c = {.kind = PSD_CHANGE_SEAL, .variable = v};
+            psd_commit(t, &c);
+        }
     }
 }
 

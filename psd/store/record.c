@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A ring of PS_WINDOW outcomes. The client never has more than PS_WINDOW numbers unresolved, so what a new number pushes out was
  * resolved: the client has heard its outcome. */
-#include "record.h"
+#include "mutate.h"
 
 #include "common/mem.h"
 
@@ -34,9 +34,9 @@ void psd_record_free(struct psd_record *r)
     psi_free(r);
 }
 
-struct psd_number *psd_record_find(struct psd_record *r, uint64_t number)
+const struct psd_number *psd_record_find(const struct psd_record *r, uint64_t number)
 {
-    struct psd_number *n = &r->numbers[number % PS_WINDOW];
+    const struct psd_number *n = &r->numbers[number % PS_WINDOW];
     return number != 0 && n->number == number ? n : NULL;
 }
 
@@ -77,18 +77,24 @@ struct psd_number *psd_record_put(struct psd_record *r, uint64_t number)
     return n;
 }
 
-void psd_number_refuse(struct psd_record *r, struct psd_number *n, const struct psi_err *err)
+struct psd_number *psd_record_take(struct psd_record *r, uint64_t number)
 {
-    size_t bytes = strlen(err->text) + 1;
+    struct psd_number *n = &r->numbers[number % PS_WINDOW];
+    return n->number == number ? n : psd_record_put(r, number);
+}
+
+void psd_number_refuse(struct psd_record *r, struct psd_number *n, ps_status st, ps_applied applied, char *text)
+{
+    size_t bytes = text == NULL ? 0 : strlen(text) + 1;
     n->state = PS_NUMBER_REFUSED;
-    n->status = (uint8_t)err->code;
-    n->applied = (uint8_t)err->applied;
+    n->status = (uint8_t)st;
+    n->applied = (uint8_t)applied;
     forget_text(r, n);
     for (uint32_t i = 1; i < PS_WINDOW && r->text_bytes + bytes > PSD_RECORD_TEXT_BYTES; i++) {
         forget_text(r, &r->numbers[(r->highest + i) % PS_WINDOW]); /* the oldest number first */
     }
-    n->text = psi_strndup(err->text, bytes - 1); /* without memory the status alone must do */
-    r->text_bytes += n->text == NULL ? 0 : (uint32_t)bytes;
+    n->text = text;
+    r->text_bytes += (uint32_t)bytes;
 }
 
 const char *psd_record_text(const struct psd_record *r, char *buf, size_t n)

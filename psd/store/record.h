@@ -16,21 +16,23 @@ enum psd_push_kind { PSD_PUSH = 1, PSD_PUSH_PULL, PSD_ASSIGN, PSD_ADD };
 
 /* A mutation that has begun and not ended. Taken from a free list. */
 struct psd_progress {
-    struct psi_list link;          /* of the record, oldest first */
-    struct psd_variable *variable; /* one reference, or NULL: not tied to one */
+    struct psi_list link; /* derived: of the record, oldest first */
+    /* remembered: */
+    const struct psd_variable *variable; /* one reference */
     struct psd_optim_scalars scalars;
     uint64_t total; /* elements; strings: bytes of the blob. Everything that counts elements here counts these */
-    void *staging;  /* ASSIGN, and gradients of an atomic variable: what has come, in the variable's dtype */
+    void *staging;  /* ASSIGN, and gradients of an atomic variable: what has come, in the variable's dtype; behind it nobody's */
     uint64_t staging_bytes;
     uint64_t number;
     float scale;
-    uint32_t unit; /* bytes of an element as it travels */
-    uint8_t kind;  /* enum psd_push_kind */
-    uint8_t wire;  /* ps_dtype of its frames */
+    uint8_t kind; /* enum psd_push_kind */
+    uint8_t wire; /* ps_dtype of its frames */
     bool init_only;
+    uint32_t unit; /* derived: bytes of an element as it travels */
 };
 
 struct psd_number {
+    /* remembered: */
     uint64_t number; /* 0: this place is empty */
     uint64_t offset; /* elements applied or staged */
     uint64_t position, version, incarnation;
@@ -51,8 +53,17 @@ struct psd_step {
 };
 
 struct psd_record {
+    /* remembered: */
     uint8_t session[16];
-    uint64_t name;          /* random, never 0 */
+    uint64_t name;                        /* random, never 0 */
+    uint64_t chief_number;                /* directory: the chief lease it was given; 0 none */
+    struct psi_list progress;             /* struct psd_progress */
+    struct psd_number numbers[PS_WINDOW]; /* place = number % PS_WINDOW */
+    /* derived: */
+    uint64_t highest; /* number seen */
+    uint32_t progress_count;
+    uint32_t text_bytes; /* of refusals */
+    /* volatile: its connection, and who it is */
     uint64_t connection;    /* highest connection number */
     void *conn;             /* its connection now, NULL when there is none */
     struct psi_list silent; /* of the task, while it has no connection */
@@ -63,38 +74,48 @@ struct psd_record {
     bool stopping;               /* directory: it is to be told to stop */
     uint32_t step_count;         /* of steps, the newest last */
     struct psd_step steps[PSD_STEPS_KEPT];
-    struct psi_list progress; /* struct psd_progress */
-    struct psi_list waits;    /* struct psd_wait of psd/state.h */
+    struct psi_list waits; /* struct psd_wait of psd/state.h */
     uint32_t wait_count;
-    uint32_t progress_count;
-    /* who it is */
     char job[PS_JOB_BYTES_MAX + 1];
     char host[PS_JOB_BYTES_MAX + 2];
     char program[PS_JOB_BYTES_MAX + 2];
     uint32_t task, pid;
-    uint64_t lease_until_ms;              /* directory: membership */
-    uint64_t chief_number;                /* directory: the chief lease it was given; 0 none */
-    uint64_t highest;                     /* number seen */
-    uint32_t text_bytes;                  /* of refusals */
-    struct psd_number numbers[PS_WINDOW]; /* place = number % PS_WINDOW */
+    uint64_t lease_until_ms; /* directory: membership */
 };
 enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of refusals in a record; the oldest go first: most clients have heard them */
 /* what a record takes at most */
 #define PSD_RECORD_BYTES (sizeof(struct psd_record) + PSD_RECORD_TEXT_BYTES)
+
+/** Kind PUSH or PUSHPULL. */
+static inline bool psd_push_is_gradient(uint8_t kind)
+{
+    return kind == PSD_PUSH || kind == PSD_PUSH_PULL;
+}
+/** Gradients of it are in the variable before its end. */
+static inline bool psd_progress_streams(const struct psd_progress *p)
+{
+    return psd_push_is_gradient(p->kind) && !p->variable->atomic;
+}
+
+/** What it stages; 0: nothing. */
+static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
+{
+    const struct psd_variable *v = p->variable;
+    if (p->kind == PSD_ASSIGN) {
+        return v->dtype == PS_STRING ? p->total : v->bytes;
+    }
+    return psd_push_is_gradient(p->kind) && v->atomic ? v->bytes : 0;
+}
 
 /** NULL when memory is short. */
 struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name);
 /** Everything in progress must have ended, all waits removed. NULL is fine. */
 void psd_record_free(struct psd_record *r);
 /** The entry of `number`, or NULL when the record does not know it. */
-struct psd_number *psd_record_find(struct psd_record *r, uint64_t number);
+const struct psd_number *psd_record_find(const struct psd_record *r, uint64_t number);
 /** May `number` begin: true unless it is PS_WINDOW or more below the highest one (its place may hold a newer number), or
  *  forgetting what the window loses would forget one in progress. */
 bool psd_record_admits(const struct psd_record *r, uint64_t number);
-/** A fresh entry for `number`, which psd_record_admits(). */
-struct psd_number *psd_record_put(struct psd_record *r, uint64_t number);
-/** End an entry of r as refused with err's status, text and applied. */
-void psd_number_refuse(struct psd_record *r, struct psd_number *n, const struct psi_err *err);
 /** Who it is, for logs: "/job:worker/task:1@host:42", "psctl@host:42". */
 const char *psd_record_text(const struct psd_record *r, char *buf, size_t n);
 /** A beat has come that says this global step. */

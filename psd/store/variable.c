@@ -3,7 +3,7 @@
  * Happy path: container -> variable (promise of memory) -> initialise (memory taken, filled out of place, swapped in) -> pushes
  * by handle -> drop. Failure: the budget is the only soft one (RESOURCE_EXHAUSTED); nothing is half built afterwards.
  */
-#include "variable.h"
+#include "mutate.h"
 
 #include "common/blob.h"
 #include "common/mem.h"
@@ -20,6 +20,7 @@ void psd_store_init(struct psd_store *s, const uint64_t map_seed[2], uint64_t bu
     memcpy(s->map_seed, map_seed, sizeof(s->map_seed));
     psi_map_init(&s->containers, map_seed);
     psi_u64_map_init(&s->handles, map_seed);
+    psi_u64_map_init(&s->creations, map_seed);
     s->budget_bytes = budget_bytes;
     s->next_handle = 1;
 }
@@ -49,6 +50,7 @@ void psd_store_fini(struct psd_store *s)
     }
     psi_map_fini(&s->containers);
     psi_u64_map_fini(&s->handles);
+    psi_u64_map_fini(&s->creations);
     psd_arena_fini(&s->arena);
 }
 
@@ -81,50 +83,61 @@ ps_status psd_definition_compare(const struct psd_definition *have, const char *
         ps_dtype_name(want->dtype), psi_shape_format(&want->shape, b, sizeof(b)), psi_optimizer_name(want->optimizer.kind));
 }
 
-struct psd_container *psd_container_find(const struct psd_store *s, const char *name)
+bool psd_definition_equal(const struct psd_definition *a, const struct psd_definition *b)
+{
+    return a->dtype == b->dtype && psi_shape_equal(&a->shape, &b->shape) && a->atomic == b->atomic &&
+           psi_optimizer_equal(&a->optimizer, &b->optimizer);
+}
+
+/* ---- what there is ---- */
+
+const struct psd_container *psd_container_find(const struct psd_store *s, const char *name)
 {
     return psi_map_find(&s->containers, name, strlen(name));
 }
 
-ps_status psd_container_get(struct psd_store *s, const char *name, uint64_t incarnation, struct psd_container **out,
-                            struct psi_err *err)
-{
-    struct psd_container *c = psd_container_find(s, name);
-    if (c == NULL) {
-        c = psi_calloc(1, sizeof(*c));
-        if (c == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "container '%s': memory", name);
-        }
-        memcpy(c->name, name, strlen(name) + 1);
-        c->incarnation = incarnation;
-        psi_map_init(&c->variables, s->map_seed);
-        ps_status st = psi_map_put(&s->containers, name, strlen(name), c, NULL, err);
-        if (st != PS_OK) {
-            psi_free(c);
-            return st;
-        }
-    }
-    *out = c;
-    return PS_OK;
-}
-
-void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t incarnation)
-{
-    drop_all(s, c);
-    psi_map_fini(&c->variables);
-    psi_map_init(&c->variables, s->map_seed);
-    c->incarnation = incarnation;
-}
-
-struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name)
+const struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name)
 {
     return c == NULL ? NULL : psi_map_find(&c->variables, name, strlen(name));
 }
 
-struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle)
+const struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle)
 {
     return psi_u64_map_find(&s->handles, handle);
 }
+
+const struct psd_variable *psd_variable_by_creation(const struct psd_store *s, uint64_t creation)
+{
+    return psi_u64_map_find(&s->creations, creation);
+}
+
+struct psd_definition psd_variable_definition(const struct psd_variable *v)
+{
+    return (struct psd_definition){.dtype = v->dtype, .shape = v->shape, .optimizer = v->optimizer, .atomic = v->atomic};
+}
+
+const struct psd_variable *psd_variable_ref(const struct psd_variable *v)
+{
+    psd_variable_own(v)->refs++;
+    return v;
+}
+
+void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
+{
+    struct psd_variable *v = psd_variable_own(held);
+    PSI_ASSERT(v->refs > 0);
+    if (--v->refs > 0) {
+        return;
+    }
+    psd_arena_free(&s->arena, v->value, v->bytes);
+    for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
+        psd_arena_free(&s->arena, v->slots[i], v->bytes);
+    }
+    s->promised_bytes -= psd_variable_promised_bytes(v);
+    psi_free(v);
+}
+
+/* ---- memory: promises and staging ---- */
 
 /* Strings: as long as all are empty. */
 static uint64_t value_bytes(const struct psd_definition *d)
@@ -183,9 +196,111 @@ static bool promise(struct psd_store *s, uint64_t n)
     return true;
 }
 
-ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const char *name, const struct psd_definition *d,
-                           uint64_t creation, struct psd_variable **out, struct psi_err *err)
+void *psd_store_stage(struct psd_store *s, uint64_t n)
 {
+    if (!promise(s, n)) {
+        return NULL;
+    }
+    void *p = psd_arena_alloc(&s->arena, n);
+    if (p == NULL) {
+        s->promised_bytes -= n;
+    }
+    return p;
+}
+
+void psd_store_unstage(struct psd_store *s, void *p, uint64_t n)
+{
+    psd_arena_free(&s->arena, p, n);
+    s->promised_bytes -= n;
+}
+
+void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes)
+{
+    s->budget_lowered = s->promised_bytes > budget_bytes;
+    s->budget_bytes = budget_bytes;
+}
+
+void *psd_variable_stage_first(struct psd_store *s, const struct psd_variable *v, uint64_t bytes)
+{
+    if (v->value != NULL || v->first_value != NULL || v->dtype == PS_STRING) {
+        return NULL;
+    }
+    psd_variable_own(v)->first_value = psd_arena_alloc(&s->arena, bytes);
+    return v->first_value;
+}
+
+void psd_variable_unstage(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes)
+{
+    if (p != v->first_value) {
+        psd_store_unstage(s, p, bytes);
+        return;
+    }
+    psd_arena_free(&s->arena, p, bytes);
+    psd_variable_own(v)->first_value = NULL;
+}
+
+ps_status psd_variable_reserve_slots(struct psd_store *s, const struct psd_variable *v, struct psi_err *err)
+{
+    void **slots = psd_variable_own(v)->slots;
+    for (uint32_t i = 0; i < psd_optim_slot_count(v->optimizer.kind); i++) {
+        if (slots[i] == NULL) {
+            slots[i] = psd_arena_alloc(&s->arena, v->bytes);
+        }
+        if (slots[i] == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for slot '%s'", v->name,
+                            psd_optim_slot_name(v->optimizer.kind, i));
+        }
+    }
+    return PS_OK;
+}
+
+/* ---- containers and variables come and go ---- */
+
+ps_status psd_container_reserve(struct psd_store *s, const char *name, struct psd_container **out, struct psi_err *err)
+{
+    struct psd_container *c = psi_calloc(1, sizeof(*c));
+    if (c == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "container '%s': memory", name);
+    }
+    ps_status st = psi_map_reserve(&s->containers, strlen(name), err);
+    if (st != PS_OK) {
+        psi_free(c);
+        return st;
+    }
+    memcpy(c->name, name, strlen(name) + 1);
+    psi_map_init(&c->variables, s->map_seed);
+    *out = c;
+    return PS_OK;
+}
+
+void psd_container_add(struct psd_store *s, struct psd_container *c, uint64_t incarnation)
+{
+    c->incarnation = incarnation;
+    ps_status st = psi_map_put(&s->containers, c->name, strlen(c->name), c, NULL, NULL);
+    PSI_ASSERT(st == PS_OK); /* reserved */
+}
+
+void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t incarnation)
+{
+    drop_all(s, c);
+    psi_map_fini(&c->variables);
+    psi_map_init(&c->variables, s->map_seed);
+    c->incarnation = incarnation;
+}
+
+static ps_status reserve_places(struct psd_store *s, const struct psd_container *c, const char *name, struct psi_err *err)
+{
+    ps_status st = psi_map_reserve(&psd_container_own(c)->variables, strlen(name), err);
+    if (st == PS_OK) {
+        st = psi_u64_map_reserve(&s->handles, err);
+    }
+    return st == PS_OK ? psi_u64_map_reserve(&s->creations, err) : st;
+}
+
+ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *c, const char *name,
+                               const struct psd_definition *d, struct psd_variable **out, struct psi_err *err)
+{
+    uint64_t bytes = psd_definition_memory_bytes(d);
     if (s->variable_count >= PS_VARIABLES_MAX || s->next_handle == UINT32_MAX) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': this task already holds %u variables", name,
                         s->variable_count);
@@ -193,6 +308,19 @@ ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const c
     struct psd_variable *v = psi_calloc(1, sizeof(*v));
     if (v == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': memory for its record", name);
+    }
+    ps_status st = reserve_places(s, c, name, err);
+    if (st == PS_OK && !promise(s, bytes)) {
+        /* what never fits is not worth repeating */
+        st = psi_fail(err, bytes > s->budget_bytes ? PS_FAILED_PRECONDITION : PS_RESOURCE_EXHAUSTED,
+                      "variable '%s' and its slots need %llu bytes; of the memory budget of %llu bytes %llu are taken "
+                      "(psd --memory_budget)",
+                      name, (unsigned long long)bytes, (unsigned long long)s->budget_bytes,
+                      (unsigned long long)(s->promised_bytes + over(s->records_bytes)));
+    }
+    if (st != PS_OK) {
+        psi_free(v);
+        return st;
     }
     memcpy(v->name, name, strlen(name) + 1);
     v->dtype = d->dtype;
@@ -202,46 +330,32 @@ ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const c
     v->bytes = value_bytes(d);
     v->atomic = d->atomic;
     v->optimizer = d->optimizer;
-    v->creation = creation;
-    v->handle = s->next_handle;
     v->refs = 1;
-    v->container = c;
-    if (!promise(s, psd_variable_promised_bytes(v))) {
-        /* what never fits is not worth repeating */
-        ps_status code = psd_variable_promised_bytes(v) > s->budget_bytes ? PS_FAILED_PRECONDITION : PS_RESOURCE_EXHAUSTED;
-        ps_status st = psi_fail(err, code,
-                                "variable '%s' and its slots need %llu bytes; of the memory budget of %llu bytes %llu are taken "
-                                "(psd --memory_budget)",
-                                name, (unsigned long long)psd_variable_promised_bytes(v), (unsigned long long)s->budget_bytes,
-                                (unsigned long long)(s->promised_bytes + over(s->records_bytes)));
-        psi_free(v);
-        return st;
-    }
-    ps_status st = psi_map_put(&c->variables, name, strlen(name), v, NULL, err);
-    if (st == PS_OK) {
-        st = psi_u64_map_put(&s->handles, v->handle, v, NULL, err);
-        if (st != PS_OK) {
-            PSI_IGNORE(psi_map_remove(&c->variables, name, strlen(name))); /* it is v */
-        }
-    }
-    if (st != PS_OK) {
-        s->promised_bytes -= psd_variable_promised_bytes(v);
-        psi_free(v);
-        return st;
-    }
-    s->next_handle++;
-    s->variable_count++;
     *out = v;
     return PS_OK;
 }
 
+void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_variable *v, uint64_t creation)
+{
+    v->container = c;
+    v->creation = creation;
+    v->handle = s->next_handle++;
+    s->variable_count++;
+    ps_status st = psi_map_put(&c->variables, v->name, strlen(v->name), v, NULL, NULL);
+    if (st == PS_OK) {
+        st = psi_u64_map_put(&s->handles, v->handle, v, NULL, NULL);
+    }
+    if (st == PS_OK) {
+        st = psi_u64_map_put(&s->creations, creation, v, NULL, NULL);
+    }
+    PSI_ASSERT(st == PS_OK); /* reserved */
+}
+
 void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
 {
-    if (v->gone) {
-        return;
-    }
     PSI_IGNORE(psi_map_remove(&v->container->variables, v->name, strlen(v->name))); /* it is v */
     PSI_IGNORE(psi_u64_map_remove(&s->handles, v->handle));                         /* it is v */
+    PSI_IGNORE(psi_u64_map_remove(&s->creations, v->creation));                     /* it is v */
     v->gone = true;
     v->container = NULL;
     s->variable_count--;
@@ -249,58 +363,7 @@ void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
     psd_variable_unref(s, v);
 }
 
-struct psd_variable *psd_variable_ref(struct psd_variable *v)
-{
-    v->refs++;
-    return v;
-}
-
-void psd_variable_unref(struct psd_store *s, struct psd_variable *v)
-{
-    PSI_ASSERT(v->refs > 0);
-    if (--v->refs > 0) {
-        return;
-    }
-    psd_arena_free(&s->arena, v->value, v->bytes);
-    for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
-        psd_arena_free(&s->arena, v->slots[i], v->bytes);
-    }
-    s->promised_bytes -= psd_variable_promised_bytes(v);
-    psi_free(v);
-}
-
-void *psd_variable_stage_first(struct psd_store *s, struct psd_variable *v, uint64_t bytes)
-{
-    if (v->value != NULL || v->first_value != NULL || v->dtype == PS_STRING) {
-        return NULL;
-    }
-    v->first_value = psd_arena_alloc(&s->arena, bytes);
-    return v->first_value;
-}
-
-void psd_variable_unstage(struct psd_store *s, struct psd_variable *v, void *p, uint64_t bytes)
-{
-    if (p != v->first_value) {
-        psd_store_unstage(s, p, bytes);
-        return;
-    }
-    psd_arena_free(&s->arena, p, bytes);
-    v->first_value = NULL;
-}
-
-static ps_status take_slots(struct psd_store *s, struct psd_variable *v, struct psi_err *err)
-{
-    for (uint32_t i = 0; i < psd_optim_slot_count(v->optimizer.kind); i++) {
-        if (v->slots[i] == NULL) {
-            v->slots[i] = psd_arena_alloc(&s->arena, v->bytes);
-        }
-        if (v->slots[i] == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for slot '%s'", v->name,
-                            psd_optim_slot_name(v->optimizer.kind, i));
-        }
-    }
-    return PS_OK;
-}
+/* ---- values ---- */
 
 static void fill_slot(const struct psd_variable *v, const ps_optimizer *optimizer, uint32_t i, uint64_t first, uint64_t count,
                       void *dst)
@@ -309,41 +372,18 @@ static void fill_slot(const struct psd_variable *v, const ps_optimizer *optimize
     psi_init_fill(&fill, v->dtype, &v->shape, 0, v->name, first, count, dst);
 }
 
-static ps_status make_slots(struct psd_store *s, struct psd_variable *v, struct psi_err *err)
+static void make_slots(struct psd_variable *v)
 {
-    ps_status st = take_slots(s, v, err);
-    if (st != PS_OK) {
-        return st;
-    }
     for (uint32_t i = 0; i < psd_optim_slot_count(v->optimizer.kind); i++) {
         fill_slot(v, &v->optimizer, i, 0, v->elements, v->slots[i]);
     }
     psd_optim_state_init(&v->optimizer, v->dtype, &v->optim_state);
-    return PS_OK;
 }
 
-static void initialised(struct psd_variable *v, const ps_initializer *init, uint64_t seed)
+static void count_value(struct psd_variable *v)
 {
-    v->init = *init;
-    v->seed = seed;
     v->version = v->initialised ? v->version + 1 : 0;
     v->initialised = true;
-}
-
-/* Empty strings: an uninitialised variable has their place promised already, a larger value gives its own back. */
-static ps_status initialise_strings(struct psd_store *s, struct psd_variable *v, struct psi_err *err)
-{
-    uint64_t bytes = psi_blob_bytes_min(v->elements);
-    void *value = psd_arena_alloc(&s->arena, bytes);
-    if (value == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its value", v->name);
-    }
-    psd_arena_free(&s->arena, v->value, v->bytes);
-    PSI_ASSERT(v->bytes >= bytes);
-    s->promised_bytes -= v->bytes - bytes;
-    v->value = value;
-    v->bytes = bytes;
-    return PS_OK;
 }
 
 /* Staged memory becomes the value, the old one and its promise go. */
@@ -358,16 +398,50 @@ static void take_value(struct psd_store *s, struct psd_variable *v, void *value,
     v->bytes = bytes;
 }
 
-/* ---- an initial value in slices ---- */
+void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes)
+{
+    PSI_ASSERT(v->dtype == PS_STRING || bytes == v->bytes);
+    if (!v->initialised) {
+        make_slots(v);
+    }
+    take_value(s, v, value, bytes);
+    count_value(v);
+}
 
-bool psd_variable_make_begin(struct psd_store *s, struct psd_variable *v, struct psd_making *m)
+/* ---- initial values, at once or in slices ---- */
+
+ps_status psd_variable_make_at_once(struct psd_store *s, const struct psd_variable *v, struct psd_making *m, struct psi_err *err)
+{
+    m->done = 0;
+    m->replaces = false;
+    if (v->dtype == PS_STRING) { /* empty ones: an uninitialised variable has their place promised already */
+        m->value = psd_arena_alloc(&s->arena, psi_blob_bytes_min(v->elements));
+    } else if (v->value != NULL) {
+        m->value = v->value;
+    } else {
+        m->value = v->first_value != NULL ? psd_store_stage(s, v->bytes) : psd_variable_stage_first(s, v, v->bytes);
+    }
+    if (m->value == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its value%s", v->name,
+                        v->first_value != NULL ? " beside that of an assign that is under way" : "");
+    }
+    ps_status st = psd_variable_reserve_slots(s, v, err);
+    if (st != PS_OK) {
+        psd_variable_make_end(s, v, m);
+        return st;
+    }
+    memcpy(m->slots, v->slots, sizeof(m->slots));
+    return PS_OK;
+}
+
+bool psd_variable_make_begin(struct psd_store *s, const struct psd_variable *v, struct psd_making *m)
 {
     struct psi_err err;
     m->done = 0;
     if (m->replaces) {
         return true;
     }
-    if (take_slots(s, v, &err) != PS_OK) {
+    if (psd_variable_reserve_slots(s, v, &err) != PS_OK) {
         return false;
     }
     memcpy(m->slots, v->slots, sizeof(m->slots));
@@ -376,7 +450,7 @@ bool psd_variable_make_begin(struct psd_store *s, struct psd_variable *v, struct
 
 bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint64_t bytes)
 {
-    PSI_ASSERT(m->value != NULL && (m->replaces || !v->initialised));
+    PSI_ASSERT(m->value != NULL && (m->replaces || !v->initialised || m->value == v->value));
     uint64_t all = v->elements * (1 + psd_optim_slot_count(v->optimizer.kind));
     uint64_t left = bytes < v->element_bytes ? 1 : bytes / v->element_bytes; /* of this slice */
     while (left > 0 && m->done < all) {
@@ -396,7 +470,7 @@ bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint6
     return m->done == all;
 }
 
-void psd_variable_make_end(struct psd_store *s, struct psd_variable *v, struct psd_making *m)
+void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, struct psd_making *m)
 {
     if (m->value != NULL) {
         psd_variable_unstage(s, v, m->value, v->bytes);
@@ -410,100 +484,46 @@ void psd_variable_make_end(struct psd_store *s, struct psd_variable *v, struct p
     memset(m->slots, 0, sizeof(m->slots));
 }
 
+/* Strings were made of memory of their own size: what a larger value had was promised is given back. */
+static void take_empty_strings(struct psd_store *s, struct psd_variable *v, void *value)
+{
+    uint64_t bytes = psi_blob_bytes_min(v->elements);
+    PSI_ASSERT(v->bytes >= bytes);
+    psd_arena_free(&s->arena, v->value, v->bytes);
+    s->promised_bytes -= v->bytes - bytes;
+    v->value = value;
+    v->bytes = bytes;
+}
+
 static void take_made(struct psd_store *s, struct psd_variable *v, struct psd_making *m)
 {
+    while (!psd_variable_make(v, m, UINT64_MAX)) {
+    }
     for (uint32_t i = 0; m->replaces && i < psd_optim_slot_count(v->optimizer.kind); i++) {
         psd_store_unstage(s, v->slots[i], v->bytes); /* the promise of the new one stays */
         v->slots[i] = m->slots[i];
         m->slots[i] = NULL;
     }
     psd_optim_state_init(&v->optimizer, v->dtype, &v->optim_state);
-    take_value(s, v, m->value, v->bytes);
-    m->value = NULL;
+    if (m->value != v->value) {
+        take_value(s, v, m->value, v->bytes);
+    }
 }
 
-ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, const ps_initializer *init, uint64_t seed,
-                                  struct psd_making *made, struct psi_err *err)
+void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct psd_making *m)
 {
-    if (made != NULL) {
-        take_made(s, v, made);
-        initialised(v, init, seed);
-        return PS_OK;
-    }
     if (v->dtype == PS_STRING) {
-        ps_status st = initialise_strings(s, v, err);
-        if (st == PS_OK) {
-            initialised(v, init, seed);
-        }
-        return st;
+        take_empty_strings(s, v, m->value);
+    } else {
+        take_made(s, v, m);
     }
-    void *value = v->value;
-    if (value == NULL) {
-        value = v->first_value != NULL ? psd_store_stage(s, v->bytes) : psd_arena_alloc(&s->arena, v->bytes);
-    }
-    if (value == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its value%s", v->name,
-                        v->first_value != NULL ? " beside that of an assign that is under way" : "");
-    }
-    ps_status st = make_slots(s, v, err);
-    if (st != PS_OK) {
-        if (v->first_value != NULL) {
-            psd_store_unstage(s, value, v->bytes);
-        } else if (v->value == NULL) {
-            psd_arena_free(&s->arena, value, v->bytes);
-        }
-        return st;
-    }
-    v->first_value = NULL; /* that assign goes on with the promise of this value */
-    psi_init_fill(init, v->dtype, &v->shape, seed, v->name, 0, v->elements, value);
-    v->value = value;
-    initialised(v, init, seed);
-    return PS_OK;
+    m->value = NULL;
+    v->init = m->init;
+    v->seed = m->seed;
+    count_value(v);
 }
 
-struct psd_definition psd_variable_definition(const struct psd_variable *v)
-{
-    return (struct psd_definition){.dtype = v->dtype, .shape = v->shape, .optimizer = v->optimizer, .atomic = v->atomic};
-}
-
-ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes, struct psi_err *err)
-{
-    PSI_ASSERT(v->dtype == PS_STRING || bytes == v->bytes);
-    if (!v->initialised) {
-        ps_status st = make_slots(s, v, err);
-        if (st != PS_OK) {
-            return st;
-        }
-    }
-    take_value(s, v, value, bytes);
-    v->version = v->initialised ? v->version + 1 : 0;
-    v->initialised = true;
-    return PS_OK;
-}
-
-void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes)
-{
-    s->budget_lowered = s->promised_bytes > budget_bytes;
-    s->budget_bytes = budget_bytes;
-}
-
-void *psd_store_stage(struct psd_store *s, uint64_t n)
-{
-    if (!promise(s, n)) {
-        return NULL;
-    }
-    void *p = psd_arena_alloc(&s->arena, n);
-    if (p == NULL) {
-        s->promised_bytes -= n;
-    }
-    return p;
-}
-
-void psd_store_unstage(struct psd_store *s, void *p, uint64_t n)
-{
-    psd_arena_free(&s->arena, p, n);
-    s->promised_bytes -= n;
-}
+/* ---- invariants ---- */
 
 void psd_store_check_invariants(const struct psd_store *s)
 {
@@ -527,6 +547,6 @@ void psd_store_check_invariants(const struct psd_store *s)
         }
     }
     PSI_ASSERT(count == s->variable_count);
-    PSI_ASSERT(psi_u64_map_count(&s->handles) == count);
+    PSI_ASSERT(psi_u64_map_count(&s->handles) == count && psi_u64_map_count(&s->creations) == count);
     PSI_ASSERT(s->promised_bytes <= s->budget_bytes || s->budget_lowered);
 }

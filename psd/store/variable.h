@@ -15,52 +15,58 @@
 struct psd_container;
 
 struct psd_variable {
+    /* remembered: */
     struct psd_container *container; /* NULL once gone */
     char name[PS_NAME_BYTES_MAX + 1];
     ps_dtype dtype;
-    uint32_t element_bytes;
     ps_shape shape;
-    uint64_t elements;
     uint64_t bytes;         /* of the value; strings: of the blob that is there or will be first (common/blob.h) */
     ps_optimizer optimizer; /* kind fixed at creation, hyperparameters in force */
     struct psd_optim_state optim_state;
     ps_initializer init; /* what the last INIT said */
     uint64_t seed;
-    void *value;       /* NULL while uninitialised */
-    void *first_value; /* staged in the memory that is promised to `value`, which is NULL then */
-    void *slots[PSD_OPTIM_SLOTS_MAX];
-    uint64_t creation;     /* random: tells this creation from another of the same name */
-    uint64_t version;      /* completed mutations since initialisation, torn ones included */
-    uint64_t chief_number; /* highest that an INIT or SEAL carried */
-    uint64_t pushes;       /* applied in full */
-    uint32_t handle;
-    uint32_t in_progress; /* pushes begun and not ended, those to an atomic variable apart: nothing of them can be seen */
-    uint32_t refs;
+    void *value;                      /* NULL while uninitialised */
+    void *slots[PSD_OPTIM_SLOTS_MAX]; /* maybe reserved while uninitialised */
+    uint64_t creation;                /* random: tells this creation from another of the same name */
+    uint64_t version;                 /* completed mutations since initialisation, torn ones included */
+    uint64_t chief_number;            /* highest that an INIT or SEAL carried */
+    uint64_t pushes;                  /* applied in full */
     bool initialised, sealed, restored;
     bool given;       /* its first value came by ASSIGN: somebody's model, also at version 0 */
     uint8_t giver[8]; /* ... of this session: the first bytes of its id */
     bool atomic;      /* pushes are staged, reads are copies */
-    bool gone;        /* reset or deleted: lives on for those who hold it */
+    /* derived: */
+    uint32_t element_bytes;
+    uint64_t elements;
+    uint32_t handle;      /* of this life: from the order of creations */
+    uint32_t in_progress; /* pushes begun and not ended, those to an atomic variable apart: nothing of them can be seen */
+    /* volatile: */
+    void *first_value; /* staged in the memory that is promised to `value`, which is NULL then */
+    uint32_t refs;
+    bool gone; /* reset or deleted: lives on for those who hold it */
 };
 
 struct psd_container {
+    /* remembered: */
     char name[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t incarnation;
     struct psi_map variables; /* name -> struct psd_variable */
 };
 
 struct psd_store {
-    struct psd_arena arena;
-    struct psi_map containers;
-    struct psi_u64_map handles;
-    uint64_t map_seed[2];
-    uint64_t budget_bytes;
-    uint64_t promised_bytes; /* values and slots of all variables, initialised or not, and staging */
-    uint64_t records_bytes;  /* of sessions */
+    struct psi_map containers; /* remembered: */
+    /* derived: */
+    struct psi_u64_map handles, creations; /* -> struct psd_variable */
+    uint64_t records_bytes;                /* of sessions */
     uint32_t next_handle;
     uint32_t variable_count;
-    uint64_t dropped;    /* variables so far: who waits for one looks again when it has changed */
-    bool budget_lowered; /* below what was promised then */
+    uint64_t dropped; /* variables so far: who waits for one looks again when it has changed */
+    /* volatile: */
+    struct psd_arena arena;
+    uint64_t map_seed[2];
+    uint64_t budget_bytes;
+    uint64_t promised_bytes; /* values and slots of all variables, initialised or not, and staging, of copies and calls too */
+    bool budget_lowered;     /* below what was promised then */
 };
 
 /* What a creation fixes. */
@@ -83,58 +89,57 @@ ps_status psd_definition_compare(const struct psd_definition *have, const char *
 /** Of value and slots. */
 uint64_t psd_definition_memory_bytes(const struct psd_definition *d);
 
-/** NULL when absent. */
-struct psd_container *psd_container_find(const struct psd_store *s, const char *name);
-/** Find or make; a new one has the incarnation given. */
-ps_status psd_container_get(struct psd_store *s, const char *name, uint64_t incarnation, struct psd_container **out,
-                            struct psi_err *err) PSI_MUST;
-/** All its variables go, it gets the incarnation given. */
-void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t incarnation);
+/** As psd_definition_compare(), and the hyperparameters too. */
+bool psd_definition_equal(const struct psd_definition *a, const struct psd_definition *b);
 
-struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name);
+/** NULL when absent. */
+const struct psd_container *psd_container_find(const struct psd_store *s, const char *name);
+const struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name);
 /** NULL: no such handle in this life, or its variable is gone. */
-struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle);
-/** A new uninitialised variable. RESOURCE_EXHAUSTED when value and slots do not fit what is left of the budget,
- * FAILED_PRECONDITION when they are larger than all of it. */
-ps_status psd_variable_new(struct psd_store *s, struct psd_container *c, const char *name, const struct psd_definition *d,
-                           uint64_t creation, struct psd_variable **out, struct psi_err *err) PSI_MUST;
+const struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle);
+const struct psd_variable *psd_variable_by_creation(const struct psd_store *s, uint64_t creation);
 /** What its value and slots take; 0 while uninitialised. */
 uint64_t psd_variable_memory_bytes(const struct psd_variable *v);
 /** The same, also while it is uninitialised. */
 uint64_t psd_variable_promised_bytes(const struct psd_variable *v);
-/** Out of its container; freed with its last reference. */
-void psd_variable_drop(struct psd_store *s, struct psd_variable *v);
-struct psd_variable *psd_variable_ref(struct psd_variable *v);
-void psd_variable_unref(struct psd_store *s, struct psd_variable *v);
-/* An initial value and its slots that are filled in slices, before the variable takes them. */
+struct psd_definition psd_variable_definition(const struct psd_variable *v);
+/** References are no state: they keep memory. */
+const struct psd_variable *psd_variable_ref(const struct psd_variable *v);
+void psd_variable_unref(struct psd_store *s, const struct psd_variable *v);
+
+/* ---- memory for changes (commit.h): without it nothing is decided, with it nothing fails ---- */
+/** One more container. */
+ps_status psd_container_reserve(struct psd_store *s, const char *name, struct psd_container **out, struct psi_err *err) PSI_MUST;
+/** One more variable, with the promise of its memory. RESOURCE_EXHAUSTED when value and slots do not fit what is left of the
+ * budget, FAILED_PRECONDITION when they are larger than all of it. */
+ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *c, const char *name,
+                               const struct psd_definition *d, struct psd_variable **out, struct psi_err *err) PSI_MUST;
+/** The slots of v, while it is uninitialised: for a first value by ASSIGN. */
+ps_status psd_variable_reserve_slots(struct psd_store *s, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
+/* What an INIT says, and an initial value and its slots that are filled, maybe in slices, before the variable takes them. */
 struct psd_making {
     ps_initializer init;
     uint64_t seed;
     ps_optimizer optimizer;
-    void *value;                      /* staged for the variable; NULL: nothing has begun */
+    void *value;                      /* NULL: nothing has begun */
     void *slots[PSD_OPTIM_SLOTS_MAX]; /* staged when `replaces`; otherwise those of the variable, which nobody uses yet */
     bool replaces;                    /* the variable has a value, which is used meanwhile */
     uint64_t done;                    /* elements, of the value and then of each slot */
 };
-/** value, staged by the caller, and, if m->replaces, every slot is there: false without memory for the slots of the variable. */
-bool psd_variable_make_begin(struct psd_store *s, struct psd_variable *v, struct psd_making *m) PSI_MUST;
-/** About `bytes` more. True when all is filled. As long as it is not m->replaces v must not be initialised. */
+/** Memory for m, which nothing fills before the commit: a variable that has a value gets the new one in its place. */
+ps_status psd_variable_make_at_once(struct psd_store *s, const struct psd_variable *v, struct psd_making *m,
+                                    struct psi_err *err) PSI_MUST;
+/** m->value, staged by the caller, and, if m->replaces, every slot is there: false without memory for the slots of the variable.
+ */
+bool psd_variable_make_begin(struct psd_store *s, const struct psd_variable *v, struct psd_making *m) PSI_MUST;
+/** About `bytes` more. True when all is filled. */
 bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint64_t bytes) PSI_MUST;
 /** Give back what v has not taken. */
-void psd_variable_make_end(struct psd_store *s, struct psd_variable *v, struct psd_making *m);
-/** Run the initializer (made: take what it has made; NULL: none), reset slots and powers. Version 0 after the first time; later
- *  (forced) it counts on, so that a read that straddles it is not taken for exact. */
-ps_status psd_variable_initialise(struct psd_store *s, struct psd_variable *v, const ps_initializer *init, uint64_t seed,
-                                  struct psd_making *made, struct psi_err *err) PSI_MUST;
+void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, struct psd_making *m);
 /** Memory for a whole new value, of `bytes` (v->bytes, but for strings): what was promised to v, while v has no value and nobody
  * else stages there; NULL: that is not to be had. psd_variable_unstage() gives it back, and any other staging for v. */
-void *psd_variable_stage_first(struct psd_store *s, struct psd_variable *v, uint64_t bytes);
-void psd_variable_unstage(struct psd_store *s, struct psd_variable *v, void *p, uint64_t bytes);
-/** Take `value`, staged memory of `bytes` (v->bytes, but for strings), as the value; the old one is freed and its promise given
- * back: that of the staging is the value's now. Slots are made if it was uninitialised. On failure nothing has changed. */
-ps_status psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes,
-                               struct psi_err *err) PSI_MUST;
-struct psd_definition psd_variable_definition(const struct psd_variable *v);
+void *psd_variable_stage_first(struct psd_store *s, const struct psd_variable *v, uint64_t bytes);
+void psd_variable_unstage(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes);
 /** From now on; what was promised stays, nothing is promised above it. */
 void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes);
 enum { PSD_RECORDS_FREE_BYTES = 16 << 20 }; /* of records beside the budget, so that variables that fill it lock nobody out */

@@ -277,7 +277,7 @@ def push_two_segments(f):
 
 def push_reply(f):
     is_frame(f, "PUSH", "SEQ REPLY", id=3)
-    same(f.reply_meta(), status=0, position=3, version=1, applied=0, result=b"", text="")
+    same(f.reply_meta(), status=0, position=10, version=1, applied=0, result=b"", text="")
 
 
 def push_refused(f):
@@ -292,7 +292,7 @@ def pushpull_reply(value, last):
     same(value.trailer, version=1, in_progress=0)
     check(value.floats(3) == [-1.0, -2.0, -3.0], "values")
     is_frame(last, "PUSHPULL", "SEQ REPLY", id=3, trailer=None)
-    same(last.reply_meta(), status=0, position=3, version=1)
+    same(last.reply_meta(), status=0, position=10, version=1)
 
 
 def assign_plain(f):
@@ -303,7 +303,7 @@ def assign_plain(f):
 
 def add_reply(f):
     is_frame(f, "ADD", "SEQ REPLY", id=3)
-    same(f.reply_meta(), status=0, position=3, version=1, result=struct.pack("<q", 42))
+    same(f.reply_meta(), status=0, position=10, version=1, result=struct.pack("<q", 42))
 
 
 def pull(f):

@@ -260,3 +260,34 @@ TEST(test_out_of_memory)
     assert_int_equal(psi_map_count(&m), 500);
     psi_map_fini(&m);
 }
+
+/* What was reserved cannot fail, whatever is removed in between. */
+TEST(test_reserve)
+{
+    struct psi_map m;
+    struct psi_u64_map u;
+    int value = 0;
+    char key[32];
+    psi_map_init(&m, seed);
+    psi_u64_map_init(&u, seed);
+    for (uint64_t i = 0; i < 20000; i++) {
+        int n = snprintf(key, sizeof(key), "key %llu", (unsigned long long)i);
+        assert_int_equal(psi_map_reserve(&m, (size_t)n + i % 3, NULL), PS_OK);
+        assert_int_equal(psi_u64_map_reserve(&u, NULL), PS_OK);
+        psi_mem_fail_after(0);
+        if (i % 7 == 0 && i > 0) {
+            char other[32];
+            int o = snprintf(other, sizeof(other), "key %llu", (unsigned long long)(i - 1));
+            assert_non_null(psi_map_remove(&m, other, (size_t)o));
+        }
+        assert_int_equal(psi_map_put(&m, key, (size_t)n, &value, NULL, NULL), PS_OK);
+        assert_int_equal(psi_u64_map_put(&u, i, &value, NULL, NULL), PS_OK);
+        assert_int_equal(psi_mem_fail_left(), 0);
+        psi_mem_fail_after(-1);
+    }
+    psi_map_check_invariants(&m);
+    assert_ptr_equal(psi_map_find(&m, key, strlen(key)), &value);
+    assert_int_equal(psi_map_reserve(&m, 9, NULL), PS_OK); /* and never used: given back with the map */
+    psi_map_fini(&m);
+    psi_u64_map_fini(&u);
+}

@@ -3,7 +3,7 @@
 #include "task_test.h"
 
 #include "common/mem.h"
-#include "psd/directory/names.h"
+#include "psd/store/mutate.h"
 
 static const uint64_t seed[2] = {1, 2};
 static const struct psd_definition f32_10 = {.dtype = PS_F32, .shape = {.rank = 1, .dims = {10}}};
@@ -11,7 +11,8 @@ static const struct psd_definition f32_10 = {.dtype = PS_F32, .shape = {.rank = 
 static struct psd_name *record(struct psd_directory *d, const char *container, const char *name, uint32_t owner)
 {
     struct psd_name *n = NULL;
-    assert_int_equal(psd_directory_record(d, container, name, &f32_10, owner, &n, NULL), PS_OK);
+    assert_int_equal(psd_name_reserve(d, name, &n, NULL), PS_OK);
+    psd_directory_record(d, container, name, &f32_10, owner, n);
     return n;
 }
 
@@ -33,7 +34,9 @@ TEST(test_names)
     struct psd_name *third = record(&d, "ab", "c", 2); /* the same letters */
     assert_ptr_equal(psd_directory_find(&d, "a", "bc"), other);
     assert_ptr_equal(psd_directory_find(&d, "ab", "c"), third);
-    psd_directory_forget(&d, n);
+    psd_directory_record(&d, "a", "b", &f32_10, 7, NULL); /* known: it moves */
+    assert_int_equal(n->owner, 7);
+    psd_directory_forget(&d, "a", "b");
     assert_null(psd_directory_find(&d, "a", "b"));
     assert_ptr_equal(psd_directory_find(&d, "a", "bc"), other);
     psd_directory_fini(&d);
@@ -78,7 +81,10 @@ TEST(test_no_memory)
         struct psi_err err;
         psd_directory_init(&d, seed);
         psi_mem_fail_after(i);
-        ps_status st = psd_directory_record(&d, "a", "b", &f32_10, 0, &n, &err);
+        ps_status st = psd_name_reserve(&d, "b", &n, &err);
+        if (st == PS_OK) {
+            psd_directory_record(&d, "a", "b", &f32_10, 0, n);
+        }
         bool fired = psi_mem_fail_left() == -1;
         psi_mem_fail_after(-1);
         assert_int_equal(st, fired ? PS_RESOURCE_EXHAUSTED : PS_OK);

@@ -82,7 +82,7 @@ static void test_one_and_many_frames(void **state)
     assert_int_equal(r.h.id, number);
     assert_int_equal(r.h.flags & PS_FLAG_SEQ, PS_FLAG_SEQ);
     assert_int_equal(r.version, 2);
-    assert_int_equal(r.position, position + 1);
+    assert_true(r.position > position);
     assert_values(&p, -1.5F, -1.5F, -1.5F);
     env_fini(&p.e);
 }

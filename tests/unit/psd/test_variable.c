@@ -6,7 +6,7 @@
 #include "task_test.h"
 
 #include "common/mem.h"
-#include "psd/store/variable.h"
+#include "psd/store/mutate.h"
 
 static const uint64_t seed[2] = {3, 4};
 
@@ -16,15 +16,47 @@ static struct psd_definition definition(ps_dtype dtype, int64_t elements, const 
     return d;
 }
 
-static struct psd_variable *make(struct psd_store *s, const char *container, const char *name, const struct psd_definition *d)
+/* Found, or made with incarnation 5. */
+static ps_status container(struct psd_store *s, const char *name, struct psd_container **out, struct psi_err *err)
+{
+    *out = psd_container_own(psd_container_find(s, name));
+    ps_status st = *out != NULL ? PS_OK : psd_container_reserve(s, name, out, err);
+    if (st == PS_OK && psd_container_find(s, name) == NULL) {
+        psd_container_add(s, *out, 5);
+    }
+    return st;
+}
+
+static ps_status create(struct psd_store *s, struct psd_container *c, const char *name, const struct psd_definition *d,
+                        struct psd_variable **out, struct psi_err *err)
+{
+    ps_status st = psd_variable_reserve(s, c, name, d, out, err);
+    if (st == PS_OK) {
+        psd_variable_add(s, c, *out, 1000 + s->next_handle);
+    }
+    return st;
+}
+
+static struct psd_variable *make(struct psd_store *s, const char *container_name, const char *name,
+                                 const struct psd_definition *d)
 {
     struct psd_container *c = NULL;
     struct psd_variable *v = NULL;
     struct psi_err err;
-    assert_int_equal(psd_container_get(s, container, 5, &c, &err), PS_OK);
-    assert_int_equal(psd_variable_new(s, c, name, d, 1000 + s->next_handle, &v, &err), PS_OK);
+    assert_int_equal(container(s, container_name, &c, &err), PS_OK);
+    assert_int_equal(create(s, c, name, d, &v, &err), PS_OK);
     psd_store_check_invariants(s);
     return v;
+}
+
+static ps_status initialise(struct psd_store *s, struct psd_variable *v, const ps_initializer *init, struct psi_err *err)
+{
+    struct psd_making m = {.init = *init, .seed = 9, .optimizer = v->optimizer};
+    ps_status st = psd_variable_make_at_once(s, v, &m, err);
+    if (st == PS_OK) {
+        psd_variable_initialise(s, v, &m);
+    }
+    return st;
 }
 
 TEST(test_definitions)
@@ -65,7 +97,7 @@ TEST(test_handles_and_incarnations)
     assert_int_not_equal(handle, 0);
     assert_ptr_equal(psd_variable_by_handle(&s, handle), a);
     assert_null(psd_variable_by_handle(&s, 0));
-    struct psd_container *c = psd_container_find(&s, "c");
+    struct psd_container *c = psd_container_own(psd_container_find(&s, "c"));
     assert_ptr_equal(psd_variable_find(c, "a"), a);
     assert_null(psd_variable_find(NULL, "a"));
     assert_null(psd_container_find(&s, "d"));
@@ -88,7 +120,7 @@ TEST(test_handles_and_incarnations)
     psd_store_fini(&s);
 }
 
-/* Whoever holds a reference keeps the value; a drop is done once. */
+/* Whoever holds a reference keeps the value. */
 TEST(test_references)
 {
     struct psd_store s;
@@ -96,10 +128,10 @@ TEST(test_references)
     struct psd_definition d = definition(PS_F32, 1000, ps_adagrad(1));
     psd_store_init(&s, seed, 1 << 20);
     struct psd_variable *v = make(&s, "c", "v", &d);
-    assert_int_equal(psd_variable_initialise(&s, v, ps_ones(), 1, NULL, &err), PS_OK);
-    struct psd_variable *held = psd_variable_ref(v);
+    assert_int_equal(initialise(&s, v, ps_ones(), &err), PS_OK);
+    const struct psd_variable *held = psd_variable_ref(v);
     psd_variable_drop(&s, v);
-    psd_variable_drop(&s, v);
+    assert_null(psd_variable_by_creation(&s, held->creation));
     assert_true(held->gone);
     assert_null(held->container);
     assert_floats(held->value, 0, 1000, 1);
@@ -121,7 +153,7 @@ TEST(test_initialise_and_slots)
     struct psd_variable *v = make(&s, "c", "v", &d);
     assert_null(v->value);
     assert_int_equal(s.promised_bytes, 8000);
-    assert_int_equal(psd_variable_initialise(&s, v, ps_constant(2), 9, NULL, &err), PS_OK);
+    assert_int_equal(initialise(&s, v, ps_constant(2), &err), PS_OK);
     assert_true(v->initialised);
     assert_int_equal(v->version, 0);
     assert_int_equal(v->seed, 9);
@@ -131,7 +163,7 @@ TEST(test_initialise_and_slots)
     v->version = 5;
     ((float *)v->slots[0])[3] = 99;
     void *value = v->value;
-    assert_int_equal(psd_variable_initialise(&s, v, ps_zeros(), 9, NULL, &err), PS_OK);
+    assert_int_equal(initialise(&s, v, ps_zeros(), &err), PS_OK);
     assert_int_equal(v->version, 6);
     assert_ptr_equal(v->value, value);
     assert_floats(v->value, 0, 1000, 0);
@@ -153,13 +185,14 @@ TEST(test_stage_and_swap_in)
     psd_store_unstage(&s, staged, 4000);
     staged = psd_store_stage(&s, 4000);
     PSI_IGNORE(filled(staged, 1000, 8)); /* its own argument */
-    assert_int_equal(psd_variable_swap_in(&s, v, staged, 4000, &err), PS_OK);
+    assert_int_equal(psd_variable_reserve_slots(&s, v, &err), PS_OK);
+    psd_variable_swap_in(&s, v, staged, 4000);
     assert_int_equal(v->version, 0);
     assert_ptr_equal(v->value, staged);
     psd_store_check_invariants(&s);
     staged = psd_store_stage(&s, 4000);
     PSI_IGNORE(filled(staged, 1000, 9)); /* likewise */
-    assert_int_equal(psd_variable_swap_in(&s, v, staged, 4000, &err), PS_OK);
+    psd_variable_swap_in(&s, v, staged, 4000);
     assert_int_equal(v->version, 1);
     assert_floats(v->value, 0, 1000, 9);
     assert_int_equal(s.arena.used_bytes, 4000);
@@ -176,8 +209,8 @@ TEST(test_budget_at_its_limit)
         struct psi_err err;
         struct psd_definition d = definition(PS_F64, 1000, ps_adam(1));
         psd_store_init(&s, seed, (uint64_t)(24000 + delta));
-        assert_int_equal(psd_container_get(&s, "c", 1, &c, &err), PS_OK);
-        ps_status st = psd_variable_new(&s, c, "v", &d, 1, &v, &err);
+        assert_int_equal(container(&s, "c", &c, &err), PS_OK);
+        ps_status st = create(&s, c, "v", &d, &v, &err);
         assert_int_equal(st, delta < 0 ? PS_FAILED_PRECONDITION : PS_OK); /* larger than all of it */
         if (delta < 0) {
             assert_non_null(strstr(err.text, "24000"));
@@ -185,7 +218,7 @@ TEST(test_budget_at_its_limit)
         }
         assert_int_equal(s.promised_bytes, delta < 0 ? 0 : 24000);
         if (delta >= 0) { /* would fit, were the other not there */
-            assert_int_equal(psd_variable_new(&s, c, "w", &d, 2, &v, &err), PS_RESOURCE_EXHAUSTED);
+            assert_int_equal(create(&s, c, "w", &d, &v, &err), PS_RESOURCE_EXHAUSTED);
         }
         psd_store_check_invariants(&s);
         psd_store_fini(&s);
@@ -204,17 +237,17 @@ TEST(test_no_memory)
         int failed = 0;
         psd_store_init(&s, seed, 1 << 20);
         psi_mem_fail_after(n);
-        while (psd_container_get(&s, "c", 1, &c, &err) != PS_OK) {
+        while (container(&s, "c", &c, &err) != PS_OK) {
             assert_int_equal(err.code, PS_RESOURCE_EXHAUSTED);
             failed++;
         }
-        while (psd_variable_new(&s, c, "v", &d, 1, &v, &err) != PS_OK) {
+        while (create(&s, c, "v", &d, &v, &err) != PS_OK) {
             assert_int_equal(err.code, PS_RESOURCE_EXHAUSTED);
             assert_null(psd_variable_find(c, "v"));
             assert_int_equal(s.promised_bytes, 0);
             failed++;
         }
-        while (psd_variable_initialise(&s, v, ps_ones(), 1, NULL, &err) != PS_OK) {
+        while (initialise(&s, v, ps_ones(), &err) != PS_OK) {
             assert_int_equal(err.code, PS_RESOURCE_EXHAUSTED);
             assert_false(v->initialised);
             psd_store_check_invariants(&s);

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every change of what a task remembers: psd_commit() looks at the kind and does it, with what psd_change_reserve() got. The rows
+ * that are more than a line have a function each, in the order of enum psd_change_kind; what is done to a variable, a record and
+ * the names is in their files.
+ *
+ * Failure: none. A change that does not fit the state is a bug of whoever decided it, and ends the program.
+ */
+#include "commit.h"
+
+#include "mutate.h"
+#include "psd/state.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void psd_task_consumer(struct psd_task *t, psd_change_cb consume, void *ctx)
+{
+    t->consume = consume;
+    t->consume_ctx = ctx;
+}
+
+static uint32_t peer_index(const struct psd_task *t, const char *job, uint32_t task)
+{
+    uint32_t index = psi_cluster_task_number(&t->cluster, job, task);
+    PSI_ASSERT(index < t->peer_count);
+    return index;
+}
+
+/* ---- variables ---- */
+
+static void init(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_variable *v = psd_variable_own(c->init.variable);
+    struct psd_number *n = psd_record_put(c->init.record, c->init.number);
+    if (c->init.runs || c->init.chief_number != 0) {
+        v->optimizer = c->init.making->optimizer;
+        v->chief_number = c->init.chief_number > v->chief_number ? c->init.chief_number : v->chief_number;
+    }
+    if (c->init.runs) {
+        psd_variable_initialise(&t->store, v, c->init.making);
+    }
+    n->state = PS_NUMBER_APPLIED;
+    n->position = t->position;
+    n->version = v->version;
+    n->incarnation = v->container->incarnation;
+}
+
+static void chief(struct psd_task *t, const struct psd_change *c)
+{
+    t->chief_number = c->chief.number;
+    if (c->chief.record != NULL) {
+        c->chief.record->chief_number = c->chief.number;
+    }
+    if (c->chief.text != NULL) {
+        PSI_IGNORE(snprintf(t->chief_text, sizeof(t->chief_text), "%s", c->chief.text)); /* cut is fine */
+    }
+}
+
+/* ---- sessions and their numbers ---- */
+
+static void session(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_record *r = c->session.reserved;
+    memcpy(r->session, c->session.session, sizeof(r->session));
+    r->name = c->session.name;
+    ps_status st = psi_map_put(&t->records, r->session, sizeof(r->session), r, NULL, NULL);
+    PSI_ASSERT(st == PS_OK); /* reserved */
+    t->store.records_bytes += PSD_RECORD_BYTES;
+}
+
+static void session_end(struct psd_task *t, struct psd_record *r)
+{
+    PSI_IGNORE(psi_map_remove(&t->records, r->session, sizeof(r->session))); /* it is r */
+    psd_record_free(r);
+    t->store.records_bytes -= PSD_RECORD_BYTES;
+}
+
+static void begin(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_record *r = c->begin.record;
+    struct psd_progress *p = c->begin.reserved;
+    struct psd_number *n = psd_record_put(r, p->number);
+    n->state = PS_NUMBER_IN_PROGRESS;
+    n->progress = p;
+    n->incarnation = p->variable->container->incarnation;
+    psi_list_push_back(&r->progress, &p->link);
+    r->progress_count++;
+    t->progress_count++;
+    if (psd_progress_streams(p)) {
+        psd_variable_own(p->variable)->in_progress++;
+    }
+}
+
+/* The number is no longer in progress; its state is the caller's to set. */
+static void progress_end(struct psd_task *t, struct psd_record *r, struct psd_number *n)
+{
+    struct psd_progress *p = n->progress;
+    n->progress = NULL;
+    psi_list_remove(&p->link);
+    r->progress_count--;
+    t->progress_count--;
+    if (psd_progress_streams(p)) {
+        psd_variable_own(p->variable)->in_progress--;
+    }
+    psd_progress_free(t, p);
+}
+
+static void segment(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_number *n = psd_number_own(c->segment.number);
+    psd_apply_segment(n, c->segment.bytes, c->segment.count);
+    if (c->segment.last) {
+        psd_apply_finish(&t->store, c->segment.record, n, c->segment.scalars);
+        n->position = t->position;
+        n->state = PS_NUMBER_APPLIED;
+        progress_end(t, c->segment.record, n);
+    }
+}
+
+static void refuse(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_number *n = psd_record_take(c->end.record, c->end.number);
+    if (psd_apply_torn(n)) {
+        n->version = n->progress->variable->version;
+    }
+    if (n->progress != NULL) {
+        progress_end(t, c->end.record, n);
+    }
+    psd_number_refuse(c->end.record, n, c->end.status, c->end.applied, c->end.text);
+}
+
+static void abandon(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_number *n = psd_record_take(c->end.record, c->end.number);
+    if (n->progress != NULL) {
+        PSI_IGNORE(psd_apply_torn(n)); /* its version is not told */
+        progress_end(t, c->end.record, n);
+    }
+    n->state = PS_NUMBER_ABANDONED;
+    n->applied = (uint8_t)c->end.applied;
+}
+
+/* ---- names and resets ---- */
+
+static void reset(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_reset *r = c->reset.reserved;
+    if (r == NULL) {
+        r = psd_reset_record(&t->resets, c->reset.container);
+    } else {
+        memcpy(r->container, c->reset.container, strlen(c->reset.container) + 1);
+        psi_list_push_back(&t->resets, &r->link);
+    }
+    r->pending = true;
+}
+
+/* A record that nobody has anything to do with any more goes. */
+static void reset_settle(struct psd_task *t, struct psd_reset *r)
+{
+    bool owed = r->pending;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        owed = owed || r->owed[i];
+    }
+    if (!owed) {
+        psd_reset_free(r);
+    }
+}
+
+static void reset_task(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_reset *r = psd_reset_record(&t->resets, c->reset.container);
+    uint32_t i = peer_index(t, c->reset.job, c->reset.task);
+    r->outstanding[i] = c->reset.outstanding;
+    r->owed[i] = c->reset.owed;
+    reset_settle(t, r);
+}
+
+static void reset_end(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_reset *r = psd_reset_record(&t->resets, c->reset.container);
+    psd_directory_forget_container(&t->names, r->container);
+    r->pending = false;
+    reset_settle(t, r);
+}
+
+void psd_commit(struct psd_task *t, const struct psd_change *c)
+{
+    if (t->consume != NULL) {
+        t->consume(t->consume_ctx, c);
+    }
+    t->position++;
+    switch (c->kind) {
+    case PSD_CHANGE_CONTAINER:
+        psd_container_add(&t->store, c->container.reserved, c->container.incarnation);
+        break;
+    case PSD_CHANGE_CONTAINER_RESET:
+        psd_container_reset(&t->store, psd_container_own(psd_container_find(&t->store, c->container.name)),
+                            c->container.incarnation);
+        break;
+    case PSD_CHANGE_CREATE:
+        psd_variable_add(&t->store, psd_container_own(c->create.container), c->create.reserved, c->create.creation);
+        break;
+    case PSD_CHANGE_DROP:
+        psd_variable_drop(&t->store, psd_variable_own(c->variable));
+        break;
+    case PSD_CHANGE_INIT:
+        init(t, c);
+        break;
+    case PSD_CHANGE_SEAL:
+        psd_variable_own(c->variable)->sealed = true;
+        break;
+    case PSD_CHANGE_CHIEF:
+        chief(t, c);
+        break;
+    case PSD_CHANGE_SESSION:
+        session(t, c);
+        break;
+    case PSD_CHANGE_SESSION_END:
+        session_end(t, c->record);
+        break;
+    case PSD_CHANGE_BEGIN:
+        begin(t, c);
+        break;
+    case PSD_CHANGE_SEGMENT:
+        segment(t, c);
+        break;
+    case PSD_CHANGE_REFUSE:
+        refuse(t, c);
+        break;
+    case PSD_CHANGE_ABANDON:
+        abandon(t, c);
+        break;
+    case PSD_CHANGE_NAME:
+        psd_directory_record(&t->names, c->name.container, c->name.name, c->name.definition,
+                             peer_index(t, c->name.job, c->name.task), c->name.reserved);
+        break;
+    case PSD_CHANGE_NAME_FORGET:
+        psd_directory_forget(&t->names, c->name.container, c->name.name);
+        break;
+    case PSD_CHANGE_RESET:
+        reset(t, c);
+        break;
+    case PSD_CHANGE_RESET_TASK:
+        reset_task(t, c);
+        break;
+    case PSD_CHANGE_RESET_END:
+        reset_end(t, c);
+        break;
+    }
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What psd_commit() is made of. Included by this folder's files and by their unit tests only (scripts/lint/fields): whoever else
+ * has something to change says so in a struct psd_change. Nothing here can fail; what it needs was reserved.
+ */
+#ifndef PSD_MUTATE_H
+#define PSD_MUTATE_H
+
+#include "names.h"
+#include "record.h"
+
+/* Where const ends. */
+static inline struct psd_container *psd_container_own(const struct psd_container *c)
+{
+    return (struct psd_container *)(uintptr_t)c;
+}
+static inline struct psd_variable *psd_variable_own(const struct psd_variable *v)
+{
+    return (struct psd_variable *)(uintptr_t)v;
+}
+static inline struct psd_number *psd_number_own(const struct psd_number *n)
+{
+    return (struct psd_number *)(uintptr_t)n;
+}
+
+/* ---- variable.c ---- */
+/** c, from psd_container_reserve(). */
+void psd_container_add(struct psd_store *s, struct psd_container *c, uint64_t incarnation);
+/** All its variables go, it gets the incarnation given. */
+void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t incarnation);
+/** v, from psd_variable_reserve(). */
+void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_variable *v, uint64_t creation);
+/** Out of its container; freed with its last reference. */
+void psd_variable_drop(struct psd_store *s, struct psd_variable *v);
+/** v takes the value and slots of m, filled to their end if they are not, and fresh powers. Version 0 after the first time; later
+ *  (forced) it counts on, so that a read that straddles it is not taken for exact. */
+void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct psd_making *m);
+/** Take `value`, staged memory of `bytes` (v->bytes, but for strings), as the value; the old one is freed and its promise given
+ * back: that of the staging is the value's now. Slots, reserved, are filled if it was uninitialised. */
+void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes);
+
+/* ---- apply.c: what a push in progress does to its variable ---- */
+/** count elements at p, from n's offset on. */
+void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count);
+/** The last segment is in: the operation counts, n has its version and result. scalars: of a staged gradient, which takes effect
+ * now. */
+void psd_apply_finish(struct psd_store *s, const struct psd_record *record, struct psd_number *n,
+                      const struct psd_optim_scalars *scalars);
+/** It ends before its end: false where nothing of it is in the variable. Otherwise that counts as a mutation. */
+bool psd_apply_torn(const struct psd_number *n);
+
+/* ---- record.c ---- */
+/** A fresh entry for `number`, which psd_record_admits(). */
+struct psd_number *psd_record_put(struct psd_record *r, uint64_t number);
+/** The entry of `number`, which the record knows, or a fresh one. */
+struct psd_number *psd_record_take(struct psd_record *r, uint64_t number);
+/** End an entry of r as refused; gives text (may be NULL). */
+void psd_number_refuse(struct psd_record *r, struct psd_number *n, ps_status st, ps_applied applied, char *text);
+
+/* ---- names.c ---- */
+/** n, from psd_name_reserve(); NULL: the name is known, and gets this definition and owner. */
+void psd_directory_record(struct psd_directory *d, const char *container, const char *name,
+                          const struct psd_definition *definition, uint32_t owner, struct psd_name *n);
+void psd_directory_forget(struct psd_directory *d, const char *container, const char *name);
+void psd_directory_forget_container(struct psd_directory *d, const char *container);
+
+#endif

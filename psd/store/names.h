@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The directory (DESIGN §10): which task has which name, and with what definition; and the resets that some task still misses.
+ * Only the directory task fills it. A name is recorded before its owner is asked to make it, and stays when the owner drops out;
+ * only the owner's own refusal takes it away. Names and resets change in psd_commit() only; notes on lives are written by whoever
+ * hears of them and are not remembered: a name that comes out of a journal is unconfirmed.
+ */
+#ifndef PSD_NAMES_H
+#define PSD_NAMES_H
+
+#include "variable.h"
+
+struct psd_name {
+    /* remembered: */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    char name[PS_NAME_BYTES_MAX + 1];
+    struct psd_definition definition;
+    uint32_t owner; /* peer index, psd/state.h */
+    /* volatile: notes on lives */
+    bool sure;      /* the owner has said that it has it */
+    uint64_t life;  /* of the process of the owner that said so last; 0: none */
+    uint64_t asked; /* of the one that was asked for it last, when none has said so since */
+};
+
+struct psd_directory {
+    struct psi_map names; /* remembered: container \0 name -> struct psd_name */
+    uint64_t forgotten;   /* derived: names so far */
+};
+
+/* A reset that has begun and is not done on all tasks. */
+struct psd_reset {
+    struct psi_list link; /* derived: of task->resets, the oldest first */
+    /* remembered: */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    bool pending;      /* no creation in the container meanwhile; when it is over only `owed` is left */
+    bool *outstanding; /* per peer: must answer before the reset is done */
+    bool *owed;        /* per peer: was not connected and will be told when it lists; behind outstanding in one block */
+    /* volatile: */
+    struct psd_wait *wait; /* NULL: nobody waits any more */
+};
+
+void psd_directory_init(struct psd_directory *d, const uint64_t map_seed[2]);
+void psd_directory_fini(struct psd_directory *d);
+const struct psd_name *psd_directory_find(const struct psd_directory *d, const char *container, const char *name);
+/** Memory for one more name, so that its recording cannot fail. */
+ps_status psd_name_reserve(struct psd_directory *d, const char *name, struct psd_name **out, struct psi_err *err) PSI_MUST;
+/** Notes: its owner, as the process with that life, has said that it has it; has been asked for it; goes on to make it anew. */
+void psd_name_confirm(const struct psd_name *n, uint64_t life);
+void psd_name_asked(const struct psd_name *n, uint64_t life);
+void psd_name_unsure(const struct psd_name *n, uint64_t life);
+
+/** Of this container, pending or owed to some task; NULL: none. */
+struct psd_reset *psd_reset_record(const struct psi_list *resets, const char *container);
+/** Memory for one of a cluster of so many tasks; NULL: none. */
+struct psd_reset *psd_reset_new(uint32_t peer_count);
+void psd_reset_free(struct psd_reset *r);
+
+#endif
