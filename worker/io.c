@@ -3,9 +3,9 @@
  * A libuv loop between the pure core and common/net, on a thread per session or in turns on the caller's. The only file of the
  * library that knows sockets and loops.
  *
- * Happy path: psi_io_submit() puts a work into the queue and wakes the loop -> on_wake() tells the core the time, runs each work
- * and lets psi_net_settle() carry out the effects -> bytes of connections become core events in common/net, which drains the
- * same way -> done() of finished requests, on this thread, from drain().
+ * Happy path: psi_io_submit() puts a work into the queue and wakes the loop -> on_wake() tells the core the time, runs every
+ * work that is there and lets psi_net_settle() carry out the effects -> bytes of connections become core events in common/net,
+ * which drains the same way -> done() of finished requests, on this thread, from drain().
  *
  * By the caller: psi_io_turn() does the same until something has happened. The loop has watchers that epoll hears of at the next
  * turn only; `unsettled` says so, and psi_io_due_ms() then asks for that turn at once.
@@ -248,22 +248,30 @@ static void on_wake(uv_async_t *async)
         io->events++;
         struct psi_io_work *work = PSI_CONTAINER_OF(it, struct psi_io_work, link);
         work->run(work, io->client);
-        psi_net_settle(&io->net);
     }
+    psi_net_settle(&io->net);
     if (stop) {
         close_handles(io);
     }
 }
 
-void psi_io_submit(struct psi_io *io, struct psi_io_work *work)
+void psi_io_submit_all(struct psi_io *io, struct psi_list *works)
 {
     (void)pthread_mutex_lock(&io->lock);
     bool first = psi_list_empty(&io->queue);
-    psi_list_push_back(&io->queue, &work->link);
+    psi_list_move_all(&io->queue, works);
     if (first) {
         PSI_IGNORE(uv_async_send(&io->wake)); /* fails for a closed handle only: nothing is submitted then (psi_io_close) */
     }
     (void)pthread_mutex_unlock(&io->lock);
+}
+
+void psi_io_submit(struct psi_io *io, struct psi_io_work *work)
+{
+    struct psi_list works;
+    psi_list_init(&works);
+    psi_list_push_back(&works, &work->link);
+    psi_io_submit_all(io, &works);
 }
 
 /* ---- life ---- */

@@ -17,7 +17,7 @@ struct psi_io;
 /* Something to do on the loop thread. Embedded in its owner's object, which lives until run() is called. */
 struct psi_io_work {
     struct psi_list link;
-    /* Once; c's effects are carried out when it has returned. Must not block. */
+    /* Once; c's effects are carried out when it, and what was queued with it, has returned. Must not block. */
     void (*run)(struct psi_io_work *work, struct psi_client *c);
 };
 
@@ -37,6 +37,8 @@ struct psi_io_config {
 ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io, struct psi_err *err) PSI_MUST;
 /** Queue work; it runs once, later, also when it comes from the loop thread itself. Any thread; never blocks, never allocates. */
 void psi_io_submit(struct psi_io *io, struct psi_io_work *work);
+/** Queue these works (their links), which the list then has no more: they run together, before any effect of the first. */
+void psi_io_submit_all(struct psi_io *io, struct psi_list *works);
 /** True on the loop thread, where nothing may block. Any thread. */
 bool psi_io_on_loop(const struct psi_io *io);
 /**

@@ -116,11 +116,15 @@ PS_API int ps_ps_count(ps_session *s);
 /* ===================================== parameters: training programs ===================================== */
 
 /**
- * Get or create a trainable float32 variable, as the session's scopes say, with its own value and gradient buffers (64-byte
- * aligned). Placement outside all scopes: round robin over the ps tasks in creation order. Blocks. Never NULL; after a failure a
- * harmless dummy.
- * name borrows; init and optimizer are copied. Errors (sticky): INVALID_ARGUMENT, also for another definition
- * (SHAPE_MISMATCH or OPTIMIZER_MISMATCH, both sides named), FAILED_PRECONDITION (larger than a task's whole memory budget).
+ * A trainable float32 variable, to be got or created as the session's scopes say now, with its own value and gradient buffers
+ * (64-byte aligned). Placement outside all scopes: round robin over the ps tasks in order of the calls.
+ *
+ * Asks nobody: the definition travels, with those of all parameters before it, at ps_session_ready() or with whatever first needs
+ * one (a pull, a push, a variable that is got or found): a thousand parameters cost the round trips of one. In a scope of
+ * PS_REUSE_ALWAYS it blocks and looks the variable up at once. Never NULL; after a failure a harmless dummy.
+ *
+ * name borrows; init and optimizer are copied. Errors (sticky): at once INVALID_ARGUMENT (name, shape, initializer, optimizer),
+ * ALREADY_EXISTS (PS_REUSE_NEVER), RESOURCE_EXHAUSTED; when it is got, with its name, those of ps_variable_get().
  */
 PS_API ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                               const ps_optimizer *optimizer);
@@ -139,19 +143,22 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
 
 /**
  * Make every variable of the session ready: the chief initialises what is uninitialised and seals; the others wait. Also gets or
- * creates global_step. Blocks up to the ready timeout. Errors (sticky): DEADLINE_EXCEEDED (which variables, which ps, no chief),
- * DATA_LOSS (part of the model was lost; names it: some variables are trained, sealed, or were given their values by another
- * session, and these have none), ABORTED (a newer chief), FAILED_PRECONDITION (hyperparameters differ).
+ * creates global_step. Blocks up to the operation timeout for what is yet to be got, then up to the ready timeout. Errors
+ * (sticky): DEADLINE_EXCEEDED (which variables, which ps, no chief), DATA_LOSS (part of the model was lost; names it: some
+ * variables are trained, sealed, or were given their values by another session, and these have none), ABORTED (a newer chief),
+ * FAILED_PRECONDITION (hyperparameters differ).
  */
 PS_API ps_status ps_session_ready(ps_session *s);
 /** After ps_session_ready: the number of variables that existed and were initialised before, and the global step then. */
 PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
 
-/** Pull all parameters into their value buffers, in order of creation. Blocks. */
+/** Pull all parameters into their value buffers, in order of creation. Blocks, for two operation timeouts at most when parameters
+ *  are yet to be got. */
 PS_API ps_status ps_pull(ps_session *s);
 /** Pull one. */
 PS_API ps_status ps_pull_param(ps_param *p);
-/** Push p's gradient buffer; returns at once. The buffer is the library's until the push is acknowledged. */
+/** Push p's gradient buffer; returns at once, unless parameters are yet to be got, which it waits for. The buffer is the
+ * library's until the push is acknowledged. */
 PS_API ps_status ps_push(ps_session *s, ps_param *p);
 /** Wait until every push of this step is acknowledged, then add one to the global step, exactly once. Blocks. */
 PS_API ps_status ps_step_done(ps_session *s);
@@ -256,6 +263,20 @@ PS_API void ps_variable_spec_init(ps_variable_spec *spec);
  *  OPTIMIZER_MISMATCH or ATOMIC_MISMATCH and names both sides), FAILED_PRECONDITION (value and slots are larger than the whole
  *  memory budget of the task), UNAVAILABLE, DEADLINE_EXCEEDED. */
 PS_API ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable);
+/**
+ * Get or create several at once, each as ps_variable_get() would in this order, for the round trips of one: one list goes to the
+ * directory and one to each task that has some of them.
+ *
+ * specs          [count] filled by ps_variable_spec_init(), whose struct_bytes is the step from one to the next; borrows.
+ * out_variables  [count] the variable of each spec, of the session (freed at close); NULL where it could not be got.
+ *
+ * Thread   any, but not in a callback. Blocks up to the operation timeout.
+ * Errors   not sticky; the first in order, with its variable's name. The others are got all the same.
+ *          INVALID_ARGUMENT   also specs or out_variables NULL, specs of different struct_bytes: nothing is asked for
+ *          all others         as ps_variable_get()
+ * Cost     about 60 bytes and the name for each variable, twice; lists of up to 240 KiB, 4,096 variables.
+ */
+PS_API ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, size_t count, ps_variable **out_variables);
 /** Find an existing variable by its name in the scopes and container that hold now, whatever its definition and place.
  *  NOT_FOUND. Blocks. */
 PS_API ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_variable);

@@ -89,6 +89,7 @@ int ps_report_uninitialized(ps_session *s, const char **names, int max)
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
         return -1;
     }
+    PSI_IGNORE(psi_api_settle(s)); /* what fails is the session's error; this looks at the others */
     size_t count = 0;
     ps_variable **all = variables_copy(s, &count);
     struct status_of *of = psi_calloc(count + 1, sizeof(*of));
@@ -150,8 +151,12 @@ static ps_status plain(ps_session *s, enum psi_request_kind kind, const char *te
 
 ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)
 {
-    int64_t timeout = timeout_ms > 0 || s == NULL ? timeout_ms : s->ready_timeout_ms;
-    return plain(s, PSI_REQ_WAIT_READY, NULL, timeout);
+    struct psi_err err = {0};
+    if (psi_api_check(s, true, &err) != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    PSI_IGNORE(psi_api_settle(s)); /* what fails is the session's error; this waits for the others */
+    return plain(s, PSI_REQ_WAIT_READY, NULL, timeout_ms > 0 ? timeout_ms : s->ready_timeout_ms);
 }
 
 ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeout_ms)

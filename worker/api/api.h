@@ -30,7 +30,7 @@ struct psi_api_task {
 
 struct ps_param {
     ps_session *session;
-    ps_variable *variable; /* NULL: a dummy, made after a failure */
+    ps_variable *variable; /* NULL: not got yet, or a dummy, made after a failure */
     struct psi_list link;  /* in session->params */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
@@ -71,6 +71,8 @@ struct ps_session {
     bool stopping;      /* --help, or the cluster asks this session to stop */
     uint32_t in_flight; /* calls and requests handed to the loop and not ended */
     struct psi_list variables, params;
+    struct psi_list aside; /* struct psi_api_get of parameters: they go with the next get, or at first use */
+    bool settling;         /* a thread is getting those that were put aside */
     struct psi_scopes scopes;
     uint32_t pushes;            /* of parameters, in flight */
     bool cluster_known;         /* tasks and job_task_count are final from then on */
@@ -158,6 +160,9 @@ struct psi_api_call {
 /** Start a call whose fields up to timeout_ms are set and whose req is zero; psi_api_call_wait() must follow where it is PS_OK.
  */
 ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
+/** Start those whose work.link is in the list, which is empty then, in one event of the loop: what they ask of a task travels
+ * together. psi_api_call_wait() must follow for each where it is PS_OK. */
+ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_err *err) PSI_MUST;
 /** Wait for its end. */
 ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
 /** Both. */
@@ -186,14 +191,40 @@ ps_status psi_api_admin_prepare(struct psi_api_call *call, struct psi_err *err) 
 /** Run it at entry `task` of ps_cluster_tasks(), or PSI_API_DIRECTORY. Blocks. */
 ps_status psi_api_admin(ps_session *s, struct psi_api_admin *a, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
-/* ---- variable.c ---- */
-/** Get or create, or look up, as the scopes of the session say, and publish. given: of any header. */
+/* ---- get.c ---- */
+/* A variable that is to be got. */
+struct psi_api_get {
+    struct psi_list link; /* of those put aside, or of a batch */
+    struct psi_api_call call;
+    ps_variable_spec spec;
+    ps_initializer init; /* of spec */
+    ps_optimizer optimizer;
+    struct psi_scoped scoped;
+    enum psi_scope_how how;
+    bool sticks;       /* a failure is the session's */
+    ps_variable *v;    /* its public record, until the session has it */
+    ps_variable **out; /* gets that, after a success only */
+};
+/** Name, place and public record of a variable to be got, in the session's scopes; its definition is checked. given: of any
+ * header. *out_variable is kept until it is got. */
+ps_status psi_api_get_new(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
+                          struct psi_api_get **out_get, struct psi_err *err) PSI_MUST;
+/** Get it now, after those that were put aside. Blocks. *err is PS_OK before. */
+ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err *err) PSI_MUST;
+/** It goes with the next get of the session, before it, or at psi_api_settle(). */
+void psi_api_put_aside(ps_session *s, struct psi_api_get *get);
+/** Get what was put aside. Blocks. The session's first error. */
+ps_status psi_api_settle(ps_session *s);
+void psi_api_aside_free(ps_session *s);
+/** Get or create, or look up, as the scopes of the session say, and publish. given: of any header. *err is PS_OK before. */
 ps_status psi_api_variable(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                            struct psi_err *err) PSI_MUST;
-/** The refusal of a call for numbers on a variable of strings. */
-ps_status psi_api_holds_strings(const ps_variable *v, struct psi_err *err);
 /** get-or-create `global_step`, once per session. */
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
+
+/* ---- variable.c ---- */
+/** The refusal of a call for numbers on a variable of strings. */
+ps_status psi_api_holds_strings(const ps_variable *v, struct psi_err *err);
 
 /* ---- scope.c ---- */
 /** Name, container and place of a variable; its name counts as got from now on. Errors: INVALID_ARGUMENT, ALREADY_EXISTS. */

@@ -96,28 +96,43 @@ static void begin(struct psi_io_work *work, struct psi_client *c)
     call_end(call, st == PS_OK ? NULL : &err);
 }
 
-ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err)
+ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_err *err)
 {
-    ps_session *s = call->session;
+    struct psi_list *it = NULL;
+    uint32_t count = 0;
+    bool when_closing = false;
     ps_status st = psi_api_check(s, true, err);
     if (st != PS_OK) {
         return st;
     }
-    (void)pthread_cond_init(&call->ended_cond, NULL); /* cannot fail with default attributes */
-    psi_list_init(&call->work.link);
-    memset(&call->err, 0, sizeof(call->err));
-    call->ended = false;
-    call->work.run = begin;
+    PSI_LIST_FOREACH(it, works) {
+        when_closing = PSI_CONTAINER_OF(it, struct psi_api_call, work.link)->when_closing;
+        count++;
+    }
     (void)pthread_mutex_lock(&s->lock);
-    if (s->closing && !call->when_closing) {
-        (void)pthread_mutex_unlock(&s->lock);
-        (void)pthread_cond_destroy(&call->ended_cond);
+    bool refused = s->closing && !when_closing;
+    s->in_flight += refused ? 0 : count;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (refused) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "the session is closing");
     }
-    s->in_flight++;
-    (void)pthread_mutex_unlock(&s->lock);
-    psi_io_submit(s->io, &call->work);
+    PSI_LIST_FOREACH(it, works) {
+        struct psi_api_call *call = PSI_CONTAINER_OF(it, struct psi_api_call, work.link);
+        (void)pthread_cond_init(&call->ended_cond, NULL); /* cannot fail with default attributes */
+        memset(&call->err, 0, sizeof(call->err));
+        call->ended = false;
+        call->work.run = begin;
+    }
+    psi_io_submit_all(s->io, works);
     return PS_OK;
+}
+
+ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err)
+{
+    struct psi_list works;
+    psi_list_init(&works);
+    psi_list_push_back(&works, &call->work.link);
+    return psi_api_calls_start(call->session, &works, err);
 }
 
 ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err)

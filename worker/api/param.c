@@ -2,12 +2,11 @@
 /*
  * Parameters: the level of ps.h for training programs.
  *
- * Happy path: ps_param_get() gets or creates a variable and two buffers -> ps_session_ready() -> each step: ps_pull() reads all
- * parameters at once, ps_push() hands a gradient buffer to the library, ps_step_done() waits for the pushes and adds one to the
- * global step.
- * Failure modes: the first error of any of these sticks to the session and is logged; from then on every call returns it and does
- * nothing, and ps_param_get() gives dummies whose buffers can be read and written. Every wait ends because the core's deadlines
- * end what is waited for.
+ * Happy path: ps_param_get() makes two buffers and puts a variable aside -> ps_session_ready() gets them all -> each step:
+ * ps_pull() reads all parameters at once, ps_push() hands a gradient buffer to the library, ps_step_done() waits for the pushes
+ * and adds one to the global step. Failure modes: the first error of any of these sticks to the session and is logged; from then
+ * on every call returns it and does nothing, and ps_param_get() gives dummies whose buffers can be read and written. Every wait
+ * ends because the core's deadlines end what is waited for.
  */
 #include "api.h"
 
@@ -40,6 +39,13 @@ static ps_status enter(ps_session *s, bool may_block)
         return psi_api_last_error_set(&err);
     }
     return psi_api_sticky(s, NULL);
+}
+
+/* The same, and what was put aside is got. */
+static ps_status enter_settled(ps_session *s)
+{
+    ps_status st = enter(s, true);
+    return st == PS_OK ? psi_api_settle(s) : st;
 }
 
 /* ---- parameters ---- */
@@ -120,37 +126,56 @@ static ps_param *dummy(ps_session *s, const char *name, const ps_shape *shape)
     return p;
 }
 
-ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init, const ps_optimizer *optimizer)
+/* Its buffers, and its variable put aside; one that has to exist is looked up now: others may create it later. */
+static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_param **out_param, struct psi_err *err)
 {
-    struct psi_err err = {0};
-    if (enter(s, true) != PS_OK) {
-        return dummy(s, name, &shape);
+    struct psi_api_get *get = NULL;
+    ps_status st = spec->name == NULL || spec->name[0] == '\0' ? psi_fail(err, PS_INVALID_ARGUMENT, "the name is NULL or empty")
+                                                               : psi_shape_check(&spec->shape, err);
+    if (st != PS_OK) {
+        return st;
     }
-    ps_status st = name == NULL || name[0] == '\0' ? psi_fail(&err, PS_INVALID_ARGUMENT, "the name is NULL or empty")
-                                                   : psi_shape_check(&shape, &err);
-    ps_param *p = NULL;
-    if (st == PS_OK) {
-        p = param_new(s, name, &shape, (size_t)ps_shape_elements(&shape) * sizeof(float));
-        if (p == NULL) {
-            st = psi_fail(&err, PS_RESOURCE_EXHAUSTED, "parameter '%s': out of memory for its buffers", name);
-        }
+    ps_param *p = param_new(s, spec->name, &spec->shape, (size_t)ps_shape_elements(&spec->shape) * sizeof(float));
+    if (p == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "parameter '%s': out of memory for its buffers", spec->name);
     }
-    if (st == PS_OK) {
-        ps_variable_spec spec;
-        ps_variable_spec_init(&spec);
-        spec.name = name;
-        spec.dtype = PS_F32;
-        spec.shape = shape;
-        spec.init = init;
-        spec.optimizer = optimizer;
-        st = psi_api_variable(s, &spec, PSI_SCOPE_GET, &p->variable, &err);
+    st = psi_api_get_new(s, spec, PSI_SCOPE_GET, &p->variable, &get, err);
+    if (st != PS_OK) {
+        param_free(p);
+        return st;
+    }
+    (void)snprintf(p->name, sizeof(p->name), "%s", get->scoped.name);
+    if (!get->scoped.must_exist) {
+        psi_api_put_aside(s, get);
+    } else {
+        st = psi_api_get_run(s, get, err);
     }
     if (st != PS_OK) {
         param_free(p);
+        return st;
+    }
+    *out_param = p;
+    return PS_OK;
+}
+
+ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init, const ps_optimizer *optimizer)
+{
+    struct psi_err err = {0};
+    ps_variable_spec spec;
+    ps_param *p = NULL;
+    if (enter(s, true) != PS_OK) {
+        return dummy(s, name, &shape);
+    }
+    ps_variable_spec_init(&spec);
+    spec.name = name;
+    spec.dtype = PS_F32;
+    spec.shape = shape;
+    spec.init = init;
+    spec.optimizer = optimizer;
+    if (param_make(s, &spec, &p, &err) != PS_OK) {
         PSI_IGNORE(stick(s, &err, "ps_param_get")); /* the dummy's calls return it */
         return dummy(s, name, &shape);
     }
-    (void)snprintf(p->name, sizeof(p->name), "%s", p->variable->name);
     param_keep(s, p);
     return p;
 }
@@ -310,7 +335,7 @@ static ps_param *param_next(ps_session *s, ps_param *p)
 
 ps_status ps_pull(ps_session *s)
 {
-    ps_status st = enter(s, true);
+    ps_status st = enter_settled(s);
     for (ps_param *p = NULL; st == PS_OK && (p = param_next(s, p)) != NULL;) {
         st = pull_begin(p);
     }
@@ -325,7 +350,7 @@ ps_status ps_pull(ps_session *s)
 
 ps_status ps_pull_param(ps_param *p)
 {
-    ps_status st = enter(ps_param_session(p), true);
+    ps_status st = enter_settled(ps_param_session(p));
     if (st == PS_OK) {
         st = pull_begin(p);
     }
@@ -339,7 +364,7 @@ ps_status ps_pull_param(ps_param *p)
 ps_status ps_push(ps_session *s, ps_param *p)
 {
     struct psi_err err = {0};
-    ps_status st = enter(s, true);
+    ps_status st = enter_settled(s);
     if (st != PS_OK) {
         return st;
     }
@@ -430,9 +455,13 @@ ps_status ps_session_ready(ps_session *s)
         return st;
     }
     ps_variable *step = NULL;
-    st = psi_api_global_step(s, &step, &err);
+    st = psi_api_global_step(s, &step, &err); /* with what was put aside, which fails first */
     if (st != PS_OK) {
         return stick(s, &err, "ps_session_ready");
+    }
+    st = psi_api_settle(s); /* nothing is left of it, unless global_step was there already */
+    if (st != PS_OK) {
+        return st;
     }
     struct ready r = {0};
     struct psi_api_call call = {.session = s,

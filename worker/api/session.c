@@ -241,12 +241,14 @@ static void session_init(ps_session *s)
     (void)pthread_cond_init(&s->changed, NULL);
     psi_list_init(&s->variables);
     psi_list_init(&s->params);
+    psi_list_init(&s->aside);
     psi_scopes_init(&s->scopes);
     psi_api_spare_init(s);
 }
 
 static void session_free(ps_session *s)
 {
+    psi_api_aside_free(s);
     psi_api_params_free(s);
     struct psi_list *it;
     while ((it = psi_list_pop_front(&s->variables)) != NULL) {

@@ -64,6 +64,7 @@ void psi_var_want(struct psi_client *c, struct psi_var *var)
             give_up(c, var, st, NULL, err.text);
             return;
         }
+        psi_peer_want(c->peers[var->requested_task]); /* where it most likely is: its HELLO goes beside the CREATE */
     }
     var->tries = 0;
     var->held_by = UINT32_MAX;
@@ -157,7 +158,6 @@ static void create_answered(struct psi_client *c, struct psi_peer *peer, struct 
     hold(c, var, owner, PS_OK, "");
     to_step(var, PSI_VAR_OPEN, &c->peers[owner]->want_open);
     psi_peer_want(c->peers[owner]);
-    psi_client_kick(c->peers[owner]);
 }
 
 static void on_create(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
@@ -182,6 +182,11 @@ static void on_create(struct psi_client *c, struct psi_ask *ask, const struct ps
             ps_status st = r->status != PS_OK ? r->status : PS_UNAVAILABLE;
             create_failed(c, ask->vars[i], ask->peer, st, r->status != PS_OK ? r->text : "the answer lacks it",
                           r->retry_after_ms);
+        }
+    }
+    for (uint32_t i = 0; i < c->peer_count; i++) { /* now, not with each frame of the answer: one list for each owner */
+        if (!psi_list_empty(&c->peers[i]->want_open)) {
+            psi_client_kick(c->peers[i]);
         }
     }
 }

@@ -295,7 +295,10 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     }
     *m = (struct importer){.session = s, .path = path, .source = {.fd = -1}};
     st = psi_files_options(s, path, options, &m->options, &err);
-    st = st == PS_OK ? run(m, &err) : st;
+    if (st == PS_OK) {
+        PSI_IGNORE(psi_api_settle(s)); /* parameters of the program before those of the file; a failure is the session's */
+        st = run(m, &err);
+    }
     if (st == PS_OK && out_variables != NULL) {
         *out_variables = (int)m->done;
     }

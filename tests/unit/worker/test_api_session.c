@@ -133,6 +133,9 @@ static void a_call_to_nobody_ends_at_its_deadline(void **state)
     options_of(&o);
     assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
     ps_param *p = ps_param_get(s, "w", PS_SHAPE(10), ps_zeros(), ps_sgd(1));
+    assert_int_equal(ps_session_status(s), PS_OK); /* it is got when it is needed */
+    assert_int_not_equal(ps_session_ready(s), PS_OK);
+    assert_non_null(strstr(ps_session_error(s), "ps_param_get: get of 'w'"));
     assert_non_null(strstr(ps_session_error(s), "/job:ps/task:0"));
     assert_non_null(strstr(ps_session_error(s), "127.0.0.1:1"));
     assert_null(ps_param_grad(p));

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Getting variables: one, many, or those that ps_param_get() has put aside.
+ *
+ * Happy path: psi_api_get_new() names and places a variable and makes its public record -> run() starts the gets of a batch in
+ * one event of the loop, those put aside first: their turns are taken in the order of the calls, and the core sends one list to
+ * the directory and one to each owner -> what the owner said is copied into the public record, which from then on never changes
+ * but for the version of the last read. Failure modes: a get that fails has its own error, the others go on. Its name counts as
+ * not got and its record is freed; the core keeps its own until the session closes. That of a parameter sticks to the session.
+ */
+#include "api.h"
+
+#include "common/abi.h"
+#include "common/mem.h"
+#include "common/shape.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char global_step_name[] = "global_step";
+
+void ps_variable_spec_init(ps_variable_spec *spec)
+{
+    if (spec == NULL) {
+        return;
+    }
+    memset(spec, 0, sizeof(*spec));
+    spec->struct_bytes = sizeof(*spec);
+}
+
+/* ---- one get ---- */
+
+static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
+{
+    struct psi_api_get *get = call->arg;
+    const struct psi_var_scope scope = {.container = get->scoped.container,
+                                        .name = get->scoped.name,
+                                        .must_exist = get->scoped.must_exist,
+                                        .soft_placement = call->session->allow_soft_placement,
+                                        .place = &get->scoped.place};
+    ps_status st = psi_client_variable_in(call->client, &get->spec, &scope, get->how == PSI_SCOPE_FIND, &get->v->var, err);
+    if (st == PS_OK) {
+        call->req.kind = scope.must_exist ? PSI_REQ_LOOKUP : PSI_REQ_GET;
+        call->req.var = get->v->var;
+    }
+    return st;
+}
+
+static void finish_get(struct psi_api_call *call)
+{
+    ps_variable *v = ((struct psi_api_get *)call->arg)->v;
+    const struct psi_var *var = v->var;
+    const char *task = psi_client_task_name(call->client, var->owner);
+    (void)snprintf(v->device, sizeof(v->device), "%s/device:CPU:0", task);
+    const char *index = strrchr(task, ':');
+    v->task = index == NULL ? 0 : (int)strtol(index + 1, NULL, 10);
+    v->dtype = var->dtype;
+    v->shape = var->shape;
+    v->bytes = var->elements * ps_dtype_bytes(var->dtype);
+    v->version = var->version;
+}
+
+static ps_status spec_take(const ps_variable_spec *from, enum psi_scope_how how, ps_variable_spec *to, struct psi_err *err)
+{
+    if (from == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "the spec is NULL");
+    }
+    ps_variable_spec_init(to);
+    ps_status st = psi_struct_take(from, to, sizeof(*to), "ps_variable_spec_init", err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "the spec");
+        return st;
+    }
+    if (how == PSI_SCOPE_FIND && to->name == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "the variable's name is NULL");
+    }
+    return PS_OK;
+}
+
+/* What the spec points at may be gone when it is used. */
+static void spec_keep(struct psi_api_get *get, const ps_variable_spec *spec)
+{
+    get->spec = *spec;
+    if (spec->init != NULL) {
+        get->init = *spec->init;
+        get->spec.init = &get->init;
+    }
+    if (spec->optimizer != NULL) {
+        get->optimizer = *spec->optimizer;
+        get->spec.optimizer = &get->optimizer;
+    }
+}
+
+ps_status psi_api_get_new(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
+                          struct psi_api_get **out_get, struct psi_err *err)
+{
+    ps_variable_spec spec;
+    struct psi_scoped scoped;
+    ps_status st = psi_api_check(s, true, err);
+    st = st == PS_OK ? spec_take(given, how, &spec, err) : st;
+    st = st == PS_OK ? psi_api_scope(s, &spec, how, &scoped, err) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psi_api_get *get = psi_calloc(1, sizeof(*get));
+    ps_variable *v = psi_calloc(1, sizeof(*v));
+    if (get == NULL || v == NULL) {
+        psi_api_unscope(s, &scoped);
+        psi_free(get);
+        psi_free(v);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': out of memory", scoped.name);
+    }
+    v->session = s;
+    psi_list_init(&v->link);
+    memcpy(v->container, scoped.container, sizeof(v->container));
+    memcpy(v->name, scoped.name, sizeof(v->name));
+    (void)psi_device_format(&scoped.place.device, v->requested, sizeof(v->requested));
+    (void)snprintf(v->device, sizeof(v->device), "a ps task");
+    spec_keep(get, &spec);
+    get->scoped = scoped;
+    get->how = how;
+    get->v = v;
+    get->out = out_variable;
+    get->call = (struct psi_api_call){.session = s, .prepare = prepare_get, .finish = finish_get, .arg = get, .variable = v};
+    psi_list_init(&get->link);
+    *out_get = get;
+    return PS_OK;
+}
+
+static void get_free(struct psi_api_get *get)
+{
+    psi_free(get->v);
+    psi_free(get);
+}
+
+/* The device that was asked for does not exist: which ones do. */
+static void add_devices(ps_session *s, struct psi_err *err)
+{
+    char text[PSI_ERR_TEXT_MAX / 2];
+    psi_api_devices_text(s, text, sizeof(text));
+    size_t at = strlen(err->text);
+    if (text[0] != '\0') {
+        (void)snprintf(err->text + at, sizeof(err->text) - at, "; the cluster has %s", text);
+    }
+}
+
+/* Its call has ended with *err: the variable is the session's, or there is none. */
+static void get_end(ps_session *s, struct psi_api_get *get, struct psi_err *err)
+{
+    if (err->code == PS_OK) {
+        (void)pthread_mutex_lock(&s->lock);
+        psi_list_push_back(&s->variables, &get->v->link);
+        (void)pthread_mutex_unlock(&s->lock);
+        if (get->scoped.first) {
+            psi_api_log_placement(s, get->v, get->spec.type);
+        }
+        *get->out = get->v;
+        get->v = NULL;
+        return;
+    }
+    if (get->v->var != NULL && get->v->var->device_missing) {
+        add_devices(s, err);
+    }
+    if (err->code == PS_NOT_FOUND && get->scoped.must_exist && get->how == PSI_SCOPE_GET) {
+        psi_err_prefix(err, "its scope says PS_REUSE_ALWAYS");
+    }
+    psi_api_unscope(s, &get->scoped);
+}
+
+/* ---- a batch ---- */
+
+static ps_status start_all(ps_session *s, const struct psi_list *gets, struct psi_err *err)
+{
+    struct psi_list works;
+    struct psi_list *it = NULL;
+    psi_list_init(&works);
+    PSI_LIST_FOREACH(it, gets) {
+        psi_list_push_back(&works, &PSI_CONTAINER_OF(it, struct psi_api_get, link)->call.work.link);
+    }
+    return psi_api_calls_start(s, &works, err);
+}
+
+/* All at once; the list is empty then. *err, PS_OK before, is the first failure; a parameter's is with the session instead. */
+static void run_batch(ps_session *s, struct psi_list *gets, struct psi_err *err)
+{
+    struct psi_err refused = {0};
+    struct psi_list *it = NULL;
+    if (psi_list_empty(gets)) {
+        return;
+    }
+    bool started = start_all(s, gets, &refused) == PS_OK;
+    while ((it = psi_list_pop_front(gets)) != NULL) {
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+        struct psi_err own = refused;
+        if (started) {
+            PSI_IGNORE(psi_api_call_wait(&get->call, &own)); /* it is in own */
+        }
+        get_end(s, get, &own);
+        if (own.code != PS_OK && get->sticks) {
+            psi_err_prefix(&own, "ps_param_get");
+            PSI_IGNORE(psi_api_last_error_set(&own)); /* likewise */
+            PSI_IGNORE(psi_api_stick(s, &own));       /* psi_api_settle() returns it */
+        } else if (own.code != PS_OK && err->code == PS_OK) {
+            *err = own;
+        }
+        get_free(get);
+    }
+}
+
+/* Those that were put aside, and then these, which may be none. */
+static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
+{
+    struct psi_list all;
+    psi_list_init(&all);
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->settling) {
+        psi_api_wait(s, &s->changed);
+    }
+    bool settles = !psi_list_empty(&s->aside);
+    s->settling = settles;
+    psi_list_move_all(&all, &s->aside);
+    (void)pthread_mutex_unlock(&s->lock);
+    struct psi_list *first = psi_list_first(gets);
+    if (first != NULL && PSI_CONTAINER_OF(first, struct psi_api_get, link)->scoped.must_exist) {
+        run_batch(s, &all, err); /* what is looked up may be among these */
+    }
+    psi_list_move_all(&all, gets);
+    run_batch(s, &all, err);
+    if (settles) {
+        (void)pthread_mutex_lock(&s->lock);
+        s->settling = false;
+        (void)pthread_cond_broadcast(&s->changed);
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+}
+
+ps_status psi_api_settle(ps_session *s)
+{
+    struct psi_err err = {0};
+    struct psi_list none;
+    psi_list_init(&none);
+    run(s, &none, &err);
+    return psi_api_sticky(s, NULL);
+}
+
+void psi_api_put_aside(ps_session *s, struct psi_api_get *get)
+{
+    get->sticks = true;
+    (void)pthread_mutex_lock(&s->lock);
+    psi_list_push_back(&s->aside, &get->link);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void psi_api_aside_free(ps_session *s)
+{
+    struct psi_list *it = NULL;
+    while ((it = psi_list_pop_front(&s->aside)) != NULL) {
+        get_free(PSI_CONTAINER_OF(it, struct psi_api_get, link));
+    }
+}
+
+/* ---- for programs ---- */
+
+ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err *err)
+{
+    struct psi_list one;
+    psi_list_init(&one);
+    psi_list_push_back(&one, &get->link);
+    run(s, &one, err);
+    return err->code;
+}
+
+ps_status psi_api_variable(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
+                           struct psi_err *err)
+{
+    struct psi_api_get *get = NULL;
+    ps_status st = psi_api_get_new(s, given, how, out_variable, &get, err);
+    return st == PS_OK ? psi_api_get_run(s, get, err) : st;
+}
+
+static ps_status open_public(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, ps_variable **out_variable)
+{
+    struct psi_err err = {0};
+    ps_status st = out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL")
+                                        : psi_api_variable(s, spec, how, out_variable, &err);
+    return psi_api_result(&err, st);
+}
+
+ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable)
+{
+    return open_public(s, spec, PSI_SCOPE_GET, out_variable);
+}
+
+ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_variable)
+{
+    ps_variable_spec spec;
+    ps_variable_spec_init(&spec);
+    spec.name = name;
+    return open_public(s, &spec, PSI_SCOPE_FIND, out_variable);
+}
+
+static const ps_variable_spec *spec_at(const ps_variable_spec *specs, size_t i)
+{
+    return (const ps_variable_spec *)(const void *)((const char *)specs + i * specs->struct_bytes);
+}
+
+/* One size for all, or the next one is somewhere else. */
+static ps_status specs_check(const ps_variable_spec *specs, size_t count, ps_variable **out_variables, struct psi_err *err)
+{
+    ps_variable_spec spec;
+    if (count > 0 && (specs == NULL || out_variables == NULL)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", specs == NULL ? "specs" : "out_variables");
+    }
+    ps_status st = count > 0 ? spec_take(specs, PSI_SCOPE_GET, &spec, err) : PS_OK;
+    for (size_t i = 1; st == PS_OK && i < count; i++) {
+        size_t bytes = spec_at(specs, i)->struct_bytes;
+        if (bytes != specs->struct_bytes) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "spec %zu: struct_bytes is %zu, that of the first is %zu", i, bytes,
+                          specs->struct_bytes);
+        }
+    }
+    return st;
+}
+
+ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, size_t count, ps_variable **out_variables)
+{
+    struct psi_err err = {0};
+    struct psi_err refused = {0};
+    struct psi_list gets;
+    ps_status st = psi_api_check(s, true, &err);
+    st = st == PS_OK ? specs_check(specs, count, out_variables, &err) : st;
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    psi_list_init(&gets);
+    for (size_t i = 0; i < count; i++) {
+        struct psi_api_get *get = NULL;
+        out_variables[i] = NULL;
+        st = psi_api_get_new(s, spec_at(specs, i), PSI_SCOPE_GET, &out_variables[i], &get, &err);
+        if (st == PS_OK) {
+            psi_list_push_back(&gets, &get->link);
+        } else if (refused.code == PS_OK) {
+            psi_err_prefix(&err, "spec %zu", i);
+            refused = err;
+        }
+    }
+    err = refused;
+    run(s, &gets, &err);
+    return psi_api_result(&err, err.code);
+}
+
+ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err)
+{
+    ps_status st = psi_api_check(s, true, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    ps_variable *known = s->global_step_variable;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (known == NULL) {
+        ps_variable_spec spec;
+        ps_variable_spec_init(&spec);
+        spec.name = global_step_name;
+        spec.dtype = PS_I64;
+        st = psi_api_variable(s, &spec, PSI_SCOPE_GLOBAL, &known, err);
+        if (st != PS_OK) {
+            return st;
+        }
+        (void)pthread_mutex_lock(&s->lock);
+        s->global_step_variable = known;
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    *out_variable = known;
+    return PS_OK;
+}
+
+ps_status ps_global_step_get(ps_session *s, ps_variable **out_variable)
+{
+    struct psi_err err = {0};
+    ps_status st = out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL")
+                                        : psi_api_global_step(s, out_variable, &err);
+    return psi_api_result(&err, st);
+}
