@@ -3,10 +3,13 @@
  * The proxy that makes trouble.
  * Happy path: accept -> connect upstream -> bytes go both ways through two small buffers. Each connection has a plan: after
  * `event_at` bytes in all (both directions) something happens to it; then it is gone or has its next plan.
+ * With a delay what was read waits in pieces until its time, and read_along() follows the frames in it.
  * Failure modes: a socket that fails ends its pair, as a peer's end does; set-up that fails ends the test.
  */
 #define _GNU_SOURCE 1 /* accept4, pipe2 */
 #include "proxy.h"
+
+#include "proto/frame.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -37,7 +40,33 @@ enum event {
 };
 static const char *const event_names[EVENTS] = {"reset", "orderly", "half-up", "half-down", "swallow", "flip", "delay"};
 
+/* Bytes on their way, with a delay. */
+struct piece {
+    struct piece *next;
+    uint64_t due;
+    size_t bytes;
+    uint8_t data[];
+};
+
+/* Where one direction of a connection is in its frames. */
+struct reading {
+    struct ps_frame_header head;
+    size_t have;    /* bytes of head */
+    uint64_t left;  /* of meta and body */
+    unsigned trips; /* of the request that begins */
+};
+enum { ASKED_MAX = 1024 }; /* more than a window and all else that a client has out */
+/* A request that is not answered. */
+struct asked {
+    uint64_t id; /* with op: whose answer */
+    uint8_t op;
+    unsigned trips; /* 0: free */
+};
+
 struct pair {
+    struct piece *piece[2];
+    struct reading reading[2];
+    struct asked asked[ASKED_MAX];
     int fd[2];          /* 0: client, 1: upstream; -1 client: free */
     uint8_t *buffer[2]; /* bytes read from fd[d], for fd[1 - d] */
     size_t have[2], sent[2];
@@ -60,6 +89,9 @@ struct test_proxy {
     atomic_bool trouble, stop;
     atomic_uint cuts;
     atomic_uint made[EVENTS];
+    uint64_t delay;
+    unsigned trips; /* loop thread: of the latest answer that was delivered */
+    atomic_uint op_trips[256], op_requests[256];
     bool had_trouble; /* loop thread: what the plans are made for */
     uint64_t random;
     struct pair pairs[PAIRS_MAX];
@@ -110,6 +142,11 @@ static void plan(struct test_proxy *p, struct pair *c)
 static void drop(struct pair *c, bool reset)
 {
     for (int d = 0; d < 2; d++) {
+        while (c->piece[d] != NULL) {
+            struct piece *next = c->piece[d]->next;
+            free(c->piece[d]);
+            c->piece[d] = next;
+        }
         struct linger hard = {.l_onoff = 1, .l_linger = 0};
         if (reset) {
             (void)setsockopt(c->fd[d], SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
@@ -166,22 +203,121 @@ static void happen(struct test_proxy *p, struct pair *c)
     }
 }
 
+/* ---- reading along ---- */
+
+static void asked(struct test_proxy *p, struct pair *c, const struct reading *r)
+{
+    atomic_fetch_add(&p->op_requests[r->head.op], 1);
+    for (int i = 0; i < ASKED_MAX; i++) {
+        if (c->asked[i].trips == 0) {
+            c->asked[i] = (struct asked){.id = r->head.id, .op = r->head.op, .trips = r->trips};
+            return;
+        }
+    }
+    die("too many requests at once");
+}
+
+static void answered(struct test_proxy *p, struct pair *c, const struct reading *r)
+{
+    for (int i = 0; i < ASKED_MAX; i++) {
+        struct asked *a = &c->asked[i];
+        if (a->trips == 0 || a->id != r->head.id || a->op != r->head.op) {
+            continue;
+        }
+        p->trips = a->trips > p->trips ? a->trips : p->trips;
+        if (a->trips > atomic_load(&p->op_trips[a->op])) {
+            atomic_store(&p->op_trips[a->op], a->trips);
+        }
+        a->trips = (r->head.flags & PS_FLAG_MORE) != 0 ? a->trips : 0;
+        return;
+    }
+}
+
+/* These bytes of direction d have come from the client, or have reached it. */
+static void read_along(struct test_proxy *p, struct pair *c, int d, const uint8_t *bytes, size_t n)
+{
+    struct reading *r = &c->reading[d];
+    while (n > 0) {
+        size_t head = r->left == 0 ? sizeof(r->head) - r->have : 0;
+        size_t take = head > 0 ? head : (size_t)r->left;
+        take = take < n ? take : n;
+        if (head > 0) {
+            r->trips = r->have == 0 ? p->trips + 1 : r->trips;
+            memcpy((uint8_t *)&r->head + r->have, bytes, take);
+            r->have += take;
+            r->left = r->have == sizeof(r->head) ? (uint64_t)r->head.meta_bytes + r->head.body_bytes : 0;
+        } else {
+            r->left -= take;
+        }
+        bytes += take;
+        n -= take;
+        if (r->have == sizeof(r->head) && r->left == 0) {
+            r->have = 0;
+            (d == 0 ? asked : answered)(p, c, r);
+        }
+    }
+}
+
 /* ---- bytes ---- */
+
+static void end_of_file(struct pair *c, int d)
+{
+    if (!c->shut[1 - d]) {
+        (void)shutdown(c->fd[1 - d], SHUT_WR);
+        c->shut[1 - d] = true;
+    }
+}
+
+/* A piece of what comes, to be forwarded later; what is due is the buffer's. */
+static void delay(struct test_proxy *p, struct pair *c, int d, short from)
+{
+    struct piece **last = &c->piece[d];
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    if (!c->ended[d] && (from & (POLLIN | POLLHUP | POLLERR)) != 0) {
+        struct piece *piece = malloc(sizeof(*piece) + BUFFER_BYTES);
+        ssize_t n = piece != NULL ? read(c->fd[d], piece->data, BUFFER_BYTES) : -1;
+        if (n > 0) {
+            *last = piece;
+            piece->next = NULL;
+            piece->due = now_ms() + p->delay;
+            piece->bytes = (size_t)n;
+            if (d == 0) {
+                read_along(p, c, d, piece->data, piece->bytes);
+            }
+        } else {
+            c->ended[d] = n == 0 || errno != EAGAIN;
+            free(piece);
+        }
+    }
+    struct piece *first = c->piece[d];
+    if (first != NULL && c->have[d] == 0 && now_ms() >= first->due) {
+        memcpy(c->buffer[d], first->data, first->bytes);
+        c->have[d] = first->bytes;
+        c->sent[d] = 0;
+        c->piece[d] = first->next;
+        free(first);
+    }
+    if (c->ended[d] && c->piece[d] == NULL && c->have[d] == 0) {
+        end_of_file(c, d);
+    }
+}
 
 /* One try in direction d (from fd[d] to the other side). */
 static void forward(struct test_proxy *p, struct pair *c, int d, short from, short to)
 {
-    if (c->have[d] == 0 && !c->ended[d] && (from & (POLLIN | POLLHUP | POLLERR)) != 0) {
+    if (p->delay > 0) {
+        delay(p, c, d, from);
+        to |= POLLOUT; /* probably */
+    } else if (c->have[d] == 0 && !c->ended[d] && (from & (POLLIN | POLLHUP | POLLERR)) != 0) {
         ssize_t n = read(c->fd[d], c->buffer[d], BUFFER_BYTES);
         if (n < 0 && errno == EAGAIN) {
             return;
         }
         if (n <= 0) {
             c->ended[d] = true;
-            if (!c->shut[1 - d]) {
-                (void)shutdown(c->fd[1 - d], SHUT_WR);
-                c->shut[1 - d] = true;
-            }
+            end_of_file(c, d);
         } else {
             c->have[d] = (size_t)n;
             c->sent[d] = 0;
@@ -209,6 +345,9 @@ static void forward(struct test_proxy *p, struct pair *c, int d, short from, sho
             drop(c, true); /* the peer has gone */
         }
         return;
+    }
+    if (p->delay > 0 && d == 1) {
+        read_along(p, c, d, c->buffer[d] + c->sent[d], (size_t)sent);
     }
     c->have[d] -= (size_t)sent;
     c->sent[d] += (size_t)sent;
@@ -283,7 +422,8 @@ static void prepare(struct test_proxy *p, struct polled *q)
         if (c->fd[0] >= 0 && c->cut_at != 0 && now >= c->cut_at) {
             drop(c, true);
         }
-        if (c->fd[0] >= 0 && c->ended[0] && c->ended[1] && c->have[0] == 0 && c->have[1] == 0) {
+        if (c->fd[0] >= 0 && c->ended[0] && c->ended[1] && c->have[0] == 0 && c->have[1] == 0 && c->piece[0] == NULL &&
+            c->piece[1] == NULL) {
             drop(c, false);
         }
         if (c->fd[0] < 0) {
@@ -298,7 +438,10 @@ static void prepare(struct test_proxy *p, struct polled *q)
         }
         q->pair[(q->count - q->first) / 2] = c;
         for (int d = 0; d < 2; d++) {
-            short in = !held && !c->ended[d] && c->have[d] == 0 ? POLLIN : 0;
+            if (c->piece[d] != NULL) {
+                timed(q, c->piece[d]->due, now);
+            }
+            short in = !held && !c->ended[d] && (c->have[d] == 0 || p->delay > 0) ? POLLIN : 0;
             short out = !held && c->have[1 - d] > 0 ? POLLOUT : 0;
             q->fds[q->count++] = (struct pollfd){.fd = (in | out) != 0 ? c->fd[d] : -1, .events = (short)(in | out)};
         }
@@ -387,6 +530,21 @@ void test_proxy_door(struct test_proxy *p, const char *upstream, char *out)
     p->upstream[i].sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10));
     (void)snprintf(out, 64, "127.0.0.1:%u", ntohs(a.sin_port));
     p->door_count++;
+}
+
+void test_proxy_delay(struct test_proxy *p, unsigned delay_ms)
+{
+    p->delay = delay_ms;
+}
+
+unsigned test_proxy_round_trips(const struct test_proxy *p, uint8_t op)
+{
+    return atomic_load(&p->op_trips[op]);
+}
+
+unsigned test_proxy_requests(const struct test_proxy *p, uint8_t op)
+{
+    return atomic_load(&p->op_requests[op]);
 }
 
 void test_proxy_run(struct test_proxy *p)
