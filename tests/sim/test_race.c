@@ -19,21 +19,13 @@
 #define DEFAULT_SEEDS 200
 #endif
 
-static uint64_t number_of(const char *name, uint64_t fallback)
-{
-    const char *text = getenv(name);
-    return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 10) : fallback;
-}
-
 static void test_races(void **state)
 {
     (void)state;
-    uint64_t seeds = number_of("RACE_SEEDS", DEFAULT_SEEDS);
-    uint64_t only = number_of("RACE_SEED", 0);
+    uint64_t seeds = sim_number_of("RACE_SEEDS", DEFAULT_SEEDS);
+    uint64_t only = sim_number_of("RACE_SEED", 0);
     struct sim_race sum = {0};
-    if (getenv("SEED") != NULL || getenv("SIM_SEED") != NULL) {
-        return; /* of test_sim */
-    }
+    sim_skip_seed("RACE_SEED=7 runs one");
     for (uint64_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : seeds); seed++) {
         struct sim_options options = {.seed = seed, .frame_bytes = PS_FRAME_BODY_MAX, .race = true, .verbose = only != 0};
         struct sim_summary one = {0};

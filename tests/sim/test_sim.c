@@ -46,12 +46,6 @@ static void on_abort(int number)
     (void)n;
 }
 
-static uint64_t number_of(const char *name, uint64_t fallback)
-{
-    const char *text = getenv(name);
-    return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 10) : fallback;
-}
-
 static void run_seed(uint64_t seed, bool verbose, struct sim_summary *total)
 {
     struct sim_options options = {.seed = seed, .verbose = verbose, .frame_bytes = PS_FRAME_BODY_MAX};
@@ -76,10 +70,10 @@ static void test_seeds(void **state)
     (void)state;
     struct sim_summary total = {0};
     const char *only = getenv("SIM_SEED") != NULL ? "SIM_SEED" : "SEED";
-    uint64_t seeds = number_of("SIM_SEEDS", DEFAULT_SEEDS);
-    uint64_t first = number_of("SIM_FIRST", 1);
+    uint64_t seeds = sim_number_of("SIM_SEEDS", DEFAULT_SEEDS);
+    uint64_t first = sim_number_of("SIM_FIRST", 1);
     if (getenv(only) != NULL && getenv(only)[0] != '\0') {
-        run_seed(number_of(only, 1), true, &total);
+        run_seed(sim_number_of(only, 1), true, &total);
         seeds = 1;
     } else {
         for (uint64_t seed = first; seed < first + seeds; seed++) {
@@ -127,9 +121,7 @@ static uint64_t cut_everywhere(enum psi_request_kind kind, uint32_t side, enum s
 static void test_every_boundary(void **state)
 {
     (void)state;
-    if (getenv("SIM_SEED") != NULL || getenv("SEED") != NULL) {
-        return;
-    }
+    sim_skip_seed("all boundaries are cut or none");
     static const struct {
         enum psi_request_kind kind;
         enum sim_boundary_var var;

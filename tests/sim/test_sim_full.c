@@ -20,12 +20,9 @@
 static void test_full_frames(void **state)
 {
     (void)state;
-    const char *text = getenv("SIM_SEEDS_FULL");
-    uint64_t seeds = text != NULL ? strtoull(text, NULL, 10) : DEFAULT_SEEDS;
+    uint64_t seeds = sim_number_of("SIM_SEEDS_FULL", DEFAULT_SEEDS);
     uint64_t ok = 0, cuts = 0;
-    if (getenv("SEED") != NULL || getenv("SIM_SEED") != NULL) {
-        return; /* of test_sim */
-    }
+    sim_skip_seed("all run or none");
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         struct sim_options options = {.seed = seed, .frame_bytes = PS_FRAME_BODY_MAX, .large = true};
         struct sim_summary one = {0};

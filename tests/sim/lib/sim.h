@@ -431,6 +431,10 @@ struct sim_summary {
 
 /** Run one seed. Returns true when every rule held; otherwise why (>= 1024 bytes) says which was broken. */
 bool sim_run(const struct sim_options *options, struct sim_summary *out, char *why);
+/** The number in this variable of the environment; fallback when it is absent or empty. */
+uint64_t sim_number_of(const char *name, uint64_t fallback);
+/** Skips the case when SEED says one of another; own says what to do here. */
+void sim_skip_seed(const char *own);
 
 /* ---- knobs.c ---- */
 void sim_knobs_draw(struct sim *s, const struct sim_options *options);
