@@ -5,9 +5,8 @@
 enum { COUNT = 4 };
 
 /* One of the four cannot be had; the others are got. */
-static void one_of_many_fails(void **state)
+TEST(one_of_many_fails)
 {
-    (void)state;
     ps_session *s = open_plain();
     ps_variable *out[COUNT] = {NULL};
     ps_variable_spec specs[COUNT];
@@ -33,9 +32,8 @@ static void one_of_many_fails(void **state)
 }
 
 /* Specs of a newer header are larger; the step from one to the next is their own size. */
-static void specs_of_a_newer_header(void **state)
+TEST(specs_of_a_newer_header)
 {
-    (void)state;
     ps_session *s = open_plain();
     struct {
         ps_variable_spec spec;
@@ -63,9 +61,8 @@ static void specs_of_a_newer_header(void **state)
 }
 
 /* The same name with another shape: the error comes when it is got, names the parameter, and is the session's. */
-static void the_error_of_a_parameter_sticks(void **state)
+TEST(the_error_of_a_parameter_sticks)
 {
-    (void)state;
     ps_session *s = open_plain();
     ps_variable *v = NULL;
     (void)get(s, "stick/w");
@@ -84,9 +81,8 @@ static void the_error_of_a_parameter_sticks(void **state)
 }
 
 /* What has to exist is found, also when this session's own parameters are yet to be created. */
-static void shared_weights_are_looked_up(void **state)
+TEST(shared_weights_are_looked_up)
 {
-    (void)state;
     ps_session *s = open_plain();
     ps_param *first = ps_param_get(s, "shared/w", PS_SHAPE(2), ps_ones(), ps_sgd(1));
     assert_int_equal(ps_variable_scope_push(s, NULL, PS_REUSE_ALWAYS), PS_OK);
@@ -99,15 +95,4 @@ static void shared_weights_are_looked_up(void **state)
     (void)ps_param_get(s, "shared/nobody", PS_SHAPE(2), ps_ones(), ps_sgd(1));
     assert_int_equal(ps_session_status(s), PS_NOT_FOUND); /* at once */
     assert_int_equal(ps_session_close(s), PS_NOT_FOUND);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(one_of_many_fails, setup),
-        cmocka_unit_test_setup(specs_of_a_newer_header, setup),
-        cmocka_unit_test_setup(the_error_of_a_parameter_sticks, setup),
-        cmocka_unit_test_setup(shared_weights_are_looked_up, setup),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
 }
