@@ -73,7 +73,7 @@ flags_of = $(BASE) \
 	$(if $(filter common/rng.c,$1),-ffp-contract=off) \
 	$(if $(filter worker/nn/kernels/cpu/%,$1),$(BLAS_CFLAGS)) \
 	$(if $(filter worker/nn/kernels/%.c worker/pstrain/%,$1),$(PATHS)) \
-	$(if $(filter worker/psctl/% worker/pstrain/% worker/examples/%,$1),$(PUBLIC_INC), \
+	$(if $(filter worker/psctl/% worker/pstrain/% worker/examples/%,$1),$(PUBLIC_INC) $(if $(filter worker/examples/%,$1),,-iquote .), \
 	$(if $(filter tests/%,$1),$(TEST_INC), \
 	$(LIB_INC) $(if $(filter psd/%,$1),-iquote psd,$(if $(filter worker/%,$1),-iquote worker)))) \
 	$(UV_CFLAGS) $(CPPFLAGS) $(CFLAGS)
@@ -85,6 +85,7 @@ GEN_C := $(PROTO:proto/%.proto=$(B)/gen/%.pb.c)
 GEN_H := $(GEN_C:.c=.h)
 COMMON_C := $(wildcard common/*.c)
 NET_C := $(wildcard common/net/*.c)
+CLI_C := $(wildcard common/cli/*.c)
 PSD_MAIN := $(wildcard psd/main.c)
 PSD_C := $(filter-out psd/main.c,$(wildcard psd/*.c psd/*/*.c))
 WORKER_C := $(wildcard worker/*.c $(foreach d,api core files nn nn/kernels,worker/$d/*.c))
@@ -109,7 +110,7 @@ SIMLIB_C := $(wildcard tests/sim/lib/*.c)
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_C := $(filter-out tests/bench/bare.c,$(wildcard tests/bench/*.c))
 TEST_C := $(UNIT_C) $(KERNELS_C) $(PARITY_C) $(GOLDEN_C) $(SIM_C) $(SYSTEM_C) $(REGRESS_C)
-OUR_C := $(COMMON_C) $(NET_C) $(PSD_MAIN) $(PSD_C) $(WORKER_C) $(CPU_C) $(PSCTL_C) $(PSTRAIN_C) $(EXAMPLE_C) $(TEST_C) \
+OUR_C := $(COMMON_C) $(NET_C) $(CLI_C) $(PSD_MAIN) $(PSD_C) $(WORKER_C) $(CPU_C) $(PSCTL_C) $(PSTRAIN_C) $(EXAMPLE_C) $(TEST_C) \
 	$(TESTLIB_C) $(SIMLIB_C) $(FUZZ_C) $(BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(patsubst $(B)/%,%,$1))
@@ -127,6 +128,7 @@ LIBPSD_SO := $(if $(PSD_O),$(B)/lib/libpsd.so)
 LIBPSW_SO := $(if $(WORKER_O),$(B)/lib/libpsworker.so)
 PLUGIN := $(if $(CPU_C),$(B)/lib/libpsworker_cpu.so)
 COMMON_A := $(if $(COMMON_O),$(B)/obj/libcommon.a)
+CLI_A := $(if $(CLI_C),$(B)/obj/libcli.a)
 NN_A := $(if $(NN_C),$(B)/obj/libnn.a)
 PARTS_A := $(if $(PSTRAIN_PARTS_O),$(B)/obj/libpstrain.a) $(if $(PSCTL_PARTS_O),$(B)/obj/libpsctl.a)
 TESTLIB_A := $(if $(TESTLIB_C),$(B)/obj/libtest.a)
@@ -171,6 +173,7 @@ $(call stamp,$(B)/obj/link,$(LINK) $(MODE_SO) $(LIBS) $(CMOCKA_LIBS) $(ZLIB_LIBS
 $(call stamp,$(B)/obj/libpsd.list,$(PSD_O) $(COMMON_O) $(NET_O))
 $(call stamp,$(B)/obj/libpsworker.list,$(WORKER_O) $(COMMON_O) $(NET_O))
 $(call stamp,$(B)/obj/libcommon.list,$(COMMON_O))
+$(call stamp,$(B)/obj/libcli.list,$(call obj,$(CLI_C)))
 $(call stamp,$(B)/obj/libnn.list,$(call obj,$(NN_C)))
 $(call stamp,$(B)/obj/libtest.list,$(call obj,$(TESTLIB_C)))
 $(call stamp,$(B)/obj/libsim.list,$(call obj,$(SIMLIB_C)))
@@ -233,6 +236,8 @@ $(B)/lib/libpsworker.a: $(WORKER_O) $(COMMON_O) $(NET_O) $(B)/obj/libpsworker.li
 	$(archive)
 $(B)/obj/libcommon.a: $(COMMON_O) $(B)/obj/libcommon.list
 	$(archive)
+$(B)/obj/libcli.a: $(call obj,$(CLI_C)) $(B)/obj/libcli.list
+	$(archive)
 $(B)/obj/libnn.a: $(call obj,$(NN_C)) $(B)/obj/libnn.list
 	$(archive)
 $(B)/obj/libtest.a: $(call obj,$(TESTLIB_C)) $(B)/obj/libtest.list
@@ -271,11 +276,11 @@ endef
 grouped = -Wl,--start-group $1 -Wl,--end-group $(LIBS)
 $(B)/bin/psd: $(call obj,$(PSD_MAIN)) $(LIBPSD_A) $(B)/obj/link
 	$(call program,$(LIBPSD_A) $(LIBS))
-$(B)/bin/psctl: $(call obj,$(PSCTL_C)) $(LIBPSW_A) $(B)/obj/link $(B)/obj/libpsctl.list
-	$(call program,$(LIBPSW_A) $(LIBS))
+$(B)/bin/psctl: $(call obj,$(PSCTL_C)) $(CLI_A) $(LIBPSW_A) $(B)/obj/link $(B)/obj/libpsctl.list
+	$(call program,$(CLI_A) $(LIBPSW_A) $(LIBS))
 # both libraries hold the same objects of common/; the linker takes each from the first that has it
-$(B)/bin/pstrain: $(call obj,$(PSTRAIN_C)) $(LIBPSW_A) $(LIBPSD_A) $(B)/obj/link $(B)/obj/libpstrain.list
-	$(call program,$(LIBPSW_A) $(LIBPSD_A) $(LIBS) $(ZLIB_LIBS))
+$(B)/bin/pstrain: $(call obj,$(PSTRAIN_C)) $(CLI_A) $(LIBPSW_A) $(LIBPSD_A) $(B)/obj/link $(B)/obj/libpstrain.list
+	$(call program,$(CLI_A) $(LIBPSW_A) $(LIBPSD_A) $(LIBS) $(ZLIB_LIBS))
 $(EXAMPLES): $(B)/examples/%: $(B)/obj/worker/examples/%.o $(LIBPSW_A) $(LIBPSD_A) $(B)/obj/link
 	$(call program,$(LIBPSW_A) $(LIBPSD_A) $(LIBS) $(ZLIB_LIBS))
 
@@ -286,7 +291,7 @@ $(KERNELS): $(B)/tests/%: $(B)/obj/tests/%.o $(TESTLIB_A) $(NN_A) $(COMMON_A) $(
 UNIT_COMMON := $(filter $(B)/tests/unit/common/test_%,$(UNIT))
 $(UNIT_COMMON): $(B)/tests/%: $(B)/obj/tests/%.o $(TESTLIB_A) $(COMMON_A) $(B)/obj/link
 	$(call program,$(call grouped,$(TESTLIB_A) $(COMMON_A)) $(CMOCKA_LIBS))
-WHOLE_A := $(TESTLIB_A) $(PARTS_A) $(LIBPSD_A) $(LIBPSW_A) $(if $(LIBPSD_A)$(LIBPSW_A),,$(COMMON_A))
+WHOLE_A := $(TESTLIB_A) $(PARTS_A) $(CLI_A) $(LIBPSD_A) $(LIBPSW_A) $(if $(LIBPSD_A)$(LIBPSW_A),,$(COMMON_A))
 # test_sim brings objects of its own
 -include tests/sim/flags.mk
 $(filter-out $(SIM_SMALL),$(SIM)): $(B)/tests/%: $(B)/obj/tests/%.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link

@@ -7,6 +7,7 @@
 
 #include "mem.h"
 #include "name.h"
+#include "near.h"
 #include "options_internal.h"
 
 #include <ini.h>
@@ -21,19 +22,13 @@ static char fold(char c)
     return c == '-' ? '_' : c;
 }
 
-static bool same_start(const char *known, const char *given, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (known[i] == '\0' || known[i] != fold(given[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool same_name(const char *known, const char *given, size_t len)
 {
-    return strlen(known) == len && same_start(known, given, len);
+    size_t i = 0;
+    while (i < len && known[i] != '\0' && known[i] == fold(given[i])) {
+        i++;
+    }
+    return i == len && known[i] == '\0';
 }
 
 static int32_t find(const struct psi_options *o, const char *name, size_t len)
@@ -51,62 +46,15 @@ int32_t psi_options_find(const struct psi_options *o, const char *name)
     return find(o, name, strlen(name));
 }
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    size_t m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
-/* Levenshtein distance; both at most NAME_BYTES_MAX bytes. */
-static size_t distance(const char *a, const char *b, size_t b_len)
-{
-    size_t row[NAME_BYTES_MAX + 1];
-    for (size_t j = 0; j <= b_len; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_len; j++) {
-            size_t above = row[j];
-            row[j] = smallest(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == fold(b[j - 1]) ? 0 : 1));
-            diagonal = above;
-        }
-    }
-    return row[b_len];
-}
-
-size_t psi_options_distance(const char *known, const char *given)
-{
-    size_t len = strlen(given);
-    if (len > NAME_BYTES_MAX || strlen(known) > NAME_BYTES_MAX) {
-        return SIZE_MAX;
-    }
-    size_t d = distance(known, given, len);
-    if (d <= len / 2) {
-        return d;
-    }
-    bool start = len >= 2 && strlen(known) > len && same_start(known, given, len);
-    return start ? strlen(known) - len : SIZE_MAX;
-}
-
 /* The known name that is nearest, NULL where none is near. */
 static const char *nearest(const struct psi_options *o, const char *name, size_t len)
 {
     const char *best = NULL;
-    size_t best_distance = len / 2 + 1; /* further away is another word */
-    if (len > NAME_BYTES_MAX) {
-        return NULL;
-    }
+    size_t best_distance = SIZE_MAX;
     for (size_t i = 0; i < o->count; i++) {
-        size_t d = distance(o->rows[i].name, name, len);
+        size_t d = psi_near_bytes(name, len, o->rows[i].name);
         if (d < best_distance) {
             best_distance = d;
-            best = o->rows[i].name;
-        }
-    }
-    for (size_t i = 0; best == NULL && len >= 2 && i < o->count; i++) {
-        if (strlen(o->rows[i].name) > len && same_start(o->rows[i].name, name, len)) {
             best = o->rows[i].name;
         }
     }

@@ -80,9 +80,6 @@ PSI_MUST ps_status psi_options_parse_file(struct psi_options *o, const char *fil
 PSI_MUST ps_status psi_options_set(struct psi_options *o, enum psi_option_from from, const char *what, const char *name,
                                    const char *text, struct psi_err *err);
 
-/** For "did you mean": in how many bytes `given` differs from a known name (- and _ alike), 0 = the same; SIZE_MAX where it is
- *  another word. */
-size_t psi_options_distance(const char *known, const char *given);
 /** Row number by name (- and _ alike) or -1. */
 int32_t psi_options_find(const struct psi_options *o, const char *name);
 /** The value in force as text that parses back to it; n > 32, and > the string's size. Returns buf. */

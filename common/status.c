@@ -5,6 +5,8 @@
  */
 #include "status.h"
 
+#include "utf8.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,37 +49,6 @@ const char *psi_applied_name(ps_applied applied)
     return "outcome unknown"; /* a number that we do not know promises nothing */
 }
 
-/* Bytes of the UTF-8 character at p (n > 0 bytes left), 0 where there is none (RFC 3629: no overlong form, no surrogate). */
-static size_t utf8_length(const unsigned char *p, size_t n)
-{
-    size_t need = 0;
-    if (p[0] < 0x80) {
-        return 1;
-    }
-    if (p[0] >= 0xc2 && p[0] <= 0xdf) {
-        need = 2;
-    } else if (p[0] >= 0xe0 && p[0] <= 0xef) {
-        need = 3;
-    } else if (p[0] >= 0xf0 && p[0] <= 0xf4) {
-        need = 4;
-    } else {
-        return 0;
-    }
-    if (n < need) {
-        return 0;
-    }
-    for (size_t i = 1; i < need; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
-        (p[0] == 0xf4 && p[1] > 0x8f)) {
-        return 0;
-    }
-    return need;
-}
-
 /* Make the text keep psi_err's promise; was_cut: its last character may be half there. */
 static void clean_text(char *text, bool was_cut)
 {
@@ -85,7 +56,7 @@ static void clean_text(char *text, bool was_cut)
     size_t i = 0;
     while (i < len) {
         unsigned char *p = (unsigned char *)&text[i];
-        size_t bytes = utf8_length(p, len - i);
+        size_t bytes = psi_utf8_bytes(&text[i], len - i);
         if (bytes == 0) {
             if (was_cut && len - i < 4 && *p >= 0xc2) {
                 text[i] = '\0';

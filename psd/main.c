@@ -10,13 +10,13 @@
  */
 #include "common/log.h"
 #include "common/net/net.h"
-#include "psd/shell/live.h"
+#include "psd/daemon/live.h"
 #include "psd/shell/machine.h"
 #include "psd.h"
-#include "psd/shell/reload.h"
+#include "psd/daemon/reload.h"
 #include "server_config.h"
 #include "psd/shell/log.h"
-#include "psd/shell/service.h"
+#include "psd/daemon/service.h"
 #include "psd/settings/settings.h"
 
 #include <errno.h>

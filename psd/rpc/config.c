@@ -10,7 +10,7 @@
 
 #include "common/mem.h"
 #include "common/name.h"
-#include "common/options.h"
+#include "common/near.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static ps_status find_row(const struct psd_task *t, const char *name, struct set
     const char *nearest = NULL;
     struct setting row;
     for (uint32_t i = 0; setting(t, i, &row); i++) {
-        size_t d = psi_options_distance(row.name, name);
+        size_t d = psi_near(name, row.name);
         if (d == 0) {
             *out = row;
             *out_index = i;

@@ -8,37 +8,51 @@
 
 #include <string.h>
 
-enum { COLUMNS = 5, COLUMNS_OF_ONE = 6 };
+struct row {
+    const char *task;
+    ps_config_info info;
+};
 
-static void each_row(void *ctx, const ps_config_info *info)
+static const char *or_quotes(const char *text)
 {
-    struct settings_seen *s = ctx;
-    struct out_table *table = s->table;
-    if (!settings_wanted(s, info)) {
-        return;
-    }
-    if (s->only != NULL) {
-        out_cell(table, "%s", s->task);
-    }
-    out_cell(table, "%s", info->name);
-    out_cell(table, "%s", info->value[0] == '\0' ? "\"\"" : info->value);
-    out_cell(table, "%s", info->default_value[0] == '\0' ? "\"\"" : info->default_value);
-    out_cell(table, "%s", info->reloadable ? "yes" : "no");
-    out_cell(table, "%s", info->help);
+    return text[0] == '\0' ? "\"\"" : text;
 }
 
-static void each_json(void *ctx, const ps_config_info *info)
+static const char *value_cell(const void *row, char *buf, size_t n)
 {
-    if (!settings_wanted(ctx, info)) {
-        return;
+    (void)snprintf(buf, n, "%s", or_quotes(((const struct row *)row)->info.value));
+    return buf;
+}
+
+static const char *default_cell(const void *row, char *buf, size_t n)
+{
+    (void)snprintf(buf, n, "%s", or_quotes(((const struct row *)row)->info.default_value));
+    return buf;
+}
+
+#define FIELD(kind_, field_) CLI_FIELD(kind_, struct row, field_)
+/* The first one where several tasks are asked for one setting. */
+static const struct cli_column columns[] = {
+    {"TASK", NULL, FIELD(CLI_STRING, task)},
+    {"SETTING", "name", FIELD(CLI_STRING, info.name)},
+    {"VALUE", "value", FIELD(CLI_STRING, info.value), .cell = value_cell},
+    {"DEFAULT", "default", FIELD(CLI_STRING, info.default_value), .cell = default_cell},
+    {"LIVE", "live", FIELD(CLI_BOOL, info.reloadable)},
+    {"MEANING", "help", FIELD(CLI_STRING, info.help)},
+};
+
+static void each(void *ctx, const ps_config_info *info)
+{
+    struct settings_seen *s = ctx;
+    if (settings_wanted(s, info)) {
+        cli_list_add(s->list, &(struct row){.task = s->task, .info = *info});
     }
-    out_json_object(NULL);
-    out_json_text("name", info->name);
-    out_json_text("value", info->value);
-    out_json_text("default", info->default_value);
-    out_json_bool("live", info->reloadable);
-    out_json_text("help", info->help);
-    out_json_end();
+}
+
+static void begin_list(struct settings_seen *s, bool json)
+{
+    size_t first = s->only == NULL ? 1 : 0;
+    cli_list_begin(s->list, "settings", columns + first, CLI_COUNT(columns) - first, json);
 }
 
 /* One task's settings, or the one that is looked for; what fails is said behind all of them. */
@@ -47,32 +61,28 @@ static void ask_task(struct psctl *c, int i, struct settings_seen *s)
     s->found = false;
     s->count = 0;
     s->task = ps_cluster_task_name(c->session, i);
-    if (ps_task_config(c->session, i, psctl_left_ms(c), c->json ? each_json : each_row, s) != PS_OK) {
+    if (ps_task_config(c->session, i, psctl_left_ms(c), each, s) != PS_OK) {
         psctl_task_failed(c, i);
     }
 }
 
-static void print_json(struct psctl *c, int i, struct settings_seen *s)
+/* An object of JSON, or a table of all settings. */
+static void print_task(struct psctl *c, int i, struct settings_seen *s)
 {
-    out_json_object(NULL);
-    out_json_text("name", ps_cluster_task_name(c->session, i));
-    out_json_list("settings");
+    if (c->json) {
+        cli_json_object(NULL);
+        cli_json_put("name", json_string(ps_cluster_task_name(c->session, i)));
+    }
+    begin_list(s, c->json);
     ask_task(c, i, s);
-    out_json_end();
-    out_json_end();
-}
-
-/* All settings of one task. */
-static void print_table(struct psctl *c, int i, struct settings_seen *s)
-{
-    static const char *const headings[COLUMNS] = {"SETTING", "VALUE", "DEFAULT", "LIVE", "MEANING"};
-    out_table_init(s->table, COLUMNS, 0, headings);
-    ask_task(c, i, s);
-    if (s->found) {
+    if (c->json) {
+        cli_list_end(s->list, &c->room);
+        cli_json_end();
+    } else if (s->found) {
         (void)printf("%s (%s)\n", s->task, c->infos[i].address);
-        out_table_print(s->table, &c->room);
+        cli_list_end(s->list, &c->room);
     } else {
-        out_table_free(s->table);
+        cli_table_free(&s->list->table);
     }
 }
 
@@ -84,12 +94,10 @@ static bool print_tasks(struct psctl *c, int only, struct settings_seen *s)
         if (!c->infos[i].up || !psctl_is_meant(only, i)) {
             continue;
         }
-        if (c->json) {
-            print_json(c, i, s);
-        } else if (s->only != NULL) {
-            ask_task(c, i, s);
+        if (c->json || s->only == NULL) {
+            print_task(c, i, s);
         } else {
-            print_table(c, i, s);
+            ask_task(c, i, s);
         }
         if (c->infos[i].up && !s->found) {
             settings_say_none(s, s->task);
@@ -101,9 +109,8 @@ static bool print_tasks(struct psctl *c, int only, struct settings_seen *s)
 
 static enum psctl_exit config_show(struct psctl *c, const char *task, const char *only_name)
 {
-    static const char *const headings[COLUMNS_OF_ONE] = {"TASK", "SETTING", "VALUE", "DEFAULT", "LIVE", "MEANING"};
-    struct out_table table;
-    struct settings_seen s = {.only = only_name, .table = &table};
+    struct cli_list list;
+    struct settings_seen s = {.only = only_name, .list = &list};
     bool one_table = only_name != NULL && !c->json;
     int only = -1;
     enum psctl_exit code = psctl_begin(c);
@@ -113,23 +120,22 @@ static enum psctl_exit config_show(struct psctl *c, const char *task, const char
     if (!psctl_only_task(c, task, &only)) {
         return PSCTL_USAGE;
     }
+    psctl_answer(c);
     if (c->json) {
-        out_json_object(NULL);
-        out_json_list("tasks");
+        cli_json_list("tasks");
     } else if (one_table) {
-        out_table_init(&table, COLUMNS_OF_ONE, 0, headings);
+        begin_list(&s, false);
     }
     bool found = print_tasks(c, only, &s);
     if (c->json) {
-        out_json_end();
-        out_json_down(c, only);
-        out_json_end();
-    } else if (one_table && table.count > COLUMNS_OF_ONE) {
-        out_table_print(&table, &c->room);
+        cli_json_end();
+    } else if (one_table && list.count > 0) {
+        cli_list_end(&list, &c->room);
     } else if (one_table) {
-        out_table_free(&table);
+        cli_table_free(&list.table);
     }
-    (void)fflush(stdout); /* the tables before the reasons; errors show at the end */
+    psctl_down(c, only);
+    psctl_answer_end(c);
     return psctl_all_up(c, only) && found ? PSCTL_OK : PSCTL_FAILED;
 }
 

@@ -31,17 +31,16 @@ bool settings_wanted(struct settings_seen *s, const ps_config_info *info)
 
 void settings_say_none(const struct settings_seen *s, const char *task)
 {
-    const char *list[SETTINGS_MAX];
+    char near[64] = "";
     if (s->count == 0) {
         (void)fprintf(stderr, "psctl: %s has no settings that can be seen or changed: its program is not psd\n", task);
         return;
     }
     for (size_t i = 0; i < s->count; i++) {
-        list[i] = s->names[i];
+        psctl_nearer(s->only, s->names[i], near, sizeof(near));
     }
-    const char *near = psctl_nearest(s->only, list, s->count);
     (void)fprintf(stderr, "psctl: %s has no setting '%.100s'%s%s%s; psctl config lists them\n", task, s->only,
-                  near != NULL ? " (did you mean " : "", near != NULL ? near : "", near != NULL ? "?)" : "");
+                  near[0] != '\0' ? " (did you mean " : "", near, near[0] != '\0' ? "?)" : "");
 }
 
 static void each(void *ctx, const ps_config_info *info)
@@ -86,12 +85,8 @@ static bool change(struct psctl *c, int i, const char *name, const char *value, 
         value = now.value;
     }
     if (c->json) {
-        out_json_object(NULL);
-        out_json_text("name", task);
-        out_json_text("setting", name);
-        out_json_text("old", before);
-        out_json_text("new", value);
-        out_json_end();
+        cli_json_put(NULL, json_pack("{s:s, s:s, s:o, s:o}", "name", task, "setting", name, "old", cli_json_text(before), "new",
+                                     cli_json_text(value)));
     } else {
         (void)printf("%s: %s %s -> %s\n", task, name, before[0] != '\0' ? before : "\"\"", value[0] != '\0' ? value : "\"\"");
     }
@@ -107,9 +102,9 @@ static enum psctl_exit change_all(struct psctl *c, int only, const char *name, c
             return PSCTL_FAILED;
         }
     }
+    psctl_answer(c);
     if (c->json) {
-        out_json_object(NULL);
-        out_json_list("changed");
+        cli_json_list("changed");
     }
     for (int i = 0; i < c->task_count && ok; i++) {
         if (psctl_is_meant(only, i)) {
@@ -118,9 +113,9 @@ static enum psctl_exit change_all(struct psctl *c, int only, const char *name, c
         }
     }
     if (c->json) {
-        out_json_end();
-        out_json_end();
+        cli_json_end();
     }
+    psctl_answer_end(c);
     return ok ? PSCTL_OK : PSCTL_FAILED;
 }
 

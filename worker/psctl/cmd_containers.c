@@ -9,27 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 6 };
-
 struct adding {
     struct containers *list;
     int task;
+    const char *task_name;
 };
 
 static void each(void *ctx, const ps_container_info *info)
 {
     const struct adding *a = ctx;
     struct containers *list = a->list;
-    if (list->count == list->capacity) {
-        list->capacity = list->capacity == 0 ? 16 : list->capacity * 2;
-        struct container_on *more = realloc(list->on, list->capacity * sizeof(*more));
-        if (more == NULL) {
-            (void)fprintf(stderr, "psctl: out of memory\n");
-            exit(PSCTL_FAILED);
-        }
-        list->on = more;
-    }
-    list->on[list->count++] = (struct container_on){.task = a->task, .info = *info};
+    list->on = cli_grow(list->on, list->count, &list->capacity, sizeof(*list->on));
+    list->on[list->count++] = (struct container_on){.task = a->task, .task_name = a->task_name, .info = *info};
 }
 
 static int by_name_and_task(const void *x, const void *y)
@@ -45,7 +36,7 @@ bool containers_ask(struct psctl *c, struct containers *out)
     bool ok = true;
     memset(out, 0, sizeof(*out));
     for (int i = 0; i < c->task_count; i++) {
-        struct adding a = {.list = out, .task = i};
+        struct adding a = {.list = out, .task = i, .task_name = ps_cluster_task_name(c->session, i)};
         if (c->infos[i].up && ps_task_containers(c->session, i, psctl_left_ms(c), each, &a) != PS_OK) {
             psctl_task_failed(c, i);
             ok = false;
@@ -97,48 +88,21 @@ void containers_free(struct containers *list)
     memset(list, 0, sizeof(*list));
 }
 
-static void print_json(const struct psctl *c, const struct containers *list)
+static bool has_names(const void *row)
 {
-    out_json_object(NULL);
-    out_json_list("containers");
-    for (size_t i = 0; i < list->count; i++) {
-        const ps_container_info *info = &list->on[i].info;
-        char incarnation[24];
-        (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, info->incarnation);
-        out_json_object(NULL);
-        out_json_text("name", info->name);
-        out_json_text("task", ps_cluster_task_name(c->session, list->on[i].task));
-        out_json_u64("variables", info->variables);
-        out_json_u64("initialised", info->initialised);
-        out_json_u64("bytes", info->bytes);
-        if (info->names > 0) {
-            out_json_u64("names", info->names);
-        }
-        out_json_text("incarnation", incarnation);
-        out_json_end();
-    }
-    out_json_end();
-    out_json_down(c, -1);
-    out_json_end();
+    return ((const struct container_on *)row)->info.names > 0;
 }
 
-static void print_table(const struct psctl *c, const struct containers *list)
-{
-    static const char *const headings[COLUMNS] = {"CONTAINER", "TASK", "VARIABLES", "INITIALISED", "BYTES", "INCARNATION"};
-    struct out_table table;
-    out_table_init(&table, COLUMNS, 0x1cu, headings);
-    for (size_t i = 0; i < list->count; i++) {
-        const ps_container_info *info = &list->on[i].info;
-        char bytes[32];
-        out_cell(&table, "%s", info->name);
-        out_cell(&table, "%s", ps_cluster_task_name(c->session, list->on[i].task));
-        out_cell(&table, "%" PRIu32, info->variables);
-        out_cell(&table, "%" PRIu32, info->initialised);
-        out_cell(&table, "%s", out_bytes((double)info->bytes, bytes, sizeof(bytes)));
-        out_cell(&table, "%016" PRIx64, info->incarnation);
-    }
-    out_table_print(&table, &c->room);
-}
+#define FIELD(kind_, field_) CLI_FIELD(kind_, struct container_on, field_)
+static const struct cli_column columns[] = {
+    {"CONTAINER", "name", FIELD(CLI_TEXT, info.name)},
+    {"TASK", "task", FIELD(CLI_STRING, task_name)},
+    {"VARIABLES", "variables", FIELD(CLI_U32, info.variables)},
+    {"INITIALISED", "initialised", FIELD(CLI_U32, info.initialised)},
+    {"BYTES", "bytes", FIELD(CLI_BYTES, info.bytes)},
+    {NULL, "names", FIELD(CLI_U32, info.names), .has = has_names},
+    {"INCARNATION", "incarnation", FIELD(CLI_HEX, info.incarnation)},
+};
 
 /* The directory knows more names than the tasks have variables. */
 static bool none_lost(const struct psctl *c, const struct containers *list)
@@ -162,17 +126,20 @@ static bool none_lost(const struct psctl *c, const struct containers *list)
 enum psctl_exit psctl_containers(struct psctl *c)
 {
     struct containers list;
+    struct cli_list rows;
     enum psctl_exit code = psctl_begin(c);
     if (code != PSCTL_OK) {
         return code;
     }
     (void)containers_ask(c, &list); /* what did not answer is down */
-    if (c->json) {
-        print_json(c, &list);
-    } else {
-        print_table(c, &list);
+    psctl_answer(c);
+    cli_list_begin(&rows, "containers", columns, CLI_COUNT(columns), c->json);
+    for (size_t i = 0; i < list.count; i++) {
+        cli_list_add(&rows, &list.on[i]);
     }
-    (void)fflush(stdout); /* the table before the reasons; errors show at the end */
+    cli_list_end(&rows, &c->room);
+    psctl_down(c, -1);
+    psctl_answer_end(c);
     bool whole = psctl_all_up(c, -1) && none_lost(c, &list);
     containers_free(&list);
     return whole ? PSCTL_OK : PSCTL_FAILED;

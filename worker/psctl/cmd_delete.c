@@ -26,12 +26,8 @@ enum psctl_exit psctl_delete(struct psctl *c)
         return PSCTL_FAILED;
     }
     if (c->json) {
-        out_json_object(NULL);
-        out_json_text("name", ps_variable_name(v));
-        out_json_text("container", ps_variable_container(v));
-        out_json_text("device", ps_variable_device(v));
-        out_json_bool("deleted", true);
-        out_json_end();
+        cli_json_print(json_pack("{s:s, s:s, s:s, s:b}", "name", ps_variable_name(v), "container", ps_variable_container(v),
+                                 "device", ps_variable_device(v), "deleted", true));
     } else {
         (void)printf("%s on %s is deleted\n", ps_variable_name(v), ps_variable_device(v));
     }

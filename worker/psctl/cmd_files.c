@@ -11,7 +11,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BAR_WIDTH = 30, BAR_AFTER_MS = 300, BAR_EVERY_MS = 100, LEFT_OUT_BYTES = 300 };
@@ -23,13 +22,6 @@ struct copy {
     uint64_t bytes;
 };
 
-static int64_t clock_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void draw(const char *name, uint64_t done, uint64_t total, int64_t elapsed_ms)
 {
     char bar[BAR_WIDTH + 1];
@@ -37,20 +29,16 @@ static void draw(const char *name, uint64_t done, uint64_t total, int64_t elapse
     char b[32];
     char rate[32];
     double part = total > 0 ? (double)done / (double)total : 1;
-    int full = (int)(part * BAR_WIDTH);
-    memset(bar, '.', BAR_WIDTH);
-    memset(bar, '#', (size_t)full);
-    bar[BAR_WIDTH] = '\0';
-    (void)fprintf(stderr, "\r[%s] %3d %%  %s of %s  %s/s  %.30s\033[K", bar, (int)(part * 100),
-                  out_bytes((double)done, a, sizeof(a)), out_bytes((double)total, b, sizeof(b)),
-                  out_bytes((double)done * 1000 / (double)(elapsed_ms > 0 ? elapsed_ms : 1), rate, sizeof(rate)), name);
+    (void)fprintf(stderr, "\r[%s] %3d %%  %s of %s  %s/s  %.30s\033[K", cli_bar(part, BAR_WIDTH, '#', '.', bar),
+                  (int)(part * 100), cli_bytes((double)done, a, sizeof(a)), cli_bytes((double)total, b, sizeof(b)),
+                  cli_bytes((double)done * 1000 / (double)(elapsed_ms > 0 ? elapsed_ms : 1), rate, sizeof(rate)), name);
     (void)fflush(stderr);
 }
 
 static void on_copied(void *ctx, const char *name, uint64_t done_bytes, uint64_t total_bytes)
 {
     struct copy *copy = ctx;
-    int64_t now_ms = clock_ms();
+    int64_t now_ms = cli_clock_ms();
     copy->bytes = done_bytes;
     if (copy->bar && now_ms - copy->started_ms >= BAR_AFTER_MS && now_ms - copy->drawn_ms >= BAR_EVERY_MS) {
         draw(name, done_bytes, total_bytes, now_ms - copy->started_ms);
@@ -114,31 +102,24 @@ static void report(const struct psctl *c, const char *past, int variables, const
                    const struct copy *copy)
 {
     char bytes[32];
-    double seconds = (double)(clock_ms() - copy->started_ms) / 1000;
+    double seconds = (double)(cli_clock_ms() - copy->started_ms) / 1000;
     double rate = seconds > 0 ? (double)copy->bytes / seconds : 0;
     if (c->json) {
-        out_json_object(NULL);
-        out_json_text("file", c->argv[0]);
-        out_json_text("container", container_of(c));
-        out_json_i64("variables", variables);
-        if (left_out != NULL) {
-            out_json_u64("left_out", left_out->count);
-        }
-        out_json_u64("bytes", copy->bytes);
-        out_json_f64("seconds", seconds);
-        out_json_f64("bytes_per_second", rate);
-        out_json_end();
+        cli_json_print(json_pack(
+            "{s:o, s:s, s:i, s:o*, s:I, s:o, s:o}", "file", cli_json_text(c->argv[0]), "container", container_of(c), "variables",
+            variables, "left_out", left_out != NULL ? json_integer((json_int_t)left_out->count) : NULL, "bytes",
+            (json_int_t)copy->bytes, "seconds", cli_json_f64(seconds), "bytes_per_second", cli_json_f64(rate)));
         return;
     }
     (void)printf("%s %d variable%s, %s, in %.2f s, %.0f MB/s: %s\n", past, variables, variables == 1 ? "" : "s",
-                 out_bytes((double)copy->bytes, bytes, sizeof(bytes)), seconds, rate / 1e6, c->argv[0]);
+                 cli_bytes((double)copy->bytes, bytes, sizeof(bytes)), seconds, rate / 1e6, c->argv[0]);
 }
 
 typedef ps_status (*copy_fn)(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 
 static enum psctl_exit run(struct psctl *c, copy_fn fn, const char *past)
 {
-    struct copy copy = {.bar = !c->json && isatty(STDERR_FILENO) == 1, .started_ms = clock_ms()};
+    struct copy copy = {.bar = !c->json && isatty(STDERR_FILENO) == 1, .started_ms = cli_clock_ms()};
     ps_file_options o;
     int variables = 0;
     ps_file_options_init(&o);

@@ -5,6 +5,7 @@
  */
 #include "psctl.h"
 
+#include "common/utf8.h"
 #include "npy.h"
 #include "value.h"
 
@@ -38,16 +39,17 @@ static void print_text(const ps_variable *v, const void *data)
     }
 }
 
-static void out_json_values(const ps_variable *v, const void *data)
+/* As they come: a tree of them would take many times their memory. */
+static void put_values(const ps_variable *v, const void *data)
 {
     ps_dtype dtype = ps_variable_dtype(v);
-    out_json_list("values");
+    cli_json_list("values");
     for (uint64_t i = 0; i < (uint64_t)ps_shape_elements(ps_variable_shape(v)); i++) {
         char text[VALUE_TEXT_MAX];
         const void *one = element(v, data, i);
-        out_json_number(NULL, value_is_finite(dtype, one) ? value_text(dtype, one, text, sizeof(text)) : "null");
+        cli_json_number(value_is_finite(dtype, one) ? value_text(dtype, one, text, sizeof(text)) : "null");
     }
-    out_json_end();
+    cli_json_end();
 }
 
 /* To a file beside it first, so that FILE is always whole; a device, a pipe or a link is written to as it is. */
@@ -90,12 +92,12 @@ static void print_head(const struct psctl *c, const ps_variable *v)
     char shape[192];
     uint64_t version = ps_variable_version(v, &exact);
     if (c->json) {
-        out_json_text("name", ps_variable_name(v));
-        out_json_text("device", ps_variable_device(v));
-        out_json_text("dtype", ps_dtype_name(ps_variable_dtype(v)));
-        out_json_shape("shape", ps_variable_shape(v));
-        out_json_u64("version", version);
-        out_json_bool("exact", exact);
+        cli_json_put("name", json_string(ps_variable_name(v)));
+        cli_json_put("device", json_string(ps_variable_device(v)));
+        cli_json_put("dtype", json_string(ps_dtype_name(ps_variable_dtype(v))));
+        cli_json_put("shape", value_shape_json(ps_variable_shape(v)));
+        cli_json_put("version", json_integer((json_int_t)version));
+        cli_json_put("exact", json_boolean(exact));
         return;
     }
     (void)printf("%s %s %s on %s, version %" PRIu64 "%s%s%s\n", ps_variable_name(v), ps_dtype_name(ps_variable_dtype(v)),
@@ -109,18 +111,14 @@ static bool show(const struct psctl *c, const ps_variable *v, const void *data)
     if (c->npy != NULL && (!npy_save(c, v, data) || to_stdout)) {
         return to_stdout; /* main sees whether standard output took it */
     }
-    if (c->json) {
-        out_json_object(NULL);
-    }
+    psctl_answer(c);
     print_head(c, v);
     if (c->npy == NULL && c->json) {
-        out_json_values(v, data);
+        put_values(v, data);
     } else if (c->npy == NULL) {
         print_text(v, data);
     }
-    if (c->json) {
-        out_json_end();
-    }
+    psctl_answer_end(c);
     return true;
 }
 
@@ -143,35 +141,56 @@ static enum psctl_exit get_numbers(const struct psctl *c, ps_variable *v)
 
 /* ---- strings ---- */
 
+/* In double quotes: JSON's escapes, and \xNN for what is no UTF-8. */
+static void print_quoted(const char *text, size_t n)
+{
+    (void)putchar('"');
+    for (size_t i = 0; i < n;) {
+        unsigned char c = (unsigned char)text[i];
+        size_t one = psi_utf8_bytes(text + i, n - i);
+        if (c == '"' || c == '\\') {
+            (void)printf("\\%c", c);
+        } else if (c == '\n' || c == '\t' || c == '\r') {
+            (void)printf("\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
+        } else if (one == 0) {
+            (void)printf("\\x%02x", c);
+        } else if (psi_utf8_is_control(text + i, one)) {
+            (void)printf("\\u%04x", one == 2 ? (unsigned char)text[i + 1] : c);
+        } else {
+            (void)fwrite(text + i, 1, one, stdout);
+        }
+        i += one == 0 ? 1 : one;
+    }
+    (void)putchar('"');
+}
+
 static void show_strings(const struct psctl *c, const ps_variable *v, const char *data, const size_t *offsets)
 {
     const ps_shape *shape = ps_variable_shape(v);
     size_t count = (size_t)ps_shape_elements(shape);
     size_t columns = shape->rank == 0 ? 1 : (size_t)shape->dims[shape->rank - 1];
     size_t shown = count < VALUES_SHOWN || c->json ? count : VALUES_SHOWN;
+    psctl_answer(c);
+    print_head(c, v);
     if (c->json) {
-        out_json_object(NULL);
-        print_head(c, v);
-        out_json_list("values");
-    } else {
-        print_head(c, v);
+        cli_json_list("values");
     }
     for (size_t i = 0; i < shown; i++) {
         const char *text = data + offsets[i];
         size_t n = offsets[i + 1] - offsets[i];
         if (c->json) {
-            out_json_bytes(NULL, text, n);
+            cli_json_put(NULL, cli_json_bytes(text, n));
             continue;
         }
-        out_quoted(text, n);
+        print_quoted(text, n);
         (void)putchar((i + 1) % columns == 0 || i + 1 == shown ? '\n' : ' ');
     }
     if (c->json) {
-        out_json_end();
-        out_json_end();
+        cli_json_end();
     } else if (shown < count) {
         (void)printf("... %zu values in all; --json gives them\n", count);
     }
+    psctl_answer_end(c);
 }
 
 static enum psctl_exit get_strings(const struct psctl *c, ps_variable *v)

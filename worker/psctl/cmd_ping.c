@@ -4,55 +4,55 @@
 
 #include <inttypes.h>
 
-enum { COLUMNS = 3 };
+struct row {
+    const char *name;
+    ps_task_info t;
+    int64_t us;
+};
+
+static bool is_down(const void *row)
+{
+    return !((const struct row *)row)->t.up;
+}
+
+static const char *time_cell(const void *row, char *buf, size_t n)
+{
+    (void)snprintf(buf, n, "%" PRId64 " us", ((const struct row *)row)->us);
+    return is_down(row) ? "down" : buf;
+}
+
+static json_t *time_value(const void *row)
+{
+    return is_down(row) ? NULL : json_integer(((const struct row *)row)->us);
+}
+
+#define FIELD(kind_, field_) CLI_FIELD(kind_, struct row, field_)
+static const struct cli_column columns[] = {
+    {"TASK", "name", FIELD(CLI_STRING, name)},
+    {"ADDRESS", "address", FIELD(CLI_TEXT, t.address)},
+    {NULL, "up", FIELD(CLI_BOOL, t.up)},
+    {"TIME", "time_us", CLI_OTHER, .right = true, .cell = time_cell, .value = time_value},
+    {NULL, "error", FIELD(CLI_TEXT, t.error), .has = is_down},
+};
 
 enum psctl_exit psctl_ping(struct psctl *c)
 {
-    static const char *const headings[COLUMNS] = {"TASK", "ADDRESS", "TIME"};
-    struct out_table table;
+    struct cli_list list;
     enum psctl_exit code = psctl_begin(c);
     if (code != PSCTL_OK) {
         return code;
     }
-    if (c->json) {
-        out_json_object(NULL);
-        out_json_list("tasks");
-    } else {
-        out_table_init(&table, COLUMNS, 0x4u, headings);
-    }
+    psctl_answer(c);
+    cli_list_begin(&list, "tasks", columns, CLI_COUNT(columns), c->json);
     for (int i = 0; i < c->task_count; i++) {
-        const ps_task_info *t = &c->infos[i];
-        int64_t us = 0;
-        if (t->up && ps_task_ping(c->session, i, psctl_left_ms(c), &us) != PS_OK) {
+        struct row row = {.name = ps_cluster_task_name(c->session, i)};
+        if (c->infos[i].up && ps_task_ping(c->session, i, psctl_left_ms(c), &row.us) != PS_OK) {
             psctl_task_failed(c, i);
         }
-        if (c->json) {
-            out_json_object(NULL);
-            out_json_text("name", ps_cluster_task_name(c->session, i));
-            out_json_text("address", t->address);
-            out_json_bool("up", t->up);
-            if (t->up) {
-                out_json_i64("time_us", us);
-            } else {
-                out_json_text("error", t->error);
-            }
-            out_json_end();
-            continue;
-        }
-        out_cell(&table, "%s", ps_cluster_task_name(c->session, i));
-        out_cell(&table, "%s", t->address);
-        if (t->up) {
-            out_cell(&table, "%" PRId64 " us", us);
-        } else {
-            out_cell(&table, "down");
-        }
+        row.t = c->infos[i];
+        cli_list_add(&list, &row);
     }
-    if (c->json) {
-        out_json_end();
-        out_json_end();
-    } else {
-        out_table_print(&table, &c->room);
-    }
-    (void)fflush(stdout); /* the table before the reasons; errors show at the end */
+    cli_list_end(&list, &c->room);
+    psctl_answer_end(c);
     return psctl_all_up(c, -1) ? PSCTL_OK : PSCTL_FAILED;
 }

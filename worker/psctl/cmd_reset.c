@@ -40,7 +40,7 @@ static void describe(const struct containers *list, const struct chosen *chosen,
     }
     if (len < n) {
         (void)snprintf(dst + len, n - len, ": %" PRIu64 " variable%s, %s", variables, variables == 1 ? "" : "s",
-                       out_bytes((double)bytes, text, sizeof(text)));
+                       cli_bytes((double)bytes, text, sizeof(text)));
     }
 }
 
@@ -48,25 +48,22 @@ static void say_emptied(const struct psctl *c, const char *name, uint64_t variab
 {
     char text[32];
     if (c->json) {
-        out_json_object(NULL);
-        out_json_text("name", name);
-        out_json_u64("variables", variables);
-        out_json_u64("bytes", bytes);
-        out_json_end();
+        cli_json_put(NULL,
+                     json_pack("{s:s, s:I, s:I}", "name", name, "variables", (json_int_t)variables, "bytes", (json_int_t)bytes));
     } else if (variables == 0) {
         (void)printf("container '%s' was empty\n", name);
     } else {
         (void)printf("container '%s': %" PRIu64 " variable%s gone, %s\n", name, variables, variables == 1 ? "" : "s",
-                     out_bytes((double)bytes, text, sizeof(text)));
+                     cli_bytes((double)bytes, text, sizeof(text)));
     }
 }
 
 static void report(const struct psctl *c, const struct containers *list, const struct chosen *chosen)
 {
     uint64_t bytes = 0;
+    psctl_answer(c);
     if (c->json) {
-        out_json_object(NULL);
-        out_json_list("emptied");
+        cli_json_list("emptied");
     }
     for (size_t i = 0; i < chosen->count; i++) {
         uint64_t variables = containers_sum(list, chosen->names[i], &bytes);
@@ -79,9 +76,9 @@ static void report(const struct psctl *c, const struct containers *list, const s
         }
     }
     if (c->json) {
-        out_json_end();
-        out_json_end();
+        cli_json_end();
     }
+    psctl_answer_end(c);
 }
 
 static enum psctl_exit reset(struct psctl *c, const struct containers *list, const struct chosen *chosen)

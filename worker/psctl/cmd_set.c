@@ -144,14 +144,10 @@ static void show(const struct psctl *c, const ps_variable *v, const struct befor
     char was[VALUE_TEXT_MAX];
     char is[VALUE_TEXT_MAX];
     if (c->json) {
-        out_json_object(NULL);
-        out_json_text("name", ps_variable_name(v));
-        out_json_text("container", ps_variable_container(v));
-        out_json_text("device", ps_variable_device(v));
-        out_json_bool("was_initialised", before->initialised);
-        out_json_u64("old_version", before->version);
-        out_json_u64("new_version", version);
-        out_json_end();
+        cli_json_print(json_pack("{s:s, s:s, s:s, s:b, s:I, s:I}", "name", ps_variable_name(v), "container",
+                                 ps_variable_container(v), "device", ps_variable_device(v), "was_initialised",
+                                 before->initialised, "old_version", (json_int_t)before->version, "new_version",
+                                 (json_int_t)version));
         return;
     }
     (void)printf("%s on %s: ", ps_variable_name(v), ps_variable_device(v));

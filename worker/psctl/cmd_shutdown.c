@@ -24,14 +24,8 @@ static bool shut_down(const struct psctl *c, int i)
     }
     bool ok = error[0] == '\0';
     if (c->json) {
-        out_json_object(NULL);
-        out_json_text("name", name);
-        out_json_text("address", c->infos[i].address);
-        out_json_bool("ok", ok);
-        if (!ok) {
-            out_json_text("error", error);
-        }
-        out_json_end();
+        cli_json_put(NULL, json_pack("{s:s, s:o, s:b, s:o*}", "name", name, "address", cli_json_text(c->infos[i].address), "ok",
+                                     ok, "error", ok ? NULL : cli_json_text(error)));
     } else if (ok) {
         (void)printf("%s (%s) is shutting down\n", name, c->infos[i].address);
     }
@@ -61,9 +55,9 @@ enum psctl_exit psctl_shutdown(struct psctl *c)
     if (!confirmed(c, only)) {
         return PSCTL_FAILED;
     }
+    psctl_answer(c);
     if (c->json) {
-        out_json_object(NULL);
-        out_json_list("tasks");
+        cli_json_list("tasks");
     }
     for (int round = 0; round < 2; round++) { /* 1: the directory */
         for (int i = 0; i < c->task_count; i++) {
@@ -73,8 +67,8 @@ enum psctl_exit psctl_shutdown(struct psctl *c)
         }
     }
     if (c->json) {
-        out_json_end();
-        out_json_end();
+        cli_json_end();
     }
+    psctl_answer_end(c);
     return failed ? PSCTL_FAILED : PSCTL_OK;
 }

@@ -8,154 +8,126 @@
 
 #include <inttypes.h>
 
-struct total {
-    int tasks, up;
-    uint64_t restarts, lost, memory, connections, variables, pushes, pulls;
-    double pushes_per_second, bytes_per_second;
+/* A task, or the sum of those that are meant. */
+struct row {
+    const char *name;
+    ps_task_info t;
+    bool counted;  /* the directory has said restarts and lost */
+    int tasks, up; /* of the sum; 0: it is a task */
 };
 
-static struct total add_up(const struct psctl *c, int only)
+static bool is_up(const void *row)
 {
-    struct total sum = {0};
-    for (int i = 0; i < c->task_count; i++) {
-        const ps_task_info *t = &c->infos[i];
-        if (!psctl_is_meant(only, i)) {
-            continue;
-        }
-        sum.tasks++;
-        sum.up += t->up ? 1 : 0;
-        sum.restarts += t->restarts;
-        sum.lost += t->lost;
-        sum.memory += t->memory_bytes;
-        sum.connections += t->connections;
-        sum.variables += t->variables;
-        sum.pushes += t->pushes_applied;
-        sum.pulls += t->pulls;
-        sum.pushes_per_second += t->pushes_per_second;
-        sum.bytes_per_second += t->bytes_per_second;
-    }
-    return sum;
+    const struct row *r = row;
+    return r->t.up;
 }
 
-static void print_json(const struct psctl *c, int only, const struct total *sum)
+static bool is_down(const void *row)
 {
-    out_json_answer(c);
-    out_json_list("tasks");
-    for (int i = 0; i < c->task_count; i++) {
-        const ps_task_info *t = &c->infos[i];
-        if (!psctl_is_meant(only, i)) {
-            continue;
-        }
-        char life[24];
-        (void)snprintf(life, sizeof(life), "%016" PRIx64, t->life);
-        out_json_object(NULL);
-        out_json_text("name", ps_cluster_task_name(c->session, i));
-        out_json_text("job", t->job);
-        out_json_u64("task", t->task);
-        out_json_text("address", t->address);
-        out_json_bool("up", t->up);
-        if (!t->up) {
-            out_json_text("error", t->error);
-            out_json_end();
-            continue;
-        }
-        out_json_bool("directory", t->directory);
-        out_json_text("conflict", t->conflict);
-        out_json_u64("restarts", t->restarts);
-        out_json_u64("lost", t->lost);
-        out_json_text("lost_names", t->lost_names);
-        out_json_text("waiting_for", t->waiting_for);
-        out_json_text("version", t->version);
-        out_json_u64("pid", t->pid);
-        out_json_text("life", life);
-        out_json_u64("uptime_ms", t->uptime_ms);
-        out_json_u64("memory_bytes", t->memory_bytes);
-        out_json_u64("budget_bytes", t->budget_bytes);
-        out_json_u64("variable_bytes", t->variable_bytes);
-        out_json_u64("connections", t->connections);
-        out_json_u64("sessions", t->sessions);
-        out_json_u64("variables", t->variables);
-        out_json_u64("pushes_applied", t->pushes_applied);
-        out_json_u64("pushes_torn", t->pushes_torn);
-        out_json_u64("pushes_refused", t->pushes_refused);
-        out_json_u64("nonfinite", t->nonfinite);
-        out_json_u64("pulls", t->pulls);
-        out_json_u64("bytes_in", t->bytes_in);
-        out_json_u64("bytes_out", t->bytes_out);
-        out_json_f64("pushes_per_second", t->pushes_per_second);
-        out_json_f64("bytes_per_second", t->bytes_per_second);
-        out_json_u64("sessions_connected", t->connected);
-        out_json_u64("records_bytes", t->records_bytes);
-        out_json_u64("pushes_in_progress", t->in_progress);
-        out_json_u64("staged_bytes", t->staged_bytes);
-        out_json_u64("copies_bytes", t->copies_bytes);
-        out_json_text("holds_most", t->most);
-        out_json_u64("holds_most_bytes", t->most_bytes);
-        out_json_end();
-    }
-    out_json_end();
-    out_json_object("total");
-    out_json_i64("tasks", sum->tasks);
-    out_json_i64("up", sum->up);
-    out_json_u64("restarts", sum->restarts);
-    out_json_u64("lost", sum->lost);
-    out_json_u64("memory_bytes", sum->memory);
-    out_json_u64("connections", sum->connections);
-    out_json_u64("variables", sum->variables);
-    out_json_u64("pushes_applied", sum->pushes);
-    out_json_u64("pulls", sum->pulls);
-    out_json_f64("pushes_per_second", sum->pushes_per_second);
-    out_json_f64("bytes_per_second", sum->bytes_per_second);
-    out_json_end();
-    out_json_end();
+    return !is_up(row);
 }
 
-enum { COLUMNS = 13, COLUMNS_OF_WHO = 5 };
-
-/* counted: the directory has said restarts and lost. */
-static void print_row(struct out_table *t, const struct total *sum, bool counted)
+static const char *state_cell(const void *row, char *buf, size_t n)
 {
-    char memory[32];
-    char rate[32];
-    if (counted) {
-        out_cell(t, "%" PRIu64, sum->restarts);
-        out_cell(t, "%" PRIu64, sum->lost);
-    } else {
-        out_cell(t, "-");
-        out_cell(t, "-");
-    }
-    out_cell(t, "%s", out_bytes((double)sum->memory, memory, sizeof(memory)));
-    out_cell(t, "%" PRIu64, sum->connections);
-    out_cell(t, "%" PRIu64, sum->variables);
-    out_cell(t, "%" PRIu64, sum->pushes);
-    out_cell(t, "%.1f", sum->pushes_per_second);
-    out_cell(t, "%s", out_bytes(sum->bytes_per_second, rate, sizeof(rate)));
+    const struct row *r = row;
+    (void)snprintf(buf, n, "%d of %d up", r->up, r->tasks);
+    return r->tasks > 0 ? buf : r->t.up ? "up" : "down";
 }
 
-static void print_task(struct out_table *table, const char *name, const ps_task_info *t, bool counted)
+static const char *uptime_cell(const void *row, char *buf, size_t n)
 {
-    char uptime[32];
-    out_cell(table, "%s", name);
-    out_cell(table, "%s", t->address);
-    out_cell(table, "%s", t->up ? "up" : "down");
-    out_cell(table, "%s", t->up ? t->version : "-");
-    out_cell(table, "%s", t->up ? out_duration(t->uptime_ms, uptime, sizeof(uptime)) : "-");
-    if (t->up) {
-        print_row(table,
-                  &(struct total){.restarts = t->restarts,
-                                  .lost = t->lost,
-                                  .memory = t->memory_bytes,
-                                  .connections = t->connections,
-                                  .variables = t->variables,
-                                  .pushes = t->pushes_applied,
-                                  .pushes_per_second = t->pushes_per_second,
-                                  .bytes_per_second = t->bytes_per_second},
-                  counted);
-        return;
-    }
-    for (int k = COLUMNS_OF_WHO; k < COLUMNS; k++) {
-        out_cell(table, "-");
-    }
+    const struct row *r = row;
+    return r->tasks > 0 ? "" : cli_duration(r->t.uptime_ms, buf, n);
+}
+
+static const char *restarts_cell(const void *row, char *buf, size_t n)
+{
+    const struct row *r = row;
+    (void)snprintf(buf, n, "%" PRIu32, r->t.restarts);
+    return r->counted ? buf : "-";
+}
+
+static const char *lost_cell(const void *row, char *buf, size_t n)
+{
+    const struct row *r = row;
+    (void)snprintf(buf, n, "%" PRIu32, r->t.lost);
+    return r->counted ? buf : "-";
+}
+
+static const char *rate_cell(const void *row, char *buf, size_t n)
+{
+    const struct row *r = row;
+    return cli_bytes(r->t.bytes_per_second, buf, n);
+}
+
+#define FIELD(kind_, field_) CLI_FIELD(kind_, struct row, field_)
+static const struct cli_column columns[] = {
+    {"TASK", "name", FIELD(CLI_STRING, name)},
+    {NULL, "job", FIELD(CLI_TEXT, t.job)},
+    {NULL, "task", FIELD(CLI_U32, t.task)},
+    {"ADDRESS", "address", FIELD(CLI_TEXT, t.address)},
+    {"STATE", "up", FIELD(CLI_BOOL, t.up), .cell = state_cell},
+    {NULL, "error", FIELD(CLI_TEXT, t.error), .has = is_down},
+    {NULL, "directory", FIELD(CLI_BOOL, t.directory), .has = is_up},
+    {NULL, "conflict", FIELD(CLI_TEXT, t.conflict), .has = is_up},
+    {"VERSION", "version", FIELD(CLI_TEXT, t.version), .has = is_up},
+    {NULL, "pid", FIELD(CLI_U32, t.pid), .has = is_up},
+    {NULL, "life", FIELD(CLI_HEX, t.life), .has = is_up},
+    {"UPTIME", "uptime_ms", FIELD(CLI_TIME, t.uptime_ms), .has = is_up, .cell = uptime_cell},
+    {"RESTARTS", "restarts", FIELD(CLI_U32, t.restarts), .has = is_up, .cell = restarts_cell},
+    {"LOST", "lost", FIELD(CLI_U32, t.lost), .has = is_up, .cell = lost_cell},
+    {NULL, "lost_names", FIELD(CLI_TEXT, t.lost_names), .has = is_up},
+    {NULL, "waiting_for", FIELD(CLI_TEXT, t.waiting_for), .has = is_up},
+    {"DATA", "memory_bytes", FIELD(CLI_BYTES, t.memory_bytes), .has = is_up},
+    {NULL, "budget_bytes", FIELD(CLI_BYTES, t.budget_bytes), .has = is_up},
+    {NULL, "variable_bytes", FIELD(CLI_BYTES, t.variable_bytes), .has = is_up},
+    {"CONNS", "connections", FIELD(CLI_U32, t.connections), .has = is_up},
+    {NULL, "sessions", FIELD(CLI_U32, t.sessions), .has = is_up},
+    {"VARIABLES", "variables", FIELD(CLI_U32, t.variables), .has = is_up},
+    {"PUSHES", "pushes_applied", FIELD(CLI_U64, t.pushes_applied), .has = is_up},
+    {NULL, "pushes_torn", FIELD(CLI_U64, t.pushes_torn), .has = is_up},
+    {NULL, "pushes_refused", FIELD(CLI_U64, t.pushes_refused), .has = is_up},
+    {NULL, "nonfinite", FIELD(CLI_U64, t.nonfinite), .has = is_up},
+    {NULL, "pulls", FIELD(CLI_U64, t.pulls), .has = is_up},
+    {NULL, "bytes_in", FIELD(CLI_U64, t.bytes_in), .has = is_up},
+    {NULL, "bytes_out", FIELD(CLI_U64, t.bytes_out), .has = is_up},
+    {"PUSHES/S", "pushes_per_second", FIELD(CLI_RATE, t.pushes_per_second), .has = is_up},
+    {"BYTES/S", "bytes_per_second", FIELD(CLI_RATE, t.bytes_per_second), .has = is_up, .cell = rate_cell},
+    {NULL, "sessions_connected", FIELD(CLI_U32, t.connected), .has = is_up},
+    {NULL, "records_bytes", FIELD(CLI_U64, t.records_bytes), .has = is_up},
+    {NULL, "pushes_in_progress", FIELD(CLI_U32, t.in_progress), .has = is_up},
+    {NULL, "staged_bytes", FIELD(CLI_U64, t.staged_bytes), .has = is_up},
+    {NULL, "copies_bytes", FIELD(CLI_U64, t.copies_bytes), .has = is_up},
+    {NULL, "holds_most", FIELD(CLI_TEXT, t.most), .has = is_up},
+    {NULL, "holds_most_bytes", FIELD(CLI_U64, t.most_bytes), .has = is_up},
+};
+static const struct cli_column sum_columns[] = {
+    {NULL, "tasks", FIELD(CLI_INT, tasks)},
+    {NULL, "up", FIELD(CLI_INT, up)},
+    {NULL, "restarts", FIELD(CLI_U32, t.restarts)},
+    {NULL, "lost", FIELD(CLI_U32, t.lost)},
+    {NULL, "memory_bytes", FIELD(CLI_U64, t.memory_bytes)},
+    {NULL, "connections", FIELD(CLI_U32, t.connections)},
+    {NULL, "variables", FIELD(CLI_U32, t.variables)},
+    {NULL, "pushes_applied", FIELD(CLI_U64, t.pushes_applied)},
+    {NULL, "pulls", FIELD(CLI_U64, t.pulls)},
+    {NULL, "pushes_per_second", FIELD(CLI_RATE, t.pushes_per_second)},
+    {NULL, "bytes_per_second", FIELD(CLI_RATE, t.bytes_per_second)},
+};
+
+static void add_up(struct row *sum, const ps_task_info *t)
+{
+    sum->tasks++;
+    sum->up += t->up ? 1 : 0;
+    sum->t.restarts += t->restarts;
+    sum->t.lost += t->lost;
+    sum->t.memory_bytes += t->memory_bytes;
+    sum->t.connections += t->connections;
+    sum->t.variables += t->variables;
+    sum->t.pushes_applied += t->pushes_applied;
+    sum->t.pulls += t->pulls;
+    sum->t.pushes_per_second += t->pushes_per_second;
+    sum->t.bytes_per_second += t->bytes_per_second;
 }
 
 /* What sessions hold, where some are away or hold memory: whom to look at when something is short. */
@@ -168,37 +140,35 @@ static void print_held(const char *name, const ps_task_info *t)
     (void)printf("%s holds: %" PRIu32 " sessions connected, %" PRIu32 " silent, records %s; %" PRIu32
                  " pushes in progress; staged %s, "
                  "copies %s",
-                 name, t->connected, t->sessions - t->connected, out_bytes((double)t->records_bytes, records, sizeof(records)),
-                 t->in_progress, out_bytes((double)t->staged_bytes, staged, sizeof(staged)),
-                 out_bytes((double)t->copies_bytes, copies, sizeof(copies)));
+                 name, t->connected, t->sessions - t->connected, cli_bytes((double)t->records_bytes, records, sizeof(records)),
+                 t->in_progress, cli_bytes((double)t->staged_bytes, staged, sizeof(staged)),
+                 cli_bytes((double)t->copies_bytes, copies, sizeof(copies)));
     if (t->most_bytes > 0) {
-        (void)printf("; most: %s, %s", t->most, out_bytes((double)t->most_bytes, most, sizeof(most)));
+        (void)printf("; most: %s, %s", t->most, cli_bytes((double)t->most_bytes, most, sizeof(most)));
     }
     (void)putchar('\n');
 }
 
-static void print_table(const struct psctl *c, int only, const struct total *sum)
+static void print(const struct psctl *c, int only)
 {
-    static const char *const headings[COLUMNS] = {"TASK", "ADDRESS", "STATE",     "VERSION", "UPTIME",   "RESTARTS", "LOST",
-                                                  "DATA", "CONNS",   "VARIABLES", "PUSHES",  "PUSHES/S", "BYTES/S"};
-    struct out_table table;
+    struct cli_list list;
     bool counted = psctl_directory(c) >= 0;
-    out_table_init(&table, COLUMNS, 0x1ff0u, headings);
+    struct row sum = {.name = "total", .t = {.up = true}, .counted = counted};
+    cli_list_begin(&list, "tasks", columns, CLI_COUNT(columns), c->json);
     for (int i = 0; i < c->task_count; i++) {
         if (psctl_is_meant(only, i)) {
-            print_task(&table, ps_cluster_task_name(c->session, i), &c->infos[i], counted);
+            cli_list_add(&list, &(struct row){.name = ps_cluster_task_name(c->session, i), .t = c->infos[i], .counted = counted});
+            add_up(&sum, &c->infos[i]);
         }
     }
     if (only < 0) {
-        out_cell(&table, "total");
-        out_cell(&table, "%s", "");
-        out_cell(&table, "%d of %d up", sum->up, sum->tasks);
-        out_cell(&table, "%s", "");
-        out_cell(&table, "%s", "");
-        print_row(&table, sum, counted);
-        table.total = true;
+        cli_list_total(&list, &sum);
     }
-    out_table_print(&table, &c->room);
+    cli_list_end(&list, &c->room);
+    if (c->json) {
+        cli_json_put("total", cli_row(sum_columns, CLI_COUNT(sum_columns), &sum));
+        return;
+    }
     for (int i = 0; i < c->task_count; i++) {
         if (psctl_is_meant(only, i) && c->infos[i].up && c->infos[i].waiting_for[0] != '\0') {
             (void)printf("%s waits for %s\n", ps_cluster_task_name(c->session, i), c->infos[i].waiting_for);
@@ -228,13 +198,9 @@ static enum psctl_exit show(struct psctl *c)
     if (!psctl_only_task(c, c->argv[0], &only)) {
         return PSCTL_USAGE;
     }
-    struct total sum = add_up(c, only);
-    if (c->json) {
-        print_json(c, only, &sum);
-    } else {
-        print_table(c, only, &sum);
-    }
-    (void)fflush(stdout); /* the table before the reasons; errors show at the end */
+    psctl_answer(c);
+    print(c, only);
+    psctl_answer_end(c);
     bool one_each = no_conflicts(c, only);
     bool whole = psctl_none_lost(c, only);
     return psctl_all_up(c, only) && one_each && whole ? PSCTL_OK : PSCTL_FAILED;

@@ -25,9 +25,7 @@ enum psctl_exit psctl_stop(struct psctl *c)
     }
     sessions -= sessions > 0 ? 1 : 0; /* our own is one of them */
     if (c->json) {
-        out_json_object(NULL);
-        out_json_u64("sessions", sessions);
-        out_json_end();
+        cli_json_print(json_pack("{s:I}", "sessions", (json_int_t)sessions));
     } else {
         (void)printf("%" PRIu32 " session%s told to stop\n", sessions, sessions == 1 ? " was" : "s were");
     }

@@ -8,24 +8,141 @@
 #include "value.h"
 
 #include <fnmatch.h>
-#include <inttypes.h>
 #include <string.h>
 
-enum { COLUMNS = 10 };
+struct row {
+    const char *task;
+    ps_variable_info v;
+};
+
+static const char *shape_cell(const void *row, char *buf, size_t n)
+{
+    return value_shape_text(&((const struct row *)row)->v.shape, buf, n);
+}
+
+static json_t *shape_value(const void *row)
+{
+    return value_shape_json(&((const struct row *)row)->v.shape);
+}
+
+static const char *dtype_cell(const void *row, char *buf, size_t n)
+{
+    (void)snprintf(buf, n, "%s", ps_dtype_name(((const struct row *)row)->v.dtype));
+    return buf;
+}
+
+static json_t *dtype_value(const void *row)
+{
+    return json_string(ps_dtype_name(((const struct row *)row)->v.dtype));
+}
+
+static const char *state_cell(const void *row, char *buf, size_t n)
+{
+    const ps_variable_info *v = &((const struct row *)row)->v;
+    (void)snprintf(buf, n, "%s%s",
+                   v->sealed        ? "ready"
+                   : v->initialised ? "initialised"
+                                    : "uninitialised",
+                   v->atomic ? ", atomic" : "");
+    return buf;
+}
+
+/* ---- the optimizer ---- */
+
+struct scalar {
+    const char *name;
+    double value;
+};
+enum { SCALARS_MAX = 4 };
+
+/* What it is called, and its scalars. */
+static const char *describe(const ps_optimizer *o, struct scalar scalars[SCALARS_MAX], size_t *out_count)
+{
+    scalars[0] = (struct scalar){"learning_rate", o->learning_rate};
+    switch (o->kind) {
+    case PS_OPT_NONE:
+        *out_count = 0;
+        return "none";
+    case PS_OPT_SGD:
+        *out_count = 1;
+        return "sgd";
+    case PS_OPT_MOMENTUM:
+        scalars[1] = (struct scalar){"momentum", o->momentum};
+        *out_count = 2;
+        return "momentum";
+    case PS_OPT_ADAGRAD:
+        scalars[1] = (struct scalar){"initial_accumulator", o->initial_accumulator};
+        *out_count = 2;
+        return "adagrad";
+    case PS_OPT_ADAM:
+        scalars[1] = (struct scalar){"beta1", o->beta1};
+        scalars[2] = (struct scalar){"beta2", o->beta2};
+        scalars[3] = (struct scalar){"epsilon", o->epsilon};
+        *out_count = 4;
+        return "adam";
+    default:
+        *out_count = 1;
+        return "unknown";
+    }
+}
+
+/* "adagrad(learning_rate=0.1, initial_accumulator=0.1)" */
+static const char *optimizer_cell(const void *row, char *buf, size_t n)
+{
+    const ps_optimizer *o = &((const struct row *)row)->v.optimizer;
+    struct scalar scalars[SCALARS_MAX];
+    size_t count = 0;
+    size_t len = (size_t)snprintf(buf, n, "%s", describe(o, scalars, &count));
+    for (size_t i = 0; i < count && len < n; i++) {
+        len += (size_t)snprintf(buf + len, n - len, "%s%s=%.9g", i == 0 ? "(" : ", ", scalars[i].name, scalars[i].value);
+    }
+    if (count > 0 && len < n) {
+        (void)snprintf(buf + len, n - len, "%s)", o->kind == PS_OPT_MOMENTUM && o->nesterov != 0 ? ", nesterov" : "");
+    }
+    return buf;
+}
+
+static json_t *optimizer_value(const void *row)
+{
+    const ps_optimizer *o = &((const struct row *)row)->v.optimizer;
+    struct scalar scalars[SCALARS_MAX];
+    size_t count = 0;
+    json_t *object = json_pack("{s:s}", "kind", describe(o, scalars, &count));
+    for (size_t i = 0; i < count; i++) {
+        (void)json_object_set_new(object, scalars[i].name, cli_json_f64(scalars[i].value));
+    }
+    if (o->kind == PS_OPT_MOMENTUM) {
+        (void)json_object_set_new(object, "nesterov", json_boolean(o->nesterov != 0));
+    }
+    return object;
+}
+
+#define FIELD(kind_, field_) CLI_FIELD(kind_, struct row, field_)
+static const struct cli_column columns[] = {
+    {"NAME", "name", FIELD(CLI_TEXT, v.name)},
+    {"CONTAINER", "container", FIELD(CLI_TEXT, v.container)},
+    {"TASK", "task", FIELD(CLI_STRING, task)},
+    {"DTYPE", "dtype", CLI_OTHER, .cell = dtype_cell, .value = dtype_value},
+    {"SHAPE", "shape", CLI_OTHER, .cell = shape_cell, .value = shape_value},
+    {"BYTES", "bytes", FIELD(CLI_BYTES, v.bytes)},
+    {"VERSION", "version", FIELD(CLI_U64, v.version)},
+    {"PUSHES", "pushes", FIELD(CLI_U64, v.pushes)},
+    {NULL, "in_progress", FIELD(CLI_U32, v.in_progress)},
+    {"STATE", "initialised", FIELD(CLI_BOOL, v.initialised), .cell = state_cell},
+    {NULL, "sealed", FIELD(CLI_BOOL, v.sealed)},
+    {NULL, "atomic", FIELD(CLI_BOOL, v.atomic)},
+    {"OPTIMIZER", "optimizer", CLI_OTHER, .cell = optimizer_cell, .value = optimizer_value},
+};
+
+/* ---- which ---- */
 
 struct list {
     const struct psctl *c;
-    struct out_table table;
+    struct cli_list rows;
     const char *pattern; /* NULL: any name will do */
     const char *task_name;
-    uint64_t count;
     char near[256]; /* name that the pattern was likely meant to be */
 };
-
-static const char *state_of(const ps_variable_info *v)
-{
-    return v->sealed ? "ready" : v->initialised ? "initialised" : "uninitialised";
-}
 
 static bool wanted(struct list *list, const ps_variable_info *v)
 {
@@ -39,70 +156,12 @@ static bool wanted(struct list *list, const ps_variable_info *v)
     return false;
 }
 
-static void each_row(void *ctx, const ps_variable_info *v)
+static void each(void *ctx, const ps_variable_info *v)
 {
     struct list *list = ctx;
-    char shape[192];
-    char optimizer[256];
-    char bytes[32];
-    if (!wanted(list, v)) {
-        return;
+    if (wanted(list, v)) {
+        cli_list_add(&list->rows, &(struct row){.task = list->task_name, .v = *v});
     }
-    out_cell(&list->table, "%s", v->name);
-    out_cell(&list->table, "%s", v->container);
-    out_cell(&list->table, "%s", list->task_name);
-    out_cell(&list->table, "%s", ps_dtype_name(v->dtype));
-    out_cell(&list->table, "%s", value_shape_text(&v->shape, shape, sizeof(shape)));
-    out_cell(&list->table, "%s", out_bytes((double)v->bytes, bytes, sizeof(bytes)));
-    out_cell(&list->table, "%" PRIu64, v->version);
-    out_cell(&list->table, "%" PRIu64, v->pushes);
-    out_cell(&list->table, "%s%s", state_of(v), v->atomic ? ", atomic" : "");
-    out_cell(&list->table, "%s", out_optimizer(&v->optimizer, optimizer, sizeof(optimizer)));
-    list->count++;
-}
-
-static void out_json_optimizer(const ps_optimizer *o)
-{
-    out_json_object("optimizer");
-    out_json_text("kind", out_optimizer_name(o));
-    if (o->kind != PS_OPT_NONE) {
-        out_json_f64("learning_rate", o->learning_rate);
-    }
-    if (o->kind == PS_OPT_MOMENTUM) {
-        out_json_f64("momentum", o->momentum);
-        out_json_bool("nesterov", o->nesterov != 0);
-    } else if (o->kind == PS_OPT_ADAGRAD) {
-        out_json_f64("initial_accumulator", o->initial_accumulator);
-    } else if (o->kind == PS_OPT_ADAM) {
-        out_json_f64("beta1", o->beta1);
-        out_json_f64("beta2", o->beta2);
-        out_json_f64("epsilon", o->epsilon);
-    }
-    out_json_end();
-}
-
-static void each_json(void *ctx, const ps_variable_info *v)
-{
-    struct list *list = ctx;
-    if (!wanted(list, v)) {
-        return;
-    }
-    out_json_object(NULL);
-    out_json_text("name", v->name);
-    out_json_text("container", v->container);
-    out_json_text("task", list->task_name);
-    out_json_text("dtype", ps_dtype_name(v->dtype));
-    out_json_shape("shape", &v->shape);
-    out_json_u64("version", v->version);
-    out_json_u64("pushes", v->pushes);
-    out_json_u64("in_progress", v->in_progress);
-    out_json_bool("initialised", v->initialised);
-    out_json_bool("sealed", v->sealed);
-    out_json_bool("atomic", v->atomic);
-    out_json_u64("bytes", v->bytes);
-    out_json_optimizer(&v->optimizer);
-    out_json_end();
-    list->count++;
 }
 
 /* What to say of an empty list; "": nothing, it may be empty. */
@@ -123,56 +182,42 @@ static void explain_none(struct psctl *c, const struct list *list, char *text, s
     }
 }
 
-static void out_json_lost(const struct psctl *c)
+static void put_lost(const struct psctl *c)
 {
-    out_json_list("lost");
+    cli_json_list("lost");
     for (int i = 0; i < c->task_count; i++) {
         if (c->infos[i].lost > 0) {
-            out_json_object(NULL);
-            out_json_text("task", ps_cluster_task_name(c->session, i));
-            out_json_u64("variables", c->infos[i].lost);
-            out_json_text("names", c->infos[i].lost_names);
-            out_json_end();
+            cli_json_put(NULL, json_pack("{s:s, s:I, s:o}", "task", ps_cluster_task_name(c->session, i), "variables",
+                                         (json_int_t)c->infos[i].lost, "names", cli_json_text(c->infos[i].lost_names)));
         }
     }
-    out_json_end();
+    cli_json_end();
 }
 
 static enum psctl_exit show(struct psctl *c)
 {
-    static const char *const headings[COLUMNS] = {"NAME",  "CONTAINER", "TASK",   "DTYPE", "SHAPE",
-                                                  "BYTES", "VERSION",   "PUSHES", "STATE", "OPTIMIZER"};
     struct list list = {.c = c, .pattern = c->argv[0]};
     char none[512] = "";
-    if (c->json) {
-        out_json_answer(c);
-        out_json_list("variables");
-    } else {
-        out_table_init(&list.table, COLUMNS, 0xe0u, headings);
-    }
+    psctl_answer(c);
+    cli_list_begin(&list.rows, "variables", columns, CLI_COUNT(columns), c->json);
     for (int i = 0; i < c->task_count; i++) {
         list.task_name = ps_cluster_task_name(c->session, i);
-        if (c->infos[i].up &&
-            ps_task_variables(c->session, i, psctl_left_ms(c), c->json ? each_json : each_row, &list) != PS_OK) {
+        if (c->infos[i].up && ps_task_variables(c->session, i, psctl_left_ms(c), each, &list) != PS_OK) {
             psctl_task_failed(c, i);
         }
     }
-    if (list.count == 0) {
+    cli_list_end(&list.rows, &c->room);
+    if (list.rows.count == 0) {
         explain_none(c, &list, none, sizeof(none));
     }
     if (c->json) {
-        out_json_end();
-        out_json_lost(c);
-        out_json_down(c, -1);
-        if (none[0] != '\0') {
-            out_json_error(PS_NOT_FOUND, none);
-        }
-        out_json_end();
+        put_lost(c);
+        psctl_down(c, -1);
+        cli_json_put("error", none[0] != '\0' ? psctl_error_value(PS_NOT_FOUND, none) : NULL);
     } else {
-        out_table_print(&list.table, &c->room);
-        (void)printf("%" PRIu64 " variable%s\n", list.count, list.count == 1 ? "" : "s");
+        (void)printf("%zu variable%s\n", list.rows.count, list.rows.count == 1 ? "" : "s");
     }
-    (void)fflush(stdout); /* the table before the reasons; errors show at the end */
+    psctl_answer_end(c);
     if (none[0] != '\0') {
         psctl_note(c, "%s", none);
     }

@@ -4,86 +4,88 @@
 
 #include <inttypes.h>
 
-enum { COLUMNS = 7 };
-
-struct list {
-    const char *task_name; /* where they wait */
-    struct out_table table;
-    uint64_t count;
+struct row {
+    ps_wait_info w;
+    const char *at; /* the task where it waits */
 };
 
-static void each_row(void *ctx, const ps_wait_info *w)
+static const char *who_cell(const void *row, char *buf, size_t n)
 {
-    struct list *list = ctx;
-    struct out_table *t = &list->table;
+    const ps_wait_info *w = &((const struct row *)row)->w;
     char text[80];
     if (w->job[0] != '\0') {
-        out_cell(t, "%s, pid %" PRIu32, psctl_task_text(w->job, w->task, text, sizeof(text)), w->pid);
+        (void)snprintf(buf, n, "%s, pid %" PRIu32, psctl_task_text(w->job, w->task, text, sizeof(text)), w->pid);
     } else {
-        out_cell(t, "%s, pid %" PRIu32 " on %s", w->program, w->pid, w->host);
+        (void)snprintf(buf, n, "%s, pid %" PRIu32 " on %s", w->program, w->pid, w->host);
     }
-    out_cell(t, "%s", list->task_name);
-    out_cell(t, "%s", w->request);
-    out_cell(t, "%s", out_duration(w->since_ms, text, sizeof(text)));
-    out_cell(t, "%s", w->left_ms >= 0 ? out_duration((uint64_t)w->left_ms, text, sizeof(text)) : "for ever");
-    out_cell(t, "%s", w->what);
-    out_cell(t, "%s", w->release);
-    list->count++;
+    return buf;
 }
 
-static void each_json(void *ctx, const ps_wait_info *w)
+static json_t *task_value(const void *row)
 {
-    const struct list *list = ctx;
-    char text[80];
-    out_json_object(NULL);
-    out_json_text("task", w->job[0] != '\0' ? psctl_task_text(w->job, w->task, text, sizeof(text)) : "");
-    out_json_text("host", w->host);
-    out_json_u64("pid", w->pid);
-    out_json_text("program", w->program);
-    out_json_text("id", w->id);
-    out_json_text("at", list->task_name);
-    out_json_text("request", w->request);
-    out_json_text("what", w->what);
-    out_json_text("release", w->release);
-    out_json_u64("since_ms", w->since_ms);
-    if (w->left_ms >= 0) {
-        out_json_i64("left_ms", w->left_ms);
-    }
-    out_json_end();
+    const ps_wait_info *w = &((const struct row *)row)->w;
+    return psctl_task_value(w->job, w->task);
+}
+
+static const char *left_cell(const void *row, char *buf, size_t n)
+{
+    int64_t left_ms = ((const struct row *)row)->w.left_ms;
+    return left_ms >= 0 ? cli_duration((uint64_t)left_ms, buf, n) : "for ever";
+}
+
+static json_t *left_value(const void *row)
+{
+    int64_t left_ms = ((const struct row *)row)->w.left_ms;
+    return left_ms >= 0 ? json_integer(left_ms) : NULL;
+}
+
+#define FIELD(kind_, field_) CLI_FIELD(kind_, struct row, field_)
+static const struct cli_column columns[] = {
+    {"WHO", "task", CLI_OTHER, .cell = who_cell, .value = task_value},
+    {NULL, "host", FIELD(CLI_TEXT, w.host)},
+    {NULL, "pid", FIELD(CLI_U32, w.pid)},
+    {NULL, "program", FIELD(CLI_TEXT, w.program)},
+    {NULL, "id", FIELD(CLI_TEXT, w.id)},
+    {"AT", "at", FIELD(CLI_STRING, at)},
+    {"REQUEST", "request", FIELD(CLI_TEXT, w.request)},
+    {"SINCE", "since_ms", FIELD(CLI_TIME, w.since_ms)},
+    {"LEFT", "left_ms", CLI_OTHER, .right = true, .cell = left_cell, .value = left_value},
+    {"WAITS FOR", "what", FIELD(CLI_TEXT, w.what)},
+    {"WHAT ENDS IT", "release", FIELD(CLI_TEXT, w.release)},
+};
+
+struct asking {
+    struct cli_list list;
+    const char *at;
+};
+
+static void each(void *ctx, const ps_wait_info *w)
+{
+    struct asking *a = ctx;
+    cli_list_add(&a->list, &(struct row){.w = *w, .at = a->at});
 }
 
 static enum psctl_exit show(struct psctl *c)
 {
-    static const char *const headings[COLUMNS] = {"WHO", "AT", "REQUEST", "SINCE", "LEFT", "WAITS FOR", "WHAT ENDS IT"};
-    struct list list = {.count = 0};
+    struct asking a;
     int only = -1;
     if (!psctl_only_task(c, c->task, &only)) {
         return PSCTL_USAGE;
     }
-    if (c->json) {
-        out_json_answer(c);
-        out_json_list("waits");
-    } else {
-        out_table_init(&list.table, COLUMNS, 0x18u, headings);
-    }
+    psctl_answer(c);
+    cli_list_begin(&a.list, "waits", columns, CLI_COUNT(columns), c->json);
     for (int i = 0; i < c->task_count; i++) {
-        list.task_name = ps_cluster_task_name(c->session, i);
-        if (c->infos[i].up && psctl_is_meant(only, i) &&
-            ps_task_waits(c->session, i, psctl_left_ms(c), c->json ? each_json : each_row, &list) != PS_OK) {
+        a.at = ps_cluster_task_name(c->session, i);
+        if (c->infos[i].up && psctl_is_meant(only, i) && ps_task_waits(c->session, i, psctl_left_ms(c), each, &a) != PS_OK) {
             psctl_task_failed(c, i);
         }
     }
-    if (c->json) {
-        out_json_end();
-        out_json_down(c, only);
-        out_json_end();
-    } else {
-        out_table_print(&list.table, &c->room);
-        if (list.count == 0) {
-            (void)printf("nothing waits\n");
-        }
+    cli_list_end(&a.list, &c->room);
+    if (!c->json && a.list.count == 0) {
+        (void)printf("nothing waits\n");
     }
-    (void)fflush(stdout); /* the table before the reasons; errors show at the end */
+    psctl_down(c, only);
+    psctl_answer_end(c);
     return psctl_all_up(c, only) ? PSCTL_OK : PSCTL_FAILED;
 }
 

@@ -5,12 +5,9 @@
  */
 #include "psctl.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { COLUMNS = 9 };
 
 struct sessions {
     ps_session_info *at; /* owned */
@@ -37,15 +34,7 @@ static void each(void *ctx, const ps_session_info *s)
             return;
         }
     }
-    if (all->count == all->capacity) {
-        all->capacity = all->capacity == 0 ? 64 : all->capacity * 2;
-        ps_session_info *more = realloc(all->at, all->capacity * sizeof(*more));
-        if (more == NULL) {
-            (void)fprintf(stderr, "psctl: out of memory\n");
-            exit(PSCTL_FAILED);
-        }
-        all->at = more;
-    }
+    all->at = cli_grow(all->at, all->count, &all->capacity, sizeof(*all->at));
     all->at[all->count++] = *s;
 }
 
@@ -58,106 +47,84 @@ static int by_job(const void *x, const void *y)
     return order != 0 ? order : strcmp(a->id, b->id);
 }
 
-static const char *state_of(const ps_session_info *s)
+static const char *task_cell(const void *row, char *buf, size_t n)
 {
+    const ps_session_info *s = row;
+    return psctl_task_text(s->job, s->task, buf, n);
+}
+
+static json_t *task_value(const void *row)
+{
+    const ps_session_info *s = row;
+    return psctl_task_value(s->job, s->task);
+}
+
+static bool has_step(const void *row)
+{
+    const ps_session_info *s = row;
+    return s->global_step >= 0;
+}
+
+static const char *heard_cell(const void *row, char *buf, size_t n)
+{
+    const ps_session_info *s = row;
+    char text[32];
+    (void)snprintf(buf, n, "%s ago", cli_duration(s->heard_ms, text, sizeof(text)));
+    return buf;
+}
+
+static const char *state_cell(const void *row, char *buf, size_t n)
+{
+    const ps_session_info *s = row;
+    (void)buf;
+    (void)n;
     return !s->connected ? "gone" : s->stopping ? "stopping" : "connected";
 }
 
-static void print_row(struct out_table *t, const ps_session_info *s)
-{
-    char text[80];
-    out_cell(t, "%s", psctl_task_text(s->job, s->task, text, sizeof(text)));
-    out_cell(t, "%s", s->host);
-    out_cell(t, "%" PRIu32, s->pid);
-    out_cell(t, "%s", s->program);
-    if (s->global_step >= 0) {
-        out_cell(t, "%" PRId64, s->global_step);
-        out_cell(t, "%.1f", s->steps_per_second);
-    } else {
-        out_cell(t, "-");
-        out_cell(t, "-");
-    }
-    out_cell(t, "%s ago", out_duration(s->heard_ms, text, sizeof(text)));
-    out_cell(t, "%s", out_bytes((double)s->held_bytes, text, sizeof(text)));
-    out_cell(t, "%s", state_of(s));
-}
-
-static void print_json(const ps_session_info *s)
-{
-    char text[80];
-    out_json_object(NULL);
-    out_json_text("task", s->job[0] != '\0' ? psctl_task_text(s->job, s->task, text, sizeof(text)) : "");
-    out_json_text("host", s->host);
-    out_json_u64("pid", s->pid);
-    out_json_text("program", s->program);
-    out_json_text("id", s->id);
-    out_json_bool("connected", s->connected);
-    out_json_bool("stopping", s->stopping);
-    out_json_u64("heard_ms", s->heard_ms);
-    out_json_u64("age_ms", s->age_ms);
-    if (s->global_step >= 0) {
-        out_json_i64("global_step", s->global_step);
-        out_json_f64("steps_per_second", s->steps_per_second);
-    }
-    out_json_u64("waits", s->waits);
-    out_json_u64("in_progress", s->in_progress);
-    out_json_u64("held_bytes", s->held_bytes);
-    out_json_end();
-}
+#define FIELD(kind_, field_) CLI_FIELD(kind_, ps_session_info, field_)
+static const struct cli_column columns[] = {
+    {"TASK", "task", CLI_OTHER, .cell = task_cell, .value = task_value},
+    {"HOST", "host", FIELD(CLI_TEXT, host)},
+    {"PID", "pid", FIELD(CLI_U32, pid)},
+    {"PROGRAM", "program", FIELD(CLI_TEXT, program)},
+    {NULL, "id", FIELD(CLI_TEXT, id)},
+    {"STEP", "global_step", FIELD(CLI_I64, global_step), .has = has_step},
+    {"STEPS/S", "steps_per_second", FIELD(CLI_RATE, steps_per_second), .has = has_step},
+    {"LAST-HEARD", "heard_ms", FIELD(CLI_TIME, heard_ms), .cell = heard_cell},
+    {NULL, "age_ms", FIELD(CLI_TIME, age_ms)},
+    {NULL, "waits", FIELD(CLI_U32, waits)},
+    {NULL, "in_progress", FIELD(CLI_U32, in_progress)},
+    {"HOLDS", "held_bytes", FIELD(CLI_BYTES, held_bytes)},
+    {"STATE", "connected", FIELD(CLI_BOOL, connected), .cell = state_cell},
+    {NULL, "stopping", FIELD(CLI_BOOL, stopping)},
+};
 
 /* Ask task i, or all that are up; "asked" of the JSON answer. */
 static void ask(struct psctl *c, int only, struct sessions *all)
 {
-    if (c->json) {
-        out_json_list("asked");
-    }
+    json_t *asked = json_array();
     for (int i = 0; i < c->task_count; i++) {
         if (!c->infos[i].up || !psctl_is_meant(only, i)) {
             continue;
         }
-        if (c->json) {
-            out_json_text(NULL, ps_cluster_task_name(c->session, i));
-        }
+        (void)json_array_append_new(asked, json_string(ps_cluster_task_name(c->session, i)));
         if (ps_task_sessions(c->session, i, psctl_left_ms(c), each, all) != PS_OK) {
             psctl_task_failed(c, i);
         }
     }
     if (c->json) {
-        out_json_end();
+        cli_json_put("asked", json_incref(asked));
     }
+    json_decref(asked);
     if (all->count > 0) {
         qsort(all->at, all->count, sizeof(all->at[0]), by_job);
-    }
-}
-
-static void print(struct psctl *c, int only, const struct sessions *all)
-{
-    static const char *const headings[COLUMNS] = {"TASK",    "HOST",       "PID",   "PROGRAM", "STEP",
-                                                  "STEPS/S", "LAST-HEARD", "HOLDS", "STATE"};
-    struct out_table table;
-    if (c->json) {
-        out_json_list("sessions");
-    } else {
-        out_table_init(&table, COLUMNS, 0xf4u, headings);
-    }
-    for (size_t i = 0; i < all->count; i++) {
-        if (c->json) {
-            print_json(&all->at[i]);
-        } else {
-            print_row(&table, &all->at[i]);
-        }
-    }
-    if (c->json) {
-        out_json_end();
-        out_json_down(c, only);
-    } else {
-        out_table_print(&table, &c->room);
     }
 }
 
 static enum psctl_exit show(struct psctl *c)
 {
     struct sessions all = {.count = 0};
+    struct cli_list list;
     int only = -1;
     if (!psctl_only_task(c, c->task, &only)) {
         return PSCTL_USAGE;
@@ -166,16 +133,16 @@ static enum psctl_exit show(struct psctl *c)
         only = psctl_directory(c);
     }
     (void)gethostname(all.host, sizeof(all.host) - 1); /* unknown: our own line is shown */
-    if (c->json) {
-        out_json_answer(c);
-    }
+    psctl_answer(c);
     ask(c, only, &all);
-    print(c, only, &all);
-    if (c->json) {
-        out_json_end();
+    cli_list_begin(&list, "sessions", columns, CLI_COUNT(columns), c->json);
+    for (size_t i = 0; i < all.count; i++) {
+        cli_list_add(&list, &all.at[i]);
     }
     free(all.at);
-    (void)fflush(stdout); /* the table before the reasons; errors show at the end */
+    cli_list_end(&list, &c->room);
+    psctl_down(c, only);
+    psctl_answer_end(c);
     bool up = psctl_all_up(c, only);
     if (c->task == NULL && only < 0) {
         psctl_note(c, "the directory does not answer: these are the sessions that the other tasks know");

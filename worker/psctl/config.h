@@ -12,7 +12,7 @@ struct settings_seen {
     const char *only; /* NULL: all */
     bool found;
     const char *task;             /* whose they are, for the caller's use */
-    struct out_table *table;      /* for the caller's use */
+    struct cli_list *list;        /* for the caller's use */
     char names[SETTINGS_MAX][64]; /* of all, to find the nearest */
     size_t count;
 };

@@ -6,17 +6,16 @@
  */
 #include "psctl.h"
 
+#include "common/utf8.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-static int64_t now_ms(void)
+json_t *psctl_error_value(ps_status st, const char *text)
 {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return json_pack("{s:s, s:o}", "status", ps_status_name(st), "message", cli_json_text(text));
 }
 
 static void say_error(const struct psctl *c, ps_status st, const char *format, va_list ap) __attribute__((format(printf, 3, 0)));
@@ -24,12 +23,10 @@ static void say_error(const struct psctl *c, ps_status st, const char *format, v
 {
     char text[1024];
     (void)vsnprintf(text, sizeof(text), format, ap);
-    text_printable(text);
+    psi_utf8_printable(text);
     (void)fprintf(stderr, "psctl: %s\n", text);
     if (c->json) {
-        out_json_object(NULL);
-        out_json_error(st, text);
-        out_json_end();
+        cli_json_print(json_pack("{s:o}", "error", psctl_error_value(st, text)));
     }
 }
 
@@ -57,7 +54,7 @@ void psctl_note(const struct psctl *c, const char *format, ...)
     va_start(ap, format);
     (void)vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
-    text_printable(text);
+    psi_utf8_printable(text);
     if (c->when == NULL) {
         (void)fprintf(stderr, "psctl: %s\n", text);
     } else if (!c->json) {
@@ -75,13 +72,13 @@ static void no_log(void *ctx, ps_log_level level, const char *line)
 
 int64_t psctl_left_ms(const struct psctl *c)
 {
-    int64_t left = c->deadline_ms - now_ms();
+    int64_t left = c->deadline_ms - cli_clock_ms();
     return left > 50 ? left : 50;
 }
 
 void psctl_restart_clock(struct psctl *c)
 {
-    c->deadline_ms = now_ms() + c->timeout_ms;
+    c->deadline_ms = cli_clock_ms() + c->timeout_ms;
 }
 
 enum psctl_exit psctl_connect(struct psctl *c)
@@ -103,7 +100,7 @@ enum psctl_exit psctl_connect(struct psctl *c)
     o.program = "psctl";
     o.fail_fast = true;
     psctl_restart_clock(c);
-    c->room.columns = out_terminal_columns();
+    c->room.columns = cli_terminal_columns();
     if (c->watch_ms == 0) {
         psctl_leave_begin();
     }
@@ -144,6 +141,12 @@ const char *psctl_task_text(const char *job, uint32_t task, char *buf, size_t n)
 {
     (void)snprintf(buf, n, job[0] == '\0' ? "-" : "/job:%s/task:%u", job, task);
     return buf;
+}
+
+json_t *psctl_task_value(const char *job, uint32_t task)
+{
+    char text[80];
+    return json_string(job[0] != '\0' ? psctl_task_text(job, task, text, sizeof(text)) : "");
 }
 
 void psctl_disconnect(struct psctl *c)

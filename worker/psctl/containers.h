@@ -7,6 +7,7 @@
 
 struct container_on {
     int task; /* of ps_cluster_tasks() */
+    const char *task_name;
     ps_container_info info;
 };
 struct containers {

@@ -7,6 +7,8 @@
  */
 #include "psctl.h"
 
+#include "common/near.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,92 +39,37 @@ const struct psctl_flag_row psctl_flags[PSCTL_FLAG_COUNT] = {
     [PSCTL_YES] = {"yes", 'y', NULL, "do not ask", PSCTL_ON, offsetof(struct psctl, yes)},
 };
 
-/* ---- what was meant ---- */
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Insertions, deletions, substitutions and swaps of neighbours that make b of a. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t rows[3][NAME_MAX_SEEN + 1];
-    size_t n = strlen(a);
-    size_t m = strlen(b);
-    if (n > NAME_MAX_SEEN || m > NAME_MAX_SEEN) {
-        return SIZE_MAX;
-    }
-    for (size_t j = 0; j <= m; j++) {
-        rows[0][j] = j;
-    }
-    for (size_t i = 1; i <= n; i++) {
-        size_t *row = rows[i % 3];
-        const size_t *above = rows[(i + 2) % 3];
-        const size_t *two_above = rows[(i + 1) % 3];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            row[j] = least(least(above[j], row[j - 1]) + 1, above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-                row[j] = least(row[j], two_above[j - 2] + 1);
-            }
-        }
-    }
-    return rows[n % 3][m];
-}
-
-const char *psctl_nearest(const char *text, const char *const *names, size_t count)
-{
-    const char *best = NULL;
-    size_t best_distance = SIZE_MAX;
-    size_t len = strlen(text);
-    for (size_t i = 0; i < count; i++) {
-        size_t d = distance(text, names[i]);
-        bool begins = len >= 2 && strncmp(names[i], text, len) == 0;
-        d = begins ? 1 : d;
-        if (d < best_distance && d <= (len < 4 ? 1 : len < 8 ? 2 : 3) && d < strlen(names[i])) {
-            best = names[i];
-            best_distance = d;
-        }
-    }
-    return best;
-}
-
 void psctl_nearer(const char *text, const char *name, char *near, size_t n)
 {
-    const char *names[] = {name, near};
-    if (psctl_nearest(text, names, near[0] != '\0' ? 2 : 1) == name) {
+    if (psi_near(text, name) < psi_near(text, near)) {
         (void)snprintf(near, n, "%s", name);
     }
 }
 
 const struct psctl_verb *psctl_find_verb(const struct psctl *c, const char *name)
 {
-    const char *names[32];
-    size_t count = 0;
-    for (int i = 0; i < psctl_verb_count && count < sizeof(names) / sizeof(names[0]); i++) {
+    char near[NAME_MAX_SEEN] = "";
+    for (int i = 0; i < psctl_verb_count; i++) {
         if (strcmp(psctl_verbs[i].name, name) == 0) {
             return &psctl_verbs[i];
         }
-        names[count++] = psctl_verbs[i].name;
+        psctl_nearer(name, psctl_verbs[i].name, near, sizeof(near));
     }
-    const char *near = psctl_nearest(name, names, count);
     psctl_error(c, PS_INVALID_ARGUMENT, "unknown verb '%.100s'%s%s%s; see psctl --help", name,
-                near != NULL ? " (did you mean " : "", near != NULL ? near : "", near != NULL ? "?)" : "");
+                near[0] != '\0' ? " (did you mean " : "", near, near[0] != '\0' ? "?)" : "");
     return NULL;
 }
 
 static enum psctl_exit unknown_flag(const struct psctl *c, const char *arg)
 {
-    const char *names[PSCTL_FLAG_COUNT];
     char name[NAME_MAX_SEEN];
-    for (size_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
-        names[i] = psctl_flags[i].name;
-    }
+    char near[NAME_MAX_SEEN] = "";
     (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg, "="), arg);
-    const char *near = strncmp(name, "--", 2) == 0 ? psctl_nearest(name + 2, names, PSCTL_FLAG_COUNT) : NULL;
-    return psctl_misused(c, "unknown flag %.100s%s%s%s; see psctl --help", arg, near != NULL ? " (did you mean --" : "",
-                         near != NULL ? near : "", near != NULL ? "?)" : "");
+    for (size_t i = 0; i < PSCTL_FLAG_COUNT && strncmp(name, "--", 2) == 0; i++) {
+        psctl_nearer(name + 2, psctl_flags[i].name, near, sizeof(near));
+    }
+    return psctl_misused(c, "unknown flag %.100s%s%s%s; see psctl --help", arg, near[0] != '\0' ? " (did you mean --" : "", near,
+                         near[0] != '\0' ? "?)" : "");
 }
 
 /* ---- flags ---- */

@@ -3,6 +3,9 @@
 #ifndef PSCTL_H
 #define PSCTL_H
 
+#include "common/cli/list.h"
+#include "common/cli/text.h"
+
 #include <ps.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -11,11 +14,6 @@
 enum { PSCTL_TIMEOUT_DEFAULT_MS = 5000 };
 
 enum psctl_exit { PSCTL_OK = 0, PSCTL_FAILED = 1, PSCTL_USAGE = 2 };
-
-/* What a table may take; 0: no bound. */
-struct out_room {
-    int rows, columns;
-};
 
 /* The command line, and the session once psctl_connect() has made it. */
 struct psctl {
@@ -38,7 +36,7 @@ struct psctl {
     int64_t deadline_ms; /* of the whole command, monotonic clock */
     /* made by psctl_rounds() */
     const char *when;     /* --watch: time of this round; NULL: it is the only one */
-    struct out_room room; /* on the terminal */
+    struct cli_room room; /* on the terminal */
 };
 
 /* ---- verbs.c: what psctl can do; help, completion and the check of a command line come from these rows ---- */
@@ -109,9 +107,7 @@ extern const struct psctl_flag_row psctl_flags[PSCTL_FLAG_COUNT];
 enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv);
 /** NULL: there is none of that name, which was said. */
 const struct psctl_verb *psctl_find_verb(const struct psctl *c, const char *name);
-/** The one of names that was most likely meant; NULL: none is near. */
-const char *psctl_nearest(const char *text, const char *const *names, size_t count);
-/** The same of names that come one by one: near [n], "" before the first, becomes name where that is nearer. */
+/** Which of names that come one by one was likely meant: near [n], "" before the first, becomes name where that is nearer. */
 void psctl_nearer(const char *text, const char *name, char *near, size_t n);
 
 /* ---- help.c ---- */
@@ -140,6 +136,10 @@ enum psctl_exit psctl_find_variable(struct psctl *c, ps_variable **out);
 bool psctl_confirmed(struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** "/job:ps/task:1", or "-" for a session that is no task. Returns buf. */
 const char *psctl_task_text(const char *job, uint32_t task, char *buf, size_t n);
+/** The same in JSON: "" for a session that is no task. */
+json_t *psctl_task_value(const char *job, uint32_t task);
+/** {"status": ..., "message": ...} */
+json_t *psctl_error_value(ps_status st, const char *text);
 /** "psctl: TEXT" on standard error; with --json also {"error": ...} on standard output, once. */
 void psctl_error(const struct psctl *c, ps_status st, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /** The same of a command line that makes no sense: PSCTL_USAGE. */
@@ -165,69 +165,16 @@ void psctl_task_failed(const struct psctl *c, int i);
 bool psctl_all_up(const struct psctl *c, int only);
 /** Notes about tasks that came back without what they had; true when none has. */
 bool psctl_none_lost(const struct psctl *c, int only);
-/** "down": those tasks, with address and reason. */
-void out_json_down(const struct psctl *c, int only);
+/** --json: "down": those tasks, with address and reason. */
+void psctl_down(const struct psctl *c, int only);
 
 /* ---- watch.c ---- */
 /** Connect, ask the tasks and show what they say; with --watch again and again until interrupted. show prints one answer, with
  *  c->when in it where that is not NULL. */
 enum psctl_exit psctl_rounds(struct psctl *c, enum psctl_exit (*show)(struct psctl *c));
-/** The outer object of an answer, with the time of its round. */
-void out_json_answer(const struct psctl *c);
-
-/* ---- out.c: tables ---- */
-enum { OUT_COLUMNS_MAX = 16, OUT_CELL_MAX = 512 };
-struct out_table {
-    int columns;
-    uint32_t right; /* bit i: column i is aligned to the right, and never cut */
-    bool total;     /* the last row sums up: it is always shown */
-    char **cells;   /* rows * columns, owned */
-    size_t count, capacity;
-};
-/** Start with the headings, columns of them. */
-void out_table_init(struct out_table *t, int columns, uint32_t right, const char *const *headings);
-/** Next cell; rows fill up from the left. What is no printable text is shown as '?'. */
-void out_cell(struct out_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/** Print and free; free alone. */
-void out_table_print(struct out_table *t, const struct out_room *room);
-void out_table_free(struct out_table *t);
-/** An element of a string variable in double quotes on standard output: JSON's escapes, and \xNN for what is no UTF-8. */
-void out_quoted(const char *text, size_t n);
-/** Characters in a line of the terminal that standard output is; 0: it is none. */
-int out_terminal_columns(void);
-/** "3d 4h", "12min 5s", "1.2s", in the units that settings have. Returns buf. */
-const char *out_duration(uint64_t ms, char *buf, size_t n);
-/** "12.3 MiB". Returns buf. */
-const char *out_bytes(double bytes, char *buf, size_t n);
-/** "adagrad(learning_rate=0.1, initial_accumulator=0.1)". Returns buf. */
-const char *out_optimizer(const ps_optimizer *o, char *buf, size_t n);
-const char *out_optimizer_name(const ps_optimizer *o);
-
-/* ---- text.c ---- */
-/** Bytes of the UTF-8 character at p [n], n > 0; 0: there is none. */
-size_t text_utf8(const char *p, size_t n);
-bool text_is_utf8(const char *p, size_t n);
-/** Control characters, and what is no UTF-8, become '?'. */
-void text_printable(char *text);
-
-/* ---- json.c: one value to standard output, written as it comes ---- */
-/* key NULL inside lists and at the top */
-/** "error": what psctl_error() prints. */
-void out_json_error(ps_status st, const char *text);
-void out_json_object(const char *key);
-void out_json_list(const char *key);
-/** Close the innermost object or list; a newline after the outermost. */
-void out_json_end(void);
-void out_json_text(const char *key, const char *value);
-/** An element of a string variable; {"b64": "..."} when it is no UTF-8, as in TensorFlow Serving's REST interface. */
-void out_json_bytes(const char *key, const char *value, size_t n);
-/** A number's text as it is. */
-void out_json_number(const char *key, const char *text);
-void out_json_shape(const char *key, const ps_shape *shape);
-void out_json_u64(const char *key, uint64_t value);
-void out_json_i64(const char *key, int64_t value);
-/** NaN and infinities become null. Shortest text that reads back the same. */
-void out_json_f64(const char *key, double value);
-void out_json_bool(const char *key, bool value);
+/** --json: the outer object of an answer, with the time of its round. */
+void psctl_answer(const struct psctl *c);
+/** Its end; what was printed is out before notes and errors. */
+void psctl_answer_end(const struct psctl *c);
 
 #endif

@@ -82,19 +82,19 @@ bool psctl_none_lost(const struct psctl *c, int only)
     return none;
 }
 
-void out_json_down(const struct psctl *c, int only)
+void psctl_down(const struct psctl *c, int only)
 {
-    out_json_list("down");
+    if (!c->json) {
+        return;
+    }
+    cli_json_list("down");
     for (int i = 0; i < c->task_count; i++) {
         if (psctl_is_meant(only, i) && !c->infos[i].up) {
-            out_json_object(NULL);
-            out_json_text("task", ps_cluster_task_name(c->session, i));
-            out_json_text("address", c->infos[i].address);
-            out_json_text("error", c->infos[i].error);
-            out_json_end();
+            cli_json_put(NULL, json_pack("{s:s, s:o, s:o}", "task", ps_cluster_task_name(c->session, i), "address",
+                                         cli_json_text(c->infos[i].address), "error", cli_json_text(c->infos[i].error)));
         }
     }
-    out_json_end();
+    cli_json_end();
 }
 
 /* Index of "/job:ps/task:1", also "ps:1"; says what is wrong with text, -1 then. */

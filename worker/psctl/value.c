@@ -4,10 +4,11 @@
  * Happy path: the dtype decides how the whole text is read, then its range. Failure modes: anything left over, out of range, or a
  * non-zero number that would become 0: refused with what the dtype can hold.
  *
- * binary16: 1 sign, 5 exponent (bias 15), 10 fraction; bfloat16: 1, 8 (127), 7, the upper half of a float32. A decimal is read as
- * a float64 and rounded to those from there.
+ * A decimal of a half float (common/half.h) is read as a float64 and rounded once from there.
  */
 #include "value_one.h"
+
+#include "common/half.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,71 +20,20 @@
 
 enum { NUMBER_TEXT_MAX = 400 }; /* a float64 written out in full has up to 326 digits before the exponent helps */
 
-/* ---- half floats ---- */
-
-/* d to a float of `precision` bits whose smallest normal number is 2^exponent_min. */
-static double round_to(double d, int precision, int exponent_min)
+/* Rounded to nearest, ties to even; false: not finite after rounding though d is, or 0 though d is not. The step over float is
+ * rounded to odd, so that the second rounding sees on which side of a tie d was. */
+static bool to_half(ps_dtype dtype, double d, uint16_t *out_bits)
 {
-    int exponent = 0;
-    (void)frexp(d, &exponent); /* |d| in [2^(exponent - 1), 2^exponent) */
-    int last = exponent - precision > exponent_min - precision + 1 ? exponent - precision : exponent_min - precision + 1;
-    return ldexp(nearbyint(ldexp(d, -last)), last);
-}
-
-float value_from_f16(uint16_t bits)
-{
-    int exponent = bits >> 10 & 0x1f;
-    int fraction = bits & 0x3ff;
-    double value = exponent == 0    ? ldexp(fraction, -24)
-                   : exponent != 31 ? ldexp(fraction + 1024, exponent - 25)
-                   : fraction == 0  ? (double)INFINITY
-                                    : (double)NAN;
-    return (float)((bits & 0x8000) != 0 ? -value : value);
-}
-
-bool value_to_f16(double d, uint16_t *out_bits)
-{
-    unsigned sign = signbit(d) ? 0x8000u : 0u;
-    if (!isfinite(d)) {
-        *out_bits = (uint16_t)(sign | (isnan(d) ? 0x7e00u : 0x7c00u));
-        return true;
+    float f = (float)d;
+    uint32_t bits = 0;
+    memcpy(&bits, &f, sizeof(bits));
+    if (isfinite(d) && (double)f != d && (bits & 1) == 0) {
+        bits += fabs(d) > (double)fabsf(f) ? 1u : UINT32_MAX;
+        memcpy(&f, &bits, sizeof(f));
     }
-    double r = fabs(round_to(d, 11, -14));
-    int exponent = 0;
-    if (r > 65504.0 || (r == 0 && d != 0)) {
-        return false;
-    }
-    if (r < 0x1p-14) {
-        *out_bits = (uint16_t)(sign | (unsigned)ldexp(r, 24));
-        return true;
-    }
-    double fraction = frexp(r, &exponent); /* [0.5, 1) */
-    *out_bits = (uint16_t)(sign | (unsigned)(exponent + 14) << 10 | ((unsigned)ldexp(fraction, 11) & 0x3ffu));
-    return true;
-}
-
-float value_from_bf16(uint16_t bits)
-{
-    uint32_t wide = (uint32_t)bits << 16;
-    float value = 0;
-    memcpy(&value, &wide, sizeof(value));
-    return value;
-}
-
-bool value_to_bf16(double d, uint16_t *out_bits)
-{
-    float narrow = (float)d;
-    uint32_t wide = 0;
-    if (isfinite(d)) {
-        double r = round_to(d, 8, -126);
-        if (fabs(r) > 0x1.fep127 || (r == 0 && d != 0)) {
-            return false;
-        }
-        narrow = (float)r;
-    }
-    memcpy(&wide, &narrow, sizeof(wide));
-    *out_bits = isnan(d) ? 0x7fc0 : (uint16_t)(wide >> 16);
-    return true;
+    *out_bits = psi_half_of(dtype, f);
+    float got = psi_half_value(dtype, *out_bits);
+    return !isfinite(d) || (isfinite(got) && (got != 0 || d == 0));
 }
 
 /* ---- to text ---- */
@@ -101,11 +51,9 @@ static double as_double(ps_dtype dtype, const void *element)
         memcpy(&f, element, sizeof(f));
         return (double)f;
     case PS_F16:
-        memcpy(&bits, element, sizeof(bits));
-        return (double)value_from_f16(bits);
     case PS_BF16:
         memcpy(&bits, element, sizeof(bits));
-        return (double)value_from_bf16(bits);
+        return (double)psi_half_value(dtype, bits);
     default:
         return 0;
     }
@@ -122,9 +70,8 @@ static bool reads_back(ps_dtype dtype, const char *text, double value)
     uint16_t bits = 0;
     switch (dtype) {
     case PS_F16:
-        return value_to_f16(strtod(text, NULL), &bits) && (double)value_from_f16(bits) == value;
     case PS_BF16:
-        return value_to_bf16(strtod(text, NULL), &bits) && (double)value_from_bf16(bits) == value;
+        return to_half(dtype, strtod(text, NULL), &bits) && (double)psi_half_value(dtype, bits) == value;
     case PS_F32:
         return (double)strtof(text, NULL) == value;
     default:
@@ -254,7 +201,7 @@ static bool parse_float(const char *text, ps_dtype dtype, void *dst, char *error
     } else if (dtype == PS_F64) {
         memcpy(dst, &wide, sizeof(wide));
     } else {
-        fits = fits && (dtype == PS_F16 ? value_to_f16(wide, &bits) : value_to_bf16(wide, &bits));
+        fits = fits && to_half(dtype, wide, &bits);
         small = fabs(wide) < 1;
         memcpy(dst, &bits, sizeof(bits));
     }

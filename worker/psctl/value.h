@@ -3,6 +3,7 @@
 #ifndef PSCTL_VALUE_H
 #define PSCTL_VALUE_H
 
+#include <jansson.h>
 #include <ps.h>
 
 enum { VALUE_TEXT_MAX = 48, VALUE_ERROR_MAX = 512 };
@@ -33,11 +34,7 @@ void value_strings_free(struct value_strings *s);
 /** "(64, 10)". Returns buf. */
 const char *value_shape_text(const ps_shape *shape, char *buf, size_t n);
 
-/** binary16 and bfloat16 as numbers. */
-float value_from_f16(uint16_t bits);
-float value_from_bf16(uint16_t bits);
-/** Rounded to nearest, ties to even; false: not finite after rounding though d is, or 0 though d is not. */
-bool value_to_f16(double d, uint16_t *out_bits);
-bool value_to_bf16(double d, uint16_t *out_bits);
+/** [64, 10] */
+json_t *value_shape_json(const ps_shape *shape);
 
 #endif

@@ -41,6 +41,15 @@ const char *value_shape_text(const ps_shape *shape, char *buf, size_t n)
     return buf;
 }
 
+json_t *value_shape_json(const ps_shape *shape)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < shape->rank && i < PS_RANK_MAX; i++) {
+        (void)json_array_append_new(list, json_integer(shape->dims[i]));
+    }
+    return list;
+}
+
 /* "[1, 2]" of where the walk is. */
 static const char *place(const struct walk *w, char *buf)
 {

@@ -18,12 +18,20 @@
 enum { ROUND_MS_MAX = 2000 }; /* longest wait for answers in a round, so that an interrupt is heard soon */
 enum { ROWS_BESIDES = 4 };    /* time, headings, what has no room, the cursor */
 
-void out_json_answer(const struct psctl *c)
+void psctl_answer(const struct psctl *c)
 {
-    out_json_object(NULL);
-    if (c->when != NULL) {
-        out_json_text("time", c->when);
+    if (c->json) {
+        cli_json_object(NULL);
+        cli_json_put("time", c->when != NULL ? json_string(c->when) : NULL);
     }
+}
+
+void psctl_answer_end(const struct psctl *c)
+{
+    if (c->json) {
+        cli_json_end();
+    }
+    (void)fflush(stdout); /* the answer before the reasons; errors show at the end */
 }
 
 static volatile sig_atomic_t interrupted;
@@ -32,13 +40,6 @@ static void on_signal(int number)
 {
     (void)number;
     interrupted = 1;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* "2026-01-31T12:00:00+0100" */
@@ -61,11 +62,11 @@ static void wait_until(int64_t then_ms)
     (void)sigaddset(&blocked, SIGINT);
     (void)sigaddset(&blocked, SIGTERM);
     (void)pthread_sigmask(SIG_BLOCK, &blocked, &before);
-    int64_t left = then_ms - now_ms();
+    int64_t left = then_ms - cli_clock_ms();
     while (interrupted == 0 && left > 0) {
         struct timespec t = {.tv_sec = (time_t)(left / 1000), .tv_nsec = (long)(left % 1000) * 1000000};
         (void)ppoll(NULL, 0, &t, &before);
-        left = then_ms - now_ms();
+        left = then_ms - cli_clock_ms();
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -91,7 +92,7 @@ static enum psctl_exit watch(struct psctl *c, enum psctl_exit (*show)(struct psc
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     bool terminal = !c->json && isatty(STDOUT_FILENO) != 0;
     int64_t round_ms = c->watch_ms < c->timeout_ms ? c->watch_ms : c->timeout_ms;
-    int64_t next_ms = now_ms();
+    int64_t next_ms = cli_clock_ms();
     round_ms = round_ms < ROUND_MS_MAX ? round_ms : ROUND_MS_MAX;
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
@@ -103,7 +104,7 @@ static enum psctl_exit watch(struct psctl *c, enum psctl_exit (*show)(struct psc
             return code;
         }
         psctl_restart_clock(c);
-        c->room = (struct out_room){.rows = terminal ? rows_of(c) : 0, .columns = out_terminal_columns()};
+        c->room = (struct cli_room){.rows = terminal ? rows_of(c) : 0, .columns = cli_terminal_columns()};
         if (!c->json) {
             (void)printf("%s%s\n", terminal ? "\033[H\033[J" : "", when);
         }
@@ -118,7 +119,8 @@ static enum psctl_exit watch(struct psctl *c, enum psctl_exit (*show)(struct psc
             return PSCTL_FAILED; /* main says why */
         }
         next_ms += c->watch_ms;
-        next_ms = next_ms > now_ms() - c->watch_ms ? next_ms : now_ms(); /* it was stopped for a while: no catching up */
+        next_ms =
+            next_ms > cli_clock_ms() - c->watch_ms ? next_ms : cli_clock_ms(); /* it was stopped for a while: no catching up */
         wait_until(next_ms);
     }
     return PSCTL_OK;

@@ -3,6 +3,9 @@
 #include "test.h"
 #include "../../../worker/psctl/psctl.h"
 
+#include "common/near.h"
+#include "common/utf8.h"
+
 enum { ARGS_MAX = 12 };
 
 struct line {
@@ -134,15 +137,19 @@ TEST(test_nearest)
         {"sset", "set"},      {"gte", "get"},     {"x", NULL},     {"frobnicate", NULL},    {"", NULL},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const char *near = psctl_nearest(rows[i].text, names, sizeof(names) / sizeof(names[0]));
-        if ((near == NULL) != (rows[i].near == NULL) || (near != NULL && strcmp(near, rows[i].near) != 0)) {
-            fail_msg("'%s' -> %s", rows[i].text, near != NULL ? near : "none");
+        char near[32] = "";
+        for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+            psctl_nearer(rows[i].text, names[k], near, sizeof(near));
+        }
+        if (strcmp(near, rows[i].near != NULL ? rows[i].near : "") != 0) {
+            fail_msg("'%s' -> '%s'", rows[i].text, near);
         }
     }
     char text[200];
     memset(text, 'a', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
-    assert_null(psctl_nearest(text, names, 6));
+    assert_int_equal(psi_near(text, names[0]), SIZE_MAX);
+    assert_int_equal(psi_near("psd-hosts", "psd_hosts"), 0);
 }
 
 TEST(test_tables)
@@ -181,7 +188,7 @@ TEST(test_printable)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char text[32];
         (void)snprintf(text, sizeof(text), "%s", rows[i].text);
-        text_printable(text);
+        psi_utf8_printable(text);
         assert_string_equal(text, rows[i].shown);
     }
 }

@@ -4,6 +4,8 @@
 #include "test.h"
 #include "../../../worker/psctl/value.h"
 
+#include "common/half.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -138,7 +140,7 @@ TEST(test_halves_round_trip)
             char text[VALUE_TEXT_MAX];
             uint16_t bits = (uint16_t)i;
             uint16_t back = 0;
-            float value = dtypes[k] == PS_F16 ? value_from_f16(bits) : value_from_bf16(bits);
+            float value = psi_half_value(dtypes[k], bits);
             assert_true(one(value_text(dtypes[k], &bits, text, sizeof(text)), dtypes[k], &back));
             if (isnan(value)) {
                 assert_string_equal(text, "nan");

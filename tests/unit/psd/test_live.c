@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd/shell/live.c: what `psctl config set` does to one task of the daemon, and what `psctl config` says then. */
+/* psd/daemon/live.c: what `psctl config set` does to one task of the daemon, and what `psctl config` says then. */
 #include "test.h"
 
-#include "psd/shell/live.h"
+#include "psd/daemon/live.h"
 
 struct one {
     struct psd_settings *settings;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd/shell/notify.c and psd/shell/service.c: what a service manager hears, and that nothing of it can hold or end the daemon. */
+/* psd/daemon/notify.c and psd/daemon/service.c: what a service manager hears, and that nothing of it can hold or end the daemon. */
 
 #include "test.h"
 
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "psd/shell/service.h"
+#include "psd/daemon/service.h"
 
 enum { MESSAGE_MAX = 4096 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that others chose, made fit to be shown: JSON must be UTF-8, and a terminal obeys control characters. Pure. */
-#include "psctl.h"
+/* Neither overlong forms, nor surrogates, nor what is above U+10FFFF are characters. */
+#include "utf8.h"
 
 #include <string.h>
 
-size_t text_utf8(const char *p, size_t n)
+size_t psi_utf8_bytes(const char *p, size_t n)
 {
     const unsigned char *u = (const unsigned char *)p;
     size_t more = u[0] < 0x80                   ? 0
@@ -25,11 +25,11 @@ size_t text_utf8(const char *p, size_t n)
     return overlong || outside ? 0 : more + 1;
 }
 
-bool text_is_utf8(const char *p, size_t n)
+bool psi_utf8_is(const char *p, size_t n)
 {
     size_t i = 0;
     while (i < n) {
-        size_t one = text_utf8(p + i, n - i);
+        size_t one = psi_utf8_bytes(p + i, n - i);
         if (one == 0) {
             return false;
         }
@@ -38,15 +38,18 @@ bool text_is_utf8(const char *p, size_t n)
     return true;
 }
 
-void text_printable(char *text)
+bool psi_utf8_is_control(const char *p, size_t bytes)
+{
+    unsigned char c = (unsigned char)p[0];
+    return c < 0x20 || c == 0x7f || (c == 0xc2 && bytes == 2 && (unsigned char)p[1] < 0xa0);
+}
+
+void psi_utf8_printable(char *text)
 {
     size_t n = strlen(text);
-    size_t i = 0;
-    while (i < n) {
-        unsigned char c = (unsigned char)text[i];
-        size_t one = text_utf8(text + i, n - i);
-        bool control = c < 0x20 || c == 0x7f || (c == 0xc2 && one == 2 && (unsigned char)text[i + 1] < 0xa0);
-        if (one == 0 || control) {
+    for (size_t i = 0; i < n;) {
+        size_t one = psi_utf8_bytes(text + i, n - i);
+        if (one == 0 || psi_utf8_is_control(text + i, one)) {
             memset(text + i, '?', one == 0 ? 1 : one);
         }
         i += one == 0 ? 1 : one;

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows by columns. Happy path: begin -> a row at a time -> end. Failure modes: those of table.h and json.h. */
+#include "list.h"
+
+#include "text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static json_t *value_of(const struct cli_column *c, const void *row)
+{
+    const void *field = (const char *)row + c->offset;
+    if (c->value != NULL) {
+        return c->value(row);
+    }
+    switch (c->kind) {
+    case CLI_TEXT:
+        return cli_json_text(field);
+    case CLI_STRING:
+        return cli_json_text(*(const char *const *)field);
+    case CLI_BOOL:
+        return json_boolean(*(const bool *)field);
+    case CLI_INT:
+        return json_integer(*(const int *)field);
+    case CLI_U32:
+        return json_integer(*(const uint32_t *)field);
+    case CLI_I64:
+    case CLI_U64:
+    case CLI_BYTES:
+    case CLI_TIME:
+        return json_integer(*(const json_int_t *)field);
+    case CLI_RATE:
+        return cli_json_f64(*(const double *)field);
+    case CLI_HEX:
+        return cli_json_hex(*(const uint64_t *)field);
+    case CLI_OTHER:
+        return NULL;
+    }
+    return NULL;
+}
+
+static const char *cell_of(const struct cli_column *c, const void *row, char *buf, size_t n)
+{
+    const void *field = (const char *)row + c->offset;
+    if (c->has != NULL && !c->has(row)) {
+        return "-";
+    }
+    if (c->cell != NULL) {
+        return c->cell(row, buf, n);
+    }
+    switch (c->kind) {
+    case CLI_TEXT:
+        return field;
+    case CLI_STRING:
+        return *(const char *const *)field;
+    case CLI_BOOL:
+        return *(const bool *)field ? "yes" : "no";
+    case CLI_INT:
+        (void)snprintf(buf, n, "%d", *(const int *)field);
+        break;
+    case CLI_U32:
+        (void)snprintf(buf, n, "%" PRIu32, *(const uint32_t *)field);
+        break;
+    case CLI_U64:
+        (void)snprintf(buf, n, "%" PRIu64, *(const uint64_t *)field);
+        break;
+    case CLI_I64:
+        (void)snprintf(buf, n, "%" PRId64, *(const int64_t *)field);
+        break;
+    case CLI_RATE:
+        (void)snprintf(buf, n, "%.1f", *(const double *)field);
+        break;
+    case CLI_BYTES:
+        return cli_bytes((double)*(const uint64_t *)field, buf, n);
+    case CLI_TIME:
+        return cli_duration(*(const uint64_t *)field, buf, n);
+    case CLI_HEX:
+        (void)snprintf(buf, n, "%016" PRIx64, *(const uint64_t *)field);
+        break;
+    case CLI_OTHER:
+        return "";
+    }
+    return buf;
+}
+
+static bool is_right(const struct cli_column *c)
+{
+    return c->right ||
+           (c->kind != CLI_TEXT && c->kind != CLI_STRING && c->kind != CLI_BOOL && c->kind != CLI_HEX && c->kind != CLI_OTHER);
+}
+
+void cli_list_begin(struct cli_list *l, const char *key, const struct cli_column *columns, size_t column_count, bool json)
+{
+    *l = (struct cli_list){.columns = columns, .column_count = column_count, .json = json};
+    if (json) {
+        cli_json_list(key);
+        return;
+    }
+    for (size_t i = 0; i < column_count; i++) {
+        l->table.columns += columns[i].heading != NULL ? 1 : 0;
+    }
+    for (size_t i = 0, shown = 0; i < column_count; i++) {
+        if (columns[i].heading != NULL) {
+            l->table.right |= is_right(&columns[i]) ? 1u << shown : 0;
+            cli_cell(&l->table, "%s", columns[i].heading);
+            shown++;
+        }
+    }
+}
+
+json_t *cli_row(const struct cli_column *columns, size_t column_count, const void *row)
+{
+    json_t *object = json_object();
+    for (size_t i = 0; i < column_count; i++) {
+        const struct cli_column *c = &columns[i];
+        json_t *value = c->key != NULL && (c->has == NULL || c->has(row)) ? value_of(c, row) : NULL;
+        if (value != NULL) {
+            (void)json_object_set_new(object, c->key, value); /* without memory it lacks this */
+        }
+    }
+    return object;
+}
+
+static void add_cells(struct cli_list *l, const void *row)
+{
+    for (size_t i = 0; i < l->column_count; i++) {
+        char buf[CLI_CELL_MAX];
+        if (l->columns[i].heading != NULL) {
+            cli_cell(&l->table, "%s", cell_of(&l->columns[i], row, buf, sizeof(buf)));
+        }
+    }
+}
+
+void cli_list_add(struct cli_list *l, const void *row)
+{
+    if (l->json) {
+        cli_json_put(NULL, cli_row(l->columns, l->column_count, row));
+    } else {
+        add_cells(l, row);
+    }
+    l->count++;
+}
+
+void cli_list_total(struct cli_list *l, const void *row)
+{
+    if (!l->json) {
+        add_cells(l, row);
+        l->table.total = true;
+    }
+}
+
+void cli_list_end(struct cli_list *l, const struct cli_room *room)
+{
+    if (l->json) {
+        cli_json_end();
+    } else {
+        cli_table_print(&l->table, room);
+    }
+}

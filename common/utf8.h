@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts that others chose, made fit to be shown: JSON must be UTF-8, and a terminal obeys control characters. Pure, any thread.
+ */
+#ifndef PSI_UTF8_H
+#define PSI_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/** Bytes of the UTF-8 character at p [n], n > 0; 0: there is none. */
+size_t psi_utf8_bytes(const char *p, size_t n);
+bool psi_utf8_is(const char *p, size_t n);
+/** Is the character at p, of so many bytes, one that a terminal obeys? */
+bool psi_utf8_is_control(const char *p, size_t bytes);
+/** Control characters, and what is no UTF-8, become '?'. */
+void psi_utf8_printable(char *text);
+
+#endif
