@@ -341,6 +341,10 @@ sim: $(SIM) ## one simulator seed: make sim SEED=7 (T=word: only programs with t
 mutants: ## make each change of tests/mutants in a scratch copy; the tests must catch it
 	@tests/mutants/run
 
+.PHONY: exercises
+exercises: all ## apply each patch of tests/exercises to a scratch copy, build, run its tests, count its hunks
+	@tests/exercises/run --variant $(VARIANT)
+
 # the bare loop is not ours to change: built as its README says
 $(B)/tests/bench/bare: tests/bench/bare.c
 	@mkdir -p $(@D)
