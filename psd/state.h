@@ -75,8 +75,8 @@ struct psd_ask {
     struct psi_list link;
     uint64_t id;
     uint8_t op;
-    struct psd_wait *wait; /* NULL: its client is gone, the answer is only recorded */
-    uint32_t item;
+    struct psi_list waiters; /* psd/rpc/wait.h; empty: its client is gone, the answer is only recorded */
+    uint32_t item, owner;    /* of the request's list; peer index */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
 };
@@ -93,41 +93,10 @@ struct psd_create {
     char *text; /* of a refusal; may be NULL */
 };
 
-struct psd_target {
-    uint32_t handle; /* WAIT */
-    uint64_t creation;
-    char job[PS_JOB_BYTES_MAX + 1]; /* WAIT_CLUSTER */
-    uint32_t task;
-};
-
-/* A waiting request: from its arrival to the client's ACK. */
-struct psd_wait {
-    struct psi_list link; /* record->waits */
-    struct psi_list open; /* task->waits while it is not done */
-    struct psd_record *record;
-    uint64_t id, deadline_ms; /* 0: none */
-    uint64_t begun_ms;        /* when its first frame came */
-    uint8_t op;
-    uint8_t condition;
-    bool done, collecting; /* collecting: MORE frames are still to come */
-    struct psi_err err;    /* of the whole request */
-    uint32_t retry_after_ms;
-    struct psd_create *creates; /* CREATE, DELETE */
-    uint32_t create_count, create_capacity, creates_left;
-    struct psd_target *targets; /* WAIT, WAIT_CLUSTER */
-    uint32_t target_count, target_capacity;
-    uint32_t missing_at;                        /* target that was missing at the last look: the next one begins there */
-    uint64_t dropped;                           /* of the store, at the last look */
-    char container[PS_CONTAINER_BYTES_MAX + 1]; /* RESET */
-    struct psd_work *work;                      /* CALL: while it runs */
-    void *out;                                  /* CALL: its result, staged; NULL where there is none */
-    uint32_t out_bytes, out_staged;
-};
-
 /* A call from its admission until the shell says that it is over. */
 struct psd_work {
-    struct psi_list link;  /* task->works */
-    struct psd_wait *wait; /* NULL: nobody waits for it any more */
+    struct psi_list link;    /* task->works */
+    struct psi_list waiters; /* empty: nobody waits for it any more */
     uint64_t id;
     void *in, *out; /* staged: in_bytes and PS_CALL_BYTES_MAX */
     uint32_t in_bytes;
@@ -183,8 +152,11 @@ struct psd_task {
     uint8_t **free_buffers;
     uint32_t free_buffer_count, buffer_count;
     /* volatile: what waits */
-    struct psi_list waits;    /* open */
-    uint64_t wait_list_bytes; /* of the lists of waiting requests, psd_wait_list_grow() */
+    struct psd_wait **deadlines; /* rpc/wait.h: heap of those that are open and have one, the next first */
+    uint32_t deadline_count, deadline_capacity;
+    uint32_t wait_count;      /* of all sessions */
+    uint64_t wait_list_bytes; /* of their lists, psd_wait_list_grow() */
+    struct psi_map presences; /* task of the cluster that one waits for -> struct psd_presence */
     struct psi_list works;    /* calls that the shell has */
     uint32_t work_count;
     uint64_t work_next;
@@ -224,7 +196,7 @@ void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, const 
 void psd_conn_balance(struct psd_task *t, struct psd_conn *c);
 /* ---- rpc/peers.c ---- */
 ps_status psd_peers_init(struct psd_task *t, struct psi_err *err) PSI_MUST;
-struct psd_peer *psd_peer_find(struct psd_task *t, const char *job, uint32_t task);
+struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32_t task);
 /** "/job:ps/task:1 (host:port)" into a buffer of the caller. */
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
 /** This task has left that life of the directory. */

@@ -352,6 +352,9 @@ static void tick_records(struct psd_task *t, uint64_t grace_ms)
         struct psd_record *r = value;
         r->lease_until_ms += grace_ms;
         r->idle_since_ms = excused(t, r->idle_since_ms, grace_ms);
+        if (r->lease_until_ms <= t->now_ms) {
+            psd_lease_end(t, r);
+        }
         if (r->conn == NULL && (r->guest || t->now_ms - r->idle_since_ms >= t->config.session_keep_ms)) {
             psd_session_drop(t, r);
         }
@@ -388,8 +391,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     }
     tick_conns(t);
     tick_records(t, grace);
-    psd_wait_check(t);
-    psd_call_tick(t);
+    psd_wait_tick(t);
     psd_slow_tick(t);
     psd_task_link_tick(t);
     if (now_ms - t->rate_at_ms >= 1000) {
@@ -444,13 +446,13 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->effects);
     psi_list_init(&t->free_progress);
     psi_list_init(&t->free_pulls);
-    psi_list_init(&t->waits);
     psi_list_init(&t->resets);
     psi_list_init(&t->works);
     psi_list_init(&t->slow);
     psi_list_init(&t->silent);
     psi_list_init(&t->silent_empty);
     psi_map_init(&t->records, map_seed);
+    psi_map_init(&t->presences, map_seed);
     psd_directory_init(&t->names, map_seed);
     psd_store_init(&t->store, map_seed, config->memory_budget_bytes);
     psi_cluster_init(&t->cluster);
@@ -499,6 +501,7 @@ void psd_task_free(struct psd_task *t)
         psd_session_drop(t, value);
     }
     psi_map_fini(&t->records);
+    psd_wait_fini(t);
     psd_call_free_all(t);
     while ((it = psi_list_first(&t->resets)) != NULL) {
         psd_reset_free(PSI_CONTAINER_OF(it, struct psd_reset, link));
@@ -573,6 +576,7 @@ void psd_task_check_invariants(const struct psd_task *t)
         conns++;
     }
     PSI_ASSERT(conns == t->conn_count);
+    psd_wait_check_invariants(t);
     psd_call_check_invariants(t);
     PSI_ASSERT(t->free_buffer_count <= t->buffer_count && t->buffer_count <= t->config.segment_buffers_max);
 }

@@ -16,21 +16,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RETRY_MS = 50 };
+enum { RETRY_MS = 50, LISTS_RETRY_MS = 100 };
 
 static void item_end(struct psd_task *t, struct psd_wait *w, struct psd_create *item, const struct psi_err *err)
 {
-    if (item->done) {
-        return;
-    }
     item->done = true;
     item->status = err == NULL ? PS_OK : err->code;
     if (err != NULL) {
-        psd_wait_item_text(t, item, err->text);
+        psd_wait_item_text(t, w, item, err->text);
         item->retry_after_ms = err->code == PS_UNAVAILABLE ? RETRY_MS : 0;
-    }
-    if (--w->creates_left == 0) {
-        psd_wait_done(t, w);
     }
 }
 
@@ -130,18 +124,20 @@ static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_e
     return st == PS_OK ? owner_up(t, owner, item->name, err) : st;
 }
 
-/* Ask the owner; NULL wait_item fields are the caller's. Closes the connection when there is no memory for it. */
-static bool ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_wait *w, uint32_t index,
-                const struct psd_create *item)
+/* Ask the owner: need i of w hangs on its answer. */
+static ps_status ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_wait *w, uint32_t i,
+                     const struct psd_create *item, struct psi_err *err)
 {
     struct psd_ask *a = psi_calloc(1, sizeof(*a));
     if (a == NULL) {
-        return false;
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "directory: no memory to ask for variable '%s'", item->name);
     }
     a->op = op;
     a->id = psd_ask_id(p->conn);
-    a->wait = w;
-    a->item = index;
+    a->item = i;
+    a->owner = p->index;
+    psi_list_init(&a->waiters);
+    psd_wait_hang(w, &w->needs[i], &a->waiters);
     memcpy(a->container, item->container, sizeof(a->container));
     memcpy(a->name, item->name, sizeof(a->name));
     psi_list_push_back(&p->asks, &a->link);
@@ -155,37 +151,33 @@ static bool ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_w
         PSI_IGNORE(PSI_BYTES_SET(m.name, item->name));           /* likewise */
         psd_ask_one(t, p->conn, op, &ps_v1_NameItem_msg, &m);
     }
-    return true;
+    return PS_OK;
 }
 
-/* Record first, then create: what a client is told is the owner's own answer. */
-static void create_item(struct psd_task *t, struct psd_wait *w, uint32_t index)
+/* Record first, then create: what a client is told is the owner's own answer. On PS_OK it is made, or asked for. */
+static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i, bool *out_asked, struct psi_err *err)
 {
-    struct psd_create *item = &w->creates[index];
-    struct psi_err err;
-    if (place(t, item, &err) != PS_OK) {
-        item_end(t, w, item, &err);
-        return;
+    struct psd_create *item = &w->creates[i];
+    ps_status st = place(t, item, err);
+    if (st != PS_OK) {
+        return st;
     }
     struct psd_peer *p = &t->peers[item->owner];
     const struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
     if (!p->self) {
         psd_name_asked(n,
                        p->life); /* should another process take its place before it answers, it may come back with what it made */
-        if (!ask(t, p, PS_OP_TASK_CREATE, w, index, item)) {
-            PSI_IGNORE(
-                psi_fail(&err, PS_RESOURCE_EXHAUSTED, "directory: no memory to ask for variable '%s'", item->name)); /* below */
-            item_end(t, w, item, &err);
-        }
-        return;
+        st = ask(t, p, PS_OP_TASK_CREATE, w, i, item, err);
+        *out_asked = st == PS_OK;
+        return st;
     }
-    ps_status st = psd_create_here(t, item->container, item->name, &item->definition, &item->created, &err);
+    st = psd_create_here(t, item->container, item->name, &item->definition, &item->created, err);
     if (st == PS_OK) {
         psd_name_confirm(n, p->life);
     } else if (!n->sure) {
         psd_name_forget(t, n);
     }
-    item_end(t, w, item, st == PS_OK ? NULL : &err);
+    return st;
 }
 
 void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *a, bool created, const struct psi_err *err)
@@ -198,23 +190,103 @@ void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
             psd_name_forget(t, n); /* the owner's own refusal */
         }
     }
-    if (a->wait != NULL) {
-        struct psd_create *item = &a->wait->creates[a->item];
-        item->created = created;
-        item_end(t, a->wait, item, err);
+    struct psd_wait *w = psd_wait_first(&a->waiters);
+    if (w != NULL) {
+        w->creates[a->item].created = created;
+        item_end(t, w, &w->creates[a->item], err);
+    }
+    psd_wait_over(t, &a->waiters);
+}
+
+/* ---- as a wait ---- */
+
+/* NULL: it is over. */
+static const struct psd_ask *ask_of(const struct psd_need *n)
+{
+    return n->met ? NULL : PSI_CONTAINER_OF(n->of, struct psd_ask, waiters);
+}
+
+static void describe_asks(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+{
+    struct psd_names variables = {.used = 0}, owners = {.used = 0};
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        bool asked = false;
+        for (uint32_t k = 0; k < w->need_count; k++) {
+            const struct psd_ask *a = ask_of(&w->needs[k]);
+            if (a != NULL && a->owner == i) {
+                psd_names_add(&variables, "%s", a->name);
+                asked = true;
+            }
+        }
+        if (asked) {
+            psd_names_add(&owners, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
+        }
+    }
+    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s: %s", w->op == PS_OP_CREATE ? "created" : "deleted",
+                        psd_names_text(&variables)));                                                /* cut is fine */
+    PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s answers", psd_names_text(&owners))); /* likewise */
+}
+
+/* Its client is told who has not answered; what they were asked for goes on. */
+static void expire_asks(struct psd_task *t, struct psd_wait *w)
+{
+    char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+    struct psi_err err;
+    for (uint32_t i = 0; i < w->need_count; i++) {
+        const struct psd_ask *a = ask_of(&w->needs[i]);
+        if (a == NULL) {
+            continue;
+        }
+        PSI_IGNORE(psi_fail(&err, PS_DEADLINE_EXCEEDED, "%s has not answered for variable '%s'",
+                            psd_peer_text(t, &t->peers[a->owner], who, sizeof(who)), a->name)); /* told below */
+        if (w->op == PS_OP_CREATE) {
+            item_end(t, w, &w->creates[i], &err);
+        } else {
+            err.applied = PS_OUTCOME_UNKNOWN;
+            w->err = err;
+        }
     }
 }
+
+static void send_creates(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w)
+{
+    struct psd_list l;
+    psd_list_begin(&l, t, c, w->op, PS_FLAG_REPLY, w->id);
+    for (uint32_t i = 0; i < w->create_count; i++) {
+        const struct psd_create *item = &w->creates[i];
+        ps_v1_CreateAnswer a = ps_v1_CreateAnswer_init_zero;
+        a.index = i + 1;
+        a.status = (uint32_t)item->status;
+        a.created = item->created;
+        a.retry_after_ms = item->retry_after_ms;
+        if (item->status == PS_OK || item->status == PS_DEADLINE_EXCEEDED) { /* who has it, or has not answered */
+            a.task = t->peers[item->owner].task;
+            PSI_IGNORE(PSI_BYTES_SET(a.job, t->peers[item->owner].job)); /* fits: checked name */
+        }
+        if (item->status != PS_OK) {
+            PSI_IGNORE(PSI_BYTES_SET(a.text, item->text == NULL ? "refused" : item->text)); /* cut is fine */
+        }
+        psd_list_add(&l, &ps_v1_CreateAnswer_msg, &a);
+    }
+    psd_list_end(&l);
+}
+
+static const struct psd_wait_kind of_creates = {.describe = describe_asks, .expire = expire_asks, .answer = send_creates};
+static const struct psd_wait_kind of_delete = {.describe = describe_asks, .expire = expire_asks};
 
 /* ---- CREATE ---- */
 
 static struct psd_create *item_new(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
     if (w->create_count == w->create_capacity) {
-        struct psd_create *more = psd_wait_list_grow(t, w->creates, sizeof(*more), &w->create_capacity, err);
+        struct psd_create *more = psd_wait_list_grow(t, w, w->creates, sizeof(*more), &w->create_capacity, err);
         if (more == NULL) {
             return NULL;
         }
         w->creates = more;
+    }
+    if (psd_wait_need(t, w, err) == NULL) {
+        return NULL;
     }
     struct psd_create *item = &w->creates[w->create_count++];
     memset(item, 0, sizeof(*item));
@@ -257,9 +329,7 @@ static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct
             st = requested_task(t, &m, item, &own);
         }
         if (st != PS_OK) {
-            item->done = true;
-            item->status = st;
-            psd_wait_item_text(t, item, own.text);
+            item_end(t, w, item, &own);
         }
     }
 }
@@ -267,59 +337,30 @@ static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct
 void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     bool old = false;
-    struct psd_wait *w = psd_wait_get(t, c, r, &old);
+    struct psd_wait *w = psd_wait_get(t, c, r, &of_creates, &old);
     if (w == NULL || old) {
         return;
     }
     struct psi_err err;
     if (psd_wait_meta(t, w, r, &err) != PS_OK || read_items(t, w, r, &err) != PS_OK) {
-        psd_wait_refused(t, w, &err);
+        psd_wait_refused(t, w, &err, err.code == PS_RESOURCE_EXHAUSTED ? LISTS_RETRY_MS : 0);
         return;
     }
     if ((r->header.flags & PS_FLAG_MORE) != 0) {
         return;
     }
-    w->collecting = false;
-    psi_list_push_back(&t->waits, &w->open);
-    w->creates_left = 1; /* ours: the request is not done while we walk */
-    uint32_t count = w->create_count;
-    for (uint32_t i = 0; i < count; i++) {
-        w->creates_left += !w->creates[i].done;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (!w->creates[i].done) {
-            create_item(t, w, i);
-        }
-    }
-    if (--w->creates_left == 0) {
-        psd_wait_done(t, w);
-    }
-}
-
-void psd_create_late(struct psd_task *t, struct psd_wait *w)
-{
-    char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
-    struct psi_err err;
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &t->peers[i].asks) {
-            struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
-            if (a->wait != w) {
-                continue;
-            }
-            a->wait = NULL; /* its answer is only recorded */
-            PSI_IGNORE(psi_fail(&err, PS_DEADLINE_EXCEEDED, "%s has not answered for variable '%s'",
-                                psd_peer_text(t, &t->peers[i], who, sizeof(who)), a->name)); /* told below */
-            if (w->op == PS_OP_CREATE) {
-                item_end(t, w, &w->creates[a->item], &err);
-            } else {
-                err.applied = PS_OUTCOME_UNKNOWN;
-                w->err = err;
-                psd_wait_done(t, w);
+    for (uint32_t i = 0; i < w->create_count; i++) {
+        struct psd_create *item = &w->creates[i];
+        bool asked = false;
+        if (!item->done) {
+            ps_status st = create_item(t, w, i, &asked, &err);
+            if (!asked) {
+                item_end(t, w, item, st == PS_OK ? NULL : &err);
             }
         }
+        w->needs[i].met = w->needs[i].met || !asked;
     }
-    PSI_ASSERT(w->done); /* it waited for owners only */
+    psd_wait_open(t, w);
 }
 
 /* ---- FIND, DELETE, CHIEF ---- */
@@ -371,10 +412,14 @@ void psd_rpc_find(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     psd_list_end(&l);
 }
 
-/* On PS_OK the request is answered, now or by the owner. */
+/* On PS_OK it is deleted, or its owner is asked. */
 static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_NameItem *m, struct psi_err *err)
 {
     struct psd_create item = {0};
+    struct psd_need *need = psd_wait_need(t, w, err);
+    if (need == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
+    }
     ps_status st = psd_name_parse(m, item.container, item.name, err);
     st = st == PS_OK ? psd_reset_check(t, item.container, err) : st;
     if (st != PS_OK) {
@@ -390,23 +435,21 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
         return st;
     }
     if (!p->self) {
-        psi_list_push_back(&t->waits, &w->open);
-        return ask(t, p, PS_OP_TASK_DELETE, w, 0, &item) ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "delete: memory");
+        return ask(t, p, PS_OP_TASK_DELETE, w, 0, &item, err);
     }
     const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, item.container), item.name);
     if (v != NULL) {
         psd_drop_here(t, v);
     }
     psd_name_forget(t, n);
-    psd_wait_done(t, w);
-    psd_wait_check(t);
+    need->met = true;
     return PS_OK;
 }
 
 void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     bool old = false;
-    struct psd_wait *w = psd_wait_get(t, c, r, &old);
+    struct psd_wait *w = psd_wait_get(t, c, r, &of_delete, &old);
     if (w == NULL || old) {
         return;
     }
@@ -420,14 +463,13 @@ void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_req
     if (st == PS_OK && end) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "DELETE names no variable");
     }
-    w->collecting = false;
     if (st == PS_OK) {
         st = delete_one(t, w, &item, &err);
     }
     if (st != PS_OK) {
-        w->err = err;
-        w->retry_after_ms = st == PS_UNAVAILABLE ? RETRY_MS : 0;
-        psd_wait_done(t, w);
+        psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
+    } else {
+        psd_wait_open(t, w);
     }
 }
 
@@ -452,12 +494,11 @@ void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct
     } else if (n != NULL) {
         psd_name_forget(t, n);
     }
-    if (a->wait != NULL) {
-        if (err != NULL) {
-            a->wait->err = *err;
-        }
-        psd_wait_done(t, a->wait);
+    struct psd_wait *w = psd_wait_first(&a->waiters);
+    if (w != NULL && err != NULL) {
+        w->err = *err;
     }
+    psd_wait_over(t, &a->waiters);
 }
 
 void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

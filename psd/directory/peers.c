@@ -59,7 +59,7 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
     return PS_OK;
 }
 
-struct psd_peer *psd_peer_find(struct psd_task *t, const char *job, uint32_t task)
+struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32_t task)
 {
     uint32_t number = psi_cluster_task_number(&t->cluster, job, task); /* psd_peers_init() has put them in this order */
     return number < t->peer_count ? &t->peers[number] : NULL;

@@ -73,13 +73,12 @@ static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
     if (!reset->pending || !is_answered(t, reset)) {
         return;
     }
-    struct psd_wait *w = reset->wait;
+    struct psi_list waiters;
     struct psd_change c = {.kind = PSD_CHANGE_RESET_END, .reset = {.container = reset->container}};
-    reset->wait = NULL;
+    psi_list_init(&waiters);
+    psi_list_move_all(&waiters, &reset->waiters); /* its record may go */
     psd_commit(t, &c);
-    if (w != NULL) {
-        psd_wait_done(t, w);
-    }
+    psd_wait_over(t, &waiters);
 }
 
 void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *container)
@@ -177,23 +176,37 @@ static ps_status check_present(const struct psd_task *t, struct psi_err *err)
     return PS_OK;
 }
 
-void psd_reset_late(struct psd_task *t, struct psd_wait *w)
+/* ---- as a wait ---- */
+
+static void describe_reset(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
-    struct psi_list *it = NULL;
-    struct names missing = {.count = 0};
-    PSI_LIST_FOREACH(it, &t->resets) {
-        struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
-        if (reset->wait != w) {
-            continue;
+    struct psd_names here = {.used = 0}, away = {.used = 0};
+    const struct psd_reset *reset = PSI_CONTAINER_OF(w->needs[0].of, struct psd_reset, waiters);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        if (reset->outstanding[i]) {
+            psd_names_add(p->listed ? &here : &away, "/job:%s/task:%u", p->job, p->task);
         }
-        reset->wait = NULL; /* it goes on without its client */
-        add_outstanding(t, &missing, reset);
     }
-    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "reset of container '%s' goes on: no answer yet from %s", w->container,
-                        close_names(&missing))); /* answered below */
-    w->err.applied = PS_MAYBE_PARTLY_APPLIED;
-    psd_wait_done(t, w);
+    const char *waits = psd_names_text(&here), *lost = psd_names_text(&away);
+    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "empty: %s", reset->container)); /* fits */
+    PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s%s%s%s%s", waits, waits[0] != '\0' ? " answers" : "",
+                        waits[0] != '\0' && lost[0] != '\0' ? "; " : "", lost,
+                        lost[0] != '\0' ? " connects and answers" : "")); /* cut is fine */
 }
+
+/* Its client is told so, the reset goes on. */
+static void expire_reset(struct psd_task *t, struct psd_wait *w)
+{
+    const struct psd_reset *reset = PSI_CONTAINER_OF(w->needs[0].of, struct psd_reset, waiters);
+    struct names missing = {.count = 0};
+    add_outstanding(t, &missing, reset);
+    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "reset of container '%s' goes on: no answer yet from %s", reset->container,
+                        close_names(&missing))); /* answered by the caller */
+    w->err.applied = PS_MAYBE_PARTLY_APPLIED;
+}
+
+static const struct psd_wait_kind of_reset = {.describe = describe_reset, .expire = expire_reset};
 
 /* May it begin? There may be the record of an older one that some task is still owed. */
 static ps_status check_record(const struct psd_task *t, const char *container, struct psi_err *err)
@@ -217,12 +230,13 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
     return PS_OK;
 }
 
-static ps_status begin(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
+static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *container, struct psi_err *err)
 {
-    struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = w->container}};
-    ps_status st = check_present(t, err);
+    struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = container}};
+    struct psd_need *need = psd_wait_need(t, w, err);
+    ps_status st = need == NULL ? PS_RESOURCE_EXHAUSTED : check_present(t, err);
     if (st == PS_OK) {
-        st = check_record(t, w->container, err);
+        st = check_record(t, container, err);
     }
     if (st == PS_OK) {
         st = psd_change_reserve(t, &c, err);
@@ -231,8 +245,8 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, struct psi_err *e
         return st;
     }
     psd_commit(t, &c);
-    struct psd_reset *reset = psd_reset_find(t, w->container);
-    reset->wait = w;
+    struct psd_reset *reset = psd_reset_find(t, container);
+    psd_wait_hang(w, need, &reset->waiters);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         change_task(t, p, reset, p->listed, reset->owed[i] || (!p->self && !p->listed));
@@ -240,8 +254,7 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, struct psi_err *e
             send_reset(t, p, reset);
         }
     }
-    psd_reset_here(t, w->container);
-    psi_list_push_back(&t->waits, &w->open);
+    psd_reset_here(t, container);
     finish_if_done(t, reset);
     return PS_OK;
 }
@@ -249,35 +262,34 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, struct psi_err *e
 void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     bool old = false;
-    struct psd_wait *w = psd_wait_get(t, c, r, &old);
+    struct psd_wait *w = psd_wait_get(t, c, r, &of_reset, &old);
     if (w == NULL || old) {
         return;
     }
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
     ps_v1_ContainerItem item;
+    char container[PS_CONTAINER_BYTES_MAX + 1];
     bool end = false;
     struct psi_err err;
     ps_status st = psd_wait_meta(t, w, r, &err);
-    w->collecting = false;
     if (st == PS_OK) {
         st = psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &item, &end, &err);
     }
     if (st == PS_OK && (end || item.container.size == 0)) {
-        memcpy(w->container, PSI_CONTAINER_DEFAULT, sizeof(PSI_CONTAINER_DEFAULT));
+        memcpy(container, PSI_CONTAINER_DEFAULT, sizeof(PSI_CONTAINER_DEFAULT));
     } else if (st == PS_OK) {
         st = psi_container_name_check((const char *)item.container.bytes, item.container.size, &err);
         if (st == PS_OK) {
-            st = PSI_BYTES_TEXT(item.container, w->container, sizeof(w->container));
+            st = PSI_BYTES_TEXT(item.container, container, sizeof(container));
         }
     }
     if (st == PS_OK) {
-        st = begin(t, w, &err);
+        st = begin(t, w, container, &err);
     }
     if (st != PS_OK) {
-        w->err = err;
-        w->retry_after_ms = st == PS_UNAVAILABLE ? RETRY_MS : 0;
-        psd_wait_done(t, w);
+        psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
+    } else {
+        psd_wait_open(t, w);
     }
-    psd_wait_check(t);
 }

@@ -218,7 +218,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         p->listed = true;
         p->settled_life = p->life;
         psd_log(t, PSI_LOG_INFO, "task_connected", "peer=%s", c->text);
-        psd_wait_check(t);
+        psd_wait_presence(t, p->job, p->task);
     }
 }
 
@@ -257,6 +257,7 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
 {
     p->listed = false;
     p->missing_since_ms = t->now_ms;
+    psd_wait_presence(t, p->job, p->task);
     struct psi_list *link = NULL;
     while ((link = psi_list_first(&p->asks)) != NULL) {
         struct psd_ask *a = PSI_CONTAINER_OF(link, struct psd_ask, link);
@@ -340,7 +341,6 @@ static void fence(struct psd_task *t, const char *why)
         const struct psd_container *c = value;
         psd_reset_here(t, c->name);
     }
-    psd_wait_check(t);
 }
 
 static bool refused_as_displaced(const struct psd_request *r)
@@ -434,7 +434,6 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
         t->displaced = false;
         psd_log(t, PSI_LOG_INFO, "directory_connected", "peer=%s", c->text);
     }
-    psd_wait_check(t);
 }
 
 static void task_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -479,7 +478,6 @@ static void task_reset(struct psd_task *t, struct psd_conn *c, const struct psd_
         psd_reset_here(t, container);
     }
     psd_reply(t, c, PS_OP_TASK_RESET, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
-    psd_wait_check(t);
 }
 
 static void task_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -500,7 +498,6 @@ static void task_delete(struct psd_task *t, struct psd_conn *c, const struct psd
         psd_drop_here(t, v);
     }
     psd_reply(t, c, PS_OP_TASK_DELETE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
-    psd_wait_check(t);
 }
 
 void psd_rpc_from_directory(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

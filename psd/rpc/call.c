@@ -92,6 +92,10 @@ static void work_free(struct psd_task *t, struct psd_work *k)
 static ps_status begin(struct psd_task *t, struct psd_wait *w, const ps_v1_Call *m, uint32_t row, const uint8_t *in,
                        struct psi_err *err)
 {
+    struct psd_need *need = psd_wait_need(t, w, err);
+    if (need == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
+    }
     struct psd_work *k = psi_calloc(1, sizeof(*k));
     struct psd_effect *e = NULL;
     if (k == NULL) {
@@ -99,6 +103,7 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const ps_v1_Call 
     }
     k->id = ++t->work_next;
     k->row = row;
+    psi_list_init(&k->waiters);
     psi_list_push_back(&t->works, &k->link);
     t->work_count++;
     k->out = psd_room_stage(t, PS_CALL_BYTES_MAX);
@@ -115,8 +120,8 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const ps_v1_Call 
     if (k->in != NULL) {
         memcpy(k->in, in, k->in_bytes);
     }
-    k->wait = w;
-    w->work = k;
+    psd_wait_hang(w, need, &k->waiters);
+    w->working_bytes = k->in_bytes + PS_CALL_BYTES_MAX;
     w->deadline_ms = psd_wait_deadline(t, m->timeout_ms);
     e->call = k->id;
     e->call_row = row;
@@ -127,30 +132,7 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const ps_v1_Call 
     return PS_OK;
 }
 
-void psd_rpc_call(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    bool old = false;
-    struct psd_wait *w = psd_wait_get(t, c, r, &old);
-    if (w == NULL || old) {
-        return;
-    }
-    ps_v1_Call m;
-    uint32_t row = 0;
-    struct psi_err err;
-    w->collecting = false;
-    ps_status st = read_call(t, r, &m, &row, &err);
-    if (st == PS_OK) {
-        st = begin(t, w, &m, row, r->body, &err);
-    }
-    if (st != PS_OK) {
-        w->err = err;
-        w->err.applied = PS_NOTHING_APPLIED;
-        w->retry_after_ms = st == PS_RESOURCE_EXHAUSTED || st == PS_UNAVAILABLE ? RETRY_MS : 0;
-        psd_wait_done(t, w);
-    }
-}
-
-void psd_call_answer(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w)
+static void send_result(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w)
 {
     _Alignas(8) uint8_t meta[sizeof(struct ps_reply_meta) + 8] = {0};
     struct ps_reply_meta m = {.durable = t->durable, .result_bytes = 8};
@@ -173,29 +155,62 @@ void psd_call_answer(struct psd_task *t, struct psd_conn *c, const struct psd_wa
     psd_mark_dirty(t, c);
 }
 
-/* ---- the end ---- */
+/* ---- as a wait ---- */
 
-static void cancel(struct psd_task *t, struct psd_work *k)
+static void describe_work(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
+    const char *name = t->config.call_name(t->config.shell, PSI_CONTAINER_OF(w->needs[0].of, struct psd_work, waiters)->row);
+    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "called: %.100s", name == NULL ? "?" : name)); /* fits */
+    PSI_IGNORE(snprintf(out->release, sizeof(out->release), "the call ends"));                       /* fits */
+}
+
+static void expire_work(struct psd_task *t, struct psd_wait *w)
+{
+    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "%s: the call was not over in time and is cancelled: outcome unknown",
+                        t->name)); /* answered by the caller */
+    w->err.applied = PS_OUTCOME_UNKNOWN;
+}
+
+static void cancel_work(struct psd_task *t, struct psd_wait *w)
+{
+    w->working_bytes = 0;
+    if (w->need_count == 0 || w->needs[0].wait == NULL || w->needs[0].met) {
+        return; /* it did not begin, or is over */
+    }
+    struct psd_work *k = PSI_CONTAINER_OF(w->needs[0].of, struct psd_work, waiters);
     struct psd_effect *e = k->cancelled ? NULL : psd_effect_new(t, PSD_EFFECT_CALL_CANCEL);
     if (e != NULL) { /* without memory it runs to its end, and nobody hears of it */
         k->cancelled = true;
         e->call = k->id;
     }
-    k->wait->work = NULL;
-    k->wait = NULL;
 }
 
-void psd_call_forget(struct psd_task *t, struct psd_wait *w)
+static const struct psd_wait_kind of_call = {
+    .describe = describe_work, .expire = expire_work, .drop = cancel_work, .answer = send_result};
+
+void psd_rpc_call(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    if (w->work != NULL) {
-        cancel(t, w->work);
+    bool old = false;
+    struct psd_wait *w = psd_wait_get(t, c, r, &of_call, &old);
+    if (w == NULL || old) {
+        return;
     }
-    give_back(t, w->out, w->out_staged);
-    w->out = NULL;
-    w->out_bytes = 0;
-    w->out_staged = 0;
+    ps_v1_Call m;
+    uint32_t row = 0;
+    struct psi_err err;
+    ps_status st = read_call(t, r, &m, &row, &err);
+    if (st == PS_OK) {
+        st = begin(t, w, &m, row, r->body, &err);
+    }
+    if (st != PS_OK) {
+        err.applied = PS_NOTHING_APPLIED;
+        psd_wait_refused(t, w, &err, st == PS_RESOURCE_EXHAUSTED || st == PS_UNAVAILABLE ? RETRY_MS : 0);
+    } else {
+        psd_wait_open(t, w);
+    }
 }
+
+/* ---- the end ---- */
 
 /* The result moves to memory of its size where that is to be had. */
 static void keep(struct psd_task *t, struct psd_wait *w, struct psd_work *k, uint32_t bytes)
@@ -222,37 +237,15 @@ void psd_task_call_finished(struct psd_task *t, uint64_t call, ps_status st, siz
         k = at->id == call ? at : k;
     }
     PSI_ASSERT(k != NULL && out_bytes <= PS_CALL_BYTES_MAX);
-    struct psd_wait *w = k->wait;
-    if (w != NULL) {
-        w->work = NULL;
-        if (st == PS_OK) {
-            keep(t, w, k, (uint32_t)out_bytes);
-        } else {
-            PSI_IGNORE(psi_fail(&w->err, st, "%s: %.400s", t->name, error)); /* answered below */
-            w->err.applied = PS_MAYBE_PARTLY_APPLIED;                        /* it ran: nobody may repeat it by himself */
-        }
+    struct psd_wait *w = psd_wait_first(&k->waiters);
+    if (w != NULL && st == PS_OK) {
+        keep(t, w, k, (uint32_t)out_bytes);
+    } else if (w != NULL) {
+        PSI_IGNORE(psi_fail(&w->err, st, "%s: %.400s", t->name, error)); /* answered below */
+        w->err.applied = PS_MAYBE_PARTLY_APPLIED;                        /* it ran: nobody may repeat it by himself */
     }
+    psd_wait_over(t, &k->waiters);
     work_free(t, k);
-    if (w != NULL) {
-        psd_wait_done(t, w);
-    }
-}
-
-void psd_call_tick(struct psd_task *t)
-{
-    struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->works) {
-        struct psd_work *k = PSI_CONTAINER_OF(it, struct psd_work, link);
-        struct psd_wait *w = k->wait;
-        if (w == NULL || w->deadline_ms == 0 || t->now_ms < w->deadline_ms) {
-            continue;
-        }
-        cancel(t, k);
-        PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "%s: the call was not over in time and is cancelled: outcome unknown",
-                            t->name)); /* answered below */
-        w->err.applied = PS_OUTCOME_UNKNOWN;
-        psd_wait_done(t, w);
-    }
 }
 
 void psd_call_free_all(struct psd_task *t)
@@ -269,7 +262,6 @@ void psd_call_check_invariants(const struct psd_task *t)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &t->works) {
         const struct psd_work *k = PSI_CONTAINER_OF(it, struct psd_work, link);
-        PSI_ASSERT(k->wait == NULL || (k->wait->work == k && !k->wait->done && k->wait->op == PS_OP_CALL));
         PSI_ASSERT(k->out != NULL && (k->in != NULL) == (k->in_bytes > 0));
         count++;
     }

@@ -121,13 +121,14 @@ static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hell
     return record;
 }
 
-static void end_collecting(struct psd_task *t, struct psd_record *record)
+static void end_waits(struct psd_task *t, struct psd_record *record, bool collecting_only)
 {
-    struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &record->waits) {
-        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, link);
-        if (w->collecting) {
-            psd_wait_free(t, w); /* its list comes again, whole */
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(&record->waits, &cursor, NULL, &value)) {
+        struct psd_wait *w = value;
+        if (!collecting_only || w->stage == PSD_WAIT_COLLECTING) {
+            psd_wait_free(t, w);
         }
     }
 }
@@ -259,6 +260,7 @@ void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const struct 
 static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello)
 {
     struct psd_record *record = c->record;
+    psd_lease_end(t, record); /* it may have been another task */
     psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->job, record->job, sizeof(record->job));
     psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, record->host, sizeof(record->host));
     psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->program, record->program, sizeof(record->program));
@@ -267,7 +269,6 @@ static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *
     record->connection = hello->connection;
     record->conn = c;
     psi_list_remove(&record->silent);
-    record->lease_until_ms = t->now_ms + t->config.lease_ms;
     if (record->job[0] != '\0') {
         PSI_IGNORE(psd_record_text(record, c->text, sizeof(c->text)));
     }
@@ -314,10 +315,10 @@ void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     c->link->in.body_limit = UINT32_MAX;
     describe(t, c, &hello);
     bool known = !fresh && hello.record == record->name;
-    end_collecting(t, record);
+    end_waits(t, record, true); /* their lists come again, whole */
     settle(t, record, &u, hello.next_number, known);
     answer(t, c, r, &u, known);
-    psd_wait_check(t);
+    psd_lease_renew(t, record);
     psd_log(t, PSI_LOG_DEBUG, "session_up", "peer=%s fresh=%d unresolved=%u", c->text, fresh, u.count);
 }
 
@@ -328,9 +329,8 @@ void psd_session_drop(struct psd_task *t, struct psd_record *record)
         uint64_t number = PSI_CONTAINER_OF(it, struct psd_progress, link)->number;
         psd_push_tear(t, record, psd_record_find(record, number));
     }
-    PSI_LIST_FOREACH_SAFE(it, tmp, &record->waits) {
-        psd_wait_free(t, PSI_CONTAINER_OF(it, struct psd_wait, link));
-    }
+    end_waits(t, record, false);
+    psd_lease_end(t, record);
     struct psd_conn *conn = record->conn;
     if (conn != NULL) {
         conn->record = NULL;
@@ -346,7 +346,6 @@ void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_re
     psd_reply(t, c, PS_OP_GOODBYE, 0, r->header.id, 0, NULL, 0, NULL, NULL);
     if (!c->closing) {
         psd_session_drop(t, c->record);
-        psd_wait_check(t);
     }
 }
 
@@ -356,6 +355,23 @@ void psd_rpc_close(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     ps_status st = psd_reply_error(r, &err);
     psd_log(t, PSI_LOG_WARN, "closed_by_peer", "peer=%s st=%s msg=%s", c->text, ps_status_name(st), st == PS_OK ? "" : err.text);
     psd_conn_close(t, c, false);
+}
+
+void psd_lease_renew(struct psd_task *t, struct psd_record *record)
+{
+    record->lease_until_ms = t->now_ms + t->config.lease_ms;
+    if (!record->member) {
+        record->member = true;
+        psd_wait_presence(t, record->job, record->task);
+    }
+}
+
+void psd_lease_end(struct psd_task *t, struct psd_record *record)
+{
+    if (record->member) {
+        record->member = false;
+        psd_wait_presence(t, record->job, record->task);
+    }
 }
 
 bool psd_chief_alive(const struct psd_task *t)
@@ -381,7 +397,7 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
     }
     ps_v1_BeatAnswer a = {.flags = c->record->stopping ? 4u : 0u};
     if (t->is_directory) {
-        c->record->lease_until_ms = t->now_ms + t->config.lease_ms;
+        psd_lease_renew(t, c->record);
         a.flags |= 2u | (psd_chief_alive(t) ? 1u : 0u);
         a.chief_number = t->chief_number;
     }

@@ -464,7 +464,7 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
     }
     psd_push_outcome(t, c, h->op, h->handle, n);
     if (first && v->initialised) {
-        psd_wait_check(t);
+        psd_wait_look(t, psd_variable_waiters(v));
     }
 }
 

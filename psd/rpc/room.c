@@ -20,7 +20,7 @@ static bool past_lease(const struct psd_task *t, const struct psd_record *r)
 
 void psd_silent_begin(struct psd_task *t, struct psd_record *r)
 {
-    bool empty = r->highest == 0 && psi_list_empty(&r->waits);
+    bool empty = r->highest == 0 && psi_u64_map_count(&r->waits) == 0;
     r->idle_since_ms = t->now_ms; /* never falls: the lists are in order */
     r->just_silent = !r->guest;
     if (r->guest) {
@@ -56,9 +56,11 @@ uint64_t psd_record_staged_bytes(const struct psd_record *r)
         const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
         bytes += p->staging != NULL ? p->staging_bytes : 0;
     }
-    PSI_LIST_FOREACH(it, &r->waits) {
-        const struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, link);
-        bytes += w->out_staged + (w->work != NULL ? w->work->in_bytes + PS_CALL_BYTES_MAX : 0);
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(&r->waits, &cursor, NULL, &value)) {
+        const struct psd_wait *w = value;
+        bytes += w->out_staged + w->working_bytes;
     }
     return bytes;
 }

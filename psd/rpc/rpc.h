@@ -6,7 +6,7 @@
 #ifndef PSD_RPC_H
 #define PSD_RPC_H
 
-#include "psd/state.h"
+#include "wait.h"
 
 struct psd_request {
     struct ps_frame_header header;
@@ -34,16 +34,6 @@ void psd_list_add(struct psd_list *l, const pb_msgdesc_t *d, const void *m);
 void psd_list_end(struct psd_list *l);
 /** As psd_list_end, but the list goes on with another psd_list of the same op and id. */
 void psd_list_pause(struct psd_list *l);
-/* Names in a text for people (names_text.c); zero before the first. */
-enum { PSD_NAMES_BYTES = 256 };
-struct psd_names {
-    char text[PSD_NAMES_BYTES];
-    size_t used;
-    uint32_t left_out;
-};
-void psd_names_add(struct psd_names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/** "w, b and 3 more"; the last call. */
-const char *psd_names_text(struct psd_names *names);
 /** Instead of a list: there is no memory for it; to be asked for again. */
 void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** The id of the next request of ours on c. */
@@ -64,6 +54,10 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 /** A text that a peer chose, printable, so that it can go to logs and terminals as it is. */
 void psd_hello_text(const pb_bytes_array_t *field, char *dst, size_t cap);
+/** The session has been heard: it is a member of the cluster for a lease. */
+void psd_lease_renew(struct psd_task *t, struct psd_record *record);
+/** It is none any more. */
+void psd_lease_end(struct psd_task *t, struct psd_record *record);
 /** Directory: a session holds the chief's lease. */
 bool psd_chief_alive(const struct psd_task *t);
 /** HELLO's answer to another task (no record, no numbers). */
@@ -159,53 +153,13 @@ ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER
                          struct psi_err *err) PSI_MUST;
 void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
 
-/* ---- wait.c: WAIT WAIT_CLUSTER ACK, and the life of all waiting requests ---- */
-/** The waiting request (c's session, id): an old one (returned, *out_old true: joined, nothing to do), a new one, or NULL when
- * refused (already answered). */
-struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, bool *out_old);
-/** WAIT, WAIT_CLUSTER: does it still wait for target i? name receives what to call it. */
-bool psd_wait_misses(struct psd_task *t, const struct psd_wait *w, uint32_t i, char *name, size_t n);
-/** It waits for `sealed`, not for `initialised`. */
-bool psd_wait_for_seal(const struct psd_wait *w);
-/** It is done: w->err and the items say how. Sends the answer when its session is connected. */
-void psd_wait_done(struct psd_task *t, struct psd_wait *w);
-void psd_wait_free(struct psd_task *t, struct psd_wait *w);
-/** Its request is refused: err is its end, its list is forgotten. */
-void psd_wait_refused(struct psd_task *t, struct psd_wait *w, const struct psi_err *err);
-/** A list of a waiting request with twice the capacity; NULL (err filled, the old list stays): all lists of the task have no more
- * room. */
-void *psd_wait_list_grow(struct psd_task *t, void *list, size_t item_bytes, uint32_t *capacity, struct psi_err *err);
-/** Why an item is refused. */
-void psd_wait_item_text(struct psd_task *t, struct psd_create *item, const char *text);
-/** By how much n more bytes of lists are too many; what those of r take. */
-uint64_t psd_wait_lists_missing(const struct psd_task *t, uint64_t n);
-uint64_t psd_wait_lists_bytes(const struct psd_record *r);
-void psd_rpc_wait(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_wait_cluster(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-/** Something that a WAIT or WAIT_CLUSTER looks at has changed, or time has passed. */
-void psd_wait_check(struct psd_task *t);
-/** When a client's timeout ends; 0: it has none. */
-uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms);
-/** Deadline and condition out of a request's meta, a `Wait`. */
-ps_status psd_wait_meta(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err) PSI_MUST;
-
 /* ---- call.c: CALL ---- */
 void psd_rpc_call(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-/** Send the result of w. */
-void psd_call_answer(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w);
-/** Nobody waits for w any more: its call is cancelled, its result forgotten. */
-void psd_call_forget(struct psd_task *t, struct psd_wait *w);
-/** Deadlines. */
-void psd_call_tick(struct psd_task *t);
 void psd_call_free_all(struct psd_task *t);
 void psd_call_check_invariants(const struct psd_task *t);
 
 /* ---- create.c: CREATE FIND DELETE CHIEF (directory) ---- */
 void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-/** The time that its client gave a CREATE or DELETE is over: it is told who has not answered; what they were asked for goes on.
- */
-void psd_create_late(struct psd_task *t, struct psd_wait *w);
 void psd_rpc_find(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
@@ -221,8 +175,6 @@ ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, con
 
 /* ---- reset.c (directory) ---- */
 void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-/** The time that its client gave is over: it is told so, the reset goes on. */
-void psd_reset_late(struct psd_task *t, struct psd_wait *w);
 /** The pending reset of this container; NULL when there is none. */
 struct psd_reset *psd_reset_find(struct psd_task *t, const char *container);
 /** UNAVAILABLE while a reset of this container is pending: names those who have not answered it. */

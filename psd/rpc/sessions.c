@@ -16,7 +16,6 @@
 #include <string.h>
 
 enum {
-    TEXT_BYTES = PSD_NAMES_BYTES,
     WAITS_LISTED_MAX = 4096 /* one of each session; more would be a long pause for everybody else */
 };
 
@@ -36,9 +35,10 @@ static int by_job(const void *a, const void *b)
 static uint32_t waits_of(const struct psd_record *record)
 {
     uint32_t count = 0;
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &record->waits) {
-        count += !PSI_CONTAINER_OF(it, struct psd_wait, link)->done;
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(&record->waits, &cursor, NULL, &value)) {
+        count += ((const struct psd_wait *)value)->stage != PSD_WAIT_DONE;
     }
     return count;
 }
@@ -110,114 +110,7 @@ void psd_rpc_stop(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 
 /* ---- WAITS ---- */
 
-static void told(ps_v1_WaitAnswer *a, const char *what, const char *release)
-{
-    PSI_IGNORE(PSI_BYTES_SET(a->what, what));       /* cut is fine */
-    PSI_IGNORE(PSI_BYTES_SET(a->release, release)); /* likewise */
-}
-
-static void tell_wait(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
-{
-    struct psd_names names = {.used = 0};
-    bool seal = psd_wait_for_seal(w);
-    char what[TEXT_BYTES], release[TEXT_BYTES];
-    for (uint32_t i = 0; i < w->target_count; i++) {
-        char name[PS_NAME_BYTES_MAX + 1];
-        if (psd_wait_misses(t, w, i, name, sizeof(name))) {
-            psd_names_add(&names, "%s", name);
-        }
-    }
-    const char *text = psd_names_text(&names);
-    PSI_IGNORE(snprintf(what, sizeof(what), "%s: %s", seal ? "sealed" : "initialised", text)); /* cut is fine */
-    if (!seal) {
-        PSI_IGNORE(snprintf(release, sizeof(release), "somebody initialises %s", text)); /* likewise */
-    } else if (!t->is_directory) {
-        PSI_IGNORE(snprintf(release, sizeof(release), "the chief seals %s", text)); /* likewise */
-    } else if (psd_chief_alive(t)) {
-        PSI_IGNORE(snprintf(release, sizeof(release), "the chief (%.80s) seals %s", t->chief_text, text)); /* likewise */
-    } else {
-        PSI_IGNORE(snprintf(release, sizeof(release), "the chief seals %s; no chief is connected", text)); /* likewise */
-    }
-    told(a, what, release);
-}
-
-static void tell_wait_cluster(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
-{
-    struct psd_names names = {.used = 0};
-    char what[TEXT_BYTES], release[TEXT_BYTES];
-    bool tasks = false, sessions = false;
-    for (uint32_t i = 0; i < w->target_count; i++) {
-        char name[PS_NAME_BYTES_MAX + 1];
-        if (psd_wait_misses(t, w, i, name, sizeof(name))) {
-            const struct psd_peer *p = psd_peer_find(t, w->targets[i].job, w->targets[i].task);
-            bool serves = p != NULL && p->own_job;
-            tasks = tasks || serves;
-            sessions = sessions || !serves;
-            psd_names_add(&names, "%s", name);
-        }
-    }
-    const char *text = psd_names_text(&names);
-    PSI_IGNORE(snprintf(what, sizeof(what), "up: %s", text)); /* cut is fine */
-    PSI_IGNORE(snprintf(release, sizeof(release), "%s %s", text,
-                        tasks && sessions ? "connect or open their sessions"
-                        : tasks           ? "connects"
-                                          : "opens its session")); /* likewise */
-    told(a, what, release);
-}
-
-/* CREATE and DELETE wait for the answers of owners. */
-static void tell_asks(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
-{
-    struct psd_names variables = {.used = 0}, owners = {.used = 0};
-    char what[TEXT_BYTES], release[TEXT_BYTES];
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        bool asked = false;
-        struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &t->peers[i].asks) {
-            const struct psd_ask *ask = PSI_CONTAINER_OF(it, struct psd_ask, link);
-            if (ask->wait == w) {
-                psd_names_add(&variables, "%s", ask->name);
-                asked = true;
-            }
-        }
-        if (asked) {
-            psd_names_add(&owners, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
-        }
-    }
-    PSI_IGNORE(snprintf(what, sizeof(what), "%s: %s", w->op == PS_OP_CREATE ? "created" : "deleted",
-                        psd_names_text(&variables)));                                      /* cut is fine */
-    PSI_IGNORE(snprintf(release, sizeof(release), "%s answers", psd_names_text(&owners))); /* likewise */
-    told(a, what, release);
-}
-
-static void tell_reset(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
-{
-    struct psd_names here = {.used = 0}, away = {.used = 0};
-    char what[TEXT_BYTES], release[TEXT_BYTES];
-    const struct psd_reset *reset = psd_reset_find(t, w->container);
-    for (uint32_t i = 0; reset != NULL && i < t->peer_count; i++) {
-        if (reset->outstanding[i]) {
-            const struct psd_peer *p = &t->peers[i];
-            psd_names_add(p->listed ? &here : &away, "/job:%s/task:%u", p->job, p->task);
-        }
-    }
-    PSI_IGNORE(snprintf(what, sizeof(what), "empty: %s", w->container)); /* fits */
-    const char *waits = psd_names_text(&here), *lost = psd_names_text(&away);
-    PSI_IGNORE(snprintf(release, sizeof(release), "%s%s%s%s%s", waits, waits[0] != '\0' ? " answers" : "",
-                        waits[0] != '\0' && lost[0] != '\0' ? "; " : "", lost,
-                        lost[0] != '\0' ? " connects and answers" : "")); /* cut is fine */
-    told(a, what, release);
-}
-
-static void tell_call(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
-{
-    char what[TEXT_BYTES];
-    const char *name = w->work == NULL ? NULL : t->config.call_name(t->config.shell, w->work->row);
-    PSI_IGNORE(snprintf(what, sizeof(what), "called: %.100s", name == NULL ? "?" : name)); /* fits */
-    told(a, what, "the call ends");
-}
-
-static void tell(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
+static void tell(const struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
 {
     const struct psd_record *record = w->record;
     a->session.size = sizeof(a->session.bytes);
@@ -230,30 +123,12 @@ static void tell(struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer 
     a->op = w->op;
     a->since_ms = t->now_ms - w->begun_ms;
     a->left_ms = w->deadline_ms == 0 ? 0 : w->deadline_ms > t->now_ms ? w->deadline_ms - t->now_ms : 1;
-    if (w->collecting) {
-        told(a, "its list has come in part", "the rest of its list comes");
-        return;
+    struct psd_wait_text text = {.what = "its list has come in part", .release = "the rest of its list comes"};
+    if (w->stage == PSD_WAIT_OPEN) {
+        w->kind->describe(t, w, &text);
     }
-    switch (w->op) {
-    case PS_OP_WAIT:
-        tell_wait(t, w, a);
-        break;
-    case PS_OP_WAIT_CLUSTER:
-        tell_wait_cluster(t, w, a);
-        break;
-    case PS_OP_RESET:
-        tell_reset(t, w, a);
-        break;
-    case PS_OP_CREATE:
-    case PS_OP_DELETE:
-        tell_asks(t, w, a);
-        break;
-    case PS_OP_CALL:
-        tell_call(t, w, a);
-        break;
-    default:
-        break;
-    }
+    PSI_IGNORE(PSI_BYTES_SET(a->what, text.what));       /* cut is fine */
+    PSI_IGNORE(PSI_BYTES_SET(a->release, text.release)); /* likewise */
 }
 
 static int by_age(const void *a, const void *b)
@@ -277,10 +152,11 @@ static uint32_t open_waits(const struct psd_task *t, const struct psd_wait **all
     void *value = NULL;
     while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
         const struct psd_record *record = value;
-        struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &record->waits) {
-            const struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_wait, link);
-            if (w->done) {
+        uint64_t inner = 0;
+        void *item = NULL;
+        while (psi_u64_map_next(&record->waits, &inner, NULL, &item)) {
+            const struct psd_wait *w = item;
+            if (w->stage == PSD_WAIT_DONE) {
                 continue; /* kept for its client only */
             }
             if (all != NULL) {

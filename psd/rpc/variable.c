@@ -122,6 +122,7 @@ void psd_drop_here(struct psd_task *t, const struct psd_variable *v)
 {
     struct psd_change c = {.kind = PSD_CHANGE_DROP, .variable = v};
     psd_push_abort_variable(t, v);
+    psd_wait_abort_variable(t, v);
     psd_commit(t, &c);
 }
 
@@ -135,6 +136,7 @@ void psd_reset_here(struct psd_task *t, const char *container)
     void *value = NULL;
     while (psi_map_next(&in->variables, &cursor, NULL, NULL, &value)) {
         psd_push_abort_variable(t, value);
+        psd_wait_abort_variable(t, value);
     }
     struct psd_change c = {.kind = PSD_CHANGE_CONTAINER_RESET, .container = {.name = container, .incarnation = psd_random(t)}};
     psd_commit(t, &c);
@@ -309,13 +311,16 @@ void psd_init_carry_out(struct psd_task *t, struct psd_conn *c, const struct psd
     if (!psd_push_may_begin(t, c, r)) {
         return;
     }
-    if (decide_init(t, c, r, made != NULL ? made : &at_once, &change, &err) == PS_OK) {
+    ps_status st = decide_init(t, c, r, made != NULL ? made : &at_once, &change, &err);
+    if (st == PS_OK) {
         psd_commit(t, &change);
     } else {
         psd_push_refuse(t, c->record, r->header.id, &err);
     }
     psd_push_outcome(t, c, PS_OP_INIT, r->header.handle, psd_record_find(c->record, r->header.id));
-    psd_wait_check(t);
+    if (st == PS_OK) {
+        psd_wait_look(t, psd_variable_waiters(change.init.variable));
+    }
 }
 
 void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -347,6 +352,7 @@ static ps_status seal_items(struct psd_task *t, const struct psd_request *r, boo
         if (set && !v->sealed) {
             struct psd_change c = {.kind = PSD_CHANGE_SEAL, .variable = v};
             psd_commit(t, &c);
+            psd_wait_look(t, psd_variable_waiters(v));
         }
     }
 }
@@ -369,7 +375,6 @@ void psd_rpc_seal(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         st = seal_items(t, r, true, &err);
     }
     psd_reply(t, c, PS_OP_SEAL, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
-    psd_wait_check(t);
 }
 
 /* ---- VARS ---- */

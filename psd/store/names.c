@@ -147,6 +147,7 @@ struct psd_reset *psd_reset_new(uint32_t peer_count)
         return NULL;
     }
     psi_list_init(&r->link);
+    psi_list_init(&r->waiters);
     r->outstanding = flags;
     r->owed = flags + peer_count;
     return r;

@@ -36,7 +36,7 @@ struct psd_reset {
     bool *outstanding; /* per peer: must answer before the reset is done */
     bool *owed;        /* per peer: was not connected and will be told when it lists; behind outstanding in one block */
     /* volatile: */
-    struct psd_wait *wait; /* NULL: nobody waits any more */
+    struct psi_list waiters; /* psd/rpc/wait.h; empty: nobody waits any more */
 };
 
 void psd_directory_init(struct psd_directory *d, const uint64_t map_seed[2]);

@@ -74,13 +74,13 @@ struct psd_record {
     bool stopping;               /* directory: it is to be told to stop */
     uint32_t step_count;         /* of steps, the newest last */
     struct psd_step steps[PSD_STEPS_KEPT];
-    struct psi_list waits; /* struct psd_wait of psd/state.h */
-    uint32_t wait_count;
+    struct psi_u64_map waits; /* request number -> struct psd_wait of psd/rpc/wait.h */
     char job[PS_JOB_BYTES_MAX + 1];
     char host[PS_JOB_BYTES_MAX + 2];
     char program[PS_JOB_BYTES_MAX + 2];
     uint32_t task, pid;
     uint64_t lease_until_ms; /* directory: membership */
+    bool member;             /* ... as of the last tick: its task counts as up */
 };
 enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of refusals in a record; the oldest go first: most clients have heard them */
 /* what a record takes at most */

@@ -122,6 +122,11 @@ const struct psd_variable *psd_variable_ref(const struct psd_variable *v)
     return v;
 }
 
+struct psi_list *psd_variable_waiters(const struct psd_variable *v)
+{
+    return &psd_variable_own(v)->waiters;
+}
+
 void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
 {
     struct psd_variable *v = psd_variable_own(held);
@@ -129,6 +134,7 @@ void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
     if (--v->refs > 0) {
         return;
     }
+    PSI_ASSERT(psi_list_empty(&v->waiters));
     psd_arena_free(&s->arena, v->value, v->bytes);
     for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
         psd_arena_free(&s->arena, v->slots[i], v->bytes);
@@ -331,6 +337,7 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
     v->atomic = d->atomic;
     v->optimizer = d->optimizer;
     v->refs = 1;
+    psi_list_init(&v->waiters);
     *out = v;
     return PS_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "arena.h"
 #include "common/limits.h"
+#include "common/list.h"
 #include "common/map.h"
 #include "psd/optim/optim.h"
 
@@ -41,7 +42,8 @@ struct psd_variable {
     uint32_t handle;      /* of this life: from the order of creations */
     uint32_t in_progress; /* pushes begun and not ended, those to an atomic variable apart: nothing of them can be seen */
     /* volatile: */
-    void *first_value; /* staged in the memory that is promised to `value`, which is NULL then */
+    struct psi_list waiters; /* requests that wait for its value or its seal: psd/rpc/wait.h */
+    void *first_value;       /* staged in the memory that is promised to `value`, which is NULL then */
     uint32_t refs;
     bool gone; /* reset or deleted: lives on for those who hold it */
 };
@@ -106,6 +108,8 @@ struct psd_definition psd_variable_definition(const struct psd_variable *v);
 /** References are no state: they keep memory. */
 const struct psd_variable *psd_variable_ref(const struct psd_variable *v);
 void psd_variable_unref(struct psd_store *s, const struct psd_variable *v);
+/** Who waits for it is no state either. */
+struct psi_list *psd_variable_waiters(const struct psd_variable *v);
 
 /* ---- memory for changes (commit.h): without it nothing is decided, with it nothing fails ---- */
 /** One more container. */

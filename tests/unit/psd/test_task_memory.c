@@ -8,7 +8,7 @@
 #include "cluster_test.h"
 
 #include "common/mem.h"
-#include "psd/state.h"
+#include "psd/rpc/wait.h"
 
 enum { N = 40000 };
 

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting requests: those whose answer may have to wait. One is keyed (session, request number) and lives from its first frame to
+ * the client's ACK; a client that reconnects sends it again with its number and joins it, or gets its result.
+ *
+ * It hangs on what it waits for. What can be waited for has a list `waiters` of struct psd_need, one for each time that a request
+ * waits for it; whoever changes it calls psd_wait_look() or psd_wait_over() on that list, and nobody else is looked at. A request
+ * is done when all its needs are met, when one of them is lost, or when its deadline has come (one heap for all).
+ *
+ * A kind of wait is one struct psd_wait_kind: of variables and of tasks of the cluster (wait_for.c), of what owners are asked
+ * (directory/create.c), of a reset (directory/reset.c), of a call (call.c). Its handler, in this order: psd_wait_get(),
+ * psd_wait_need() for each thing that it waits for, psd_wait_hang() for each that is not there yet, psd_wait_open().
+ */
+#ifndef PSD_WAIT_H
+#define PSD_WAIT_H
+
+#include "psd/state.h"
+
+struct psd_request;
+
+/* Names in a text for people (names_text.c); zero before the first. */
+enum { PSD_NAMES_BYTES = 256 };
+struct psd_names {
+    char text[PSD_NAMES_BYTES];
+    size_t used;
+    uint32_t left_out;
+};
+void psd_names_add(struct psd_names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** "w, b and 3 more"; the last call. */
+const char *psd_names_text(struct psd_names *names);
+
+/* One thing that a waiting request waits for. */
+struct psd_need {
+    struct psi_list at;    /* in `of`; unlinked: not hung, or over */
+    struct psi_list *of;   /* `waiters` of what it waits for: a psd_variable, psd_presence, psd_ask, psd_reset or psd_work */
+    struct psd_wait *wait; /* set when it is hung */
+    uint64_t creation;     /* WAIT: of the variable, until it is hung */
+    uint32_t handle;       /* likewise */
+    bool met;
+};
+
+/* What a request waits for, in words. */
+struct psd_wait_text {
+    char what[PSD_NAMES_BYTES], release[PSD_NAMES_BYTES]; /* "sealed: w and b"; what would end it */
+};
+
+/* A kind of wait. */
+struct psd_wait_kind {
+    /** Is n, which hangs, met now? It may be missing again, or be lost, until the request has ended. NULL: it hangs until it is
+     * over, psd_wait_over(). */
+    bool (*look)(const struct psd_wait *w, const struct psd_need *n);
+    /** For `psctl waits`: what is still missing, and what would end it as far as this task can know. */
+    void (*describe)(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out);
+    /** Its deadline has come while something is missing: fills w->err, or the items. It is done after that. */
+    void (*expire)(struct psd_task *t, struct psd_wait *w);
+    /** It waits no longer: done, given up by its client, or its session is gone; its needs hang still. NULL: nothing to do. */
+    void (*drop)(struct psd_task *t, struct psd_wait *w);
+    /** Its answer, when it is done and w->err is OK. NULL: a reply without a body. */
+    void (*answer)(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w);
+};
+
+enum psd_wait_stage { PSD_WAIT_COLLECTING /* MORE frames are to come, or its handler is at it */, PSD_WAIT_OPEN, PSD_WAIT_DONE };
+
+struct psd_wait {
+    const struct psd_wait_kind *kind;
+    struct psd_record *record;
+    uint64_t id, deadline_ms; /* 0: none */
+    uint64_t begun_ms;        /* when its first frame came */
+    uint64_t bytes;           /* that it has of the budget for lists, itself included */
+    uint32_t place;           /* in the heap of deadlines, from 1 on; 0: it is not there */
+    uint8_t op;
+    uint8_t condition; /* WAIT */
+    enum psd_wait_stage stage;
+    struct psi_err err; /* of the whole request */
+    uint32_t retry_after_ms;
+    struct psd_need *needs;
+    uint32_t need_count, need_capacity, missing; /* missing: not met, while it is open */
+    struct psd_create *creates;                  /* CREATE: what needs[i] is for */
+    uint32_t create_count, create_capacity;
+    void *out; /* body of its answer, staged; NULL where there is none */
+    uint32_t out_bytes, out_staged;
+    uint64_t working_bytes; /* CALL: staged while it runs */
+};
+
+/** The waiting request (c's session, id): an old one (returned, *out_old true: joined, nothing to do), a new one, or NULL when
+ * refused (already answered). */
+struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const struct psd_request *r,
+                              const struct psd_wait_kind *kind, bool *out_old);
+/** When a client's timeout ends; 0: it has none. */
+uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms);
+/** Deadline and condition out of a request's meta, a `Wait`. */
+ps_status psd_wait_meta(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err) PSI_MUST;
+/** One need more; the others may move: none of w hangs yet. NULL (err filled): all lists of the task have no more room. */
+struct psd_need *psd_wait_need(struct psd_task *t, struct psd_wait *w, struct psi_err *err);
+/** n, of w, waits for what has this list of waiters. */
+void psd_wait_hang(struct psd_wait *w, struct psd_need *n, struct psi_list *waiters);
+/** All needs that are not met hang: from now on it waits. It is done at once when all are met. */
+void psd_wait_open(struct psd_task *t, struct psd_wait *w);
+/** What these wait for has changed. Ends those requests that miss nothing now. */
+void psd_wait_look(struct psd_task *t, struct psi_list *waiters);
+/** What these wait for is there for good: nothing hangs on it any more. */
+void psd_wait_over(struct psd_task *t, struct psi_list *waiters);
+/** The one that waits for what only one request can wait for; NULL: nobody does any more. */
+struct psd_wait *psd_wait_first(const struct psi_list *waiters);
+/** Deadlines that have come. */
+void psd_wait_tick(struct psd_task *t);
+/** It is done: w->err and the items say how. Sends the answer when its session is connected. */
+void psd_wait_done(struct psd_task *t, struct psd_wait *w);
+/** Its request is refused: err is its end, its lists are forgotten. */
+void psd_wait_refused(struct psd_task *t, struct psd_wait *w, const struct psi_err *err, uint32_t retry_after_ms);
+/** Given up by its client, or its session is gone. */
+void psd_wait_free(struct psd_task *t, struct psd_wait *w);
+/** A list of w with twice the capacity; NULL (err filled, the old list stays): all lists of the task have no more room. */
+void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, size_t item_bytes, uint32_t *capacity,
+                         struct psi_err *err);
+/** Why an item of w is refused. */
+void psd_wait_item_text(struct psd_task *t, struct psd_wait *w, struct psd_create *item, const char *text);
+/** By how much n more bytes of lists are too many; what those of r take. */
+uint64_t psd_wait_lists_missing(const struct psd_task *t, uint64_t n);
+uint64_t psd_wait_lists_bytes(const struct psd_record *r);
+void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** Frees what the task has for its waits, which are gone. */
+void psd_wait_fini(struct psd_task *t);
+void psd_wait_check_invariants(const struct psd_task *t);
+
+/* ---- wait_for.c: WAIT, WAIT_CLUSTER ---- */
+/* A task that some WAIT_CLUSTER names, of the cluster spec or not. */
+struct psd_presence {
+    struct psi_list waiters;
+    uint32_t need_count, task;
+    bool up;
+    char job[PS_JOB_BYTES_MAX + 1];
+};
+void psd_rpc_wait(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_rpc_wait_cluster(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** v goes: every WAIT for it ends ABORTED, whatever else it misses. */
+void psd_wait_abort_variable(struct psd_task *t, const struct psd_variable *v);
+/** This task may have come or gone. */
+void psd_wait_presence(struct psd_task *t, const char *job, uint32_t task);
+uint64_t psd_wait_presences_bytes(const struct psd_task *t);
+void psd_wait_presences_check_invariants(const struct psd_task *t);
+
+#endif

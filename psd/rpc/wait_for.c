@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two requests that wait for a condition: WAIT for the value or the seal of variables, WAIT_CLUSTER for tasks.
+ *
+ * Happy path: the list is gathered, each item hangs on its variable or on the presence of its task; what changes these has them
+ * looked at. Failure: a variable that was reset or deleted ends a WAIT at once, ABORTED, whatever else is missing. A task that
+ * goes again counts as missing again: all must be up at the same time.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    CONDITION_SEALED = 2,
+    LISTS_RETRY_MS = 100,
+    PRESENCE_BYTES = sizeof(struct psd_presence) + 2 * PSI_TASK_NAME_MAX /* with its entry of the map */
+};
+
+static ps_status fail_gone(const struct psd_task *t, const char *name, struct psi_err *err)
+{
+    return psi_fail(err, PS_ABORTED, "%s at %s was reset or deleted while waiting", name, t->name);
+}
+
+/* The names of all that is missing, for its deadline. */
+static void fail_late(const struct psd_task *t, struct psd_wait *w, const char *what, struct psd_names *names)
+{
+    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "%u of %u not %s at %s: %s", w->missing, w->need_count, what, t->name,
+                        psd_names_text(names))); /* answered by the caller */
+}
+
+/* ---- variables ---- */
+
+static const struct psd_variable *variable_of(const struct psd_need *n)
+{
+    return PSI_CONTAINER_OF(n->of, struct psd_variable, waiters);
+}
+
+static bool look_at_variable(const struct psd_wait *w, const struct psd_need *n)
+{
+    const struct psd_variable *v = variable_of(n);
+    return w->condition == CONDITION_SEALED ? v->sealed : v->initialised;
+}
+
+void psd_wait_abort_variable(struct psd_task *t, const struct psd_variable *v)
+{
+    struct psd_wait *w = NULL;
+    while ((w = psd_wait_first(&v->waiters)) != NULL) {
+        PSI_IGNORE(fail_gone(t, v->name, &w->err)); /* answered by this */
+        psd_wait_done(t, w);
+    }
+}
+
+static void add_variables(const struct psd_wait *w, struct psd_names *names)
+{
+    for (uint32_t i = 0; i < w->need_count; i++) {
+        if (!w->needs[i].met) {
+            psd_names_add(names, "%s", variable_of(&w->needs[i])->name);
+        }
+    }
+}
+
+static void describe_variables(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+{
+    struct psd_names names = {.used = 0};
+    bool seal = w->condition == CONDITION_SEALED;
+    add_variables(w, &names);
+    const char *text = psd_names_text(&names);
+    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s: %s", seal ? "sealed" : "initialised", text)); /* cut is fine */
+    if (!seal) {
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "somebody initialises %s", text)); /* likewise */
+    } else if (!t->is_directory) {
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "the chief seals %s", text)); /* likewise */
+    } else if (psd_chief_alive(t)) {
+        PSI_IGNORE(
+            snprintf(out->release, sizeof(out->release), "the chief (%.80s) seals %s", t->chief_text, text)); /* likewise */
+    } else {
+        PSI_IGNORE(
+            snprintf(out->release, sizeof(out->release), "the chief seals %s; no chief is connected", text)); /* likewise */
+    }
+}
+
+static void expire_variables(struct psd_task *t, struct psd_wait *w)
+{
+    struct psd_names names = {.used = 0};
+    add_variables(w, &names);
+    fail_late(t, w, w->condition == CONDITION_SEALED ? "made ready by a chief" : "initialised", &names);
+}
+
+static const struct psd_wait_kind of_variables = {
+    .look = look_at_variable, .describe = describe_variables, .expire = expire_variables};
+
+/* ---- tasks of the cluster ---- */
+
+static bool is_up(const struct psd_task *t, const struct psd_presence *p)
+{
+    const struct psd_peer *peer = psd_peer_find(t, p->job, p->task);
+    if (peer != NULL && (peer->self || peer->listed)) {
+        return true;
+    }
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *r = value;
+        if (r->member && r->task == p->task && strcmp(r->job, p->job) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct psd_presence *presence_of(const struct psd_need *n)
+{
+    return PSI_CONTAINER_OF(n->of, struct psd_presence, waiters);
+}
+
+static struct psd_presence *find_presence(const struct psd_task *t, const char *job, uint32_t task)
+{
+    char name[PSI_TASK_NAME_MAX];
+    PSI_IGNORE(psi_task_name_format(name, sizeof(name), job, task)); /* fits */
+    return psi_map_find(&t->presences, name, strlen(name));
+}
+
+static struct psd_presence *get_presence(struct psd_task *t, const char *job, uint32_t task, struct psi_err *err)
+{
+    char name[PSI_TASK_NAME_MAX];
+    PSI_IGNORE(psi_task_name_format(name, sizeof(name), job, task)); /* fits */
+    struct psd_presence *p = psi_map_find(&t->presences, name, strlen(name));
+    if (p != NULL) {
+        return p;
+    }
+    p = psd_room(t, PSD_ROOM_LISTS, PRESENCE_BYTES) ? psi_calloc(1, sizeof(*p)) : NULL;
+    if (p == NULL || psi_map_put(&t->presences, name, strlen(name), p, NULL, err) != PS_OK) {
+        psi_free(p);
+        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no room to wait for %s", t->name, name)); /* the caller sees NULL */
+        return NULL;
+    }
+    t->wait_list_bytes += PRESENCE_BYTES;
+    psi_list_init(&p->waiters);
+    memcpy(p->job, job, strlen(job) + 1);
+    p->task = task;
+    p->up = is_up(t, p);
+    return p;
+}
+
+/* One need less. */
+static void put_presence(struct psd_task *t, struct psd_presence *p)
+{
+    if (--p->need_count == 0) {
+        char name[PSI_TASK_NAME_MAX];
+        PSI_IGNORE(psi_task_name_format(name, sizeof(name), p->job, p->task)); /* fits */
+        PSI_IGNORE(psi_map_remove(&t->presences, name, strlen(name)));         /* it is p */
+        t->wait_list_bytes -= PRESENCE_BYTES;
+        psi_free(p);
+    }
+}
+
+void psd_wait_presence(struct psd_task *t, const char *job, uint32_t task)
+{
+    struct psd_presence *p = find_presence(t, job, task);
+    bool up = p != NULL && is_up(t, p);
+    if (p != NULL && up != p->up) {
+        p->up = up;
+        psd_wait_look(t, &p->waiters); /* may be the end of p */
+    }
+}
+
+static bool look_at_presence(const struct psd_wait *w, const struct psd_need *n)
+{
+    (void)w;
+    return presence_of(n)->up;
+}
+
+static void add_tasks(const struct psd_wait *w, struct psd_names *names)
+{
+    for (uint32_t i = 0; i < w->need_count; i++) {
+        const struct psd_presence *p = presence_of(&w->needs[i]);
+        if (!w->needs[i].met) {
+            psd_names_add(names, "/job:%s/task:%u", p->job, p->task);
+        }
+    }
+}
+
+static void describe_tasks(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+{
+    struct psd_names names = {.used = 0};
+    bool tasks = false, sessions = false;
+    for (uint32_t i = 0; i < w->need_count; i++) {
+        const struct psd_presence *p = presence_of(&w->needs[i]);
+        const struct psd_peer *peer = psd_peer_find(t, p->job, p->task);
+        bool serves = peer != NULL && peer->own_job;
+        tasks = tasks || (!p->up && serves);
+        sessions = sessions || (!p->up && !serves);
+    }
+    add_tasks(w, &names);
+    const char *text = psd_names_text(&names);
+    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "up: %s", text)); /* cut is fine */
+    PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s %s", text,
+                        tasks && sessions ? "connect or open their sessions"
+                        : tasks           ? "connects"
+                                          : "opens its session")); /* likewise */
+}
+
+static void expire_tasks(struct psd_task *t, struct psd_wait *w)
+{
+    struct psd_names names = {.used = 0};
+    add_tasks(w, &names);
+    fail_late(t, w, "up, as seen", &names);
+}
+
+static void drop_tasks(struct psd_task *t, struct psd_wait *w)
+{
+    for (uint32_t i = 0; i < w->need_count; i++) {
+        struct psd_need *n = &w->needs[i];
+        if (n->wait != NULL) {
+            psi_list_remove(&n->at);
+        }
+        if (n->of != NULL) {
+            put_presence(t, presence_of(n));
+        }
+    }
+}
+
+static const struct psd_wait_kind of_tasks = {
+    .look = look_at_presence, .describe = describe_tasks, .expire = expire_tasks, .drop = drop_tasks};
+
+/* ---- the requests ---- */
+
+static ps_status read_variables(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    for (;;) {
+        ps_v1_HandleItem item;
+        bool end = false;
+        ps_status st = psi_list_next(&p, &n, &ps_v1_HandleItem_msg, &item, &end, err);
+        if (st != PS_OK || end) {
+            return st;
+        }
+        struct psd_need *need = psd_wait_need(t, w, err);
+        if (need == NULL) {
+            return PS_RESOURCE_EXHAUSTED;
+        }
+        need->handle = item.handle;
+        need->creation = item.creation;
+    }
+}
+
+static ps_status hang_on_variables(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
+{
+    for (uint32_t i = 0; i < w->need_count; i++) {
+        struct psd_need *n = &w->needs[i];
+        const struct psd_variable *v = psd_variable_by_handle(&t->store, n->handle);
+        if (v == NULL || v->creation != n->creation) {
+            char name[32];
+            PSI_IGNORE(snprintf(name, sizeof(name), "handle %u", n->handle)); /* fits */
+            return fail_gone(t, name, err);
+        }
+        psd_wait_hang(w, n, psd_variable_waiters(v));
+    }
+    return PS_OK;
+}
+
+static ps_status read_tasks(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    for (;;) {
+        ps_v1_TaskItem item;
+        char job[PS_JOB_BYTES_MAX + 1];
+        bool end = false;
+        ps_status st = psi_list_next(&p, &n, &ps_v1_TaskItem_msg, &item, &end, err);
+        if (st != PS_OK || end) {
+            return st;
+        }
+        st = psi_job_name_check((const char *)item.job.bytes, item.job.size, err);
+        if (st == PS_OK) {
+            st = PSI_BYTES_TEXT(item.job, job, sizeof(job));
+        }
+        if (st != PS_OK) {
+            return st;
+        }
+        struct psd_need *need = psd_wait_need(t, w, err);
+        struct psd_presence *presence = need == NULL ? NULL : get_presence(t, job, item.task, err);
+        if (presence == NULL) {
+            return PS_RESOURCE_EXHAUSTED;
+        }
+        need->of = &presence->waiters;
+        presence->need_count++;
+    }
+}
+
+static ps_status hang_on_tasks(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
+{
+    (void)t, (void)err;
+    for (uint32_t i = 0; i < w->need_count; i++) {
+        psd_wait_hang(w, &w->needs[i], w->needs[i].of);
+    }
+    return PS_OK;
+}
+
+typedef ps_status (*list_fn)(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err);
+typedef ps_status (*hang_fn)(struct psd_task *t, struct psd_wait *w, struct psi_err *err);
+
+static void start(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psd_wait_kind *kind,
+                  list_fn read, hang_fn hang)
+{
+    bool old = false;
+    struct psi_err err;
+    struct psd_wait *w = psd_wait_get(t, c, r, kind, &old);
+    if (w == NULL || old) {
+        return;
+    }
+    bool more = (r->header.flags & PS_FLAG_MORE) != 0;
+    ps_status st = psd_wait_meta(t, w, r, &err);
+    if (st == PS_OK) {
+        st = read(t, w, r, &err);
+    }
+    if (st == PS_OK && !more) {
+        st = hang(t, w, &err);
+    }
+    if (st != PS_OK) {
+        psd_wait_refused(t, w, &err, st == PS_RESOURCE_EXHAUSTED ? LISTS_RETRY_MS : 0);
+    } else if (!more) {
+        psd_wait_open(t, w);
+    }
+}
+
+void psd_rpc_wait(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    start(t, c, r, &of_variables, read_variables, hang_on_variables);
+}
+
+void psd_rpc_wait_cluster(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    start(t, c, r, &of_tasks, read_tasks, hang_on_tasks);
+}
+
+/* ---- invariants ---- */
+
+uint64_t psd_wait_presences_bytes(const struct psd_task *t)
+{
+    return (uint64_t)psi_map_count(&t->presences) * PRESENCE_BYTES;
+}
+
+void psd_wait_presences_check_invariants(const struct psd_task *t)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->presences, &cursor, NULL, NULL, &value)) {
+        const struct psd_presence *p = value;
+        PSI_ASSERT(p->need_count > 0 && p->up == is_up(t, p)); /* otherwise somebody came or went unheard */
+    }
+}
