@@ -9,7 +9,7 @@
 #include "../../common/msg.h"
 #include "worker/core/core.h"
 
-enum { FAKE_TASKS = 4, FAKE_FRAMES = 512 };
+enum { FAKE_TASKS = 4, FAKE_FRAMES = 2048 };
 
 struct fake_frame {
     struct ps_frame_header h;

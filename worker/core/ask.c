@@ -125,13 +125,28 @@ void psi_ask_abandon(struct psi_peer *peer, uint64_t number)
     small_frame(peer, PS_OP_ABANDON, number, PS_FLAG_SEQ);
 }
 
+static void remember_ack(struct psi_peer *peer, uint64_t number)
+{
+    if (peer->ack_count == peer->ack_capacity && peer->ack_capacity < PS_WAITS_PER_SESSION_MAX) {
+        uint32_t capacity = peer->ack_capacity == 0 ? 16 : peer->ack_capacity * 2;
+        uint64_t *more = psi_realloc(peer->acks, capacity * sizeof(*more));
+        if (more != NULL) {
+            peer->acks = more;
+            peer->ack_capacity = capacity;
+        }
+    }
+    if (peer->ack_capacity > 0) { /* without memory the oldest are forgotten: their results stay there until the session's end */
+        peer->acks[peer->ack_count++ % peer->ack_capacity] = number;
+    }
+}
+
 /* The task forgets the request and its result; an ACK that is lost with its connection is said again after it. */
 static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask)
 {
     if (!ask->waits || ask->number == 0 || !ask->tried) {
         return;
     }
-    peer->acks[peer->ack_count++ % PS_WAITS_PER_SESSION_MAX] = ask->number;
+    remember_ack(peer, ask->number);
     if (peer->state == PSI_PEER_UP) {
         small_frame(peer, PS_OP_ACK, ask->number, 0);
     }
@@ -139,7 +154,7 @@ static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask)
 
 void psi_ask_acknowledge_again(struct psi_peer *peer)
 {
-    uint32_t count = peer->ack_count < PS_WAITS_PER_SESSION_MAX ? peer->ack_count : PS_WAITS_PER_SESSION_MAX;
+    uint32_t count = peer->ack_count < peer->ack_capacity ? peer->ack_count : peer->ack_capacity;
     for (uint32_t i = 0; i < count && !peer->doomed; i++) {
         small_frame(peer, PS_OP_ACK, peer->acks[i], 0);
     }

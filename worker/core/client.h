@@ -185,8 +185,8 @@ struct psi_peer {
 
     struct psi_list asks;
     uint64_t next_request;
-    uint64_t acks[PS_WAITS_PER_SESSION_MAX]; /* the last that were said, or would have been: any may have been lost */
-    uint32_t ack_count;
+    uint64_t *acks; /* the last that were said, or would have been: any may have been lost. At most PS_WAITS_PER_SESSION_MAX */
+    uint32_t ack_count, ack_capacity;
     struct psi_list want_open; /* variables */
     uint32_t open_asks, reopen_asks;
 

@@ -67,6 +67,7 @@ void psi_peer_free(struct psi_peer *peer)
     }
     psi_window_free(peer);
     psi_free(peer->chunks);
+    psi_free(peer->acks);
     psi_free(peer->buffer);
     psi_buf_fini(&peer->body);
     psi_buf_fini(&peer->hello);

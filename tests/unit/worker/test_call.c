@@ -215,6 +215,35 @@ static void test_acks_are_said_again(void **state)
     fake_fini(&f);
 }
 
+/* The last PS_WAITS_PER_SESSION_MAX of them: the task keeps no more. */
+static void test_so_many_acks_are_said_again(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {1, PS_WAITS_PER_SESSION_MAX - 1, PS_WAITS_PER_SESSION_MAX, PS_WAITS_PER_SESSION_MAX + 1};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        struct fake f;
+        struct one o;
+        uint64_t id = 0;
+        fake_init(&f, SPEC, "", 0, false);
+        for (uint32_t k = 0; k < counts[i]; k++) {
+            start(&f, &o, "x", 60000);
+            if (k == 0) {
+                fake_hello(&f, 1, 100, 200, NULL, NULL);
+            }
+            id = fake_take(&f, 1, PS_OP_CALL)->h.id;
+            answer(&f, id, "y", 1);
+            assert_null(fake_next(&f, 1));
+        }
+        assert_int_equal(f.acks, counts[i]);
+        fake_cut(&f, 1);
+        fake_hello(&f, 1, 100, 200, NULL, NULL);
+        assert_null(fake_next(&f, 1));
+        uint32_t again = counts[i] < PS_WAITS_PER_SESSION_MAX ? counts[i] : PS_WAITS_PER_SESSION_MAX;
+        assert_int_equal(f.acks, counts[i] + again);
+        fake_fini(&f);
+    }
+}
+
 static void test_refused_at_the_start(void **state)
 {
     (void)state;
@@ -252,7 +281,8 @@ int main(void)
         cmocka_unit_test(test_input_and_output),     cmocka_unit_test(test_too_small_and_nonsense),
         cmocka_unit_test(test_a_reconnect_joins),    cmocka_unit_test(test_never_twice),
         cmocka_unit_test(test_what_may_be_repeated), cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_acks_are_said_again),  cmocka_unit_test(test_refused_at_the_start),
+        cmocka_unit_test(test_acks_are_said_again),  cmocka_unit_test(test_so_many_acks_are_said_again),
+        cmocka_unit_test(test_refused_at_the_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
