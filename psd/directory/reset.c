@@ -233,13 +233,13 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
 static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *container, struct psi_err *err)
 {
     struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = container}};
-    struct psd_need *need = psd_wait_need(t, w, err);
-    ps_status st = need == NULL ? PS_RESOURCE_EXHAUSTED : check_present(t, err);
+    ps_status st = check_present(t, err);
     if (st == PS_OK) {
         st = check_record(t, container, err);
     }
+    struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, err) : NULL;
     if (st == PS_OK) {
-        st = psd_change_reserve(t, &c, err);
+        st = need == NULL ? PS_RESOURCE_EXHAUSTED : psd_change_reserve(t, &c, err);
     }
     if (st != PS_OK) {
         return st;
