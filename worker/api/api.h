@@ -223,8 +223,8 @@ ps_status psi_api_variable(ps_session *s, const ps_variable_spec *given, enum ps
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
 
 /* ---- variable.c ---- */
-/** The refusal of a call for numbers on a variable of strings. */
-ps_status psi_api_holds_strings(const ps_variable *v, struct psi_err *err);
+/** What can be seen of a request for numbers at once: memory, size, scale, and that v holds strings. Any thread. */
+ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *req, struct psi_err *err) PSI_MUST;
 
 /* ---- scope.c ---- */
 /** Name, container and place of a variable; its name counts as got from now on. Errors: INVALID_ARGUMENT, ALREADY_EXISTS. */

@@ -9,7 +9,6 @@
  */
 #include "api.h"
 
-#include <math.h>
 #include <string.h>
 
 struct psi_api_request {
@@ -18,7 +17,8 @@ struct psi_api_request {
     ps_done_fn done;
     uint32_t busy; /* atomic: from start to callback */
 };
-_Static_assert(sizeof(struct psi_api_request) <= sizeof(ps_request), "a ps_request holds a psi_api_request");
+/* a ps_request holds one, with room to grow */
+_Static_assert(sizeof(struct psi_api_request) <= 384 && sizeof(ps_request) == 512, "384 of 512 bytes");
 _Static_assert(_Alignof(struct psi_api_request) <= _Alignof(ps_request), "and is aligned for it");
 
 static struct psi_api_request *api_of(ps_request *req)
@@ -91,27 +91,28 @@ struct start {
     void *ctx;
 };
 
+static void request_fill(const struct start *a, struct psi_request *req)
+{
+    req->ctx = a->ctx;
+    req->ctx2 = a->variable;
+    req->kind = a->kind;
+    req->var = a->variable->var;
+    req->src = a->src;
+    req->dst = a->dst;
+    req->bytes = a->bytes;
+    req->scale = a->scale;
+    req->done = request_done;
+}
+
 static ps_status check(const struct start *a, struct psi_err *err)
 {
+    struct psi_request req = {.kind = PSI_REQ_NONE};
     if (a->variable == NULL || a->done == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", a->variable == NULL ? "the variable" : "done");
     }
-    const ps_variable *v = a->variable;
-    if (v->dtype == PS_STRING) {
-        return psi_api_holds_strings(v, err);
-    }
-    if (a->bytes != v->bytes) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s' has %llu bytes, the buffer %zu", v->name,
-                        (unsigned long long)v->bytes, a->bytes);
-    }
-    if ((a->kind != PSI_REQ_PULL && a->src == NULL) ||
-        ((a->kind == PSI_REQ_PULL || a->kind == PSI_REQ_PUSH_PULL) && a->dst == NULL)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s': the buffer is NULL", v->name);
-    }
-    if (!isfinite(a->scale) || a->scale <= 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s': scale %g is not finite and > 0", v->name, (double)a->scale);
-    }
-    return psi_api_check(v->session, false, err);
+    request_fill(a, &req);
+    ps_status st = psi_api_values_check(a->variable, &req, err);
+    return st == PS_OK ? psi_api_check(a->variable->session, false, err) : st;
 }
 
 static ps_status start(const struct start *a, ps_request *req)
@@ -128,16 +129,8 @@ static ps_status start(const struct start *a, ps_request *req)
         return psi_api_last_error_set(&err);
     }
     r->done = a->done;
-    r->core.ctx = a->ctx;
-    r->core.ctx2 = a->variable;
-    r->core.kind = a->kind;
-    r->core.var = a->variable->var;
-    r->core.src = a->src;
-    r->core.dst = a->dst;
-    r->core.bytes = a->bytes;
-    r->core.scale = a->scale;
+    request_fill(a, &r->core);
     r->core.deadline_ms = psi_api_deadline_ms(s, a->timeout_ms);
-    r->core.done = request_done;
     r->work.run = begin;
     psi_list_init(&r->work.link);
     (void)pthread_mutex_lock(&s->lock);

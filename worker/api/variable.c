@@ -9,7 +9,6 @@
 
 #include "common/shape.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- what is known ---- */
@@ -83,16 +82,20 @@ struct op {
     bool *out_initialised;
 };
 
+static void request_fill(const struct op *op, ps_variable *v, struct psi_request *req)
+{
+    req->kind = op->kind;
+    req->var = v->var;
+    req->src = op->src;
+    req->dst = op->dst;
+    req->bytes = op->kind == PSI_REQ_INIT ? op->force : op->bytes; /* INIT: see the end of core.h */
+    req->scale = op->scale;
+}
+
 static ps_status prepare_op(struct psi_api_call *call, struct psi_err *err)
 {
-    const struct op *op = call->arg;
     (void)err;
-    call->req.kind = op->kind;
-    call->req.var = call->variable->var;
-    call->req.src = op->src;
-    call->req.dst = op->dst;
-    call->req.bytes = op->kind == PSI_REQ_INIT ? op->force : op->bytes; /* INIT: see the end of core.h */
-    call->req.scale = op->scale;
+    request_fill(call->arg, call->variable, &call->req);
     return PS_OK;
 }
 
@@ -114,39 +117,26 @@ static void finish_op(struct psi_api_call *call)
     }
 }
 
-ps_status psi_api_holds_strings(const ps_variable *v, struct psi_err *err)
+ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *req, struct psi_err *err)
 {
-    return psi_fail(err, PS_INVALID_ARGUMENT,
-                    "variable '%s' holds strings: use ps_variable_assign_strings, ps_variable_init_strings and "
-                    "ps_variable_read_strings",
-                    v->name);
+    if (v->dtype == PS_STRING && req->kind != PSI_REQ_INIT) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "variable '%s' holds strings: use ps_variable_assign_strings, ps_variable_init_strings and "
+                        "ps_variable_read_strings",
+                        v->name);
+    }
+    const struct psi_operand operand = {.name = v->name, .dtype = v->dtype, .elements = (uint64_t)ps_shape_elements(&v->shape)};
+    return psi_client_check(req, &operand, err);
 }
 
-static ps_status op_check(const ps_variable *v, const struct op *op, struct psi_err *err)
+static ps_status op_check(ps_variable *v, const struct op *op, struct psi_err *err)
 {
+    struct psi_request req = {.kind = PSI_REQ_NONE};
     if (v == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the variable is NULL");
     }
-    bool data = op->kind != PSI_REQ_INIT && op->kind != PSI_REQ_STATUS;
-    bool reads = op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL;
-    if (data && v->dtype == PS_STRING) {
-        return psi_api_holds_strings(v, err);
-    }
-    if (data && op->bytes != v->bytes) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s' has %llu bytes, the buffer %zu", v->name,
-                        (unsigned long long)v->bytes, op->bytes);
-    }
-    if ((reads && op->dst == NULL) || (data && op->kind != PSI_REQ_PULL && op->src == NULL)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s': the buffer is NULL", v->name);
-    }
-    if ((op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL) && (!isfinite(op->scale) || op->scale <= 0)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s': scale %g is not finite and > 0", v->name, (double)op->scale);
-    }
-    if (op->kind == PSI_REQ_ADD && op->bytes > PS_RESULT_BYTES_MAX) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s': %zu bytes; at most %d can be added at once, push larger ones",
-                        v->name, op->bytes, PS_RESULT_BYTES_MAX);
-    }
-    return PS_OK;
+    request_fill(op, v, &req);
+    return op->kind == PSI_REQ_STATUS ? PS_OK : psi_api_values_check(v, &req, err);
 }
 
 static ps_status run(ps_variable *v, struct op op)

@@ -15,6 +15,20 @@
 
 #include <string.h>
 
+/* How a request behaves by its operation; the others have none of it. */
+static const struct op_row {
+    bool waits, once, handles;
+} OPS[256] = {
+    [PS_OP_CREATE] = {.waits = true},
+    [PS_OP_RESET] = {.waits = true, .once = true},
+    [PS_OP_DELETE] = {.waits = true, .once = true},
+    [PS_OP_WAIT] = {.waits = true, .handles = true},
+    [PS_OP_WAIT_CLUSTER] = {.waits = true},
+    [PS_OP_CALL] = {.waits = true, .once = true},
+    [PS_OP_SHUTDOWN] = {.once = true},
+    [PS_OP_SEAL] = {.handles = true},
+};
+
 struct psi_ask *psi_ask_new(struct psi_peer *peer, uint8_t op, struct psi_request *req, psi_ask_fn fn, uint32_t item_count)
 {
     struct psi_ask *ask = psi_calloc(1, sizeof(*ask));
@@ -28,10 +42,9 @@ struct psi_ask *psi_ask_new(struct psi_peer *peer, uint8_t op, struct psi_reques
     ask->op = op;
     ask->req = req;
     ask->fn = fn;
-    ask->waits = op == PS_OP_CREATE || op == PS_OP_RESET || op == PS_OP_DELETE || op == PS_OP_WAIT || op == PS_OP_WAIT_CLUSTER ||
-                 op == PS_OP_CALL;
-    ask->once = op == PS_OP_RESET || op == PS_OP_DELETE || op == PS_OP_SHUTDOWN || op == PS_OP_CALL;
-    ask->handles = op == PS_OP_WAIT || op == PS_OP_SEAL;
+    ask->waits = OPS[op].waits;
+    ask->once = OPS[op].once;
+    ask->handles = OPS[op].handles;
     if (item_count > 0) {
         ask->vars = psi_calloc(item_count, sizeof(*ask->vars));
         if (ask->vars == NULL) {

@@ -13,7 +13,7 @@
 ps_status psi_control_call_check(const struct psi_request *req, struct psi_err *err)
 {
     const struct psi_call_io *io = req->dst;
-    if (io == NULL || io->name == NULL || (io->in == NULL && io->in_bytes > 0) || (io->out == NULL && io->out_capacity > 0)) {
+    if (io->name == NULL || (io->in == NULL && io->in_bytes > 0) || (io->out == NULL && io->out_capacity > 0)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "call: its name or memory is not given");
     }
     if (io->name[0] == '\0' || strlen(io->name) >= sizeof(((ps_v1_Call *)0)->name.bytes) + 1) {
@@ -27,12 +27,17 @@ ps_status psi_control_call_check(const struct psi_request *req, struct psi_err *
     return PS_OK;
 }
 
-ps_status psi_control_call_build(struct psi_ask *call, uint64_t timeout_ms, struct psi_err *err)
+const char *psi_control_call_name(const struct psi_request *req)
+{
+    return ((const struct psi_call_io *)req->dst)->name;
+}
+
+ps_status psi_control_call_build(struct psi_ask *call, struct psi_err *err)
 {
     const struct psi_call_io *io = call->req->dst;
     ps_v1_Call m = ps_v1_Call_init_zero;
     PSI_BYTES_SET(m.name, io->name);
-    m.timeout_ms = timeout_ms;
+    m.timeout_ms = psi_time_to_give(call->req->owner, call->req->deadline_ms);
     m.in_bytes = (uint32_t)io->in_bytes;
     ps_status st = psi_ask_meta(call, &ps_v1_Call_msg, &m, err);
     return st == PS_OK && io->in_bytes > 0 ? psi_buf_append(&call->body, io->in, io->in_bytes, err) : st;

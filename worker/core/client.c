@@ -29,6 +29,7 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     if (c == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "session: no memory");
     }
+    c->kinds = PSI_KINDS;
     copy_text(c->target, sizeof(c->target), config->target);
     copy_text(c->cluster_name, sizeof(c->cluster_name), config->cluster_name);
     copy_text(c->job, sizeof(c->job), config->job);
@@ -392,6 +393,11 @@ void psi_client_tick(struct psi_client *c, uint64_t now_ms)
 
 /* ---- requests ---- */
 
+ps_status psi_client_check(const struct psi_request *req, const struct psi_operand *v, struct psi_err *err)
+{
+    return psi_request_check_values(req, &PSI_KINDS[req->kind], v, err);
+}
+
 ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct psi_err *err)
 {
     ps_status st = psi_request_check(c, req, err);
@@ -399,7 +405,7 @@ ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct
         return st;
     }
     psi_request_prepare(c, req);
-    if (!c->known && req->kind != PSI_REQ_GOODBYE) {
+    if (!c->known && !psi_request_is(req, PSI_KIND_STAYS)) {
         req->stage = PSI_STAGE_EARLY;
         psi_list_push_back(&c->early, &req->link);
         psi_peer_want(c->peers[0]);

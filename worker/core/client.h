@@ -33,6 +33,10 @@ enum {
 
 struct psi_peer;
 struct psi_ask;
+struct psi_reply;
+struct psi_list_reader;
+/** A part of an answer came (reply->more), or its end; after the end the ask is freed. */
+typedef void (*psi_ask_fn)(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply);
 
 enum psi_peer_state {
     PSI_PEER_IDLE,   /* nobody has asked for it, or it was left (GOODBYE) */
@@ -65,6 +69,49 @@ enum {
     PSI_REQUEST_SENT = 4,   /* RESET, DELETE, SHUTDOWN: may have been carried out */
     PSI_REQUEST_INNER = 8   /* part of a READY: psi_ready_inner() hears of its end, not the caller */
 };
+
+/* Whom a request talks to. */
+enum psi_kind_to {
+    PSI_TO_NOBODY, /* the session, or several tasks */
+    PSI_TO_OWNER,  /* whoever has its variable, or is to say who has it */
+    PSI_TO_DIRECTORY,
+    PSI_TO_TASK /* req->task */
+};
+/* What a kind of request is and needs. */
+enum {
+    PSI_KIND_DATA = 1,       /* works on the value of a variable at its owner, in turn with the others */
+    PSI_KIND_READ = 2,       /* DATA: changes nothing there, has no sequence number */
+    PSI_KIND_SRC = 4,        /* needs src */
+    PSI_KIND_DST = 8,        /* needs dst */
+    PSI_KIND_SCALE = 16,     /* DATA: scale is finite and above 0 */
+    PSI_KIND_SIGN = 32,      /* DATA: scale is 1 or -1, and the value a small one */
+    PSI_KIND_WIRE = 64,      /* DATA: values travel in the variable's wire dtype, not its own */
+    PSI_KIND_STRINGS = 128,  /* DATA: also of strings */
+    PSI_KIND_NO_VALUE = 256, /* DATA: no value travels */
+    PSI_KIND_OTHERS = 512,   /* the directory waits for other tasks to answer it: its texts name them */
+    PSI_KIND_LOOKS = 1024,   /* ends when its task cannot be reached for a while */
+    PSI_KIND_STAYS = 2048    /* does not end with a task that refuses the session; needs no cluster */
+};
+/* A row of the table of requests (kinds.c). */
+struct psi_kind {
+    const char *name;                    /* for messages */
+    uint8_t op;                          /* enum ps_op of what is sent; 0: several, or nothing */
+    uint8_t to;                          /* enum psi_kind_to */
+    uint16_t is;                         /* PSI_KIND_* */
+    void (*go)(struct psi_request *req); /* start it, or start it again */
+    /* all may be NULL: what is checked beyond the above; the ask's list and meta; its answer; its subject for messages, else the
+     * variable's name; a failure, for the caller's struct; its deadline and a line about a long wait, of those in several steps
+     */
+    ps_status (*check)(const struct psi_request *req, struct psi_err *err);
+    ps_status (*build)(struct psi_ask *ask, struct psi_err *err);
+    psi_ask_fn answer;
+    const struct psi_list_reader *reader; /* of an answer that is a list */
+    const char *(*subject)(const struct psi_request *req);
+    void (*failed)(struct psi_request *req);
+    void (*expire)(struct psi_request *req);
+    void (*slow)(struct psi_request *req);
+};
+extern const struct psi_kind PSI_KINDS[PSI_REQ_KINDS]; /* kinds.c; for client.c, everybody else has psi_kind_of() */
 
 enum psi_var_step {
     PSI_VAR_NEW,      /* no get-or-create is going on */
@@ -125,8 +172,6 @@ struct psi_reply {
     bool more; /* further frames of this answer follow */
 };
 
-/** A part of an answer came (reply->more), or its end; after the end the ask is freed. */
-typedef void (*psi_ask_fn)(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply);
 struct psi_ask {
     struct psi_list link; /* of the peer's asks, by age */
     struct psi_peer *peer;
@@ -209,6 +254,7 @@ struct psi_peer {
 };
 
 struct psi_client {
+    const struct psi_kind *kinds; /* PSI_KINDS */
     char target[PS_ADDRESS_BYTES_MAX + 1];
     char cluster_name[PS_JOB_BYTES_MAX + 1];
     char job[PS_JOB_BYTES_MAX + 1];
@@ -279,20 +325,30 @@ void psi_request_ended(struct psi_request *req);
 struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_applied applied, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void psi_client_err_free(struct psi_client *c, struct psi_err *e);
-/** Put off until at least retry_ms from now (0: back off by req->tries), remembering why. It leaves the list that it is in. */
-void psi_request_delay(struct psi_request *req, ps_status st, const char *why, uint32_t retry_ms);
+/** Remember why it was refused; PS_OK: it is not any more. */
+void psi_request_refused(struct psi_request *req, ps_status st, const char *text);
+/** Put off until at least retry_ms from now (0: back off by req->tries). It leaves the list that it is in. */
+void psi_request_delay(struct psi_request *req, uint32_t retry_ms);
 /** Start or start again: the cluster is known, nothing of it is on the wire. */
 void psi_request_go(struct psi_request *req);
-/** Name of a kind for messages: "push". */
-const char *psi_request_kind_name(enum psi_request_kind kind);
 /** The task a request talks to now; NULL: none or several. */
 struct psi_peer *psi_request_peer(const struct psi_request *req);
 /** The answer says that it may be repeated. */
 bool psi_reply_repeatable(const struct psi_reply *r);
-/** Sizes, variable, scale. */
+/** Memory, size, part, scale of a request for v's values; k: of its kind. */
+ps_status psi_request_check_values(const struct psi_request *req, const struct psi_kind *k, const struct psi_operand *v,
+                                   struct psi_err *err) PSI_MUST;
+/** Kind, variable, task, memory, scale. */
 ps_status psi_request_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err) PSI_MUST;
-/** Does it use a variable's memory on a task: PUSH ... PULL. */
-bool psi_request_is_data(const struct psi_request *req);
+static inline const struct psi_kind *psi_kind_of(const struct psi_request *req)
+{
+    return &req->owner->kinds[req->kind];
+}
+/** Is its kind one of these: PSI_KIND_*. */
+static inline bool psi_request_is(const struct psi_request *req, uint32_t is)
+{
+    return (psi_kind_of(req)->is & is) != 0;
+}
 /** Table from a cluster; the peer that is the target, if any, gets its place. */
 ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_peer *target,
                            struct psi_err *err) PSI_MUST;
@@ -301,12 +357,10 @@ uint32_t psi_client_find_task(const struct psi_client *c, const char *job, uint3
 struct psi_peer *psi_client_directory(struct psi_client *c);
 /** Fields that must be set before a request is used; all lists initialised. */
 void psi_request_prepare(struct psi_client *c, struct psi_request *req);
-
-/* ---- deadline.c: requests that end without an answer ---- */
 /** The name of the variable or container that it is about; NULL: none. */
 const char *psi_request_subject(const struct psi_request *req);
-/** The directory waits for other tasks to answer it: its texts name them. */
-bool psi_request_concerns_others(const struct psi_request *req);
+
+/* ---- deadline.c: requests that end without an answer ---- */
 /** The deadline has come. */
 void psi_request_expire(struct psi_request *req);
 /** It waits for more than PSI_SLOW_MS: one log line. */
@@ -385,7 +439,6 @@ void psi_entry_unqueued(struct psi_entry *e);
 uint64_t psi_push_total(const struct psi_request *req); /* elements; strings: bytes of the blob */
 /** How the values of a request travel: gradients and reads in the variable's wire dtype, everything else in its own. */
 ps_dtype psi_push_wire(const struct psi_request *req);
-uint8_t psi_push_op(const struct psi_request *req);
 /** Queue the next frame of e (from e->next on). */
 void psi_push_queue(struct psi_entry *e);
 /** Head of a VALUE frame: where its values go. */
@@ -437,6 +490,8 @@ void psi_ask_abandon(struct psi_peer *peer, uint64_t number);
 ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct psi_err *err) PSI_MUST;
 
 /* ---- variable.c ---- */
+void psi_var_get(struct psi_request *req); /* GET, LOOKUP */
+ps_status psi_var_check_get(const struct psi_request *req, struct psi_err *err) PSI_MUST;
 /** Get or create it unless that is going on. */
 void psi_var_want(struct psi_client *c, struct psi_var *var);
 void psi_var_pump(struct psi_client *c);
@@ -468,18 +523,35 @@ void psi_ready_free_all(struct psi_client *c);
 void psi_ready_expire(struct psi_request *req);
 void psi_ready_slow(struct psi_request *req);
 
-/* ---- control.c ---- */
-void psi_control_go(struct psi_request *req);
-ps_status psi_control_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err) PSI_MUST;
-void psi_control_failed(struct psi_request *req); /* INFO: fill the caller's struct */
+/* ---- control.c: columns of kinds.c ---- */
+void psi_control_go(struct psi_request *req);   /* one ask to the task of its row */
+void psi_control_told(struct psi_request *req); /* the cluster is known: that was all */
+void psi_control_goodbye(struct psi_request *req);
+ps_status psi_control_check_reset(const struct psi_request *req, struct psi_err *err) PSI_MUST;
+ps_status psi_control_check_delete(const struct psi_request *req, struct psi_err *err) PSI_MUST;
+ps_status psi_control_check_jobs(const struct psi_request *req, struct psi_err *err) PSI_MUST;
+ps_status psi_control_build_reset(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
+ps_status psi_control_build_delete(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
+ps_status psi_control_build_jobs(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
+ps_status psi_control_build_setting(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
+ps_status psi_control_build_ping(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
+void psi_control_plain(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
+void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
+void psi_control_stop(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
+const char *psi_control_container(const struct psi_request *req);
+const char *psi_control_name(const struct psi_request *req);
+void psi_control_info_failed(struct psi_request *req);
 /** Not carried out: again later, or the end of its request. */
 void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r);
-/* ---- control_call.c ---- */
+/* ---- call.c: columns ---- */
 ps_status psi_control_call_check(const struct psi_request *req, struct psi_err *err) PSI_MUST;
-ps_status psi_control_call_build(struct psi_ask *ask, uint64_t timeout_ms, struct psi_err *err) PSI_MUST;
+ps_status psi_control_call_build(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 void psi_control_call(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
-/* ---- control_list.c ---- */
+const char *psi_control_call_name(const struct psi_request *req);
+/* ---- control_list.c: columns ---- */
 /** psi_ask_fn of requests whose answer is a list. */
 void psi_control_list(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
+extern const struct psi_list_reader PSI_READS_VARIABLES, PSI_READS_CONFIG, PSI_READS_CONTAINERS, PSI_READS_SESSIONS,
+    PSI_READS_WAITS, PSI_READS_TASKS;
 
 #endif

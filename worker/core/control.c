@@ -15,48 +15,37 @@
 #include <stdio.h>
 #include <string.h>
 
-ps_status psi_control_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err)
+/* ---- what they are about ---- */
+
+const char *psi_control_container(const struct psi_request *req)
 {
-    const char *kind = psi_request_kind_name(req->kind);
-    switch (req->kind) {
-    case PSI_REQ_INFO:
-    case PSI_REQ_VARS:
-    case PSI_REQ_CONFIG:
-    case PSI_REQ_SHUTDOWN:
-    case PSI_REQ_PING:
-    case PSI_REQ_CONTAINERS:
-    case PSI_REQ_SESSIONS:
-    case PSI_REQ_WAITS:
-    case PSI_REQ_CALL:
-    case PSI_REQ_CONFIG_SET: {
-        if (!c->known || req->task >= c->peer_count) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "%s: the cluster has no task %u", kind, req->task);
-        }
-        bool given = req->kind == PSI_REQ_CONFIG_SET ? req->src != NULL : req->dst != NULL;
-        if (!given && req->kind != PSI_REQ_SHUTDOWN && req->kind != PSI_REQ_PING) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", kind);
-        }
-        return req->kind == PSI_REQ_CALL ? psi_control_call_check(req, err) : PS_OK;
-    }
-    case PSI_REQ_TASKS:
-        return req->dst != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", kind);
-    case PSI_REQ_RESET:
-        return req->src != NULL ? psi_container_name_check(req->src, strlen(req->src), err) : PS_OK;
-    case PSI_REQ_DELETE: {
-        const struct psi_var_name *n = req->src;
-        const char *name = n != NULL && n->name != NULL ? n->name : "";
-        ps_status st = psi_variable_name_check(name, strlen(name), err);
-        return st == PS_OK && n->container != NULL ? psi_container_name_check(n->container, strlen(n->container), err) : st;
-    }
-    case PSI_REQ_WAIT_CLUSTER:
-        if (req->src == NULL) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no jobs are given", kind);
-        }
-        return PS_OK;
-    default:
-        return PS_OK;
-    }
+    return req->src != NULL ? req->src : PSI_CONTAINER_DEFAULT;
 }
+
+const char *psi_control_name(const struct psi_request *req)
+{
+    return ((const struct psi_var_name *)req->src)->name;
+}
+
+ps_status psi_control_check_reset(const struct psi_request *req, struct psi_err *err)
+{
+    return req->src != NULL ? psi_container_name_check(req->src, strlen(req->src), err) : PS_OK;
+}
+
+ps_status psi_control_check_delete(const struct psi_request *req, struct psi_err *err)
+{
+    const struct psi_var_name *n = req->src;
+    const char *name = n != NULL && n->name != NULL ? n->name : "";
+    ps_status st = psi_variable_name_check(name, strlen(name), err);
+    return st == PS_OK && n->container != NULL ? psi_container_name_check(n->container, strlen(n->container), err) : st;
+}
+
+ps_status psi_control_check_jobs(const struct psi_request *req, struct psi_err *err)
+{
+    return req->src != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "wait_cluster: no jobs are given");
+}
+
+/* ---- answers ---- */
 
 void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r)
 {
@@ -64,17 +53,18 @@ void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r)
     char where[PSI_WHERE_MAX];
     if (psi_reply_repeatable(r) && ask->peer->state != PSI_PEER_REFUSED) {
         req->flags &= (uint8_t)~PSI_REQUEST_SENT;
-        psi_request_delay(req, r->status, r->text, r->retry_after_ms);
+        psi_request_refused(req, r->status, r->text);
+        psi_request_delay(req, r->retry_after_ms);
         return;
     }
     const char *subject = psi_request_subject(req);
-    bool others = r->status == PS_DEADLINE_EXCEEDED && psi_request_concerns_others(req); /* the text names who is late */
-    psi_request_end(req, r->status, r->applied, "%s%s%s%s%s%s: %s", psi_request_kind_name(req->kind),
-                    subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
-                    others ? "" : " at ", others ? "" : psi_peer_where(ask->peer, where, sizeof(where)), r->text);
+    bool others = r->status == PS_DEADLINE_EXCEEDED && psi_request_is(req, PSI_KIND_OTHERS); /* the text names who is late */
+    psi_request_end(req, r->status, r->applied, "%s%s%s%s%s%s: %s", psi_kind_of(req)->name, subject != NULL ? " of '" : "",
+                    subject != NULL ? subject : "", subject != NULL ? "'" : "", others ? "" : " at ",
+                    others ? "" : psi_peer_where(ask->peer, where, sizeof(where)), r->text);
 }
 
-static void on_plain(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+void psi_control_plain(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     (void)c;
     if (r->status != PS_OK) {
@@ -87,7 +77,7 @@ static void on_plain(struct psi_client *c, struct psi_ask *ask, const struct psi
 static void not_understood(const struct psi_ask *ask)
 {
     psi_request_end(ask->req, PS_INTERNAL, PS_NOTHING_APPLIED, "%s at %s: its answer is not understood",
-                    psi_request_kind_name(ask->req->kind), ask->peer->name);
+                    psi_kind_of(ask->req)->name, ask->peer->name);
 }
 
 /* The one message of an answer into m; false: there is none to look at, and the request has been told why where it must be. */
@@ -110,7 +100,7 @@ static bool one_message(struct psi_ask *ask, const struct psi_reply *r, const pb
     return true;
 }
 
-static void on_stop(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+void psi_control_stop(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     (void)c;
     struct psi_request *req = ask->req;
@@ -135,14 +125,14 @@ static void describe_task(const struct psi_peer *peer, ps_task_info *info)
     info->directory = peer->index == peer->c->directory;
 }
 
-void psi_control_failed(struct psi_request *req)
+void psi_control_info_failed(struct psi_request *req)
 {
     ps_task_info *info = req->dst;
     describe_task(req->owner->peers[req->task], info);
     snprintf(info->error, sizeof(info->error), "%.*s", (int)sizeof(info->error) - 1, req->err->text);
 }
 
-static void on_info(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     (void)c;
     struct psi_request *req = ask->req;
@@ -223,51 +213,50 @@ static ps_status give_time(struct psi_ask *ask, struct psi_err *err)
     return psi_ask_meta(ask, &ps_v1_Wait_msg, &m, err);
 }
 
-static ps_status build(struct psi_ask *ask, struct psi_err *err)
+ps_status psi_control_build_jobs(struct psi_ask *ask, struct psi_err *err)
 {
-    struct psi_request *req = ask->req;
-    struct psi_client *c = req->owner;
-    switch (req->kind) {
-    case PSI_REQ_RESET: {
-        ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
-        const char *container = req->src != NULL ? req->src : PSI_CONTAINER_DEFAULT;
-        PSI_BYTES_SET(m.container, container);
-        ps_status st = give_time(ask, err);
-        return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_ContainerItem_msg, &m, err) : st;
+    ps_status st = give_time(ask, err);
+    return st == PS_OK ? append_jobs(ask->req->owner, ask, ask->req->src, err) : st;
+}
+
+/* ---- other lists ---- */
+
+ps_status psi_control_build_reset(struct psi_ask *ask, struct psi_err *err)
+{
+    ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
+    PSI_BYTES_SET(m.container, psi_control_container(ask->req));
+    ps_status st = give_time(ask, err);
+    return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_ContainerItem_msg, &m, err) : st;
+}
+
+ps_status psi_control_build_delete(struct psi_ask *ask, struct psi_err *err)
+{
+    ps_v1_NameItem m = ps_v1_NameItem_init_zero;
+    const struct psi_var_name *n = ask->req->src;
+    const char *container = n->container != NULL ? n->container : PSI_CONTAINER_DEFAULT;
+    PSI_BYTES_SET(m.container, container);
+    PSI_BYTES_SET(m.name, n->name);
+    ps_status st = give_time(ask, err);
+    return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_NameItem_msg, &m, err) : st;
+}
+
+ps_status psi_control_build_setting(struct psi_ask *ask, struct psi_err *err)
+{
+    const struct psi_setting *setting = ask->req->src;
+    ps_v1_ConfigItem m = ps_v1_ConfigItem_init_zero;
+    if (strlen(setting->name) > sizeof(m.name.bytes) || strlen(setting->value) > sizeof(m.value.bytes)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "name or value is too long: at most %zu and %zu bytes", sizeof(m.name.bytes),
+                        sizeof(m.value.bytes));
     }
-    case PSI_REQ_DELETE: {
-        ps_v1_NameItem m = ps_v1_NameItem_init_zero;
-        const struct psi_var_name *n = req->src;
-        const char *container = n->container != NULL ? n->container : PSI_CONTAINER_DEFAULT;
-        PSI_BYTES_SET(m.container, container);
-        PSI_BYTES_SET(m.name, n->name);
-        ps_status st = give_time(ask, err);
-        return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_NameItem_msg, &m, err) : st;
-    }
-    case PSI_REQ_CONFIG_SET: {
-        const struct psi_setting *setting = req->src;
-        ps_v1_ConfigItem m = ps_v1_ConfigItem_init_zero;
-        if (strlen(setting->name) > sizeof(m.name.bytes) || strlen(setting->value) > sizeof(m.value.bytes)) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "name or value is too long: at most %zu and %zu bytes",
-                            sizeof(m.name.bytes), sizeof(m.value.bytes));
-        }
-        PSI_BYTES_SET(m.name, setting->name);
-        PSI_BYTES_SET(m.value, setting->value);
-        return psi_list_append(&ask->body, &ps_v1_ConfigItem_msg, &m, err);
-    }
-    case PSI_REQ_PING: {
-        ps_v1_Beat m = {.global_step = c->step};
-        return psi_ask_meta(ask, &ps_v1_Beat_msg, &m, err);
-    }
-    case PSI_REQ_WAIT_CLUSTER: {
-        ps_status st = give_time(ask, err);
-        return st == PS_OK ? append_jobs(c, ask, req->src, err) : st;
-    }
-    case PSI_REQ_CALL:
-        return psi_control_call_build(ask, psi_time_to_give(c, req->deadline_ms), err);
-    default:
-        return PS_OK;
-    }
+    PSI_BYTES_SET(m.name, setting->name);
+    PSI_BYTES_SET(m.value, setting->value);
+    return psi_list_append(&ask->body, &ps_v1_ConfigItem_msg, &m, err);
+}
+
+ps_status psi_control_build_ping(struct psi_ask *ask, struct psi_err *err)
+{
+    ps_v1_Beat m = {.global_step = ask->req->owner->step};
+    return psi_ask_meta(ask, &ps_v1_Beat_msg, &m, err);
 }
 
 /* ---- GOODBYE ---- */
@@ -286,7 +275,7 @@ static void on_goodbye(struct psi_client *c, struct psi_ask *ask, const struct p
     }
 }
 
-static void say_goodbye(struct psi_request *req)
+void psi_control_goodbye(struct psi_request *req)
 {
     struct psi_client *c = req->owner;
     req->stage = PSI_STAGE_ASKED;
@@ -304,57 +293,29 @@ static void say_goodbye(struct psi_request *req)
     }
 }
 
+/* ---- one ask ---- */
+
+void psi_control_told(struct psi_request *req)
+{
+    psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+}
+
 void psi_control_go(struct psi_request *req)
 {
-    if (req->kind == PSI_REQ_CLUSTER || req->kind == PSI_REQ_LOOK) {
-        psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+    const struct psi_kind *k = psi_kind_of(req);
+    struct psi_err err = {0};
+    struct psi_ask *ask = psi_ask_new(psi_request_peer(req), k->op, req, k->answer, 0);
+    ps_status st = ask != NULL ? PS_OK : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory");
+    st = st == PS_OK && k->build != NULL ? k->build(ask, &err) : st;
+    if (st != PS_OK) {
+        psi_ask_free(ask);
+        psi_request_end(req, st, PS_NOTHING_APPLIED, "%s: %s", k->name, err.text);
         return;
     }
-    if (req->kind == PSI_REQ_GOODBYE) {
-        say_goodbye(req);
-        return;
+    req->stage = PSI_STAGE_ASKED;
+    psi_ask_start(ask);
+    bool looks = req->owner->fail_fast || psi_request_is(req, PSI_KIND_LOOKS);
+    if (looks && ask->peer->state == PSI_PEER_WAIT) {
+        ask->peer->next_dial_ms = req->owner->now_ms; /* somebody looks: is it still down? */
     }
-    static const struct {
-        enum psi_request_kind kind;
-        uint8_t op;
-        psi_ask_fn fn;
-    } ROWS[] = {
-        {PSI_REQ_RESET, PS_OP_RESET, on_plain},
-        {PSI_REQ_DELETE, PS_OP_DELETE, on_plain},
-        {PSI_REQ_WAIT_CLUSTER, PS_OP_WAIT_CLUSTER, on_plain},
-        {PSI_REQ_INFO, PS_OP_INFO, on_info},
-        {PSI_REQ_VARS, PS_OP_VARS, psi_control_list},
-        {PSI_REQ_CONFIG, PS_OP_CONFIG, psi_control_list},
-        {PSI_REQ_CONTAINERS, PS_OP_CONTAINERS, psi_control_list},
-        {PSI_REQ_TASKS, PS_OP_TASKS, psi_control_list},
-        {PSI_REQ_SESSIONS, PS_OP_SESSIONS, psi_control_list},
-        {PSI_REQ_WAITS, PS_OP_WAITS, psi_control_list},
-        {PSI_REQ_STOP, PS_OP_STOP, on_stop},
-        {PSI_REQ_STOP_AT, PS_OP_STOP, on_stop},
-        {PSI_REQ_CONFIG_SET, PS_OP_CONFIG_SET, on_plain},
-        {PSI_REQ_SHUTDOWN, PS_OP_SHUTDOWN, on_plain},
-        {PSI_REQ_PING, PS_OP_BEAT, on_plain},
-        {PSI_REQ_CALL, PS_OP_CALL, psi_control_call},
-    };
-    for (size_t i = 0; i < sizeof(ROWS) / sizeof(ROWS[0]); i++) {
-        if (ROWS[i].kind != req->kind) {
-            continue;
-        }
-        struct psi_err err = {0};
-        struct psi_ask *ask = psi_ask_new(psi_request_peer(req), ROWS[i].op, req, ROWS[i].fn, 0);
-        ps_status st = ask != NULL ? build(ask, &err) : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory");
-        if (st != PS_OK) {
-            psi_ask_free(ask);
-            psi_request_end(req, st, PS_NOTHING_APPLIED, "%s: %s", psi_request_kind_name(req->kind), err.text);
-            return;
-        }
-        req->stage = PSI_STAGE_ASKED;
-        psi_ask_start(ask);
-        bool looks = req->owner->fail_fast || req->kind == PSI_REQ_INFO || req->kind == PSI_REQ_TASKS;
-        if (looks && ask->peer->state == PSI_PEER_WAIT) {
-            ask->peer->next_dial_ms = req->owner->now_ms; /* somebody looks: is it still down? */
-        }
-        return;
-    }
-    PSI_ASSERT(req->kind == PSI_REQ_NONE); /* every other kind has a row */
 }

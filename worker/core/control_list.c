@@ -191,27 +191,22 @@ static ps_status give_task(const struct psi_peer *peer, const struct psi_list_si
     return PS_OK;
 }
 
-static const struct list_kind {
-    enum psi_request_kind kind;
+struct psi_list_reader {
     const pb_msgdesc_t *message;
     ps_status (*give)(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message);
-} LISTS[] = {
-    {PSI_REQ_VARS, &ps_v1_VarAnswer_msg, give_variable},
-    {PSI_REQ_CONFIG, &ps_v1_ConfigAnswer_msg, give_config},
-    {PSI_REQ_CONTAINERS, &ps_v1_ContainerAnswer_msg, give_container},
-    {PSI_REQ_SESSIONS, &ps_v1_SessionAnswer_msg, give_session},
-    {PSI_REQ_WAITS, &ps_v1_WaitAnswer_msg, give_wait},
-    {PSI_REQ_TASKS, &ps_v1_TaskAnswer_msg, give_task},
 };
+const struct psi_list_reader PSI_READS_VARIABLES = {&ps_v1_VarAnswer_msg, give_variable};
+const struct psi_list_reader PSI_READS_CONFIG = {&ps_v1_ConfigAnswer_msg, give_config};
+const struct psi_list_reader PSI_READS_CONTAINERS = {&ps_v1_ContainerAnswer_msg, give_container};
+const struct psi_list_reader PSI_READS_SESSIONS = {&ps_v1_SessionAnswer_msg, give_session};
+const struct psi_list_reader PSI_READS_WAITS = {&ps_v1_WaitAnswer_msg, give_wait};
+const struct psi_list_reader PSI_READS_TASKS = {&ps_v1_TaskAnswer_msg, give_task};
 
 static ps_status give_all(struct psi_ask *ask, struct psi_err *err)
 {
     const uint8_t *p = ask->answer.data;
     size_t n = ask->answer.len;
-    size_t row = 0;
-    while (LISTS[row].kind != ask->req->kind) {
-        row++; /* control.c sends no other kind here */
-    }
+    const struct psi_list_reader *reader = psi_kind_of(ask->req)->reader;
     for (;;) {
         union {
             ps_v1_VarAnswer variable;
@@ -222,11 +217,11 @@ static ps_status give_all(struct psi_ask *ask, struct psi_err *err)
             ps_v1_TaskAnswer task;
         } m;
         bool end = false;
-        ps_status st = psi_list_next(&p, &n, LISTS[row].message, &m, &end, err);
+        ps_status st = psi_list_next(&p, &n, reader->message, &m, &end, err);
         if (st != PS_OK || end) {
             return st;
         }
-        st = LISTS[row].give(ask->peer, ask->req->dst, &m);
+        st = reader->give(ask->peer, ask->req->dst, &m);
         if (st != PS_OK) {
             return psi_fail(err, st, "a field is out of range");
         }
@@ -255,13 +250,13 @@ void psi_control_list(struct psi_client *c, struct psi_ask *ask, const struct ps
     }
     if (ask->var_count == UINT32_MAX) {
         psi_request_end(req, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s at %s: its answer does not fit memory",
-                        psi_request_kind_name(req->kind), ask->peer->name);
+                        psi_kind_of(req)->name, ask->peer->name);
         return;
     }
     st = give_all(ask, &err);
     if (st != PS_OK) {
         psi_request_end(req, PS_INTERNAL, PS_NOTHING_APPLIED, "%s at %s: its answer is not understood: %s",
-                        psi_request_kind_name(req->kind), ask->peer->name, err.text);
+                        psi_kind_of(req)->name, ask->peer->name, err.text);
         return;
     }
     psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);

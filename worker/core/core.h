@@ -191,10 +191,8 @@ struct psi_request {
     uint64_t again_ms;        /* put off until then */
     uint32_t flying;          /* PULL: chunks asked for and not here yet */
     uint32_t tries;           /* refusals so far */
-    ps_status why_status;     /* the last refusal */
-    char why[156];            /* its text, cut */
+    struct psi_err *why;      /* the last refusal; NULL: none */
 };
-_Static_assert(sizeof(struct psi_request) <= sizeof(struct ps_request), "ps_request holds psi_request");
 
 /** What the scopes of a session make of a variable's spec (scope.h). */
 struct psi_var_scope {
@@ -220,6 +218,15 @@ ps_status psi_client_variable(struct psi_client *c, const ps_variable_spec *spec
  * Errors (done never runs): INVALID_ARGUMENT (size, kind), FAILED_PRECONDITION (variable not got yet).
  */
 ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct psi_err *err) PSI_MUST;
+
+/* A variable as psi_client_check() needs it. */
+struct psi_operand {
+    const char *name;
+    ps_dtype dtype;
+    uint64_t elements;
+};
+/** What psi_client_start() refuses of a request for the values of a variable: memory, size, part, scale. Pure, any thread. */
+ps_status psi_client_check(const struct psi_request *req, const struct psi_operand *v, struct psi_err *err) PSI_MUST;
 
 /** The session is closing: every request that is not done ends by deadline_ms at the latest (closing.c). */
 void psi_client_hasten(struct psi_client *c, uint64_t deadline_ms);

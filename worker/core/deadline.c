@@ -37,30 +37,10 @@ uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms)
     return left > early + 1 ? left - early : 1;
 }
 
-const char *psi_request_subject(const struct psi_request *req)
-{
-    switch (req->kind) {
-    case PSI_REQ_RESET:
-        return req->src != NULL ? req->src : PSI_CONTAINER_DEFAULT;
-    case PSI_REQ_DELETE:
-        return ((const struct psi_var_name *)req->src)->name;
-    case PSI_REQ_CALL:
-        return ((const struct psi_call_io *)req->dst)->name;
-    default:
-        return req->var != NULL ? req->var->name : NULL;
-    }
-}
-
-bool psi_request_concerns_others(const struct psi_request *req)
-{
-    return req->kind == PSI_REQ_GET || req->kind == PSI_REQ_LOOKUP || req->kind == PSI_REQ_RESET || req->kind == PSI_REQ_DELETE ||
-           req->kind == PSI_REQ_WAIT_CLUSTER;
-}
-
 /* What the directory has said of req names the tasks that it waits for itself. */
 static bool is_told(const struct psi_request *req, const struct psi_peer *peer)
 {
-    return req->why_status != PS_OK && psi_request_concerns_others(req) && req->owner->known &&
+    return req->why != NULL && psi_request_is(req, PSI_KIND_OTHERS) && req->owner->known &&
            peer == psi_client_directory(req->owner) && !psi_peer_down(peer);
 }
 
@@ -71,10 +51,10 @@ static void describe(const struct psi_request *req, char *dst, size_t n)
     char where[PSI_WHERE_MAX];
     const char *name = psi_request_subject(req);
     const struct psi_client *c = req->owner;
-    bool directory = peer != NULL && c->known && peer->index == c->directory && !psi_request_is_data(req);
+    bool directory = peer != NULL && c->known && peer->index == c->directory && !psi_request_is(req, PSI_KIND_DATA);
     peer = peer != NULL && is_told(req, peer) ? NULL : peer;
     const char *at = peer == NULL ? "" : directory ? " at the directory, " : " at ";
-    snprintf(dst, n, "%s%s%.*s%s%s%s", psi_request_kind_name(req->kind), name != NULL ? " of '" : "", PS_NAME_BYTES_MAX,
+    snprintf(dst, n, "%s%s%.*s%s%s%s", psi_kind_of(req)->name, name != NULL ? " of '" : "", PS_NAME_BYTES_MAX,
              name != NULL ? name : "", name != NULL ? "'" : "", at,
              peer != NULL ? psi_peer_where(peer, where, sizeof(where)) : "");
 }
@@ -89,8 +69,8 @@ static void timed_out(struct psi_request *req, ps_applied applied)
     if (peer != NULL && psi_peer_down(peer)) {
         psi_request_end(req, PS_UNAVAILABLE, applied, "%s: no connection within %llu ms: %s", what, waited,
                         psi_peer_obstacle(peer));
-    } else if (req->why_status != PS_OK) {
-        psi_request_end(req, req->why_status, applied, "%s: refused for %llu ms: %s", what, waited, req->why);
+    } else if (req->why != NULL) {
+        psi_request_end(req, req->why->code, applied, "%s: refused for %llu ms: %s", what, waited, req->why->text);
     } else {
         psi_request_end(req, PS_DEADLINE_EXCEEDED, applied, "%s: no answer within %llu ms", what, waited);
     }
@@ -106,7 +86,7 @@ void psi_request_expire(struct psi_request *req)
     }
     switch ((enum psi_request_stage)req->stage) {
     case PSI_STAGE_COMPOSITE:
-        psi_ready_expire(req);
+        psi_kind_of(req)->expire(req);
         return;
     case PSI_STAGE_WINDOW:
         if (psi_window_expire(req)) {
@@ -117,7 +97,7 @@ void psi_request_expire(struct psi_request *req)
     case PSI_STAGE_READY:
     case PSI_STAGE_PULLING:
     case PSI_STAGE_DELAYED:
-        if (psi_request_is_data(req)) {
+        if (psi_request_is(req, PSI_KIND_DATA)) {
             psi_var_release(req);
         }
         timed_out(req, (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED);
@@ -135,14 +115,17 @@ void psi_request_expire(struct psi_request *req)
 void psi_request_slow(struct psi_request *req)
 {
     if (req->stage == PSI_STAGE_COMPOSITE) {
-        psi_ready_slow(req);
+        psi_kind_of(req)->slow(req);
         return;
     }
     char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
     char why[200];
     describe(req, what, sizeof(what));
     const struct psi_peer *peer = psi_request_peer(req);
-    psi_client_quote(why, sizeof(why), peer != NULL && psi_peer_down(peer) ? psi_peer_obstacle(peer) : req->why);
+    psi_client_quote(why, sizeof(why),
+                     peer != NULL && psi_peer_down(peer) ? psi_peer_obstacle(peer)
+                     : req->why != NULL                  ? req->why->text
+                                                         : "");
     psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=\"%.400s\" seconds=%d why=\"%.150s\"", what, PSI_SLOW_MS / 1000,
                    why);
 }
@@ -163,14 +146,14 @@ void psi_request_unreachable(struct psi_peer *peer)
         if (psi_request_peer(req) != peer) {
             continue;
         }
-        if (req->kind == PSI_REQ_INFO || req->kind == PSI_REQ_TASKS) {
-            psi_ask_drop(c, req);
-            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "no connection: %s", peer->last_error);
-        } else if (req->kind == PSI_REQ_LOOK) {
+        if (psi_request_is(req, PSI_KIND_LOOKS)) {
             char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
             describe(req, what, sizeof(what));
-            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "%s: no connection: %s", what, peer->last_error);
-        } else if (c->fail_fast && req->kind != PSI_REQ_GOODBYE) {
+            bool said = psi_kind_of(req)->op != 0; /* whoever asks a task by name knows what and where */
+            psi_ask_drop(c, req);
+            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "%s%sno connection: %s", said ? "" : what, said ? "" : ": ",
+                            peer->last_error);
+        } else if (c->fail_fast && !psi_request_is(req, PSI_KIND_STAYS)) {
             req->deadline_ms = c->now_ms; /* it ends at the next tick, as at its own deadline */
             c->scan_ms = 0;
         }
@@ -186,7 +169,7 @@ void psi_request_fail_peer(struct psi_peer *peer)
         struct psi_list *it = NULL;
         PSI_LIST_FOREACH(it, &c->all) {
             struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
-            if (psi_request_peer(req) != peer || req->kind == PSI_REQ_GOODBYE) {
+            if (psi_request_peer(req) != peer || psi_request_is(req, PSI_KIND_STAYS)) {
                 continue;
             }
             ps_applied applied = PS_NOTHING_APPLIED;
@@ -198,7 +181,7 @@ void psi_request_fail_peer(struct psi_peer *peer)
             if (req->stage == PSI_STAGE_ASKED) {
                 psi_ask_drop(c, req);
                 applied = (req->flags & PSI_REQUEST_SENT) != 0 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
-            } else if (psi_request_is_data(req)) {
+            } else if (psi_request_is(req, PSI_KIND_DATA)) {
                 psi_var_release(req);
             }
             char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];

@@ -182,7 +182,7 @@ void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *hea
         req->exact = true;
     }
     req->counter2++;
-    if (req->kind == PSI_REQ_PULL) {
+    if (psi_request_is(req, PSI_KIND_READ)) {
         req->version = req->counter; /* no value is older; the trailer's may be newer than the values */
     }
     if (head->version != req->counter || tail->version != req->counter || head->in_progress != 0 || tail->in_progress != 0) {
@@ -272,13 +272,14 @@ void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_r
         req->offset = 0;
         req->offset2 = 0;
         req->counter2 = 0;
-        psi_request_delay(req, r->status, r->text, r->retry_after_ms);
+        psi_request_refused(req, r->status, r->text);
+        psi_request_delay(req, r->retry_after_ms);
         return;
     }
     char where[PSI_WHERE_MAX];
     bool pushed = (req->flags & PSI_REQUEST_PUSHED) != 0;
     psi_request_end(req, r->status, pushed ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED, "%s of '%s' at %s: %s%s",
-                    psi_request_kind_name(req->kind), var->name, psi_peer_where(peer, where, sizeof(where)),
+                    psi_kind_of(req)->name, var->name, psi_peer_where(peer, where, sizeof(where)),
                     pushed ? "the push was applied, but: " : "", r->text);
     if (r->status == PS_ABORTED) {
         psi_var_lost(peer->c, var, r->text);

@@ -16,7 +16,7 @@
 
 uint64_t psi_push_total(const struct psi_request *req)
 {
-    if (req->kind == PSI_REQ_INIT) {
+    if (psi_request_is(req, PSI_KIND_NO_VALUE)) {
         return 0;
     }
     return req->var->dtype == PS_STRING ? req->bytes : req->var->elements;
@@ -24,25 +24,7 @@ uint64_t psi_push_total(const struct psi_request *req)
 
 ps_dtype psi_push_wire(const struct psi_request *req)
 {
-    bool gradient_or_read = req->kind == PSI_REQ_PUSH || req->kind == PSI_REQ_PUSH_PULL || req->kind == PSI_REQ_PULL;
-    return gradient_or_read ? req->var->wire : req->var->dtype;
-}
-
-uint8_t psi_push_op(const struct psi_request *req)
-{
-    switch (req->kind) {
-    case PSI_REQ_PUSH_PULL:
-        return PS_OP_PUSHPULL;
-    case PSI_REQ_ASSIGN:
-    case PSI_REQ_INIT_FROM:
-        return PS_OP_ASSIGN;
-    case PSI_REQ_ADD:
-        return PS_OP_ADD;
-    case PSI_REQ_INIT:
-        return PS_OP_INIT;
-    default:
-        return PS_OP_PUSH;
-    }
+    return psi_request_is(req, PSI_KIND_WIRE) ? req->var->wire : req->var->dtype;
 }
 
 static struct psi_entry *entry_of(struct psi_out *out)

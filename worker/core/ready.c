@@ -92,8 +92,8 @@ void psi_ready_go(struct psi_request *req)
     }
     if (r == NULL || r->vars == NULL || r->inner == NULL) {
         ready_free(r);
-        psi_request_end(req, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s: no memory for %u variables",
-                        psi_request_kind_name(req->kind), count);
+        psi_request_end(req, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s: no memory for %u variables", psi_kind_of(req)->name,
+                        count);
         return;
     }
     if (one) {
@@ -173,7 +173,7 @@ static void call_failed(struct psi_ready *r, const struct psi_ask *ask, const st
         r->tries++;
         r->retry = true;
     } else {
-        psi_ready_fail(r, reply->status, reply->applied, "%s at %s: %s", psi_request_kind_name(r->req->kind),
+        psi_ready_fail(r, reply->status, reply->applied, "%s at %s: %s", psi_kind_of(r->req)->name,
                        psi_peer_where(ask->peer, where, sizeof(where)), reply->text);
     }
 }
@@ -255,7 +255,7 @@ static void on_sealed(struct psi_client *c, struct psi_ask *ask, const struct ps
 
 static void no_memory(struct psi_ready *r)
 {
-    psi_ready_fail(r, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s: no memory", psi_request_kind_name(r->req->kind));
+    psi_ready_fail(r, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s: no memory", psi_kind_of(r->req)->name);
 }
 
 /* One ask per task (or more, when the list is long) about the variables that it owns. */
@@ -508,7 +508,7 @@ void psi_ready_expire(struct psi_request *req)
     const char *subject = psi_request_subject(req);
     psi_ready_explain(r, text, sizeof(text));
     ps_applied applied = r->step == READY_INIT || r->step == READY_SEALED ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
-    psi_ready_fail(r, PS_DEADLINE_EXCEEDED, applied, "%s%s%.60s%s: %llu ms are over, %s", psi_request_kind_name(req->kind),
+    psi_ready_fail(r, PS_DEADLINE_EXCEEDED, applied, "%s%s%.60s%s: %llu ms are over, %s", psi_kind_of(req)->name,
                    subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
                    (unsigned long long)(req->owner->now_ms - req->started_ms), text);
     end(r);
@@ -519,6 +519,6 @@ void psi_ready_slow(struct psi_request *req)
     char text[420];
     char quoted[420];
     psi_ready_explain(req->extra, text, sizeof(text));
-    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=%s seconds=%d why=\"%s\"", psi_request_kind_name(req->kind),
+    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=%s seconds=%d why=\"%s\"", psi_kind_of(req)->name,
                    PSI_SLOW_MS / 1000, psi_client_quote(quoted, sizeof(quoted), text));
 }

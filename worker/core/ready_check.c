@@ -118,7 +118,7 @@ static bool is_awaited(const struct psi_ready *r, const struct psi_peer *peer)
     for (uint32_t i = 0; i < r->var_count; i++) {
         const struct psi_request *inner = &r->inner[i];
         bool pending = inner->stage != PSI_STAGE_NONE && inner->stage != PSI_STAGE_DONE;
-        if (pending && inner->why_status == PS_OK && psi_request_peer(inner) == peer) {
+        if (pending && inner->why == NULL && psi_request_peer(inner) == peer) {
             return true;
         }
     }
@@ -169,8 +169,8 @@ void psi_ready_explain(const struct psi_ready *r, char *dst, size_t n)
         return;
     }
     for (uint32_t i = 0; i < r->var_count; i++) {
-        if (psi_var_is_closed(r->vars[i]) && r->inner[i].why[0] != '\0') {
-            snprintf(dst, n, "waiting for '%.100s': %s", r->vars[i]->name, r->inner[i].why);
+        if (psi_var_is_closed(r->vars[i]) && r->inner[i].why != NULL) {
+            snprintf(dst, n, "waiting for '%.100s': %s", r->vars[i]->name, r->inner[i].why->text);
             return;
         }
     }

@@ -20,124 +20,85 @@
 #define DELAY_FIRST_MS 20u
 #define DELAY_MAX_MS 1000u
 
-const char *psi_request_kind_name(enum psi_request_kind kind)
+static ps_status check_strings(const struct psi_request *req, const struct psi_kind *k, const struct psi_operand *v,
+                               struct psi_err *err)
 {
-    static const char *const NAMES[PSI_REQ_KINDS] = {
-        [PSI_REQ_NONE] = "none",
-        [PSI_REQ_PUSH] = "push",
-        [PSI_REQ_PUSH_PULL] = "push_pull",
-        [PSI_REQ_ASSIGN] = "assign",
-        [PSI_REQ_INIT_FROM] = "init_from",
-        [PSI_REQ_ADD] = "assign_add",
-        [PSI_REQ_INIT] = "init",
-        [PSI_REQ_PULL] = "pull",
-        [PSI_REQ_GET] = "get",
-        [PSI_REQ_LOOKUP] = "find",
-        [PSI_REQ_STATUS] = "status",
-        [PSI_REQ_READY] = "ready",
-        [PSI_REQ_WAIT_READY] = "wait_ready",
-        [PSI_REQ_RESET] = "reset",
-        [PSI_REQ_DELETE] = "delete",
-        [PSI_REQ_WAIT_CLUSTER] = "wait_cluster",
-        [PSI_REQ_CLUSTER] = "cluster",
-        [PSI_REQ_LOOK] = "cluster",
-        [PSI_REQ_GOODBYE] = "goodbye",
-        [PSI_REQ_INFO] = "info",
-        [PSI_REQ_VARS] = "vars",
-        [PSI_REQ_CONFIG] = "config",
-        [PSI_REQ_SHUTDOWN] = "shutdown",
-        [PSI_REQ_PING] = "ping",
-        [PSI_REQ_CONTAINERS] = "containers",
-        [PSI_REQ_CALL] = "call",
-        [PSI_REQ_TASKS] = "tasks",
-        [PSI_REQ_SESSIONS] = "sessions",
-        [PSI_REQ_WAITS] = "waits",
-        [PSI_REQ_STOP] = "stop",
-        [PSI_REQ_STOP_AT] = "stop",
-        [PSI_REQ_CONFIG_SET] = "config_set",
-    };
-    return (size_t)kind < PSI_REQ_KINDS && NAMES[kind] != NULL ? NAMES[kind] : "request";
-}
-
-bool psi_request_is_data(const struct psi_request *req)
-{
-    return req->kind >= PSI_REQ_PUSH && req->kind <= PSI_REQ_PULL;
-}
-
-static ps_status check_strings(const struct psi_request *req, struct psi_err *err)
-{
-    const char *kind = psi_request_kind_name(req->kind);
-    const struct psi_var *var = req->var;
-    bool assigns = req->kind == PSI_REQ_ASSIGN || req->kind == PSI_REQ_INIT_FROM;
-    if (!assigns && req->kind != PSI_REQ_PULL) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': it holds strings; they are assigned and read whole", kind,
-                        var->name);
-    }
-    if ((assigns ? req->src : req->dst) == NULL) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given", kind, var->name);
+    if ((k->is & PSI_KIND_STRINGS) == 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': it holds strings; they are assigned and read whole", k->name,
+                        v->name);
     }
     if (req->part_elements != 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': a part of it; strings are read whole", kind, var->name);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': a part of it; strings are read whole", k->name, v->name);
     }
-    if (req->kind == PSI_REQ_PULL && req->bytes < psi_blob_bytes_max(var->elements)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes are given, its strings may need %llu", kind, var->name,
-                        (unsigned long long)req->bytes, (unsigned long long)psi_blob_bytes_max(var->elements));
+    bool reads = (k->is & PSI_KIND_READ) != 0;
+    if (reads && req->bytes < psi_blob_bytes_max(v->elements)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes are given, its strings may need %llu", k->name, v->name,
+                        (unsigned long long)req->bytes, (unsigned long long)psi_blob_bytes_max(v->elements));
     }
-    ps_status st = assigns ? psi_blob_check(req->src, req->bytes, var->elements, err) : PS_OK;
+    ps_status st = reads ? PS_OK : psi_blob_check(req->src, req->bytes, v->elements, err);
     if (st != PS_OK) {
-        psi_err_prefix(err, "%s of '%s'", kind, var->name);
+        psi_err_prefix(err, "%s of '%s'", k->name, v->name);
     }
     return st;
 }
 
-static ps_status check_data(const struct psi_request *req, struct psi_err *err)
+static ps_status check_bytes(const struct psi_request *req, const struct psi_kind *k, const struct psi_operand *v,
+                             struct psi_err *err)
 {
-    const char *kind = psi_request_kind_name(req->kind);
-    const struct psi_var *var = req->var;
-    if (var == NULL) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no variable is given", kind);
-    }
-    if (var->owner == UINT32_MAX) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "%s of '%s': get or create the variable first", kind, var->name);
-    }
-    if (req->kind == PSI_REQ_INIT) {
-        return PS_OK;
-    }
-    if (var->dtype == PS_STRING) {
-        return check_strings(req, err);
-    }
     uint64_t bytes = 0;
     if (req->part_elements != 0 &&
-        (req->kind != PSI_REQ_PULL || req->part_first >= var->elements || req->part_elements > var->elements - req->part_first)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': elements %llu to %llu of %llu", kind, var->name,
+        ((k->is & PSI_KIND_READ) == 0 || req->part_first >= v->elements || req->part_elements > v->elements - req->part_first)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': elements %llu to %llu of %llu", k->name, v->name,
                         (unsigned long long)req->part_first, (unsigned long long)(req->part_first + req->part_elements - 1),
-                        (unsigned long long)var->elements);
+                        (unsigned long long)v->elements);
     }
-    uint64_t elements = req->part_elements != 0 ? req->part_elements : var->elements;
-    if (!psi_mul_bytes(elements, ps_dtype_bytes(var->dtype), &bytes) || req->bytes != bytes) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes are given, the variable has %llu", kind, var->name,
+    uint64_t elements = req->part_elements != 0 ? req->part_elements : v->elements;
+    if (!psi_mul_bytes(elements, ps_dtype_bytes(v->dtype), &bytes) || req->bytes != bytes) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes are given, the variable has %llu", k->name, v->name,
                         (unsigned long long)req->bytes, (unsigned long long)bytes);
     }
-    bool reads = req->kind == PSI_REQ_PULL || req->kind == PSI_REQ_PUSH_PULL;
-    if ((req->kind != PSI_REQ_PULL && req->src == NULL) || (reads && req->dst == NULL)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given", kind, var->name);
+    if ((k->is & PSI_KIND_SIGN) != 0 && bytes > PS_RESULT_BYTES_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes, at most %d: push it, then pull", k->name, v->name,
+                        (unsigned long long)bytes, PS_RESULT_BYTES_MAX);
     }
-    if (req->kind == PSI_REQ_ADD) {
-        if (bytes > PS_RESULT_BYTES_MAX) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes, at most %d: push it, then pull", kind, var->name,
-                            (unsigned long long)bytes, PS_RESULT_BYTES_MAX);
-        }
-        if (req->scale != 1.0f && req->scale != -1.0f) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the sign is %g, it must be 1 or -1", kind, var->name,
-                            (double)req->scale);
-        }
+    return PS_OK;
+}
+
+ps_status psi_request_check_values(const struct psi_request *req, const struct psi_kind *k, const struct psi_operand *v,
+                                   struct psi_err *err)
+{
+    if ((k->is & PSI_KIND_NO_VALUE) != 0) {
+        return PS_OK;
     }
-    bool pushes = req->kind == PSI_REQ_PUSH || req->kind == PSI_REQ_PUSH_PULL;
-    if (pushes && (!isfinite(req->scale) || req->scale <= 0.0f)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the scale is %g, it must be finite and above 0", kind, var->name,
+    if (((k->is & PSI_KIND_SRC) != 0 && req->src == NULL) || ((k->is & PSI_KIND_DST) != 0 && req->dst == NULL)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given", k->name, v->name);
+    }
+    ps_status st = v->dtype == PS_STRING ? check_strings(req, k, v, err) : check_bytes(req, k, v, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if ((k->is & PSI_KIND_SIGN) != 0 && req->scale != 1.0f && req->scale != -1.0f) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the sign is %g, it must be 1 or -1", k->name, v->name,
+                        (double)req->scale);
+    }
+    if ((k->is & PSI_KIND_SCALE) != 0 && (!isfinite(req->scale) || req->scale <= 0.0f)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the scale is %g, it must be finite and above 0", k->name, v->name,
                         (double)req->scale);
     }
     return PS_OK;
+}
+
+static ps_status check_data(const struct psi_request *req, const struct psi_kind *k, struct psi_err *err)
+{
+    const struct psi_var *var = req->var;
+    if (var == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no variable is given", k->name);
+    }
+    if (var->owner == UINT32_MAX) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "%s of '%s': get or create the variable first", k->name, var->name);
+    }
+    const struct psi_operand v = {.name = var->name, .dtype = var->dtype, .elements = var->elements};
+    return psi_request_check_values(req, k, &v, err);
 }
 
 ps_status psi_request_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err)
@@ -145,14 +106,17 @@ ps_status psi_request_check(struct psi_client *c, const struct psi_request *req,
     if (req->done == NULL || req->deadline_ms == 0 || req->kind <= PSI_REQ_NONE || req->kind >= PSI_REQ_KINDS) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "a request without kind, deadline or callback");
     }
-    if (psi_request_is_data(req)) {
-        return check_data(req, err);
+    const struct psi_kind *k = &c->kinds[req->kind];
+    if ((k->is & PSI_KIND_DATA) != 0) {
+        return check_data(req, k, err);
     }
-    if ((req->kind == PSI_REQ_GET || req->kind == PSI_REQ_LOOKUP) &&
-        (req->var == NULL || req->var->must_exist != (req->kind == PSI_REQ_LOOKUP))) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no variable is given", psi_request_kind_name(req->kind));
+    if (k->to == PSI_TO_TASK && (!c->known || req->task >= c->peer_count)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: the cluster has no task %u", k->name, req->task);
     }
-    return psi_control_check(c, req, err);
+    if (((k->is & PSI_KIND_SRC) != 0 && req->src == NULL) || ((k->is & PSI_KIND_DST) != 0 && req->dst == NULL)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: no memory is given", k->name);
+    }
+    return k->check != NULL ? k->check(req, err) : PS_OK;
 }
 
 void psi_request_prepare(struct psi_client *c, struct psi_request *req)
@@ -176,8 +140,7 @@ void psi_request_prepare(struct psi_client *c, struct psi_request *req)
     req->again_ms = 0;
     req->flying = 0;
     req->tries = 0;
-    req->why_status = PS_OK;
-    req->why[0] = '\0';
+    req->why = NULL;
     psi_list_init(&req->link);
     psi_list_push_back(&c->all, &req->all);
     c->pending++;
@@ -187,41 +150,7 @@ void psi_request_prepare(struct psi_client *c, struct psi_request *req)
 
 void psi_request_go(struct psi_request *req)
 {
-    struct psi_client *c = req->owner;
-    if (psi_request_is_data(req)) {
-        psi_var_queue(req);
-        return;
-    }
-    switch (req->kind) {
-    case PSI_REQ_GET:
-    case PSI_REQ_LOOKUP:
-        if (req->var->open) {
-            psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
-            return;
-        }
-        if (req->var->lost) {
-            psi_request_end(req, PS_ABORTED, PS_NOTHING_APPLIED, "variable '%s' is gone: it was reset or deleted, or its task %s",
-                            req->var->name, "restarted without it");
-            return;
-        }
-        req->stage = PSI_STAGE_VAR;
-        if (!psi_list_empty(&req->var->getters)) { /* what the others have been told holds for this one too */
-            const struct psi_request *first = PSI_CONTAINER_OF(psi_list_first(&req->var->getters), struct psi_request, link);
-            req->why_status = first->why_status;
-            memcpy(req->why, first->why, sizeof(req->why));
-        }
-        psi_list_push_back(&req->var->getters, &req->link);
-        psi_var_want(c, req->var);
-        return;
-    case PSI_REQ_READY:
-    case PSI_REQ_WAIT_READY:
-    case PSI_REQ_STATUS:
-        psi_ready_go(req);
-        return;
-    default:
-        psi_control_go(req);
-        return;
-    }
+    psi_kind_of(req)->go(req);
 }
 
 /* Whom whoever needs the variable waits for. */
@@ -244,34 +173,23 @@ struct psi_peer *psi_request_peer(const struct psi_request *req)
     if (req->stage == PSI_STAGE_WINDOW) {
         return ((const struct psi_entry *)req->extra)->peer;
     }
-    if (psi_request_is_data(req)) {
+    switch ((enum psi_kind_to)psi_kind_of(req)->to) {
+    case PSI_TO_OWNER:
         return var_session(c, req->var);
-    }
-    switch (req->kind) {
-    case PSI_REQ_GET:
-    case PSI_REQ_LOOKUP:
-        return var_session(c, req->var);
-    case PSI_REQ_RESET:
-    case PSI_REQ_DELETE:
-    case PSI_REQ_WAIT_CLUSTER:
-    case PSI_REQ_TASKS:
-    case PSI_REQ_STOP:
+    case PSI_TO_DIRECTORY:
         return psi_client_directory(c);
-    case PSI_REQ_INFO:
-    case PSI_REQ_VARS:
-    case PSI_REQ_CONFIG:
-    case PSI_REQ_SHUTDOWN:
-    case PSI_REQ_PING:
-    case PSI_REQ_CONTAINERS:
-    case PSI_REQ_SESSIONS:
-    case PSI_REQ_WAITS:
-    case PSI_REQ_CALL:
-    case PSI_REQ_CONFIG_SET:
-    case PSI_REQ_STOP_AT:
+    case PSI_TO_TASK:
         return c->peers[req->task];
-    default:
-        return NULL;
+    case PSI_TO_NOBODY:
+        break;
     }
+    return NULL;
+}
+
+const char *psi_request_subject(const struct psi_request *req)
+{
+    const struct psi_kind *k = psi_kind_of(req);
+    return k->subject != NULL ? k->subject(req) : req->var != NULL ? req->var->name : NULL;
 }
 
 bool psi_reply_repeatable(const struct psi_reply *r)
@@ -357,6 +275,8 @@ void psi_request_ended(struct psi_request *req)
     req->extra = NULL;
     psi_list_remove(&req->link);
     psi_list_remove(&req->all);
+    psi_client_err_free(c, req->why);
+    req->why = NULL;
     c->pending--;
     if ((req->flags & PSI_REQUEST_INNER) != 0) {
         psi_ready_inner(req);
@@ -378,18 +298,22 @@ void psi_request_end(struct psi_request *req, ps_status st, ps_applied applied, 
         va_start(ap, format);
         req->err = make_err(c, st, applied, format, ap);
         va_end(ap);
-        if (req->kind == PSI_REQ_INFO) {
-            psi_control_failed(req);
+        if (psi_kind_of(req)->failed != NULL) {
+            psi_kind_of(req)->failed(req);
         }
     }
     psi_request_ended(req);
 }
 
-void psi_request_delay(struct psi_request *req, ps_status st, const char *why, uint32_t retry_ms)
+void psi_request_refused(struct psi_request *req, ps_status st, const char *text)
+{
+    psi_client_err_free(req->owner, req->why);
+    req->why = st != PS_OK ? psi_client_err(req->owner, st, PS_NOTHING_APPLIED, "%s", text) : NULL;
+}
+
+void psi_request_delay(struct psi_request *req, uint32_t retry_ms)
 {
     struct psi_client *c = req->owner;
-    req->why_status = st;
-    snprintf(req->why, sizeof(req->why), "%s", why);
     uint32_t wait = DELAY_FIRST_MS << (req->tries < 6 ? req->tries : 6);
     wait = wait > DELAY_MAX_MS ? DELAY_MAX_MS : wait;
     wait = retry_ms > wait ? retry_ms : wait;

@@ -15,7 +15,7 @@
 
 static bool is_read(const struct psi_request *req)
 {
-    return req->kind == PSI_REQ_PULL || (req->flags & PSI_REQUEST_PUSHED) != 0;
+    return psi_request_is(req, PSI_KIND_READ) || (req->flags & PSI_REQUEST_PUSHED) != 0;
 }
 
 void psi_var_queue(struct psi_request *req)
@@ -23,9 +23,9 @@ void psi_var_queue(struct psi_request *req)
     struct psi_client *c = req->owner;
     struct psi_var *var = req->var;
     if (var->lost) {
-        psi_request_end(req, PS_ABORTED, is_read(req) && req->kind != PSI_REQ_PULL ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED,
+        psi_request_end(req, PS_ABORTED, (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED,
                         "%s of '%s' at %s: the variable is gone: it was reset or deleted, or its task restarted without it",
-                        psi_request_kind_name(req->kind), var->name, c->peers[var->owner]->name);
+                        psi_kind_of(req)->name, var->name, c->peers[var->owner]->name);
         return;
     }
     req->stage = PSI_STAGE_WAITING;

@@ -36,7 +36,7 @@ static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, con
         again = link != NULL;
         if (again) {
             struct psi_request *req = PSI_CONTAINER_OF(link, struct psi_request, link);
-            psi_request_end(req, st, PS_NOTHING_APPLIED, "%s of '%s'%s%s: %s", psi_request_kind_name(req->kind), var->name,
+            psi_request_end(req, st, PS_NOTHING_APPLIED, "%s of '%s'%s%s: %s", psi_kind_of(req)->name, var->name,
                             at != NULL ? " at " : "", at != NULL ? psi_peer_where(at, where, sizeof(where)) : "", text);
         }
     }
@@ -72,15 +72,40 @@ void psi_var_want(struct psi_client *c, struct psi_var *var)
     psi_peer_want(psi_client_directory(c));
 }
 
+ps_status psi_var_check_get(const struct psi_request *req, struct psi_err *err)
+{
+    bool fits = req->var != NULL && req->var->must_exist == (req->kind == PSI_REQ_LOOKUP);
+    return fits ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "a get without a variable, or a find of one that need not exist");
+}
+
+void psi_var_get(struct psi_request *req)
+{
+    struct psi_var *var = req->var;
+    if (var->open) {
+        psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+        return;
+    }
+    if (var->lost) {
+        psi_request_end(req, PS_ABORTED, PS_NOTHING_APPLIED, "variable '%s' is gone: it was reset or deleted, or its task %s",
+                        var->name, "restarted without it");
+        return;
+    }
+    req->stage = PSI_STAGE_VAR;
+    if (!psi_list_empty(&var->getters)) { /* what the others have been told holds for this one too */
+        const struct psi_request *first = PSI_CONTAINER_OF(psi_list_first(&var->getters), struct psi_request, link);
+        psi_request_refused(req, first->why != NULL ? first->why->code : PS_OK, first->why != NULL ? first->why->text : "");
+    }
+    psi_list_push_back(&var->getters, &req->link);
+    psi_var_want(req->owner, var);
+}
+
 /* What its getters say at their deadline: st and text of a refusal by `at`; PS_OK: `at` has not answered. */
 static void hold(struct psi_client *c, struct psi_var *var, uint32_t at, ps_status st, const char *text)
 {
     var->held_by = at != c->directory ? at : UINT32_MAX;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &var->getters) {
-        struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
-        req->why_status = st;
-        snprintf(req->why, sizeof(req->why), "%s", text);
+        psi_request_refused(PSI_CONTAINER_OF(it, struct psi_request, link), st, text);
     }
 }
 
@@ -463,13 +488,13 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
         struct psi_list *it = NULL;
         PSI_LIST_FOREACH(it, &c->all) {
             struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
-            if (req->var != var || !psi_request_is_data(req) || req->stage == PSI_STAGE_WINDOW) {
+            if (req->var != var || !psi_request_is(req, PSI_KIND_DATA) || req->stage == PSI_STAGE_WINDOW) {
                 continue;
             }
             bool pushed = (req->flags & PSI_REQUEST_PUSHED) != 0;
             psi_var_release(req);
             psi_request_end(req, PS_ABORTED, pushed ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED, "%s of '%s' at %s: %s",
-                            psi_request_kind_name(req->kind), var->name, psi_peer_where(peer, where, sizeof(where)), reason);
+                            psi_kind_of(req)->name, var->name, psi_peer_where(peer, where, sizeof(where)), reason);
             again = true;
             break;
         }

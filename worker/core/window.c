@@ -55,7 +55,7 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     e->peer = peer;
     e->req = req;
     e->var = req->var;
-    e->op = psi_push_op(req);
+    e->op = psi_kind_of(req)->op;
     e->total = psi_push_total(req);
     e->wire = psi_push_wire(req);
     e->unit = psi_wire_unit(e->wire);
@@ -112,15 +112,13 @@ static void finish(struct psi_entry *e)
     if (gone && (repeat || values_missing)) {
         char where[PSI_WHERE_MAX];
         psi_request_end(req, PS_ABORTED, repeat ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED,
-                        "%s of '%s' at %s: the variable was reset, deleted or lost %s", psi_request_kind_name(req->kind),
-                        var->name, psi_peer_where(peer, where, sizeof(where)),
+                        "%s of '%s' at %s: the variable was reset, deleted or lost %s", psi_kind_of(req)->name, var->name,
+                        psi_peer_where(peer, where, sizeof(where)),
                         repeat ? "before it could be repeated" : "before its new values had come; the push was applied");
         return;
     }
     if (repeat) {
-        char why[sizeof(req->why)];
-        memcpy(why, req->why, sizeof(why));
-        psi_request_delay(req, req->why_status, why, (uint32_t)req->again_ms);
+        psi_request_delay(req, (uint32_t)req->again_ms);
         return;
     }
     ps_status st = req->status;
@@ -147,15 +145,14 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         memcpy(req->result, r->result, r->result_bytes);
     } else if (psi_reply_repeatable(r)) {
         e->repeat = true;
-        req->why_status = r->status;
-        snprintf(req->why, sizeof(req->why), "%s", r->text);
+        psi_request_refused(req, r->status, r->text);
         req->again_ms = r->retry_after_ms; /* until psi_request_delay() makes a time of it */
     } else {
         char where[PSI_WHERE_MAX];
         req->status = r->status;
         req->applied = r->applied;
-        req->err = psi_client_err(peer->c, r->status, r->applied, "%s of '%s' at %s: %s", psi_request_kind_name(req->kind),
-                                  var->name, psi_peer_where(peer, where, sizeof(where)), r->text);
+        req->err = psi_client_err(peer->c, r->status, r->applied, "%s of '%s' at %s: %s", psi_kind_of(req)->name, var->name,
+                                  psi_peer_where(peer, where, sizeof(where)), r->text);
     }
     bool gone = r->status == PS_ABORTED && e->op != PS_OP_INIT && peer->state == PSI_PEER_UP;
     if (e->queued && psi_outq_cancel(&peer->link->out, &e->out)) {
@@ -240,8 +237,8 @@ bool psi_window_expire(struct psi_request *req)
     bool up = peer->state == PSI_PEER_UP;
     unsigned long long waited = peer->c->now_ms - req->started_ms;
     psi_request_end(req, up ? PS_DEADLINE_EXCEEDED : PS_UNAVAILABLE, applied,
-                    "%s of '%s' at %s: no answer within %llu ms%s%s; %s", psi_request_kind_name(req->kind), var->name, where,
-                    waited, peer->last_error[0] != '\0' ? ": " : "", peer->last_error, psi_applied_name(applied));
+                    "%s of '%s' at %s: no answer within %llu ms%s%s; %s", psi_kind_of(req)->name, var->name, where, waited,
+                    peer->last_error[0] != '\0' ? ": " : "", peer->last_error, psi_applied_name(applied));
     if (never) {
         entry_free(e);
     } else if (half) {
@@ -469,7 +466,7 @@ void psi_window_lose(struct psi_peer *peer, struct psi_var *var, const char *why
         e->req = NULL;
         entry_free(e);
         req->extra = NULL;
-        psi_request_end(req, PS_ABORTED, applied, "%s of '%s' at %s: %s; %s", psi_request_kind_name(req->kind), var->name,
+        psi_request_end(req, PS_ABORTED, applied, "%s of '%s' at %s: %s; %s", psi_kind_of(req)->name, var->name,
                         psi_peer_where(peer, where, sizeof(where)), why, psi_applied_name(applied));
     }
 }

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of requests: what each kind is called, what is sent, to whom, what it needs and who handles it. It lies above all
+ * files of the core; those read it through psi_kind_of().
+ */
+#include "client.h"
+
+#define PUSHES (PSI_KIND_DATA | PSI_KIND_SRC | PSI_KIND_SCALE | PSI_KIND_WIRE)
+#define ASSIGNS (PSI_KIND_DATA | PSI_KIND_SRC | PSI_KIND_STRINGS)
+#define READS (PSI_KIND_DATA | PSI_KIND_READ | PSI_KIND_DST | PSI_KIND_WIRE | PSI_KIND_STRINGS)
+#define GET(kind_name, kind_op)                                                                                                  \
+    {                                                                                                                            \
+        .name = (kind_name), .op = (kind_op), .to = PSI_TO_OWNER, .is = PSI_KIND_OTHERS, .check = psi_var_check_get,             \
+        .go = psi_var_get                                                                                                        \
+    }
+#define READY(kind_name)                                                                                                         \
+    {                                                                                                                            \
+        .name = (kind_name), .go = psi_ready_go, .expire = psi_ready_expire, .slow = psi_ready_slow                              \
+    }
+#define LIST(kind_name, kind_op, whom, reads)                                                                                    \
+    {                                                                                                                            \
+        .name = (kind_name), .op = (kind_op), .to = (whom), .is = PSI_KIND_DST, .go = psi_control_go,                            \
+        .answer = psi_control_list, .reader = &(reads)                                                                           \
+    }
+
+const struct psi_kind PSI_KINDS[PSI_REQ_KINDS] = {
+    [PSI_REQ_PUSH] = {"push", PS_OP_PUSH, PSI_TO_OWNER, PUSHES, psi_var_queue},
+    [PSI_REQ_PUSH_PULL] = {"push_pull", PS_OP_PUSHPULL, PSI_TO_OWNER, PUSHES | PSI_KIND_DST, psi_var_queue},
+    [PSI_REQ_ASSIGN] = {"assign", PS_OP_ASSIGN, PSI_TO_OWNER, ASSIGNS, psi_var_queue},
+    [PSI_REQ_INIT_FROM] = {"init_from", PS_OP_ASSIGN, PSI_TO_OWNER, ASSIGNS, psi_var_queue},
+    [PSI_REQ_ADD] = {"assign_add", PS_OP_ADD, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_SRC | PSI_KIND_SIGN, psi_var_queue},
+    [PSI_REQ_INIT] = {"init", PS_OP_INIT, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_NO_VALUE, psi_var_queue},
+    [PSI_REQ_PULL] = {"pull", PS_OP_PULL, PSI_TO_OWNER, READS, psi_var_queue},
+    [PSI_REQ_GET] = GET("get", PS_OP_CREATE),
+    [PSI_REQ_LOOKUP] = GET("find", PS_OP_FIND),
+    [PSI_REQ_STATUS] = READY("status"),
+    [PSI_REQ_READY] = READY("ready"),
+    [PSI_REQ_WAIT_READY] = READY("wait_ready"),
+    [PSI_REQ_RESET] = {"reset", PS_OP_RESET, PSI_TO_DIRECTORY, PSI_KIND_OTHERS, psi_control_go, psi_control_check_reset,
+                       psi_control_build_reset, psi_control_plain, .subject = psi_control_container},
+    [PSI_REQ_DELETE] = {"delete", PS_OP_DELETE, PSI_TO_DIRECTORY, PSI_KIND_OTHERS, psi_control_go, psi_control_check_delete,
+                        psi_control_build_delete, psi_control_plain, .subject = psi_control_name},
+    [PSI_REQ_WAIT_CLUSTER] = {"wait_cluster", PS_OP_WAIT_CLUSTER, PSI_TO_DIRECTORY, PSI_KIND_OTHERS, psi_control_go,
+                              psi_control_check_jobs, psi_control_build_jobs, psi_control_plain},
+    [PSI_REQ_CLUSTER] = {"cluster", .go = psi_control_told},
+    [PSI_REQ_LOOK] = {"cluster", .is = PSI_KIND_LOOKS, .go = psi_control_told},
+    [PSI_REQ_GOODBYE] = {"goodbye", PS_OP_GOODBYE, PSI_TO_NOBODY, PSI_KIND_STAYS, psi_control_goodbye},
+    [PSI_REQ_INFO] = {"info", PS_OP_INFO, PSI_TO_TASK, PSI_KIND_DST | PSI_KIND_LOOKS, psi_control_go, .answer = psi_control_info,
+                      .failed = psi_control_info_failed},
+    [PSI_REQ_VARS] = LIST("vars", PS_OP_VARS, PSI_TO_TASK, PSI_READS_VARIABLES),
+    [PSI_REQ_CONFIG] = LIST("config", PS_OP_CONFIG, PSI_TO_TASK, PSI_READS_CONFIG),
+    [PSI_REQ_SHUTDOWN] = {"shutdown", PS_OP_SHUTDOWN, PSI_TO_TASK, 0, psi_control_go, .answer = psi_control_plain},
+    [PSI_REQ_PING] = {"ping", PS_OP_BEAT, PSI_TO_TASK, 0, psi_control_go, NULL, psi_control_build_ping, psi_control_plain},
+    [PSI_REQ_CONTAINERS] = LIST("containers", PS_OP_CONTAINERS, PSI_TO_TASK, PSI_READS_CONTAINERS),
+    [PSI_REQ_SESSIONS] = LIST("sessions", PS_OP_SESSIONS, PSI_TO_TASK, PSI_READS_SESSIONS),
+    [PSI_REQ_WAITS] = LIST("waits", PS_OP_WAITS, PSI_TO_TASK, PSI_READS_WAITS),
+    [PSI_REQ_CALL] = {"call", PS_OP_CALL, PSI_TO_TASK, PSI_KIND_DST, psi_control_go, psi_control_call_check,
+                      psi_control_call_build, psi_control_call, .subject = psi_control_call_name},
+    [PSI_REQ_CONFIG_SET] = {"config_set", PS_OP_CONFIG_SET, PSI_TO_TASK, PSI_KIND_SRC, psi_control_go, NULL,
+                            psi_control_build_setting, psi_control_plain},
+    [PSI_REQ_STOP_AT] = {"stop", PS_OP_STOP, PSI_TO_TASK, 0, psi_control_go, .answer = psi_control_stop},
+    [PSI_REQ_TASKS] = {"tasks", PS_OP_TASKS, PSI_TO_DIRECTORY, PSI_KIND_DST | PSI_KIND_LOOKS, psi_control_go,
+                       .answer = psi_control_list, .reader = &PSI_READS_TASKS},
+    [PSI_REQ_STOP] = {"stop", PS_OP_STOP, PSI_TO_DIRECTORY, 0, psi_control_go, .answer = psi_control_stop},
+};
