@@ -17,6 +17,7 @@ enum psd_role { PSD_ROLE_CLIENT = 0, PSD_ROLE_TASK = 1, PSD_ROLE_DIRECTORY = 2 /
 
 /* One connection. */
 struct psd_conn {
+    /* volatile: */
     struct psi_link *link;
     struct psi_list all; /* task->conns */
     struct psi_list buffer_wait;
@@ -52,6 +53,7 @@ struct psd_conn {
 
 /* Another task of the cluster, as seen from here. */
 struct psd_peer {
+    /* volatile: */
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task, index;
     bool own_job; /* of the directory's job */
@@ -72,6 +74,7 @@ struct psd_peer {
 
 /* A request from the directory to a task that has not been answered. */
 struct psd_ask {
+    /* volatile: */
     struct psi_list link;
     uint64_t id;
     uint8_t op;
@@ -82,6 +85,7 @@ struct psd_ask {
 };
 
 struct psd_create {
+    /* volatile: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
     struct psd_definition definition;
@@ -95,6 +99,7 @@ struct psd_create {
 
 /* A call from its admission until the shell says that it is over. */
 struct psd_work {
+    /* volatile: */
     struct psi_list link;    /* task->works */
     struct psi_list waiters; /* empty: nobody waits for it any more */
     uint64_t id;
@@ -105,10 +110,12 @@ struct psd_work {
 };
 
 struct psd_counters {
+    /* volatile: */
     uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, sessions_ended;
 };
 
 struct psd_effect_node {
+    /* volatile: */
     struct psi_list link;
     struct psd_effect effect;
 };

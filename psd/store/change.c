@@ -11,7 +11,9 @@
 
 #include "psd/state.h"
 
+#include "common/blob.h"
 #include "common/mem.h"
+#include "common/optimizer.h"
 #include "common/shape.h"
 
 #include <string.h>
@@ -60,6 +62,20 @@ static ps_status reserve_reset(struct psd_task *t, struct psd_change *c, struct 
     return PS_OK;
 }
 
+static ps_status reserve_staging(struct psd_task *t, struct psd_progress *p, struct psi_err *err)
+{
+    if (p->staging_bytes == 0 || p->staging != NULL) {
+        return PS_OK;
+    }
+    p->staging = psd_variable_stage_first(&t->store, p->variable, p->staging_bytes);
+    if (p->staging == NULL) {
+        p->staging = psd_store_stage(&t->store, p->staging_bytes);
+    }
+    return p->staging != NULL ? PS_OK
+                              : psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory to stage %llu bytes",
+                                         p->variable->name, (unsigned long long)p->staging_bytes);
+}
+
 ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct psi_err *err)
 {
     switch (c->kind) {
@@ -74,6 +90,8 @@ ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct ps
                    : PS_OK;
     case PSD_CHANGE_SESSION:
         return reserve_record(t, c, err);
+    case PSD_CHANGE_BEGIN:
+        return reserve_staging(t, c->begin.reserved, err);
     case PSD_CHANGE_SEGMENT: {
         const struct psd_progress *p = c->segment.number->progress;
         bool first = c->segment.last && p->kind == PSD_ASSIGN && !p->variable->initialised;
@@ -132,6 +150,16 @@ static void raw(struct codec *k, void *p, size_t n)
     }
 }
 #define MEMBER(k, x) raw(k, &(x), sizeof(x))
+
+static void flag(struct codec *k, bool *x)
+{
+    uint8_t byte = k->out != NULL && *x;
+    MEMBER(k, byte);
+    *x = byte == 1;
+    if (byte > 1) {
+        wrong(k, "neither yes nor no");
+    }
+}
 
 static void align(struct codec *k)
 {
@@ -194,7 +222,7 @@ static void variable(struct codec *k, const struct psd_variable **v)
     }
 }
 
-static void definition(struct codec *k, const struct psd_definition **d, const char *name)
+static void definition(struct codec *k, const struct psd_definition **d)
 {
     struct psd_definition *own = &k->storage->definition;
     if (k->out != NULL) {
@@ -204,13 +232,9 @@ static void definition(struct codec *k, const struct psd_definition **d, const c
     MEMBER(k, dtype);
     MEMBER(k, own->shape);
     MEMBER(k, own->optimizer);
-    MEMBER(k, own->atomic);
+    flag(k, &own->atomic);
     own->dtype = (ps_dtype)dtype;
     *d = own;
-    /* of a name the directory may know the kind of its optimizer only, so that one is not checked */
-    if (k->out == NULL && k->st == PS_OK && psi_variable_check(own->dtype, &own->shape, own->atomic, NULL) != PS_OK) {
-        k->st = psi_fail(k->err, PS_DATA_LOSS, "a recorded change: the definition of '%s'", name);
-    }
 }
 
 /* ---- kind by kind ---- */
@@ -219,12 +243,6 @@ static void container(struct codec *k, struct psd_change *c)
 {
     name_of(k, &c->container.name, PS_CONTAINER_BYTES_MAX);
     MEMBER(k, c->container.incarnation);
-    if (k->out == NULL && k->st == PS_OK) {
-        bool there = psd_container_find(&k->task->store, c->container.name) != NULL;
-        if (there != (c->kind == PSD_CHANGE_CONTAINER_RESET)) {
-            wrong(k, "its container is there, or is not");
-        }
-    }
 }
 
 static void create(struct codec *k, struct psd_change *c)
@@ -232,13 +250,10 @@ static void create(struct codec *k, struct psd_change *c)
     const char *where = k->out != NULL ? c->create.container->name : NULL;
     name_of(k, &where, PS_CONTAINER_BYTES_MAX);
     name_of(k, &c->create.name, PS_NAME_BYTES_MAX);
-    definition(k, &c->create.definition, c->create.name);
+    definition(k, &c->create.definition);
     MEMBER(k, c->create.creation);
     if (k->out == NULL && k->st == PS_OK) {
         c->create.container = psd_container_find(&k->task->store, where);
-        if (c->create.container == NULL || psd_variable_find(c->create.container, c->create.name) != NULL) {
-            wrong(k, "its container is not there, or its variable is");
-        }
     }
 }
 
@@ -252,7 +267,7 @@ static void init(struct codec *k, struct psd_change *c)
     MEMBER(k, c->init.number);
     variable(k, &c->init.variable);
     MEMBER(k, c->init.chief_number);
-    MEMBER(k, c->init.runs);
+    flag(k, &c->init.runs);
     MEMBER(k, m->init);
     MEMBER(k, m->seed);
     MEMBER(k, m->optimizer);
@@ -269,27 +284,6 @@ static void session(struct codec *k, struct psd_change *c)
     }
     raw(k, session, sizeof(session));
     MEMBER(k, c->session.name);
-    if (k->out == NULL && k->st == PS_OK && psi_map_find(&k->task->records, session, sizeof(session)) != NULL) {
-        wrong(k, "its session is known already");
-    }
-}
-
-/* What follows from the members that were read: its memory. */
-static void stage(struct codec *k, struct psd_progress *p)
-{
-    struct psd_store *s = &k->task->store;
-    p->unit = psi_wire_unit((ps_dtype)p->wire);
-    p->staging_bytes = psd_progress_staging_bytes(p);
-    if (p->staging_bytes > 0) {
-        p->staging = psd_variable_stage_first(s, p->variable, p->staging_bytes);
-        if (p->staging == NULL) {
-            p->staging = psd_store_stage(s, p->staging_bytes);
-        }
-        if (p->staging == NULL) {
-            k->st = psi_fail(k->err, PS_RESOURCE_EXHAUSTED, "a recorded change: no memory to stage %llu bytes",
-                             (unsigned long long)p->staging_bytes);
-        }
-    }
 }
 
 static void begin(struct codec *k, struct psd_change *c)
@@ -308,21 +302,14 @@ static void begin(struct codec *k, struct psd_change *c)
     MEMBER(k, p->number);
     MEMBER(k, p->kind);
     MEMBER(k, p->wire);
-    MEMBER(k, p->init_only);
+    flag(k, &p->init_only);
     MEMBER(k, p->scale);
     MEMBER(k, p->total);
     MEMBER(k, p->scalars);
-    if (k->out != NULL) {
-        return;
-    }
-    c->begin.reserved = p;
-    bool fits = p->kind >= PSD_PUSH && p->kind <= PSD_ADD && psi_wire_fits(v->dtype, p->wire) &&
-                (p->total == v->elements || v->dtype == PS_STRING);
-    if (!fits || !psd_record_admits(c->begin.record, p->number)) {
-        wrong(k, "its number cannot begin");
-    }
-    if (k->st == PS_OK) {
-        stage(k, p);
+    if (k->out == NULL) {
+        c->begin.reserved = p; /* freed by whoever does not commit it */
+        p->unit = k->st == PS_OK ? psi_wire_unit((ps_dtype)p->wire) : 0;
+        p->staging_bytes = k->st == PS_OK ? psd_progress_staging_bytes(p) : 0;
     }
 }
 
@@ -333,8 +320,8 @@ static void segment(struct codec *k, struct psd_change *c)
     record(k, &c->segment.record);
     MEMBER(k, number);
     MEMBER(k, c->segment.count);
-    MEMBER(k, c->segment.last);
-    MEMBER(k, has_scalars);
+    flag(k, &c->segment.last);
+    flag(k, &has_scalars);
     if (has_scalars) {
         if (k->out != NULL) {
             k->storage->scalars = *c->segment.scalars;
@@ -366,15 +353,18 @@ static void segment(struct codec *k, struct psd_change *c)
 
 static void end(struct codec *k, struct psd_change *c)
 {
-    const char *why = k->out != NULL && c->kind == PSD_CHANGE_REFUSE ? c->end.text : NULL;
     uint32_t status = (uint32_t)c->end.status, applied = (uint32_t)c->end.applied;
     record(k, &c->end.record);
     MEMBER(k, c->end.number);
-    MEMBER(k, status);
     MEMBER(k, applied);
+    c->end.applied = (ps_applied)applied;
+    if (c->kind == PSD_CHANGE_ABANDON) {
+        return;
+    }
+    const char *why = c->end.text;
+    MEMBER(k, status);
     text(k, &why, PSI_ERR_TEXT_MAX);
     c->end.status = (ps_status)status;
-    c->end.applied = (ps_applied)applied;
     if (k->out == NULL && k->st == PS_OK && why != NULL) {
         c->end.text = psi_strndup(why, strlen(why));
     }
@@ -385,16 +375,9 @@ static void names(struct codec *k, struct psd_change *c)
     name_of(k, &c->name.container, PS_CONTAINER_BYTES_MAX);
     name_of(k, &c->name.name, PS_NAME_BYTES_MAX);
     if (c->kind == PSD_CHANGE_NAME) {
-        definition(k, &c->name.definition, c->name.name);
+        definition(k, &c->name.definition);
         name_of(k, &c->name.job, PS_JOB_BYTES_MAX);
         MEMBER(k, c->name.task);
-    }
-    if (k->out == NULL && k->st == PS_OK) {
-        bool known = psd_directory_find(&k->task->names, c->name.container, c->name.name) != NULL;
-        bool forgets = c->kind == PSD_CHANGE_NAME_FORGET;
-        if (forgets ? !known : psi_cluster_task_number(&k->task->cluster, c->name.job, c->name.task) >= k->task->peer_count) {
-            wrong(k, "a name that is not known, or a task that is not there");
-        }
     }
 }
 
@@ -404,24 +387,15 @@ static void reset(struct codec *k, struct psd_change *c)
     if (c->kind == PSD_CHANGE_RESET_TASK) {
         name_of(k, &c->reset.job, PS_JOB_BYTES_MAX);
         MEMBER(k, c->reset.task);
-        MEMBER(k, c->reset.outstanding);
-        MEMBER(k, c->reset.owed);
-    }
-    if (k->out != NULL || k->st != PS_OK || c->kind == PSD_CHANGE_RESET) {
-        return;
-    }
-    const struct psd_task *t = k->task;
-    bool task =
-        c->kind == PSD_CHANGE_RESET_END || psi_cluster_task_number(&t->cluster, c->reset.job, c->reset.task) < t->peer_count;
-    if (!task || psd_reset_record(&t->resets, c->reset.container) == NULL) {
-        wrong(k, "a reset that is not known, or a task that is not there");
+        flag(k, &c->reset.outstanding);
+        flag(k, &c->reset.owed);
     }
 }
 
 static void chief(struct codec *k, struct psd_change *c)
 {
     bool given = k->out != NULL && c->chief.record != NULL;
-    MEMBER(k, given);
+    flag(k, &given);
     if (given) {
         record(k, &c->chief.record);
     }
@@ -497,6 +471,135 @@ ps_status psd_change_encode(const struct psd_change *c, struct psi_buf *out, str
     return k.st;
 }
 
+/* ---- may it be the next one ---- */
+
+static bool fresh(const struct psd_record *r, uint64_t number)
+{
+    return psd_record_find(r, number) == NULL && psd_record_admits(r, number);
+}
+
+static bool idle(const struct psd_variable *v)
+{
+    return v->refs == 1; /* nothing is in progress; in a task that replays nobody reads */
+}
+
+static bool all_idle(const struct psd_container *c)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&c->variables, &cursor, NULL, NULL, &value)) {
+        if (!idle(value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool init_fits(const struct psd_change *c)
+{
+    const struct psd_variable *v = c->init.variable;
+    const struct psd_making *m = c->init.making;
+    return fresh(c->init.record, c->init.number) && m->optimizer.kind == v->optimizer.kind &&
+           psi_optimizer_check(&m->optimizer, v->dtype, NULL) == PS_OK && (c->init.runs || v->initialised) &&
+           psi_initializer_check(&m->init, v->dtype, &v->shape, NULL) == PS_OK;
+}
+
+static bool begin_fits(const struct psd_change *c)
+{
+    const struct psd_progress *p = c->begin.reserved;
+    const struct psd_variable *v = p->variable;
+    bool strings = v->dtype == PS_STRING;
+    bool gradient = psd_push_is_gradient(p->kind);
+    if (!fresh(c->begin.record, p->number) || (gradient ? !psi_wire_fits(v->dtype, p->wire) : p->wire != v->dtype)) {
+        return false;
+    }
+    if (strings ? psi_blob_size_check(p->total, v->elements, NULL) != PS_OK : p->total != v->elements) {
+        return false;
+    }
+    switch (p->kind) {
+    case PSD_PUSH:
+    case PSD_PUSH_PULL:
+        return v->initialised && v->optimizer.kind != PS_OPT_NONE;
+    case PSD_ADD:
+        return v->initialised && v->bytes <= PS_RESULT_BYTES_MAX && v->dtype != PS_BOOL && !strings;
+    default:
+        return p->kind == PSD_ASSIGN;
+    }
+}
+
+static bool segment_fits(const struct psd_change *c)
+{
+    const struct psd_number *n = c->segment.number;
+    const struct psd_progress *p = n->progress;
+    bool staged_gradient = psd_push_is_gradient(p->kind) && p->staging != NULL;
+    bool whole = n->offset + c->segment.count == p->total;
+    if (c->segment.last ? !whole : whole) {
+        return false;
+    }
+    if (c->segment.last && p->variable->dtype == PS_STRING) {
+        memcpy((uint8_t *)p->staging + n->offset, c->segment.bytes, c->segment.count); /* as a handler looks at them */
+        return psi_blob_check(p->staging, p->total, p->variable->elements, NULL) == PS_OK;
+    }
+    return !c->segment.last || staged_gradient == (c->segment.scalars != NULL);
+}
+
+static bool task_known(const struct psd_task *t, const char *job, uint32_t task)
+{
+    return psi_cluster_task_number(&t->cluster, job, task) < t->peer_count;
+}
+
+/* Whatever the bytes say, psd_commit() may be asked to do it. */
+static bool fits(const struct psd_task *t, const struct psd_change *c)
+{
+    switch (c->kind) {
+    case PSD_CHANGE_CONTAINER:
+        return psd_container_find(&t->store, c->container.name) == NULL;
+    case PSD_CHANGE_CONTAINER_RESET: {
+        const struct psd_container *there = psd_container_find(&t->store, c->container.name);
+        return there != NULL && all_idle(there);
+    }
+    case PSD_CHANGE_CREATE:
+        return c->create.container != NULL && psd_variable_find(c->create.container, c->create.name) == NULL &&
+               psd_variable_by_creation(&t->store, c->create.creation) == NULL &&
+               psd_definition_check(c->create.definition, c->create.name, NULL) == PS_OK;
+    case PSD_CHANGE_DROP:
+        return idle(c->variable);
+    case PSD_CHANGE_INIT:
+        return init_fits(c);
+    case PSD_CHANGE_SEAL:
+        return c->variable->initialised;
+    case PSD_CHANGE_CHIEF:
+        return true;
+    case PSD_CHANGE_SESSION:
+        return psi_map_find(&t->records, c->session.session, sizeof(c->session.reserved->session)) == NULL;
+    case PSD_CHANGE_SESSION_END:
+        return c->record->progress_count == 0 && c->record->conn == NULL && psi_u64_map_count(&c->record->waits) == 0;
+    case PSD_CHANGE_BEGIN:
+        return begin_fits(c);
+    case PSD_CHANGE_SEGMENT:
+        return segment_fits(c);
+    case PSD_CHANGE_REFUSE:
+    case PSD_CHANGE_ABANDON: {
+        const struct psd_number *n = psd_record_find(c->end.record, c->end.number);
+        return n != NULL ? n->progress != NULL : fresh(c->end.record, c->end.number);
+    }
+    case PSD_CHANGE_NAME:
+        /* of what a task has listed only the kind of the optimizer is known */
+        return task_known(t, c->name.job, c->name.task) &&
+               psi_variable_check(c->name.definition->dtype, &c->name.definition->shape, c->name.definition->atomic, NULL) ==
+                   PS_OK;
+    case PSD_CHANGE_NAME_FORGET:
+        return psd_directory_find(&t->names, c->name.container, c->name.name) != NULL;
+    case PSD_CHANGE_RESET:
+        return true;
+    case PSD_CHANGE_RESET_TASK:
+        return task_known(t, c->reset.job, c->reset.task) && psd_reset_record(&t->resets, c->reset.container) != NULL;
+    case PSD_CHANGE_RESET_END:
+        return psd_reset_record(&t->resets, c->reset.container) != NULL;
+    }
+    return false;
+}
+
 /* It was read, and is not committed. */
 static void release(struct psd_task *t, const struct psd_change *c)
 {
@@ -513,6 +616,9 @@ ps_status psd_replay(struct psd_task *t, const uint8_t **p, size_t *n, struct ps
     struct storage storage = {0};
     struct codec k = {.in = *p, .left = *n, .task = t, .storage = &storage, .err = err};
     walk(&k, &c);
+    if (k.st == PS_OK && !fits(t, &c)) {
+        wrong(&k, "it cannot be the next one of this task");
+    }
     if (k.st == PS_OK) {
         k.st = psd_change_reserve(t, &c, err);
     }

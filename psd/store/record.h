@@ -49,6 +49,7 @@ enum { PSD_STEPS_KEPT = 5 };
 
 /* A beat that said a global step. */
 struct psd_step {
+    /* volatile: */
     uint64_t at_ms, step;
 };
 

@@ -73,6 +73,7 @@ struct psd_store {
 
 /* What a creation fixes. */
 struct psd_definition {
+    /* remembered: */
     ps_dtype dtype;
     ps_shape shape;
     ps_optimizer optimizer;
@@ -122,6 +123,7 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
 ps_status psd_variable_reserve_slots(struct psd_store *s, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 /* What an INIT says, and an initial value and its slots that are filled, maybe in slices, before the variable takes them. */
 struct psd_making {
+    /* volatile: until a change gives it to the variable */
     ps_initializer init;
     uint64_t seed;
     ps_optimizer optimizer;

@@ -246,6 +246,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     if (psd_task_new(&config, seed, s->now, &t->core, &err) != PS_OK) {
         sim_fail(s, "psd_task_new: %s", err.text);
     }
+    sim_replay_begin(t, &config);
     t->next_tick = s->now + sim_range(s, 1, 90);
     sim_trace(s, "%s:%u starts (%u.)", t->job, t->index, t->life);
     sim_task_settle(s, t);
@@ -257,6 +258,7 @@ void sim_task_kill(struct sim *s, struct sim_task *t, uint64_t up_at)
     sim_trace(s, "%s:%u is killed, back in %llu ms", t->job, t->index, (unsigned long long)(up_at - s->now));
     s->count_restarts++;
     sim_births_restart(s, t);
+    sim_replay_end(s, t);
     for (uint32_t i = 0; i < s->conn_count; i++) { /* links that the core has let go of are the shell's */
         for (uint32_t side = 0; side < 2; side++) {
             struct sim_end *e = &s->conn[i]->end[side];

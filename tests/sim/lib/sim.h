@@ -14,6 +14,7 @@
  * race.c     resets, creations, pushes and dying tasks in every order
  * program.c  what a client does: get, ready, work, end, come back;  call.c: one request, from start to its callback
  * work.c     calls that tasks run
+ * replay.c   the changes of a task's life, replayed into an empty one
  * oracle.c   values against the ledger of calls;  birth.c: variables' lives, two owners, mixed models
  *
  * A broken rule ends the run by sim_fail(), whose text says what was lost, doubled or mixed.
@@ -184,7 +185,9 @@ struct sim_task {
     uint64_t kill_at; /* it drains (SIGTERM) and ends when drained, or then; 0: it does not */
     uint64_t died_at; /* when it was last killed or ended; 0: never */
     bool ready;
-    struct sim_work work[SIM_WORKS_MAX]; /* of this life */
+    struct psd_task_config config; /* of this life, as the next three */
+    struct psi_buf changes;        /* encoded; max 0: they have been replayed */
+    struct sim_work work[SIM_WORKS_MAX];
     uint32_t work_count;
     uint64_t counter;
 };
@@ -391,7 +394,7 @@ struct sim {
     uint64_t mixed_event;         /* the last event after which part of the model was live and part had no values */
     uint64_t quiet_since;         /* programs end: since when no call is out but VARS; 0: some is */
     bool unclean;                 /* a session ended and may have left a push in progress */
-    uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices;
+    uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices, count_replayed;
     uint64_t cut_boundary; /* BOUNDARY profile: the boundary to cut at, counted from the first */
     uint32_t cut_side;
     int cut_shift;
@@ -423,7 +426,7 @@ struct sim_options {
     int boundary_shift;
 };
 struct sim_summary {
-    uint64_t events, ok, failed, cuts, restarts, gave_way, slices, virtual_ms;
+    uint64_t events, ok, failed, cuts, restarts, gave_way, slices, replayed, virtual_ms;
     uint64_t boundaries[2]; /* BOUNDARY profile: boundaries that passed in each direction */
     struct sim_race race;   /* RACE profile */
     uint64_t twin_turns, twin_dropped;
@@ -481,6 +484,12 @@ void sim_twin_forget(struct sim *s);
 void sim_twin_look(struct sim *s, const struct sim_task *t);
 /** Nothing is promised of b. */
 bool sim_twin_may_drop(const struct sim *s, const struct sim_birth *b);
+
+/* ---- replay.c: what a task remembers is the fold of its changes ---- */
+/** A life begins. */
+void sim_replay_begin(struct sim_task *t, const struct psd_task_config *config);
+/** It ends: its changes, replayed, give what its core remembers. Once for each life. */
+void sim_replay_end(struct sim *s, struct sim_task *t);
 
 /* ---- net.c ---- */
 struct sim_conn *sim_conn_new(struct sim *s, bool by_task, uint32_t node, uint32_t task);

@@ -207,6 +207,11 @@ static void life(struct sim *s)
         run_until(s, s->now + 20);
     }
     sim_check_end(s);
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        if (s->task[i].core != NULL) {
+            sim_replay_end(s, &s->task[i]);
+        }
+    }
 }
 
 static void unmake_world(struct sim *s)
@@ -248,6 +253,7 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .restarts = s->count_restarts,
                                     .gave_way = s->count_gave_way,
                                     .slices = s->count_slices,
+                                    .replayed = s->count_replayed,
                                     .virtual_ms = s->now,
                                     .boundaries = {s->boundary_seen[0], s->boundary_seen[1]},
                                     .race = s->race,

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a task remembers is the fold of its changes: those of each life are encoded as they come, and when it ends, whichever way,
+ * decoded and replayed into an empty task, which must then be like the living one. Every field that is marked remembered or
+ * derived is compared here by name, so that scripts/lint/fields sees one that is missed.
+ */
+#include "sim.h"
+
+#include "psd/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHANGES_BYTES_MAX = 1 << 30 };
+
+/* Who is compared with whom, for the text of a failure. */
+struct look {
+    struct sim *s;
+    const struct sim_task *t;
+    const char *of; /* a name, or who */
+};
+
+static void differs(const struct look *l, const char *field)
+{
+    sim_fail(l->s, "REPLAY: %s of %s at %s:%u is not what the replay of its changes gives", field, l->of, l->t->job, l->t->index);
+}
+
+static void differs_by(const struct look *l, const char *field, long long living, long long replayed)
+{
+    sim_fail(l->s, "REPLAY: %s of %s at %s:%u is %lld, after its changes were replayed %lld", field, l->of, l->t->job,
+             l->t->index, living, replayed);
+}
+
+/* a: a struct `type` of the living task, b: of the replayed one. */
+#define CHECK(type, field, same)                                                                                                 \
+    do {                                                                                                                         \
+        if (!(same)) {                                                                                                           \
+            differs(l, #type "." #field);                                                                                        \
+        }                                                                                                                        \
+    } while (0)
+#define SAME(type, field)                                                                                                        \
+    do {                                                                                                                         \
+        if (a->field != b->field) {                                                                                              \
+            differs_by(l, #type "." #field, (long long)a->field, (long long)b->field);                                           \
+        }                                                                                                                        \
+    } while (0)
+#define SAME_BYTES(type, field) CHECK(type, field, memcmp(&a->field, &b->field, sizeof(a->field)) == 0)
+#define SAME_TEXT(type, field) CHECK(type, field, strcmp(a->field, b->field) == 0)
+#define SAME_BY(type, field, compare) compare(l, &a->field, &b->field)
+
+/* ---- variables ---- */
+
+static bool same_memory(const void *a, const void *b, uint64_t bytes)
+{
+    return (a == NULL) == (b == NULL) && (a == NULL || memcmp(a, b, bytes) == 0);
+}
+
+static void variables(const struct look *l, const struct psd_variable *a, const struct psd_variable *b)
+{
+    SAME_TEXT(psd_variable, name);
+    SAME_TEXT(psd_variable, container->name);
+    SAME(psd_variable, dtype);
+    SAME_BYTES(psd_variable, shape);
+    SAME(psd_variable, bytes);
+    SAME_BYTES(psd_variable, optimizer);
+    SAME_BYTES(psd_variable, optim_state);
+    SAME_BYTES(psd_variable, init);
+    SAME(psd_variable, seed);
+    SAME(psd_variable, creation);
+    SAME(psd_variable, version);
+    SAME(psd_variable, chief_number);
+    SAME(psd_variable, pushes);
+    SAME(psd_variable, initialised);
+    SAME(psd_variable, sealed);
+    SAME(psd_variable, restored);
+    SAME(psd_variable, given);
+    SAME_BYTES(psd_variable, giver);
+    SAME(psd_variable, atomic);
+    SAME(psd_variable, element_bytes);
+    SAME(psd_variable, elements);
+    SAME(psd_variable, handle);
+    SAME(psd_variable, in_progress);
+    CHECK(psd_variable, value, same_memory(a->value, b->value, a->bytes));
+    for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX && a->initialised; i++) { /* before, they are only memory */
+        CHECK(psd_variable, slots, same_memory(a->slots[i], b->slots[i], a->bytes));
+    }
+}
+
+static void variable_maps(const struct look *l, const struct psi_map *ma, const struct psi_map *mb)
+{
+    uint64_t at_a = 0, at_b = 0;
+    void *a = NULL, *b = NULL;
+    while (psi_map_next(ma, &at_a, NULL, NULL, &a) && psi_map_next(mb, &at_b, NULL, NULL, &b)) {
+        struct look one = {.s = l->s, .t = l->t, .of = ((const struct psd_variable *)a)->name};
+        variables(&one, a, b);
+    }
+}
+
+static void containers(const struct look *l, const struct psi_map *ma, const struct psi_map *mb)
+{
+    uint64_t at_a = 0, at_b = 0;
+    void *pa = NULL, *pb = NULL;
+    while (psi_map_next(ma, &at_a, NULL, NULL, &pa) && psi_map_next(mb, &at_b, NULL, NULL, &pb)) {
+        const struct psd_container *a = pa, *b = pb;
+        SAME_TEXT(psd_container, name);
+        SAME(psd_container, incarnation);
+        CHECK(psd_container, variables, psi_map_count(&a->variables) == psi_map_count(&b->variables));
+        SAME_BY(psd_container, variables, variable_maps);
+    }
+}
+
+/* Two indexes of the variables: the same keys lead to the same creations. */
+static void indexes(const struct look *l, const struct psi_u64_map *ma, const struct psi_u64_map *mb)
+{
+    uint64_t cursor = 0, key = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(ma, &cursor, &key, &value)) {
+        const struct psd_variable *a = value, *b = psi_u64_map_find(mb, key);
+        CHECK(psd_store, handles, b != NULL && a->creation == b->creation);
+    }
+}
+
+static void stores(const struct look *l, const struct psd_store *a, const struct psd_store *b)
+{
+    SAME(psd_store, dropped);
+    SAME(psd_store, variable_count);
+    SAME(psd_store, next_handle);
+    SAME(psd_store, records_bytes);
+    CHECK(psd_store, containers, psi_map_count(&a->containers) == psi_map_count(&b->containers));
+    SAME_BY(psd_store, containers, containers);
+    SAME_BY(psd_store, handles, indexes);
+    SAME_BY(psd_store, creations, indexes);
+}
+
+/* ---- records ---- */
+
+static void numbers(const struct look *l, const struct psd_number *a, const struct psd_number *b)
+{
+    SAME(psd_number, number);
+    SAME(psd_number, state);
+    SAME(psd_number, offset);
+    SAME(psd_number, position);
+    SAME(psd_number, version);
+    SAME(psd_number, incarnation);
+    SAME(psd_number, applied);
+    SAME(psd_number, status);
+    SAME(psd_number, result_bytes);
+    SAME_BYTES(psd_number, result);
+    CHECK(psd_number, progress, (a->progress == NULL) == (b->progress == NULL));
+    CHECK(psd_number, text, same_memory(a->text, b->text, a->text == NULL ? 0 : strlen(a->text) + 1));
+}
+
+static void progresses(const struct look *l, const struct psd_progress *a, const struct psd_progress *b, uint64_t offset)
+{
+    uint64_t staged = offset * (a->wire == a->variable->dtype ? a->unit : a->variable->element_bytes);
+    SAME(psd_progress, number);
+    SAME(psd_progress, variable->creation);
+    SAME_BYTES(psd_progress, scalars);
+    SAME(psd_progress, total);
+    SAME(psd_progress, staging_bytes);
+    SAME(psd_progress, scale);
+    SAME(psd_progress, kind);
+    SAME(psd_progress, wire);
+    SAME(psd_progress, init_only);
+    SAME(psd_progress, unit);
+    CHECK(psd_progress, staging, same_memory(a->staging, b->staging, staged));
+}
+
+/* In the order in which they began. */
+static void progress_lists(const struct look *l, const struct psd_record *a, const struct psd_record *b)
+{
+    struct psi_list *ia = a->progress.next, *ib = b->progress.next;
+    while (ia != &a->progress && ib != &b->progress) {
+        const struct psd_progress *p = PSI_CONTAINER_OF(ia, struct psd_progress, link);
+        progresses(l, p, PSI_CONTAINER_OF(ib, struct psd_progress, link), psd_record_find(a, p->number)->offset);
+        ia = ia->next;
+        ib = ib->next;
+    }
+    CHECK(psd_progress, link, ia == &a->progress && ib == &b->progress);
+}
+
+static void records(const struct look *outer, const struct psi_map *ma, const struct psi_map *mb)
+{
+    uint64_t at_a = 0, at_b = 0;
+    void *pa = NULL, *pb = NULL;
+    while (psi_map_next(ma, &at_a, NULL, NULL, &pa) && psi_map_next(mb, &at_b, NULL, NULL, &pb)) {
+        const struct psd_record *a = pa, *b = pb;
+        char who[96];
+        struct look one = {.s = outer->s, .t = outer->t, .of = psd_record_text(a, who, sizeof(who))};
+        const struct look *l = &one;
+        SAME_BYTES(psd_record, session);
+        SAME(psd_record, name);
+        SAME(psd_record, chief_number);
+        SAME(psd_record, highest);
+        SAME(psd_record, text_bytes);
+        SAME(psd_record, progress_count);
+        for (uint32_t i = 0; i < PS_WINDOW; i++) {
+            SAME_BY(psd_record, numbers[i], numbers);
+        }
+        CHECK(psd_record, progress, psi_list_empty(&a->progress) == psi_list_empty(&b->progress));
+        progress_lists(l, a, b);
+    }
+}
+
+/* ---- names and resets ---- */
+
+static void definitions(const struct look *l, const struct psd_definition *a, const struct psd_definition *b)
+{
+    SAME(psd_definition, dtype);
+    SAME_BYTES(psd_definition, shape);
+    SAME_BYTES(psd_definition, optimizer);
+    SAME(psd_definition, atomic);
+}
+
+static void names(const struct look *l, const struct psi_map *ma, const struct psi_map *mb)
+{
+    uint64_t at_a = 0, at_b = 0;
+    void *pa = NULL, *pb = NULL;
+    while (psi_map_next(ma, &at_a, NULL, NULL, &pa) && psi_map_next(mb, &at_b, NULL, NULL, &pb)) {
+        const struct psd_name *a = pa, *b = pb;
+        SAME_TEXT(psd_name, container);
+        SAME_TEXT(psd_name, name);
+        SAME(psd_name, owner);
+        SAME_BY(psd_name, definition, definitions);
+    }
+}
+
+static void directories(const struct look *l, const struct psd_directory *a, const struct psd_directory *b)
+{
+    SAME(psd_directory, forgotten);
+    CHECK(psd_directory, names, psi_map_count(&a->names) == psi_map_count(&b->names));
+    SAME_BY(psd_directory, names, names);
+}
+
+static void resets(const struct look *l, const struct psi_list *la, const struct psi_list *lb)
+{
+    struct psi_list *ia = la->next, *ib = lb->next;
+    while (ia != la && ib != lb) {
+        const struct psd_reset *a = PSI_CONTAINER_OF(ia, struct psd_reset, link),
+                               *b = PSI_CONTAINER_OF(ib, struct psd_reset, link);
+        SAME_TEXT(psd_reset, container);
+        SAME(psd_reset, pending);
+        for (uint32_t i = 0; i < l->t->core->peer_count; i++) {
+            SAME(psd_reset, outstanding[i]);
+            SAME(psd_reset, owed[i]);
+        }
+        ia = ia->next;
+        ib = ib->next;
+    }
+    CHECK(psd_reset, link, ia == la && ib == lb);
+}
+
+static void tasks(const struct look *l, const struct psd_task *a, const struct psd_task *b)
+{
+    SAME(psd_task, position);
+    SAME_BY(psd_task, store, stores);
+    CHECK(psd_task, records, psi_map_count(&a->records) == psi_map_count(&b->records));
+    SAME_BY(psd_task, records, records);
+    SAME(psd_task, progress_count);
+    SAME(psd_task, chief_number);
+    SAME_TEXT(psd_task, chief_text);
+    SAME_BY(psd_task, names, directories);
+    SAME_BY(psd_task, resets, resets);
+}
+
+/* ---- a life ---- */
+
+static void record_change(void *ctx, const struct psd_change *c)
+{
+    struct sim_task *t = ctx;
+    struct psi_err err;
+    if (psd_change_encode(c, &t->changes, &err) != PS_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        abort();
+    }
+}
+
+void sim_replay_begin(struct sim_task *t, const struct psd_task_config *config)
+{
+    t->config = *config;
+    psi_buf_init(&t->changes, CHANGES_BYTES_MAX);
+    psd_task_consumer(t->core, record_change, t);
+}
+
+void sim_replay_end(struct sim *s, struct sim_task *t)
+{
+    static const uint8_t seed[32] = {1};
+    const uint8_t *p = t->changes.data;
+    size_t left = t->changes.len;
+    struct psd_task *empty = NULL;
+    struct psi_err err;
+    if (t->changes.max == 0) {
+        return; /* it has been compared */
+    }
+    if (psd_task_new(&t->config, seed, s->now, &empty, &err) != PS_OK) {
+        sim_fail(s, "psd_task_new: %s", err.text);
+    }
+    while (left > 0) {
+        if (psd_replay(empty, &p, &left, &err) != PS_OK) {
+            sim_fail(s, "REPLAY: change %llu of %s:%u: %s", (unsigned long long)empty->position + 1, t->job, t->index, err.text);
+        }
+    }
+    psd_store_check_invariants(&empty->store);
+    struct look l = {.s = s, .t = t, .of = "the task"};
+    tasks(&l, t->core, empty);
+    s->count_replayed += empty->position;
+    psd_task_consumer(t->core, NULL, NULL);
+    psd_task_free(empty);
+    psi_buf_fini(&t->changes);
+    t->changes.max = 0;
+}
