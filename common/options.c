@@ -13,6 +13,7 @@
 #include <ini.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { NAME_BYTES_MAX = 63 };
 
@@ -66,7 +67,7 @@ static void check_row(const struct psi_options *o, size_t i)
     const struct psi_option *row = &o->rows[i];
     size_t len = strlen(row->name);
     size_t choices = 0;
-    PSI_ASSERT(len > 0 && len <= NAME_BYTES_MAX && row->default_text != NULL && row->help != NULL && row->unit != NULL);
+    PSI_ASSERT(len > 0 && len <= NAME_BYTES_MAX && row->help != NULL && row->unit != NULL);
     for (size_t k = 0; k < len; k++) {
         char c = row->name[k];
         PSI_ASSERT((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_');
@@ -84,6 +85,12 @@ static void check_row(const struct psi_options *o, size_t i)
         return;
     case PSI_OPTION_BOOL:
         PSI_ASSERT(row->size == sizeof(bool));
+        return;
+    case PSI_OPTION_TEXT:
+        PSI_ASSERT(row->size == sizeof(char *));
+        return;
+    case PSI_OPTION_REAL:
+        PSI_ASSERT(row->size == sizeof(double));
         return;
     case PSI_OPTION_STRING:
         PSI_ASSERT(row->min >= 0 && row->min <= row->max && row->size == (size_t)row->max + 1);
@@ -104,8 +111,12 @@ void psi_options_init(struct psi_options *o, const struct psi_option *rows, size
     *o = (struct psi_options){.rows = rows, .count = count, .values = values, .from = from};
     for (size_t i = 0; i < count; i++) {
         check_row(o, i);
-        ps_status st = psi_option_parse(&rows[i], values, rows[i].name, rows[i].default_text, NULL);
-        PSI_ASSERT(st == PS_OK); /* a default that its own row allows */
+        if (rows[i].default_text != NULL) {
+            ps_status st = psi_option_parse(&rows[i], values, rows[i].name, rows[i].default_text, NULL);
+            PSI_ASSERT(st == PS_OK); /* a default that its own row allows */
+        } else {
+            memset((char *)values + rows[i].offset, 0, rows[i].size);
+        }
         from[i] = PSI_FROM_DEFAULT;
     }
 }
@@ -137,7 +148,8 @@ static ps_status unknown(const struct psi_options *o, const char *what, const ch
                          struct psi_err *err)
 {
     char quoted[PSI_QUOTE_MAX];
-    const char *near = nearest(o, name, len);
+    size_t skip = len >= 2 && strncmp(name, "--", 2) == 0 ? 2 : 0;
+    const char *near = nearest(o, name + skip, len - skip);
     psi_quote(quoted, sizeof(quoted), name, len);
     return psi_fail(err, PS_INVALID_ARGUMENT, "%s %s is unknown%s%s%s%s", what, quoted, near == NULL ? "" : "; did you mean ",
                     near == NULL ? "" : dashes, near == NULL ? "" : near, near == NULL ? "" : "?");
@@ -148,6 +160,13 @@ ps_status psi_options_set(struct psi_options *o, enum psi_option_from from, cons
 {
     int32_t i = psi_options_find(o, name);
     return i < 0 ? unknown(o, what, "", name, strlen(name), err) : set_row(o, (size_t)i, from, what, text, err);
+}
+
+/* "-1", "-.5", "-inf": an argument */
+static bool is_number(const char *arg)
+{
+    return (arg[1] >= '0' && arg[1] <= '9') || arg[1] == '.' || strcasecmp(arg + 1, "inf") == 0 ||
+           strcasecmp(arg + 1, "infinity") == 0 || strcasecmp(arg + 1, "nan") == 0;
 }
 
 /* One flag at argv[*at]; *taken = how many elements it used, 0 where it is not ours and unknown ones stay. */
@@ -170,7 +189,7 @@ static ps_status parse_flag(struct psi_options *o, int left, char **argv, bool s
             i = off ? i : -1;
         }
         if (i < 0) {
-            return strict ? unknown(o, "flag", "--", name, len, err) : PS_OK;
+            return strict ? unknown(o, "flag", "--", arg, len + 2, err) : PS_OK;
         }
         PSI_IGNORE(snprintf(what, sizeof(what), "--%s%s", off ? "no-" : "", o->rows[i].name));
     } else {
@@ -189,6 +208,10 @@ static ps_status parse_flag(struct psi_options *o, int left, char **argv, bool s
         value = off ? "false" : "true";
     } else if (off) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s takes no value", what);
+    } else if (value == NULL && row->bare != NULL) {
+        bool takes = left > 1 && ((argv[1][0] >= '0' && argv[1][0] <= '9') || argv[1][0] == '.');
+        value = takes ? argv[1] : row->bare;
+        *taken = takes ? 2 : 1;
     } else if (value == NULL) {
         if (left < 2 || strncmp(argv[1], "--", 2) == 0) {
             char allowed[160];
@@ -213,7 +236,7 @@ ps_status psi_options_parse_argv(struct psi_options *o, int *argc, char **argv, 
             break;
         }
         int taken = 0;
-        if (argv[at][0] == '-' && argv[at][1] != '\0') {
+        if (argv[at][0] == '-' && argv[at][1] != '\0' && !is_number(argv[at])) {
             st = parse_flag(o, count - at, argv + at, strict, &taken, err);
             if (st != PS_OK) {
                 return st;

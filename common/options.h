@@ -16,20 +16,25 @@ enum psi_option_type {
     PSI_OPTION_DURATION = 3, /* the same, milliseconds; "250ms", "2.5s", "10min", "1h"; a bare number is in the row's unit */
     PSI_OPTION_BOOL = 4,     /* bool; "true" "false" "yes" "no" "on" "off" "1" "0" */
     PSI_OPTION_STRING = 5,   /* char[max + 1]; min <= bytes <= max, no control bytes unless `lines` */
-    PSI_OPTION_ENUM = 6      /* int: index into choices */
+    PSI_OPTION_ENUM = 6,     /* int: index into choices */
+    PSI_OPTION_TEXT = 7,     /* const char *: the argument itself, of min bytes at least */
+    PSI_OPTION_REAL = 8      /* double, finite */
 };
 
 struct psi_option {
     const char *name; /* lower case, words joined by _; flags and files may write - for it */
     enum psi_option_type type;
-    const char *unit;           /* "", "bytes", "ms", "s", ...; for help; DURATION: "ms" or "s", what a bare number means */
-    int64_t min, max;           /* of the stored value; STRING: of its length */
-    const char *default_text;   /* as a user would write it */
+    const char *unit;         /* "", "bytes", "ms", "s", ...; for help; DURATION: "ms" or "s", what a bare number means */
+    int64_t min, max;         /* of the stored value; STRING: of its length */
+    const char *default_text; /* as a user would write it; NULL: the field is 0 until it is given */
+    const char *bare;         /* the value when a flag is given without one (only what begins as a number is one); NULL: never */
     const char *const *choices; /* ENUM: NULL-terminated names */
     bool reloadable;            /* may change while the program runs */
     bool lines;                 /* STRING: newlines and tabs are fine */
     bool flag_only;             /* not in the configuration file and not listed (--help, --config, ...) */
     char letter;                /* "-t VALUE"; 0 = none */
+    const char *group;          /* --help: a section begins here; NULL: no */
+    unsigned tag;               /* the program's */
     const char *metavar;        /* of the value in --help ("HOST:PORT,..."); NULL = from the type */
     const char *help;           /* one sentence */
     size_t offset, size;        /* PSI_OPTION_FIELD */
@@ -63,7 +68,8 @@ void psi_options_init(struct psi_options *o, const struct psi_option *rows, size
 
 /**
  * Read argv[1..]: "--name value", "--name=value", "--flag", "--no-flag", "-t value", "-tvalue"; "--" ends the flags. What
- * was read is taken out of argv (and *argc); positional arguments stay in order, "--" goes too where strict.
+ * was read is taken out of argv (and *argc); positional arguments (also "-1", "-.5", "-inf") stay in order, "--" goes too where
+ * strict.
  * strict   an unknown flag is an error that names the nearest known one; otherwise it stays in argv.
  * Errors   PS_INVALID_ARGUMENT naming flag, value and what is allowed.
  */
@@ -86,6 +92,8 @@ int32_t psi_options_find(const struct psi_options *o, const char *name);
 const char *psi_options_format_value(const struct psi_options *o, size_t row, char *buf, size_t n);
 /** Append one "  --name VALUE   help (unit, range; default)" entry per row, wrapped at 100 columns. */
 PSI_MUST ps_status psi_options_help(const struct psi_options *o, struct psi_buf *out, struct psi_err *err);
+/** The entry of one row. */
+PSI_MUST ps_status psi_option_help(const struct psi_option *row, struct psi_buf *out, struct psi_err *err);
 /** Append a configuration file: per row that is not flag_only its help as comments and, commented out, "#name = default". A value
  *  that is not from the default is not commented out. psi_options_parse_file() reads it, also with every # before a name removed.
  */

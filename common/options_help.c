@@ -25,7 +25,10 @@ const char *psi_option_metavar(const struct psi_option *row)
     case PSI_OPTION_BOOL:
         return "";
     case PSI_OPTION_STRING:
+    case PSI_OPTION_TEXT:
         return "TEXT";
+    case PSI_OPTION_REAL:
+        return "R";
     case PSI_OPTION_ENUM:
         return "NAME";
     }
@@ -39,7 +42,7 @@ static ps_status add_flag(const struct psi_option *row, size_t *column, struct p
     ps_status st = row->letter != 0 ? psi_buf_printf(out, err, "  -%c, ", row->letter) : psi_buf_printf(out, err, "      ");
     if (st == PS_OK) {
         const char *value = psi_option_metavar(row);
-        bool default_on = row->type == PSI_OPTION_BOOL && strcmp(row->default_text, "true") == 0;
+        bool default_on = row->type == PSI_OPTION_BOOL && row->default_text != NULL && strcmp(row->default_text, "true") == 0;
         st = psi_buf_printf(out, err, "--%s%s%s%s", default_on ? "[no-]" : "", row->name, value[0] == '\0' ? "" : " ", value);
     }
     *column = out->len - start;
@@ -86,39 +89,53 @@ void psi_option_describe(const struct psi_option *row, char *buf, size_t n)
     char range[200] = "";
     char allowed[160];
     psi_option_allowed(row, allowed, sizeof(allowed));
-    if (row->type != PSI_OPTION_BOOL && row->type != PSI_OPTION_STRING) {
+    bool ranged = row->type == PSI_OPTION_INT || row->type == PSI_OPTION_BYTES || row->type == PSI_OPTION_DURATION ||
+                  row->type == PSI_OPTION_ENUM;
+    if (ranged) {
         bool named_unit = row->type == PSI_OPTION_INT && row->unit[0] != '\0';
-        PSI_IGNORE(snprintf(range, sizeof(range), "%s%s%s, ", allowed, named_unit ? " " : "", named_unit ? row->unit : ""));
+        PSI_IGNORE(snprintf(range, sizeof(range), "%s%s%s", allowed, named_unit ? " " : "", named_unit ? row->unit : ""));
     }
-    if (row->type == PSI_OPTION_BOOL && row->flag_only) {
-        buf[0] = '\0';
+    buf[0] = '\0';
+    if ((row->type == PSI_OPTION_BOOL && row->flag_only) || (row->default_text == NULL && !ranged)) {
+        return;
+    }
+    if (row->default_text == NULL) {
+        PSI_IGNORE(snprintf(buf, n, "(%s)", range));
         return;
     }
     const char *value = row->default_text[0] == '\0' ? "none" : row->default_text;
     bool bare = row->type == PSI_OPTION_DURATION && value[strspn(value, "0123456789.")] == '\0';
-    PSI_IGNORE(snprintf(buf, n, "(%sdefault %s%s%s)", range, value, bare ? row->unit : "", row->reloadable ? ", live" : ""));
+    PSI_IGNORE(snprintf(buf, n, "(%s%sdefault %s%s%s)", range, ranged ? ", " : "", value, bare ? row->unit : "",
+                        row->reloadable ? ", live" : ""));
+}
+
+ps_status psi_option_help(const struct psi_option *row, struct psi_buf *out, struct psi_err *err)
+{
+    char details[320];
+    size_t column = 0;
+    ps_status st = add_flag(row, &column, out, err);
+    if (st == PS_OK) {
+        st = add_padding(&column, out, err);
+    }
+    if (st == PS_OK) {
+        st = add_wrapped(row->help, &column, out, err);
+    }
+    if (st == PS_OK) {
+        psi_option_describe(row, details, sizeof(details));
+        st = add_wrapped(details, &column, out, err);
+    }
+    return st == PS_OK ? psi_buf_append(out, "\n", 1, err) : st;
 }
 
 ps_status psi_options_help(const struct psi_options *o, struct psi_buf *out, struct psi_err *err)
 {
     ps_status st = PS_OK;
     for (size_t i = 0; st == PS_OK && i < o->count; i++) {
-        const struct psi_option *row = &o->rows[i];
-        char details[320];
-        size_t column = 0;
-        st = add_flag(row, &column, out, err);
-        if (st == PS_OK) {
-            st = add_padding(&column, out, err);
+        if (o->rows[i].group != NULL) {
+            st = psi_buf_printf(out, err, "\n%s\n", o->rows[i].group);
         }
         if (st == PS_OK) {
-            st = add_wrapped(row->help, &column, out, err);
-        }
-        if (st == PS_OK) {
-            psi_option_describe(row, details, sizeof(details));
-            st = add_wrapped(details, &column, out, err);
-        }
-        if (st == PS_OK) {
-            st = psi_buf_append(out, "\n", 1, err);
+            st = psi_option_help(&o->rows[i], out, err);
         }
     }
     return st;

@@ -8,7 +8,9 @@
 #include "name.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -148,6 +150,10 @@ void psi_option_allowed(const struct psi_option *row, char *buf, size_t n)
     case PSI_OPTION_DURATION:
         psi_option_format_number(row, row->min, low, sizeof(low));
         psi_option_format_number(row, row->max, high, sizeof(high));
+        if (row->max == INT64_MAX) {
+            PSI_IGNORE(snprintf(buf, n, "from %s on", low));
+            break;
+        }
         PSI_IGNORE(snprintf(buf, n, "%s to %s%s", low, high,
                             row->type == PSI_OPTION_BYTES      ? ", with K, M, G or T"
                             : row->type == PSI_OPTION_DURATION ? ", with ms, s, min, h or d"
@@ -155,6 +161,12 @@ void psi_option_allowed(const struct psi_option *row, char *buf, size_t n)
         break;
     case PSI_OPTION_BOOL:
         PSI_IGNORE(snprintf(buf, n, "true or false"));
+        break;
+    case PSI_OPTION_TEXT:
+        PSI_IGNORE(snprintf(buf, n, "%s", psi_option_metavar(row)));
+        break;
+    case PSI_OPTION_REAL:
+        PSI_IGNORE(snprintf(buf, n, "a number such as %s", row->default_text));
         break;
     case PSI_OPTION_STRING:
         PSI_IGNORE(snprintf(buf, n, "%" PRId64 " to %" PRId64 " bytes, no control bytes", row->min, row->max));
@@ -227,8 +239,23 @@ void psi_option_set_number(const struct psi_option *row, void *values, int64_t n
 ps_status psi_option_parse(const struct psi_option *row, void *values, const char *what, const char *text, struct psi_err *err)
 {
     int64_t number = 0;
+    char *end = NULL;
+    double real = 0;
     bool good = false;
     switch (row->type) {
+    case PSI_OPTION_TEXT:
+        if ((int64_t)strlen(text) < row->min) {
+            return refuse(row, what, text, err);
+        }
+        memcpy((char *)values + row->offset, &text, sizeof(text));
+        return PS_OK;
+    case PSI_OPTION_REAL:
+        real = strtod(text, &end);
+        if (end == text || *end != '\0' || !isfinite(real)) {
+            return refuse(row, what, text, err);
+        }
+        memcpy((char *)values + row->offset, &real, sizeof(real));
+        return PS_OK;
     case PSI_OPTION_INT:
         good = parse_number(text, no_suffixes, 1, &number);
         break;
@@ -275,6 +302,12 @@ const char *psi_option_format(const struct psi_option *row, const void *values, 
         break;
     case PSI_OPTION_STRING:
         PSI_IGNORE(snprintf(buf, n, "%s", (const char *)values + row->offset));
+        break;
+    case PSI_OPTION_TEXT:
+        PSI_IGNORE(snprintf(buf, n, "%s", *(const char *const *)(const void *)((const char *)values + row->offset)));
+        break;
+    case PSI_OPTION_REAL:
+        PSI_IGNORE(snprintf(buf, n, "%.17g", *(const double *)(const void *)((const char *)values + row->offset)));
         break;
     case PSI_OPTION_ENUM:
         PSI_IGNORE(snprintf(buf, n, "%s", row->choices[psi_option_number(row, values)]));

@@ -182,7 +182,7 @@ class CommandLine(Case):
                 (["--job_name=worker", "--ps_hosts=127.0.0.1:1"], ["--worker_hosts is empty"]),
                 (["--job_name=worker", "--task_index=2", *hosts], ["--task_index 2", "2 tasks, 0 to 1"]),
                 (["--job_name=worker", "--ps_hosts=a:1,,b:2", "--worker_hosts=c:1"], ["--ps_hosts", "/job:ps/task:1: address ''"]),
-                (["--job_name=worker", "--task_index=-1", *hosts], ["--task_index -1", "whole number"]),
+                (["--job_name=worker", "--task_index=-1", *hosts], ["--task_index: '-1'", "0 to 65535"]),
                 (["--job_name=worker", "--task_index"], ["--task_index needs a value"]),
                 (["--no-such-flag"], ["--no-such-flag", "--help"]),
                 (["--taskindex", "0"], ["--taskindex", "--task_index"]),
@@ -192,12 +192,12 @@ class CommandLine(Case):
                 (["--local", "ps=1,workers=65"], ["workers=65", "1 to 64"]),
                 (["--local", "ps=1,ps=1"], ["ps=1,ps=1"]),
                 (["--local", "ps=1,workers=1", "--job_name", "ps"], ["--local", "--job_name"]),
-                (["--local", "ps=1,workers=1", "--epochs", "0"], ["--epochs 0", "1 to"]),
+                (["--local", "ps=1,workers=1", "--epochs", "0"], ["--epochs: '0'", "1 to"]),
                 (["--local", "ps=1,workers=1", "--epochs", "1", "--steps", "5"], ["--epochs", "--steps"]),
-                (["--local", "ps=1,workers=1", "--steps", "99999999999999999999"], ["--steps 9999", "whole number"]),
-                (["--local", "ps=1,workers=1", "--batch_size", "many"], ["--batch_size many"]),
+                (["--local", "ps=1,workers=1", "--steps", "99999999999999999999"], ["--steps: '9999", "from 1 on"]),
+                (["--local", "ps=1,workers=1", "--batch_size", "many"], ["--batch_size: 'many'"]),
                 (["--local", "ps=1,workers=1", "--learning_rate", "0"], ["--learning_rate", "above 0"]),
-                (["--local", "ps=1,workers=1", "--learning_rate", "fast"], ["--learning_rate fast"]),
+                (["--local", "ps=1,workers=1", "--learning_rate", "fast"], ["--learning_rate: 'fast'", "number"]),
                 (["--local", "ps=1,workers=1", "--optimizer", "rmsprop"], ["rmsprop", "adagrad"]),
                 (["--local", "ps=1,workers=1", "--model", "mlp:"], ["mlp:", "mlp:512,512"]),
                 (["--local", "ps=1,workers=1", "--model", "cnn"], ["cnn", "softmax"]),
@@ -236,10 +236,11 @@ class CommandLine(Case):
         for name in ("ps_hosts", "worker_hosts", "job_name", "task_index", "local", "data", "model", "optimizer", "learning_rate",
                      "batch_size", "epochs", "steps", "seed", "fresh", "report", "status_at_end", "help", "version"):
             self.assertIn("--%s " % name, help_text)
-        for words in ('--ps_hosts HOST:PORT,... Comma-separated list of hostname:port pairs (default: "")',
-                      '--worker_hosts HOST:PORT,... Comma-separated list of hostname:port pairs (default: "")',
-                      "--job_name JOB One of 'ps', 'worker' (default: \"\")", "Index of task within the job (default: 0)",
-                      "(default: adagrad)", "(default: 0.05)", "Examples in a step of one worker (default: 32)", "(default: 10)"):
+        for words in ('--ps_hosts HOST:PORT,... Comma-separated list of hostname:port pairs (default none)',
+                      '--worker_hosts HOST:PORT,... Comma-separated list of hostname:port pairs (default none)',
+                      "--job_name JOB One of 'ps', 'worker' (default none)", "Index of task within the job (0 to 65535, default 0)",
+                      "(default adagrad)", "(default 0.05)", "Examples in a step of one worker (1 to 1048576, default 32)",
+                      "(1 to 1000000, default 10)"):
             self.assertIn(words, help_text)
         self.assertLessEqual(max(len(line) for line in p.text().split("\n")), 130)
 

@@ -4,31 +4,19 @@
 
 #include <string.h>
 
-static void print_flag(FILE *to, const struct psctl_flag_row *row)
-{
-    char left[64];
-    char letter[8] = "    ";
-    if (row->letter != 0) {
-        (void)snprintf(letter, sizeof(letter), "-%c, ", row->letter);
-    }
-    (void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, row->name, row->value != NULL ? " " : "",
-                   row->value != NULL ? row->value : "");
-    const char *line = row->help;
-    while (line != NULL) {
-        int n = (int)strcspn(line, "\n");
-        (void)fprintf(to, "  %-24s %.*s\n", left, n, line);
-        line = line[n] == '\n' ? line + n + 1 : NULL;
-        left[0] = '\0';
-    }
-}
+enum { HELP_BYTES_MAX = 16 << 10 };
 
 static void print_flags(FILE *to, uint32_t flags)
 {
+    struct psi_buf text;
+    psi_buf_init(&text, HELP_BYTES_MAX);
     for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
-        if ((flags & 1u << i) != 0) {
-            print_flag(to, &psctl_flags[i]);
+        if ((flags & 1u << i) != 0 && psi_option_help(&psctl_flags[i], &text, NULL) != PS_OK) {
+            (void)fprintf(stderr, "psctl: out of memory\n");
         }
     }
+    (void)fwrite(text.data, 1, text.len, to);
+    psi_buf_fini(&text);
 }
 
 /* " [--npy FILE] [--yes]" */
@@ -36,20 +24,19 @@ static void verb_line(const struct psctl_verb *verb, char *dst, size_t n)
 {
     size_t len = (size_t)snprintf(dst, n, "%s%s%s", verb->name, verb->arguments[0] != '\0' ? " " : "", verb->arguments);
     for (uint32_t i = 0; i < PSCTL_FLAG_COUNT && len < n; i++) {
-        const struct psctl_flag_row *row = &psctl_flags[i];
+        const struct psi_option *row = &psctl_flags[i];
         if ((verb->flags & 1u << i) != 0) {
-            len += (size_t)snprintf(dst + len, n - len, " [--%s%s%s]", row->name, row->value != NULL ? " " : "",
-                                    row->value != NULL ? row->value : "");
+            len += (size_t)snprintf(dst + len, n - len, " [--%s%s%s]", row->name, row->metavar != NULL ? " " : "",
+                                    row->metavar != NULL ? row->metavar : "");
         }
     }
 }
 
-void psctl_usage(FILE *to)
+void psctl_usage(const struct psctl *c, FILE *to)
 {
     uint32_t flags = 0;
     (void)fprintf(to, "usage: psctl [-t TARGET] [--timeout S] [--json] VERB ...\n\n");
-    for (int i = 0; i < psctl_verb_count; i++) {
-        const struct psctl_verb *verb = &psctl_verbs[i];
+    for (const struct psctl_verb *verb = c->verbs; verb->name != NULL; verb++) {
         char line[64];
         (void)snprintf(line, sizeof(line), "%s %s", verb->name, verb->arguments);
         (void)fprintf(to, "  %-38s %s\n", line, verb->summary);
@@ -74,7 +61,7 @@ void psctl_verb_usage(const struct psctl_verb *verb)
 enum psctl_exit psctl_help(struct psctl *c)
 {
     if (c->argc == 0) {
-        psctl_usage(stdout);
+        psctl_usage(c, stdout);
         return PSCTL_OK;
     }
     const struct psctl_verb *verb = psctl_find_verb(c, c->argv[0]);
@@ -87,23 +74,30 @@ enum psctl_exit psctl_help(struct psctl *c)
 
 /* ---- completion ---- */
 
-static void print_verbs(FILE *to)
+static void print_verbs(const struct psctl *c)
 {
-    for (int i = 0; i < psctl_verb_count; i++) {
-        (void)fprintf(to, "%s%s", i > 0 ? " " : "", psctl_verbs[i].name);
+    for (const struct psctl_verb *verb = c->verbs; verb->name != NULL; verb++) {
+        (void)printf("%s%s", verb > c->verbs ? " " : "", verb->name);
     }
 }
 
-static void print_words(FILE *to, uint32_t flags)
+static void print_words(uint32_t flags)
 {
     for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
         if ((flags & 1u << i) != 0) {
-            (void)fprintf(to, " --%s", psctl_flags[i].name);
+            (void)printf(" --%s", psctl_flags[i].name);
         }
     }
 }
 
-void psctl_completion_bash(FILE *to)
+/* Is the next word its value? */
+static bool takes_value(const struct psi_option *row)
+{
+    return row->type != PSI_OPTION_BOOL && row->bare == NULL;
+}
+
+/* The bash script that completes this command line. */
+static void print_bash(const struct psctl *c)
 {
     /* names come from the cluster that the line so far points at, within a second, or not at all */
     static const char head[] =
@@ -168,42 +162,40 @@ void psctl_completion_bash(FILE *to)
         "    fi\n"
         "}\n"
         "complete -o default -F _psctl psctl\n";
-    (void)fputs(head, to);
-    (void)fprintf(to, "            -t");
+    (void)fputs(head, stdout);
+    (void)printf("            -t");
     for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
-        const char *value = psctl_flags[i].value;
-        if (value != NULL && value[0] != '[') {
-            (void)fprintf(to, " | --%s", psctl_flags[i].name);
+        if (takes_value(&psctl_flags[i])) {
+            (void)printf(" | --%s", psctl_flags[i].name);
         }
     }
-    (void)fprintf(to, ") ((i++)) ;;\n%s", middle);
-    (void)fprintf(to, "        \"\")\n            words=\"");
-    print_verbs(to);
-    (void)fprintf(to, "\"\n            flags=\"");
-    print_words(to, PSCTL_FLAGS_COMMON);
-    (void)fprintf(to, "\"\n            ;;\n");
-    for (int i = 0; i < psctl_verb_count; i++) {
-        (void)fprintf(to, "        %s)\n            words=\"", psctl_verbs[i].name);
-        if (strcmp(psctl_verbs[i].words, "verb") == 0) {
-            print_verbs(to);
+    (void)printf(") ((i++)) ;;\n%s", middle);
+    (void)printf("        \"\")\n            words=\"");
+    print_verbs(c);
+    (void)printf("\"\n            flags=\"");
+    print_words(PSCTL_FLAGS_COMMON);
+    (void)printf("\"\n            ;;\n");
+    for (const struct psctl_verb *verb = c->verbs; verb->name != NULL; verb++) {
+        (void)printf("        %s)\n            words=\"", verb->name);
+        if (strcmp(verb->words, "verb") == 0) {
+            print_verbs(c);
         } else {
-            (void)fputs(psctl_verbs[i].words, to);
+            (void)fputs(verb->words, stdout);
         }
-        (void)fprintf(to, "\"\n            flags=\"");
-        print_words(to, psctl_verbs[i].flags | PSCTL_FLAGS_COMMON);
-        (void)fprintf(to, "\"\n            ;;\n");
+        (void)printf("\"\n            flags=\"");
+        print_words(verb->flags | PSCTL_FLAGS_COMMON);
+        (void)printf("\"\n            ;;\n");
     }
-    (void)fputs(tail, to);
+    (void)fputs(tail, stdout);
     for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
-        const char *value = psctl_flags[i].value;
-        if (value != NULL && value[0] != '[') {
-            (void)fprintf(to, "        %s--%s) words=\"%s\" ;;\n", i == PSCTL_TARGET ? "-t | " : "", psctl_flags[i].name,
-                          i == PSCTL_CONTAINER ? "container"
-                          : i == PSCTL_TASK    ? "task"
-                                               : "");
+        if (takes_value(&psctl_flags[i])) {
+            (void)printf("        %s--%s) words=\"%s\" ;;\n", i == PSCTL_TARGET ? "-t | " : "", psctl_flags[i].name,
+                         i == PSCTL_CONTAINER ? "container"
+                         : i == PSCTL_TASK    ? "task"
+                                              : "");
         }
     }
-    (void)fputs(end, to);
+    (void)fputs(end, stdout);
 }
 
 enum psctl_exit psctl_completion(struct psctl *c)
@@ -211,6 +203,6 @@ enum psctl_exit psctl_completion(struct psctl *c)
     if (strcmp(c->argv[0], "bash") != 0) {
         return psctl_misused(c, "completion is for bash; there is none for '%.100s'", c->argv[0]);
     }
-    psctl_completion_bash(stdout);
+    print_bash(c);
     return PSCTL_OK;
 }

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 
 static enum psctl_exit run(struct psctl *c, int argc, char **argv)
 {
@@ -21,7 +20,7 @@ static enum psctl_exit run(struct psctl *c, int argc, char **argv)
         return PSCTL_OK;
     }
     if (c->help && c->verb == NULL) {
-        psctl_usage(stdout);
+        psctl_usage(c, stdout);
         return PSCTL_OK;
     }
     if (c->help) {
@@ -45,16 +44,9 @@ static void hold_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     hold_standard_descriptors();
-    struct psctl c = {.timeout_ms = PSCTL_TIMEOUT_DEFAULT_MS};
-    char **rest = (char **)calloc((size_t)argc + 1, sizeof(*rest));
-    if (rest == NULL) {
-        (void)fprintf(stderr, "psctl: out of memory\n");
-        return PSCTL_FAILED;
-    }
-    c.argv = rest;
+    struct psctl c = {.verbs = psctl_verbs};
     enum psctl_exit code = run(&c, argc, argv);
     psctl_disconnect(&c);
-    free((void *)rest);
     if (fflush(stdout) != 0 || ferror(stdout) != 0) {
         (void)fprintf(stderr, "psctl: cannot write to standard output\n");
         code = PSCTL_FAILED;

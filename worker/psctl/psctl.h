@@ -5,13 +5,13 @@
 
 #include "common/cli/list.h"
 #include "common/cli/text.h"
+#include "common/options.h"
 
 #include <ps.h>
 #include <stddef.h>
 #include <stdio.h>
 
 #define PSCTL_CONTAINER_DEFAULT "localhost" /* ps_session_options.container */
-enum { PSCTL_TIMEOUT_DEFAULT_MS = 5000 };
 
 enum psctl_exit { PSCTL_OK = 0, PSCTL_FAILED = 1, PSCTL_USAGE = 2 };
 
@@ -25,6 +25,7 @@ struct psctl {
     int64_t timeout_ms;
     int64_t watch_ms; /* --watch: time between rounds; 0: once */
     bool json, all, yes, fill, help, version;
+    const struct psctl_verb *verbs; /* all of them; the last one has no name */
     const struct psctl_verb *verb;
     /* what is left, behind the verb */
     int argc;
@@ -51,9 +52,8 @@ struct psctl_verb {
         *words; /* for completion: what its arguments are, of "variable", "container", "task", "verb", or words; "": files */
     enum psctl_exit (*run)(struct psctl *c);
 };
-extern const struct psctl_verb psctl_verbs[];
-extern const int psctl_verb_count;
-enum { PSCTL_ARGS_MANY = 1000 }; /* args_max: no bound */
+extern const struct psctl_verb psctl_verbs[]; /* the last one has no name; for main() */
+enum { PSCTL_ARGS_MANY = 1000 };              /* args_max: no bound */
 
 enum psctl_exit psctl_status(struct psctl *c);
 enum psctl_exit psctl_vars(struct psctl *c);
@@ -93,17 +93,9 @@ enum psctl_flag {
 #define PSCTL_FLAG(name) (1u << (PSCTL_##name))
 /* Those of every verb. */
 #define PSCTL_FLAGS_COMMON (PSCTL_FLAG(TARGET) | PSCTL_FLAG(TIMEOUT) | PSCTL_FLAG(JSON) | PSCTL_FLAG(HELP) | PSCTL_FLAG(VERSION))
-struct psctl_flag_row {
-    const char *name;  /* without its dashes */
-    char letter;       /* 0: none */
-    const char *value; /* "FILE"; "[SECONDS]": may be left out; NULL: it takes none */
-    const char *help;  /* lines are separated by newlines */
-    enum { PSCTL_ON, PSCTL_TEXT, PSCTL_SECONDS } kind;
-    size_t field; /* of struct psctl: bool, const char *, int64_t in ms */
-};
-extern const struct psctl_flag_row psctl_flags[PSCTL_FLAG_COUNT];
-/** Take the flags and the verb out of argv; the arguments are left in c->argv, which has room for argc. Says what is wrong;
- *  PSCTL_OK: c->verb is set, or --help or --version was given. */
+extern const struct psi_option psctl_flags[PSCTL_FLAG_COUNT];
+/** Take the flags and the verb out of argv; c, which knows its verbs, gets the arguments. Says what is wrong; PSCTL_OK: c->verb
+ * is set, or --help or --version was given. */
 enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv);
 /** NULL: there is none of that name, which was said. */
 const struct psctl_verb *psctl_find_verb(const struct psctl *c, const char *name);
@@ -111,10 +103,8 @@ const struct psctl_verb *psctl_find_verb(const struct psctl *c, const char *name
 void psctl_nearer(const char *text, const char *name, char *near, size_t n);
 
 /* ---- help.c ---- */
-void psctl_usage(FILE *to);
+void psctl_usage(const struct psctl *c, FILE *to);
 void psctl_verb_usage(const struct psctl_verb *verb);
-/** The bash script that completes this command line. */
-void psctl_completion_bash(FILE *to);
 
 /* ---- connect.c: the session, and what is said of it ---- */
 /** Open the session and know the cluster. Says what failed; PSCTL_USAGE: the target is no address, or the verb asks and nobody is

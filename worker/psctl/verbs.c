@@ -170,5 +170,5 @@ const struct psctl_verb psctl_verbs[] = {
      .words = "bash",
      .run = psctl_completion,
      .help = "For bash: eval \"$(psctl completion bash)\", or the same script as a file in bash-completion's folder.\n"},
+    {.name = NULL},
 };
-const int psctl_verb_count = sizeof(psctl_verbs) / sizeof(psctl_verbs[0]);

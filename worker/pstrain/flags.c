@@ -8,97 +8,207 @@
 
 #include "model.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum type { TEXT, INTEGER, NUMBER, SWITCH };
-enum { NAME_BYTES = 64 };
+enum { HELP_BYTES_MAX = 64 << 10, NUMBER_BYTES_MAX = 64 /* with --, = and NUL */ };
 /* The best of 0.01 to 0.5 after one epoch of softmax over a9a and agaricus together: on the first 0.05 is as good and 0.5 loses 1
  * % accuracy, on the second 0.5 gains 2 %. */
 #define SPARSE_RATE 0.1
 
-struct row {
-    const char *name;
-    enum type type;
-    const char *default_text;
-    const char *metavar;
-    int64_t min, max; /* INTEGER */
-    size_t field;     /* offset in struct flags */
-    bool to_workers;  /* --local hands it on */
-    const char *help;
-    const char *group; /* starts a section of --help */
-};
+enum { TO_WORKERS = 1 }; /* tag: --local hands it on */
 
-#define FIELD(field_) offsetof(struct flags, field_)
-static const struct row rows[] = {
-    {"cluster", TEXT, "", "SPEC", 0, 0, FIELD(cluster), false,
-     "All tasks: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE", "The cluster"},
-    {"ps_hosts", TEXT, "", "HOST:PORT,...", 0, 0, FIELD(ps_hosts), false, "Comma-separated list of hostname:port pairs", NULL},
-    {"worker_hosts", TEXT, "", "HOST:PORT,...", 0, 0, FIELD(worker_hosts), false, "Comma-separated list of hostname:port pairs",
-     NULL},
-    {"cluster_name", TEXT, "", "NAME", 0, 0, FIELD(cluster_name), false, "What the cluster is called (psd --cluster_name)", NULL},
-    {"job_name", TEXT, "", "JOB", 0, 0, FIELD(job_name), false, "One of 'ps', 'worker'", NULL},
-    {"task_index", INTEGER, "0", "N", 0, 65535, FIELD(task_index), false, "Index of task within the job", NULL},
-    {"local", TEXT, "", "ps=P,workers=W", 0, 0, FIELD(local), false,
-     "Instead of the six above: start P ps tasks and W workers on this machine, and stop them all at the end", NULL},
-    {"serve", SWITCH, "false", NULL, 0, 0, FIELD(serve), false,
-     "Serve as the task, whatever its job, instead of training: it holds the variables that are pinned to it and runs calls "
-     "(ps_call; psd.echo gives back its input)",
-     NULL},
-    {"insecure_any_peer", SWITCH, "false", NULL, 0, 0, FIELD(insecure_any_peer), false,
-     "A ps task may listen on an address that other machines reach. There is no TLS yet: everybody who reaches the port can read "
-     "and "
-     "change everything",
-     NULL},
-    {"data", TEXT, "digits", "DATA", 0, 0, FIELD(data), true,
-     "digits (UCI, in the distribution), mnist:DIR with the four MNIST files, or libsvm:TRAIN[,TEST] with sparse text (without "
-     "TEST a fifth of TRAIN, always the same one, is held out for the test); plain or .gz",
-     "What is trained"},
-    {"model", TEXT, "mlp:128", "MODEL", 0, 0, FIELD(model), true,
-     "softmax (with two classes this is logistic regression, and it may be written logistic), or mlp:N,N,... with hidden layers "
-     "of "
-     "N units (relu)",
-     NULL},
-    {"optimizer", TEXT, "adagrad", "RULE", 0, 0, FIELD(optimizer), true,
-     "sgd, momentum, nesterov, adagrad or adam; runs on the ps tasks", NULL},
-    {"learning_rate", NUMBER, "0.05", "R", 0, 0, FIELD(learning_rate), true,
-     "Above 0. With libsvm data and sgd or adagrad the default is 0.1; where the rows have few values that are not 0, try 0.5",
-     NULL},
-    {"momentum", NUMBER, "0.9", "M", 0, 0, FIELD(momentum), true, "Of momentum and nesterov", NULL},
-    {"batch_size", INTEGER, "32", "N", 1, 1 << 20, FIELD(batch_size), true, "Examples in a step of one worker", NULL},
-    {"epochs", INTEGER, "10", "N", 1, 1000000, FIELD(epochs), true, "Passes over the data in this run, all workers together",
-     NULL},
-    {"steps", INTEGER, "0", "N", 1, INT64_MAX, FIELD(steps), true, "Instead of --epochs: the global step to reach", NULL},
-    {"seed", INTEGER, "0", "N", 0, INT64_MAX, FIELD(seed), true,
-     "Of the first weights and of the order of the data; the same for all workers", NULL},
-    {"fresh", SWITCH, "false", NULL, 0, 0, FIELD(fresh), false,
-     "Start over on running ps tasks: the chief empties them first, other workers wait for that, --timeout at most. Give it to "
-     "all workers",
-     "How it runs"},
-    {"container", TEXT, "localhost", "NAME", 0, 0, FIELD(container), true,
-     "Of the model: programs with different ones never meet", NULL},
-    {"placement", TEXT, "round_robin", "WAY", 0, 0, FIELD(placement), true,
-     "Of the variables on the ps tasks: round_robin, in turn; or balanced, each where the fewest bytes are", NULL},
-    {"log_device_placement", SWITCH, "false", NULL, 0, 0, FIELD(log_device_placement), true, "Say for each variable where it is",
-     NULL},
-    {"allow_soft_placement", SWITCH, "false", NULL, 0, 0, FIELD(allow_soft_placement), true,
-     "A device that a task lacks becomes its CPU:0", NULL},
-    {"eval", SWITCH, "false", NULL, 0, 0, FIELD(eval), false,
-     "Do not train: test the model that is on the ps tasks (of --ps_hosts, else TF_CONFIG, else PSD_TARGET, else 127.0.0.1:2222)",
-     NULL},
-    {"export", TEXT, "", "FILE", 0, 0, FIELD(export_file), false,
-     "The chief writes all variables into a safetensors file at the end", NULL},
-    {"report", TEXT, "", "FILE.json", 0, 0, FIELD(report), false, "The chief writes the results there", NULL},
-    {"status_at_end", SWITCH, "false", NULL, 0, 0, FIELD(status_at_end), false,
-     "The chief shows `psctl status` of the cluster at the end", NULL},
-    {"timeout", INTEGER, "60", "SECONDS", 1, 86400, FIELD(timeout_s), true, "How long an operation may take, reconnects included",
-     NULL},
-    {"version", SWITCH, "false", NULL, 0, 0, FIELD(version), false, "Print the version and exit", NULL},
-    {"help", SWITCH, "false", NULL, 0, 0, FIELD(help), false, "Print this and exit", NULL},
+#define FIELD(field_) PSI_OPTION_FIELD(struct flags, field_)
+#define TEXT .type = PSI_OPTION_TEXT, .unit = "", .flag_only = true
+#define WHOLE .type = PSI_OPTION_INT, .unit = "", .flag_only = true
+#define NUMBER .type = PSI_OPTION_REAL, .unit = "", .flag_only = true
+#define ON .type = PSI_OPTION_BOOL, .unit = "", .flag_only = true
+static const struct psi_option rows[] = {
+    {.name = "cluster",
+     TEXT,
+     .default_text = "",
+     .metavar = "SPEC",
+     .group = "The cluster",
+     .help = "All tasks: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE",
+     FIELD(cluster)},
+    {.name = "ps_hosts",
+     TEXT,
+     .default_text = "",
+     .metavar = "HOST:PORT,...",
+     .help = "Comma-separated list of hostname:port pairs",
+     FIELD(ps_hosts)},
+    {.name = "worker_hosts",
+     TEXT,
+     .default_text = "",
+     .metavar = "HOST:PORT,...",
+     .help = "Comma-separated list of hostname:port pairs",
+     FIELD(worker_hosts)},
+    {.name = "cluster_name",
+     TEXT,
+     .default_text = "",
+     .metavar = "NAME",
+     .help = "What the cluster is called (psd --cluster_name)",
+     FIELD(cluster_name)},
+    {.name = "job_name", TEXT, .default_text = "", .metavar = "JOB", .help = "One of 'ps', 'worker'", FIELD(job_name)},
+    {.name = "task_index",
+     WHOLE,
+     .min = 0,
+     .max = 65535,
+     .default_text = "0",
+     .metavar = "N",
+     .help = "Index of task within the job",
+     FIELD(task_index)},
+    {.name = "local",
+     TEXT,
+     .default_text = "",
+     .metavar = "ps=P,workers=W",
+     .help = "Instead of the six above: start P ps tasks and W workers on this machine, and stop them all at the end",
+     FIELD(local)},
+    {.name = "serve",
+     ON,
+     .help = "Serve as the task, whatever its job, instead of training: it holds the variables that are pinned to it and runs "
+             "calls (ps_call; psd.echo gives back its input)",
+     FIELD(serve)},
+    {.name = "insecure_any_peer",
+     ON,
+     .help = "A ps task may listen on an address that other machines reach. There is no TLS yet: everybody who reaches the port "
+             "can read and change everything",
+     FIELD(insecure_any_peer)},
+    {.name = "data",
+     TEXT,
+     .default_text = "digits",
+     .metavar = "DATA",
+     .group = "What is trained",
+     .tag = TO_WORKERS,
+     .help = "digits (UCI, in the distribution), mnist:DIR with the four MNIST files, or libsvm:TRAIN[,TEST] with sparse text "
+             "(without TEST a fifth of TRAIN, always the same one, is held out for the test); plain or .gz",
+     FIELD(data)},
+    {.name = "model",
+     TEXT,
+     .default_text = "mlp:128",
+     .metavar = "MODEL",
+     .tag = TO_WORKERS,
+     .help = "softmax (with two classes this is logistic regression, and it may be written logistic), or mlp:N,N,... with hidden "
+             "layers of N units (relu)",
+     FIELD(model)},
+    {.name = "optimizer",
+     TEXT,
+     .default_text = "adagrad",
+     .metavar = "RULE",
+     .tag = TO_WORKERS,
+     .help = "sgd, momentum, nesterov, adagrad or adam; runs on the ps tasks",
+     FIELD(optimizer)},
+    {.name = "learning_rate",
+     NUMBER,
+     .default_text = "0.05",
+     .metavar = "R",
+     .tag = TO_WORKERS,
+     .help = "Above 0. With libsvm data and sgd or adagrad the default is 0.1; where the rows have few values that are not 0, "
+             "try 0.5",
+     FIELD(learning_rate)},
+    {.name = "momentum",
+     NUMBER,
+     .default_text = "0.9",
+     .metavar = "M",
+     .tag = TO_WORKERS,
+     .help = "Of momentum and nesterov",
+     FIELD(momentum)},
+    {.name = "batch_size",
+     WHOLE,
+     .min = 1,
+     .max = 1 << 20,
+     .default_text = "32",
+     .metavar = "N",
+     .tag = TO_WORKERS,
+     .help = "Examples in a step of one worker",
+     FIELD(batch_size)},
+    {.name = "epochs",
+     WHOLE,
+     .min = 1,
+     .max = 1000000,
+     .default_text = "10",
+     .metavar = "N",
+     .tag = TO_WORKERS,
+     .help = "Passes over the data in this run, all workers together",
+     FIELD(epochs)},
+    {.name = "steps",
+     WHOLE,
+     .min = 1,
+     .max = INT64_MAX,
+     .metavar = "N",
+     .tag = TO_WORKERS,
+     .help = "Instead of --epochs: the global step to reach",
+     FIELD(steps)},
+    {.name = "seed",
+     WHOLE,
+     .min = 0,
+     .max = INT64_MAX,
+     .default_text = "0",
+     .metavar = "N",
+     .tag = TO_WORKERS,
+     .help = "Of the first weights and of the order of the data; the same for all workers",
+     FIELD(seed)},
+    {.name = "fresh",
+     ON,
+     .group = "How it runs",
+     .help = "Start over on running ps tasks: the chief empties them first, other workers wait for that, --timeout at most. Give "
+             "it to all workers",
+     FIELD(fresh)},
+    {.name = "container",
+     TEXT,
+     .default_text = "localhost",
+     .metavar = "NAME",
+     .tag = TO_WORKERS,
+     .help = "Of the model: programs with different ones never meet",
+     FIELD(container)},
+    {.name = "placement",
+     TEXT,
+     .default_text = "round_robin",
+     .metavar = "WAY",
+     .tag = TO_WORKERS,
+     .help = "Of the variables on the ps tasks: round_robin, in turn; or balanced, each where the fewest bytes are",
+     FIELD(placement)},
+    {.name = "log_device_placement",
+     ON,
+     .tag = TO_WORKERS,
+     .help = "Say for each variable where it is",
+     FIELD(log_device_placement)},
+    {.name = "allow_soft_placement",
+     ON,
+     .tag = TO_WORKERS,
+     .help = "A device that a task lacks becomes its CPU:0",
+     FIELD(allow_soft_placement)},
+    {.name = "eval",
+     ON,
+     .help = "Do not train: test the model that is on the ps tasks (of --ps_hosts, else TF_CONFIG, else PSD_TARGET, else "
+             "127.0.0.1:2222)",
+     FIELD(eval)},
+    {.name = "export",
+     TEXT,
+     .default_text = "",
+     .metavar = "FILE",
+     .help = "The chief writes all variables into a safetensors file at the end",
+     FIELD(export_file)},
+    {.name = "report",
+     TEXT,
+     .default_text = "",
+     .metavar = "FILE.json",
+     .help = "The chief writes the results there",
+     FIELD(report)},
+    {.name = "status_at_end", ON, .help = "The chief shows `psctl status` of the cluster at the end", FIELD(status_at_end)},
+    {.name = "timeout",
+     WHOLE,
+     .min = 1,
+     .max = 86400,
+     .default_text = "60",
+     .metavar = "SECONDS",
+     .tag = TO_WORKERS,
+     .help = "How long an operation may take, reconnects included",
+     FIELD(timeout_s)},
+    {.name = "version", ON, .help = "Print the version and exit", FIELD(version)},
+    {.name = "help", ON, .letter = 'h', .help = "Print this and exit", FIELD(help)},
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) <= FLAGS_COUNT, "struct flags has room for all rows");
@@ -131,109 +241,6 @@ static int fail(char *err, const char *format, ...)
     (void)vsnprintf(err, FLAGS_ERR_BYTES, format, ap);
     va_end(ap);
     return -1;
-}
-
-static void *field_of(struct flags *f, const struct row *row)
-{
-    return (char *)f + row->field;
-}
-
-/* ---- names ---- */
-
-static const struct row *find_row(const char *name)
-{
-    for (size_t i = 0; i < ROWS; i++) {
-        if (strcmp(rows[i].name, name) == 0) {
-            return &rows[i];
-        }
-    }
-    return NULL;
-}
-
-/* Edit distance (Levenshtein) of two short words. */
-static int distance(const char *a, const char *b)
-{
-    int row[NAME_BYTES + 1];
-    int n = (int)strlen(b);
-    for (int j = 0; j <= n; j++) {
-        row[j] = j;
-    }
-    for (int i = 1; a[i - 1] != '\0'; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= n; j++) {
-            int change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            int shift = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            row[j] = change < shift ? change : shift;
-        }
-    }
-    return row[n];
-}
-
-static int unknown(char *err, const char *arg, const char *name)
-{
-    const struct row *nearest = NULL;
-    int best = 4; /* edits; further away it is another word */
-    for (size_t i = 0; i < ROWS; i++) {
-        int d = distance(name, rows[i].name);
-        if (d < best) {
-            best = d;
-            nearest = &rows[i];
-        }
-    }
-    return nearest == NULL ? fail(err, "unknown flag %.100s; pstrain --help lists them", arg)
-                           : fail(err, "unknown flag %.100s; did you mean --%s? pstrain --help lists them", arg, nearest->name);
-}
-
-/* ---- values ---- */
-
-static int set_integer(const struct row *row, const char *text, int64_t *out, char *err)
-{
-    char *end = NULL;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    bool whole = end != text && *end == '\0' && text[0] != ' ' && errno == 0;
-    if (!whole || value < row->min || value > row->max) {
-        return row->max == INT64_MAX
-                   ? fail(err, "--%s %.100s: must be a whole number from %lld on", row->name, text, (long long)row->min)
-                   : fail(err, "--%s %.100s: must be a whole number from %lld to %lld", row->name, text, (long long)row->min,
-                          (long long)row->max);
-    }
-    *out = value;
-    return 0;
-}
-
-static int set_number(const struct row *row, const char *text, double *out, char *err)
-{
-    char *end = NULL;
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(value)) {
-        return fail(err, "--%s %.100s: must be a number such as %s", row->name, text, row->default_text);
-    }
-    *out = value;
-    return 0;
-}
-
-static int set_value(struct flags *f, const struct row *row, const char *text, char *err)
-{
-    void *field = field_of(f, row);
-    switch (row->type) {
-    case TEXT:
-        *(const char **)field = text;
-        return 0;
-    case INTEGER:
-        return set_integer(row, text, field, err);
-    case NUMBER:
-        return set_number(row, text, field, err);
-    case SWITCH:
-        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0) {
-            return fail(err, "--%s=%.100s: must be true or false; --%s alone means true", row->name, text, row->name);
-        }
-        *(bool *)field = text[0] == 't';
-        return 0;
-    }
-    return 0;
 }
 
 /* ---- checks that concern several flags ---- */
@@ -331,54 +338,17 @@ static int check(struct flags *f, char *err)
 
 /* ---- the command line ---- */
 
-static int parse_one(struct flags *f, int argc, char **argv, int *at, char *err)
-{
-    const char *arg = argv[*at];
-    char name[NAME_BYTES];
-    if (strcmp(arg, "-h") == 0) {
-        arg = "--help";
-    }
-    if (strncmp(arg, "--", 2) != 0 || arg[2] == '\0') {
-        return fail(err, "'%.100s' is not understood: pstrain takes flags only; pstrain --help lists them", arg);
-    }
-    size_t n = strcspn(arg + 2, "=");
-    const char *value = arg[2 + n] == '=' ? arg + 2 + n + 1 : NULL;
-    if (n >= sizeof(name)) {
-        return fail(err, "unknown flag %.100s; pstrain --help lists them", arg);
-    }
-    memcpy(name, arg + 2, n);
-    name[n] = '\0';
-    for (char *p = name; *p != '\0'; p++) {
-        *p = *p == '-' ? '_' : *p;
-    }
-    const struct row *row = find_row(name);
-    if (row == NULL) {
-        return unknown(err, arg, name);
-    }
-    if (value == NULL && row->type == SWITCH) {
-        value = "true";
-    } else if (value == NULL) {
-        if (*at + 1 >= argc) {
-            return fail(err, "--%s needs a value (%s)", row->name, row->metavar);
-        }
-        value = argv[++*at];
-    }
-    f->text[row - rows] = value;
-    return set_value(f, row, value, err);
-}
-
 int flags_parse(int argc, char **argv, struct flags *out, char *err)
 {
+    struct psi_options o;
+    struct psi_err wrong = {.code = PS_OK};
     memset(out, 0, sizeof(*out));
-    for (size_t i = 0; i < ROWS; i++) {
-        if (strcmp(rows[i].name, "steps") != 0 && set_value(out, &rows[i], rows[i].default_text, err) != 0) {
-            return -1;
-        }
+    psi_options_init(&o, rows, ROWS, out, out->from);
+    if (psi_options_parse_argv(&o, &argc, argv, true, &wrong) != PS_OK) {
+        return fail(err, "%s; pstrain --help lists the flags", wrong.text);
     }
-    for (int i = 1; i < argc; i++) {
-        if (parse_one(out, argc, argv, &i, err) != 0) {
-            return -1;
-        }
+    if (argc > 1) {
+        return fail(err, "'%.100s' is not understood: pstrain takes flags only; pstrain --help lists them", argv[1]);
     }
     if (out->help || out->version) {
         return 0;
@@ -392,23 +362,33 @@ int flags_parse(int argc, char **argv, struct flags *out, char *err)
 
 bool flags_given(const struct flags *f, const char *name)
 {
-    const struct row *row = find_row(name);
-    return row != NULL && f->text[row - rows] != NULL;
+    for (size_t i = 0; i < ROWS; i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            return f->from[i] != PSI_FROM_DEFAULT;
+        }
+    }
+    return false;
 }
 
 int flags_for_workers(const struct flags *f, char **texts)
 {
     int count = 0;
     for (size_t i = 0; i < ROWS; i++) {
-        if (!rows[i].to_workers || f->text[i] == NULL) {
+        if (rows[i].tag != TO_WORKERS || f->from[i] == PSI_FROM_DEFAULT) {
             continue;
         }
-        size_t bytes = strlen(rows[i].name) + strlen(f->text[i]) + 4;
-        texts[count] = malloc(bytes);
+        const char *text = "";
+        if (rows[i].type == PSI_OPTION_TEXT) {
+            memcpy(&text, (const char *)f + rows[i].offset, sizeof(text));
+        }
+        size_t room = strlen(rows[i].name) + strlen(text) + NUMBER_BYTES_MAX;
+        texts[count] = malloc(room);
         if (texts[count] == NULL) {
             return -1;
         }
-        (void)snprintf(texts[count++], bytes, "--%s=%s", rows[i].name, f->text[i]);
+        int name = snprintf(texts[count], room, "--%s=", rows[i].name);
+        (void)psi_option_format(&rows[i], f, texts[count] + name, room - (size_t)name);
+        count++;
     }
     return count;
 }
@@ -424,38 +404,16 @@ const ps_optimizer *flags_optimizer(const struct flags *f)
                                         : ps_no_optimizer();
 }
 
-/* The help text in lines of at most 100 columns, the later ones indented. */
-static void print_wrapped(const char *text, int indent)
-{
-    enum { WIDTH = 100 };
-    while ((int)strlen(text) > WIDTH - indent) {
-        int cut = WIDTH - indent;
-        while (cut > 0 && text[cut] != ' ') {
-            cut--;
-        }
-        (void)printf("%.*s\n%*s", cut, text, indent, "");
-        text += cut + 1;
-    }
-    (void)printf("%s", text);
-}
-
 int flags_help(void)
 {
-    (void)printf("%s", usage_text);
-    for (size_t i = 0; i < ROWS; i++) {
-        char left[80];
-        if (rows[i].group != NULL) {
-            (void)printf("\n%s\n", rows[i].group);
-        }
-        (void)snprintf(left, sizeof(left), "--%s%s%s", rows[i].name, rows[i].metavar != NULL ? " " : "",
-                       rows[i].metavar != NULL ? rows[i].metavar : "");
-        (void)printf("  %-30s ", left);
-        print_wrapped(rows[i].help, 33);
-        if (rows[i].type != SWITCH && strcmp(rows[i].name, "steps") != 0) {
-            (void)printf(" (default: %s)", rows[i].default_text[0] == '\0' ? "\"\"" : rows[i].default_text);
-        }
-        (void)printf("\n");
-    }
-    (void)printf("%s", end_text);
-    return fflush(stdout) == 0 ? 0 : -1;
+    uint8_t from[FLAGS_COUNT];
+    struct flags defaults;
+    struct psi_options o;
+    struct psi_buf text;
+    psi_buf_init(&text, HELP_BYTES_MAX);
+    psi_options_init(&o, rows, ROWS, &defaults, from);
+    bool ok = psi_buf_append_text(&text, usage_text, NULL) == PS_OK && psi_options_help(&o, &text, NULL) == PS_OK &&
+              psi_buf_append_text(&text, end_text, NULL) == PS_OK && fwrite(text.data, 1, text.len, stdout) == text.len;
+    psi_buf_fini(&text);
+    return ok && fflush(stdout) == 0 ? 0 : -1;
 }

@@ -3,6 +3,8 @@
 #ifndef PSTRAIN_FLAGS_H
 #define PSTRAIN_FLAGS_H
 
+#include "common/options.h"
+
 #include <ps_types.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,8 +48,7 @@ struct flags {
     int64_t timeout_s;
     bool help;
     bool version;
-    /* where each value came from, by row of the table */
-    const char *text[FLAGS_COUNT]; /* as given; NULL: the default */
+    uint8_t from[FLAGS_COUNT]; /* of each row: enum psi_option_from */
 };
 
 /**

@@ -187,13 +187,13 @@ TEST(test_bad_flags)
     static const struct {
         const char *line, *fault;
     } bad[] = {
-        {"--leese 1s", "flag 'leese' is unknown; did you mean --lease?"},
+        {"--leese 1s", "flag '--leese' is unknown; did you mean --lease?"},
         {"--job-nam=ps", "did you mean --job_name?"},
         {"--pshosts a", "did you mean --ps_hosts?"},
         {"--mem 1", "did you mean --memory_budget?"},
-        {"--zzzzzzzzzz", "flag 'zzzzzzzzzz' is unknown"},
+        {"--zzzzzzzzzz", "flag '--zzzzzzzzzz' is unknown"},
         {"--", NULL},
-        {"--=3", "flag '' is unknown"},
+        {"--=3", "flag '--' is unknown"},
         {"-z", "flag '-z' is unknown"},
         {"--no-lease", "unknown"},
         {"--no-fresh=true", "--no-fresh takes no value"},

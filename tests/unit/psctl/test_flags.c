@@ -10,7 +10,6 @@ enum { ARGS_MAX = 12 };
 
 struct line {
     struct psctl c;
-    char *left[ARGS_MAX];
     char text[512]; /* of the arguments */
     char *argv[ARGS_MAX + 1];
     int argc;
@@ -25,8 +24,7 @@ static enum psctl_exit parse(struct line *l, const char *words)
         assert_true(l->argc < ARGS_MAX);
         l->argv[l->argc++] = word;
     }
-    l->c.timeout_ms = 5000;
-    l->c.argv = l->left;
+    l->c.verbs = psctl_verbs;
     return psctl_parse(&l->c, l->argc, l->argv);
 }
 
@@ -103,7 +101,7 @@ TEST(test_refused)
         "vars --fill",
         "set -- a b c",
         "--timeout=86401 ping",
-        "--timeout 5m ping",
+        "--timeout 5x ping",
         "--timeout nan ping",
         "status -jx",
         "completion",
@@ -154,18 +152,17 @@ TEST(test_nearest)
 
 TEST(test_tables)
 {
-    for (int i = 0; i < psctl_verb_count; i++) {
-        const struct psctl_verb *v = &psctl_verbs[i];
-        assert_true(v->name != NULL && v->arguments != NULL && v->summary != NULL && v->words != NULL && v->run != NULL);
+    for (const struct psctl_verb *v = psctl_verbs; v->name != NULL; v++) {
+        assert_true(v->arguments != NULL && v->summary != NULL && v->words != NULL && v->run != NULL);
         assert_true(v->args_min <= v->args_max && (v->flags & PSCTL_FLAGS_COMMON) == 0);
         assert_true(v->help != NULL && v->help[strlen(v->help) - 1] == '\n');
-        for (int k = 0; k < i; k++) {
-            assert_string_not_equal(v->name, psctl_verbs[k].name);
+        for (const struct psctl_verb *before = psctl_verbs; before < v; before++) {
+            assert_string_not_equal(v->name, before->name);
         }
     }
     for (int i = 0; i < PSCTL_FLAG_COUNT; i++) {
         assert_true(psctl_flags[i].name != NULL && psctl_flags[i].help != NULL);
-        assert_true((psctl_flags[i].kind == PSCTL_ON) == (psctl_flags[i].value == NULL));
+        assert_true((psctl_flags[i].type == PSI_OPTION_BOOL) == (psctl_flags[i].metavar == NULL));
     }
 }
 
