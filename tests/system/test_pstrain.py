@@ -566,13 +566,11 @@ class Tasks(Case):
         for w in workers:
             w.wait_line("^4 variables")
         self.daemons[1].end(signal.SIGKILL)
-        start = time.monotonic()
         self.start_ps(1, cluster.path("bin/psd"))
         for w in workers:
             self.assertEqual(w.end(), 1)
             self.assertIn("/job:ps/task:1", w.text("err"))
             self.assertRegex(w.text("err"), r"stopped at global_step \d+: ABORTED: .*/job:ps/task:1")
-        self.assertLess(time.monotonic() - start, 5 * SLOW)
         workers = self.workers("--epochs", "1")
         for w in workers:
             self.assertEqual(w.end(), 1)
