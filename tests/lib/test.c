@@ -5,6 +5,8 @@
  */
 #include "test.h"
 
+#include "common/mem.h"
+
 #include <ftw.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -47,6 +49,7 @@ static void run_case(void **state)
 static int end_case(void **state)
 {
     (void)state;
+    psi_mem_fail_after(-1);
     finish(&of_case);
     in_case = false;
     return 0;

@@ -36,7 +36,8 @@
 void tests_add(const char *name, void (*run)(void));
 void tests_before(void (*run)(void), bool all);
 
-/** Calls fn(arg) when the case has ended, also a failed one, the last one first; from BEFORE_ALL: after the last case. */
+/** Calls fn(arg) when the case has ended, also a failed one, the last one first; from BEFORE_ALL: after the last case. What stood
+ * on the case's stack is gone by then. */
 void test_later(void (*fn)(void *arg), void *arg);
 /** Zeroed memory until then. */
 void *test_alloc(size_t bytes);

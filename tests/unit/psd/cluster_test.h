@@ -70,6 +70,29 @@ static inline void cl_fini(struct cl *cl)
     shell_net_fini(&cl->net);
 }
 
+static inline void cl_end(void *cl)
+{
+    cl_fini(cl);
+}
+
+/* Everybody is connected, until the case's end. */
+static inline struct cl *cl_new(void)
+{
+    struct cl *cl = test_alloc(sizeof(*cl));
+    cl_init(cl);
+    test_later(cl_end, cl);
+    return cl;
+}
+
+/* Likewise, but the tasks are not connected. */
+static inline struct cl *cl_new_apart(void)
+{
+    struct cl *cl = test_alloc(sizeof(*cl));
+    cl_start(cl);
+    test_later(cl_end, cl);
+    return cl;
+}
+
 /* The sessions send something, so that no lease ends; time passes. */
 static inline void cl_pass(struct cl *cl, uint64_t ms)
 {

@@ -51,6 +51,29 @@ static inline void env_fini(struct env *e)
     shell_net_fini(&e->net);
 }
 
+static inline void env_end(void *e)
+{
+    env_fini(e);
+}
+
+/* env_init(), until the case's end. */
+static inline struct env *env_new(shell_tweak tweak)
+{
+    struct env *e = test_alloc(sizeof(*e));
+    env_init(e, tweak);
+    test_later(env_end, e);
+    return e;
+}
+
+/* Likewise, but the session has not said HELLO. */
+static inline struct env *env_new_unconnected(shell_tweak tweak)
+{
+    struct env *e = test_alloc(sizeof(*e));
+    env_start(e, tweak);
+    test_later(env_end, e);
+    return e;
+}
+
 /* n floats of one value; the caller's buffer */
 static inline const float *filled(float *v, size_t n, float value)
 {

@@ -151,22 +151,20 @@ TEST(test_every_allocation_fails_once)
 
 TEST(test_no_allocation_in_steady_state)
 {
-    struct env e;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_adam(0.1), 0);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_adam(0.1), 0);
     v.dtype = PS_BF16;
     static const size_t pieces[] = {0, 1000, 65536};
     for (size_t i = 0; i < ARRAY_COUNT(pieces); i++) {
         uint64_t before = 0;
-        e.c.conn->piece = pieces[i];
-        e.c.conn->write_most = pieces[i];
+        e->c.conn->piece = pieces[i];
+        e->c.conn->write_most = pieces[i];
         for (int round = 0; round < 12; round++) {
             before = round == 3 ? psi_mem_count() : before;
-            assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, halves, 1, 0));
-            assert_applied(fc_push(&e.c, PS_OP_PUSHPULL, &v, halves, 1, 0));
-            assert_applied(fc_pull(&e.c, &v, 0, N, halves));
+            assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, halves, 1, 0));
+            assert_applied(fc_push(&e->c, PS_OP_PUSHPULL, &v, halves, 1, 0));
+            assert_applied(fc_pull(&e->c, &v, 0, N, halves));
         }
         assert_int_equal(psi_mem_count(), before);
     }
-    env_fini(&e);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd/daemon/notify.c and psd/daemon/service.c: what a service manager hears, and that nothing of it can hold or end the daemon. */
+/* psd/daemon/notify.c and psd/daemon/service.c: what a service manager hears, and that nothing of it can hold or end the daemon.
+ */
 
 #include "test.h"
 

@@ -46,67 +46,61 @@ static struct fc_reply finish(struct fc *c, uint8_t op, const ps_v1_OpenAnswer *
 
 TEST(test_assign_is_staged)
 {
-    struct env e;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
-    uint64_t memory = psd_task_memory_bytes(e.t->core);
-    uint64_t number = begin(&e.c, PS_OP_ASSIGN, &v);
-    assert_int_equal(psd_task_memory_bytes(e.t->core), memory + N * 4);
-    assert_all(&e, "v", 1); /* nothing is seen before its end */
-    assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
-    assert_all(&e, "v", 0);
-    struct fc_reply r = finish(&e.c, PS_OP_ASSIGN, &v, number);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 1);
+    uint64_t memory = psd_task_memory_bytes(e->t->core);
+    uint64_t number = begin(&e->c, PS_OP_ASSIGN, &v);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), memory + N * 4);
+    assert_all(e, "v", 1); /* nothing is seen before its end */
+    assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
+    assert_all(e, "v", 0);
+    struct fc_reply r = finish(&e->c, PS_OP_ASSIGN, &v, number);
     assert_applied(r);
     assert_int_equal(r.version, 2);
-    assert_all(&e, "v", 7);
-    assert_int_equal(psd_task_memory_bytes(e.t->core), memory);
+    assert_all(e, "v", 7);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), memory);
     /* one that is abandoned leaves nothing behind, not even a torn version */
-    number = begin(&e.c, PS_OP_ASSIGN, &v);
-    assert_int_equal(fc_abandon(&e.c, number).result[0], PS_NUMBER_ABANDONED);
-    assert_all(&e, "v", 7);
-    assert_int_equal(peek_at(e.t, "v").version, 2);
-    assert_int_equal(psd_task_memory_bytes(e.t->core), memory);
-    env_fini(&e);
+    number = begin(&e->c, PS_OP_ASSIGN, &v);
+    assert_int_equal(fc_abandon(&e->c, number).result[0], PS_NUMBER_ABANDONED);
+    assert_all(e, "v", 7);
+    assert_int_equal(peek_at(e->t, "v").version, 2);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), memory);
 }
 
 TEST(test_assign_initialises)
 {
-    struct env e;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     fc_create_item(&m, "v", PS_F32, N, ps_adagrad(1));
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
-    struct fc_reply r = fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, 0);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
+    struct fc_reply r = fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, 0);
     assert_applied(r);
     assert_int_equal(r.version, 0);
-    assert_all(&e, "v", 4);
-    assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0)); /* its slots are there */
-    assert_int_equal(peek_at(e.t, "v").version, 1);
-    env_fini(&e);
+    assert_all(e, "v", 4);
+    assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0)); /* its slots are there */
+    assert_int_equal(peek_at(e->t, "v").version, 1);
 }
 
 TEST(test_assign_init_only)
 {
-    struct env e;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
-    uint64_t late = begin(&e.c, PS_OP_ASSIGN, &v); /* 7; not init-only: for comparison below */
-    assert_applied(fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, PS_ASSIGN_INIT_ONLY));
-    assert_all(&e, "v", 4);
-    struct fc_reply r = fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 5), 1, PS_ASSIGN_INIT_ONLY);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
+    uint64_t late = begin(&e->c, PS_OP_ASSIGN, &v); /* 7; not init-only: for comparison below */
+    assert_applied(fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, PS_ASSIGN_INIT_ONLY));
+    assert_all(e, "v", 4);
+    struct fc_reply r = fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 5), 1, PS_ASSIGN_INIT_ONLY);
     assert_applied(r); /* OK, and nothing changes */
     assert_int_equal(r.version, 0);
-    assert_all(&e, "v", 4);
-    assert_applied(finish(&e.c, PS_OP_ASSIGN, &v, late));
-    assert_all(&e, "v", 7);
-    assert_int_equal(psd_task_memory_bytes(e.t->core), N * 4);
-    env_fini(&e);
+    assert_all(e, "v", 4);
+    assert_applied(finish(&e->c, PS_OP_ASSIGN, &v, late));
+    assert_all(e, "v", 7);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), N * 4);
 }
 
 static void assert_giver(struct fc *c, const char *name, const struct fc *giver)
@@ -121,35 +115,33 @@ static void assert_giver(struct fc *c, const char *name, const struct fc *giver)
 TEST(test_giver)
 {
     static const uint32_t flags[] = {0, PS_ASSIGN_INIT_ONLY};
-    struct env e;
     struct fc other;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
-    env_init(&e, NULL);
-    fc_init(&other, e.t, 2);
+    struct env *e = env_new(NULL);
+    fc_init(&other, e->t, 2);
     assert_int_equal(fc_connect(&other), PS_OK);
     for (size_t i = 0; i < ARRAY_COUNT(flags); i++) {
         fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
-        assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-        assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+        assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+        assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
         fc_abandon(&other, begin(&other, PS_OP_ASSIGN, &v));
         uint64_t late = begin(&other, PS_OP_ASSIGN, &v);
-        assert_giver(&e.c, "v", NULL); /* not before its end */
-        assert_applied(fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, flags[i]));
-        assert_giver(&other, "v", &e.c);
+        assert_giver(&e->c, "v", NULL); /* not before its end */
+        assert_applied(fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, flags[i]));
+        assert_giver(&other, "v", &e->c);
         assert_applied(finish(&other, PS_OP_ASSIGN, &v, late));
         assert_applied(fc_push(&other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, PS_ASSIGN_INIT_ONLY));
         assert_applied(fc_init_var(&other, v.handle, ps_zeros(), ps_sgd(1), 3, false));
         assert_applied(fc_init_var(&other, v.handle, ps_zeros(), ps_sgd(1), 3, true));
         assert_applied(fc_push(&other, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
-        assert_giver(&other, "v", &e.c);
-        assert_applied(fc_delete(&e.c, e.c.next_id++, "v"));
+        assert_giver(&other, "v", &e->c);
+        assert_applied(fc_delete(&e->c, e->c.next_id++, "v"));
     }
-    v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1); /* made anew; what INIT gave nobody has given, also not who comes after */
+    v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 1); /* made anew; what INIT gave nobody has given, also not who comes after */
     assert_applied(fc_push(&other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, PS_ASSIGN_INIT_ONLY));
     assert_applied(fc_push(&other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, 0));
-    assert_giver(&e.c, "v", NULL);
-    env_fini(&e);
+    assert_giver(&e->c, "v", NULL);
 }
 
 static void small_budget(struct psd_task_config *config)
@@ -160,40 +152,38 @@ static void small_budget(struct psd_task_config *config)
 /* FAULTS 56 and DESIGN's budget: a promise at creation, staging on top; refused with nothing applied, and room comes back. */
 TEST(test_budget)
 {
-    struct env e;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v, w;
-    env_init(&e, small_budget);
+    struct env *e = env_new(small_budget);
     fc_create_item(&m, "huge", PS_F32, 10 * N + 1, ps_sgd(1));
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_FAILED_PRECONDITION); /* it never fits: not worth repeating */
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_FAILED_PRECONDITION); /* it never fits: not worth repeating */
     assert_non_null(memmem(a.text.bytes, a.text.size, "'huge'", 6));
     assert_non_null(memmem(a.text.bytes, a.text.size, "memory_budget", 13));
     fc_create_item(&m, "huge", PS_F32, INT64_C(1) << 40, ps_adam(1)); /* three times this is more than 2^43 bytes */
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_FAILED_PRECONDITION);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_FAILED_PRECONDITION);
     fc_create_item(&m, "huge", PS_F32, 10 * N, ps_sgd(1)); /* the refusal left no trace: another shape is fine */
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_OK);
-    assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
-    assert_applied(fc_delete(&e.c, e.c.next_id++, "huge"));
-    v = fc_ready(&e.c, "v", PS_F32, N, ps_adam(1), 1);            /* 3 */
-    w = fc_ready(&e.c, "w", PS_F32, 6 * N, ps_no_optimizer(), 1); /* 9 */
-    assert_int_equal(psd_task_memory_bytes(e.t->core), 9 * N * 4);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_OK);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
+    assert_applied(fc_delete(&e->c, e->c.next_id++, "huge"));
+    v = fc_ready(&e->c, "v", PS_F32, N, ps_adam(1), 1);            /* 3 */
+    w = fc_ready(&e->c, "w", PS_F32, 6 * N, ps_no_optimizer(), 1); /* 9 */
+    assert_int_equal(psd_task_memory_bytes(e->t->core), 9 * N * 4);
     fc_create_item(&m, "x", PS_F32, N, ps_sgd(1));
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_OK); /* 10 */
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_OK); /* 10 */
     fc_create_item(&m, "y", PS_I32, 1, ps_no_optimizer());
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_RESOURCE_EXHAUSTED);
-    struct fc_reply r = fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_RESOURCE_EXHAUSTED);
+    struct fc_reply r = fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0);
     assert_reply(r, PS_RESOURCE_EXHAUSTED, "stage");
     assert_int_equal(r.applied, PS_NOTHING_APPLIED);
     assert_int_not_equal(r.retry_after_ms, 0);
-    assert_applied(fc_delete(&e.c, e.c.next_id++, "x"));
-    uint64_t number = begin(&e.c, PS_OP_ASSIGN, &v); /* 10 */
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_RESOURCE_EXHAUSTED);
-    assert_reply(fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "stage");
-    assert_applied(finish(&e.c, PS_OP_ASSIGN, &v, number));
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_OK);
+    assert_applied(fc_delete(&e->c, e->c.next_id++, "x"));
+    uint64_t number = begin(&e->c, PS_OP_ASSIGN, &v); /* 10 */
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_RESOURCE_EXHAUSTED);
+    assert_reply(fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "stage");
+    assert_applied(finish(&e->c, PS_OP_ASSIGN, &v, number));
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_OK);
     (void)w;
-    env_fini(&e);
 }
 
 /* A variable of more than half the budget: its first value is staged in the memory that it was promised. A second one at a time
@@ -202,52 +192,50 @@ TEST(test_first_assign_of_a_large_one)
 {
     enum { LARGE = 9 * N };
     static float large[LARGE];
-    struct env e;
     struct fc other;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
-    env_init(&e, small_budget);
-    fc_init(&other, e.t, 2);
+    struct env *e = env_new(small_budget);
+    fc_init(&other, e->t, 2);
     assert_int_equal(fc_connect(&other), PS_OK);
     fc_create_item(&m, "v", PS_F32, LARGE, ps_no_optimizer());
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
     struct fc_part whole = {.op = PS_OP_ASSIGN, .dtype = PS_F32, .handle = v.handle, .total = LARGE, .scale = 1, .first = true};
     struct wire w;
     wire_init(&w);
     for (int round = 0; round < 2; round++) {
-        whole.number = e.c.next_number++;
+        whole.number = e->c.next_number++;
         whole.payload = filled(large, LARGE, 3);
         whole.payload_bytes = SEGMENT;
         wire_clear(&w);
-        fc_part_frame(&e.c, &w, &whole);
-        shell_send(e.c.conn, &w);
-        assert_int_equal(psd_task_memory_bytes(e.t->core), LARGE * 4);
+        fc_part_frame(&e->c, &w, &whole);
+        shell_send(e->c.conn, &w);
+        assert_int_equal(psd_task_memory_bytes(e->t->core), LARGE * 4);
         assert_reply(fc_push(&other, PS_OP_ASSIGN, &v, large, 1, 0), PS_RESOURCE_EXHAUSTED, "no room to stage");
         assert_reply(fc_init_var(&other, v.handle, ps_zeros(), ps_no_optimizer(), 0, false), PS_RESOURCE_EXHAUSTED,
                      "an assign that is under way");
-        psd_task_check_invariants(e.t->core);
+        psd_task_check_invariants(e->t->core);
         if (round == 0) {
-            assert_int_equal(fc_abandon(&e.c, whole.number).result[0], PS_NUMBER_ABANDONED);
-            assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
+            assert_int_equal(fc_abandon(&e->c, whole.number).result[0], PS_NUMBER_ABANDONED);
+            assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
         }
     }
     wire_clear(&w);
-    fc_frames(&e.c, &w, &whole, SEGMENT / 4, 0);
-    shell_send(e.c.conn, &w);
-    struct fc_reply r = fc_take(&e.c, NULL);
+    fc_frames(&e->c, &w, &whole, SEGMENT / 4, 0);
+    shell_send(e->c.conn, &w);
+    struct fc_reply r = fc_take(&e->c, NULL);
     assert_applied(r);
     assert_int_equal(r.version, 0);
-    assert_floats(peek_at(e.t, "v").value, 0, LARGE, 3);
-    assert_int_equal(psd_task_memory_bytes(e.t->core), LARGE * 4);
+    assert_floats(peek_at(e->t, "v").value, 0, LARGE, 3);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), LARGE * 4);
     fc_create_item(&m, "rest", PS_F32, N, ps_no_optimizer()); /* the budget is what it was */
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
     fc_create_item(&m, "more", PS_F32, 1, ps_no_optimizer());
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_RESOURCE_EXHAUSTED);
-    assert_applied(fc_delete(&e.c, e.c.next_id++, "v"));
-    assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_RESOURCE_EXHAUSTED);
+    assert_applied(fc_delete(&e->c, e->c.next_id++, "v"));
+    assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
     wire_fini(&w);
-    env_fini(&e);
 }
 
 /* With room for both the second assign, or an INIT, may end first: the promises change hands, none is lost or doubled. */
@@ -326,70 +314,65 @@ TEST(test_delete_and_reset_under_way)
 /* The variable goes while a frame of a push is half read: the rest of the frame is dropped, the connection lives. */
 TEST(test_delete_within_a_frame)
 {
-    struct env e;
     struct fc chief;
-    env_init(&e, NULL);
-    fc_init(&chief, e.t, 2);
+    struct env *e = env_new(NULL);
+    fc_init(&chief, e->t, 2);
     assert_int_equal(fc_connect(&chief), PS_OK);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 1);
     struct fc_part whole = {.op = PS_OP_PUSHPULL, .dtype = PS_F32, .handle = v.handle, .total = N, .scale = 1};
     struct wire w;
     wire_init(&w);
-    whole.number = e.c.next_number++;
+    whole.number = e->c.next_number++;
     whole.payload = filled(values, N, 1);
-    fc_frames(&e.c, &w, &whole, 0, 0);
+    fc_frames(&e->c, &w, &whole, 0, 0);
     struct wire first = {.data = w.data, .len = 100000}, second = {.data = w.data + 100000, .len = w.len - 100000};
-    shell_send(e.c.conn, &first);
+    shell_send(e->c.conn, &first);
     assert_applied(fc_delete(&chief, chief.next_id++, "v"));
-    assert_reply(fc_take(&e.c, NULL), PS_ABORTED, "reset or deleted");
-    assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
-    shell_send(e.c.conn, &second);
-    assert_int_equal(fc_take(&e.c, NULL).status, FC_NONE);
-    v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 2);
-    assert_all(&e, "v", 2);
+    assert_reply(fc_take(&e->c, NULL), PS_ABORTED, "reset or deleted");
+    assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
+    shell_send(e->c.conn, &second);
+    assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE);
+    v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 2);
+    assert_all(e, "v", 2);
     wire_fini(&w);
-    env_fini(&e);
 }
 
 /* A pull that has begun ends on the variable that it began with, also after a delete. */
 TEST(test_delete_under_a_pull)
 {
-    struct env e;
     struct fc chief;
-    env_init(&e, NULL);
-    fc_init(&chief, e.t, 2);
+    struct env *e = env_new(NULL);
+    fc_init(&chief, e->t, 2);
     assert_int_equal(fc_connect(&chief), PS_OK);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 6);
-    e.c.conn->stuck = true;
-    assert_int_equal(fc_pull(&e.c, &v, 0, N, values).status, FC_NONE);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 6);
+    e->c.conn->stuck = true;
+    assert_int_equal(fc_pull(&e->c, &v, 0, N, values).status, FC_NONE);
     assert_applied(fc_delete(&chief, chief.next_id++, "v"));
-    assert_int_equal(psd_task_memory_bytes(e.t->core), N * 4);
-    shell_unstick(e.c.conn);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), N * 4);
+    shell_unstick(e->c.conn);
     struct wire body;
     wire_init(&body);
-    assert_applied(fc_take(&e.c, &body));
+    assert_applied(fc_take(&e->c, &body));
     memcpy(values, body.data, sizeof(values));
     assert_floats(values, 0, N, 6);
-    assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
     wire_fini(&body);
-    env_fini(&e);
 }
 
 /* Versions and the count of pushes in progress, at the first and at the last byte. */
 TEST(test_pull_says_whether_it_is_a_snapshot)
 {
-    struct env e;
     struct fc other;
-    env_init(&e, NULL);
-    fc_init(&other, e.t, 2);
+    struct env *e = env_new(NULL);
+    fc_init(&other, e->t, 2);
     assert_int_equal(fc_connect(&other), PS_OK);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 0);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
     uint64_t number = begin(&other, PS_OP_PUSH, &v);
-    e.c.conn->stuck = true; /* the head is in the hold now, composed while one push was in progress */
-    assert_int_equal(fc_pull(&e.c, &v, 0, N, values).status, FC_NONE);
+    e->c.conn->stuck = true; /* the head is in the hold now, composed while one push was in progress */
+    assert_int_equal(fc_pull(&e->c, &v, 0, N, values).status, FC_NONE);
     assert_applied(finish(&other, PS_OP_PUSH, &v, number));
-    shell_unstick(e.c.conn);
-    struct shell_frame *f = shell_take(e.c.conn);
+    shell_unstick(e->c.conn);
+    struct shell_frame *f = shell_take(e->c.conn);
     assert_non_null(f);
     struct ps_pull_reply_meta m;
     memcpy(&m, f->meta, sizeof(m));
@@ -398,137 +381,129 @@ TEST(test_pull_says_whether_it_is_a_snapshot)
     assert_int_equal(f->trailer.version, 1);
     assert_int_equal(f->trailer.in_progress, 0);
     shell_frame_free(f);
-    env_fini(&e);
 }
 
 TEST(test_waits)
 {
-    struct env e;
     struct fc chief;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v, w;
-    env_init(&e, NULL);
-    fc_init(&chief, e.t, 2);
+    struct env *e = env_new(NULL);
+    fc_init(&chief, e->t, 2);
     assert_int_equal(fc_connect(&chief), PS_OK);
     fc_create_item(&m, "v", PS_F32, 10, ps_sgd(1));
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
     fc_create_item(&m, "w", PS_F32, 10, ps_sgd(1));
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e.c, "w", &w), PS_OK);
-    assert_int_equal(fc_wait(&e.c, 100, v.handle, v.creation, 1, 0).status, FC_NONE); /* initialised */
-    assert_int_equal(fc_wait(&e.c, 101, v.handle, v.creation, 2, 0).status, FC_NONE); /* sealed */
-    assert_int_equal(fc_wait(&e.c, 102, w.handle, w.creation, 1, 1000).status, FC_NONE);
-    assert_int_equal(fc_wait(&e.c, 103, w.handle, w.creation, 2, 0).status, FC_NONE);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e->c, "w", &w), PS_OK);
+    assert_int_equal(fc_wait(&e->c, 100, v.handle, v.creation, 1, 0).status, FC_NONE); /* initialised */
+    assert_int_equal(fc_wait(&e->c, 101, v.handle, v.creation, 2, 0).status, FC_NONE); /* sealed */
+    assert_int_equal(fc_wait(&e->c, 102, w.handle, w.creation, 1, 1000).status, FC_NONE);
+    assert_int_equal(fc_wait(&e->c, 103, w.handle, w.creation, 2, 0).status, FC_NONE);
     assert_applied(fc_init_var(&chief, v.handle, ps_zeros(), ps_sgd(1), 0, false));
-    struct fc_reply r = fc_take(&e.c, NULL);
+    struct fc_reply r = fc_take(&e->c, NULL);
     assert_applied(r);
     assert_int_equal(r.h.id, 100);
-    assert_int_equal(fc_take(&e.c, NULL).status, FC_NONE);
+    assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE);
     assert_applied(fc_seal(&chief, v.handle, v.creation, 0));
-    r = fc_take(&e.c, NULL);
+    r = fc_take(&e->c, NULL);
     assert_applied(r);
     assert_int_equal(r.h.id, 101);
-    shell_pass(&e.net, 900);
-    assert_int_equal(fc_take(&e.c, NULL).status, FC_NONE);
-    shell_pass(&e.net, 200);
-    r = fc_take(&e.c, NULL);
+    shell_pass(&e->net, 900);
+    assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE);
+    shell_pass(&e->net, 200);
+    r = fc_take(&e->c, NULL);
     assert_reply(r, PS_DEADLINE_EXCEEDED, "w");
     assert_int_equal(r.h.id, 102);
     assert_applied(fc_delete(&chief, chief.next_id++, "w"));
-    r = fc_take(&e.c, NULL);
+    r = fc_take(&e->c, NULL);
     assert_reply(r, PS_ABORTED, "w"); /* gone while waiting */
     assert_int_equal(r.h.id, 103);
-    assert_reply(fc_wait(&e.c, 104, v.handle, v.creation + 1, 1, 0), PS_ABORTED, "deleted");
-    assert_reply(fc_wait(&e.c, 105, v.handle, v.creation, 3, 0), PS_INVALID_ARGUMENT, "condition 3");
-    assert_applied(fc_wait(&e.c, 106, v.handle, v.creation, 2, 5000));
-    env_fini(&e);
+    assert_reply(fc_wait(&e->c, 104, v.handle, v.creation + 1, 1, 0), PS_ABORTED, "deleted");
+    assert_reply(fc_wait(&e->c, 105, v.handle, v.creation, 3, 0), PS_INVALID_ARGUMENT, "condition 3");
+    assert_applied(fc_wait(&e->c, 106, v.handle, v.creation, 2, 5000));
 }
 
 /* Kept with its result until ACK; sent again it joins or gets the result; on a new connection, too. */
 TEST(test_waiting_request_survives_its_connection)
 {
-    struct env e;
     struct fc chief;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
-    env_init(&e, NULL);
-    fc_init(&chief, e.t, 2);
+    struct env *e = env_new(NULL);
+    fc_init(&chief, e->t, 2);
     assert_int_equal(fc_connect(&chief), PS_OK);
     fc_create_item(&m, "v", PS_F32, 10, ps_sgd(1));
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
-    assert_int_equal(fc_wait(&e.c, 100, v.handle, v.creation, 1, 0).status, FC_NONE);
-    assert_int_equal(fc_wait(&e.c, 100, v.handle, v.creation, 1, 0).status, FC_NONE); /* joins */
-    fc_cut(&e.c);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
+    assert_int_equal(fc_wait(&e->c, 100, v.handle, v.creation, 1, 0).status, FC_NONE);
+    assert_int_equal(fc_wait(&e->c, 100, v.handle, v.creation, 1, 0).status, FC_NONE); /* joins */
+    fc_cut(&e->c);
     assert_applied(fc_init_var(&chief, v.handle, ps_zeros(), ps_sgd(1), 0, false));
-    assert_int_equal(fc_connect(&e.c), PS_OK);
-    assert_int_equal(fc_take(&e.c, NULL).status, FC_NONE); /* not before it is asked for */
+    assert_int_equal(fc_connect(&e->c), PS_OK);
+    assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE); /* not before it is asked for */
     assert_applied(fc_delete(&chief, 500, "v"));
     for (int i = 0; i < 2; i++) {
-        assert_applied(fc_wait(&e.c, 100, v.handle, v.creation, 1, 0)); /* the kept result, though v is gone */
+        assert_applied(fc_wait(&e->c, 100, v.handle, v.creation, 1, 0)); /* the kept result, though v is gone */
     }
-    fc_ack(&e.c, 100);
-    assert_reply(fc_wait(&e.c, 100, v.handle, v.creation, 1, 0), PS_ABORTED, "deleted"); /* a new request */
+    fc_ack(&e->c, 100);
+    assert_reply(fc_wait(&e->c, 100, v.handle, v.creation, 1, 0), PS_ABORTED, "deleted"); /* a new request */
     /* DELETE again: the kept answer, not NOT_FOUND */
     assert_applied(fc_delete(&chief, 500, "v"));
     fc_ack(&chief, 500);
     assert_reply(fc_delete(&chief, 500, "v"), PS_NOT_FOUND, "'v'");
-    env_fini(&e);
 }
 
 /* One number, two operations: an error, whichever came first, and the first one is not disturbed. */
 TEST(test_waiting_number_taken_by_another_operation)
 {
-    struct env e;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
     struct wire body;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     wire_init(&body);
     fc_create_item(&m, "v", PS_F32, 10, ps_sgd(1));
     wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    assert_int_equal(fc_call(&e.c, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, &body).status, FC_NONE); /* its list goes on */
-    assert_reply(fc_wait(&e.c, 50, 1, 1, 1, 0), PS_INVALID_ARGUMENT, "50");
-    assert_reply(fc_delete(&e.c, 50, "v"), PS_INVALID_ARGUMENT, "50");
-    assert_reply(fc_reset(&e.c, 50, ""), PS_INVALID_ARGUMENT, "50");
+    assert_int_equal(fc_call(&e->c, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, &body).status, FC_NONE); /* its list goes on */
+    assert_reply(fc_wait(&e->c, 50, 1, 1, 1, 0), PS_INVALID_ARGUMENT, "50");
+    assert_reply(fc_delete(&e->c, 50, "v"), PS_INVALID_ARGUMENT, "50");
+    assert_reply(fc_reset(&e->c, 50, ""), PS_INVALID_ARGUMENT, "50");
     wire_clear(&body);
     fc_create_item(&m, "w", PS_F32, 10, ps_sgd(1));
     wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    assert_applied(fc_call(&e.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body));
-    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
-    assert_int_equal(fc_open(&e.c, "w", &v), PS_OK);
-    assert_reply(fc_wait(&e.c, 50, v.handle, v.creation, 1, 0), PS_INVALID_ARGUMENT, "50");
+    assert_applied(fc_call(&e->c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body));
+    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
+    assert_int_equal(fc_open(&e->c, "w", &v), PS_OK);
+    assert_reply(fc_wait(&e->c, 50, v.handle, v.creation, 1, 0), PS_INVALID_ARGUMENT, "50");
     wire_fini(&body);
-    env_fini(&e);
 }
 
 /* A list in several frames; the connection breaks in its middle: it comes again, whole. And at most 64 waiting requests. */
 TEST(test_collected_lists_and_their_cap)
 {
-    struct env e;
     ps_v1_CreateItem m;
     struct wire body;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     wire_init(&body);
     fc_create_item(&m, "a", PS_F32, 10, ps_sgd(1));
     wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    assert_int_equal(fc_call(&e.c, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, &body).status, FC_NONE);
-    assert_int_equal(peek_at(e.t, "a").count, 0);
-    fc_cut(&e.c);
-    assert_int_equal(fc_connect(&e.c), PS_OK);
+    assert_int_equal(fc_call(&e->c, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, &body).status, FC_NONE);
+    assert_int_equal(peek_at(e->t, "a").count, 0);
+    fc_cut(&e->c);
+    assert_int_equal(fc_connect(&e->c), PS_OK);
     struct wire w, back;
     wire_init(&w);
     wire_init(&back);
-    fc_frame(&e.c, &w, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, &body);
+    fc_frame(&e->c, &w, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, &body);
     wire_clear(&body);
     fc_create_item(&m, "b", PS_F32, 10, ps_sgd(1));
     wire_item(&body, &ps_v1_CreateItem_msg, &m);
     fc_create_item(&m, "a", PS_F64, 10, ps_sgd(1));
     wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    fc_frame(&e.c, &w, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body);
-    shell_send(e.c.conn, &w);
-    assert_applied(fc_take(&e.c, &back));
+    fc_frame(&e->c, &w, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body);
+    shell_send(e->c.conn, &w);
+    assert_applied(fc_take(&e->c, &back));
     const uint8_t *p = back.data;
     size_t n = back.len;
     ps_v1_CreateAnswer a;
@@ -539,19 +514,18 @@ TEST(test_collected_lists_and_their_cap)
         assert_int_equal(a.status, want[i]);
     }
     assert_false(fc_item(&p, &n, &ps_v1_CreateAnswer_msg, &a));
-    fc_ack(&e.c, 50);
+    fc_ack(&e->c, 50);
     ps_v1_OpenAnswer v;
-    assert_int_equal(fc_open(&e.c, "a", &v), PS_OK);
+    assert_int_equal(fc_open(&e->c, "a", &v), PS_OK);
     for (uint64_t i = 0; i < PS_WAITS_PER_SESSION_MAX; i++) {
-        assert_int_equal(fc_wait(&e.c, 1000 + i, v.handle, v.creation, 1, 0).status, FC_NONE);
+        assert_int_equal(fc_wait(&e->c, 1000 + i, v.handle, v.creation, 1, 0).status, FC_NONE);
     }
-    struct fc_reply r = fc_wait(&e.c, 5000, v.handle, v.creation, 1, 0);
+    struct fc_reply r = fc_wait(&e->c, 5000, v.handle, v.creation, 1, 0);
     assert_reply(r, PS_RESOURCE_EXHAUSTED, "waiting");
     assert_int_not_equal(r.retry_after_ms, 0);
-    fc_ack(&e.c, 1003); /* given up */
-    assert_int_equal(fc_wait(&e.c, 5001, v.handle, v.creation, 1, 0).status, FC_NONE);
+    fc_ack(&e->c, 1003); /* given up */
+    assert_int_equal(fc_wait(&e->c, 5001, v.handle, v.creation, 1, 0).status, FC_NONE);
     wire_fini(&w);
     wire_fini(&back);
     wire_fini(&body);
-    env_fini(&e);
 }

@@ -84,48 +84,45 @@ static void assert_no_memory_left(const struct env *e)
 
 TEST(test_runs_once_and_is_answered)
 {
-    struct env e;
     struct wire out;
-    env_init(&e, with_table);
+    struct env *e = env_new(with_table);
     wire_init(&out);
-    assert_reply(call(&e.c, 1, "test.echo", "hello", 0), FC_NONE, "");
-    assert_int_equal(e.t->call_count, 1);
-    assert_int_equal(e.t->calls[0].row, 0);
-    assert_int_equal(e.t->calls[0].in_bytes, 5);
-    assert_memory_equal(e.t->calls[0].in, "hello", 5);
-    assert_int_equal(e.t->calls[0].out_bytes, PS_CALL_BYTES_MAX);
-    shell_finish(e.t, 0, PS_OK, "world!", 6, NULL);
-    struct fc_reply r = fc_take(&e.c, &out);
+    assert_reply(call(&e->c, 1, "test.echo", "hello", 0), FC_NONE, "");
+    assert_int_equal(e->t->call_count, 1);
+    assert_int_equal(e->t->calls[0].row, 0);
+    assert_int_equal(e->t->calls[0].in_bytes, 5);
+    assert_memory_equal(e->t->calls[0].in, "hello", 5);
+    assert_int_equal(e->t->calls[0].out_bytes, PS_CALL_BYTES_MAX);
+    shell_finish(e->t, 0, PS_OK, "world!", 6, NULL);
+    struct fc_reply r = fc_take(&e->c, &out);
     assert_applied(r);
     assert_int_equal(result_bytes(&r), 6);
     assert_memory_equal(out.data, "world!", 6);
-    assert_int_equal(e.t->call_count, 0);
+    assert_int_equal(e->t->call_count, 0);
     /* asked again: the kept result, nothing runs */
-    r = call_as(&e.c, 1, "test.echo", "hello", 5, 5, 0, &out);
+    r = call_as(&e->c, 1, "test.echo", "hello", 5, 5, 0, &out);
     assert_applied(r);
     assert_int_equal(result_bytes(&r), 6);
     assert_memory_equal(out.data, "world!", 6);
-    assert_int_equal(e.t->call_count, 0);
-    assert_true(psd_task_memory_bytes(e.t->core) > 0);
-    fc_ack(&e.c, 1);
-    assert_no_memory_left(&e);
+    assert_int_equal(e->t->call_count, 0);
+    assert_true(psd_task_memory_bytes(e->t->core) > 0);
+    fc_ack(&e->c, 1);
+    assert_no_memory_left(e);
     wire_fini(&out);
-    env_fini(&e);
 }
 
 /* WAITS tells of it while it runs. */
 TEST(test_is_listed_while_it_runs)
 {
-    struct env e;
     struct fc other;
     struct wire back;
     ps_v1_WaitAnswer a;
-    env_init(&e, with_table);
+    struct env *e = env_new(with_table);
     wire_init(&back);
-    fc_init(&other, e.t, 2);
+    fc_init(&other, e->t, 2);
     assert_int_equal(fc_connect(&other), PS_OK);
-    assert_reply(call(&e.c, 1, "test.echo", "hello", 5000), FC_NONE, "");
-    shell_pass(&e.net, 100);
+    assert_reply(call(&e->c, 1, "test.echo", "hello", 5000), FC_NONE, "");
+    shell_pass(&e->net, 100);
     assert_applied(fc_list(&other, PS_OP_WAITS, NULL, NULL, &back));
     const uint8_t *p = back.data;
     size_t n = back.len;
@@ -134,196 +131,179 @@ TEST(test_is_listed_while_it_runs)
     assert_true(a.what.size == 17 && memcmp(a.what.bytes, "called: test.echo", 17) == 0);
     assert_true(a.release.size == 13 && memcmp(a.release.bytes, "the call ends", 13) == 0);
     assert_false(fc_item(&p, &n, &ps_v1_WaitAnswer_msg, &a));
-    shell_finish(e.t, 0, PS_OK, "", 0, NULL);
+    shell_finish(e->t, 0, PS_OK, "", 0, NULL);
     wire_clear(&back);
     assert_applied(fc_list(&other, PS_OP_WAITS, NULL, NULL, &back));
     assert_int_equal(back.len, 0);
     wire_fini(&back);
-    env_fini(&e);
 }
 
 TEST(test_bounds_of_input_and_output)
 {
     static uint8_t large[PS_CALL_BYTES_MAX + 8];
-    struct env e;
     struct wire out;
     memset(large, 0x5a, sizeof(large));
-    env_init(&e, with_table);
+    struct env *e = env_new(with_table);
     wire_init(&out);
     static const uint32_t sizes[] = {0, 1, 7, 8, 9, (uint32_t)PS_CALL_BYTES_MAX - 1, (uint32_t)PS_CALL_BYTES_MAX};
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
         for (size_t k = 0; k < ARRAY_COUNT(sizes); k++) {
             uint64_t id = 1 + i * 10 + k;
-            assert_reply(call_as(&e.c, id, "test.echo", large, sizes[i], sizes[i], 0, NULL), FC_NONE, "");
-            assert_int_equal(e.t->calls[0].in_bytes, sizes[i]);
-            shell_finish(e.t, 0, PS_OK, large, sizes[k], NULL);
+            assert_reply(call_as(&e->c, id, "test.echo", large, sizes[i], sizes[i], 0, NULL), FC_NONE, "");
+            assert_int_equal(e->t->calls[0].in_bytes, sizes[i]);
+            shell_finish(e->t, 0, PS_OK, large, sizes[k], NULL);
             wire_clear(&out);
-            struct fc_reply r = fc_take(&e.c, &out);
+            struct fc_reply r = fc_take(&e->c, &out);
             assert_applied(r);
             assert_int_equal(result_bytes(&r), sizes[k]);
             assert_int_equal(out.len, psi_pad8(sizes[k]));
             assert_memory_equal(out.data, large, sizes[k]);
-            fc_ack(&e.c, id);
-            assert_no_memory_left(&e);
+            fc_ack(&e->c, id);
+            assert_no_memory_left(e);
         }
     }
     uint32_t over = (uint32_t)PS_CALL_BYTES_MAX + 1;
-    assert_reply(call_as(&e.c, 1000, "test.echo", large, over, over, 0, NULL), PS_INVALID_ARGUMENT, "at most 65536");
-    assert_reply(call_as(&e.c, 1001, "test.echo", large, 8, 17, 0, NULL), PS_INVALID_ARGUMENT, "17 bytes are to go in and 8");
-    assert_reply(call_as(&e.c, 1002, "test.echo", large, 0, 1, 0, NULL), PS_INVALID_ARGUMENT, "and 0 have come");
-    assert_reply(call_as(&e.c, 1003, "test.echo", large, 8, 0, 0, NULL), PS_INVALID_ARGUMENT, "0 bytes are to go in");
-    assert_int_equal(e.t->call_count, 0);
+    assert_reply(call_as(&e->c, 1000, "test.echo", large, over, over, 0, NULL), PS_INVALID_ARGUMENT, "at most 65536");
+    assert_reply(call_as(&e->c, 1001, "test.echo", large, 8, 17, 0, NULL), PS_INVALID_ARGUMENT, "17 bytes are to go in and 8");
+    assert_reply(call_as(&e->c, 1002, "test.echo", large, 0, 1, 0, NULL), PS_INVALID_ARGUMENT, "and 0 have come");
+    assert_reply(call_as(&e->c, 1003, "test.echo", large, 8, 0, 0, NULL), PS_INVALID_ARGUMENT, "0 bytes are to go in");
+    assert_int_equal(e->t->call_count, 0);
     wire_fini(&out);
-    env_fini(&e);
 }
 
 TEST(test_what_is_refused_did_not_run)
 {
-    struct env e;
-    env_init(&e, with_table);
-    struct fc_reply r = call(&e.c, 1, "test.ech", "", 0);
+    struct env *e = env_new(with_table);
+    struct fc_reply r = call(&e->c, 1, "test.ech", "", 0);
     assert_reply(r, PS_NOT_FOUND, "no call 'test.ech' at /job:ps/task:0; it has test.echo, test.picky");
     assert_int_equal(r.applied, PS_NOTHING_APPLIED);
-    assert_reply(call(&e.c, 2, "test.picky", "four", 0), PS_INVALID_ARGUMENT, "'test.picky' at /job:ps/task:0: it takes 3 bytes");
+    assert_reply(call(&e->c, 2, "test.picky", "four", 0), PS_INVALID_ARGUMENT,
+                 "'test.picky' at /job:ps/task:0: it takes 3 bytes");
     for (uint64_t id = 3; id < 6; id++) {
-        assert_reply(call(&e.c, id, "test.picky", "333", 0), FC_NONE, "");
+        assert_reply(call(&e->c, id, "test.picky", "333", 0), FC_NONE, "");
     }
-    r = call(&e.c, 6, "test.echo", "", 0); /* calls_max is 3 */
+    r = call(&e->c, 6, "test.echo", "", 0); /* calls_max is 3 */
     assert_reply(r, PS_RESOURCE_EXHAUSTED, "already runs 3 calls");
     assert_int_equal(r.applied, PS_NOTHING_APPLIED);
     assert_int_not_equal(r.retry_after_ms, 0);
-    fc_ack(&e.c, 6);
-    shell_finish(e.t, 0, PS_OK, NULL, 0, NULL);
-    assert_applied(fc_take(&e.c, NULL));
-    assert_reply(call(&e.c, 7, "test.echo", "", 0), FC_NONE, "");
-    assert_int_equal(e.t->call_count, 3);
-    env_fini(&e);
+    fc_ack(&e->c, 6);
+    shell_finish(e->t, 0, PS_OK, NULL, 0, NULL);
+    assert_applied(fc_take(&e->c, NULL));
+    assert_reply(call(&e->c, 7, "test.echo", "", 0), FC_NONE, "");
+    assert_int_equal(e->t->call_count, 3);
 }
 
 TEST(test_no_table_no_calls)
 {
-    struct env e;
-    env_init(&e, NULL);
-    assert_reply(call(&e.c, 1, "test.echo", "", 0), PS_NOT_FOUND, "it runs no calls");
-    env_fini(&e);
+    struct env *e = env_new(NULL);
+    assert_reply(call(&e->c, 1, "test.echo", "", 0), PS_NOT_FOUND, "it runs no calls");
 }
 
 TEST(test_a_reconnect_joins)
 {
-    struct env e;
     struct wire out;
-    env_init(&e, with_table);
+    struct env *e = env_new(with_table);
     wire_init(&out);
-    assert_reply(call(&e.c, 1, "test.echo", "x", 0), FC_NONE, "");
-    fc_cut(&e.c);
-    assert_int_equal(fc_connect(&e.c), PS_OK);
-    assert_reply(call(&e.c, 1, "test.echo", "x", 0), FC_NONE, "");
-    assert_int_equal(e.t->call_count, 1); /* not a second time */
-    fc_cut(&e.c);
-    shell_finish(e.t, 0, PS_OK, "y", 1, NULL); /* while nobody is connected */
-    assert_int_equal(fc_connect(&e.c), PS_OK);
-    struct fc_reply r = call_as(&e.c, 1, "test.echo", "x", 1, 1, 0, &out);
+    assert_reply(call(&e->c, 1, "test.echo", "x", 0), FC_NONE, "");
+    fc_cut(&e->c);
+    assert_int_equal(fc_connect(&e->c), PS_OK);
+    assert_reply(call(&e->c, 1, "test.echo", "x", 0), FC_NONE, "");
+    assert_int_equal(e->t->call_count, 1); /* not a second time */
+    fc_cut(&e->c);
+    shell_finish(e->t, 0, PS_OK, "y", 1, NULL); /* while nobody is connected */
+    assert_int_equal(fc_connect(&e->c), PS_OK);
+    struct fc_reply r = call_as(&e->c, 1, "test.echo", "x", 1, 1, 0, &out);
     assert_applied(r);
     assert_memory_equal(out.data, "y", 1);
-    assert_int_equal(e.t->call_count, 0);
+    assert_int_equal(e->t->call_count, 0);
     wire_fini(&out);
-    env_fini(&e);
 }
 
 /* A status of run() says that it ran: the client must not repeat it by itself. */
 TEST(test_a_failure_of_the_call_itself)
 {
-    struct env e;
-    env_init(&e, with_table);
-    assert_reply(call(&e.c, 1, "test.echo", "x", 0), FC_NONE, "");
-    shell_finish(e.t, 0, PS_UNAVAILABLE, NULL, 0, "the disk is away");
-    struct fc_reply r = fc_take(&e.c, NULL);
+    struct env *e = env_new(with_table);
+    assert_reply(call(&e->c, 1, "test.echo", "x", 0), FC_NONE, "");
+    shell_finish(e->t, 0, PS_UNAVAILABLE, NULL, 0, "the disk is away");
+    struct fc_reply r = fc_take(&e->c, NULL);
     assert_reply(r, PS_UNAVAILABLE, "the disk is away");
     assert_int_equal(r.applied, PS_MAYBE_PARTLY_APPLIED);
     assert_int_equal(r.retry_after_ms, 0);
-    assert_no_memory_left(&e);
-    env_fini(&e);
+    assert_no_memory_left(e);
 }
 
 TEST(test_deadline_cancels)
 {
-    struct env e;
-    env_init(&e, with_table);
-    assert_reply(call(&e.c, 1, "test.echo", "x", 500), FC_NONE, "");
-    shell_tick(&e.net, START_MS + 499);
-    assert_false(e.t->calls[0].cancelled);
-    assert_int_equal(e.c.conn->frame_count, 0);
-    shell_tick(&e.net, START_MS + 520);
-    assert_true(e.t->calls[0].cancelled);
-    struct fc_reply r = fc_take(&e.c, NULL);
+    struct env *e = env_new(with_table);
+    assert_reply(call(&e->c, 1, "test.echo", "x", 500), FC_NONE, "");
+    shell_tick(&e->net, START_MS + 499);
+    assert_false(e->t->calls[0].cancelled);
+    assert_int_equal(e->c.conn->frame_count, 0);
+    shell_tick(&e->net, START_MS + 520);
+    assert_true(e->t->calls[0].cancelled);
+    struct fc_reply r = fc_take(&e->c, NULL);
     assert_reply(r, PS_DEADLINE_EXCEEDED, "outcome unknown");
     assert_int_equal(r.applied, PS_OUTCOME_UNKNOWN);
-    assert_true(psd_task_memory_bytes(e.t->core) >= PS_CALL_BYTES_MAX); /* run() may still write there */
-    shell_finish(e.t, 0, PS_OK, "late", 4, NULL);
-    assert_int_equal(e.c.conn->frame_count, 0); /* answered once */
-    assert_reply(call(&e.c, 1, "test.echo", "x", 500), PS_DEADLINE_EXCEEDED, "");
-    fc_ack(&e.c, 1);
-    assert_no_memory_left(&e);
-    env_fini(&e);
+    assert_true(psd_task_memory_bytes(e->t->core) >= PS_CALL_BYTES_MAX); /* run() may still write there */
+    shell_finish(e->t, 0, PS_OK, "late", 4, NULL);
+    assert_int_equal(e->c.conn->frame_count, 0); /* answered once */
+    assert_reply(call(&e->c, 1, "test.echo", "x", 500), PS_DEADLINE_EXCEEDED, "");
+    fc_ack(&e->c, 1);
+    assert_no_memory_left(e);
 }
 
 TEST(test_ack_goodbye_and_a_forgotten_session_cancel)
 {
-    struct env e;
     struct fc other;
-    env_init(&e, with_table);
-    fc_init(&other, e.t, 2);
+    struct env *e = env_new(with_table);
+    fc_init(&other, e->t, 2);
     assert_int_equal(fc_connect(&other), PS_OK);
-    assert_reply(call(&e.c, 1, "test.echo", "x", 0), FC_NONE, "");
-    assert_reply(call(&e.c, 2, "test.echo", "y", 0), FC_NONE, "");
+    assert_reply(call(&e->c, 1, "test.echo", "x", 0), FC_NONE, "");
+    assert_reply(call(&e->c, 2, "test.echo", "y", 0), FC_NONE, "");
     assert_reply(call(&other, 1, "test.echo", "z", 0), FC_NONE, "");
-    fc_ack(&e.c, 1);
-    assert_true(e.t->calls[0].cancelled);
-    assert_false(e.t->calls[1].cancelled);
-    assert_applied(fc_call(&e.c, PS_OP_GOODBYE, 0, 3, 0, NULL, 0, NULL));
-    assert_true(e.t->calls[1].cancelled);
+    fc_ack(&e->c, 1);
+    assert_true(e->t->calls[0].cancelled);
+    assert_false(e->t->calls[1].cancelled);
+    assert_applied(fc_call(&e->c, PS_OP_GOODBYE, 0, 3, 0, NULL, 0, NULL));
+    assert_true(e->t->calls[1].cancelled);
     fc_cut(&other);
-    assert_false(e.t->calls[2].cancelled);
-    shell_pass(&e.net, PS_SESSION_KEEP_MS + 1000);
-    assert_true(e.t->calls[2].cancelled);
-    while (e.t->call_count > 0) {
-        shell_finish(e.t, 0, PS_CANCELLED, NULL, 0, "cancelled");
+    assert_false(e->t->calls[2].cancelled);
+    shell_pass(&e->net, PS_SESSION_KEEP_MS + 1000);
+    assert_true(e->t->calls[2].cancelled);
+    while (e->t->call_count > 0) {
+        shell_finish(e->t, 0, PS_CANCELLED, NULL, 0, "cancelled");
     }
-    assert_no_memory_left(&e);
-    env_fini(&e);
+    assert_no_memory_left(e);
 }
 
 TEST(test_drain_waits_and_admits_nothing)
 {
-    struct env e;
-    env_init(&e, with_table);
-    assert_true(psd_task_drained(e.t->core));
-    assert_reply(call(&e.c, 1, "test.echo", "x", 0), FC_NONE, "");
-    psd_task_drain(e.t->core);
-    assert_false(psd_task_drained(e.t->core));
-    struct fc_reply r = call(&e.c, 2, "test.echo", "x", 0);
+    struct env *e = env_new(with_table);
+    assert_true(psd_task_drained(e->t->core));
+    assert_reply(call(&e->c, 1, "test.echo", "x", 0), FC_NONE, "");
+    psd_task_drain(e->t->core);
+    assert_false(psd_task_drained(e->t->core));
+    struct fc_reply r = call(&e->c, 2, "test.echo", "x", 0);
     assert_reply(r, PS_UNAVAILABLE, "shutting down");
     assert_int_equal(r.applied, PS_NOTHING_APPLIED);
-    fc_cut(&e.c);
-    assert_false(psd_task_drained(e.t->core)); /* also for one that is away */
-    shell_finish(e.t, 0, PS_OK, NULL, 0, NULL);
-    assert_true(psd_task_drained(e.t->core));
-    env_fini(&e);
+    fc_cut(&e->c);
+    assert_false(psd_task_drained(e->t->core)); /* also for one that is away */
+    shell_finish(e->t, 0, PS_OK, NULL, 0, NULL);
+    assert_true(psd_task_drained(e->t->core));
 }
 
 TEST(test_memory_is_within_the_budget)
 {
-    struct env e;
-    env_init(&e, with_little_memory);
-    assert_reply(call(&e.c, 1, "test.echo", "x", 0), FC_NONE, "");
-    struct fc_reply r = call(&e.c, 2, "test.echo", "y", 0);
+    struct env *e = env_new(with_little_memory);
+    assert_reply(call(&e->c, 1, "test.echo", "x", 0), FC_NONE, "");
+    struct fc_reply r = call(&e->c, 2, "test.echo", "y", 0);
     assert_reply(r, PS_RESOURCE_EXHAUSTED, "no memory for the 1 bytes of a call");
     assert_int_equal(r.applied, PS_NOTHING_APPLIED);
-    fc_ack(&e.c, 2);
-    shell_finish(e.t, 0, PS_OK, "z", 1, NULL); /* the result is small: its room comes back before the ACK */
-    assert_applied(fc_take(&e.c, NULL));
-    assert_reply(call(&e.c, 3, "test.echo", "y", 0), FC_NONE, "");
-    env_fini(&e); /* with a call that the shell has and a result that is kept */
+    fc_ack(&e->c, 2);
+    shell_finish(e->t, 0, PS_OK, "z", 1, NULL); /* the result is small: its room comes back before the ACK */
+    assert_applied(fc_take(&e->c, NULL));
+    assert_reply(call(&e->c, 3, "test.echo", "y", 0), FC_NONE, "");
+    env_fini(e); /* with a call that the shell has and a result that is kept */
 }
 
 /* Whatever allocation fails, the client gets an answer or a closed connection, and no call is lost or runs twice. */

@@ -7,61 +7,57 @@
 
 TEST(test_waits_for_the_lists_of_its_job)
 {
-    struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_InfoAnswer info;
-    cl_start(&cl);
-    assert_true(cl.ps0->ready); /* it serves, but knows nothing yet */
-    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_UNAVAILABLE);
+    struct cl *cl = cl_new_apart();
+    assert_true(cl->ps0->ready); /* it serves, but knows nothing yet */
+    assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_UNAVAILABLE);
     assert_true(says(&a, "/job:ps/task:1"));
     assert_false(says(&a, "worker"));
     assert_int_not_equal(a.retry_after_ms, 0);
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_UNAVAILABLE);
-    assert_int_equal(fc_info(&cl.c, &info), PS_OK);
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_UNAVAILABLE);
+    assert_int_equal(fc_info(&cl->c, &info), PS_OK);
     assert_memory_equal(info.waiting_for.bytes, "/job:ps/task:1", 14);
-    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
-    assert_int_equal(fc_info(&cl.c, &info), PS_OK);
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
+    assert_int_equal(fc_info(&cl->c, &info), PS_OK);
     assert_int_equal(info.waiting_for.size, 0);
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND); /* nothing was recorded */
-    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
-    assert_int_equal(cl_create(&cl, "y", "worker", 0, true, &a), PS_UNAVAILABLE); /* it has not come */
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_NOT_FOUND); /* nothing was recorded */
+    assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "y", "worker", 0, true, &a), PS_UNAVAILABLE); /* it has not come */
     assert_true(says(&a, "/job:worker/task:0 (10.0.0.3:3)"));
-    assert_int_equal(fc_find(&cl.c, "y", &a), PS_NOT_FOUND);
-    cl_fini(&cl);
+    assert_int_equal(fc_find(&cl->c, "y", &a), PS_NOT_FOUND);
 }
 
 TEST(test_create_goes_to_its_owner)
 {
-    struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
-    cl_init(&cl);
-    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
+    struct cl *cl = cl_new();
+    assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_OK);
     assert_true(a.created);
     assert_int_equal(a.task, 1);
-    assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
-    assert_int_equal(fc_open(&cl.c, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&cl->at1, "x", &v), PS_OK);
+    assert_int_equal(fc_open(&cl->c, "x", &v), PS_NOT_FOUND);
     /* round robin elsewhere finds it; a pin elsewhere is a conflict that names both; a pin to where it is is none */
-    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_OK);
     assert_int_equal(a.task, 1);
     assert_false(a.created);
-    assert_int_equal(cl_create(&cl, "x", "ps", 0, true, &a), PS_INVALID_ARGUMENT);
+    assert_int_equal(cl_create(cl, "x", "ps", 0, true, &a), PS_INVALID_ARGUMENT);
     assert_true(says(&a, "/job:ps/task:1") && says(&a, "/job:ps/task:0"));
-    assert_int_equal(cl_create(&cl, "x", "ps", 1, true, &a), PS_OK);
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_OK);
+    assert_int_equal(cl_create(cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_OK);
     assert_int_equal(a.task, 1);
     /* a worker takes what is pinned to it only */
-    assert_int_equal(cl_create(&cl, "y", "worker", 0, false, &a), PS_INVALID_ARGUMENT);
+    assert_int_equal(cl_create(cl, "y", "worker", 0, false, &a), PS_INVALID_ARGUMENT);
     assert_true(says(&a, "pinned"));
-    assert_int_equal(cl_create(&cl, "y", "worker", 0, true, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "y", "worker", 0, true, &a), PS_OK);
     assert_memory_equal(a.job.bytes, "worker", 6);
-    assert_int_equal(fc_open(&cl.atw, "y", &v), PS_OK);
+    assert_int_equal(fc_open(&cl->atw, "y", &v), PS_OK);
     /* a conflict of definitions is told by the directory */
     ps_v1_CreateItem m;
     fc_create_item(&m, "x", PS_F64, 100, ps_sgd(1));
-    assert_int_equal(fc_create(&cl.c, &m, &a), PS_INVALID_ARGUMENT);
+    assert_int_equal(fc_create(&cl->c, &m, &a), PS_INVALID_ARGUMENT);
     assert_true(says(&a, "/job:ps/task:1") && says(&a, "float64") && says(&a, "float32"));
-    cl_fini(&cl);
 }
 
 static void no_memory(struct psd_task_config *config)
@@ -72,19 +68,17 @@ static void no_memory(struct psd_task_config *config)
 /* The owner's own refusal is the answer, and takes the name away. */
 TEST(test_owner_refuses)
 {
-    struct cl cl;
     ps_v1_CreateAnswer a;
     ps_status st = PS_OK;
-    cl_start(&cl);
-    shell_task_free(cl.ps1);
-    cl.ps1 = shell_task_new(&cl.net, SPEC, "ps", 1, 77, cl.net.tasks[0]->now, no_memory, &st);
-    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
-    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_FAILED_PRECONDITION);
+    struct cl *cl = cl_new_apart();
+    shell_task_free(cl->ps1);
+    cl->ps1 = shell_task_new(&cl->net, SPEC, "ps", 1, 77, cl->net.tasks[0]->now, no_memory, &st);
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
+    assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_FAILED_PRECONDITION);
     assert_true(says(&a, "memory_budget"));
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND);
-    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_NOT_FOUND);
+    assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_OK);
     assert_int_equal(a.task, 0);
-    cl_fini(&cl);
 }
 
 /* FAULTS 19: two workers create one name with two shapes while its owner has not answered either: the first has it, the second is
@@ -227,179 +221,166 @@ TEST(test_client_is_gone_before_the_answer)
 /* It came back empty: its names stay assigned to it, the next get-or-create makes them there anew, uninitialised. */
 TEST(test_owner_comes_back_empty)
 {
-    struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
-    cl_init(&cl);
-    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
-    assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
-    assert_applied(fc_init_var(&cl.at1, v.handle, ps_ones(), ps_sgd(1), 0, false));
-    shell_task_free(cl.ps1);
-    shell_run(&cl.net);
-    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_UNAVAILABLE);
-    cl.ps1 = cl_task(&cl, "ps", 1);
-    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_OK);
-    cl.at1.task = cl.ps1;
-    assert_int_equal(fc_connect(&cl.at1), PS_OK);
-    assert_int_equal(fc_open(&cl.at1, "x", &v), PS_NOT_FOUND);
-    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
+    struct cl *cl = cl_new();
+    assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_OK);
+    assert_int_equal(fc_open(&cl->at1, "x", &v), PS_OK);
+    assert_applied(fc_init_var(&cl->at1, v.handle, ps_ones(), ps_sgd(1), 0, false));
+    shell_task_free(cl->ps1);
+    shell_run(&cl->net);
+    assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_UNAVAILABLE);
+    cl->ps1 = cl_task(cl, "ps", 1);
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_OK);
+    cl->at1.task = cl->ps1;
+    assert_int_equal(fc_connect(&cl->at1), PS_OK);
+    assert_int_equal(fc_open(&cl->at1, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_OK);
     assert_int_equal(a.task, 1);
     assert_true(a.created);
-    assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
+    assert_int_equal(fc_open(&cl->at1, "x", &v), PS_OK);
     assert_false(v.initialised);
-    cl_fini(&cl);
 }
 
 /* The directory restarts: it learns names and the chief number from the lists; the owners' variables are as they were. */
 TEST(test_directory_restarts)
 {
-    struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer before, after;
-    cl_init(&cl);
-    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
-    assert_int_equal(cl_create(&cl, "z", "ps", 0, false, &a), PS_OK);
-    assert_int_equal(fc_open(&cl.at1, "x", &before), PS_OK);
+    struct cl *cl = cl_new();
+    assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "z", "ps", 0, false, &a), PS_OK);
+    assert_int_equal(fc_open(&cl->at1, "x", &before), PS_OK);
     for (int i = 0; i < 6; i++) {
-        PSI_IGNORE(fc_chief(&cl.c)); /* only the last one counts */
+        PSI_IGNORE(fc_chief(&cl->c)); /* only the last one counts */
     }
-    uint64_t chief = fc_chief(&cl.c);
-    assert_applied(fc_init_var(&cl.at1, before.handle, ps_ones(), ps_sgd(1), chief, false));
-    cl_restart_directory(&cl);
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_UNAVAILABLE);
-    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_UNAVAILABLE);
-    assert_int_equal(fc_open(&cl.at1, "x", &after), PS_OK); /* the owner goes on without it */
-    PSI_IGNORE(cl_join(&cl, cl.ps1));                       /* its end is of no use here */
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_OK);
+    uint64_t chief = fc_chief(&cl->c);
+    assert_applied(fc_init_var(&cl->at1, before.handle, ps_ones(), ps_sgd(1), chief, false));
+    cl_restart_directory(cl);
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_UNAVAILABLE);
+    assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_UNAVAILABLE);
+    assert_int_equal(fc_open(&cl->at1, "x", &after), PS_OK); /* the owner goes on without it */
+    PSI_IGNORE(cl_join(cl, cl->ps1));                        /* its end is of no use here */
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_OK);
     assert_int_equal(a.task, 1);
-    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_OK);
     assert_false(a.created);
-    assert_int_equal(cl_create(&cl, "z", "ps", 1, false, &a), PS_OK); /* was lost with the directory's own memory */
+    assert_int_equal(cl_create(cl, "z", "ps", 1, false, &a), PS_OK); /* was lost with the directory's own memory */
     assert_int_equal(a.task, 1);
-    assert_int_equal(fc_open(&cl.at1, "x", &after), PS_OK);
+    assert_int_equal(fc_open(&cl->at1, "x", &after), PS_OK);
     assert_int_equal(after.creation, before.creation);
     assert_true(after.initialised);
-    assert_true(fc_chief(&cl.c) > chief);
-    cl_fini(&cl);
+    assert_true(fc_chief(&cl->c) > chief);
 }
 
 /* Placed elsewhere while its task was away: dropped there, and logged on both sides. */
 TEST(test_name_elsewhere_is_dropped)
 {
-    struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
-    cl_init(&cl);
-    assert_int_equal(cl_create(&cl, "x", "worker", 0, true, &a), PS_OK);
-    assert_int_equal(cl_create(&cl, "keep", "worker", 0, true, &a), PS_OK);
-    cl_restart_directory(&cl);
-    PSI_IGNORE(cl_join(&cl, cl.ps1));                                 /* its end is of no use here */
-    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK); /* the worker has not redialled */
+    struct cl *cl = cl_new();
+    assert_int_equal(cl_create(cl, "x", "worker", 0, true, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "keep", "worker", 0, true, &a), PS_OK);
+    cl_restart_directory(cl);
+    PSI_IGNORE(cl_join(cl, cl->ps1));                                /* its end is of no use here */
+    assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_OK); /* the worker has not redialled */
     assert_int_equal(a.task, 0);
-    PSI_IGNORE(cl_join(&cl, cl.w0)); /* likewise */
-    assert_true(shell_logged(cl.ps0, "name_elsewhere"));
-    assert_true(shell_logged(cl.w0, "name_elsewhere"));
-    assert_int_equal(fc_open(&cl.atw, "x", &v), PS_NOT_FOUND);
-    assert_int_equal(fc_open(&cl.atw, "keep", &v), PS_OK);
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_OK);
+    PSI_IGNORE(cl_join(cl, cl->w0)); /* likewise */
+    assert_true(shell_logged(cl->ps0, "name_elsewhere"));
+    assert_true(shell_logged(cl->w0, "name_elsewhere"));
+    assert_int_equal(fc_open(&cl->atw, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&cl->atw, "keep", &v), PS_OK);
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_OK);
     assert_memory_equal(a.job.bytes, "ps", 2);
-    assert_int_equal(fc_find(&cl.c, "keep", &a), PS_OK);
+    assert_int_equal(fc_find(&cl->c, "keep", &a), PS_OK);
     assert_memory_equal(a.job.bytes, "worker", 6);
-    cl_fini(&cl);
 }
 
 TEST(test_delete)
 {
-    struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
-    cl_start(&cl);
-    struct shell_conn *end = cl_join(&cl, cl.ps1);
-    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
-    assert_applied(fc_delete(&cl.c, 50, "x"));
-    assert_int_equal(fc_open(&cl.at1, "x", &v), PS_NOT_FOUND);
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND);
-    assert_reply(fc_delete(&cl.c, 51, "x"), PS_NOT_FOUND, "'x'");
-    assert_reply(fc_call(&cl.c, PS_OP_DELETE, 0, 52, 0, NULL, 0, NULL), PS_INVALID_ARGUMENT, "no variable");
+    struct cl *cl = cl_new_apart();
+    struct shell_conn *end = cl_join(cl, cl->ps1);
+    assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_OK);
+    assert_applied(fc_delete(&cl->c, 50, "x"));
+    assert_int_equal(fc_open(&cl->at1, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_NOT_FOUND);
+    assert_reply(fc_delete(&cl->c, 51, "x"), PS_NOT_FOUND, "'x'");
+    assert_reply(fc_call(&cl->c, PS_OP_DELETE, 0, 52, 0, NULL, 0, NULL), PS_INVALID_ARGUMENT, "no variable");
     /* the owner drops out before it answers: nobody knows */
-    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_OK);
     end->peer->frozen = true;
-    assert_int_equal(fc_delete(&cl.c, 53, "x").status, FC_NONE);
+    assert_int_equal(fc_delete(&cl->c, 53, "x").status, FC_NONE);
     shell_cut(end);
-    struct fc_reply r = fc_take(&cl.c, NULL);
+    struct fc_reply r = fc_take(&cl->c, NULL);
     assert_reply(r, PS_UNAVAILABLE, "/job:ps/task:1");
     assert_int_equal(r.applied, PS_OUTCOME_UNKNOWN);
-    r = fc_delete(&cl.c, 54, "x");
+    r = fc_delete(&cl->c, 54, "x");
     assert_reply(r, PS_UNAVAILABLE, "/job:ps/task:1");
     assert_int_equal(r.applied, PS_NOTHING_APPLIED);
     assert_int_not_equal(r.retry_after_ms, 0);
-    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
-    assert_applied(fc_delete(&cl.c, 55, "x"));
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND);
-    cl_fini(&cl);
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
+    assert_applied(fc_delete(&cl->c, 55, "x"));
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_NOT_FOUND);
 }
 
 /* A name is deleted and made anew at once: the answer to the DELETE does not take the later variable's name away. */
 TEST(test_create_behind_delete)
 {
-    struct cl cl;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
     ps_v1_CreateItem m;
     struct wire body;
-    cl_start(&cl);
-    struct shell_conn *end = cl_join(&cl, cl.ps1);
-    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
+    struct cl *cl = cl_new_apart();
+    struct shell_conn *end = cl_join(cl, cl->ps1);
+    assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_OK);
     end->peer->frozen = true;
-    assert_int_equal(fc_delete(&cl.c, 50, "x").status, FC_NONE);
+    assert_int_equal(fc_delete(&cl->c, 50, "x").status, FC_NONE);
     wire_init(&body);
     fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
     m.task = 1;
     wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 51, 0, NULL, 0, &body).status, FC_NONE);
+    assert_int_equal(fc_call(&cl->c, PS_OP_CREATE, 0, 51, 0, NULL, 0, &body).status, FC_NONE);
     wire_fini(&body);
     shell_thaw(end->peer);
-    shell_forget(cl.c.conn);
-    assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_OK);
+    shell_forget(cl->c.conn);
+    assert_int_equal(fc_open(&cl->at1, "x", &v), PS_OK);
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_OK);
     assert_int_equal(a.task, 1);
-    assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK); /* no second one elsewhere */
+    assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_OK); /* no second one elsewhere */
     assert_true(!a.created && a.task == 1);
-    assert_applied(fc_delete(&cl.c, 60, "x"));
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND);
-    cl_fini(&cl);
+    assert_applied(fc_delete(&cl->c, 60, "x"));
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_NOT_FOUND);
 }
 
 TEST(test_only_the_directory)
 {
     static const uint8_t ops[] = {PS_OP_CREATE, PS_OP_FIND, PS_OP_RESET, PS_OP_DELETE, PS_OP_CHIEF, PS_OP_WAIT_CLUSTER};
-    struct cl cl;
     ps_v1_InfoAnswer info;
-    cl_init(&cl);
+    struct cl *cl = cl_new();
     for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {
-        assert_reply(fc_call(&cl.at1, ops[i], 0, 100 + i, 0, NULL, 0, NULL), PS_FAILED_PRECONDITION,
+        assert_reply(fc_call(&cl->at1, ops[i], 0, 100 + i, 0, NULL, 0, NULL), PS_FAILED_PRECONDITION,
                      "/job:ps/task:0 (10.0.0.1:1)");
     }
-    assert_int_equal(cl.at1.hello.task_count, 3);
-    assert_int_equal(cl.at1.hello.directory_task, 0);
-    assert_int_equal(fc_info(&cl.at1, &info), PS_OK);
+    assert_int_equal(cl->at1.hello.task_count, 3);
+    assert_int_equal(cl->at1.hello.directory_task, 0);
+    assert_int_equal(fc_info(&cl->at1, &info), PS_OK);
     assert_false(info.directory);
     /* its HELLO is not for other tasks either */
     struct fc_hello h;
-    fc_hello_default(&cl.at1, &h);
+    fc_hello_default(&cl->at1, &h);
     h.m.role = 1;
     PSI_IGNORE(PSI_BYTES_SET(h.m.job, "worker")); /* fits */
-    assert_int_equal(fc_hello(&cl.at1, &h), PS_FAILED_PRECONDITION);
-    cl_fini(&cl);
+    assert_int_equal(fc_hello(&cl->at1, &h), PS_FAILED_PRECONDITION);
 }
 
 TEST(test_hello_of_tasks)
 {
-    struct cl cl;
     struct fc imposter;
     struct fc_hello h;
-    cl_init(&cl);
+    struct cl *cl = cl_new();
     static const struct {
         const char *job;
         uint32_t task;
@@ -407,7 +388,7 @@ TEST(test_hello_of_tasks)
     } rows[] = {{"ps", 0, PS_FAILED_PRECONDITION},     {"ps", 2, PS_FAILED_PRECONDITION}, {"worker", 1, PS_FAILED_PRECONDITION},
                 {"nobody", 0, PS_FAILED_PRECONDITION}, {"", 0, PS_FAILED_PRECONDITION},   {"worker", 0, PS_OK}};
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        fc_init(&imposter, cl.ps0, 9);
+        fc_init(&imposter, cl->ps0, 9);
         fc_hello_default(&imposter, &h);
         h.m.role = 1;
         PSI_IGNORE(PSI_BYTES_SET(h.m.job, rows[i].job)); /* fits */
@@ -415,7 +396,7 @@ TEST(test_hello_of_tasks)
         h.m.life = 5;
         assert_int_equal(fc_hello(&imposter, &h), rows[i].st);
     }
-    assert_true(shell_logged(cl.ps0, "task_lost")); /* the older connection of worker:0 is closed */
+    assert_true(shell_logged(cl->ps0, "task_lost")); /* the older connection of worker:0 is closed */
     /* a task's connection may list and answer, nothing else */
     assert_int_equal(fc_call(&imposter, PS_OP_INFO, 0, 1, 0, NULL, 0, NULL).status, PS_UNIMPLEMENTED);
     assert_int_equal(fc_call(&imposter, PS_OP_TASK_CREATE, PS_FLAG_REPLY, 1, 0, NULL, 0, NULL).status, FC_NONE);
@@ -430,57 +411,52 @@ TEST(test_hello_of_tasks)
         assert_int_equal(fc_hello(&imposter, &h), PS_OK);
         assert_int_equal(fc_call(&imposter, PS_OP_LIST, 0, 1, 0, NULL, 0, &body).status, FC_NONE);
         assert_true(shell_is_closed(imposter.conn));
-        assert_true(shell_logged(cl.ps0, "list_rejected"));
+        assert_true(shell_logged(cl->ps0, "list_rejected"));
         wire_fini(&body);
     }
-    cl_fini(&cl);
 }
 
 TEST(test_wait_cluster)
 {
-    struct cl cl;
     struct wire body;
-    cl_start(&cl);
+    struct cl *cl = cl_new_apart();
     wire_init(&body);
     for (uint32_t i = 0; i < 2; i++) {
         ps_v1_TaskItem item = {.task = i};
         PSI_IGNORE(PSI_BYTES_SET(item.job, "ps")); /* fits */
         wire_item(&body, &ps_v1_TaskItem_msg, &item);
     }
-    assert_int_equal(fc_call(&cl.c, PS_OP_WAIT_CLUSTER, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
-    struct shell_conn *end = cl_join(&cl, cl.ps1);
-    assert_applied(fc_take(&cl.c, NULL));
+    assert_int_equal(fc_call(&cl->c, PS_OP_WAIT_CLUSTER, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+    struct shell_conn *end = cl_join(cl, cl->ps1);
+    assert_applied(fc_take(&cl->c, NULL));
     shell_cut(end);
     uint8_t meta[2] = {0x08, 0x64}; /* 100 ms */
-    assert_int_equal(fc_call(&cl.c, PS_OP_WAIT_CLUSTER, 0, 51, 0, meta, 2, &body).status, FC_NONE);
-    shell_pass(&cl.net, 200);
-    assert_reply(fc_take(&cl.c, NULL), PS_DEADLINE_EXCEEDED, "/job:ps/task:1");
+    assert_int_equal(fc_call(&cl->c, PS_OP_WAIT_CLUSTER, 0, 51, 0, meta, 2, &body).status, FC_NONE);
+    shell_pass(&cl->net, 200);
+    assert_reply(fc_take(&cl->c, NULL), PS_DEADLINE_EXCEEDED, "/job:ps/task:1");
     wire_clear(&body);
     ps_v1_TaskItem item = {.task = 0};
     PSI_IGNORE(PSI_BYTES_SET(item.job, "9 lives")); /* fits */
     wire_item(&body, &ps_v1_TaskItem_msg, &item);
-    assert_reply(fc_call(&cl.c, PS_OP_WAIT_CLUSTER, 0, 52, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "9 lives");
+    assert_reply(fc_call(&cl->c, PS_OP_WAIT_CLUSTER, 0, 52, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "9 lives");
     wire_fini(&body);
-    cl_fini(&cl);
 }
 
 /* Redials go on, further and further apart, at most about a second; with back-off jitter. */
 TEST(test_redials)
 {
-    struct cl cl;
-    cl_start(&cl);
-    uint64_t last = cl.ps1->now;
+    struct cl *cl = cl_new_apart();
+    uint64_t last = cl->ps1->now;
     for (int i = 0; i < 12; i++) {
-        while (cl.ps1->dials == 0) {
-            shell_task_tick(cl.ps1, cl.ps1->now + 20);
-            assert_in_range(cl.ps1->now - last, 0, 1400);
+        while (cl->ps1->dials == 0) {
+            shell_task_tick(cl->ps1, cl->ps1->now + 20);
+            assert_in_range(cl->ps1->now - last, 0, 1400);
         }
-        assert_null(shell_dial(cl.ps1, NULL));
-        last = cl.ps1->now;
+        assert_null(shell_dial(cl->ps1, NULL));
+        last = cl->ps1->now;
     }
-    assert_true(shell_logged(cl.ps1, "directory_unreachable"));
-    shell_tick(&cl.net, cl.ps1->now); /* the others' clocks */
-    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
-    assert_true(shell_logged(cl.ps1, "directory_connected"));
-    cl_fini(&cl);
+    assert_true(shell_logged(cl->ps1, "directory_unreachable"));
+    shell_tick(&cl->net, cl->ps1->now); /* the others' clocks */
+    PSI_IGNORE(cl_join(cl, cl->ps1));   /* its end is of no use here */
+    assert_true(shell_logged(cl->ps1, "directory_connected"));
 }

@@ -34,12 +34,13 @@ static struct shell_task *start_twin(struct twins *w, shell_tweak tweak)
 }
 
 /* ps:1 is connected and has `x`; then another process comes as ps:1. */
-static void twins_init(struct twins *w)
+static struct twins *twins_new(void)
 {
+    struct twins *w = test_alloc(sizeof(*w));
     ps_v1_CreateAnswer a;
-    memset(w, 0, sizeof(*w));
     w->cl.seed = 1;
     shell_net_init(&w->cl.net);
+    test_later(cl_end, &w->cl);
     w->cl.ps0 = cl_task(&w->cl, "ps", 0);
     w->cl.ps1 = start_twin(w, named);
     fc_init(&w->cl.c, w->cl.ps0, 1);
@@ -54,6 +55,7 @@ static void twins_init(struct twins *w)
     assert_true(shell_is_closed(w->left_conn));
     assert_false(shell_is_closed(w->right_conn));
     assert_true(shell_logged(w->cl.ps0, "task_displaced"));
+    return w;
 }
 
 /* The left one tries again. */
@@ -76,48 +78,44 @@ static const char *conflict_of(const struct twins *w)
 
 TEST(test_the_displaced_one_is_refused)
 {
-    struct twins w;
-    twins_init(&w);
-    assert_string_equal(conflict_of(&w), ""); /* a restart looks like this */
-    shell_log_clear(w.cl.ps1);
-    assert_true(shell_is_closed(left_dials(&w)));
-    assert_false(shell_is_closed(w.right_conn)); /* it is not displaced in turn */
-    assert_true(shell_logged(w.cl.ps1, "directory_refused"));
-    assert_true(shell_logged(w.cl.ps1, "process 22 on right"));
-    assert_true(shell_logged(w.cl.ps1, "stop one of the two"));
-    assert_non_null(strstr(conflict_of(&w), "process 11 on left"));
-    struct psd_peer *p = psd_peer_find(w.cl.ps0->core, "ps", 1);
+    struct twins *w = twins_new();
+    assert_string_equal(conflict_of(w), ""); /* a restart looks like this */
+    shell_log_clear(w->cl.ps1);
+    assert_true(shell_is_closed(left_dials(w)));
+    assert_false(shell_is_closed(w->right_conn)); /* it is not displaced in turn */
+    assert_true(shell_logged(w->cl.ps1, "directory_refused"));
+    assert_true(shell_logged(w->cl.ps1, "process 22 on right"));
+    assert_true(shell_logged(w->cl.ps1, "stop one of the two"));
+    assert_non_null(strstr(conflict_of(w), "process 11 on left"));
+    struct psd_peer *p = psd_peer_find(w->cl.ps0->core, "ps", 1);
     assert_true(p->listed && p->pid == 22);
     assert_string_equal(p->host, "right");
-    shell_task_free(w.cl.ps1); /* the other process was stopped: it is forgotten */
-    w.cl.ps1 = NULL;
-    shell_pass(&w.cl.net, 20000);
-    assert_string_equal(conflict_of(&w), "");
-    cl_fini(&w.cl);
+    shell_task_free(w->cl.ps1); /* the other process was stopped: it is forgotten */
+    w->cl.ps1 = NULL;
+    shell_pass(&w->cl.net, 20000);
+    assert_string_equal(conflict_of(w), "");
 }
 
 /* It tries ever more rarely, and says so once in 5 s. */
 TEST(test_backs_off_and_logs_rarely)
 {
-    struct twins w;
-    twins_init(&w);
-    uint64_t begin = w.cl.ps1->now;
+    struct twins *w = twins_new();
+    uint64_t begin = w->cl.ps1->now;
     uint64_t last = begin, longest = 0;
     uint32_t dials = 0, lines = 0;
-    while (w.cl.ps1->now - begin < 60000) {
-        shell_log_clear(w.cl.ps1);
-        assert_true(shell_is_closed(left_dials(&w)));
-        lines += shell_logged(w.cl.ps1, "directory_refused");
-        assert_false(shell_logged(w.cl.ps1, "directory_lost"));
-        longest = w.cl.ps1->now - last > longest ? w.cl.ps1->now - last : longest;
-        last = w.cl.ps1->now;
+    while (w->cl.ps1->now - begin < 60000) {
+        shell_log_clear(w->cl.ps1);
+        assert_true(shell_is_closed(left_dials(w)));
+        lines += shell_logged(w->cl.ps1, "directory_refused");
+        assert_false(shell_logged(w->cl.ps1, "directory_lost"));
+        longest = w->cl.ps1->now - last > longest ? w->cl.ps1->now - last : longest;
+        last = w->cl.ps1->now;
         dials++;
     }
     assert_in_range(dials, 10, 30);
     assert_in_range(longest, 4000, 6500);
     assert_in_range(lines, 6, 13);
-    assert_false(shell_is_closed(w.right_conn));
-    cl_fini(&w.cl);
+    assert_false(shell_is_closed(w->right_conn));
 }
 
 /* Refused for another reason, which stays, it is as quiet. */
@@ -148,29 +146,26 @@ TEST(test_a_wrong_cluster_is_logged_rarely)
 
 TEST(test_comes_back_when_the_other_is_gone)
 {
-    struct twins w;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
-    twins_init(&w);
-    assert_true(shell_is_closed(left_dials(&w)));
-    shell_task_free(w.right);
-    w.right = NULL;
-    struct shell_conn *c = left_dials(&w);
+    struct twins *w = twins_new();
+    assert_true(shell_is_closed(left_dials(w)));
+    shell_task_free(w->right);
+    w->right = NULL;
+    struct shell_conn *c = left_dials(w);
     assert_false(shell_is_closed(c));
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK); /* nobody touched it */
-    assert_string_equal(conflict_of(&w), "");             /* it is no other process now */
-    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_OK); /* nobody touched it */
+    assert_string_equal(conflict_of(w), "");               /* it is no other process now */
+    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK);
     assert_false(a.created);
-    cl_fini(&w.cl);
 }
 
 /* The same where the directory has learned of the name from its list only. */
 TEST(test_brings_back_what_it_listed)
 {
-    struct twins w;
+    struct twins w = {.right = NULL};
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
-    memset(&w, 0, sizeof(w));
     cl_start(&w.cl);
     PSI_IGNORE(cl_join(&w.cl, w.cl.ps1)); /* its end is of no use here */
     assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
@@ -188,93 +183,83 @@ TEST(test_brings_back_what_it_listed)
 /* Its successor made the name anew: two copies of one name must not be taken for one. */
 TEST(test_what_was_made_anew_is_dropped)
 {
-    struct twins w;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
-    twins_init(&w);
-    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+    struct twins *w = twins_new();
+    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK);
     assert_true(a.created); /* at the right one, which came empty */
-    shell_task_free(w.right);
-    w.right = NULL;
-    assert_false(shell_is_closed(left_dials(&w)));
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
-    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+    shell_task_free(w->right);
+    w->right = NULL;
+    assert_false(shell_is_closed(left_dials(w)));
+    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK);
     assert_true(a.created);
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK);
-    cl_fini(&w.cl);
+    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_OK);
 }
 
 /* A reset that only its successor has heard of holds for it as well. */
 TEST(test_a_reset_meanwhile_reaches_it)
 {
-    struct twins w;
     ps_v1_OpenAnswer v;
-    twins_init(&w);
+    struct twins *w = twins_new();
     /* the reset needs everybody of the directory's job: worker 0 was never there, ps:1 is the right one */
-    assert_applied(fc_reset(&w.cl.c, w.cl.c.next_id++, "localhost"));
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK); /* the left one has not heard of it */
-    shell_task_free(w.right);
-    w.right = NULL;
-    assert_false(shell_is_closed(left_dials(&w)));
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
-    cl_fini(&w.cl);
+    assert_applied(fc_reset(&w->cl.c, w->cl.c.next_id++, "localhost"));
+    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_OK); /* the left one has not heard of it */
+    shell_task_free(w->right);
+    w->right = NULL;
+    assert_false(shell_is_closed(left_dials(w)));
+    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_NOT_FOUND);
 }
 
 /* The directory that knew of the two is gone: the left one cannot know what happened meanwhile. */
 TEST(test_a_new_directory_does_not_take_it_as_it_is)
 {
-    struct twins w;
     ps_v1_OpenAnswer v;
-    twins_init(&w);
-    assert_true(shell_is_closed(left_dials(&w)));
-    shell_task_free(w.right);
-    w.right = NULL;
-    cl_restart_directory(&w.cl);
-    assert_true(shell_is_closed(left_dials(&w))); /* the other one could come first */
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK);
-    assert_false(shell_is_closed(left_dials(&w)));
-    assert_true(shell_logged(w.cl.ps1, "fenced"));
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
-    cl_fini(&w.cl);
+    struct twins *w = twins_new();
+    assert_true(shell_is_closed(left_dials(w)));
+    shell_task_free(w->right);
+    w->right = NULL;
+    cl_restart_directory(&w->cl);
+    assert_true(shell_is_closed(left_dials(w))); /* the other one could come first */
+    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_OK);
+    assert_false(shell_is_closed(left_dials(w)));
+    assert_true(shell_logged(w->cl.ps1, "fenced"));
+    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_NOT_FOUND);
 }
 
 /* It is told that it was displaced, and taken again; the directory's answer to its list is lost, and the directory with it. */
 TEST(test_it_remembers_until_its_list_is_answered)
 {
-    struct twins w;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
-    twins_init(&w);
-    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK); /* at the right one */
-    assert_true(shell_is_closed(left_dials(&w)));
-    shell_task_free(w.right);
-    w.right = NULL;
-    w.cl.ps0->lists_held = true;
-    assert_false(shell_is_closed(left_dials(&w)));
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK);
-    cl_restart_directory(&w.cl);
-    assert_true(shell_is_closed(left_dials(&w)));
-    assert_false(shell_is_closed(left_dials(&w)));
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
-    cl_fini(&w.cl);
+    struct twins *w = twins_new();
+    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK); /* at the right one */
+    assert_true(shell_is_closed(left_dials(w)));
+    shell_task_free(w->right);
+    w->right = NULL;
+    w->cl.ps0->lists_held = true;
+    assert_false(shell_is_closed(left_dials(w)));
+    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_OK);
+    cl_restart_directory(&w->cl);
+    assert_true(shell_is_closed(left_dials(w)));
+    assert_false(shell_is_closed(left_dials(w)));
+    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_NOT_FOUND);
 }
 
 /* At a new directory the displaced one lets the other one come first, with all that it has. */
 TEST(test_the_other_one_comes_first)
 {
-    struct twins w;
     ps_v1_CreateAnswer a;
-    twins_init(&w);
-    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK); /* at the right one */
-    assert_true(shell_is_closed(left_dials(&w)));
-    cl_restart_directory(&w.cl);
-    assert_true(shell_is_closed(left_dials(&w)));
-    cl_await_dial(&w.cl, w.right);
-    assert_false(shell_is_closed(shell_dial(w.right, w.cl.ps0)));
-    assert_true(shell_is_closed(left_dials(&w)));
-    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+    struct twins *w = twins_new();
+    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK); /* at the right one */
+    assert_true(shell_is_closed(left_dials(w)));
+    cl_restart_directory(&w->cl);
+    assert_true(shell_is_closed(left_dials(w)));
+    cl_await_dial(&w->cl, w->right);
+    assert_false(shell_is_closed(shell_dial(w->right, w->cl.ps0)));
+    assert_true(shell_is_closed(left_dials(w)));
+    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK);
     assert_false(a.created);
-    cl_fini(&w.cl);
 }
 
 /* A new directory, to which a new process comes first: what the old one has from the earlier directory's time is no longer true.
@@ -316,66 +301,60 @@ TEST(test_it_comes_late_to_a_new_directory)
 /* However many other lives its place has seen: what it missed it drops. */
 TEST(test_after_many_other_lives)
 {
-    struct twins w;
     ps_v1_OpenAnswer v;
-    twins_init(&w);
+    struct twins *w = twins_new();
     for (int i = 0; i < 40; i++) {
-        shell_task_free(w.right);
-        w.right = start_twin(&w, named_too);
-        cl_await_dial(&w.cl, w.right);
-        assert_false(shell_is_closed(shell_dial(w.right, w.cl.ps0)));
+        shell_task_free(w->right);
+        w->right = start_twin(w, named_too);
+        cl_await_dial(&w->cl, w->right);
+        assert_false(shell_is_closed(shell_dial(w->right, w->cl.ps0)));
     }
-    assert_applied(fc_reset(&w.cl.c, w.cl.c.next_id++, "localhost"));
-    assert_true(shell_is_closed(left_dials(&w)));
-    shell_task_free(w.right);
-    w.right = NULL;
-    assert_false(shell_is_closed(left_dials(&w)));
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
-    cl_fini(&w.cl);
+    assert_applied(fc_reset(&w->cl.c, w->cl.c.next_id++, "localhost"));
+    assert_true(shell_is_closed(left_dials(w)));
+    shell_task_free(w->right);
+    w->right = NULL;
+    assert_false(shell_is_closed(left_dials(w)));
+    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_NOT_FOUND);
 }
 
 /* The same life on a new connection, and a third process, are no conflict. */
 TEST(test_what_is_no_conflict)
 {
-    struct twins w;
-    twins_init(&w);
-    shell_cut(w.right_conn);
-    cl_await_dial(&w.cl, w.right);
-    struct shell_conn *c = shell_dial(w.right, w.cl.ps0);
+    struct twins *w = twins_new();
+    shell_cut(w->right_conn);
+    cl_await_dial(&w->cl, w->right);
+    struct shell_conn *c = shell_dial(w->right, w->cl.ps0);
     assert_false(shell_is_closed(c));
-    struct shell_task *third = start_twin(&w, NULL);
-    cl_await_dial(&w.cl, third);
-    assert_false(shell_is_closed(shell_dial(third, w.cl.ps0)));
+    struct shell_task *third = start_twin(w, NULL);
+    cl_await_dial(&w->cl, third);
+    assert_false(shell_is_closed(shell_dial(third, w->cl.ps0)));
     assert_true(shell_is_closed(c));
-    cl_fini(&w.cl);
 }
 
 /* A life that was away while another one had its place has missed what happened: its return is a displaced one's. */
 TEST(test_a_life_that_was_away)
 {
-    struct twins w;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
     struct fc at_right;
-    twins_init(&w);
-    fc_init(&at_right, w.right, 1);
+    struct twins *w = twins_new();
+    fc_init(&at_right, w->right, 1);
     assert_int_equal(fc_connect(&at_right), PS_OK);
-    assert_int_equal(cl_create(&w.cl, "y", "ps", 1, true, &a), PS_OK); /* at the right one */
-    assert_true(shell_is_closed(left_dials(&w)));
-    shell_cut(w.right_conn);
-    assert_false(shell_is_closed(left_dials(&w)));
-    assert_applied(fc_reset(&w.cl.c, w.cl.c.next_id++, "localhost")); /* the right one does not hear of it */
-    cl_await_dial(&w.cl, w.right);
-    assert_true(shell_is_closed(shell_dial(w.right, w.cl.ps0)));
-    shell_task_free(w.cl.ps1);
-    w.cl.ps1 = NULL;
-    for (int i = 0; w.right->dials == 0; i++) {
+    assert_int_equal(cl_create(&w->cl, "y", "ps", 1, true, &a), PS_OK); /* at the right one */
+    assert_true(shell_is_closed(left_dials(w)));
+    shell_cut(w->right_conn);
+    assert_false(shell_is_closed(left_dials(w)));
+    assert_applied(fc_reset(&w->cl.c, w->cl.c.next_id++, "localhost")); /* the right one does not hear of it */
+    cl_await_dial(&w->cl, w->right);
+    assert_true(shell_is_closed(shell_dial(w->right, w->cl.ps0)));
+    shell_task_free(w->cl.ps1);
+    w->cl.ps1 = NULL;
+    for (int i = 0; w->right->dials == 0; i++) {
         assert_in_range(i, 0, 120);
-        shell_pass(&w.cl.net, 100);
+        shell_pass(&w->cl.net, 100);
     }
-    assert_false(shell_is_closed(shell_dial(w.right, w.cl.ps0)));
+    assert_false(shell_is_closed(shell_dial(w->right, w->cl.ps0)));
     assert_int_equal(fc_open(&at_right, "y", &v), PS_NOT_FOUND);
-    cl_fini(&w.cl);
 }
 
 /* The request for `x` arrives at the task at that end of a connection, its answer does not. */
@@ -437,11 +416,12 @@ struct ghosts {
     struct shell_conn *ghost_conn;
 };
 
-static void ghosts_init(struct ghosts *g)
+static struct ghosts *ghosts_new(void)
 {
+    struct ghosts *g = test_alloc(sizeof(*g));
     ps_v1_CreateAnswer a;
-    memset(g, 0, sizeof(*g));
     cl_init(&g->cl);
+    test_later(cl_end, &g->cl);
     assert_int_equal(cl_create(&g->cl, "x", "ps", 1, true, &a), PS_OK);
     shell_task_free(g->cl.ps1);
     g->ghost = cl_task(&g->cl, "ps", 1);
@@ -450,6 +430,7 @@ static void ghosts_init(struct ghosts *g)
     g->end = cl_join(&g->cl, g->cl.ps1);
     fc_init(&g->cl.at1, g->cl.ps1, 1);
     assert_int_equal(fc_connect(&g->cl.at1), PS_OK);
+    return g;
 }
 
 /* It comes, and says no more when `silent`, as the dead one that it is. */
@@ -478,32 +459,30 @@ TEST(test_a_ghost_leaves_nothing_stale)
     enum { NONE, SILENT, LISTS, KINDS };
     for (int before = NONE; before <= SILENT; before++) {
         for (int then = NONE; then < KINDS; then++) {
-            struct ghosts g;
             ps_v1_CreateAnswer a;
             ps_v1_OpenAnswer v;
-            ghosts_init(&g);
+            struct ghosts *g = ghosts_new();
             if (before == SILENT) {
-                ghost_comes(&g, true);
-                ghost_goes(&g);
-                g.ghost = cl_task(&g.cl, "ps", 1);
-                g.end = cl_join(&g.cl, g.cl.ps1);
-                cl_await_dial(&g.cl, g.ghost);
+                ghost_comes(g, true);
+                ghost_goes(g);
+                g->ghost = cl_task(&g->cl, "ps", 1);
+                g->end = cl_join(&g->cl, g->cl.ps1);
+                cl_await_dial(&g->cl, g->ghost);
             }
-            create_unanswered(&g.cl, g.end);
-            use_x(&g.cl.at1);
+            create_unanswered(&g->cl, g->end);
+            use_x(&g->cl.at1);
             if (then == NONE) {
-                shell_cut(g.end);
+                shell_cut(g->end);
             } else {
-                ghost_comes(&g, then == SILENT);
+                ghost_comes(g, then == SILENT);
             }
-            assert_int_equal(fc_take(&g.cl.c, NULL).status, PS_OK); /* "not connected" in it */
-            ghost_goes(&g);
-            PSI_IGNORE(cl_join(&g.cl, g.cl.ps1)); /* its end is of no use here */
-            assert_int_equal(fc_open(&g.cl.at1, "x", &v), PS_OK);
+            assert_int_equal(fc_take(&g->cl.c, NULL).status, PS_OK); /* "not connected" in it */
+            ghost_goes(g);
+            PSI_IGNORE(cl_join(&g->cl, g->cl.ps1)); /* its end is of no use here */
+            assert_int_equal(fc_open(&g->cl.at1, "x", &v), PS_OK);
             assert_true(v.initialised);
-            assert_int_equal(cl_create(&g.cl, "x", "ps", 1, true, &a), PS_OK);
+            assert_int_equal(cl_create(&g->cl, "x", "ps", 1, true, &a), PS_OK);
             assert_false(a.created);
-            cl_fini(&g.cl);
         }
     }
 }
@@ -511,45 +490,41 @@ TEST(test_a_ghost_leaves_nothing_stale)
 /* Refused while a ghost has its place that never lists, and then the directory is restarted: it keeps what it has. */
 TEST(test_a_ghost_is_no_successor)
 {
-    struct ghosts g;
     ps_v1_OpenAnswer v;
     ps_v1_CreateAnswer a;
-    ghosts_init(&g);
-    assert_int_equal(cl_create(&g.cl, "x", "ps", 1, true, &a), PS_OK);
-    ghost_comes(&g, true);
-    cl_await_dial(&g.cl, g.cl.ps1);
-    assert_true(shell_is_closed(shell_dial(g.cl.ps1, g.cl.ps0)));
-    assert_true(shell_logged(g.cl.ps1, "directory_refused"));
-    ghost_goes(&g);
-    cl_restart_directory(&g.cl);
-    assert_false(shell_is_closed(cl_join(&g.cl, g.cl.ps1)));
-    assert_int_equal(fc_open(&g.cl.at1, "x", &v), PS_OK);
-    cl_fini(&g.cl);
+    struct ghosts *g = ghosts_new();
+    assert_int_equal(cl_create(&g->cl, "x", "ps", 1, true, &a), PS_OK);
+    ghost_comes(g, true);
+    cl_await_dial(&g->cl, g->cl.ps1);
+    assert_true(shell_is_closed(shell_dial(g->cl.ps1, g->cl.ps0)));
+    assert_true(shell_logged(g->cl.ps1, "directory_refused"));
+    ghost_goes(g);
+    cl_restart_directory(&g->cl);
+    assert_false(shell_is_closed(cl_join(&g->cl, g->cl.ps1)));
+    assert_int_equal(fc_open(&g->cl.at1, "x", &v), PS_OK);
 }
 
 /* It has not read yet what it has to drop: it is asked for nothing, and what it has to drop is not forgotten. */
 TEST(test_asked_for_nothing_before_it_has_dropped)
 {
-    struct twins w;
     ps_v1_OpenAnswer v;
     ps_v1_CreateAnswer a;
-    twins_init(&w);
-    assert_applied(fc_reset(&w.cl.c, w.cl.c.next_id++, "localhost"));
-    assert_true(shell_is_closed(left_dials(&w)));
-    shell_task_free(w.right);
-    w.right = NULL;
-    w.cl.ps0->lists_held = true;
-    struct shell_conn *c = left_dials(&w);
+    struct twins *w = twins_new();
+    assert_applied(fc_reset(&w->cl.c, w->cl.c.next_id++, "localhost"));
+    assert_true(shell_is_closed(left_dials(w)));
+    shell_task_free(w->right);
+    w->right = NULL;
+    w->cl.ps0->lists_held = true;
+    struct shell_conn *c = left_dials(w);
     c->frozen = true;
     shell_thaw(c->peer); /* the list arrives, the answer does not */
-    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_UNAVAILABLE);
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK); /* from before the reset */
+    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_UNAVAILABLE);
+    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_OK); /* from before the reset */
     shell_cut(c);
-    assert_false(shell_is_closed(left_dials(&w)));
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
-    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_false(shell_is_closed(left_dials(w)));
+    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK);
     assert_true(a.created);
-    cl_fini(&w.cl);
 }
 
 /* ---- a random walk: whoever holds the place has nothing stale ---- */

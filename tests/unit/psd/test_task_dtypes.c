@@ -75,26 +75,24 @@ TEST(test_every_dtype)
 
 TEST(test_definitions)
 {
-    struct env e;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     for (int d = PS_I32; d <= PS_STRING; d++) {
         fc_create_item(&m, "v", (ps_dtype)d, 4, ps_sgd(1));
-        assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+        assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
         assert_non_null(memmem(a.text.bytes, a.text.size, "only float32 and float64", 24));
     }
     fc_create_item(&m, "v", PS_BF16, 4, ps_no_optimizer());
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
     m.dtype = PS_F16;
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
     assert_non_null(memmem(a.text.bytes, a.text.size, "bfloat16", 8));
     assert_non_null(memmem(a.text.bytes, a.text.size, "float16", 7));
     ps_v1_OpenAnswer v;
-    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
-    assert_reply(fc_init_var(&e.c, v.handle, ps_constant(1e39), ps_no_optimizer(), 0, false), PS_INVALID_ARGUMENT, "bfloat16");
-    assert_false(peek_at(e.t, "v").initialised);
-    env_fini(&e);
+    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
+    assert_reply(fc_init_var(&e->c, v.handle, ps_constant(1e39), ps_no_optimizer(), 0, false), PS_INVALID_ARGUMENT, "bfloat16");
+    assert_false(peek_at(e->t, "v").initialised);
 }
 
 TEST(test_push_narrow)
@@ -144,25 +142,23 @@ static uint64_t send_part(struct env *e, const ps_v1_OpenAnswer *v, uint8_t op, 
 /* Offsets count elements: half a frame's bytes more than in float32. */
 TEST(test_resume_narrow)
 {
-    struct env e;
     struct fc_hello hello;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 1);
     PSI_IGNORE(half_of(PS_BF16, 1)); /* it is in halves */
-    uint64_t number = send_part(&e, &v, PS_OP_PUSH, e.c.next_number++, 0, SEGMENT, false);
-    assert_floats(peek_at(e.t, "v").value, 0, 32768, 0);
-    assert_floats(peek_at(e.t, "v").value, 32768, N, 1);
-    fc_cut(&e.c);
-    fc_hello_default(&e.c, &hello);
+    uint64_t number = send_part(e, &v, PS_OP_PUSH, e->c.next_number++, 0, SEGMENT, false);
+    assert_floats(peek_at(e->t, "v").value, 0, 32768, 0);
+    assert_floats(peek_at(e->t, "v").value, 32768, N, 1);
+    fc_cut(&e->c);
+    fc_hello_default(&e->c, &hello);
     hello.unresolved[0] = number;
     hello.unresolved_count = 1;
-    assert_int_equal(fc_hello(&e.c, &hello), PS_OK);
-    assert_int_equal(e.c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
-    assert_int_equal(e.c.numbers[0].offset, 32768);
-    PSI_IGNORE(send_part(&e, &v, PS_OP_PUSH, number, 32768, (N - 32768) * 2, true)); /* its number is known */
-    assert_applied(fc_take(&e.c, NULL));
-    assert_floats(peek_at(e.t, "v").value, 0, N, 0);
-    env_fini(&e);
+    assert_int_equal(fc_hello(&e->c, &hello), PS_OK);
+    assert_int_equal(e->c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
+    assert_int_equal(e->c.numbers[0].offset, 32768);
+    PSI_IGNORE(send_part(e, &v, PS_OP_PUSH, number, 32768, (N - 32768) * 2, true)); /* its number is known */
+    assert_applied(fc_take(&e->c, NULL));
+    assert_floats(peek_at(e->t, "v").value, 0, N, 0);
 }
 
 TEST(test_nonfinite_narrow)
@@ -194,51 +190,48 @@ TEST(test_pull_narrow)
     static const ps_dtype wires[] = {PS_F16, PS_BF16};
     static uint16_t expected[N];
     static uint16_t got[N];
-    struct env e;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 1);
     for (size_t i = 0; i < N; i++) {
         values[i] = (float)i * 0.37F - 999.0F;
     }
-    assert_applied(fc_push(&e.c, PS_OP_ASSIGN, &v, values, 1, 0));
+    assert_applied(fc_push(&e->c, PS_OP_ASSIGN, &v, values, 1, 0));
     for (size_t k = 0; k < ARRAY_COUNT(wires); k++) {
         ps_v1_OpenAnswer wire = as_wire(&v, wires[k]);
         psi_half_narrow(wires[k], values, expected, N);
         memset(got, 0, sizeof(got));
-        struct fc_reply r = fc_pull(&e.c, &wire, 0, N, got);
+        struct fc_reply r = fc_pull(&e->c, &wire, 0, N, got);
         assert_applied(r);
         assert_int_equal(r.h.dtype, wires[k]);
         assert_memory_equal(got, expected, sizeof(got));
         for (size_t most = 1; most < 300000; most = most * 7 + 1) { /* whatever the kernel takes of it */
-            e.c.conn->write_most = most < 4096 ? 4096 + most : most;
+            e->c.conn->write_most = most < 4096 ? 4096 + most : most;
             memset(got, 0, sizeof(got));
-            assert_applied(fc_pull(&e.c, &wire, 17, N - 17, got));
+            assert_applied(fc_pull(&e->c, &wire, 17, N - 17, got));
             assert_memory_equal(got, expected + 17, sizeof(got) - 34);
         }
-        e.c.conn->write_most = 0;
-        assert_applied(fc_pull(&e.c, &wire, N - 1, 1, got));
+        e->c.conn->write_most = 0;
+        assert_applied(fc_pull(&e->c, &wire, N - 1, 1, got));
         assert_int_equal(got[0], expected[N - 1]);
-        assert_reply(fc_pull(&e.c, &wire, N - 1, 2, got), PS_OUT_OF_RANGE, "it has 100001");
+        assert_reply(fc_pull(&e->c, &wire, N - 1, 2, got), PS_OUT_OF_RANGE, "it has 100001");
     }
-    ps_v1_OpenAnswer large = fc_ready(&e.c, "large", PS_F32, PS_FRAME_BODY_MAX / 2 + 1, ps_sgd(1), 1);
+    ps_v1_OpenAnswer large = fc_ready(&e->c, "large", PS_F32, PS_FRAME_BODY_MAX / 2 + 1, ps_sgd(1), 1);
     ps_v1_OpenAnswer wire = as_wire(&large, PS_BF16);
     static uint16_t frame[PS_FRAME_BODY_MAX / 2];
-    assert_applied(fc_pull(&e.c, &wire, 0, PS_FRAME_BODY_MAX / 2, frame));
+    assert_applied(fc_pull(&e->c, &wire, 0, PS_FRAME_BODY_MAX / 2, frame));
     assert_int_equal(frame[PS_FRAME_BODY_MAX / 2 - 1], 0x3f80);
-    assert_reply(fc_pull(&e.c, &wire, 0, PS_FRAME_BODY_MAX / 2 + 1, frame), PS_OUT_OF_RANGE, "at most 2097152 a request");
-    env_fini(&e);
+    assert_reply(fc_pull(&e->c, &wire, 0, PS_FRAME_BODY_MAX / 2 + 1, frame), PS_OUT_OF_RANGE, "at most 2097152 a request");
 }
 
 /* Several narrow replies in one write share the scratch memory; each keeps its own values. */
 TEST(test_many_pulls_at_once)
 {
-    struct env e;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 1);
     for (size_t i = 0; i < N; i++) {
         values[i] = (float)(i % 256);
     }
-    assert_applied(fc_push(&e.c, PS_OP_ASSIGN, &v, values, 1, 0));
+    assert_applied(fc_push(&e->c, PS_OP_ASSIGN, &v, values, 1, 0));
     struct wire w;
     wire_init(&w);
     for (uint32_t i = 0; i < 40; i++) {
@@ -249,12 +242,12 @@ TEST(test_many_pulls_at_once)
         f.meta_bytes = sizeof(m);
         PSI_IGNORE(wire_frame(&w, &f)); /* it fits */
     }
-    shell_send(e.c.conn, &w);
+    shell_send(e->c.conn, &w);
     wire_fini(&w);
     for (uint32_t i = 0; i < 40; i++) {
         struct wire body;
         wire_init(&body);
-        struct fc_reply r = fc_take(&e.c, &body);
+        struct fc_reply r = fc_take(&e->c, &body);
         assert_applied(r);
         assert_int_equal(r.h.id, 1000 + i);
         for (uint32_t j = 0; j < (i % 3 == 0 ? 40000 : 1 + i); j++) {
@@ -264,19 +257,17 @@ TEST(test_many_pulls_at_once)
         }
         wire_fini(&body);
     }
-    env_fini(&e);
 }
 
 TEST(test_push_pull_narrow)
 {
-    struct env e;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 3);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 3);
     PSI_IGNORE(half_of(PS_BF16, 1)); /* it is in halves */
-    uint64_t number = send_part(&e, &v, PS_OP_PUSHPULL, e.c.next_number++, 0, 2 * SEGMENT, false);
-    PSI_IGNORE(send_part(&e, &v, PS_OP_PUSHPULL, number, 65536, (N - 65536) * 2, true)); /* its number is known */
+    uint64_t number = send_part(e, &v, PS_OP_PUSHPULL, e->c.next_number++, 0, 2 * SEGMENT, false);
+    PSI_IGNORE(send_part(e, &v, PS_OP_PUSHPULL, number, 65536, (N - 65536) * 2, true)); /* its number is known */
     for (uint32_t i = 0; i < 2; i++) {
-        struct shell_frame *f = shell_take(e.c.conn);
+        struct shell_frame *f = shell_take(e->c.conn);
         assert_non_null(f);
         assert_true((f->h.flags & PS_FLAG_VALUE) != 0 && f->h.dtype == PS_BF16 && f->h.offset == i * 65536);
         assert_int_equal(f->body.len, i == 0 ? 2 * SEGMENT : ((N - 65536) * 2 + 7) / 8 * 8);
@@ -287,14 +278,12 @@ TEST(test_push_pull_narrow)
         }
         shell_frame_free(f);
     }
-    assert_applied(fc_take(&e.c, NULL));
-    env_fini(&e);
+    assert_applied(fc_take(&e->c, NULL));
 }
 
 TEST(test_other_combinations)
 {
-    struct env e;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     static const struct {
         ps_dtype variable, wire;
     } rows[] = {{PS_F64, PS_F32}, {PS_F64, PS_BF16}, {PS_F16, PS_BF16}, {PS_F16, PS_F32},   {PS_I32, PS_I8},
@@ -302,18 +291,17 @@ TEST(test_other_combinations)
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         char name[4] = {'v', (char)('a' + i), 0};
         const ps_optimizer *opt = rows[i].variable == PS_F32 || rows[i].variable == PS_F64 ? ps_sgd(1) : ps_no_optimizer();
-        ps_v1_OpenAnswer v = fc_ready(&e.c, name, rows[i].variable, 4, opt, 1);
+        ps_v1_OpenAnswer v = fc_ready(&e->c, name, rows[i].variable, 4, opt, 1);
         ps_v1_OpenAnswer wire = as_wire(&v, rows[i].wire);
-        assert_reply(fc_push(&e.c, PS_OP_PUSH, &wire, values, 1, 0), PS_INVALID_ARGUMENT, ps_dtype_name(rows[i].wire));
-        assert_reply(fc_push(&e.c, PS_OP_PUSHPULL, &wire, values, 1, 0), PS_INVALID_ARGUMENT, "SHAPE_MISMATCH");
-        assert_reply(fc_pull(&e.c, &wire, 0, 4, values), PS_INVALID_ARGUMENT, ps_dtype_name(rows[i].variable));
+        assert_reply(fc_push(&e->c, PS_OP_PUSH, &wire, values, 1, 0), PS_INVALID_ARGUMENT, ps_dtype_name(rows[i].wire));
+        assert_reply(fc_push(&e->c, PS_OP_PUSHPULL, &wire, values, 1, 0), PS_INVALID_ARGUMENT, "SHAPE_MISMATCH");
+        assert_reply(fc_pull(&e->c, &wire, 0, 4, values), PS_INVALID_ARGUMENT, ps_dtype_name(rows[i].variable));
     }
     /* what must not lose a bit travels in the variable's dtype */
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "w", PS_F32, 4, ps_sgd(1), 1);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "w", PS_F32, 4, ps_sgd(1), 1);
     ps_v1_OpenAnswer wire = as_wire(&v, PS_BF16);
     PSI_IGNORE(half_of(PS_BF16, 1)); /* it is in halves */
-    assert_reply(fc_push(&e.c, PS_OP_ASSIGN, &wire, halves, 1, 0), PS_INVALID_ARGUMENT, "bfloat16");
-    assert_reply(fc_push(&e.c, PS_OP_ADD, &wire, halves, 1, 0), PS_INVALID_ARGUMENT, "bfloat16");
-    assert_floats(peek_at(e.t, "w").value, 0, 4, 1);
-    env_fini(&e);
+    assert_reply(fc_push(&e->c, PS_OP_ASSIGN, &wire, halves, 1, 0), PS_INVALID_ARGUMENT, "bfloat16");
+    assert_reply(fc_push(&e->c, PS_OP_ADD, &wire, halves, 1, 0), PS_INVALID_ARGUMENT, "bfloat16");
+    assert_floats(peek_at(e->t, "w").value, 0, 4, 1);
 }

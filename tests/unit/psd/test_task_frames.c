@@ -26,69 +26,62 @@ static void assert_serves(struct env *e)
 
 TEST(test_partial_header_then_close)
 {
-    struct env e;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     static const uint8_t begin[39] = {'P', 's', 1, PS_OP_HELLO};
     for (size_t n = 0; n < sizeof(begin); n++) {
-        struct shell_conn *c = shell_connect(e.t);
-        shell_log_clear(e.t);
+        struct shell_conn *c = shell_connect(e->t);
+        shell_log_clear(e->t);
         raw_send(c, begin, n);
         assert_false(shell_is_closed(c));
         shell_cut(c);
-        assert_int_equal(e.t->log_bytes, 0); /* not worth a line */
+        assert_int_equal(e->t->log_bytes, 0); /* not worth a line */
     }
-    assert_int_equal(psd_task_link_count(e.t->core), 1);
-    assert_serves(&e);
-    env_fini(&e);
+    assert_int_equal(psd_task_link_count(e->t->core), 1);
+    assert_serves(e);
 }
 
 TEST(test_foreign_protocol_is_closed_at_once)
 {
-    struct env e;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     static const char *const hellos[] = {"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01", "\r\n\r\n", "Px"};
     for (size_t i = 0; i < ARRAY_COUNT(hellos); i++) {
-        struct shell_conn *c = shell_connect(e.t);
-        shell_log_clear(e.t);
+        struct shell_conn *c = shell_connect(e->t);
+        shell_log_clear(e->t);
         raw_send(c, hellos[i], strlen(hellos[i]));
         assert_true(shell_is_closed(c));
         assert_int_equal(c->frame_count, 0);
-        assert_true(shell_logged(e.t, "not a psd frame"));
-        assert_ptr_equal(strchr(e.t->log, '\n'), strrchr(e.t->log, '\n')); /* one line */
+        assert_true(shell_logged(e->t, "not a psd frame"));
+        assert_ptr_equal(strchr(e->t->log, '\n'), strrchr(e->t->log, '\n')); /* one line */
     }
-    assert_serves(&e);
-    env_fini(&e);
+    assert_serves(e);
 }
 
 TEST(test_unknown_version_is_answered)
 {
-    struct env e;
-    env_start(&e, NULL);
+    struct env *e = env_new_unconnected(NULL);
     for (unsigned version = 0; version < 256; version += version == 0 ? 2 : 50) {
         struct wire w;
         struct fc_hello hello;
         wire_init(&w);
-        fc_hello_default(&e.c, &hello);
-        fc_frame(&e.c, &w, PS_OP_HELLO, 0, 0, 0, NULL, 0, NULL);
+        fc_hello_default(&e->c, &hello);
+        fc_frame(&e->c, &w, PS_OP_HELLO, 0, 0, 0, NULL, 0, NULL);
         struct ps_frame_header h = wire_header(&w, 0);
         h.version = (uint8_t)version;
         wire_set_header(&w, 0, &h);
-        e.c.conn = shell_connect(e.t);
-        shell_send(e.c.conn, &w);
-        struct fc_reply r = fc_take(&e.c, NULL);
+        e->c.conn = shell_connect(e->t);
+        shell_send(e->c.conn, &w);
+        struct fc_reply r = fc_take(&e->c, NULL);
         assert_reply(r, PS_INVALID_ARGUMENT, "VERSION");
         assert_non_null(strstr(r.text, "version 1"));
         assert_int_equal(r.h.op, PS_OP_HELLO);
-        assert_true(shell_is_closed(e.c.conn));
+        assert_true(shell_is_closed(e->c.conn));
         wire_fini(&w);
     }
-    env_fini(&e);
 }
 
 TEST(test_unknown_op_keeps_in_step)
 {
-    struct env e;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     struct wire body;
     wire_init(&body);
     wire_zeros(&body, 70000);
@@ -102,15 +95,14 @@ TEST(test_unknown_op_keeps_in_step)
             if ((flags & PS_FLAG_REPLY) != 0) {
                 continue;
             }
-            struct fc_reply r = fc_call(&e.c, (uint8_t)op, flags, 1234567, 9, "12345678", 8, flags == 0 ? NULL : &body);
+            struct fc_reply r = fc_call(&e->c, (uint8_t)op, flags, 1234567, 9, "12345678", 8, flags == 0 ? NULL : &body);
             assert_reply(r, PS_UNIMPLEMENTED, "UNSUPPORTED");
             assert_int_equal(r.h.op, op);
             assert_int_equal(r.h.id, 1234567);
         }
     }
     wire_fini(&body);
-    assert_serves(&e); /* in step */
-    env_fini(&e);
+    assert_serves(e); /* in step */
 }
 
 /* Send HELLO with its header changed; the connection must be closed for it. */
@@ -170,55 +162,49 @@ static void set_crc(struct ps_frame_header *h, unsigned i)
 
 TEST(test_header_limits)
 {
-    struct env e;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     for (unsigned i = 0; i < 9; i++) {
-        assert_header_rejected(&e, set_flag, i);
+        assert_header_rejected(e, set_flag, i);
     }
     for (unsigned i = 0; i < 24; i++) {
-        assert_header_rejected(&e, set_reserved, i);
+        assert_header_rejected(e, set_reserved, i);
     }
     for (unsigned i = 0; i < 8; i++) {
-        assert_header_rejected(&e, set_body, i);
+        assert_header_rejected(e, set_body, i);
     }
     for (unsigned i = 0; i < 7; i++) {
-        assert_header_rejected(&e, set_meta, i);
+        assert_header_rejected(e, set_meta, i);
     }
-    assert_header_rejected(&e, set_crc, 0);
-    assert_serves(&e);
-    env_fini(&e);
+    assert_header_rejected(e, set_crc, 0);
+    assert_serves(e);
 }
 
 TEST(test_bad_header_crc)
 {
-    struct env e;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     struct wire w;
     wire_init(&w);
-    fc_frame(&e.c, &w, PS_OP_INFO, 0, 1, 0, NULL, 0, NULL);
+    fc_frame(&e->c, &w, PS_OP_INFO, 0, 1, 0, NULL, 0, NULL);
     w.data[36] ^= 0x80;
-    shell_send(e.c.conn, &w);
-    assert_true(fc_closed_for(e.c.conn, "BAD_CRC"));
-    assert_true(shell_logged(e.t, "BAD_CRC"));
+    shell_send(e->c.conn, &w);
+    assert_true(fc_closed_for(e->c.conn, "BAD_CRC"));
+    assert_true(shell_logged(e->t, "BAD_CRC"));
     wire_fini(&w);
-    env_fini(&e);
 }
 
 /* Good frames before the bad one count; what stands behind it is not looked at. */
 TEST(test_garbage_behind_a_frame)
 {
-    struct env e;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     struct wire w;
     wire_init(&w);
-    fc_frame(&e.c, &w, PS_OP_BEAT, 0, 7, 0, NULL, 0, NULL);
+    fc_frame(&e->c, &w, PS_OP_BEAT, 0, 7, 0, NULL, 0, NULL);
     wire_append(&w, "garbage garbage garbage garbage garbage garbage", 47);
-    fc_frame(&e.c, &w, PS_OP_SHUTDOWN, 0, 8, 0, NULL, 0, NULL);
-    shell_send(e.c.conn, &w);
-    assert_true(shell_is_closed(e.c.conn));
-    assert_false(e.t->shutdown);
+    fc_frame(&e->c, &w, PS_OP_SHUTDOWN, 0, 8, 0, NULL, 0, NULL);
+    shell_send(e->c.conn, &w);
+    assert_true(shell_is_closed(e->c.conn));
+    assert_false(e->t->shutdown);
     wire_fini(&w);
-    env_fini(&e);
 }
 
 TEST(test_out_of_place)
@@ -240,56 +226,52 @@ TEST(test_out_of_place)
         {PS_OP_INFO, PS_FLAG_SEQ, "SEQ"},
         {PS_OP_CREATE, PS_FLAG_SEQ, "SEQ"},
     };
-    struct env e;
-    env_start(&e, NULL);
+    struct env *e = env_new_unconnected(NULL);
     for (size_t i = 0; i < ARRAY_COUNT(after_hello); i++) {
-        assert_int_equal(fc_connect(&e.c), PS_OK);
-        shell_log_clear(e.t);
-        assert_int_equal(fc_call(&e.c, after_hello[i].op, after_hello[i].flags, 1, 0, NULL, 0, NULL).status, FC_NONE);
-        assert_true(shell_is_closed(e.c.conn));
-        if (!shell_logged(e.t, after_hello[i].why)) {
-            fail_msg("op %u flags %u: '%s' is not in: %s", after_hello[i].op, after_hello[i].flags, after_hello[i].why, e.t->log);
+        assert_int_equal(fc_connect(&e->c), PS_OK);
+        shell_log_clear(e->t);
+        assert_int_equal(fc_call(&e->c, after_hello[i].op, after_hello[i].flags, 1, 0, NULL, 0, NULL).status, FC_NONE);
+        assert_true(shell_is_closed(e->c.conn));
+        if (!shell_logged(e->t, after_hello[i].why)) {
+            fail_msg("op %u flags %u: '%s' is not in: %s", after_hello[i].op, after_hello[i].flags, after_hello[i].why,
+                     e->t->log);
         }
     }
     for (unsigned op = 2; op < 90; op++) { /* nothing is served before HELLO */
-        e.c.conn = shell_connect(e.t);
-        assert_int_equal(fc_call(&e.c, (uint8_t)op, PS_FLAG_SEQ, 1, 0, NULL, 0, NULL).status, FC_NONE);
-        assert_true(shell_is_closed(e.c.conn));
+        e->c.conn = shell_connect(e->t);
+        assert_int_equal(fc_call(&e->c, (uint8_t)op, PS_FLAG_SEQ, 1, 0, NULL, 0, NULL).status, FC_NONE);
+        assert_true(shell_is_closed(e->c.conn));
     }
-    env_fini(&e);
 }
 
 /* A request has no trailer: one that claims a trailer would hide 16 bytes of its payload. */
 TEST(test_value_flag_on_a_request)
 {
-    struct env e;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "w", PS_F32, 16, ps_sgd(1), 1);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "w", PS_F32, 16, ps_sgd(1), 1);
     float g[16];
     struct ps_push_meta m = {.total_elements = 16, .scale = 1};
     struct wire w;
     wire_init(&w);
     struct wire_frame f = {
-        .op = PS_OP_PUSH, .dtype = PS_F32, .id = e.c.next_number, .handle = v.handle, .meta = &m, .meta_bytes = sizeof(m)};
+        .op = PS_OP_PUSH, .dtype = PS_F32, .id = e->c.next_number, .handle = v.handle, .meta = &m, .meta_bytes = sizeof(m)};
     f.flags = PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST | PS_FLAG_VALUE;
     f.payload = filled(g, 16, 1);
     f.payload_bytes = sizeof(g);
     PSI_IGNORE(wire_frame(&w, &f));
-    shell_send(e.c.conn, &w);
-    assert_true(shell_is_closed(e.c.conn));
-    struct peek p = peek_at(e.t, "w");
+    shell_send(e->c.conn, &w);
+    assert_true(shell_is_closed(e->c.conn));
+    struct peek p = peek_at(e->t, "w");
     assert_floats(p.value, 0, 16, 1); /* nothing applied */
     assert_int_equal(p.version, 0);
     wire_fini(&w);
-    env_fini(&e);
 }
 
 /* Every bit of a HELLO, an OPEN and a PUSH with CRCs: closed, or waiting for more; never served, never a crash. */
 TEST(test_bit_flips)
 {
-    struct env e;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "w", PS_F32, 8, ps_sgd(1), 1);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "w", PS_F32, 8, ps_sgd(1), 1);
     float g[8];
     struct wire w, body;
     ps_v1_NameItem name = ps_v1_NameItem_init_zero;
@@ -300,25 +282,24 @@ TEST(test_bit_flips)
     for (int kind = 0; kind < 2; kind++) {
         wire_clear(&w);
         if (kind == 0) {
-            fc_frame(&e.c, &w, PS_OP_OPEN, 0, 1, 0, NULL, 0, &body);
+            fc_frame(&e->c, &w, PS_OP_OPEN, 0, 1, 0, NULL, 0, &body);
         } else {
             struct fc_part part = {
                 .op = PS_OP_PUSH, .dtype = PS_F32, .handle = v.handle, .total = 8, .payload = filled(g, 8, 1), .scale = 1};
-            part.number = e.c.next_number;
-            fc_frames(&e.c, &w, &part, 0, 0);
+            part.number = e->c.next_number;
+            fc_frames(&e->c, &w, &part, 0, 0);
         }
         for (size_t bit = 0; bit < w.len * 8; bit++) {
-            assert_int_equal(fc_connect(&e.c), PS_OK);
+            assert_int_equal(fc_connect(&e->c), PS_OK);
             w.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-            shell_send(e.c.conn, &w);
+            shell_send(e->c.conn, &w);
             w.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-            assert_true(e.c.conn->frame_count == 0 || fc_closed_for(e.c.conn, "")); /* no CLOSE after a bad magic */
+            assert_true(e->c.conn->frame_count == 0 || fc_closed_for(e->c.conn, "")); /* no CLOSE after a bad magic */
         }
     }
-    assert_floats(peek_at(e.t, "w").value, 0, 8, 1);
+    assert_floats(peek_at(e->t, "w").value, 0, 8, 1);
     wire_fini(&body);
     wire_fini(&w);
-    env_fini(&e);
 }
 
 /* A whole conversation in pieces of 1, 3 and 1000 bytes is that in one piece. */
@@ -344,21 +325,19 @@ TEST(test_pieces)
 
 TEST(test_thousand_requests_in_one_piece)
 {
-    struct env e;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     struct wire w;
     wire_init(&w);
     for (uint64_t i = 0; i < 1000; i++) {
-        fc_frame(&e.c, &w, PS_OP_BEAT, 0, 5000 + i, 0, NULL, 0, NULL);
+        fc_frame(&e->c, &w, PS_OP_BEAT, 0, 5000 + i, 0, NULL, 0, NULL);
     }
-    shell_send(e.c.conn, &w);
+    shell_send(e->c.conn, &w);
     for (uint64_t i = 0; i < 1000; i++) {
-        struct fc_reply r = fc_take(&e.c, NULL);
+        struct fc_reply r = fc_take(&e->c, NULL);
         assert_applied(r);
         assert_int_equal(r.h.id, 5000 + i);
     }
     wire_fini(&w);
-    env_fini(&e);
 }
 
 /* Bytes that are no message, for every control request: INVALID_ARGUMENT that names the message, and the connection lives. */
@@ -393,8 +372,7 @@ TEST(test_bytes_that_are_no_message)
         {{0x80, 0x00, 0x08, 0x01}, 4}, /* a length that is not minimal */
         {{0x00, 0x00, 0x01}, 3},       /* padding that is none */
     };
-    struct env e;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         for (size_t k = 0; k < ARRAY_COUNT(bad); k++) {
             uint8_t meta[32] = {0};
@@ -413,15 +391,14 @@ TEST(test_bytes_that_are_no_message)
                 meta[0] = 0x10; /* WAIT: condition 1, so that the list is what is wrong */
                 meta[1] = 1;
             }
-            uint64_t id = rows[i].op == PS_OP_INIT ? e.c.next_number++ : e.c.next_id++;
-            struct fc_reply r = fc_call(&e.c, rows[i].op, flags, id, 0, meta, meta_bytes, &body);
+            uint64_t id = rows[i].op == PS_OP_INIT ? e->c.next_number++ : e->c.next_id++;
+            struct fc_reply r = fc_call(&e->c, rows[i].op, flags, id, 0, meta, meta_bytes, &body);
             if (r.status != PS_INVALID_ARGUMENT || strstr(r.text, rows[i].name) == NULL) {
                 fail_msg("op %u, bytes %zu: status %d, '%s'", rows[i].op, k, (int)r.status, r.text);
             }
-            fc_ack(&e.c, id);
+            fc_ack(&e->c, id);
             wire_fini(&body);
         }
     }
-    assert_serves(&e);
-    env_fini(&e);
+    assert_serves(e);
 }

@@ -22,15 +22,14 @@ static void take_items(struct cl *cl, ps_v1_CreateAnswer *answers, uint32_t coun
 /* Of three items one's owner is silent: the others have their answers, this one's names the owner. */
 TEST(test_create)
 {
-    struct cl cl;
     struct wire body;
     ps_v1_CreateAnswer a[3];
     ps_v1_OpenAnswer v;
     uint8_t meta[PS_META_BYTES_MAX];
     static const char *const NAMES[] = {"x", "y", "z"};
-    cl_start(&cl);
-    struct shell_conn *end = cl_join(&cl, cl.ps1);
-    PSI_IGNORE(cl_join(&cl, cl.w0)); /* the connection stays with the tasks */
+    struct cl *cl = cl_new_apart();
+    struct shell_conn *end = cl_join(cl, cl->ps1);
+    PSI_IGNORE(cl_join(cl, cl->w0)); /* the connection stays with the tasks */
     end->frozen = true;              /* the request never arrives */
     wire_init(&body);
     for (uint32_t i = 0; i < 3; i++) {
@@ -41,23 +40,22 @@ TEST(test_create)
         m.pinned = i == 2;
         wire_item(&body, &ps_v1_CreateItem_msg, &m);
     }
-    assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, meta, wait_meta(700, meta), &body).status, FC_NONE);
-    cl_pass(&cl, 600);
-    assert_int_equal(fc_take(&cl.c, NULL).status, FC_NONE);
-    cl_pass(&cl, 200);
-    take_items(&cl, a, 3);
+    assert_int_equal(fc_call(&cl->c, PS_OP_CREATE, 0, 50, 0, meta, wait_meta(700, meta), &body).status, FC_NONE);
+    cl_pass(cl, 600);
+    assert_int_equal(fc_take(&cl->c, NULL).status, FC_NONE);
+    cl_pass(cl, 200);
+    take_items(cl, a, 3);
     assert_true(a[0].status == PS_OK && a[2].status == PS_OK);
     assert_int_equal(a[1].status, PS_DEADLINE_EXCEEDED);
     assert_true(says(&a[1], "/job:ps/task:1 (10.0.0.2:2) has not answered for variable 'y'"));
     assert_true(a[1].task == 1 && a[1].job.size == 2 && memcmp(a[1].job.bytes, "ps", 2) == 0);
     /* it answers at last: the name was its own all the time */
     shell_thaw(end);
-    shell_forget(cl.c.conn);
-    assert_int_equal(cl_create(&cl, "y", "ps", 0, false, &a[1]), PS_OK);
+    shell_forget(cl->c.conn);
+    assert_int_equal(cl_create(cl, "y", "ps", 0, false, &a[1]), PS_OK);
     assert_true(a[1].task == 1 && !a[1].created);
-    assert_int_equal(fc_open(&cl.at1, "y", &v), PS_OK);
+    assert_int_equal(fc_open(&cl->at1, "y", &v), PS_OK);
     wire_fini(&body);
-    cl_fini(&cl);
 }
 
 /* A list in several frames: the time of the last one counts; without one nothing ends. */
@@ -90,29 +88,27 @@ TEST(test_create_without_a_time)
 /* Nobody knows whether it is deleted until the owner says so. */
 TEST(test_delete)
 {
-    struct cl cl;
     struct wire body;
     ps_v1_CreateAnswer a;
     ps_v1_NameItem m = ps_v1_NameItem_init_zero;
     uint8_t meta[PS_META_BYTES_MAX];
-    cl_start(&cl);
-    struct shell_conn *end = cl_join(&cl, cl.ps1);
-    assert_int_equal(cl_create(&cl, "x", "ps", 1, false, &a), PS_OK);
+    struct cl *cl = cl_new_apart();
+    struct shell_conn *end = cl_join(cl, cl->ps1);
+    assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_OK);
     end->frozen = true;
     wire_init(&body);
     PSI_IGNORE(PSI_BYTES_SET(m.name, "x")); /* fits */
     wire_item(&body, &ps_v1_NameItem_msg, &m);
-    assert_int_equal(fc_call(&cl.c, PS_OP_DELETE, 0, 50, 0, meta, wait_meta(700, meta), &body).status, FC_NONE);
-    cl_pass(&cl, 600);
-    assert_int_equal(fc_take(&cl.c, NULL).status, FC_NONE);
-    cl_pass(&cl, 200);
-    struct fc_reply r = fc_take(&cl.c, NULL);
+    assert_int_equal(fc_call(&cl->c, PS_OP_DELETE, 0, 50, 0, meta, wait_meta(700, meta), &body).status, FC_NONE);
+    cl_pass(cl, 600);
+    assert_int_equal(fc_take(&cl->c, NULL).status, FC_NONE);
+    cl_pass(cl, 200);
+    struct fc_reply r = fc_take(&cl->c, NULL);
     assert_reply(r, PS_DEADLINE_EXCEEDED, "/job:ps/task:1 (10.0.0.2:2) has not answered for variable 'x'");
     assert_int_equal(r.applied, PS_OUTCOME_UNKNOWN);
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_OK);
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_OK);
     shell_thaw(end);
-    shell_forget(cl.c.conn);
-    assert_int_equal(fc_find(&cl.c, "x", &a), PS_NOT_FOUND);
+    shell_forget(cl->c.conn);
+    assert_int_equal(fc_find(&cl->c, "x", &a), PS_NOT_FOUND);
     wire_fini(&body);
-    cl_fini(&cl);
 }

@@ -14,10 +14,13 @@ struct push_env {
     ps_v1_OpenAnswer w;
 };
 
-static void push_init(struct push_env *p, shell_tweak tweak)
+static struct push_env *push_new(shell_tweak tweak)
 {
+    struct push_env *p = test_alloc(sizeof(*p));
     env_init(&p->e, tweak);
+    test_later(env_end, &p->e);
     p->w = fc_ready(&p->e.c, "w", PS_F32, N, ps_sgd(1), 0);
+    return p;
 }
 
 static struct fc_part part_of(struct push_env *p, uint8_t op, uint64_t number)
@@ -62,66 +65,60 @@ static void assert_values(struct push_env *p, float a, float b, float c)
     assert_floats(peek.value, 32768, N, c);
 }
 
-static void test_one_and_many_frames(void **state)
+TEST(test_one_and_many_frames)
 {
-    (void)state;
-    struct push_env p;
-    push_init(&p, NULL);
-    struct fc_reply r = fc_push(&p.e.c, PS_OP_PUSH, &p.w, filled(values, N, 1), 0.5F, 0);
+    struct push_env *p = push_new(NULL);
+    struct fc_reply r = fc_push(&p->e.c, PS_OP_PUSH, &p->w, filled(values, N, 1), 0.5F, 0);
     assert_applied(r);
     assert_int_equal(r.version, 1);
     assert_int_equal(r.applied, PS_NOTHING_APPLIED);
     uint64_t position = r.position;
-    uint64_t number = p.e.c.next_number++;
+    uint64_t number = p->e.c.next_number++;
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(fc_take(&p.e.c, NULL).status, FC_NONE); /* one reply, at the end */
-        send_third(&p, number, i);
+        assert_int_equal(fc_take(&p->e.c, NULL).status, FC_NONE); /* one reply, at the end */
+        send_third(p, number, i);
     }
-    r = fc_take(&p.e.c, NULL);
+    r = fc_take(&p->e.c, NULL);
     assert_applied(r);
     assert_int_equal(r.h.id, number);
     assert_int_equal(r.h.flags & PS_FLAG_SEQ, PS_FLAG_SEQ);
     assert_int_equal(r.version, 2);
     assert_true(r.position > position);
-    assert_values(&p, -1.5F, -1.5F, -1.5F);
-    env_fini(&p.e);
+    assert_values(p, -1.5F, -1.5F, -1.5F);
 }
 
 /* FAULTS 25: the outcome is sent again, nothing is applied again; also of a refusal; on one connection and on the next. */
-static void test_replay(void **state)
+TEST(test_replay)
 {
-    (void)state;
-    struct push_env p;
-    push_init(&p, NULL);
-    uint64_t number = p.e.c.next_number;
-    struct fc_reply first = fc_push(&p.e.c, PS_OP_PUSH, &p.w, filled(values, N, 1), 1, 0);
+    struct push_env *p = push_new(NULL);
+    uint64_t number = p->e.c.next_number;
+    struct fc_reply first = fc_push(&p->e.c, PS_OP_PUSH, &p->w, filled(values, N, 1), 1, 0);
     values[5] = NAN;
-    struct fc_reply refused = fc_push(&p.e.c, PS_OP_PUSH, &p.w, values, 1, 0);
+    struct fc_reply refused = fc_push(&p->e.c, PS_OP_PUSH, &p->w, values, 1, 0);
     assert_reply(refused, PS_INVALID_ARGUMENT, "element 5");
     for (int round = 0; round < 2; round++) {
-        fc_cut(&p.e.c);
-        assert_int_equal(fc_connect(&p.e.c), PS_OK);
-        p.e.c.next_number = number;
-        struct fc_reply again = fc_push(&p.e.c, PS_OP_PUSH, &p.w, filled(values, N, 1), 1, 0);
+        fc_cut(&p->e.c);
+        assert_int_equal(fc_connect(&p->e.c), PS_OK);
+        p->e.c.next_number = number;
+        struct fc_reply again = fc_push(&p->e.c, PS_OP_PUSH, &p->w, filled(values, N, 1), 1, 0);
         assert_applied(again);
         assert_int_equal(again.position, first.position);
         assert_int_equal(again.version, first.version);
-        again = fc_push(&p.e.c, PS_OP_PUSH, &p.w, filled(values, N, 1), 1, 0); /* its gradient would be fine now */
+        again = fc_push(&p->e.c, PS_OP_PUSH, &p->w, filled(values, N, 1), 1, 0); /* its gradient would be fine now */
         assert_reply(again, PS_INVALID_ARGUMENT, "element 5");
         assert_int_equal(again.applied, refused.applied);
     }
-    assert_values(&p, -1, -1, -1);
+    assert_values(p, -1, -1, -1);
     /* continuations of a replay are read and dropped without a word */
-    send_third(&p, number, 1);
-    assert_false(shell_is_closed(p.e.c.conn));
-    assert_int_equal(fc_take(&p.e.c, NULL).status, FC_NONE);
+    send_third(p, number, 1);
+    assert_false(shell_is_closed(p->e.c.conn));
+    assert_int_equal(fc_take(&p->e.c, NULL).status, FC_NONE);
     ps_v1_InfoAnswer info;
-    assert_int_equal(fc_info(&p.e.c, &info), PS_OK);
+    assert_int_equal(fc_info(&p->e.c, &info), PS_OK);
     assert_int_equal(info.pushes_applied, 1);
     assert_int_equal(info.pushes_refused, 1);
     assert_int_equal(info.nonfinite, 1);
-    assert_values(&p, -1, -1, -1);
-    env_fini(&p.e);
+    assert_values(p, -1, -1, -1);
 }
 
 static void assert_gap(struct push_env *p)
@@ -133,150 +130,141 @@ static void assert_gap(struct push_env *p)
 }
 
 /* FAULTS 26 */
-static void test_gaps(void **state)
+TEST(test_gaps)
 {
-    (void)state;
-    struct push_env p;
-    push_init(&p, NULL);
+    struct push_env *p = push_new(NULL);
     struct fc_part part;
     /* a continuation of nothing */
-    send_third(&p, 50, 1);
-    assert_gap(&p);
+    send_third(p, 50, 1);
+    assert_gap(p);
     /* a first frame that does not start at 0 */
-    part = third(&p, 51, 1);
+    part = third(p, 51, 1);
     part.first = true;
-    send_part(&p, &part);
-    assert_gap(&p);
+    send_part(p, &part);
+    assert_gap(p);
     /* a continuation at the wrong offset: behind, ahead, the same again */
     static const uint32_t orders[][2] = {{0, 2}, {0, 0}};
     for (size_t i = 0; i < ARRAY_COUNT(orders); i++) {
-        uint64_t number = p.e.c.next_number++;
-        send_third(&p, number, orders[i][0]);
-        part = third(&p, number, orders[i][1]);
+        uint64_t number = p->e.c.next_number++;
+        send_third(p, number, orders[i][0]);
+        part = third(p, number, orders[i][1]);
         part.first = false;
-        send_part(&p, &part);
-        assert_gap(&p);
+        send_part(p, &part);
+        assert_gap(p);
     }
     /* ... though its length would fit */
     static const uint64_t offsets[] = {32768, 8192, 16383, 16385, 1, UINT64_MAX};
     for (size_t i = 0; i < ARRAY_COUNT(offsets); i++) {
-        uint64_t number = p.e.c.next_number++;
-        send_third(&p, number, 0);
-        part = third(&p, number, 1);
+        uint64_t number = p->e.c.next_number++;
+        send_third(p, number, 0);
+        part = third(p, number, 1);
         part.offset = offsets[i];
-        send_part(&p, &part);
-        assert_gap(&p);
+        send_part(p, &part);
+        assert_gap(p);
     }
     /* FIRST numbers that fall, or repeat, on one connection */
-    uint64_t high = p.e.c.next_number + 10;
-    send_third(&p, high, 0);
-    send_third(&p, high - 1, 0);
-    assert_gap(&p);
-    p.e.c.next_number = high + 1;
-    assert_applied(fc_push(&p.e.c, PS_OP_PUSH, &p.w, filled(values, N, 1), 1, 0));
-    p.e.c.next_number = high + 1;
-    assert_int_equal(fc_push(&p.e.c, PS_OP_PUSH, &p.w, values, 1, 0).status, FC_NONE);
-    assert_gap(&p);
-    p.e.c.next_number = high + 2;
+    uint64_t high = p->e.c.next_number + 10;
+    send_third(p, high, 0);
+    send_third(p, high - 1, 0);
+    assert_gap(p);
+    p->e.c.next_number = high + 1;
+    assert_applied(fc_push(&p->e.c, PS_OP_PUSH, &p->w, filled(values, N, 1), 1, 0));
+    p->e.c.next_number = high + 1;
+    assert_int_equal(fc_push(&p->e.c, PS_OP_PUSH, &p->w, values, 1, 0).status, FC_NONE);
+    assert_gap(p);
+    p->e.c.next_number = high + 2;
     /* another operation under a number in progress */
-    uint64_t number = p.e.c.next_number++;
-    send_third(&p, number, 0);
-    part = third(&p, number, 1);
+    uint64_t number = p->e.c.next_number++;
+    send_third(p, number, 0);
+    part = third(p, number, 1);
     part.op = PS_OP_PUSHPULL;
-    send_part(&p, &part);
-    assert_gap(&p);
+    send_part(p, &part);
+    assert_gap(p);
     /* a length that does not fit: not whole segments, more than what is left, nothing */
     static const size_t lengths[] = {SEGMENT - 8, 2 * SEGMENT, 0};
     for (size_t i = 0; i < ARRAY_COUNT(lengths); i++) {
-        number = p.e.c.next_number++;
-        send_third(&p, number, 0);
-        part = third(&p, number, 1);
+        number = p->e.c.next_number++;
+        send_third(p, number, 0);
+        part = third(p, number, 1);
         part.payload_bytes = lengths[i];
-        send_part(&p, &part);
-        assert_gap(&p);
+        send_part(p, &part);
+        assert_gap(p);
     }
-    number = p.e.c.next_number++;
-    send_third(&p, number, 0);
-    part = third(&p, number, 1);
+    number = p->e.c.next_number++;
+    send_third(p, number, 0);
+    part = third(p, number, 1);
     part.last = true; /* LAST, but not all is in */
-    send_part(&p, &part);
-    assert_gap(&p);
+    send_part(p, &part);
+    assert_gap(p);
     /* INIT with the number of a push in progress */
-    number = p.e.c.next_number++;
-    send_third(&p, number, 0);
-    p.e.c.next_number = number;
-    assert_int_equal(fc_init_var(&p.e.c, p.w.handle, ps_zeros(), ps_sgd(1), 0, false).status, FC_NONE);
-    assert_gap(&p);
-    env_fini(&p.e);
+    number = p->e.c.next_number++;
+    send_third(p, number, 0);
+    p->e.c.next_number = number;
+    assert_int_equal(fc_init_var(&p->e.c, p->w.handle, ps_zeros(), ps_sgd(1), 0, false).status, FC_NONE);
+    assert_gap(p);
 }
 
 /* Number 0 and the largest are no numbers; those far below the highest are past the window; distances are taken in 64 bits. */
-static void test_window(void **state)
+TEST(test_window)
 {
-    (void)state;
-    struct push_env p;
     float g[8];
-    push_init(&p, NULL);
-    ps_v1_OpenAnswer s = fc_ready(&p.e.c, "s", PS_F32, 8, ps_sgd(1), 0);
+    struct push_env *p = push_new(NULL);
+    ps_v1_OpenAnswer s = fc_ready(&p->e.c, "s", PS_F32, 8, ps_sgd(1), 0);
     static const uint64_t never[] = {0, UINT64_MAX};
     for (size_t i = 0; i < ARRAY_COUNT(never); i++) {
-        p.e.c.next_number = never[i];
-        assert_int_equal(fc_push(&p.e.c, PS_OP_PUSH, &s, filled(g, 8, 1), 1, 0).status, FC_NONE);
-        assert_gap(&p);
+        p->e.c.next_number = never[i];
+        assert_int_equal(fc_push(&p->e.c, PS_OP_PUSH, &s, filled(g, 8, 1), 1, 0).status, FC_NONE);
+        assert_gap(p);
     }
     uint64_t high = UINT64_C(1) << 33;
-    p.e.c.next_number = high;
-    assert_applied(fc_push(&p.e.c, PS_OP_PUSH, &s, filled(g, 8, 1), 1, 0));
+    p->e.c.next_number = high;
+    assert_applied(fc_push(&p->e.c, PS_OP_PUSH, &s, filled(g, 8, 1), 1, 0));
     static const uint64_t below[] = {256, 257, 300, 511, 512, 1000, (UINT64_C(1) << 32) + 1};
     for (size_t i = 0; i < ARRAY_COUNT(below); i++) { /* also those whose place in the ring is empty */
-        fc_cut(&p.e.c);
-        assert_int_equal(fc_connect(&p.e.c), PS_OK);
-        p.e.c.next_number = high - below[i];
-        assert_int_equal(fc_push(&p.e.c, PS_OP_PUSH, &s, filled(g, 8, 1), 1, 0).status, FC_NONE);
-        assert_gap(&p);
-        struct fc_reply r = fc_abandon(&p.e.c, high - below[i]);
+        fc_cut(&p->e.c);
+        assert_int_equal(fc_connect(&p->e.c), PS_OK);
+        p->e.c.next_number = high - below[i];
+        assert_int_equal(fc_push(&p->e.c, PS_OP_PUSH, &s, filled(g, 8, 1), 1, 0).status, FC_NONE);
+        assert_gap(p);
+        struct fc_reply r = fc_abandon(&p->e.c, high - below[i]);
         assert_int_equal(r.status, FC_NONE);
-        assert_gap(&p);
+        assert_gap(p);
     }
-    p.e.c.next_number = high - 255; /* the oldest that is in the window */
-    assert_applied(fc_push(&p.e.c, PS_OP_PUSH, &s, filled(g, 8, 1), 1, 0));
-    assert_floats(peek_at(p.e.t, "s").value, 0, 8, -2);
-    env_fini(&p.e);
+    p->e.c.next_number = high - 255; /* the oldest that is in the window */
+    assert_applied(fc_push(&p->e.c, PS_OP_PUSH, &s, filled(g, 8, 1), 1, 0));
+    assert_floats(peek_at(p->e.t, "s").value, 0, 8, -2);
 }
 
 /* A number in progress holds its place: 256 further is refused, 255 further is not. */
-static void test_window_is_held_by_what_is_in_progress(void **state)
+TEST(test_window_is_held_by_what_is_in_progress)
 {
-    (void)state;
-    struct push_env p;
-    push_init(&p, NULL);
-    uint64_t number = p.e.c.next_number++;
-    send_third(&p, number, 0);
+    struct push_env *p = push_new(NULL);
+    uint64_t number = p->e.c.next_number++;
+    send_third(p, number, 0);
     float g[8];
     ps_v1_OpenAnswer s;
     ps_v1_CreateItem m;
     fc_create_item(&m, "s", PS_F32, 8, ps_sgd(1));
-    assert_int_equal(fc_create(&p.e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&p.e.c, "s", &s), PS_OK);
-    assert_applied(fc_init_var(&p.e.c, s.handle, ps_zeros(), ps_sgd(1), 0, false));
-    p.e.c.next_number = number + 255;
-    assert_applied(fc_push(&p.e.c, PS_OP_PUSH, &s, filled(g, 8, 1), 1, 0));
-    assert_int_equal(fc_push(&p.e.c, PS_OP_PUSH, &s, g, 1, 0).status, FC_NONE);
-    shell_log_clear(p.e.t);
+    assert_int_equal(fc_create(&p->e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&p->e.c, "s", &s), PS_OK);
+    assert_applied(fc_init_var(&p->e.c, s.handle, ps_zeros(), ps_sgd(1), 0, false));
+    p->e.c.next_number = number + 255;
+    assert_applied(fc_push(&p->e.c, PS_OP_PUSH, &s, filled(g, 8, 1), 1, 0));
+    assert_int_equal(fc_push(&p->e.c, PS_OP_PUSH, &s, g, 1, 0).status, FC_NONE);
+    shell_log_clear(p->e.t);
     struct fc_hello h;
-    fc_hello_default(&p.e.c, &h);
+    fc_hello_default(&p->e.c, &h);
     h.unresolved[0] = number;
     h.unresolved_count = 1;
-    assert_int_equal(fc_hello(&p.e.c, &h), PS_OK);
-    assert_int_equal(p.e.c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
-    send_third(&p, number, 1);
-    send_third(&p, number, 2);
-    assert_applied(fc_take(&p.e.c, NULL));
-    p.e.c.next_number = number + 256;
-    assert_applied(fc_push(&p.e.c, PS_OP_PUSH, &s, g, 1, 0));
-    assert_floats(peek_at(p.e.t, "s").value, 0, 8, -2);
-    assert_values(&p, -1, -1, -1);
-    env_fini(&p.e);
+    assert_int_equal(fc_hello(&p->e.c, &h), PS_OK);
+    assert_int_equal(p->e.c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
+    send_third(p, number, 1);
+    send_third(p, number, 2);
+    assert_applied(fc_take(&p->e.c, NULL));
+    p->e.c.next_number = number + 256;
+    assert_applied(fc_push(&p->e.c, PS_OP_PUSH, &s, g, 1, 0));
+    assert_floats(peek_at(p->e.t, "s").value, 0, 8, -2);
+    assert_values(p, -1, -1, -1);
 }
 
 static uint32_t in_progress_most;
@@ -287,142 +275,130 @@ static void few_in_progress(struct psd_task_config *config)
 }
 
 /* Eight multi-frame operations of a session; and the cap of the task. Refused on the first frame, saying nothing applied. */
-static void test_load(void **state)
+TEST(test_load)
 {
-    (void)state;
     static const uint32_t most[] = {4096, 3};
     for (size_t i = 0; i < ARRAY_COUNT(most); i++) {
-        struct push_env p;
         in_progress_most = most[i];
-        push_init(&p, few_in_progress);
+        struct push_env *p = push_new(few_in_progress);
         uint32_t admitted = most[i] < PS_MULTIFRAME_PUSHES_MAX ? most[i] : PS_MULTIFRAME_PUSHES_MAX;
-        uint64_t first = p.e.c.next_number;
+        uint64_t first = p->e.c.next_number;
         for (uint32_t k = 0; k < admitted; k++) {
-            send_third(&p, p.e.c.next_number++, 0);
-            assert_int_equal(fc_take(&p.e.c, NULL).status, FC_NONE);
+            send_third(p, p->e.c.next_number++, 0);
+            assert_int_equal(fc_take(&p->e.c, NULL).status, FC_NONE);
         }
-        uint64_t refused = p.e.c.next_number++;
-        send_third(&p, refused, 0);
-        struct fc_reply r = fc_take(&p.e.c, NULL);
+        uint64_t refused = p->e.c.next_number++;
+        send_third(p, refused, 0);
+        struct fc_reply r = fc_take(&p->e.c, NULL);
         assert_reply(r, PS_RESOURCE_EXHAUSTED, "in progress");
         assert_int_equal(r.applied, PS_NOTHING_APPLIED);
         assert_int_not_equal(r.retry_after_ms, 0);
-        send_third(&p, refused, 1); /* the rest of it is dropped */
-        send_third(&p, refused, 2);
-        assert_int_equal(fc_take(&p.e.c, NULL).status, FC_NONE);
-        send_third(&p, first, 1);
-        send_third(&p, first, 2);
-        assert_applied(fc_take(&p.e.c, NULL));
-        send_third(&p, p.e.c.next_number++, 0); /* there is room again */
-        assert_int_equal(fc_take(&p.e.c, NULL).status, FC_NONE);
-        assert_values(&p, -(float)(admitted + 1), -1, -1);
-        env_fini(&p.e);
+        send_third(p, refused, 1); /* the rest of it is dropped */
+        send_third(p, refused, 2);
+        assert_int_equal(fc_take(&p->e.c, NULL).status, FC_NONE);
+        send_third(p, first, 1);
+        send_third(p, first, 2);
+        assert_applied(fc_take(&p->e.c, NULL));
+        send_third(p, p->e.c.next_number++, 0); /* there is room again */
+        assert_int_equal(fc_take(&p->e.c, NULL).status, FC_NONE);
+        assert_values(p, -(float)(admitted + 1), -1, -1);
     }
 }
 
 /* FAULTS 9, 40: a bad segment closes; nothing of it is applied, what came before stays, the client goes on there. */
-static void test_bad_segment_crc(void **state)
+TEST(test_bad_segment_crc)
 {
-    (void)state;
     for (uint32_t bad = 0; bad < 3; bad++) {
-        struct push_env p;
         struct fc_hello h;
         struct wire w;
-        push_init(&p, NULL);
+        struct push_env *p = push_new(NULL);
         wire_init(&w);
-        struct fc_part whole = part_of(&p, PS_OP_PUSH, p.e.c.next_number++);
-        fc_frames(&p.e.c, &w, &whole, 0, 0); /* one frame of three segments */
+        struct fc_part whole = part_of(p, PS_OP_PUSH, p->e.c.next_number++);
+        fc_frames(&p->e.c, &w, &whole, 0, 0); /* one frame of three segments */
         w.data[56 + bad * (SEGMENT + 8) + 100] ^= 1;
-        shell_send(p.e.c.conn, &w);
-        assert_true(shell_is_closed(p.e.c.conn));
-        assert_true(shell_logged(p.e.t, "BAD_CRC"));
-        assert_values(&p, bad > 0 ? -1 : 0, bad > 1 ? -1 : 0, 0);
-        fc_hello_default(&p.e.c, &h);
+        shell_send(p->e.c.conn, &w);
+        assert_true(shell_is_closed(p->e.c.conn));
+        assert_true(shell_logged(p->e.t, "BAD_CRC"));
+        assert_values(p, bad > 0 ? -1 : 0, bad > 1 ? -1 : 0, 0);
+        fc_hello_default(&p->e.c, &h);
         h.unresolved[0] = whole.number;
         h.unresolved_count = 1;
-        assert_int_equal(fc_hello(&p.e.c, &h), PS_OK);
-        assert_int_equal(p.e.c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
-        assert_int_equal(p.e.c.numbers[0].offset, bad * 16384);
+        assert_int_equal(fc_hello(&p->e.c, &h), PS_OK);
+        assert_int_equal(p->e.c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
+        assert_int_equal(p->e.c.numbers[0].offset, bad * 16384);
         wire_clear(&w);
-        fc_frames(&p.e.c, &w, &whole, p.e.c.numbers[0].offset, 0);
-        shell_send(p.e.c.conn, &w);
-        assert_applied(fc_take(&p.e.c, NULL));
-        assert_values(&p, -1, -1, -1);
+        fc_frames(&p->e.c, &w, &whole, p->e.c.numbers[0].offset, 0);
+        shell_send(p->e.c.conn, &w);
+        assert_applied(fc_take(&p->e.c, NULL));
+        assert_values(p, -1, -1, -1);
         wire_fini(&w);
-        env_fini(&p.e);
     }
 }
 
 /* FAULTS 40, 42: cut at every kind of place, resumed at the recorded offset: applied once, everywhere. */
-static void test_cut_and_resume(void **state)
+TEST(test_cut_and_resume)
 {
-    (void)state;
     static const size_t cuts[] = {
         1, 39, 40, 55, 56, 57, 1000, 56 + 65535, 56 + 65536, 56 + 65544, 56 + 65545, 100000, 56 + 2 * 65544, 150000, 160079};
-    struct push_env p;
-    push_init(&p, NULL);
+    struct push_env *p = push_new(NULL);
     for (size_t i = 0; i < ARRAY_COUNT(cuts); i++) {
         struct fc_hello h;
         struct wire w;
         wire_init(&w);
-        struct fc_part whole = part_of(&p, PS_OP_PUSH, p.e.c.next_number++);
-        fc_frames(&p.e.c, &w, &whole, 0, 0);
+        struct fc_part whole = part_of(p, PS_OP_PUSH, p->e.c.next_number++);
+        fc_frames(&p->e.c, &w, &whole, 0, 0);
         assert_true(cuts[i] < w.len);
         w.len = cuts[i];
-        shell_send(p.e.c.conn, &w);
-        fc_cut(&p.e.c);
-        fc_hello_default(&p.e.c, &h);
+        shell_send(p->e.c.conn, &w);
+        fc_cut(&p->e.c);
+        fc_hello_default(&p->e.c, &h);
         h.unresolved[0] = whole.number;
         h.unresolved_count = 1;
-        assert_int_equal(fc_hello(&p.e.c, &h), PS_OK);
+        assert_int_equal(fc_hello(&p->e.c, &h), PS_OK);
         uint64_t offset = 0;
         if (cuts[i] < 56) {
-            assert_int_equal(p.e.c.numbers[0].state, PS_NUMBER_NOT_RECEIVED);
+            assert_int_equal(p->e.c.numbers[0].state, PS_NUMBER_NOT_RECEIVED);
         } else {
-            assert_int_equal(p.e.c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
-            offset = p.e.c.numbers[0].offset;
+            assert_int_equal(p->e.c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
+            offset = p->e.c.numbers[0].offset;
             assert_int_equal(offset, (cuts[i] - 56) / 65544 * 16384);
         }
         wire_clear(&w);
-        fc_frames(&p.e.c, &w, &whole, offset, 0);
-        shell_send(p.e.c.conn, &w);
-        assert_applied(fc_take(&p.e.c, NULL));
+        fc_frames(&p->e.c, &w, &whole, offset, 0);
+        shell_send(p->e.c.conn, &w);
+        assert_applied(fc_take(&p->e.c, NULL));
         float want = -(float)(i + 1);
-        assert_values(&p, want, want, want);
+        assert_values(p, want, want, want);
         wire_fini(&w);
     }
-    env_fini(&p.e);
 }
 
 /* FAULTS 22: a bad element in the third segment: the first two are in, the reply says so, and counts are right. */
-static void test_nonfinite(void **state)
+TEST(test_nonfinite)
 {
-    (void)state;
     static const float bad[] = {NAN, INFINITY, -INFINITY};
-    struct push_env p;
-    push_init(&p, NULL);
+    struct push_env *p = push_new(NULL);
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
         filled(values, N, 1);
         values[N - 1] = bad[i];
-        struct fc_reply r = fc_push(&p.e.c, PS_OP_PUSH, &p.w, values, 1, 0);
+        struct fc_reply r = fc_push(&p->e.c, PS_OP_PUSH, &p->w, values, 1, 0);
         assert_reply(r, PS_INVALID_ARGUMENT, "element 39999");
         assert_non_null(strstr(r.text, "'w'"));
         assert_int_equal(r.applied, PS_MAYBE_PARTLY_APPLIED);
         assert_int_equal(r.version, i + 1);
         filled(values, N, 1);
         values[0] = bad[i];
-        r = fc_push(&p.e.c, PS_OP_PUSHPULL, &p.w, values, 1, 0);
+        r = fc_push(&p->e.c, PS_OP_PUSHPULL, &p->w, values, 1, 0);
         assert_reply(r, PS_INVALID_ARGUMENT, "element 0");
         assert_int_equal(r.applied, PS_NOTHING_APPLIED);
     }
-    assert_values(&p, -3, -3, 0);
+    assert_values(p, -3, -3, 0);
     ps_v1_InfoAnswer info;
-    assert_int_equal(fc_info(&p.e.c, &info), PS_OK);
+    assert_int_equal(fc_info(&p->e.c, &info), PS_OK);
     assert_int_equal(info.nonfinite, 6);
     assert_int_equal(info.pushes_refused, 6);
     assert_int_equal(info.pushes_torn, 3);
     assert_int_equal(info.pushes_applied, 0);
-    env_fini(&p.e);
 }
 
 static void apply_anyway(struct psd_task_config *config)
@@ -430,33 +406,28 @@ static void apply_anyway(struct psd_task_config *config)
     config->refuse_nonfinite = false;
 }
 
-static void test_nonfinite_is_applied_when_told_so(void **state)
+TEST(test_nonfinite_is_applied_when_told_so)
 {
-    (void)state;
-    struct push_env p;
-    push_init(&p, apply_anyway);
+    struct push_env *p = push_new(apply_anyway);
     filled(values, N, 1);
     values[7] = INFINITY;
-    assert_applied(fc_push(&p.e.c, PS_OP_PUSH, &p.w, values, 1, 0));
-    const float *v = peek_at(p.e.t, "w").value;
+    assert_applied(fc_push(&p->e.c, PS_OP_PUSH, &p->w, values, 1, 0));
+    const float *v = peek_at(p->e.t, "w").value;
     assert_true(isinf(v[7]));
     assert_floats(v, 8, N, -1);
-    env_fini(&p.e);
 }
 
-static void test_pushpull(void **state)
+TEST(test_pushpull)
 {
-    (void)state;
-    struct push_env p;
-    push_init(&p, NULL);
+    struct push_env *p = push_new(NULL);
     struct wire w;
     wire_init(&w);
-    struct fc_part whole = part_of(&p, PS_OP_PUSHPULL, p.e.c.next_number++);
-    fc_frames(&p.e.c, &w, &whole, 0, SEGMENT);
-    shell_send(p.e.c.conn, &w);
+    struct fc_part whole = part_of(p, PS_OP_PUSHPULL, p->e.c.next_number++);
+    fc_frames(&p->e.c, &w, &whole, 0, SEGMENT);
+    shell_send(p->e.c.conn, &w);
     uint64_t at = 0;
     for (int i = 0; i < 3; i++) {
-        struct shell_frame *f = shell_take(p.e.c.conn);
+        struct shell_frame *f = shell_take(p->e.c.conn);
         assert_non_null(f);
         assert_int_equal(f->h.op, PS_OP_PUSHPULL);
         assert_int_equal(f->h.flags & ~PS_FLAG_CRC, PS_FLAG_REPLY | PS_FLAG_SEQ | PS_FLAG_VALUE);
@@ -471,98 +442,71 @@ static void test_pushpull(void **state)
         at += count;
         shell_frame_free(f);
     }
-    struct fc_reply r = fc_take(&p.e.c, NULL);
+    struct fc_reply r = fc_take(&p->e.c, NULL);
     assert_applied(r);
     assert_int_equal(r.h.flags & PS_FLAG_VALUE, 0);
     assert_int_equal(r.version, 1);
     wire_fini(&w);
-    env_fini(&p.e);
 }
 
-static void test_add(void **state)
+TEST(test_add)
 {
-    (void)state;
-    struct push_env p;
-    push_init(&p, NULL);
+    struct push_env *p = push_new(NULL);
     int64_t step = 5, one = 1, result = 0;
     double d[8] = {1, 2, 3, 4, 5, 6, 7, 8}, out[8];
-    ps_v1_OpenAnswer s = fc_ready(&p.e.c, "step", PS_I64, 1, ps_no_optimizer(), 100);
-    ps_v1_OpenAnswer v = fc_ready(&p.e.c, "eight", PS_F64, 8, ps_no_optimizer(), 1);
-    ps_v1_OpenAnswer nine = fc_ready(&p.e.c, "nine", PS_F64, 9, ps_no_optimizer(), 1);
-    ps_v1_OpenAnswer flag = fc_ready(&p.e.c, "flag", PS_BOOL, 4, ps_no_optimizer(), 1);
+    ps_v1_OpenAnswer s = fc_ready(&p->e.c, "step", PS_I64, 1, ps_no_optimizer(), 100);
+    ps_v1_OpenAnswer v = fc_ready(&p->e.c, "eight", PS_F64, 8, ps_no_optimizer(), 1);
+    ps_v1_OpenAnswer nine = fc_ready(&p->e.c, "nine", PS_F64, 9, ps_no_optimizer(), 1);
+    ps_v1_OpenAnswer flag = fc_ready(&p->e.c, "flag", PS_BOOL, 4, ps_no_optimizer(), 1);
     for (int i = 0; i < 3; i++) {
-        struct fc_reply r = fc_push(&p.e.c, PS_OP_ADD, &s, i == 0 ? &step : &one, i == 2 ? -1.0F : 1.0F, 0);
+        struct fc_reply r = fc_push(&p->e.c, PS_OP_ADD, &s, i == 0 ? &step : &one, i == 2 ? -1.0F : 1.0F, 0);
         assert_applied(r);
         assert_int_equal(r.result_bytes, 8);
         memcpy(&result, r.result, 8);
         assert_int_equal(result, i == 0 ? 105 : i == 1 ? 106 : 105);
         assert_int_equal(r.version, i + 1);
     }
-    struct fc_reply r = fc_push(&p.e.c, PS_OP_ADD, &v, d, -1, 0);
+    struct fc_reply r = fc_push(&p->e.c, PS_OP_ADD, &v, d, -1, 0);
     assert_applied(r);
     assert_int_equal(r.result_bytes, 64);
     memcpy(out, r.result, 64);
     for (int i = 0; i < 8; i++) {
         assert_true(out[i] == 1 - d[i]);
     }
-    assert_reply(fc_push(&p.e.c, PS_OP_ADD, &nine, values, 1, 0), PS_INVALID_ARGUMENT, "at most 64 bytes");
-    assert_reply(fc_push(&p.e.c, PS_OP_ADD, &flag, values, 1, 0), PS_INVALID_ARGUMENT, "bool");
+    assert_reply(fc_push(&p->e.c, PS_OP_ADD, &nine, values, 1, 0), PS_INVALID_ARGUMENT, "at most 64 bytes");
+    assert_reply(fc_push(&p->e.c, PS_OP_ADD, &flag, values, 1, 0), PS_INVALID_ARGUMENT, "bool");
     static const float scales[] = {0, 2, 0.5F, NAN};
     for (size_t i = 0; i < ARRAY_COUNT(scales); i++) {
-        assert_reply(fc_push(&p.e.c, PS_OP_ADD, &s, &one, scales[i], 0), PS_INVALID_ARGUMENT, "1 and -1");
+        assert_reply(fc_push(&p->e.c, PS_OP_ADD, &s, &one, scales[i], 0), PS_INVALID_ARGUMENT, "1 and -1");
     }
-    assert_reply(fc_push(&p.e.c, PS_OP_ADD, &p.w, filled(values, N, 1), 1, 0), PS_INVALID_ARGUMENT, "at most 64 bytes");
-    env_fini(&p.e);
+    assert_reply(fc_push(&p->e.c, PS_OP_ADD, &p->w, filled(values, N, 1), 1, 0), PS_INVALID_ARGUMENT, "at most 64 bytes");
 }
 
-static void test_abandon(void **state)
+TEST(test_abandon)
 {
-    (void)state;
-    struct push_env p;
-    push_init(&p, NULL);
-    uint64_t going = p.e.c.next_number++;
-    send_third(&p, going, 0);
-    struct fc_reply r = fc_abandon(&p.e.c, going);
+    struct push_env *p = push_new(NULL);
+    uint64_t going = p->e.c.next_number++;
+    send_third(p, going, 0);
+    struct fc_reply r = fc_abandon(&p->e.c, going);
     assert_applied(r);
     assert_int_equal(r.h.op, PS_OP_ABANDON);
     assert_int_equal(r.result_bytes, 1);
     assert_int_equal(r.result[0], PS_NUMBER_ABANDONED);
-    send_third(&p, going, 1); /* was on its way */
-    assert_false(shell_is_closed(p.e.c.conn));
-    assert_values(&p, -1, 0, 0);
-    uint64_t applied = p.e.c.next_number;
-    assert_applied(fc_push(&p.e.c, PS_OP_PUSH, &p.w, filled(values, N, 1), 1, 0));
-    assert_int_equal(fc_abandon(&p.e.c, applied).result[0], PS_NUMBER_APPLIED);
-    uint64_t refused = p.e.c.next_number;
-    assert_reply(fc_push(&p.e.c, PS_OP_PUSH, &p.w, values, -1, 0), PS_INVALID_ARGUMENT, "scale");
-    assert_int_equal(fc_abandon(&p.e.c, refused).result[0], PS_NUMBER_REFUSED);
-    uint64_t unsent = p.e.c.next_number++;
-    assert_int_equal(fc_abandon(&p.e.c, unsent).result[0], PS_NUMBER_ABANDONED);
-    send_third(&p, unsent, 0); /* it never counts afterwards */
-    assert_reply(fc_take(&p.e.c, NULL), PS_ABORTED, "abandoned");
-    assert_values(&p, -2, -1, -1);
+    send_third(p, going, 1); /* was on its way */
+    assert_false(shell_is_closed(p->e.c.conn));
+    assert_values(p, -1, 0, 0);
+    uint64_t applied = p->e.c.next_number;
+    assert_applied(fc_push(&p->e.c, PS_OP_PUSH, &p->w, filled(values, N, 1), 1, 0));
+    assert_int_equal(fc_abandon(&p->e.c, applied).result[0], PS_NUMBER_APPLIED);
+    uint64_t refused = p->e.c.next_number;
+    assert_reply(fc_push(&p->e.c, PS_OP_PUSH, &p->w, values, -1, 0), PS_INVALID_ARGUMENT, "scale");
+    assert_int_equal(fc_abandon(&p->e.c, refused).result[0], PS_NUMBER_REFUSED);
+    uint64_t unsent = p->e.c.next_number++;
+    assert_int_equal(fc_abandon(&p->e.c, unsent).result[0], PS_NUMBER_ABANDONED);
+    send_third(p, unsent, 0); /* it never counts afterwards */
+    assert_reply(fc_take(&p->e.c, NULL), PS_ABORTED, "abandoned");
+    assert_values(p, -2, -1, -1);
     ps_v1_InfoAnswer info;
-    assert_int_equal(fc_info(&p.e.c, &info), PS_OK);
+    assert_int_equal(fc_info(&p->e.c, &info), PS_OK);
     assert_int_equal(info.pushes_torn, 1);
-    env_fini(&p.e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_and_many_frames),
-        cmocka_unit_test(test_replay),
-        cmocka_unit_test(test_gaps),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_window_is_held_by_what_is_in_progress),
-        cmocka_unit_test(test_load),
-        cmocka_unit_test(test_bad_segment_crc),
-        cmocka_unit_test(test_cut_and_resume),
-        cmocka_unit_test(test_nonfinite),
-        cmocka_unit_test(test_nonfinite_is_applied_when_told_so),
-        cmocka_unit_test(test_pushpull),
-        cmocka_unit_test(test_add),
-        cmocka_unit_test(test_abandon),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,61 +17,57 @@ static ps_v1_OpenAnswer ready_at(struct cl *cl, struct fc *owner, const char *na
 
 TEST(test_reset)
 {
-    struct cl cl;
     ps_v1_OpenAnswer v[3], after;
     ps_v1_CreateAnswer a;
-    cl_init(&cl);
-    struct fc *at[] = {&cl.c, &cl.at1, &cl.atw};
+    struct cl *cl = cl_new();
+    struct fc *at[] = {&cl->c, &cl->at1, &cl->atw};
     static const char *const names[] = {"a", "b", "c"};
     for (uint32_t i = 0; i < 3; i++) {
-        v[i] = ready_at(&cl, at[i], names[i], i < 2 ? "ps" : "worker", i % 2);
+        v[i] = ready_at(cl, at[i], names[i], i < 2 ? "ps" : "worker", i % 2);
     }
-    assert_applied(fc_reset(&cl.c, 50, ""));
+    assert_applied(fc_reset(&cl->c, 50, ""));
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(fc_open(at[i], names[i], &after), PS_NOT_FOUND);
-        assert_int_equal(fc_find(&cl.c, names[i], &a), PS_NOT_FOUND);
+        assert_int_equal(fc_find(&cl->c, names[i], &a), PS_NOT_FOUND);
         float g[100] = {0};
         assert_reply(fc_push(at[i], PS_OP_PUSH, &v[i], g, 1, 0), PS_ABORTED, "reset or deleted");
-        after = ready_at(&cl, at[i], names[i], i < 2 ? "ps" : "worker", i % 2);
+        after = ready_at(cl, at[i], names[i], i < 2 ? "ps" : "worker", i % 2);
         assert_int_not_equal(after.incarnation, v[i].incarnation);
         assert_int_not_equal(after.handle, v[i].handle);
     }
     /* again with its number: the kept answer, and nothing is reset again */
-    assert_applied(fc_reset(&cl.c, 50, ""));
-    assert_int_equal(fc_open(&cl.at1, "b", &after), PS_OK);
+    assert_applied(fc_reset(&cl->c, 50, ""));
+    assert_int_equal(fc_open(&cl->at1, "b", &after), PS_OK);
     /* another container is left alone, and one that nobody has is reset as well */
-    assert_applied(fc_reset(&cl.c, 51, "other"));
-    assert_int_equal(fc_open(&cl.at1, "b", &after), PS_OK);
-    cl_fini(&cl);
+    assert_applied(fc_reset(&cl->c, 51, "other"));
+    assert_int_equal(fc_open(&cl->at1, "b", &after), PS_OK);
 }
 
 TEST(test_reset_is_refused_while_a_task_is_missing)
 {
-    struct cl cl;
     ps_v1_OpenAnswer v;
-    cl_start(&cl);
-    assert_reply(fc_reset(&cl.c, 49, ""), PS_UNAVAILABLE, "/job:ps/task:1"); /* never heard */
-    struct shell_conn *end = cl_join(&cl, cl.ps1);
-    PSI_IGNORE(ready_at(&cl, &cl.c, "a", "ps", 0)); /* its handle is not needed */
+    struct cl *cl = cl_new_apart();
+    assert_reply(fc_reset(&cl->c, 49, ""), PS_UNAVAILABLE, "/job:ps/task:1"); /* never heard */
+    struct shell_conn *end = cl_join(cl, cl->ps1);
+    PSI_IGNORE(ready_at(cl, &cl->c, "a", "ps", 0)); /* its handle is not needed */
     shell_cut(end);
     for (int i = 0; i < 2; i++) { /* however long it is away */
-        if (cl.ps1->dials > 0) {
-            assert_null(shell_dial(cl.ps1, NULL));
+        if (cl->ps1->dials > 0) {
+            assert_null(shell_dial(cl->ps1, NULL));
         }
-        cl_pass(&cl, PS_LEASE_MS);
+        cl_pass(cl, PS_LEASE_MS);
     }
-    if (cl.ps1->dials > 0) {
-        assert_null(shell_dial(cl.ps1, NULL));
+    if (cl->ps1->dials > 0) {
+        assert_null(shell_dial(cl->ps1, NULL));
     }
-    struct fc_reply r = fc_reset(&cl.c, 50, "");
+    struct fc_reply r = fc_reset(&cl->c, 50, "");
     assert_reply(r, PS_UNAVAILABLE, "/job:ps/task:1 (10.0.0.2:2)");
     assert_int_equal(r.applied, PS_NOTHING_APPLIED);
     assert_int_not_equal(r.retry_after_ms, 0);
-    assert_int_equal(fc_open(&cl.c, "a", &v), PS_OK);
-    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
-    assert_applied(fc_reset(&cl.c, 51, ""));
-    assert_int_equal(fc_open(&cl.c, "a", &v), PS_NOT_FOUND);
-    cl_fini(&cl);
+    assert_int_equal(fc_open(&cl->c, "a", &v), PS_OK);
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
+    assert_applied(fc_reset(&cl->c, 51, ""));
+    assert_int_equal(fc_open(&cl->c, "a", &v), PS_NOT_FOUND);
 }
 
 /* It dropped out midway: pending, nothing is created in that container, it joins when it lists. */
@@ -119,111 +115,105 @@ TEST(test_reset_with_a_task_that_drops_out)
 /* The client's time is over first: it is told who has not answered, and the reset goes on. */
 TEST(test_reset_that_is_late)
 {
-    struct cl cl;
     ps_v1_OpenAnswer v;
     ps_v1_CreateAnswer a;
     uint8_t meta[PS_META_BYTES_MAX];
-    cl_start(&cl);
-    struct shell_conn *end = cl_join(&cl, cl.ps1);
-    PSI_IGNORE(ready_at(&cl, &cl.at1, "b", "ps", 1)); /* its handle is not needed */
+    struct cl *cl = cl_new_apart();
+    struct shell_conn *end = cl_join(cl, cl->ps1);
+    PSI_IGNORE(ready_at(cl, &cl->at1, "b", "ps", 1)); /* its handle is not needed */
     end->frozen = true;
-    assert_int_equal(fc_call(&cl.c, PS_OP_RESET, 0, 50, 0, meta, wait_meta(700, meta), NULL).status, FC_NONE);
-    assert_int_equal(cl_create(&cl, "b", "ps", 0, false, &a), PS_UNAVAILABLE);
+    assert_int_equal(fc_call(&cl->c, PS_OP_RESET, 0, 50, 0, meta, wait_meta(700, meta), NULL).status, FC_NONE);
+    assert_int_equal(cl_create(cl, "b", "ps", 0, false, &a), PS_UNAVAILABLE);
     assert_true(says(&a, "no answer yet from /job:ps/task:1 (10.0.0.2:2)"));
-    cl_pass(&cl, 600);
-    assert_int_equal(fc_take(&cl.c, NULL).status, FC_NONE);
-    cl_pass(&cl, 200);
-    struct fc_reply r = fc_take(&cl.c, NULL);
+    cl_pass(cl, 600);
+    assert_int_equal(fc_take(&cl->c, NULL).status, FC_NONE);
+    cl_pass(cl, 200);
+    struct fc_reply r = fc_take(&cl->c, NULL);
     assert_reply(r, PS_DEADLINE_EXCEEDED, "no answer yet from /job:ps/task:1 (10.0.0.2:2)");
     assert_int_equal(r.applied, PS_MAYBE_PARTLY_APPLIED);
-    assert_reply(fc_reset(&cl.c, 51, ""), PS_UNAVAILABLE, "another reset"); /* it goes on */
+    assert_reply(fc_reset(&cl->c, 51, ""), PS_UNAVAILABLE, "another reset"); /* it goes on */
     shell_cut(end);
-    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
-    assert_int_equal(fc_open(&cl.at1, "b", &v), PS_NOT_FOUND);
-    assert_applied(fc_reset(&cl.c, 52, ""));
-    cl_fini(&cl);
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
+    assert_int_equal(fc_open(&cl->at1, "b", &v), PS_NOT_FOUND);
+    assert_applied(fc_reset(&cl->c, 52, ""));
 }
 
 /* A worker's variables: while it may still serve them (less than a lease since it was heard) a reset is refused; then it has
  * dropped them. */
 TEST(test_fence)
 {
-    struct cl cl;
     ps_v1_OpenAnswer v;
     ps_v1_CreateAnswer a;
-    cl_start(&cl);
-    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
-    struct shell_conn *end = cl_join(&cl, cl.w0);
-    ps_v1_OpenAnswer old = ready_at(&cl, &cl.atw, "c", "worker", 0);
+    struct cl *cl = cl_new_apart();
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
+    struct shell_conn *end = cl_join(cl, cl->w0);
+    ps_v1_OpenAnswer old = ready_at(cl, &cl->atw, "c", "worker", 0);
     shell_cut(end);
     for (int i = 0; i < 9; i++) { /* its dials fail meanwhile */
-        if (cl.w0->dials > 0) {
-            assert_null(shell_dial(cl.w0, NULL));
+        if (cl->w0->dials > 0) {
+            assert_null(shell_dial(cl->w0, NULL));
         }
-        assert_reply(fc_reset(&cl.c, (uint64_t)(50 + i), ""), PS_UNAVAILABLE,
+        assert_reply(fc_reset(&cl->c, (uint64_t)(50 + i), ""), PS_UNAVAILABLE,
                      "/job:worker/task:0 (10.0.0.3:3); a task of another job that has ended is missed for 10000 ms");
-        assert_int_equal(fc_open(&cl.atw, "c", &v), PS_OK);
-        cl_pass(&cl, PS_LEASE_MS / 10);
+        assert_int_equal(fc_open(&cl->atw, "c", &v), PS_OK);
+        cl_pass(cl, PS_LEASE_MS / 10);
     }
-    cl_pass(&cl, PS_LEASE_MS / 10 + 200);
-    assert_true(shell_logged(cl.w0, "fenced"));
-    assert_int_equal(fc_open(&cl.atw, "c", &v), PS_NOT_FOUND);
+    cl_pass(cl, PS_LEASE_MS / 10 + 200);
+    assert_true(shell_logged(cl->w0, "fenced"));
+    assert_int_equal(fc_open(&cl->atw, "c", &v), PS_NOT_FOUND);
     float g[100] = {0};
-    assert_reply(fc_push(&cl.atw, PS_OP_PUSH, &old, g, 1, 0), PS_ABORTED, "reset or deleted");
-    assert_applied(fc_reset(&cl.c, 80, ""));
-    if (cl.w0->dials > 0) {
-        assert_null(shell_dial(cl.w0, NULL));
+    assert_reply(fc_push(&cl->atw, PS_OP_PUSH, &old, g, 1, 0), PS_ABORTED, "reset or deleted");
+    assert_applied(fc_reset(&cl->c, 80, ""));
+    if (cl->w0->dials > 0) {
+        assert_null(shell_dial(cl->w0, NULL));
     }
-    PSI_IGNORE(cl_join(&cl, cl.w0)); /* likewise */
-    assert_int_equal(fc_find(&cl.c, "c", &a), PS_NOT_FOUND);
-    v = ready_at(&cl, &cl.atw, "c", "worker", 0); /* it serves again */
+    PSI_IGNORE(cl_join(cl, cl->w0)); /* likewise */
+    assert_int_equal(fc_find(&cl->c, "c", &a), PS_NOT_FOUND);
+    v = ready_at(cl, &cl->atw, "c", "worker", 0); /* it serves again */
     assert_int_not_equal(v.incarnation, old.incarnation);
     /* a task of the directory's job keeps what it has, however long it takes */
-    ps_v1_OpenAnswer b = ready_at(&cl, &cl.at1, "b", "ps", 1);
-    shell_task_free(cl.ps0);
-    shell_run(&cl.net);
-    cl.c.conn = NULL;
+    ps_v1_OpenAnswer b = ready_at(cl, &cl->at1, "b", "ps", 1);
+    shell_task_free(cl->ps0);
+    shell_run(&cl->net);
+    cl->c.conn = NULL;
     for (int i = 0; i < 30; i++) {
-        for (uint32_t k = 0; k < cl.net.task_count; k++) {
-            if (cl.net.tasks[k]->dials > 0) {
-                assert_null(shell_dial(cl.net.tasks[k], NULL));
+        for (uint32_t k = 0; k < cl->net.task_count; k++) {
+            if (cl->net.tasks[k]->dials > 0) {
+                assert_null(shell_dial(cl->net.tasks[k], NULL));
             }
         }
-        cl_pass(&cl, 1000);
+        cl_pass(cl, 1000);
     }
-    assert_int_equal(fc_open(&cl.at1, "b", &v), PS_OK);
+    assert_int_equal(fc_open(&cl->at1, "b", &v), PS_OK);
     assert_int_equal(v.creation, b.creation);
-    assert_int_equal(fc_open(&cl.atw, "c", &v), PS_NOT_FOUND);
-    cl_fini(&cl);
+    assert_int_equal(fc_open(&cl->atw, "c", &v), PS_NOT_FOUND);
 }
 
 /* Bytes come, but no answer to a beat for a lease: it drops what it has, and the directory, which counts it as connected, would
  * have things made there that nobody finds. It closes the connection and lists anew. */
 TEST(test_fenced_on_a_live_connection)
 {
-    struct cl cl;
     ps_v1_OpenAnswer v;
-    cl_start(&cl);
-    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
-    struct shell_conn *end = cl_join(&cl, cl.w0);
-    ps_v1_OpenAnswer old = ready_at(&cl, &cl.atw, "c", "worker", 0);
+    struct cl *cl = cl_new_apart();
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
+    struct shell_conn *end = cl_join(cl, cl->w0);
+    ps_v1_OpenAnswer old = ready_at(cl, &cl->atw, "c", "worker", 0);
     struct wire w;
     wire_init(&w);
     (void)wire_frame(&w, &(struct wire_frame){.op = PS_OP_CREATE, .id = 1});
     end->frozen = true; /* of what the directory sends some bytes of a header come */
-    for (int i = 0; !shell_logged(cl.w0, "fenced"); i++) {
+    for (int i = 0; !shell_logged(cl->w0, "fenced"); i++) {
         assert_in_range(i, 0, 12);
         assert_false(shell_is_closed(end));
-        psd_task_bytes(cl.w0->core, end->core, w.data + i, 1);
-        cl_pass(&cl, PS_LEASE_MS / 11);
+        psd_task_bytes(cl->w0->core, end->core, w.data + i, 1);
+        cl_pass(cl, PS_LEASE_MS / 11);
     }
     wire_fini(&w);
     assert_true(shell_is_closed(end));
-    assert_int_equal(fc_open(&cl.atw, "c", &v), PS_NOT_FOUND);
-    PSI_IGNORE(cl_join(&cl, cl.w0)); /* likewise */
-    v = ready_at(&cl, &cl.atw, "c", "worker", 0);
+    assert_int_equal(fc_open(&cl->atw, "c", &v), PS_NOT_FOUND);
+    PSI_IGNORE(cl_join(cl, cl->w0)); /* likewise */
+    v = ready_at(cl, &cl->atw, "c", "worker", 0);
     assert_int_not_equal(v.incarnation, old.incarnation);
-    cl_fini(&cl);
 }
 
 /* Reset while the worker was away and never heard in the directory's life, or paused itself so that it did not fence: it is told
@@ -334,13 +324,12 @@ TEST(test_lives_that_were_left)
         uint64_t life;
         bool welcome;
     } lives[] = {{11, true}, {11, true}, {12, true}, {11, false}, {13, true}, {12, false}, {11, false}, {13, true}, {0, false}};
-    struct cl cl;
-    cl_start(&cl);
+    struct cl *cl = cl_new_apart();
     for (size_t i = 0; i < ARRAY_COUNT(lives); i++) {
-        shell_log_clear(cl.ps1);
-        struct shell_conn *c = be_the_directory(&cl, cl.ps1, lives[i].life);
+        shell_log_clear(cl->ps1);
+        struct shell_conn *c = be_the_directory(cl, cl->ps1, lives[i].life);
         assert_int_equal(shell_is_closed(c), !lives[i].welcome);
-        assert_int_equal(shell_logged(cl.ps1, "directory_refused"), !lives[i].welcome);
+        assert_int_equal(shell_logged(cl->ps1, "directory_refused"), !lives[i].welcome);
         if (lives[i].welcome) { /* it lists, at least one frame */
             struct shell_frame *f = shell_take(c);
             assert_non_null(f);
@@ -350,18 +339,16 @@ TEST(test_lives_that_were_left)
             shell_cut(c);
         }
     }
-    cl_fini(&cl);
 }
 
 /* What a broken directory may send: refused or closed, never carried out by half. */
 TEST(test_bad_requests_of_the_directory)
 {
     static const uint8_t ops[] = {PS_OP_TASK_CREATE, PS_OP_TASK_RESET, PS_OP_TASK_DELETE};
-    struct cl cl;
     struct fc d;
-    cl_start(&cl);
-    fc_init(&d, cl.ps1, 9);
-    d.conn = be_the_directory(&cl, cl.ps1, 5);
+    struct cl *cl = cl_new_apart();
+    fc_init(&d, cl->ps1, 9);
+    d.conn = be_the_directory(cl, cl->ps1, 5);
     shell_forget(d.conn);
     struct wire body;
     wire_init(&body);
@@ -380,29 +367,26 @@ TEST(test_bad_requests_of_the_directory)
     static const struct ps_reply_meta good;
     assert_int_equal(fc_call(&d, PS_OP_LIST_ANSWER, PS_FLAG_REPLY, 1, 0, &good, sizeof(good), &body).status, FC_NONE);
     assert_true(shell_is_closed(d.conn));
-    assert_true(shell_logged(cl.ps1, "list_answer_rejected"));
+    assert_true(shell_logged(cl->ps1, "list_answer_rejected"));
     wire_fini(&body);
-    cl_fini(&cl);
 }
 
 /* A directory that says nothing is left after the hello deadline, one that falls silent after a lease. */
 TEST(test_silent_directory)
 {
-    struct cl cl;
-    cl_start(&cl);
-    cl_await_dial(&cl, cl.ps1);
-    struct shell_conn *c = shell_dial_test(cl.ps1);
-    shell_pass(&cl.net, PS_HELLO_DEADLINE_MS - 100);
+    struct cl *cl = cl_new_apart();
+    cl_await_dial(cl, cl->ps1);
+    struct shell_conn *c = shell_dial_test(cl->ps1);
+    shell_pass(&cl->net, PS_HELLO_DEADLINE_MS - 100);
     assert_false(shell_is_closed(c));
-    shell_pass(&cl.net, 300);
+    shell_pass(&cl->net, 300);
     assert_true(shell_is_closed(c));
-    c = be_the_directory(&cl, cl.ps1, 5);
+    c = be_the_directory(cl, cl->ps1, 5);
     shell_forget(c);
-    shell_pass(&cl.net, PS_LEASE_MS - 200);
+    shell_pass(&cl->net, PS_LEASE_MS - 200);
     assert_false(shell_is_closed(c));
     assert_in_range(c->frame_count, 3, 4); /* its beats */
-    shell_pass(&cl.net, 400);
+    shell_pass(&cl->net, 400);
     assert_true(shell_is_closed(c));
-    assert_true(shell_logged(cl.ps1, "directory_lost"));
-    cl_fini(&cl);
+    assert_true(shell_logged(cl->ps1, "directory_lost"));
 }

@@ -74,29 +74,27 @@ static void twenty_sessions(struct psd_task_config *config)
 
 TEST(test_many_that_vanish)
 {
-    struct env e;
     struct fc ghost, worker, psctl;
-    env_start(&e, twenty_sessions);
+    struct env *e = env_new_unconnected(twenty_sessions);
     for (uint32_t i = 0; i < GHOSTS; i++) {
-        assert_applied(hello_as(&ghost, &e, i + 1, ""));
+        assert_applied(hello_as(&ghost, e, i + 1, ""));
         shell_cut(ghost.conn);
         shell_conn_free(ghost.conn);
     }
-    assert_int_equal(known(&e), GHOSTS);
+    assert_int_equal(known(e), GHOSTS);
     /* within their lease they keep their places; an operator gets in all the same, as a guest */
-    assert_reply(hello_as(&worker, &e, 9001, "worker"), PS_RESOURCE_EXHAUSTED, "sessions_max");
-    assert_applied(hello_as(&psctl, &e, 9002, ""));
-    assert_int_equal(known(&e), GHOSTS + 1);
+    assert_reply(hello_as(&worker, e, 9001, "worker"), PS_RESOURCE_EXHAUSTED, "sessions_max");
+    assert_applied(hello_as(&psctl, e, 9002, ""));
+    assert_int_equal(known(e), GHOSTS + 1);
     fc_cut(&psctl);
-    shell_pass(&e.net, 100);
-    assert_int_equal(known(&e), GHOSTS); /* a guest's record goes with its connection */
-    shell_pass(&e.net, PS_LEASE_MS);
+    shell_pass(&e->net, 100);
+    assert_int_equal(known(e), GHOSTS); /* a guest's record goes with its connection */
+    shell_pass(&e->net, PS_LEASE_MS);
     for (uint32_t i = 0; i < 5; i++) {
-        assert_applied(hello_as(&worker, &e, 10000 + i, "worker"));
+        assert_applied(hello_as(&worker, e, 10000 + i, "worker"));
     }
-    assert_int_equal(known(&e), SESSIONS); /* as many as had to go, and no more */
-    assert_true(shell_logged(e.t, "session_gave_way"));
-    env_fini(&e);
+    assert_int_equal(known(e), SESSIONS); /* as many as had to go, and no more */
+    assert_true(shell_logged(e->t, "session_gave_way"));
 }
 
 static void three_sessions(struct psd_task_config *config)
@@ -106,65 +104,61 @@ static void three_sessions(struct psd_task_config *config)
 
 TEST(test_who_goes_first)
 {
-    struct env e;
     struct fc old, empty, late, fresh[4];
-    env_start(&e, three_sessions);
-    assert_applied(hello_as(&old, &e, 1, "worker"));
+    struct env *e = env_new_unconnected(three_sessions);
+    assert_applied(hello_as(&old, e, 1, "worker"));
     ps_v1_OpenAnswer v = fc_ready(&old, "v", PS_F32, N, ps_sgd(1), 0);
     fc_cut(&old); /* with outcomes */
-    shell_pass(&e.net, 1000);
-    assert_applied(hello_as(&late, &e, 2, "worker"));
+    shell_pass(&e->net, 1000);
+    assert_applied(hello_as(&late, e, 2, "worker"));
     assert_applied(fc_push(&late, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
     fc_cut(&late);
-    shell_pass(&e.net, 1000);
-    assert_applied(hello_as(&empty, &e, 3, "worker"));
+    shell_pass(&e->net, 1000);
+    assert_applied(hello_as(&empty, e, 3, "worker"));
     fc_cut(&empty);
-    shell_pass(&e.net, PS_LEASE_MS - 2200); /* the lease of `old` has 200 ms left */
-    assert_reply(hello_as(&fresh[0], &e, 10, "worker"), PS_RESOURCE_EXHAUSTED, "heard within their lease");
-    shell_pass(&e.net, 300);
-    assert_applied(hello_as(&fresh[0], &e, 10, "worker"));
-    assert_false(knows(&e, &old)); /* `empty` was heard later than a lease ago: it stays */
-    assert_true(knows(&e, &late) && knows(&e, &empty));
-    shell_pass(&e.net, 2000);
+    shell_pass(&e->net, PS_LEASE_MS - 2200); /* the lease of `old` has 200 ms left */
+    assert_reply(hello_as(&fresh[0], e, 10, "worker"), PS_RESOURCE_EXHAUSTED, "heard within their lease");
+    shell_pass(&e->net, 300);
+    assert_applied(hello_as(&fresh[0], e, 10, "worker"));
+    assert_false(knows(e, &old)); /* `empty` was heard later than a lease ago: it stays */
+    assert_true(knows(e, &late) && knows(e, &empty));
+    shell_pass(&e->net, 2000);
     assert_applied(fc_beat(&fresh[0], -1, NULL));
-    assert_applied(hello_as(&fresh[1], &e, 11, "worker"));
-    assert_false(knows(&e, &empty)); /* nothing to remember: before the one that is silent longer */
-    assert_true(knows(&e, &late));
+    assert_applied(hello_as(&fresh[1], e, 11, "worker"));
+    assert_false(knows(e, &empty)); /* nothing to remember: before the one that is silent longer */
+    assert_true(knows(e, &late));
     again(&late, 1); /* its outcome is still known */
     assert_int_equal(late.numbers[0].state, PS_NUMBER_APPLIED);
-    assert_reply(hello_as(&fresh[2], &e, 12, "worker"), PS_RESOURCE_EXHAUSTED, "sessions_max");
+    assert_reply(hello_as(&fresh[2], e, 12, "worker"), PS_RESOURCE_EXHAUSTED, "sessions_max");
     fc_cut(&late);
-    shell_pass(&e.net, PS_LEASE_MS - 100);
-    assert_reply(hello_as(&fresh[2], &e, 12, "worker"), PS_RESOURCE_EXHAUSTED, "sessions_max");
+    shell_pass(&e->net, PS_LEASE_MS - 100);
+    assert_reply(hello_as(&fresh[2], e, 12, "worker"), PS_RESOURCE_EXHAUSTED, "sessions_max");
     again(&late, 1); /* it came back: another lease */
-    env_fini(&e);
 }
 
 /* A session whose record gave way is told so: nothing that it sent is taken for not received. */
 TEST(test_unknown_after_it_gave_way)
 {
-    struct env e;
     struct fc worker[4];
-    env_start(&e, three_sessions);
-    assert_applied(hello_as(&worker[0], &e, 1, "worker"));
+    struct env *e = env_new_unconnected(three_sessions);
+    assert_applied(hello_as(&worker[0], e, 1, "worker"));
     ps_v1_OpenAnswer v = fc_ready(&worker[0], "v", PS_F32, N, ps_sgd(1), 0);
     assert_applied(fc_push(&worker[0], PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
     begin(&worker[0], PS_OP_PUSH, &v);
     fc_cut(&worker[0]);
-    shell_pass(&e.net, PS_LEASE_MS); /* it may have been heard until the first tick after the cut */
+    shell_pass(&e->net, PS_LEASE_MS); /* it may have been heard until the first tick after the cut */
     for (uint32_t i = 1; i < 3; i++) {
-        assert_applied(hello_as(&worker[i], &e, 1 + i, "worker"));
+        assert_applied(hello_as(&worker[i], e, 1 + i, "worker"));
     }
-    assert_reply(hello_as(&worker[3], &e, 4, "worker"), PS_RESOURCE_EXHAUSTED, "heard within their lease");
-    shell_pass(&e.net, 100);
-    assert_applied(hello_as(&worker[3], &e, 4, "worker"));
-    assert_false(knows(&e, &worker[0]));
-    assert_int_equal(peek_at(e.t, "v").version, 2); /* torn, and counted */
+    assert_reply(hello_as(&worker[3], e, 4, "worker"), PS_RESOURCE_EXHAUSTED, "heard within their lease");
+    shell_pass(&e->net, 100);
+    assert_applied(hello_as(&worker[3], e, 4, "worker"));
+    assert_false(knows(e, &worker[0]));
+    assert_int_equal(peek_at(e->t, "v").version, 2); /* torn, and counted */
     assert_applied(fc_call(&worker[3], PS_OP_GOODBYE, 0, 1, 0, NULL, 0, NULL));
     again(&worker[0], 2);
     assert_int_equal(worker[0].numbers[0].state, PS_NUMBER_UNKNOWN);
     assert_int_equal(worker[0].numbers[1].state, PS_NUMBER_UNKNOWN);
-    env_fini(&e);
 }
 
 /* 17 MiB of records, and a budget of 4 MiB: they count, and give way. */
@@ -175,64 +169,58 @@ static void little_memory(struct psd_task_config *config)
 
 TEST(test_records_count_in_the_budget)
 {
-    struct env e;
     struct fc ghost, worker, psctl;
     ps_v1_CreateItem m;
     uint32_t count = 0;
-    env_start(&e, little_memory);
+    struct env *e = env_new_unconnected(little_memory);
     for (;; count++) {
         assert_in_range(count, 0, 1000);
-        if (hello_as(&ghost, &e, count + 1, "worker").status != PS_OK) {
+        if (hello_as(&ghost, e, count + 1, "worker").status != PS_OK) {
             break;
         }
         fc_cut(&ghost);
     }
     assert_reply(ghost.hello_reply, PS_RESOURCE_EXHAUSTED, "memory_budget");
     assert_in_range(count * PSD_RECORD_BYTES, 19 << 20, 20 << 20); /* 16 MiB beside the budget, and the budget */
-    assert_applied(hello_as(&psctl, &e, 5000, ""));
+    assert_applied(hello_as(&psctl, e, 5000, ""));
     fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
     assert_int_equal(fc_create(&psctl, &m, NULL), PS_RESOURCE_EXHAUSTED);
-    shell_pass(&e.net, PS_LEASE_MS - 100);
+    shell_pass(&e->net, PS_LEASE_MS - 100);
     assert_applied(fc_beat(&psctl, -1, NULL));
-    shell_pass(&e.net, 200);
+    shell_pass(&e->net, 200);
     assert_int_equal(fc_create(&psctl, &m, NULL), PS_OK); /* some went */
-    assert_applied(hello_as(&worker, &e, 5001, "worker"));
-    assert_in_range(known(&e), count - 8, count);
-    env_fini(&e);
+    assert_applied(hello_as(&worker, e, 5001, "worker"));
+    assert_in_range(known(e), count - 8, count);
 }
 
 /* Variables that fill the budget lock nobody out: 16 MiB of records are beside it. */
 TEST(test_full_budget)
 {
-    struct env e;
     struct fc worker;
-    env_init(&e, little_memory);
-    PSI_IGNORE(fc_ready(&e.c, "v", PS_F32, 1 << 20, ps_sgd(1), 0)); /* all of it */
+    struct env *e = env_new(little_memory);
+    PSI_IGNORE(fc_ready(&e->c, "v", PS_F32, 1 << 20, ps_sgd(1), 0)); /* all of it */
     for (uint32_t i = 1; i < 300; i++) {
-        assert_applied(hello_as(&worker, &e, i, "worker"));
+        assert_applied(hello_as(&worker, e, i, "worker"));
     }
-    env_fini(&e);
 }
 
 /* Refusals are kept with their texts, so many bytes of them. */
 TEST(test_texts_are_bounded)
 {
-    struct env e;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_no_optimizer(), 0);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_no_optimizer(), 0);
     for (uint32_t i = 0; i < 2 * PS_WINDOW; i++) {
-        assert_reply(fc_push(&e.c, PS_OP_PUSH, &v, values, 1, 0), PS_FAILED_PRECONDITION, "no optimizer"); /* invariants */
+        assert_reply(fc_push(&e->c, PS_OP_PUSH, &v, values, 1, 0), PS_FAILED_PRECONDITION, "no optimizer"); /* invariants */
     }
-    fc_cut(&e.c);
-    again(&e.c, PS_WINDOW - 1);
-    const ps_v1_NumberItem *n = e.c.numbers;
+    fc_cut(&e->c);
+    again(&e->c, PS_WINDOW - 1);
+    const ps_v1_NumberItem *n = e->c.numbers;
     for (uint32_t i = 0; i < PS_WINDOW - 1; i++) {
         assert_int_equal(n[i].state, PS_NUMBER_REFUSED);
         assert_int_equal(n[i].status, PS_FAILED_PRECONDITION);
     }
     assert_memory_equal(n[0].text.bytes, "refused", 7);
     assert_non_null(memmem(n[PS_WINDOW - 2].text.bytes, n[PS_WINDOW - 2].text.size, "no optimizer", 12));
-    env_fini(&e);
 }
 
 /* ---- pushes in progress ---- */
@@ -244,34 +232,32 @@ static void few_pushes(struct psd_task_config *config)
 
 TEST(test_pushes_of_the_vanished)
 {
-    struct env e;
     struct fc ghost[8];
-    env_init(&e, few_pushes);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 0);
+    struct env *e = env_new(few_pushes);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
     for (uint32_t i = 0; i < 8; i++) {
-        assert_applied(hello_as(&ghost[i], &e, i + 1, "worker"));
+        assert_applied(hello_as(&ghost[i], e, i + 1, "worker"));
         for (uint32_t k = 0; k < PS_MULTIFRAME_PUSHES_MAX; k++) {
             begin(&ghost[i], PS_OP_PUSH, &v);
         }
         fc_cut(&ghost[i]);
     }
-    assert_reply(fc_push(&e.c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "64 pushes in progress");
-    shell_pass(&e.net, PS_LEASE_MS - 200);
-    assert_applied(fc_beat(&e.c, -1, NULL));
-    assert_reply(fc_push(&e.c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "64 pushes in progress");
+    assert_reply(fc_push(&e->c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "64 pushes in progress");
+    shell_pass(&e->net, PS_LEASE_MS - 200);
+    assert_applied(fc_beat(&e->c, -1, NULL));
+    assert_reply(fc_push(&e->c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "64 pushes in progress");
     again(&ghost[0], 8); /* in time: nothing of its has ended */
     assert_int_equal(ghost[0].numbers[7].state, PS_NUMBER_IN_PROGRESS);
-    shell_pass(&e.net, 300);
-    assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
-    assert_int_equal(e.t->core->progress_count, 64 - 8); /* of one session: the longest silent */
+    shell_pass(&e->net, 300);
+    assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
+    assert_int_equal(e->t->core->progress_count, 64 - 8); /* of one session: the longest silent */
     again(&ghost[1], 8);
     for (uint32_t k = 0; k < 8; k++) {
         assert_int_equal(ghost[1].numbers[k].state, PS_NUMBER_ABANDONED);
         assert_int_equal(ghost[1].numbers[k].applied, PS_OUTCOME_UNKNOWN); /* torn: its first segment is in */
         assert_int_equal(ghost[1].numbers[k].offset, SEGMENT / 4);
     }
-    assert_int_equal(known(&e), 9); /* no record went for it */
-    env_fini(&e);
+    assert_int_equal(known(e), 9); /* no record went for it */
 }
 
 /* ---- staged values ---- */
@@ -283,25 +269,24 @@ static void staging(struct psd_task_config *config)
 
 TEST(test_staged_values_of_the_vanished)
 {
-    struct env e;
     struct fc ghost[20];
     struct wire list;
     ps_v1_InfoAnswer info;
-    env_init(&e, staging);
+    struct env *e = env_new(staging);
     wire_init(&list);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_no_optimizer(), 5);
-    ps_v1_OpenAnswer w = fc_ready(&e.c, "w", PS_F32, N, ps_sgd(1), 5);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_no_optimizer(), 5);
+    ps_v1_OpenAnswer w = fc_ready(&e->c, "w", PS_F32, N, ps_sgd(1), 5);
     for (uint32_t i = 0; i < 20; i++) {
-        assert_applied(hello_as(&ghost[i], &e, i + 1, "worker"));
+        assert_applied(hello_as(&ghost[i], e, i + 1, "worker"));
         begin(&ghost[i], i == 1 ? PS_OP_PUSH : PS_OP_ASSIGN, i == 1 ? &w : &v);
         fc_cut(&ghost[i]);
     }
-    begin(&e.c, PS_OP_ASSIGN, &v);                 /* the last room */
-    assert_int_equal(fc_info(&e.c, &info), PS_OK); /* who holds what */
+    begin(&e->c, PS_OP_ASSIGN, &v);                 /* the last room */
+    assert_int_equal(fc_info(&e->c, &info), PS_OK); /* who holds what */
     assert_true(info.sessions == 21 && info.connected == 1 && info.records_bytes == 21 * PSD_RECORD_BYTES);
     assert_true(info.in_progress == 21 && info.staged_bytes == 20 * N * 4 && info.copies_bytes == 0);
     assert_int_equal(info.most_bytes, N * 4);
-    assert_int_equal(fc_list(&e.c, PS_OP_SESSIONS, NULL, NULL, &list).status, PS_OK);
+    assert_int_equal(fc_list(&e->c, PS_OP_SESSIONS, NULL, NULL, &list).status, PS_OK);
     const uint8_t *p = list.data;
     size_t n = list.len;
     uint64_t held = 0;
@@ -310,13 +295,13 @@ TEST(test_staged_values_of_the_vanished)
     }
     assert_int_equal(held, 20 * N * 4);
     wire_fini(&list);
-    assert_reply(fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "no room to stage");
-    shell_pass(&e.net, PS_LEASE_MS - 100);
-    assert_applied(fc_beat(&e.c, -1, NULL));
-    assert_reply(fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "no room to stage");
-    shell_pass(&e.net, 200);
-    assert_applied(fc_push(&e.c, PS_OP_ASSIGN, &v, filled(values, N, 7), 1, 0));
-    assert_floats(peek_at(e.t, "v").value, 0, N, 7);
+    assert_reply(fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "no room to stage");
+    shell_pass(&e->net, PS_LEASE_MS - 100);
+    assert_applied(fc_beat(&e->c, -1, NULL));
+    assert_reply(fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "no room to stage");
+    shell_pass(&e->net, 200);
+    assert_applied(fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 7), 1, 0));
+    assert_floats(peek_at(e->t, "v").value, 0, N, 7);
     again(&ghost[0], 1);
     assert_int_equal(ghost[0].numbers[0].state, PS_NUMBER_ABANDONED);
     assert_int_equal(ghost[0].numbers[0].applied, PS_NOTHING_APPLIED);
@@ -324,47 +309,43 @@ TEST(test_staged_values_of_the_vanished)
         again(&ghost[i], 1);
         assert_int_equal(ghost[i].numbers[0].state, PS_NUMBER_IN_PROGRESS);
     }
-    env_fini(&e);
 }
 
 /* What they have would not be enough: it stays theirs. */
 TEST(test_nothing_ends_for_nothing)
 {
-    struct env e;
     struct fc ghost[4];
     ps_v1_CreateItem m;
-    env_init(&e, staging);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_no_optimizer(), 5);
+    struct env *e = env_new(staging);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_no_optimizer(), 5);
     for (uint32_t i = 0; i < 4; i++) {
-        assert_applied(hello_as(&ghost[i], &e, i + 1, "worker"));
+        assert_applied(hello_as(&ghost[i], e, i + 1, "worker"));
         begin(&ghost[i], PS_OP_ASSIGN, &v);
         fc_cut(&ghost[i]);
     }
-    shell_pass(&e.net, PS_LEASE_MS - 100);
-    assert_applied(fc_beat(&e.c, -1, NULL));
-    shell_pass(&e.net, 200);
+    shell_pass(&e->net, PS_LEASE_MS - 100);
+    assert_applied(fc_beat(&e->c, -1, NULL));
+    shell_pass(&e->net, 200);
     fc_create_item(&m, "large", PS_F32, 22 * N, ps_no_optimizer());
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_RESOURCE_EXHAUSTED);
     again(&ghost[0], 1);
     assert_int_equal(ghost[0].numbers[0].state, PS_NUMBER_IN_PROGRESS);
-    shell_pass(&e.net, 100);
+    shell_pass(&e->net, 100);
     fc_create_item(&m, "large", PS_F32, 20 * N, ps_no_optimizer()); /* that of three goes */
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
     again(&ghost[0], 1);
     assert_int_equal(ghost[0].numbers[0].state, PS_NUMBER_IN_PROGRESS);
-    env_fini(&e);
 }
 
 /* ---- lists of waiting requests ---- */
 
 TEST(test_lists_of_the_vanished)
 {
-    struct env e;
     struct fc ghost;
     struct wire items;
     ps_v1_CreateItem create;
     uint32_t count = 0;
-    env_init(&e, little_memory);
+    struct env *e = env_new(little_memory);
     wire_init(&items);
     fc_create_item(&create, "v", PS_F32, 1, ps_no_optimizer());
     while (items.len < PS_CONTROL_BODY_MAX - 64) {
@@ -373,18 +354,17 @@ TEST(test_lists_of_the_vanished)
     struct fc_reply r = {.status = FC_NONE};
     for (; r.status == FC_NONE; count++) {
         assert_in_range(count, 0, 200);
-        assert_applied(hello_as(&ghost, &e, count + 1, "worker"));
+        assert_applied(hello_as(&ghost, e, count + 1, "worker"));
         r = fc_call(&ghost, PS_OP_CREATE, PS_FLAG_MORE, 1, 0, NULL, 0, &items);
         fc_cut(&ghost);
     }
     assert_reply(r, PS_RESOURCE_EXHAUSTED, "lists of waiting requests");
-    shell_pass(&e.net, PS_LEASE_MS - 100);
-    assert_applied(fc_beat(&e.c, -1, NULL));
-    shell_pass(&e.net, 200);
-    assert_int_equal(fc_call(&e.c, PS_OP_CREATE, PS_FLAG_MORE, 1000, 0, NULL, 0, &items).status, FC_NONE);
-    assert_in_range(known(&e), count - 3, count);
+    shell_pass(&e->net, PS_LEASE_MS - 100);
+    assert_applied(fc_beat(&e->c, -1, NULL));
+    shell_pass(&e->net, 200);
+    assert_int_equal(fc_call(&e->c, PS_OP_CREATE, PS_FLAG_MORE, 1000, 0, NULL, 0, &items).status, FC_NONE);
+    assert_in_range(known(e), count - 3, count);
     wire_fini(&items);
-    env_fini(&e);
 }
 
 /* ---- readers that do not read ---- */
@@ -398,45 +378,43 @@ static void two_copies(struct psd_task_config *config)
  * stay. */
 TEST(test_readers_that_do_not_read)
 {
-    struct env e;
     struct fc stuck[2];
     struct wire w;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
-    env_init(&e, two_copies);
+    struct env *e = env_new(two_copies);
     wire_init(&w);
     fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
     m.atomic = true;
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
-    assert_applied(fc_init_var(&e.c, v.handle, &(ps_initializer){.kind = PS_INIT_ZEROS}, ps_sgd(1), 0, false));
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
+    assert_applied(fc_init_var(&e->c, v.handle, &(ps_initializer){.kind = PS_INIT_ZEROS}, ps_sgd(1), 0, false));
     struct ps_pull_meta pull = {.elements = N};
     struct wire_frame f = {
         .op = PS_OP_PULL, .dtype = PS_F32, .id = 1, .handle = v.handle, .meta = &pull, .meta_bytes = sizeof(pull)};
     PSI_IGNORE(wire_frame(&w, &f)); /* where it begins */
     for (uint32_t i = 0; i < 2; i++) {
-        assert_applied(hello_as(&stuck[i], &e, i + 1, "worker"));
+        assert_applied(hello_as(&stuck[i], e, i + 1, "worker"));
         stuck[i].conn->stuck = true;
         shell_send(stuck[i].conn, &w);
     }
     wire_clear(&w);
-    fc_frame(&e.c, &w, PS_OP_BEAT, 0, 2, 0, NULL, 0, NULL);
+    fc_frame(&e->c, &w, PS_OP_BEAT, 0, 2, 0, NULL, 0, NULL);
     for (uint64_t ms = 0; ms < PS_LEASE_MS - 500; ms += 500) {
-        assert_reply(fc_pull(&e.c, &v, 0, N, values), PS_RESOURCE_EXHAUSTED, "no room to copy");
-        shell_pass(&e.net, 500);
+        assert_reply(fc_pull(&e->c, &v, 0, N, values), PS_RESOURCE_EXHAUSTED, "no room to copy");
+        shell_pass(&e->net, 500);
         shell_send(stuck[0].conn, &w);
         shell_send(stuck[1].conn, &w);
         assert_false(shell_is_closed(stuck[0].conn));
         psi_outq_held_left(&stuck[1].conn->core->out, stuck[1].conn->core->out.hold_bytes - 1 - ms / 500);
     }
-    shell_pass(&e.net, 600);
+    shell_pass(&e->net, 600);
     assert_true(shell_is_closed(stuck[0].conn));
-    assert_true(shell_logged(e.t, "peer_stuck"));
+    assert_true(shell_logged(e->t, "peer_stuck"));
     assert_false(shell_is_closed(stuck[1].conn));
-    assert_applied(fc_pull(&e.c, &v, 0, N, values));
+    assert_applied(fc_pull(&e->c, &v, 0, N, values));
     shell_unstick(stuck[1].conn);
     assert_applied(fc_take(&stuck[1], NULL));
     again(&stuck[0], 0);
     wire_fini(&w);
-    env_fini(&e);
 }

@@ -60,14 +60,13 @@ static void connect_as(struct fc *c, struct shell_task *t, uint8_t id, const cha
 
 TEST(test_sessions)
 {
-    struct env e;
     struct fc w1, w0;
     ps_v1_SessionAnswer a[LIST_MAX];
-    env_init(&e, NULL);
-    connect_as(&w1, e.t, 2, "worker", 1);
-    shell_pass(&e.net, 1000);
-    connect_as(&w0, e.t, 3, "worker", 0);
-    assert_int_equal(sessions(&e.c, a), 3);
+    struct env *e = env_new(NULL);
+    connect_as(&w1, e->t, 2, "worker", 1);
+    shell_pass(&e->net, 1000);
+    connect_as(&w0, e->t, 3, "worker", 0);
+    assert_int_equal(sessions(&e->c, a), 3);
     assert_true(a[0].job.size == 0 && a[0].connected && a[0].heard_ms == 0 && a[0].age_ms == 1000);
     assert_true(is(&a[1].job, "worker") && a[1].task == 0 && a[1].pid == 4000 && a[1].age_ms == 0 && a[1].connected);
     assert_true(is(&a[1].host, "here") && is(&a[1].program, "trainer"));
@@ -75,24 +74,22 @@ TEST(test_sessions)
     assert_true(a[2].task == 1 && a[2].heard_ms == 1000 && a[2].global_step == 0 && a[2].steps_per_second == 0);
     /* away: it stays on the list, with the time since it was heard */
     shell_cut(w1.conn);
-    shell_pass(&e.net, 500);
-    assert_int_equal(sessions(&e.c, a), 3);
+    shell_pass(&e->net, 500);
+    assert_int_equal(sessions(&e->c, a), 3);
     assert_true(!a[2].connected && a[2].heard_ms == 1500 && a[2].age_ms == 1500);
     w1.conn = NULL;
     /* goodbye: it is gone */
     assert_applied(fc_call(&w0, PS_OP_GOODBYE, 0, w0.next_id++, 0, NULL, 0, NULL));
-    assert_int_equal(sessions(&e.c, a), 2);
-    env_fini(&e);
+    assert_int_equal(sessions(&e->c, a), 2);
 }
 
 TEST(test_counts_of_a_session)
 {
-    struct env e;
     struct fc w;
     ps_v1_SessionAnswer a[LIST_MAX];
     static float grad[2 * PS_SEGMENT_BYTES / sizeof(float)];
-    env_init(&e, NULL);
-    connect_as(&w, e.t, 2, "worker", 0);
+    struct env *e = env_new(NULL);
+    connect_as(&w, e->t, 2, "worker", 0);
     ps_v1_OpenAnswer v = fc_ready(&w, "v", PS_F32, ARRAY_COUNT(grad), ps_sgd(1), 0);
     assert_int_equal(fc_wait(&w, 500, v.handle, v.creation, 2, 0).status, FC_NONE);
     assert_applied(fc_wait(&w, 501, v.handle, v.creation, 1, 0)); /* answered, kept until it is acknowledged: no wait */
@@ -110,12 +107,11 @@ TEST(test_counts_of_a_session)
     fc_part_frame(&w, &part, &half);
     shell_send(w.conn, &part);
     wire_fini(&part);
-    assert_int_equal(sessions(&e.c, a), 2);
+    assert_int_equal(sessions(&e->c, a), 2);
     assert_true(a[1].waits == 1 && a[1].in_progress == 1 && a[0].waits == 0 && a[0].in_progress == 0);
     fc_ack(&w, 500); /* given up */
-    assert_int_equal(sessions(&e.c, a), 2);
+    assert_int_equal(sessions(&e->c, a), 2);
     assert_int_equal(a[1].waits, 0);
-    env_fini(&e);
 }
 
 static double rate(struct env *e, uint64_t *out_step)
@@ -131,72 +127,68 @@ static double rate(struct env *e, uint64_t *out_step)
 /* From the first to the last of the last five beats that said a step. */
 TEST(test_steps_per_second)
 {
-    struct env e;
     struct fc w;
     uint64_t step = 0;
-    env_init(&e, NULL);
-    connect_as(&w, e.t, 2, "worker", 0);
+    struct env *e = env_new(NULL);
+    connect_as(&w, e->t, 2, "worker", 0);
     assert_applied(fc_beat(&w, -1, NULL));
-    assert_true(rate(&e, &step) == 0 && step == 0); /* not said */
+    assert_true(rate(e, &step) == 0 && step == 0); /* not said */
     assert_applied(fc_beat(&w, 0, NULL));
-    assert_true(rate(&e, &step) == 0 && step == 1); /* one beat is no rate */
-    shell_pass(&e.net, 2500);
+    assert_true(rate(e, &step) == 0 && step == 1); /* one beat is no rate */
+    shell_pass(&e->net, 2500);
     assert_applied(fc_beat(&w, 100, NULL));
-    assert_true(rate(&e, &step) == 40 && step == 101);
+    assert_true(rate(e, &step) == 40 && step == 101);
     for (int64_t i = 1; i <= 4; i++) {
-        shell_pass(&e.net, 2500);
+        shell_pass(&e->net, 2500);
         assert_applied(fc_beat(&w, 100 + i * 25, NULL));
-        PSI_IGNORE(fc_beat(&e.c, -1, NULL)); /* a sign of life */
+        PSI_IGNORE(fc_beat(&e->c, -1, NULL)); /* a sign of life */
     }
-    assert_true(rate(&e, &step) == 10 && step == 201); /* the first beats are forgotten */
-    shell_pass(&e.net, 2500);
+    assert_true(rate(e, &step) == 10 && step == 201); /* the first beats are forgotten */
+    shell_pass(&e->net, 2500);
     assert_applied(fc_beat(&w, -1, NULL)); /* says none, changes none */
-    assert_true(rate(&e, NULL) == 10);
+    assert_true(rate(e, NULL) == 10);
     for (int i = 0; i < 5; i++) { /* it stands still */
         assert_applied(fc_beat(&w, 200, NULL));
-        shell_pass(&e.net, 2500);
-        PSI_IGNORE(fc_beat(&e.c, -1, NULL)); /* a sign of life */
+        shell_pass(&e->net, 2500);
+        PSI_IGNORE(fc_beat(&e->c, -1, NULL)); /* a sign of life */
     }
-    assert_true(rate(&e, &step) == 0 && step == 201);
+    assert_true(rate(e, &step) == 0 && step == 201);
     assert_applied(fc_beat(&w, 300, NULL)); /* 100 in the 10 s of the five beats */
-    assert_true(rate(&e, NULL) == 10);
-    shell_pass(&e.net, 4900);
-    assert_true(rate(&e, NULL) == 10);
-    shell_pass(&e.net, 200); /* more than two beats late: stopped, or cut off */
-    assert_true(rate(&e, NULL) == 0);
+    assert_true(rate(e, NULL) == 10);
+    shell_pass(&e->net, 4900);
+    assert_true(rate(e, NULL) == 10);
+    shell_pass(&e->net, 200); /* more than two beats late: stopped, or cut off */
+    assert_true(rate(e, NULL) == 0);
     assert_applied(fc_beat(&w, 7, NULL)); /* global_step was assigned to */
-    assert_true(rate(&e, &step) == 0 && step == 8);
-    shell_pass(&e.net, 1000);
+    assert_true(rate(e, &step) == 0 && step == 8);
+    shell_pass(&e->net, 1000);
     assert_applied(fc_beat(&w, 9, NULL));
-    assert_true(rate(&e, NULL) == 2);
+    assert_true(rate(e, NULL) == 2);
     shell_cut(w.conn);
-    assert_true(rate(&e, &step) == 0 && step == 10); /* not connected */
+    assert_true(rate(e, &step) == 0 && step == 10); /* not connected */
     w.conn = NULL;
-    env_fini(&e);
 }
 
 TEST(test_hostile_beats)
 {
-    struct env e;
     struct fc w;
     uint64_t step = 0;
     uint8_t meta[16];
-    env_init(&e, NULL);
-    connect_as(&w, e.t, 2, "worker", 0);
+    struct env *e = env_new(NULL);
+    connect_as(&w, e->t, 2, "worker", 0);
     assert_applied(fc_beat(&w, INT64_MAX, NULL));
     assert_applied(fc_beat(&w, INT64_MAX - 1, NULL)); /* backwards at the same moment */
-    assert_true(rate(&e, &step) == 0 && step == INT64_MAX);
+    assert_true(rate(e, &step) == 0 && step == INT64_MAX);
     memset(meta, 0xff, sizeof(meta)); /* no message */
     assert_reply(fc_call(&w, PS_OP_BEAT, 0, w.next_id++, 0, meta, sizeof(meta), NULL), PS_INVALID_ARGUMENT, "Beat");
-    assert_true(rate(&e, &step) == 0 && step == INT64_MAX);
+    assert_true(rate(e, &step) == 0 && step == INT64_MAX);
     meta[0] = 8; /* field 1: 2^64 - 1 */
     memset(meta + 1, 0xff, 9);
     meta[10] = 1;
     memset(meta + 11, 0, 5);
-    shell_pass(&e.net, 1000);
+    shell_pass(&e->net, 1000);
     assert_applied(fc_call(&w, PS_OP_BEAT, 0, w.next_id++, 0, meta, sizeof(meta), NULL));
-    assert_true(isfinite(rate(&e, &step)) && step == UINT64_MAX);
-    env_fini(&e);
+    assert_true(isfinite(rate(e, &step)) && step == UINT64_MAX);
 }
 
 /* ---- STOP ---- */
@@ -217,83 +209,78 @@ static bool told(struct fc *c)
 
 TEST(test_stop)
 {
-    struct env e;
     struct fc w0, w1, later;
     ps_v1_SessionAnswer a[LIST_MAX];
-    env_init(&e, NULL);
-    connect_as(&w0, e.t, 2, "worker", 0);
-    connect_as(&w1, e.t, 3, "worker", 1);
-    assert_false(told(&w0) || told(&e.c));
+    struct env *e = env_new(NULL);
+    connect_as(&w0, e->t, 2, "worker", 0);
+    connect_as(&w1, e->t, 3, "worker", 1);
+    assert_false(told(&w0) || told(&e->c));
     shell_cut(w1.conn); /* away, its lease runs */
-    assert_int_equal(stop(&e.c), 3);
-    connect_as(&later, e.t, 4, "worker", 2);
-    assert_true(told(&w0) && told(&w0) && told(&e.c)); /* until it ends */
+    assert_int_equal(stop(&e->c), 3);
+    connect_as(&later, e->t, 4, "worker", 2);
+    assert_true(told(&w0) && told(&w0) && told(&e->c)); /* until it ends */
     assert_false(told(&later));
-    assert_int_equal(sessions(&e.c, a), 4);
+    assert_int_equal(sessions(&e->c, a), 4);
     assert_true(a[0].stopping && a[1].stopping && a[2].stopping && !a[3].stopping);
     assert_int_equal(fc_connect(&w1), PS_OK); /* comes back */
     assert_true(told(&w1));
-    assert_true(shell_logged(e.t, "stop_asked"));
+    assert_true(shell_logged(e->t, "stop_asked"));
     /* again: harmless, and now the later one is among them */
     assert_int_equal(stop(&w0), 4);
     assert_true(told(&later) && told(&w0));
     /* after goodbye the same program may begin anew */
     assert_applied(fc_call(&w0, PS_OP_GOODBYE, 0, w0.next_id++, 0, NULL, 0, NULL));
-    connect_as(&w0, e.t, 2, "worker", 0);
+    connect_as(&w0, e->t, 2, "worker", 0);
     assert_false(told(&w0));
     /* gone for a lease: known, but not counted */
     shell_cut(w1.conn);
     for (int i = 0; i < 5; i++) {
-        shell_pass(&e.net, 2500);
-        assert_true(told(&e.c) && told(&later) && !told(&w0));
+        shell_pass(&e->net, 2500);
+        assert_true(told(&e->c) && told(&later) && !told(&w0));
     }
-    assert_int_equal(sessions(&e.c, a), 4);
-    assert_int_equal(stop(&e.c), 3);
-    env_fini(&e);
+    assert_int_equal(sessions(&e->c, a), 4);
+    assert_int_equal(stop(&e->c), 3);
 }
 
 /* A task that is not the directory tells those that it knows; its answers to their beats say nothing else. */
 TEST(test_stop_elsewhere)
 {
-    struct cl cl;
     struct fc w, later;
     uint32_t flags = 0;
-    cl_start(&cl);
-    connect_as(&w, cl.ps1, 2, "worker", 0);
+    struct cl *cl = cl_new_apart();
+    connect_as(&w, cl->ps1, 2, "worker", 0);
     assert_applied(fc_beat(&w, -1, &flags));
     assert_int_equal(flags, 0);
-    assert_int_equal(stop(&cl.at1), 2);
-    connect_as(&later, cl.ps1, 3, "worker", 1);
+    assert_int_equal(stop(&cl->at1), 2);
+    connect_as(&later, cl->ps1, 3, "worker", 1);
     assert_applied(fc_beat(&w, -1, &flags));
     assert_int_equal(flags, 4);
     flags = 0;
     assert_applied(fc_beat(&later, -1, &flags));
     assert_int_equal(flags, 0);
-    assert_false(told(&cl.c)); /* at the directory */
-    cl_fini(&cl);
+    assert_false(told(&cl->c)); /* at the directory */
 }
 
 /* ---- WAITS ---- */
 
 TEST(test_waits_for_seals)
 {
-    struct env e;
     struct fc chief, w;
     ps_v1_WaitAnswer a[LIST_MAX];
-    env_init(&e, NULL);
-    connect_as(&chief, e.t, 2, "worker", 0);
-    connect_as(&w, e.t, 3, "worker", 1);
-    assert_int_equal(waits(&e.c, a), 0);
+    struct env *e = env_new(NULL);
+    connect_as(&chief, e->t, 2, "worker", 0);
+    connect_as(&w, e->t, 3, "worker", 1);
+    assert_int_equal(waits(&e->c, a), 0);
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
     fc_create_item(&m, "w", PS_F32, 10, ps_sgd(1));
     assert_int_equal(fc_create(&w, &m, NULL), PS_OK);
     assert_int_equal(fc_open(&w, "w", &v), PS_OK);
     assert_int_equal(fc_wait(&w, 500, v.handle, v.creation, 2, 60000).status, FC_NONE);
-    shell_pass(&e.net, 1000);
-    assert_int_equal(fc_wait(&e.c, 501, v.handle, v.creation, 1, 0).status, FC_NONE);
-    shell_pass(&e.net, 200);
-    assert_int_equal(waits(&e.c, a), 2); /* the oldest first */
+    shell_pass(&e->net, 1000);
+    assert_int_equal(fc_wait(&e->c, 501, v.handle, v.creation, 1, 0).status, FC_NONE);
+    shell_pass(&e->net, 200);
+    assert_int_equal(waits(&e->c, a), 2); /* the oldest first */
     assert_true(is(&a[0].job, "worker") && a[0].task == 1 && a[0].pid == 4001 && is(&a[0].host, "here"));
     assert_true(is(&a[0].program, "trainer") && memcmp(a[0].session.bytes, w.session, 8) == 0);
     assert_true(a[0].op == PS_OP_WAIT && a[0].since_ms == 1200 && a[0].left_ms == 58800);
@@ -301,24 +288,22 @@ TEST(test_waits_for_seals)
     assert_true(a[1].op == PS_OP_WAIT && a[1].since_ms == 200 && a[1].left_ms == 0);
     assert_true(is(&a[1].what, "initialised: w") && is(&a[1].release, "somebody initialises w"));
     uint64_t number = fc_chief(&chief);
-    assert_int_equal(waits(&e.c, a), 2);
+    assert_int_equal(waits(&e->c, a), 2);
     assert_true(is(&a[0].release, "the chief (/job:worker/task:0@here:4000) seals w"));
     assert_applied(fc_init_var(&chief, v.handle, ps_zeros(), ps_sgd(1), number, false));
-    shell_forget(e.c.conn);              /* the answer */
-    assert_int_equal(waits(&e.c, a), 1); /* initialised: it is answered, though not acknowledged */
+    shell_forget(e->c.conn);              /* the answer */
+    assert_int_equal(waits(&e->c, a), 1); /* initialised: it is answered, though not acknowledged */
     assert_applied(fc_seal(&chief, v.handle, v.creation, number));
-    assert_int_equal(waits(&e.c, a), 0);
-    env_fini(&e);
+    assert_int_equal(waits(&e->c, a), 0);
 }
 
 /* Names are cut, with a count; a list that is coming in is a wait too. */
 TEST(test_waits_with_many_names)
 {
-    struct env e;
     struct wire body, frame;
     uint8_t meta[8] = {16, 2}; /* Wait.condition = 2 */
     ps_v1_WaitAnswer a[LIST_MAX];
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     wire_init(&body);
     wire_init(&frame);
     for (int i = 0; i < 30; i++) {
@@ -331,19 +316,19 @@ TEST(test_waits_with_many_names)
             name[sizeof(name) - 1] = '\0';
         }
         fc_create_item(&m, name, PS_F32, 10, ps_sgd(1));
-        assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-        assert_int_equal(fc_open(&e.c, name, &v), PS_OK);
+        assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+        assert_int_equal(fc_open(&e->c, name, &v), PS_OK);
         ps_v1_HandleItem item = {.handle = v.handle, .creation = v.creation};
         wire_item(&body, &ps_v1_HandleItem_msg, &item);
         if (i == 29) {
-            assert_int_equal(fc_wait(&e.c, 900, v.handle, v.creation, 2, 0).status, FC_NONE);
+            assert_int_equal(fc_wait(&e->c, 900, v.handle, v.creation, 2, 0).status, FC_NONE);
         }
     }
-    fc_frame(&e.c, &frame, PS_OP_WAIT, PS_FLAG_MORE, 901, 0, meta, 8, &body);
-    shell_send(e.c.conn, &frame);
-    shell_pass(&e.net, 100);
-    assert_int_equal(fc_call(&e.c, PS_OP_WAIT, 0, 902, 0, meta, 8, &body).status, FC_NONE);
-    assert_int_equal(waits(&e.c, a), 3);
+    fc_frame(&e->c, &frame, PS_OP_WAIT, PS_FLAG_MORE, 901, 0, meta, 8, &body);
+    shell_send(e->c.conn, &frame);
+    shell_pass(&e->net, 100);
+    assert_int_equal(fc_call(&e->c, PS_OP_WAIT, 0, 902, 0, meta, 8, &body).status, FC_NONE);
+    assert_int_equal(waits(&e->c, a), 3);
     assert_true(a[0].what.size < 128 && memcmp(a[0].what.bytes, "sealed: xxxxx", 13) == 0);
     assert_memory_equal(a[0].what.bytes + a[0].what.size - 4, "x...", 4);
     assert_true(is(&a[1].what, "its list has come in part") && is(&a[1].release, "the rest of its list comes"));
@@ -353,27 +338,25 @@ TEST(test_waits_with_many_names)
                                   "variable_6, variable_7 and 22 more; no chief is connected"));
     wire_fini(&body);
     wire_fini(&frame);
-    env_fini(&e);
 }
 
 /* 4,095, 4,096 and 4,097 of them. */
 TEST(test_very_many_waits)
 {
     enum { SESSIONS = 65 };
-    struct env e;
     struct fc *w = calloc(SESSIONS, sizeof(*w)); /* too much for the stack */
     struct wire back;
     ps_v1_OpenAnswer v;
     ps_v1_CreateItem m;
     uint32_t made = 0;
     assert_non_null(w);
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     wire_init(&back);
     fc_create_item(&m, "w", PS_F32, 10, ps_sgd(1));
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e.c, "w", &v), PS_OK);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e->c, "w", &v), PS_OK);
     for (uint32_t i = 0; i < SESSIONS; i++) {
-        connect_as(&w[i], e.t, (uint8_t)(i + 2), "worker", i);
+        connect_as(&w[i], e->t, (uint8_t)(i + 2), "worker", i);
         for (uint32_t k = 0; k < PS_WAITS_PER_SESSION_MAX && made < 4097; k++) {
             assert_int_equal(fc_wait(&w[i], 500 + k, v.handle, v.creation, 2, 0).status, FC_NONE);
             made++;
@@ -381,7 +364,7 @@ TEST(test_very_many_waits)
                 continue;
             }
             wire_clear(&back);
-            assert_applied(fc_list(&e.c, PS_OP_WAITS, NULL, NULL, &back));
+            assert_applied(fc_list(&e->c, PS_OP_WAITS, NULL, NULL, &back));
             const uint8_t *p = back.data;
             size_t n = back.len;
             uint32_t count = 0;
@@ -399,21 +382,19 @@ TEST(test_very_many_waits)
     }
     assert_int_equal(made, 4097);
     wire_fini(&back);
-    env_fini(&e);
     free(w);
 }
 
 TEST(test_waits_of_names)
 {
-    struct cl cl;
     ps_v1_WaitAnswer a[LIST_MAX];
     ps_v1_CreateAnswer created;
     struct fc other;
-    cl_start(&cl);
-    struct shell_conn *end = cl_join(&cl, cl.ps1);
-    fc_init(&other, cl.ps0, 9);
+    struct cl *cl = cl_new_apart();
+    struct shell_conn *end = cl_join(cl, cl->ps1);
+    fc_init(&other, cl->ps0, 9);
     assert_int_equal(fc_connect(&other), PS_OK);
-    assert_int_equal(cl_create(&cl, "old", "ps", 1, false, &created), PS_OK);
+    assert_int_equal(cl_create(cl, "old", "ps", 1, false, &created), PS_OK);
     end->frozen = true; /* ps:1 hears nothing */
     struct wire body;
     wire_init(&body);
@@ -423,32 +404,30 @@ TEST(test_waits_of_names)
     wire_item(&body, &ps_v1_CreateItem_msg, &m);
     fc_create_item(&m, "here", PS_F32, 100, ps_sgd(1)); /* answered at once by ps:0 itself */
     wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+    assert_int_equal(fc_call(&cl->c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
     wire_fini(&body);
-    shell_pass(&cl.net, 100);
-    assert_int_equal(fc_delete(&cl.c, 51, "old").status, FC_NONE);
-    shell_pass(&cl.net, 100);
-    assert_int_equal(fc_reset(&cl.c, 52, "box").status, FC_NONE);
+    shell_pass(&cl->net, 100);
+    assert_int_equal(fc_delete(&cl->c, 51, "old").status, FC_NONE);
+    shell_pass(&cl->net, 100);
+    assert_int_equal(fc_reset(&cl->c, 52, "box").status, FC_NONE);
     assert_int_equal(waits(&other, a), 3);
     assert_true(a[0].op == PS_OP_CREATE && is(&a[0].what, "created: x") && is(&a[0].release, "/job:ps/task:1 answers"));
     assert_true(a[1].op == PS_OP_DELETE && is(&a[1].what, "deleted: old") && is(&a[1].release, "/job:ps/task:1 answers"));
     assert_true(a[2].op == PS_OP_RESET && is(&a[2].what, "empty: box") && is(&a[2].release, "/job:ps/task:1 answers"));
     assert_true(a[0].since_ms == 200 && a[1].since_ms == 100 && a[0].left_ms == 0);
-    cl.ps1->dials = 0;
+    cl->ps1->dials = 0;
     shell_cut(end); /* create and delete are answered; the reset stays */
     assert_int_equal(waits(&other, a), 1);
     assert_true(a[0].op == PS_OP_RESET && is(&a[0].release, "/job:ps/task:1 connects and answers"));
-    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
     assert_int_equal(waits(&other, a), 0);
-    cl_fini(&cl);
 }
 
 TEST(test_waits_for_the_cluster)
 {
-    struct cl cl;
     ps_v1_WaitAnswer a[LIST_MAX];
     struct fc worker;
-    cl_start(&cl);
+    struct cl *cl = cl_new_apart();
     struct wire body;
     wire_init(&body);
     ps_v1_TaskItem item = {.task = 1};
@@ -458,18 +437,17 @@ TEST(test_waits_for_the_cluster)
     wire_item(&body, &ps_v1_TaskItem_msg, &item);  /* the directory itself: not missing */
     PSI_IGNORE(PSI_BYTES_SET(item.job, "worker")); /* fits */
     wire_item(&body, &ps_v1_TaskItem_msg, &item);
-    assert_int_equal(fc_call(&cl.c, PS_OP_WAIT_CLUSTER, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+    assert_int_equal(fc_call(&cl->c, PS_OP_WAIT_CLUSTER, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
     wire_fini(&body);
     struct fc other;
-    fc_init(&other, cl.ps0, 9);
+    fc_init(&other, cl->ps0, 9);
     assert_int_equal(fc_connect(&other), PS_OK);
     assert_int_equal(waits(&other, a), 1);
     assert_true(a[0].op == PS_OP_WAIT_CLUSTER && is(&a[0].what, "up: /job:ps/task:1, /job:worker/task:0"));
     assert_true(is(&a[0].release, "/job:ps/task:1, /job:worker/task:0 connect or open their sessions"));
-    connect_as(&worker, cl.ps0, 8, "worker", 0);
+    connect_as(&worker, cl->ps0, 8, "worker", 0);
     assert_int_equal(waits(&other, a), 1);
     assert_true(is(&a[0].release, "/job:ps/task:1 connects"));
-    PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
     assert_int_equal(waits(&other, a), 0);
-    cl_fini(&cl);
 }

@@ -65,40 +65,38 @@ static void assert_value(struct env *e, const ps_v1_OpenAnswer *v, const struct 
 
 TEST(test_life)
 {
-    struct env e;
     struct wire empty, some, more, body;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = create(&e, "v", STRINGS);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = create(e, "v", STRINGS);
     blob(&empty, (const int64_t[]){0, 0, 0, 0}, STRINGS, 0);
     blob(&some, (const int64_t[]){0, 3, 3, 8}, STRINGS, 8);
     blob(&more, (const int64_t[]){0, 1, 2, 1000}, STRINGS, 1000);
-    assert_reply(pull(&e, &v, &body), PS_FAILED_PRECONDITION, "UNINITIALIZED");
+    assert_reply(pull(e, &v, &body), PS_FAILED_PRECONDITION, "UNINITIALIZED");
     wire_fini(&body);
-    assert_reply(fc_init_var(&e.c, v.handle, ps_ones(), ps_no_optimizer(), 0, false), PS_INVALID_ARGUMENT, "zeros");
-    assert_applied(fc_init_var(&e.c, v.handle, ps_zeros(), ps_no_optimizer(), 0, false));
-    assert_value(&e, &v, &empty, 0);
-    uint64_t memory = psd_task_memory_bytes(e.t->core);
-    struct fc_reply r = assign(&e, &v, &some, 0);
+    assert_reply(fc_init_var(&e->c, v.handle, ps_ones(), ps_no_optimizer(), 0, false), PS_INVALID_ARGUMENT, "zeros");
+    assert_applied(fc_init_var(&e->c, v.handle, ps_zeros(), ps_no_optimizer(), 0, false));
+    assert_value(e, &v, &empty, 0);
+    uint64_t memory = psd_task_memory_bytes(e->t->core);
+    struct fc_reply r = assign(e, &v, &some, 0);
     assert_applied(r);
     assert_int_equal(r.version, 1);
-    assert_value(&e, &v, &some, 1);
-    assert_applied(assign(&e, &v, &more, 0));
-    assert_value(&e, &v, &more, 2);
-    assert_int_equal(psd_task_memory_bytes(e.t->core), memory + 1000);
-    assert_applied(assign(&e, &v, &some, PS_ASSIGN_INIT_ONLY)); /* it has a value: nothing changes */
-    assert_value(&e, &v, &more, 2);
-    assert_applied(fc_init_var(&e.c, v.handle, ps_zeros(), ps_no_optimizer(), 0, true));
-    assert_value(&e, &v, &empty, 3);
-    assert_int_equal(psd_task_memory_bytes(e.t->core), memory);
-    assert_applied(fc_delete(&e.c, e.c.next_id++, "v"));
-    assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
-    v = create(&e, "v", STRINGS); /* ... and init-only on a new one */
-    assert_applied(assign(&e, &v, &some, PS_ASSIGN_INIT_ONLY));
-    assert_value(&e, &v, &some, 0);
+    assert_value(e, &v, &some, 1);
+    assert_applied(assign(e, &v, &more, 0));
+    assert_value(e, &v, &more, 2);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), memory + 1000);
+    assert_applied(assign(e, &v, &some, PS_ASSIGN_INIT_ONLY)); /* it has a value: nothing changes */
+    assert_value(e, &v, &more, 2);
+    assert_applied(fc_init_var(&e->c, v.handle, ps_zeros(), ps_no_optimizer(), 0, true));
+    assert_value(e, &v, &empty, 3);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), memory);
+    assert_applied(fc_delete(&e->c, e->c.next_id++, "v"));
+    assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
+    v = create(e, "v", STRINGS); /* ... and init-only on a new one */
+    assert_applied(assign(e, &v, &some, PS_ASSIGN_INIT_ONLY));
+    assert_value(e, &v, &some, 0);
     wire_fini(&empty);
     wire_fini(&some);
     wire_fini(&more);
-    env_fini(&e);
 }
 
 TEST(test_hostile_offsets)
@@ -108,80 +106,76 @@ TEST(test_hostile_offsets)
         {0, -1, 3, 8}, {0, 3, INT64_MAX, 8}, {0, 3, 3, INT64_MIN}, {-8, 3, 3, 8},        {0, 3, 3, 0},
         {0, 0, 0, 0},  {0, INT64_MIN, 3, 8}, {8, 8, 8, 8},         {0, INT64_MAX, 8, 8},
     };
-    struct env e;
     struct wire good, w;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = create(&e, "v", STRINGS);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = create(e, "v", STRINGS);
     blob(&good, (const int64_t[]){0, 3, 3, 8}, STRINGS, 8);
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) { /* an uninitialised one stays so */
         blob(&w, rows[i], STRINGS, 8);
-        struct fc_reply r = assign(&e, &v, &w, 0);
+        struct fc_reply r = assign(e, &v, &w, 0);
         assert_reply(r, PS_INVALID_ARGUMENT, "strings for 'v'");
         assert_int_equal(r.applied, PS_NOTHING_APPLIED);
-        assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
+        assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
         wire_fini(&w);
     }
-    assert_applied(assign(&e, &v, &good, 0));
-    uint64_t memory = psd_task_memory_bytes(e.t->core);
+    assert_applied(assign(e, &v, &good, 0));
+    uint64_t memory = psd_task_memory_bytes(e->t->core);
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         blob(&w, rows[i], STRINGS, 8);
-        assert_reply(assign(&e, &v, &w, i % 2 == 0 ? 0 : PS_ASSIGN_INIT_ONLY), PS_INVALID_ARGUMENT, "strings for 'v'");
+        assert_reply(assign(e, &v, &w, i % 2 == 0 ? 0 : PS_ASSIGN_INIT_ONLY), PS_INVALID_ARGUMENT, "strings for 'v'");
         wire_fini(&w);
     }
-    assert_value(&e, &v, &good, 0);
-    assert_int_equal(psd_task_memory_bytes(e.t->core), memory);
+    assert_value(e, &v, &good, 0);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), memory);
     /* sizes that cannot be are refused on the first frame, before anything is staged */
     ps_v1_OpenAnswer bytes = v;
     static uint8_t many[2 << 20];
     static const int64_t sizes[] = {1, 8, 31, 32 + (int64_t)PS_STRING_BYTES_MAX + 1};
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
         bytes.dims[0] = sizes[i];
-        assert_reply(fc_push(&e.c, PS_OP_ASSIGN, &bytes, many, 1, 0), PS_INVALID_ARGUMENT, "3 strings take 32");
+        assert_reply(fc_push(&e->c, PS_OP_ASSIGN, &bytes, many, 1, 0), PS_INVALID_ARGUMENT, "3 strings take 32");
     }
     /* nothing else may be done with strings */
-    assert_reply(fc_push(&e.c, PS_OP_PUSH, &v, many, 1, 0), PS_INVALID_ARGUMENT, "holds strings");
-    assert_reply(fc_push(&e.c, PS_OP_PUSHPULL, &v, many, 1, 0), PS_INVALID_ARGUMENT, "holds strings");
-    assert_reply(fc_push(&e.c, PS_OP_ADD, &v, many, 1, 0), PS_INVALID_ARGUMENT, "holds strings");
+    assert_reply(fc_push(&e->c, PS_OP_PUSH, &v, many, 1, 0), PS_INVALID_ARGUMENT, "holds strings");
+    assert_reply(fc_push(&e->c, PS_OP_PUSHPULL, &v, many, 1, 0), PS_INVALID_ARGUMENT, "holds strings");
+    assert_reply(fc_push(&e->c, PS_OP_ADD, &v, many, 1, 0), PS_INVALID_ARGUMENT, "holds strings");
     bytes.dtype = PS_U8;
-    assert_reply(fc_push(&e.c, PS_OP_ASSIGN, &bytes, many, 1, 0), PS_INVALID_ARGUMENT, "uint8");
-    assert_reply(fc_pull(&e.c, &bytes, 0, 1, many), PS_INVALID_ARGUMENT, "uint8");
-    assert_reply(fc_pull(&e.c, &v, 0, 1, many), PS_OUT_OF_RANGE, "whole");
-    assert_reply(fc_pull(&e.c, &v, 1, 0, many), PS_OUT_OF_RANGE, "whole");
-    assert_value(&e, &v, &good, 0);
+    assert_reply(fc_push(&e->c, PS_OP_ASSIGN, &bytes, many, 1, 0), PS_INVALID_ARGUMENT, "uint8");
+    assert_reply(fc_pull(&e->c, &bytes, 0, 1, many), PS_INVALID_ARGUMENT, "uint8");
+    assert_reply(fc_pull(&e->c, &v, 0, 1, many), PS_OUT_OF_RANGE, "whole");
+    assert_reply(fc_pull(&e->c, &v, 1, 0, many), PS_OUT_OF_RANGE, "whole");
+    assert_value(e, &v, &good, 0);
     wire_fini(&good);
-    env_fini(&e);
 }
 
 TEST(test_limits)
 {
-    struct env e;
     struct wire w;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = create(&e, "v", 1);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = create(e, "v", 1);
     for (int64_t delta = -1; delta <= 1; delta++) {
         int64_t offsets[2] = {0, (int64_t)PS_STRING_BYTES_MAX + delta};
         blob(&w, offsets, 1, (size_t)offsets[1]);
-        assert_int_equal(assign(&e, &v, &w, 0).status, delta <= 0 ? PS_OK : PS_INVALID_ARGUMENT);
+        assert_int_equal(assign(e, &v, &w, 0).status, delta <= 0 ? PS_OK : PS_INVALID_ARGUMENT);
         if (delta <= 0) {
-            assert_value(&e, &v, &w, (uint64_t)(delta + 1));
+            assert_value(e, &v, &w, (uint64_t)(delta + 1));
         }
         wire_fini(&w);
     }
     fc_create_item(&m, "many", PS_STRING, PS_STRING_ELEMENTS_MAX + 1, ps_no_optimizer());
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
     assert_non_null(memmem(a.text.bytes, a.text.size, "131073 strings; at most 131072", 30));
-    v = create(&e, "many", PS_STRING_ELEMENTS_MAX);
+    v = create(e, "many", PS_STRING_ELEMENTS_MAX);
     static int64_t offsets[PS_STRING_ELEMENTS_MAX + 1];
     for (size_t i = 0; i <= PS_STRING_ELEMENTS_MAX; i++) {
         offsets[i] = (int64_t)i * 8;
     }
     blob(&w, offsets, PS_STRING_ELEMENTS_MAX, PS_STRING_BYTES_MAX); /* the largest value there is */
-    assert_applied(assign(&e, &v, &w, 0));
-    assert_value(&e, &v, &w, 0);
+    assert_applied(assign(e, &v, &w, 0));
+    assert_value(e, &v, &w, 0);
     wire_fini(&w);
-    env_fini(&e);
 }
 
 static void small_budget(struct psd_task_config *config)
@@ -191,38 +185,35 @@ static void small_budget(struct psd_task_config *config)
 
 TEST(test_budget)
 {
-    struct env e;
     struct wire small, large, w;
-    env_init(&e, small_budget);
-    ps_v1_OpenAnswer v = create(&e, "v", STRINGS);
+    struct env *e = env_new(small_budget);
+    ps_v1_OpenAnswer v = create(e, "v", STRINGS);
     blob(&small, (const int64_t[]){0, 0, 0, 1000}, STRINGS, 1000);
     blob(&large, (const int64_t[]){0, 0, 0, 5500}, STRINGS, 5500);
-    assert_applied(assign(&e, &v, &large, 0)); /* 32 + 5532 while it is staged, then 5532 */
-    assert_reply(assign(&e, &v, &large, 0), PS_RESOURCE_EXHAUSTED, "no room to stage 5532 bytes");
-    assert_reply(pull(&e, &v, &w), PS_RESOURCE_EXHAUSTED, "no room to copy 5532 bytes");
+    assert_applied(assign(e, &v, &large, 0)); /* 32 + 5532 while it is staged, then 5532 */
+    assert_reply(assign(e, &v, &large, 0), PS_RESOURCE_EXHAUSTED, "no room to stage 5532 bytes");
+    assert_reply(pull(e, &v, &w), PS_RESOURCE_EXHAUSTED, "no room to copy 5532 bytes");
     wire_fini(&w);
-    assert_applied(assign(&e, &v, &small, 0)); /* the room of the old value comes back */
-    assert_value(&e, &v, &small, 1);
-    assert_applied(assign(&e, &v, &large, 0));
+    assert_applied(assign(e, &v, &small, 0)); /* the room of the old value comes back */
+    assert_value(e, &v, &small, 1);
+    assert_applied(assign(e, &v, &large, 0));
     wire_fini(&small);
     wire_fini(&large);
-    env_fini(&e);
 }
 
 /* Two segments; cut after the first, gone on with there; a reader that is slow gets the value of the moment when it asked. */
 TEST(test_resume_and_slow_reader)
 {
-    struct env e;
     struct fc other;
     struct fc_hello hello;
     struct wire old, fresh, w;
-    env_init(&e, NULL);
-    fc_init(&other, e.t, 2);
+    struct env *e = env_new(NULL);
+    fc_init(&other, e->t, 2);
     assert_int_equal(fc_connect(&other), PS_OK);
-    ps_v1_OpenAnswer v = create(&e, "v", STRINGS);
+    ps_v1_OpenAnswer v = create(e, "v", STRINGS);
     blob(&old, (const int64_t[]){0, 5, 5, 99999}, STRINGS, 99999);
     blob(&fresh, (const int64_t[]){0, 70000, 70000, 100001}, STRINGS, 100001);
-    assert_applied(assign(&e, &v, &old, 0));
+    assert_applied(assign(e, &v, &old, 0));
     struct ps_pull_meta m = {0};
     struct wire_frame f = {.op = PS_OP_PULL, .dtype = PS_STRING, .id = other.next_id++, .handle = v.handle};
     f.meta = &m;
@@ -232,36 +223,35 @@ TEST(test_resume_and_slow_reader)
     other.conn->stuck = true;
     shell_send(other.conn, &w);
     wire_fini(&w);
-    struct fc_part part = {.op = PS_OP_ASSIGN, .dtype = PS_STRING, .number = e.c.next_number++, .handle = v.handle, .scale = 1};
+    struct fc_part part = {.op = PS_OP_ASSIGN, .dtype = PS_STRING, .number = e->c.next_number++, .handle = v.handle, .scale = 1};
     part.total = fresh.len;
     part.payload = fresh.data;
     part.payload_bytes = SEGMENT;
     part.first = true;
     wire_init(&w);
-    fc_part_frame(&e.c, &w, &part);
-    shell_send(e.c.conn, &w);
+    fc_part_frame(&e->c, &w, &part);
+    shell_send(e->c.conn, &w);
     wire_fini(&w);
-    fc_cut(&e.c);
-    fc_hello_default(&e.c, &hello);
+    fc_cut(&e->c);
+    fc_hello_default(&e->c, &hello);
     hello.unresolved[0] = part.number;
     hello.unresolved_count = 1;
-    assert_int_equal(fc_hello(&e.c, &hello), PS_OK);
-    assert_int_equal(e.c.numbers[0].offset, SEGMENT);
-    assert_value(&e, &v, &old, 0);
+    assert_int_equal(fc_hello(&e->c, &hello), PS_OK);
+    assert_int_equal(e->c.numbers[0].offset, SEGMENT);
+    assert_value(e, &v, &old, 0);
     wire_init(&w);
-    fc_frames(&e.c, &w, &part, SEGMENT, 0);
-    shell_send(e.c.conn, &w);
+    fc_frames(&e->c, &w, &part, SEGMENT, 0);
+    shell_send(e->c.conn, &w);
     wire_fini(&w);
-    assert_applied(fc_take(&e.c, NULL));
-    assert_value(&e, &v, &fresh, 1);
+    assert_applied(fc_take(&e->c, NULL));
+    assert_value(e, &v, &fresh, 1);
     shell_unstick(other.conn);
     struct shell_frame *got = shell_take(other.conn);
     assert_non_null(got);
     assert_int_equal(got->trailer.version, 0);
     assert_memory_equal(got->body.data, old.data, old.len);
     shell_frame_free(got);
-    assert_int_equal(psd_task_memory_bytes(e.t->core), fresh.len);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), fresh.len);
     wire_fini(&old);
     wire_fini(&fresh);
-    env_fini(&e);
 }

@@ -13,64 +13,58 @@ static float values[N];
 
 TEST(test_hello_deadline)
 {
-    struct env e;
-    env_start(&e, NULL);
-    struct shell_conn *silent = shell_connect(e.t);
-    struct shell_conn *slow = shell_connect(e.t); /* a byte now and then does not help */
+    struct env *e = env_new_unconnected(NULL);
+    struct shell_conn *silent = shell_connect(e->t);
+    struct shell_conn *slow = shell_connect(e->t); /* a byte now and then does not help */
     static const uint8_t begin[40] = {'P', 's', 1, 1};
     for (uint32_t i = 0; i < 24; i++) {
         struct wire w = {.data = (uint8_t[1]){begin[i]}, .len = 1};
         shell_send(slow, &w);
-        shell_pass(&e.net, 200);
+        shell_pass(&e->net, 200);
         assert_false(shell_is_closed(slow));
         assert_false(shell_is_closed(silent));
     }
-    shell_pass(&e.net, 200);
+    shell_pass(&e->net, 200);
     assert_true(shell_is_closed(silent));
     assert_true(shell_is_closed(slow));
-    assert_true(shell_logged(e.t, "hello_deadline"));
-    env_fini(&e);
+    assert_true(shell_logged(e->t, "hello_deadline"));
 }
 
 /* The shell takes no more: who has said nothing for 250 ms makes room, who has said HELLO stays. */
 TEST(test_crowded)
 {
-    struct env e;
     struct fc known;
-    env_start(&e, NULL);
-    fc_init(&known, e.t, 2);
+    struct env *e = env_new_unconnected(NULL);
+    fc_init(&known, e->t, 2);
     assert_int_equal(fc_connect(&known), PS_OK);
-    struct shell_conn *silent = shell_connect(e.t);
-    shell_pass(&e.net, 200);
-    psd_task_crowded(e.t->core, true);
-    struct shell_conn *young = shell_connect(e.t);
-    shell_pass(&e.net, 100);
+    struct shell_conn *silent = shell_connect(e->t);
+    shell_pass(&e->net, 200);
+    psd_task_crowded(e->t->core, true);
+    struct shell_conn *young = shell_connect(e->t);
+    shell_pass(&e->net, 100);
     assert_true(shell_is_closed(silent));
     assert_false(shell_is_closed(young));
-    psd_task_crowded(e.t->core, false);
-    shell_pass(&e.net, PS_HELLO_DEADLINE_MS - 200);
+    psd_task_crowded(e->t->core, false);
+    shell_pass(&e->net, PS_HELLO_DEADLINE_MS - 200);
     assert_false(shell_is_closed(young));
-    shell_pass(&e.net, 200);
+    shell_pass(&e->net, 200);
     assert_true(shell_is_closed(young));
     assert_false(shell_is_closed(known.conn));
-    env_fini(&e);
 }
 
 TEST(test_silent_peer)
 {
-    struct env e;
     struct fc lively;
-    env_init(&e, NULL);
-    fc_init(&lively, e.t, 2);
+    struct env *e = env_new(NULL);
+    fc_init(&lively, e->t, 2);
     assert_int_equal(fc_connect(&lively), PS_OK);
     for (uint32_t i = 0; i < 2 * PS_LEASE_MS / PS_BEAT_MS; i++) {
-        shell_pass(&e.net, PS_BEAT_MS - 100);
-        assert_int_equal(shell_is_closed(e.c.conn), (i + 1) * (PS_BEAT_MS - 100) >= PS_LEASE_MS);
+        shell_pass(&e->net, PS_BEAT_MS - 100);
+        assert_int_equal(shell_is_closed(e->c.conn), (i + 1) * (PS_BEAT_MS - 100) >= PS_LEASE_MS);
         assert_applied(fc_call(&lively, PS_OP_BEAT, 0, i + 1, 0, NULL, 0, NULL));
     }
-    assert_true(shell_logged(e.t, "peer_silent"));
-    assert_int_equal(fc_connect(&e.c), PS_OK); /* its record is still there */
-    env_fini(&e);
+    assert_true(shell_logged(e->t, "peer_silent"));
+    assert_int_equal(fc_connect(&e->c), PS_OK); /* its record is still there */
 }
 
 static void two_buffers(struct psd_task_config *config)
@@ -99,91 +93,87 @@ static void send_rest(struct fc *c, const struct wire *w, size_t cut)
 /* Half a segment lies in one of our buffers for too long. Without one (a cut header) the peer's beats keep it alive. */
 TEST(test_segment_deadline)
 {
-    struct env e;
     struct fc_hello h;
     struct wire w;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     wire_init(&w);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 0);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
     struct fc_part whole = {.op = PS_OP_PUSH, .dtype = PS_F32, .handle = v.handle, .total = N, .scale = 1};
-    whole.number = e.c.next_number++;
+    whole.number = e->c.next_number++;
     whole.payload = filled(values, N, 1);
-    fc_frames(&e.c, &w, &whole, 0, 0);
+    fc_frames(&e->c, &w, &whole, 0, 0);
     struct wire half = {.data = w.data, .len = 56 + SEGMENT + 8 + 100};
-    shell_send(e.c.conn, &half);
-    shell_pass(&e.net, PS_SEGMENT_DEADLINE_MS - 100);
-    assert_false(shell_is_closed(e.c.conn));
-    shell_pass(&e.net, 200);
-    assert_true(shell_is_closed(e.c.conn));
-    assert_true(shell_logged(e.t, "segment_deadline"));
-    fc_hello_default(&e.c, &h);
+    shell_send(e->c.conn, &half);
+    shell_pass(&e->net, PS_SEGMENT_DEADLINE_MS - 100);
+    assert_false(shell_is_closed(e->c.conn));
+    shell_pass(&e->net, 200);
+    assert_true(shell_is_closed(e->c.conn));
+    assert_true(shell_logged(e->t, "segment_deadline"));
+    fc_hello_default(&e->c, &h);
     h.unresolved[0] = whole.number;
     h.unresolved_count = 1;
-    assert_int_equal(fc_hello(&e.c, &h), PS_OK);
-    assert_int_equal(e.c.numbers[0].offset, 16384);
+    assert_int_equal(fc_hello(&e->c, &h), PS_OK);
+    assert_int_equal(e->c.numbers[0].offset, 16384);
     wire_clear(&w);
-    fc_frames(&e.c, &w, &whole, 16384, 0);
-    shell_send(e.c.conn, &w);
-    assert_applied(fc_take(&e.c, NULL));
+    fc_frames(&e->c, &w, &whole, 16384, 0);
+    shell_send(e->c.conn, &w);
+    assert_applied(fc_take(&e->c, NULL));
     /* whole segments and then nothing: no buffer is held, so only the lease counts */
-    whole.number = e.c.next_number++;
+    whole.number = e->c.next_number++;
     wire_clear(&w);
-    fc_frames(&e.c, &w, &whole, 0, 0);
+    fc_frames(&e->c, &w, &whole, 0, 0);
     half = (struct wire){.data = w.data, .len = 56 + SEGMENT + 8};
-    shell_send(e.c.conn, &half);
-    shell_pass(&e.net, PS_SEGMENT_DEADLINE_MS + 1000);
-    assert_false(shell_is_closed(e.c.conn));
+    shell_send(e->c.conn, &half);
+    shell_pass(&e->net, PS_SEGMENT_DEADLINE_MS + 1000);
+    assert_false(shell_is_closed(e->c.conn));
     wire_fini(&w);
-    env_fini(&e);
 }
 
 /* A slow link gets on as long as it moves; one byte now and then is no movement, and under shortage slowness is too much. */
 TEST(test_slow_link)
 {
     enum { STEP = 2048, STEP_MS = PS_SEGMENT_DEADLINE_MS - 500 };
-    struct env e;
     struct fc other;
     struct wire w, w2;
-    env_init(&e, two_buffers);
-    fc_init(&other, e.t, 20);
+    struct env *e = env_new(two_buffers);
+    fc_init(&other, e->t, 20);
     assert_int_equal(fc_connect(&other), PS_OK);
     wire_init(&w);
     wire_init(&w2);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 0);
-    PSI_IGNORE(half_push(&e.c, &v, &w, 100));
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
+    PSI_IGNORE(half_push(&e->c, &v, &w, 100));
     size_t at = 100;
     for (; at + STEP < w.len; at += STEP) { /* 455 bytes a second */
         struct wire part = {.data = w.data + at, .len = STEP};
-        shell_pass(&e.net, STEP_MS);
-        assert_false(shell_is_closed(e.c.conn));
-        shell_send(e.c.conn, &part);
+        shell_pass(&e->net, STEP_MS);
+        assert_false(shell_is_closed(e->c.conn));
+        shell_send(e->c.conn, &part);
     }
-    send_rest(&e.c, &w, at);
-    assert_applied(fc_take(&e.c, NULL));
+    send_rest(&e->c, &w, at);
+    assert_applied(fc_take(&e->c, NULL));
     for (int shortage = 0; shortage < 2; shortage++) {
         size_t step = shortage != 0 ? STEP : 1;
-        PSI_IGNORE(half_push(&e.c, &v, &w, 100));
+        PSI_IGNORE(half_push(&e->c, &v, &w, 100));
         at = 100;
         for (int i = 0; i < 2; i++, at += step) {
             struct wire part = {.data = w.data + at, .len = step};
-            shell_send(e.c.conn, &part);
+            shell_send(e->c.conn, &part);
             if (i == 0 || shortage == 0) {
-                shell_pass(&e.net, STEP_MS);
+                shell_pass(&e->net, STEP_MS);
             }
         }
         if (shortage != 0) {
-            assert_false(shell_is_closed(e.c.conn));
+            assert_false(shell_is_closed(e->c.conn));
             assert_int_equal(fc_connect(&other), PS_OK);
             PSI_IGNORE(half_push(&other, &v, &w2, 100)); /* the last buffer: whoever is not done in time gives way */
-            shell_pass(&e.net, PS_SEGMENT_DEADLINE_MS - STEP_MS);
+            shell_pass(&e->net, PS_SEGMENT_DEADLINE_MS - STEP_MS);
             assert_false(shell_is_closed(other.conn));
         }
-        assert_true(shell_is_closed(e.c.conn));
-        assert_int_equal(fc_connect(&e.c), PS_OK);
+        assert_true(shell_is_closed(e->c.conn));
+        assert_int_equal(fc_connect(&e->c), PS_OK);
     }
     wire_fini(&w);
     wire_fini(&w2);
-    env_fini(&e);
 }
 
 /* FAULTS 61: we were not running; nobody is expelled for it. The ticks before the pause come every few milliseconds, bytes
@@ -228,74 +218,69 @@ TEST(test_late_tick)
 /* A session whose connection broke just before our pause keeps its record. */
 TEST(test_late_tick_and_records)
 {
-    struct env e;
-    env_init(&e, NULL);
-    uint64_t record = e.c.record;
-    fc_cut(&e.c);
-    shell_tick(&e.net, e.t->now + PS_SESSION_KEEP_MS + 5000);
-    assert_int_equal(fc_connect(&e.c), PS_OK);
-    assert_int_equal(e.c.hello.record, record);
-    env_fini(&e);
+    struct env *e = env_new(NULL);
+    uint64_t record = e->c.record;
+    fc_cut(&e->c);
+    shell_tick(&e->net, e->t->now + PS_SESSION_KEEP_MS + 5000);
+    assert_int_equal(fc_connect(&e->c), PS_OK);
+    assert_int_equal(e->c.hello.record, record);
 }
 
 TEST(test_worker_leases)
 {
-    struct env e;
     struct fc worker;
     struct fc_hello h;
     struct wire body;
     uint8_t meta[16] = {0x08, 0x80, 0xad, 0xe2, 0x04}; /* Wait: 10,000,000 ms */
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     wire_init(&body);
     ps_v1_TaskItem item = {.task = 3};
     PSI_IGNORE(PSI_BYTES_SET(item.job, "worker")); /* fits */
     wire_item(&body, &ps_v1_TaskItem_msg, &item);
-    assert_int_equal(fc_call(&e.c, PS_OP_WAIT_CLUSTER, 0, 50, 0, meta, 5, &body).status, FC_NONE);
-    fc_init(&worker, e.t, 2);
+    assert_int_equal(fc_call(&e->c, PS_OP_WAIT_CLUSTER, 0, 50, 0, meta, 5, &body).status, FC_NONE);
+    fc_init(&worker, e->t, 2);
     fc_hello_default(&worker, &h);
     PSI_IGNORE(PSI_BYTES_SET(h.m.job, "worker")); /* fits */
     h.m.task = 2;
     assert_int_equal(fc_hello(&worker, &h), PS_OK);
-    assert_int_equal(fc_take(&e.c, NULL).status, FC_NONE); /* another one */
+    assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE); /* another one */
     fc_cut(&worker);
     fc_hello_default(&worker, &h);
     PSI_IGNORE(PSI_BYTES_SET(h.m.job, "worker")); /* fits */
     h.m.task = 3;
     assert_int_equal(fc_hello(&worker, &h), PS_OK);
-    assert_applied(fc_take(&e.c, NULL));
+    assert_applied(fc_take(&e->c, NULL));
     /* its lease goes on without a connection, and ends */
     fc_cut(&worker);
     for (uint32_t i = 0; i < PS_LEASE_MS / 1000; i++) {
-        assert_applied(fc_call(&e.c, PS_OP_WAIT_CLUSTER, 0, 60 + i, 0, meta, 5, &body));
-        shell_pass(&e.net, 1000);
+        assert_applied(fc_call(&e->c, PS_OP_WAIT_CLUSTER, 0, 60 + i, 0, meta, 5, &body));
+        shell_pass(&e->net, 1000);
     }
-    assert_int_equal(fc_call(&e.c, PS_OP_WAIT_CLUSTER, 0, 90, 0, meta, 5, &body).status, FC_NONE);
+    assert_int_equal(fc_call(&e->c, PS_OP_WAIT_CLUSTER, 0, 90, 0, meta, 5, &body).status, FC_NONE);
     /* GOODBYE ends it at once */
     fc_hello_default(&worker, &h);
     PSI_IGNORE(PSI_BYTES_SET(h.m.job, "worker")); /* fits */
     h.m.task = 3;
     assert_int_equal(fc_hello(&worker, &h), PS_OK);
-    assert_applied(fc_take(&e.c, NULL));
+    assert_applied(fc_take(&e->c, NULL));
     assert_applied(fc_call(&worker, PS_OP_GOODBYE, 0, 1, 0, NULL, 0, NULL));
     meta[1] = 0xe8; /* 1,000 ms */
     meta[2] = 0x07;
-    assert_int_equal(fc_call(&e.c, PS_OP_WAIT_CLUSTER, 0, 91, 0, meta, 3, &body).status, FC_NONE);
-    shell_pass(&e.net, 1100);
-    assert_reply(fc_take(&e.c, NULL), PS_DEADLINE_EXCEEDED, "/job:worker/task:3");
+    assert_int_equal(fc_call(&e->c, PS_OP_WAIT_CLUSTER, 0, 91, 0, meta, 3, &body).status, FC_NONE);
+    shell_pass(&e->net, 1100);
+    assert_reply(fc_take(&e->c, NULL), PS_DEADLINE_EXCEEDED, "/job:worker/task:3");
     wire_fini(&body);
-    env_fini(&e);
 }
 
 TEST(test_chief_lease_in_beats)
 {
-    struct env e;
     struct fc chief;
     ps_v1_BeatAnswer a = {0};
     struct wire w, back;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     wire_init(&w);
     wire_init(&back);
-    fc_init(&chief, e.t, 2);
+    fc_init(&chief, e->t, 2);
     assert_int_equal(fc_connect(&chief), PS_OK);
     for (int i = 0; i < 4; i++) {
         uint64_t number = i == 1 ? fc_chief(&chief) : 0;
@@ -303,14 +288,14 @@ TEST(test_chief_lease_in_beats)
             fc_cut(&chief);
         }
         for (uint32_t k = 0; i == 3 && k < 5; k++) {
-            shell_pass(&e.net, PS_LEASE_MS / 5);
-            assert_applied(fc_call(&e.c, PS_OP_BEAT, 0, k + 1000, 0, NULL, 0, NULL));
+            shell_pass(&e->net, PS_LEASE_MS / 5);
+            assert_applied(fc_call(&e->c, PS_OP_BEAT, 0, k + 1000, 0, NULL, 0, NULL));
         }
         wire_clear(&back);
         wire_clear(&w);
-        fc_frame(&e.c, &w, PS_OP_BEAT, 0, 9, 0, NULL, 0, NULL);
-        shell_send(e.c.conn, &w);
-        assert_applied(fc_take(&e.c, &back));
+        fc_frame(&e->c, &w, PS_OP_BEAT, 0, 9, 0, NULL, 0, NULL);
+        shell_send(e->c.conn, &w);
+        assert_applied(fc_take(&e->c, &back));
         const uint8_t *p = back.data;
         size_t n = back.len;
         assert_true(fc_item(&p, &n, &ps_v1_BeatAnswer_msg, &a));
@@ -321,35 +306,33 @@ TEST(test_chief_lease_in_beats)
     }
     wire_fini(&w);
     wire_fini(&back);
-    env_fini(&e);
 }
 
 /* Two holders: nobody else is read, also no newcomer, and no deadline runs against those; one buffer back: all go on. */
 TEST(test_buffer_pool)
 {
-    struct env e;
     struct fc c[4];
     struct wire w[4];
     ps_v1_OpenAnswer v;
-    env_init(&e, two_buffers);
-    v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 0);
+    struct env *e = env_new(two_buffers);
+    v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
     for (uint8_t i = 0; i < 4; i++) {
-        fc_init(&c[i], e.t, (uint8_t)(10 + i));
+        fc_init(&c[i], e->t, (uint8_t)(10 + i));
         wire_init(&w[i]);
         if (i < 3) {
             assert_int_equal(fc_connect(&c[i]), PS_OK);
         }
     }
     PSI_IGNORE(half_push(&c[0], &v, &w[0], 5000));
-    assert_false(e.c.conn->core->paused);
+    assert_false(e->c.conn->core->paused);
     PSI_IGNORE(half_push(&c[1], &v, &w[1], 70000));
     assert_false(c[0].conn->core->paused);
     assert_false(c[1].conn->core->paused);
     assert_true(c[2].conn->core->paused);
-    assert_true(e.c.conn->core->paused);
+    assert_true(e->c.conn->core->paused);
     PSI_IGNORE(half_push(&c[2], &v, &w[2], 9000)); /* waits with the system */
     assert_int_equal(fc_connect(&c[3]), FC_NONE);  /* a newcomer waits like everybody */
-    shell_pass(&e.net, PS_SEGMENT_DEADLINE_MS - 200);
+    shell_pass(&e->net, PS_SEGMENT_DEADLINE_MS - 200);
     for (int i = 0; i < 4; i++) {
         assert_false(shell_is_closed(c[i].conn));
     }
@@ -358,17 +341,16 @@ TEST(test_buffer_pool)
     /* the third, who waited first, has got the buffer, so the others wait again */
     assert_true(c[0].conn->core->paused);
     assert_int_equal(fc_take(&c[3], NULL).status, FC_NONE);
-    shell_pass(&e.net, 400);
+    shell_pass(&e->net, 400);
     assert_true(shell_is_closed(c[1].conn)); /* held its buffer for too long */
     assert_false(c[0].conn->core->paused);
     assert_applied(fc_take(&c[3], NULL)); /* HELLO's answer */
     send_rest(&c[2], &w[2], 9000);
     assert_applied(fc_take(&c[2], NULL));
-    assert_false(shell_is_closed(e.c.conn));
+    assert_false(shell_is_closed(e->c.conn));
     for (int i = 0; i < 4; i++) {
         wire_fini(&w[i]);
     }
-    env_fini(&e);
 }
 
 static void two_buffers_little_time(struct psd_task_config *config)
@@ -380,86 +362,81 @@ static void two_buffers_little_time(struct psd_task_config *config)
 /* While we do not read, neither the lease nor HELLO's deadline runs. */
 TEST(test_no_deadline_while_paused)
 {
-    struct env e;
     struct fc c[2];
     struct wire w[2], beat;
     ps_v1_OpenAnswer v;
-    env_init(&e, two_buffers_little_time);
-    v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 0);
+    struct env *e = env_new(two_buffers_little_time);
+    v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
     wire_init(&beat);
-    struct shell_conn *fresh = shell_connect(e.t);
+    struct shell_conn *fresh = shell_connect(e->t);
     for (uint8_t i = 0; i < 2; i++) {
-        fc_init(&c[i], e.t, (uint8_t)(10 + i));
+        fc_init(&c[i], e->t, (uint8_t)(10 + i));
         wire_init(&w[i]);
         assert_int_equal(fc_connect(&c[i]), PS_OK);
         PSI_IGNORE(half_push(&c[i], &v, &w[i], 5000));
     }
     assert_true(fresh->core->paused);
     for (size_t k = 0; k < 3; k++) { /* the holders are slow but move: their deadline begins anew with each segment */
-        shell_pass(&e.net, PS_SEGMENT_DEADLINE_MS - 100);
+        shell_pass(&e->net, PS_SEGMENT_DEADLINE_MS - 100);
         assert_false(shell_is_closed(fresh));
-        assert_false(shell_is_closed(e.c.conn));
+        assert_false(shell_is_closed(e->c.conn));
         for (uint32_t i = 0; i < 2 && k < 2; i++) {
             size_t from = 5000 + k * (SEGMENT + 8);
             struct wire more = {.data = w[i].data + from, .len = SEGMENT + 8};
             /* both at once, so that the pool is empty again before anybody is read */
             wire_append(&c[i].conn->in, more.data, more.len);
         }
-        shell_run(&e.net);
+        shell_run(&e->net);
     }
     wire_fini(&beat);
     wire_fini(&w[0]);
     wire_fini(&w[1]);
-    env_fini(&e);
 }
 
 /* FAULTS 37: a peer that does not read stops being read itself, its queue is bounded, and it is not killed for it. */
 TEST(test_peer_that_does_not_read)
 {
-    struct env e;
     struct fc other;
     struct wire w;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     wire_init(&w);
-    fc_init(&other, e.t, 2);
+    fc_init(&other, e->t, 2);
     assert_int_equal(fc_connect(&other), PS_OK);
     ps_v1_OpenAnswer v = fc_ready(&other, "v", PS_F32, N, ps_sgd(1), 0);
-    e.c.conn->stuck = true;
-    e.c.conn->piece = 4096;
+    e->c.conn->stuck = true;
+    e->c.conn->piece = 4096;
     for (uint64_t i = 0; i < 100000; i++) {
-        fc_frame(&e.c, &w, PS_OP_BEAT, 0, 1 + i, 0, NULL, 0, NULL);
+        fc_frame(&e->c, &w, PS_OP_BEAT, 0, 1 + i, 0, NULL, 0, NULL);
     }
-    shell_send(e.c.conn, &w);
-    assert_true(e.c.conn->core->paused);
-    assert_in_range(e.c.conn->core->out.queued_bytes, 1, PS_OUT_QUEUE_STOP_BYTES + 100000);
-    assert_in_range(e.c.conn->core->out.frame_count, 1, 2000);
-    shell_pass(&e.net, PS_LEASE_MS - 100);
-    assert_false(shell_is_closed(e.c.conn));
+    shell_send(e->c.conn, &w);
+    assert_true(e->c.conn->core->paused);
+    assert_in_range(e->c.conn->core->out.queued_bytes, 1, PS_OUT_QUEUE_STOP_BYTES + 100000);
+    assert_in_range(e->c.conn->core->out.frame_count, 1, 2000);
+    shell_pass(&e->net, PS_LEASE_MS - 100);
+    assert_false(shell_is_closed(e->c.conn));
     assert_int_equal(fc_connect(&other), PS_OK);
     assert_applied(fc_push(&other, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0)); /* others are served */
-    shell_unstick(e.c.conn);
-    assert_false(e.c.conn->core->paused);
-    assert_int_equal(e.c.conn->frame_count, 100000);
+    shell_unstick(e->c.conn);
+    assert_false(e->c.conn->core->paused);
+    assert_int_equal(e->c.conn->frame_count, 100000);
     wire_fini(&w);
-    env_fini(&e);
 }
 
 TEST(test_info)
 {
-    struct env e;
     struct fc other;
     ps_v1_InfoAnswer a;
-    env_init(&e, NULL);
-    fc_init(&other, e.t, 2);
+    struct env *e = env_new(NULL);
+    fc_init(&other, e->t, 2);
     assert_int_equal(fc_connect(&other), PS_OK);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_adam(1), 0);
-    PSI_IGNORE(fc_ready(&e.c, "u", PS_I64, 3, ps_no_optimizer(), 0));
-    shell_tick(&e.net, e.t->now + 900);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_adam(1), 0);
+    PSI_IGNORE(fc_ready(&e->c, "u", PS_I64, 3, ps_no_optimizer(), 0));
+    shell_tick(&e->net, e->t->now + 900);
     for (int i = 0; i < 5; i++) {
-        assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
+        assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
         assert_applied(fc_pull(&other, &v, 0, N, values));
     }
-    shell_tick(&e.net, e.t->now + 100);
+    shell_tick(&e->net, e->t->now + 100);
     assert_int_equal(fc_info(&other, &a), PS_OK);
     assert_int_equal(a.connections, 2);
     assert_int_equal(a.sessions, 2);
@@ -471,10 +448,9 @@ TEST(test_info)
     assert_int_equal(a.uptime_ms, 1000);
     assert_true(a.directory);
     assert_int_equal(a.waiting_for.size, 0);
-    assert_int_equal(a.life, psd_task_life(e.t->core));
+    assert_int_equal(a.life, psd_task_life(e->t->core));
     assert_true(a.pushes_per_second == 5);
-    assert_int_equal(a.bytes_in, e.c.conn->core->bytes_in + other.conn->core->bytes_in);
-    assert_in_range(a.bytes_out, 5 * N * 4, e.c.conn->bytes_out + other.conn->bytes_out);
+    assert_int_equal(a.bytes_in, e->c.conn->core->bytes_in + other.conn->core->bytes_in);
+    assert_in_range(a.bytes_out, 5 * N * 4, e->c.conn->bytes_out + other.conn->bytes_out);
     assert_int_equal(a.budget_bytes, 64 << 20);
-    env_fini(&e);
 }

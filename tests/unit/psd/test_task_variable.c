@@ -9,21 +9,20 @@ static float values[40000];
 
 TEST(test_create_is_idempotent)
 {
-    struct env e;
     struct fc other;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer first, second;
-    env_init(&e, NULL);
-    fc_init(&other, e.t, 2);
+    struct env *e = env_new(NULL);
+    fc_init(&other, e->t, 2);
     assert_int_equal(fc_connect(&other), PS_OK);
     fc_create_item(&m, "a/b", PS_F32, 10, ps_adam(0.1));
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_OK);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_OK);
     assert_true(a.created);
     assert_int_equal(a.index, 1);
     assert_memory_equal(a.job.bytes, "ps", 2);
     assert_int_equal(a.task, 0);
-    assert_int_equal(fc_open(&e.c, "a/b", &first), PS_OK);
+    assert_int_equal(fc_open(&e->c, "a/b", &first), PS_OK);
     assert_false(first.initialised);
     /* again, by another session, with other hyperparameters: the kind counts */
     fc_create_item(&m, "a/b", PS_F32, 10, ps_adam(0.2));
@@ -37,19 +36,17 @@ TEST(test_create_is_idempotent)
     assert_int_equal(fc_find(&other, "a/b", &a), PS_OK);
     assert_int_equal(fc_find(&other, "a/c", &a), PS_NOT_FOUND);
     assert_int_equal(fc_open(&other, "a/c", &second), PS_NOT_FOUND);
-    assert_int_equal(peek_at(e.t, "a/b").count, 1);
-    env_fini(&e);
+    assert_int_equal(peek_at(e->t, "a/b").count, 1);
 }
 
 /* FAULTS 18, 19: each conflict names both sides, changes nothing, and the connection lives. */
 TEST(test_create_conflicts)
 {
-    struct env e;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     fc_create_item(&m, "v", PS_F32, 10, ps_sgd(0.1));
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
     static const struct {
         ps_dtype dtype;
         uint64_t elements;
@@ -64,27 +61,26 @@ TEST(test_create_conflicts)
                                   : rows[i].kind == PS_OPT_NONE ? ps_no_optimizer()
                                                                 : ps_adagrad(1);
         fc_create_item(&m, "v", rows[i].dtype, rows[i].elements, opt);
-        assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+        assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
         assert_non_null(memmem(a.text.bytes, a.text.size, rows[i].has, strlen(rows[i].has)));
         assert_non_null(memmem(a.text.bytes, a.text.size, rows[i].wants, strlen(rows[i].wants)));
         assert_non_null(memmem(a.text.bytes, a.text.size, "'v'", 3));
         assert_non_null(memmem(a.text.bytes, a.text.size, "/job:ps/task:0", 14));
         /* INIT with another kind is the same conflict */
         ps_v1_OpenAnswer v;
-        assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+        assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
         if (rows[i].dtype == PS_F32 && rows[i].elements == 10) {
-            assert_reply(fc_init_var(&e.c, v.handle, ps_zeros(), opt, 0, false), PS_INVALID_ARGUMENT, rows[i].wants);
-            assert_false(peek_at(e.t, "v").initialised);
+            assert_reply(fc_init_var(&e->c, v.handle, ps_zeros(), opt, 0, false), PS_INVALID_ARGUMENT, rows[i].wants);
+            assert_false(peek_at(e->t, "v").initialised);
         }
     }
     fc_create_item(&m, "v", PS_F32, 10, ps_sgd(0.1));
     m.task = 1; /* a task that is not there */
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
     assert_non_null(memmem(a.text.bytes, a.text.size, "task:1", 6));
     PSI_IGNORE(PSI_BYTES_SET(m.job, "p\ns")); /* fits */
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
     assert_null(memchr(a.text.bytes, '\n', a.text.size));
-    env_fini(&e);
 }
 
 /* FAULTS 17: by CREATE, OPEN, FIND, DELETE and RESET. */
@@ -92,50 +88,47 @@ TEST(test_bad_names)
 {
     static const char *const bad[] = {"",    "../x", "/etc/x",   "x/../y", "x//y", "x/",    "a b", "a\nb",  "a\x01",
                                       "%00", "a\\b", "\xc3\xa4", "..",     ".",    "x/./y", "a:b", "a\x7f", "\xff"};
-    struct env e;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer o;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
         fc_create_item(&m, bad[i], PS_F32, 1, ps_sgd(1));
-        assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+        assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
         assert_non_null(memmem(a.text.bytes, a.text.size, "allowed are", 11));
         fc_create_item(&m, "good", PS_F32, 1, ps_sgd(1));
         if (bad[i][0] != '\0') {
             PSI_IGNORE(PSI_BYTES_SET(m.container, bad[i])); /* fits */
-            assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
-            assert_int_equal(fc_open(&e.c, bad[i], &o), PS_INVALID_ARGUMENT);
-            assert_int_equal(fc_find(&e.c, bad[i], &a), PS_INVALID_ARGUMENT);
-            uint64_t id = e.c.next_id++;
-            assert_reply(fc_delete(&e.c, id, bad[i]), PS_INVALID_ARGUMENT, "allowed are");
-            fc_ack(&e.c, id);
-            id = e.c.next_id++;
-            assert_reply(fc_reset(&e.c, id, bad[i]), PS_INVALID_ARGUMENT, "allowed are");
-            fc_ack(&e.c, id);
+            assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
+            assert_int_equal(fc_open(&e->c, bad[i], &o), PS_INVALID_ARGUMENT);
+            assert_int_equal(fc_find(&e->c, bad[i], &a), PS_INVALID_ARGUMENT);
+            uint64_t id = e->c.next_id++;
+            assert_reply(fc_delete(&e->c, id, bad[i]), PS_INVALID_ARGUMENT, "allowed are");
+            fc_ack(&e->c, id);
+            id = e->c.next_id++;
+            assert_reply(fc_reset(&e->c, id, bad[i]), PS_INVALID_ARGUMENT, "allowed are");
+            fc_ack(&e->c, id);
         }
     }
     /* a NUL inside, in every text field */
     fc_create_item(&m, "abc", PS_F32, 1, ps_sgd(1));
     m.name.bytes[1] = '\0';
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
     fc_create_item(&m, "abc", PS_F32, 1, ps_sgd(1));
     m.container.size = 3;
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
     fc_create_item(&m, "abc", PS_F32, 1, ps_sgd(1));
     m.job.size = 3; /* "ps\0" */
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
-    assert_int_equal(peek_at(e.t, "abc").count, 0);
-    env_fini(&e);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
+    assert_int_equal(peek_at(e->t, "abc").count, 0);
 }
 
 /* FAULTS 11, 12, 14, 24 */
 TEST(test_bad_definitions)
 {
-    struct env e;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
-    env_init(&e, NULL);
+    struct env *e = env_new(NULL);
     static const int64_t dims[][3] = {{0, 1, 1},
                                       {-1, 1, 1},
                                       {INT64_MIN, 1, 1},
@@ -146,14 +139,14 @@ TEST(test_bad_definitions)
         fc_create_item(&m, "v", PS_F32, 1, ps_sgd(1));
         m.dims_count = 3;
         memcpy(m.dims, dims[i], sizeof(dims[i]));
-        assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+        assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
         assert_non_null(memmem(a.text.bytes, a.text.size, "'v'", 3));
     }
     static const uint32_t dtypes[] = {0, PS_STRING + 1, 255, UINT32_MAX};
     for (size_t i = 0; i < ARRAY_COUNT(dtypes); i++) {
         fc_create_item(&m, "v", PS_F32, 1, ps_no_optimizer());
         m.dtype = dtypes[i];
-        assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+        assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
         assert_non_null(memmem(a.text.bytes, a.text.size, "dtype", 5));
     }
     static const ps_optimizer opts[] = {{.kind = PS_OPT_SGD, .learning_rate = NAN},
@@ -169,55 +162,53 @@ TEST(test_bad_definitions)
                                         {.kind = UINT32_MAX, .learning_rate = 1}};
     for (size_t i = 0; i < ARRAY_COUNT(opts); i++) {
         fc_create_item(&m, "v", PS_F32, 1, &opts[i]);
-        assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+        assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
     }
     fc_create_item(&m, "v", PS_I32, 1, ps_sgd(1)); /* integers have no optimizer */
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_INVALID_ARGUMENT);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
     /* rank 8 is fine, a ninth dimension is a message that does not decode */
     fc_create_item(&m, "v", PS_F32, 1, ps_sgd(1));
     m.dims_count = 8;
     for (int i = 0; i < 8; i++) {
         m.dims[i] = 1;
     }
-    assert_int_equal(fc_create(&e.c, &m, &a), PS_OK);
+    assert_int_equal(fc_create(&e->c, &m, &a), PS_OK);
     struct wire body;
     wire_init(&body);
     static const uint8_t nine[] = {15, 0x12, 1, 'x', 0x18, 1, 0x22, 9, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     wire_append(&body, nine, sizeof(nine));
     body.data[0] = sizeof(nine) - 1;
-    assert_reply(fc_call(&e.c, PS_OP_CREATE, 0, e.c.next_id++, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "CreateItem");
+    assert_reply(fc_call(&e->c, PS_OP_CREATE, 0, e->c.next_id++, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "CreateItem");
     wire_fini(&body);
-    assert_int_equal(peek_at(e.t, "v").count, 1);
-    env_fini(&e);
+    assert_int_equal(peek_at(e->t, "v").count, 1);
 }
 
 /* FAULTS 13, 18, 21: refused on the first frame, nothing applied, the rest of the frame is skipped. */
 TEST(test_pushes_that_do_not_fit)
 {
-    struct env e;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v, fresh;
-    env_init(&e, NULL);
-    v = fc_ready(&e.c, "v", PS_F32, 1000, ps_sgd(1), 3);
+    struct env *e = env_new(NULL);
+    v = fc_ready(&e->c, "v", PS_F32, 1000, ps_sgd(1), 3);
     fc_create_item(&m, "fresh", PS_F32, 1000, ps_sgd(1));
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e.c, "fresh", &fresh), PS_OK);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e->c, "fresh", &fresh), PS_OK);
     filled(values, 1002, 1);
     static const uint8_t ops[] = {PS_OP_PUSH, PS_OP_PUSHPULL, PS_OP_ASSIGN};
     for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {
         ps_v1_OpenAnswer other = v;
         other.dtype = PS_F64;
-        assert_reply(fc_push(&e.c, ops[i], &other, values, 1, 0), PS_INVALID_ARGUMENT, "float64");
+        assert_reply(fc_push(&e->c, ops[i], &other, values, 1, 0), PS_INVALID_ARGUMENT, "float64");
         other.dtype = 77;
         other.dims[0] = 0;
         assert_reply(
-            fc_call(&e.c, ops[i], PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, e.c.next_number++, v.handle, NULL, 0, NULL),
+            fc_call(&e->c, ops[i], PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, e->c.next_number++, v.handle, NULL, 0, NULL),
             PS_INVALID_ARGUMENT, "meta");
         other = v;
         other.dims[0] = 1001;
-        assert_reply(fc_push(&e.c, ops[i], &other, values, 1, 0), PS_INVALID_ARGUMENT, "(1000,)");
+        assert_reply(fc_push(&e->c, ops[i], &other, values, 1, 0), PS_INVALID_ARGUMENT, "(1000,)");
         other.dims[0] = 999;
-        assert_reply(fc_push(&e.c, ops[i], &other, values, 1, 0), PS_INVALID_ARGUMENT, "SHAPE_MISMATCH");
+        assert_reply(fc_push(&e->c, ops[i], &other, values, 1, 0), PS_INVALID_ARGUMENT, "SHAPE_MISMATCH");
         /* the total is right, the bytes are not */
         static const size_t sizes[] = {3992, 4008, 0, 65536, 131072};
         for (size_t k = 0; k < ARRAY_COUNT(sizes); k++) {
@@ -225,39 +216,37 @@ TEST(test_pushes_that_do_not_fit)
                 .op = ops[i], .dtype = PS_F32, .handle = v.handle, .total = 1000, .scale = 1, .first = true, .last = true};
             struct wire w;
             wire_init(&w);
-            part.number = e.c.next_number++;
+            part.number = e->c.next_number++;
             part.payload = values;
             part.payload_bytes = sizes[k];
-            fc_part_frame(&e.c, &w, &part);
-            shell_send(e.c.conn, &w);
-            struct fc_reply r = fc_take(&e.c, NULL);
+            fc_part_frame(&e->c, &w, &part);
+            shell_send(e->c.conn, &w);
+            struct fc_reply r = fc_take(&e->c, NULL);
             assert_reply(r, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH");
             assert_int_equal(r.applied, PS_NOTHING_APPLIED);
             wire_fini(&w);
         }
     }
     for (size_t i = 0; i < 2; i++) {
-        assert_reply(fc_push(&e.c, ops[i], &fresh, values, 1, 0), PS_FAILED_PRECONDITION, "'fresh'");
+        assert_reply(fc_push(&e->c, ops[i], &fresh, values, 1, 0), PS_FAILED_PRECONDITION, "'fresh'");
         static const float scales[] = {0, -1, NAN, INFINITY};
         for (size_t k = 0; k < ARRAY_COUNT(scales); k++) {
-            assert_reply(fc_push(&e.c, ops[i], &v, values, scales[k], 0), PS_INVALID_ARGUMENT, "scale");
+            assert_reply(fc_push(&e->c, ops[i], &v, values, scales[k], 0), PS_INVALID_ARGUMENT, "scale");
         }
     }
-    assert_reply(fc_push(&e.c, PS_OP_ADD, &fresh, values, 1, 0), PS_FAILED_PRECONDITION, "UNINITIALIZED");
-    assert_reply(fc_pull(&e.c, &fresh, 0, 1, values), PS_FAILED_PRECONDITION, "'fresh'");
+    assert_reply(fc_push(&e->c, PS_OP_ADD, &fresh, values, 1, 0), PS_FAILED_PRECONDITION, "UNINITIALIZED");
+    assert_reply(fc_pull(&e->c, &fresh, 0, 1, values), PS_FAILED_PRECONDITION, "'fresh'");
     v.handle = 99999;
-    assert_reply(fc_push(&e.c, PS_OP_PUSH, &v, values, 1, 0), PS_ABORTED, "99999");
-    assert_reply(fc_pull(&e.c, &v, 0, 1, values), PS_ABORTED, "99999");
-    assert_floats(peek_at(e.t, "v").value, 0, 1000, 3);
-    assert_int_equal(peek_at(e.t, "v").version, 0);
-    env_fini(&e);
+    assert_reply(fc_push(&e->c, PS_OP_PUSH, &v, values, 1, 0), PS_ABORTED, "99999");
+    assert_reply(fc_pull(&e->c, &v, 0, 1, values), PS_ABORTED, "99999");
+    assert_floats(peek_at(e->t, "v").value, 0, 1000, 3);
+    assert_int_equal(peek_at(e->t, "v").version, 0);
 }
 
 TEST(test_pull_ranges)
 {
-    struct env e;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, 40000, ps_sgd(1), 2);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, 40000, ps_sgd(1), 2);
     static const struct {
         uint64_t first;
         uint32_t count;
@@ -267,10 +256,10 @@ TEST(test_pull_ranges)
         {0, 40001, false},     {40000, 1, false}, {39999, 2, false}, {UINT64_MAX, 1, false}, {UINT64_MAX, UINT32_MAX, false},
         {1, UINT32_MAX, false}};
     for (int crc = 0; crc < 2; crc++) {
-        e.c.crc = crc != 0;
+        e->c.crc = crc != 0;
         for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
             memset(values, 0, sizeof(values));
-            struct fc_reply r = fc_pull(&e.c, &v, rows[i].first, rows[i].count, values);
+            struct fc_reply r = fc_pull(&e->c, &v, rows[i].first, rows[i].count, values);
             assert_reply(r, rows[i].ok ? PS_OK : PS_OUT_OF_RANGE, "");
             if (rows[i].ok) {
                 assert_floats(values, 0, rows[i].count, 2);
@@ -279,49 +268,47 @@ TEST(test_pull_ranges)
         }
     }
     v.dtype = PS_I32;
-    assert_reply(fc_pull(&e.c, &v, 0, 1, values), PS_INVALID_ARGUMENT, "int32");
-    assert_reply(fc_call(&e.c, PS_OP_PULL, 0, 3, v.handle, NULL, 0, NULL), PS_INVALID_ARGUMENT, ""); /* no meta: dtype none */
-    env_fini(&e);
+    assert_reply(fc_pull(&e->c, &v, 0, 1, values), PS_INVALID_ARGUMENT, "int32");
+    assert_reply(fc_call(&e->c, PS_OP_PULL, 0, 3, v.handle, NULL, 0, NULL), PS_INVALID_ARGUMENT, ""); /* no meta: dtype none */
 }
 
 TEST(test_init_and_chief_numbers)
 {
-    struct env e;
     struct fc second;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
-    env_init(&e, NULL);
-    fc_init(&second, e.t, 2);
+    struct env *e = env_new(NULL);
+    fc_init(&second, e->t, 2);
     assert_int_equal(fc_connect(&second), PS_OK);
     fc_create_item(&m, "v", PS_F32, 1000, ps_adagrad(0.1));
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
-    uint64_t old = fc_chief(&e.c);
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
+    uint64_t old = fc_chief(&e->c);
     uint64_t now = fc_chief(&second);
     assert_true(now > old);
     struct fc_reply r = fc_init_var(&second, v.handle, ps_constant(2), ps_adagrad(0.5), now, false);
     assert_applied(r);
     assert_int_equal(r.version, 0);
-    r = fc_init_var(&e.c, v.handle, ps_constant(9), ps_adagrad(0.9), old, true); /* wakes up late */
+    r = fc_init_var(&e->c, v.handle, ps_constant(9), ps_adagrad(0.9), old, true); /* wakes up late */
     assert_reply(r, PS_ABORTED, "newer chief");
-    assert_reply(fc_seal(&e.c, v.handle, v.creation, old), PS_ABORTED, "newer chief");
-    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+    assert_reply(fc_seal(&e->c, v.handle, v.creation, old), PS_ABORTED, "newer chief");
+    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
     assert_true(v.optimizer.learning_rate == 0.5);
     assert_int_equal(v.chief_number, now);
     assert_false(v.sealed);
-    assert_floats(peek_at(e.t, "v").value, 0, 1000, 2);
+    assert_floats(peek_at(e->t, "v").value, 0, 1000, 2);
     /* initialised: the value stays, the hyperparameters of a chief come into force */
     r = fc_init_var(&second, v.handle, ps_constant(5), ps_adagrad(0.25), now, false);
     assert_applied(r);
-    assert_true(shell_logged(e.t, "hyperparameters"));
-    assert_floats(peek_at(e.t, "v").value, 0, 1000, 2);
+    assert_true(shell_logged(e->t, "hyperparameters"));
+    assert_floats(peek_at(e->t, "v").value, 0, 1000, 2);
     /* a number that leaves no room for the next chief's */
-    assert_reply(fc_init_var(&e.c, v.handle, ps_constant(5), ps_adagrad(0.75), PS_CHIEF_NUMBER_MAX + 1, false),
+    assert_reply(fc_init_var(&e->c, v.handle, ps_constant(5), ps_adagrad(0.75), PS_CHIEF_NUMBER_MAX + 1, false),
                  PS_INVALID_ARGUMENT, "no directory has given it");
-    assert_reply(fc_seal(&e.c, v.handle, v.creation, UINT64_MAX), PS_INVALID_ARGUMENT, "chief number");
+    assert_reply(fc_seal(&e->c, v.handle, v.creation, UINT64_MAX), PS_INVALID_ARGUMENT, "chief number");
     /* not as a chief: nothing changes */
-    assert_applied(fc_init_var(&e.c, v.handle, ps_constant(5), ps_adagrad(0.75), 0, false));
-    assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+    assert_applied(fc_init_var(&e->c, v.handle, ps_constant(5), ps_adagrad(0.75), 0, false));
+    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
     assert_true(v.optimizer.learning_rate == 0.25);
     assert_int_equal(v.init_kind, PS_INIT_CONSTANT);
     assert_true(v.init_a == 2);
@@ -331,7 +318,7 @@ TEST(test_init_and_chief_numbers)
     r = fc_init_var(&second, v.handle, ps_constant(5), ps_adagrad(0.25), now, true);
     assert_applied(r);
     assert_int_equal(r.version, 2);
-    assert_floats(peek_at(e.t, "v").value, 0, 1000, 5);
+    assert_floats(peek_at(e->t, "v").value, 0, 1000, 5);
     /* what no initializer is */
     ps_initializer bad = {.kind = 99};
     assert_reply(fc_init_var(&second, v.handle, &bad, ps_adagrad(0.25), now, true), PS_INVALID_ARGUMENT, "'v'");
@@ -339,40 +326,36 @@ TEST(test_init_and_chief_numbers)
     assert_reply(fc_init_var(&second, v.handle, &bad, ps_adagrad(0.25), now, true), PS_INVALID_ARGUMENT, "'v'");
     assert_reply(fc_init_var(&second, v.handle, ps_zeros(), ps_adagrad(-1), now, true), PS_INVALID_ARGUMENT, "'v'");
     assert_reply(fc_init_var(&second, 77777, ps_zeros(), ps_adagrad(1), now, true), PS_ABORTED, "77777");
-    assert_floats(peek_at(e.t, "v").value, 0, 1000, 5);
-    env_fini(&e);
+    assert_floats(peek_at(e->t, "v").value, 0, 1000, 5);
 }
 
 /* A replayed INIT is not run again. */
 TEST(test_init_replay)
 {
-    struct env e;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, 10, ps_sgd(1), 1);
-    uint64_t number = e.c.next_number;
-    struct fc_reply first = fc_init_var(&e.c, v.handle, ps_constant(4), ps_sgd(1), 0, true);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, 10, ps_sgd(1), 1);
+    uint64_t number = e->c.next_number;
+    struct fc_reply first = fc_init_var(&e->c, v.handle, ps_constant(4), ps_sgd(1), 0, true);
     assert_applied(first);
-    assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, filled(values, 10, 1), 1, 0));
-    e.c.next_number = number;
-    struct fc_reply again = fc_init_var(&e.c, v.handle, ps_constant(4), ps_sgd(1), 0, true);
+    assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, filled(values, 10, 1), 1, 0));
+    e->c.next_number = number;
+    struct fc_reply again = fc_init_var(&e->c, v.handle, ps_constant(4), ps_sgd(1), 0, true);
     assert_applied(again);
     assert_int_equal(again.position, first.position);
-    assert_floats(peek_at(e.t, "v").value, 0, 10, 3);
-    env_fini(&e);
+    assert_floats(peek_at(e->t, "v").value, 0, 10, 3);
 }
 
 TEST(test_seal)
 {
-    struct env e;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer fresh, o;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, 10, ps_sgd(1), 1);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, 10, ps_sgd(1), 1);
     fc_create_item(&m, "fresh", PS_F32, 10, ps_sgd(1));
-    assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e.c, "fresh", &fresh), PS_OK);
-    assert_reply(fc_seal(&e.c, fresh.handle, fresh.creation, 0), PS_FAILED_PRECONDITION, "'fresh'");
-    assert_reply(fc_seal(&e.c, v.handle, v.creation + 1, 0), PS_ABORTED, "reset or deleted");
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e->c, "fresh", &fresh), PS_OK);
+    assert_reply(fc_seal(&e->c, fresh.handle, fresh.creation, 0), PS_FAILED_PRECONDITION, "'fresh'");
+    assert_reply(fc_seal(&e->c, v.handle, v.creation + 1, 0), PS_ABORTED, "reset or deleted");
     /* all or none of a list */
     struct wire body;
     wire_init(&body);
@@ -380,15 +363,14 @@ TEST(test_seal)
                                  {.handle = fresh.handle, .creation = fresh.creation}};
     wire_item(&body, &ps_v1_HandleItem_msg, &items[0]);
     wire_item(&body, &ps_v1_HandleItem_msg, &items[1]);
-    assert_reply(fc_call(&e.c, PS_OP_SEAL, 0, e.c.next_id++, 0, NULL, 0, &body), PS_FAILED_PRECONDITION, "'fresh'");
-    assert_int_equal(fc_open(&e.c, "v", &o), PS_OK);
+    assert_reply(fc_call(&e->c, PS_OP_SEAL, 0, e->c.next_id++, 0, NULL, 0, &body), PS_FAILED_PRECONDITION, "'fresh'");
+    assert_int_equal(fc_open(&e->c, "v", &o), PS_OK);
     assert_false(o.sealed);
-    assert_applied(fc_init_var(&e.c, fresh.handle, ps_zeros(), ps_sgd(1), 0, false));
-    assert_applied(fc_call(&e.c, PS_OP_SEAL, 0, e.c.next_id++, 0, NULL, 0, &body));
-    assert_int_equal(fc_open(&e.c, "v", &o), PS_OK);
+    assert_applied(fc_init_var(&e->c, fresh.handle, ps_zeros(), ps_sgd(1), 0, false));
+    assert_applied(fc_call(&e->c, PS_OP_SEAL, 0, e->c.next_id++, 0, NULL, 0, &body));
+    assert_int_equal(fc_open(&e->c, "v", &o), PS_OK);
     assert_true(o.sealed);
-    assert_int_equal(fc_open(&e.c, "fresh", &o), PS_OK);
+    assert_int_equal(fc_open(&e->c, "fresh", &o), PS_OK);
     assert_true(o.sealed);
     wire_fini(&body);
-    env_fini(&e);
 }

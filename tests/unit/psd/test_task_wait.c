@@ -32,11 +32,10 @@ static struct fc_reply wait_workers(struct fc *c, uint64_t id, uint32_t count)
 TEST(test_a_whole_cluster)
 {
     static struct fc w[WORKERS];
-    struct env e;
-    env_start(&e, NULL);
+    struct env *e = env_new_unconnected(NULL);
     for (uint32_t i = 0; i < WORKERS; i++) {
         uint32_t task = i * 7 % WORKERS; /* they come in any order */
-        worker_connect(&w[i], e.t, (uint8_t)(i + 2), task);
+        worker_connect(&w[i], e->t, (uint8_t)(i + 2), task);
         struct fc_reply r = wait_workers(&w[i], 500, WORKERS);
         if (i + 1 < WORKERS) {
             assert_int_equal(r.status, FC_NONE);
@@ -47,7 +46,6 @@ TEST(test_a_whole_cluster)
     for (uint32_t i = 0; i + 1 < WORKERS; i++) {
         assert_applied(fc_take(&w[i], NULL));
     }
-    env_fini(&e);
 }
 
 /* All at once: one that has gone again meanwhile does not count, wherever it stands in the list. */

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/window.c: what was called for one creation of a variable is not done to another one of its name. */
+#include "test.h"
 #include "../../lib/fake_task.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define SPEC "ps=a:1,b:2"
 enum { SMALL = 16 };
@@ -23,9 +19,8 @@ static float *numbers_from(uint64_t n, float first)
 
 /* Refused for load, and meanwhile the variable is reset: what was called for the old one is not done to a new one, also where
  * this session had not used it yet and so may get it again. */
-static void test_refused_for_load_and_reset(void **state)
+TEST(test_refused_for_load_and_reset)
 {
-    (void)state;
     static const enum psi_request_kind kinds[] = {PSI_REQ_PUSH,      PSI_REQ_PUSH_PULL, PSI_REQ_ASSIGN,
                                                   PSI_REQ_INIT_FROM, PSI_REQ_ADD,       PSI_REQ_INIT};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -58,9 +53,8 @@ static void test_refused_for_load_and_reset(void **state)
 }
 
 /* Applied, and its new values have not come when the variable is reset: they are not read from another one of that name. */
-static void test_values_of_a_variable_that_is_gone(void **state)
+TEST(test_values_of_a_variable_that_is_gone)
 {
-    (void)state;
     struct fake_request both, pull;
     struct fake f;
     float dst[SMALL];
@@ -82,13 +76,4 @@ static void test_values_of_a_variable_that_is_gone(void **state)
     assert_null(fake_next(&f, 0));
     free(grad);
     fake_fini(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused_for_load_and_reset),
-        cmocka_unit_test(test_values_of_a_variable_that_is_gone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/window.c and push.c: numbers, the window, refusals, deadlines, what HELLO's answer does to unresolved numbers. */
+#include "test.h"
 #include "../../lib/fake_task.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define SPEC "ps=a:1,b:2"
 enum { SMALL = 16, FRAME = PS_FRAME_BODY_MAX / 4, SEGMENT = PS_SEGMENT_BYTES / 4 };
@@ -27,9 +23,8 @@ static void ok_reply(struct fake *f, uint8_t op, uint64_t number, uint64_t versi
     fake_reply(f, 0, op, number, true, &a);
 }
 
-static void test_push(void **state)
+TEST(test_push)
 {
-    (void)state;
     struct fake f;
     fake_init(&f, SPEC, "", 0, true);
     struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
@@ -52,9 +47,8 @@ static void test_push(void **state)
     fake_fini(&f);
 }
 
-static void test_sizes_are_checked(void **state)
+TEST(test_sizes_are_checked)
 {
-    (void)state;
     struct fake f;
     fake_init(&f, SPEC, "", 0, false);
     struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
@@ -83,9 +77,8 @@ static void test_sizes_are_checked(void **state)
 }
 
 /* 256 unresolved numbers are the most; the 257th goes when the first is resolved, not when a later one is. */
-static void test_window_limit(void **state)
+TEST(test_window_limit)
 {
-    (void)state;
     enum { MANY = PS_WINDOW + 4 };
     static struct fake_request push[MANY];
     struct fake f;
@@ -117,9 +110,8 @@ static void test_window_limit(void **state)
 }
 
 /* At most 8 operations of several frames; a small one is not held up by them. */
-static void test_multi_limit(void **state)
+TEST(test_multi_limit)
 {
-    (void)state;
     enum { MANY = PS_MULTIFRAME_PUSHES_MAX + 1 };
     struct fake_request push[MANY];
     struct fake_request small;
@@ -160,9 +152,8 @@ static void test_multi_limit(void **state)
 }
 
 /* Frames of different variables interleave; the second push of one variable waits for the end of the first. */
-static void test_call_order(void **state)
+TEST(test_call_order)
 {
-    (void)state;
     struct fake_request a1, a2, b1, pull;
     struct fake f;
     fake_init(&f, SPEC, "", 0, false);
@@ -208,9 +199,8 @@ static void test_call_order(void **state)
     fake_fini(&f);
 }
 
-static void test_refused_for_load(void **state)
+TEST(test_refused_for_load)
 {
-    (void)state;
     struct fake_request push;
     struct fake f;
     fake_init(&f, SPEC, "", 0, false);
@@ -236,9 +226,8 @@ static void test_refused_for_load(void **state)
     fake_fini(&f);
 }
 
-static void test_refused_for_good(void **state)
+TEST(test_refused_for_good)
 {
-    (void)state;
     struct fake_request push;
     struct fake f;
     fake_init(&f, SPEC, "", 0, false);
@@ -256,9 +245,8 @@ static void test_refused_for_good(void **state)
 }
 
 /* In progress at an offset: the next frame starts there, without FIRST; the next push of the variable comes after it. */
-static void test_resume_offset(void **state)
+TEST(test_resume_offset)
 {
-    (void)state;
     struct fake_request one, two;
     struct fake f;
     ps_v1_Hello hello;
@@ -294,9 +282,8 @@ static void test_resume_offset(void **state)
 }
 
 /* What HELLO's answer can say of single-frame pushes. */
-static void test_resume_states(void **state)
+TEST(test_resume_states)
 {
-    (void)state;
     struct fake_request push[4];
     struct fake f;
     fake_init(&f, SPEC, "", 0, false);
@@ -328,9 +315,8 @@ static void test_resume_states(void **state)
 }
 
 /* The record has another name: what was sent is unknown and never sent again; the new name is taken with that answer only. */
-static void test_unknown(void **state)
+TEST(test_unknown)
 {
-    (void)state;
     struct fake_request push, next;
     struct fake f;
     ps_v1_Hello hello;
@@ -359,9 +345,8 @@ static void test_unknown(void **state)
 }
 
 /* The deadline while the task works: ABANDON; the number stays in the window until the answer. */
-static void test_abandon(void **state)
+TEST(test_abandon)
 {
-    (void)state;
     struct fake_request push;
     struct fake f;
     fake_init(&f, SPEC, "", 0, false);
@@ -388,9 +373,8 @@ static void test_abandon(void **state)
 }
 
 /* The deadline with half a frame written: the caller's memory is free at once, so the connection must go. */
-static void test_half_written(void **state)
+TEST(test_half_written)
 {
-    (void)state;
     struct fake_request push, other;
     struct fake f;
     fake_init(&f, SPEC, "", 0, false);
@@ -419,9 +403,8 @@ static void test_half_written(void **state)
 }
 
 /* Never sent: nothing applied, and the number is simply not used. */
-static void test_never_sent(void **state)
+TEST(test_never_sent)
 {
-    (void)state;
     struct fake_request first, push, later;
     struct fake f;
     fake_init(&f, SPEC, "", 0, false);
@@ -446,9 +429,8 @@ static void test_never_sent(void **state)
 }
 
 /* A refusal while the frame is half out: the rest follows, then the request ends; a frame that has not begun is withdrawn. */
-static void test_refused_half_written(void **state)
+TEST(test_refused_half_written)
 {
-    (void)state;
     struct fake_request push;
     struct fake f;
     fake_init(&f, SPEC, "", 0, false);
@@ -470,9 +452,8 @@ static void test_refused_half_written(void **state)
 }
 
 /* Refused for load while the frame is half out, and then the deadline: it ends there, it is not put off. */
-static void test_put_off_half_written(void **state)
+TEST(test_put_off_half_written)
 {
-    (void)state;
     struct fake_request push;
     struct fake f;
     fake_init(&f, SPEC, "", 0, false);
@@ -493,9 +474,8 @@ static void test_put_off_half_written(void **state)
     fake_fini(&f);
 }
 
-static void test_add_and_init(void **state)
+TEST(test_add_and_init)
 {
-    (void)state;
     struct fake_request add, init;
     struct fake f;
     fake_init(&f, SPEC, "", 0, true);
@@ -521,9 +501,8 @@ static void test_add_and_init(void **state)
 }
 
 /* A reply for a number that was never sent, and one of another op: bad bytes, a new connection, no harm to the request. */
-static void test_bad_replies(void **state)
+TEST(test_bad_replies)
 {
-    (void)state;
     struct fake_request push;
     struct fake f;
     fake_init(&f, SPEC, "", 0, false);
@@ -548,28 +527,4 @@ static void test_bad_replies(void **state)
     assert_int_equal(push.req.status, PS_OK);
     free(grad);
     fake_fini(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_push),
-        cmocka_unit_test(test_sizes_are_checked),
-        cmocka_unit_test(test_window_limit),
-        cmocka_unit_test(test_multi_limit),
-        cmocka_unit_test(test_call_order),
-        cmocka_unit_test(test_refused_for_load),
-        cmocka_unit_test(test_refused_for_good),
-        cmocka_unit_test(test_resume_offset),
-        cmocka_unit_test(test_resume_states),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_abandon),
-        cmocka_unit_test(test_half_written),
-        cmocka_unit_test(test_never_sent),
-        cmocka_unit_test(test_refused_half_written),
-        cmocka_unit_test(test_put_off_half_written),
-        cmocka_unit_test(test_add_and_init),
-        cmocka_unit_test(test_bad_replies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
