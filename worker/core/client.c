@@ -167,7 +167,7 @@ ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *clust
     c->directory = psi_client_find_task(c, dir_job, dir_task);
     psi_placement_init(&c->placement, &c->cluster);
     struct psi_list *link = NULL;
-    while ((link = psi_list_pop_front(&c->early)) != NULL) {
+    while ((link = psi_list_first(&c->early)) != NULL) {
         psi_request_go(PSI_CONTAINER_OF(link, struct psi_request, link));
     }
     return PS_OK;
@@ -379,7 +379,6 @@ void psi_client_tick(struct psi_client *c, uint64_t now_ms)
         if (req == NULL || req->again_ms > c->now_ms) {
             break;
         }
-        psi_list_remove(&req->link);
         psi_request_go(req);
     }
     if (c->scan_ms <= c->now_ms) {
@@ -406,8 +405,7 @@ ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct
     }
     psi_request_prepare(c, req);
     if (!c->known && !psi_request_is(req, PSI_KIND_STAYS)) {
-        req->stage = PSI_STAGE_EARLY;
-        psi_list_push_back(&c->early, &req->link);
+        psi_request_move(req, PSI_STAGE_EARLY);
         psi_peer_want(c->peers[0]);
         psi_client_kick(c->peers[0]);
         return PS_OK;
@@ -473,14 +471,24 @@ void psi_client_check_invariants(const struct psi_client *c)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &c->all) {
         const struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
-        PSI_ASSERT(req->stage != PSI_STAGE_NONE && req->stage != PSI_STAGE_DONE);
-        if (req->stage == PSI_STAGE_WINDOW) {
+        bool listed = req->stage == PSI_STAGE_EARLY || req->stage == PSI_STAGE_WAITING || req->stage == PSI_STAGE_TURN ||
+                      req->stage == PSI_STAGE_DELAYED || req->stage == PSI_STAGE_GETTING;
+        bool turn = req->stage == PSI_STAGE_TURN || req->stage == PSI_STAGE_SENDING;
+        PSI_ASSERT(req->stage != PSI_STAGE_NONE && req->stage != PSI_STAGE_DONE && psi_list_linked(&req->link) == listed);
+        PSI_ASSERT(turn == (req->var != NULL && req->var->current == req));
+        if (psi_request_numbered(req)) {
             const struct psi_entry *e = req->extra;
             PSI_ASSERT(e->number == req->number && e->req == req);
         }
         pending++;
     }
     PSI_ASSERT(pending == c->pending);
+    PSI_LIST_FOREACH(it, &c->variables) {
+        const struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
+        PSI_ASSERT(var->current == NULL || var->current->var == var);
+        PSI_ASSERT(!var->open || var->current != NULL || psi_list_empty(&var->waiting)); /* nobody waits for nothing */
+        PSI_ASSERT(var->partial == NULL || ((const struct psi_entry *)var->partial)->var == var);
+    }
     for (uint32_t i = 0; i < c->peer_count; i++) {
         const struct psi_peer *peer = c->peers[i];
         PSI_ASSERT(peer->index == i && peer->first <= peer->next && peer->next - peer->first <= PS_WINDOW);

@@ -38,36 +38,39 @@ struct psi_list_reader;
 /** A part of an answer came (reply->more), or its end; after the end the ask is freed. */
 typedef void (*psi_ask_fn)(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply);
 
-enum psi_peer_state {
-    PSI_PEER_IDLE,   /* nobody has asked for it, or it was left (GOODBYE) */
-    PSI_PEER_WAIT,   /* waits for the time of its next dial */
-    PSI_PEER_DIAL,   /* a dial is out */
-    PSI_PEER_HELLO,  /* HELLO is sent */
-    PSI_PEER_REOPEN, /* a new life: OPEN of everything opened before goes first */
-    PSI_PEER_UP,
-    PSI_PEER_REFUSED /* for good: another task or another cluster answers there */
+enum psi_peer_state {                  /* the ways between them are a table in peer.c */
+                      PSI_PEER_IDLE,   /* nobody has asked for it, or it was left (GOODBYE) */
+                      PSI_PEER_WAIT,   /* waits for the time of its next dial */
+                      PSI_PEER_DIAL,   /* a dial is out */
+                      PSI_PEER_HELLO,  /* HELLO is sent */
+                      PSI_PEER_REOPEN, /* a new life: OPEN of everything opened before goes first */
+                      PSI_PEER_UP,
+                      PSI_PEER_REFUSED, /* for good: another task or another cluster answers there */
+                      PSI_PEER_STATES
 };
 
-/* where a request is */
+/* Where a request is. Each has its list, or none; psi_request_move() is the only way from one to another. */
 enum psi_request_stage {
-    PSI_STAGE_NONE,
-    PSI_STAGE_EARLY,     /* the cluster is not known yet */
-    PSI_STAGE_WAITING,   /* in var->waiting */
-    PSI_STAGE_READY,     /* var->current; in one of its peer's ready lists */
-    PSI_STAGE_WINDOW,    /* has a sequence number; extra = its entry */
-    PSI_STAGE_PULLING,   /* chunks are being asked for and received */
-    PSI_STAGE_DELAYED,   /* refused for load or not ready; until again_ms */
-    PSI_STAGE_VAR,       /* in var->getters */
+    PSI_STAGE_NONE,      /* not started, or on its way from one to another: no list */
+    PSI_STAGE_EARLY,     /* client.early: the cluster is not known yet */
+    PSI_STAGE_WAITING,   /* var->waiting */
+    PSI_STAGE_TURN,      /* var->current, in a ready list of its peer; a read may have chunks on their way */
+    PSI_STAGE_SENDING,   /* var->current; has a sequence number, extra = its entry, and frames that are not queued */
+    PSI_STAGE_WINDOW,    /* the same, and its turn is over: nothing is left to queue, or what is goes ahead of every turn */
+    PSI_STAGE_PULLING,   /* all chunks are asked for */
+    PSI_STAGE_DELAYED,   /* client.delayed: refused for load or not ready; until again_ms */
+    PSI_STAGE_GETTING,   /* var->getters */
     PSI_STAGE_ASKED,     /* its asks are out */
     PSI_STAGE_COMPOSITE, /* READY, WAIT_READY, STATUS; extra = struct psi_ready */
-    PSI_STAGE_DONE
+    PSI_STAGE_DONE,      /* client.done, or, an inner one, its READY's */
+    PSI_STAGES
 };
 /* psi_request.flags */
 enum {
     PSI_REQUEST_SLOW_LOGGED = 1,
     PSI_REQUEST_PUSHED = 2, /* PUSH_PULL: applied, values that are missing are being pulled */
     PSI_REQUEST_SENT = 4,   /* RESET, DELETE, SHUTDOWN: may have been carried out */
-    PSI_REQUEST_INNER = 8   /* part of a READY: psi_ready_inner() hears of its end, not the caller */
+    PSI_REQUEST_INNER = 8   /* part of a READY: its done() is called at once */
 };
 
 /* Whom a request talks to. */
@@ -113,13 +116,14 @@ struct psi_kind {
 };
 extern const struct psi_kind PSI_KINDS[PSI_REQ_KINDS]; /* kinds.c; for client.c, everybody else has psi_kind_of() */
 
-enum psi_var_step {
-    PSI_VAR_NEW,      /* no get-or-create is going on */
-    PSI_VAR_CREATE,   /* in client.want_create */
-    PSI_VAR_CREATING, /* asked for by a CREATE or FIND */
-    PSI_VAR_OPEN,     /* in its owner's want_open */
-    PSI_VAR_OPENING,  /* asked for by an OPEN */
-    PSI_VAR_DELAYED   /* in client.vars_delayed */
+enum psi_var_step {                   /* the ways between them are a table in variable.c */
+                    PSI_VAR_NEW,      /* no get-or-create is going on */
+                    PSI_VAR_CREATE,   /* in client.want_create */
+                    PSI_VAR_CREATING, /* asked for by a CREATE or FIND */
+                    PSI_VAR_OPEN,     /* in its owner's want_open */
+                    PSI_VAR_OPENING,  /* asked for by an OPEN */
+                    PSI_VAR_DELAYED,  /* in client.vars_delayed */
+                    PSI_VAR_STEPS
 };
 
 /* A number of the window. */
@@ -329,6 +333,8 @@ void psi_client_err_free(struct psi_client *c, struct psi_err *e);
 void psi_request_refused(struct psi_request *req, ps_status st, const char *text);
 /** Put off until at least retry_ms from now (0: back off by req->tries). It leaves the list that it is in. */
 void psi_request_delay(struct psi_request *req, uint32_t retry_ms);
+/** To another stage and its list. Which ways there are is a table in request.c. */
+void psi_request_move(struct psi_request *req, enum psi_request_stage to);
 /** Start or start again: the cluster is known, nothing of it is on the wire. */
 void psi_request_go(struct psi_request *req);
 /** The task a request talks to now; NULL: none or several. */
@@ -344,6 +350,19 @@ static inline const struct psi_kind *psi_kind_of(const struct psi_request *req)
 {
     return &req->owner->kinds[req->kind];
 }
+/** It has a sequence number: extra is its entry. */
+static inline bool psi_request_numbered(const struct psi_request *req)
+{
+    return req->stage == PSI_STAGE_SENDING || req->stage == PSI_STAGE_WINDOW;
+}
+/** It reads now: a PULL, or what is missing of a push-pull. */
+static inline bool psi_request_reads(const struct psi_request *req)
+{
+    return (req->owner->kinds[req->kind].is & PSI_KIND_READ) != 0 || (req->flags & PSI_REQUEST_PUSHED) != 0;
+}
+/** What travels of a request of data: elements, or bytes of a blob of strings; and as which dtype. */
+uint64_t psi_request_total(const struct psi_request *req);
+ps_dtype psi_request_wire(const struct psi_request *req);
 /** Is its kind one of these: PSI_KIND_*. */
 static inline bool psi_request_is(const struct psi_request *req, uint32_t is)
 {
@@ -436,9 +455,6 @@ void psi_window_lose(struct psi_peer *peer, struct psi_var *var, const char *why
 void psi_entry_unqueued(struct psi_entry *e);
 
 /* ---- push.c ---- */
-uint64_t psi_push_total(const struct psi_request *req); /* elements; strings: bytes of the blob */
-/** How the values of a request travel: gradients and reads in the variable's wire dtype, everything else in its own. */
-ps_dtype psi_push_wire(const struct psi_request *req);
 /** Queue the next frame of e (from e->next on). */
 void psi_push_queue(struct psi_entry *e);
 /** Head of a VALUE frame: where its values go. */
@@ -511,14 +527,16 @@ uint32_t psi_var_fill(struct psi_ask *ask, struct psi_var *const *vars, uint32_t
                       struct psi_err *err);
 
 /* ---- turns.c: the order of the requests of one variable ---- */
-void psi_var_queue(struct psi_request *req);   /* a data request: to its variable's queue */
-void psi_var_next(struct psi_var *var);        /* current is all on the wire: the next one */
-void psi_var_release(struct psi_request *req); /* req leaves its variable's queue, wherever it is there */
+void psi_var_queue(struct psi_request *req); /* a data request: to its variable's queue */
+void psi_var_next(struct psi_var *var);      /* the next one has its turn, unless one has it */
+/** The turn of req is over: it goes on in stage `to`. */
+void psi_var_yield(struct psi_request *req, enum psi_request_stage to);
+/** req leaves its variable, wherever it is there: PSI_STAGE_NONE. */
+void psi_var_release(struct psi_request *req);
 
 /* ---- ready.c ---- */
 void psi_ready_go(struct psi_request *req); /* READY, WAIT_READY, STATUS */
 void psi_ready_pump(struct psi_client *c);
-void psi_ready_inner(struct psi_request *inner);
 void psi_ready_free_all(struct psi_client *c);
 void psi_ready_expire(struct psi_request *req);
 void psi_ready_slow(struct psi_request *req);

@@ -278,7 +278,7 @@ static void on_goodbye(struct psi_client *c, struct psi_ask *ask, const struct p
 void psi_control_goodbye(struct psi_request *req)
 {
     struct psi_client *c = req->owner;
-    req->stage = PSI_STAGE_ASKED;
+    psi_request_move(req, PSI_STAGE_ASKED);
     for (uint32_t i = 0; i < c->peer_count; i++) {
         struct psi_peer *peer = c->peers[i];
         psi_peer_leave(peer);
@@ -312,7 +312,7 @@ void psi_control_go(struct psi_request *req)
         psi_request_end(req, st, PS_NOTHING_APPLIED, "%s: %s", k->name, err.text);
         return;
     }
-    req->stage = PSI_STAGE_ASKED;
+    psi_request_move(req, PSI_STAGE_ASKED);
     psi_ask_start(ask);
     bool looks = req->owner->fail_fast || psi_request_is(req, PSI_KIND_LOOKS);
     if (looks && ask->peer->state == PSI_PEER_WAIT) {

@@ -149,8 +149,8 @@ struct psi_var {
     uint64_t again_ms;   /* when the next is due */
     struct psi_list step_link;   /* want_create, want_open or put off */
     struct psi_list getters;     /* GET and LOOKUP requests */
-    struct psi_request *current; /* the request whose frames are going out, or will next; NULL: none */
-    void *partial;               /* struct psi_entry of a mutation that is queued in part */
+    struct psi_request *current; /* whose turn it is: the one in TURN or SENDING; NULL: none */
+    void *partial;               /* struct psi_entry of a mutation that is queued in part; ahead of every turn */
 };
 
 /* A request: caller-allocated, zeroed once before first use; the core keeps it from start to done. Must fit ps_request. */
@@ -179,7 +179,7 @@ struct psi_request {
     uint8_t result[PS_RESULT_BYTES_MAX];
     struct psi_err *err; /* text: borrowed from the core, valid in done() only; NULL when PS_OK */
     /* core */
-    struct psi_list link; /* window, ready-to-send, waiting, done */
+    struct psi_list link; /* of the stage */
     uint64_t number;      /* sequence or request number; 0 none */
     uint64_t offset;      /* elements sent (push) or received (pull) */
     uint64_t offset2;

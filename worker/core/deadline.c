@@ -88,13 +88,14 @@ void psi_request_expire(struct psi_request *req)
     case PSI_STAGE_COMPOSITE:
         psi_kind_of(req)->expire(req);
         return;
+    case PSI_STAGE_SENDING:
     case PSI_STAGE_WINDOW:
         if (psi_window_expire(req)) {
             return;
         }
         __attribute__((fallthrough));
     case PSI_STAGE_WAITING:
-    case PSI_STAGE_READY:
+    case PSI_STAGE_TURN:
     case PSI_STAGE_PULLING:
     case PSI_STAGE_DELAYED:
         if (psi_request_is(req, PSI_KIND_DATA)) {
@@ -173,7 +174,7 @@ void psi_request_fail_peer(struct psi_peer *peer)
                 continue;
             }
             ps_applied applied = PS_NOTHING_APPLIED;
-            if (req->stage == PSI_STAGE_WINDOW) {
+            if (psi_request_numbered(req)) {
                 psi_window_lose(peer, req->var, peer->last_error);
                 again = true;
                 break;

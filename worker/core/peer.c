@@ -17,6 +17,19 @@
 
 enum { HELLO_PAYLOAD_MAX = 2 << 20, BAD_LOG_MS = 1000 };
 
+#define TO(state) (1u << PSI_PEER_##state)
+static const uint8_t WAYS[PSI_PEER_STATES] = {
+    [PSI_PEER_IDLE] = TO(DIAL) | TO(REFUSED),          [PSI_PEER_WAIT] = TO(DIAL) | TO(IDLE) | TO(REFUSED),
+    [PSI_PEER_DIAL] = TO(HELLO) | TO(WAIT) | TO(IDLE), [PSI_PEER_HELLO] = TO(REOPEN) | TO(UP) | TO(WAIT) | TO(IDLE),
+    [PSI_PEER_REOPEN] = TO(UP) | TO(WAIT) | TO(IDLE),  [PSI_PEER_UP] = TO(WAIT) | TO(IDLE),
+};
+
+static void move(struct psi_peer *peer, enum psi_peer_state to)
+{
+    PSI_ASSERT((WAYS[peer->state] >> to & 1u) != 0);
+    peer->state = to;
+}
+
 struct psi_peer *psi_peer_new(struct psi_client *c, const char *address)
 {
     struct psi_peer *peer = psi_calloc(1, sizeof(*peer));
@@ -82,7 +95,7 @@ const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n)
 
 static void start_dial(struct psi_peer *peer)
 {
-    peer->state = PSI_PEER_DIAL;
+    move(peer, PSI_PEER_DIAL);
     peer->dial_effect = true;
     peer->c->dial_count++;
 }
@@ -104,7 +117,7 @@ void psi_peer_leave(struct psi_peer *peer)
     if (peer->state == PSI_PEER_HELLO || peer->state == PSI_PEER_REOPEN) {
         psi_peer_lost(peer, true, "the session was closed");
     } else if (peer->state == PSI_PEER_WAIT || peer->state == PSI_PEER_DIAL) {
-        peer->state = PSI_PEER_IDLE; /* a dial that is out comes too late */
+        move(peer, PSI_PEER_IDLE); /* a dial that is out comes too late */
     }
 }
 
@@ -112,14 +125,14 @@ void psi_peer_leave(struct psi_peer *peer)
 static void wait_to_dial(struct psi_peer *peer)
 {
     if (peer->leaving) {
-        peer->state = PSI_PEER_IDLE;
+        move(peer, PSI_PEER_IDLE);
         return;
     }
     uint32_t wait = peer->backoff_ms;
     uint64_t jitter = psi_random_below(&peer->c->random, wait / 2 + 1);
     peer->next_dial_ms = peer->c->now_ms + wait - wait / 4 + jitter;
     peer->backoff_ms = wait * 2 > PS_RECONNECT_MAX_MS ? PS_RECONNECT_MAX_MS : wait * 2;
-    peer->state = PSI_PEER_WAIT;
+    move(peer, PSI_PEER_WAIT);
 }
 
 static void set_error(struct psi_peer *peer, const char *text)
@@ -172,7 +185,7 @@ void psi_peer_refuse(struct psi_peer *peer, ps_status st, const char *format, ..
     va_end(ap);
     peer->failing_since_ms = 0; /* it was reached: what waits for it ends below, with this status */
     psi_peer_lost(peer, true, "%s", text);
-    peer->state = PSI_PEER_REFUSED;
+    move(peer, PSI_PEER_REFUSED);
     peer->refused = st;
     psi_ask_fail_all(peer, st, peer->last_error);
     psi_request_fail_peer(peer);
@@ -282,7 +295,7 @@ struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, const char 
         link = NULL;
         goto fail;
     }
-    peer->state = PSI_PEER_HELLO;
+    move(peer, PSI_PEER_HELLO);
     return link;
 fail:
     wait_to_dial(peer);
@@ -413,7 +426,7 @@ static void settle(struct psi_peer *peer)
     }
     bool new_record = peer->record != 0 && peer->record != peer->record_next;
     peer->record = peer->record_next;
-    peer->state = PSI_PEER_UP;
+    move(peer, PSI_PEER_UP);
     peer->failing_since_ms = 0;
     peer->backoff_ms = PS_RECONNECT_FIRST_MS;
     peer->last_error[0] = '\0';
@@ -481,7 +494,7 @@ void psi_peer_hello(struct psi_peer *peer)
         psi_ask_settle(peer, true, false);
     }
     if (psi_var_reopen(peer)) {
-        peer->state = PSI_PEER_REOPEN;
+        move(peer, PSI_PEER_REOPEN);
         psi_client_kick(peer);
         return;
     }
@@ -558,7 +571,6 @@ static void pump_ready(struct psi_peer *peer)
             struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
             it = it->next;
             if (req->var->partial == NULL) {
-                psi_list_remove(&req->link);
                 psi_window_admit(peer, req);
             }
         }
@@ -569,10 +581,7 @@ static void pump_ready(struct psi_peer *peer)
         struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
         it = it->next;
         if (req->var->partial == NULL && psi_pull_ask(peer, req)) {
-            psi_list_remove(&req->link);
-            if (req->var->current == req) {
-                psi_var_next(req->var);
-            }
+            psi_var_yield(req, PSI_STAGE_PULLING);
         }
     }
 }

@@ -67,7 +67,6 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
 {
     struct psi_var *var = req->var;
     uint64_t total = psi_pull_total(req);
-    req->stage = PSI_STAGE_PULLING;
     while (req->offset < total) {
         if (req->flying == PSI_CHUNKS_PER_PULL || psi_list_empty(&peer->chunk_free) || peer->pull_bytes >= PSI_PULL_BYTES_MAX) {
             return false;

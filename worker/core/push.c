@@ -14,19 +14,6 @@
 
 #include <string.h>
 
-uint64_t psi_push_total(const struct psi_request *req)
-{
-    if (psi_request_is(req, PSI_KIND_NO_VALUE)) {
-        return 0;
-    }
-    return req->var->dtype == PS_STRING ? req->bytes : req->var->elements;
-}
-
-ps_dtype psi_push_wire(const struct psi_request *req)
-{
-    return psi_request_is(req, PSI_KIND_WIRE) ? req->var->wire : req->var->dtype;
-}
-
 static struct psi_entry *entry_of(struct psi_out *out)
 {
     return PSI_CONTAINER_OF(out, struct psi_entry, out);
@@ -142,8 +129,8 @@ void psi_push_queue(struct psi_entry *e)
     if (e->var->partial == e) {
         e->var->partial = NULL;
     }
-    if (e->var->current == e->req) {
-        psi_var_next(e->var);
+    if (e->req->stage == PSI_STAGE_SENDING) {
+        psi_var_yield(e->req, PSI_STAGE_WINDOW);
     }
     psi_client_kick(peer); /* what waited for this variable has its turn */
 }

@@ -110,7 +110,7 @@ void psi_ready_go(struct psi_request *req)
             r->vars[r->var_count++] = var;
         }
     }
-    req->stage = PSI_STAGE_COMPOSITE;
+    psi_request_move(req, PSI_STAGE_COMPOSITE);
     req->extra = r;
     psi_peer_want(psi_client_directory(c)); /* its beats say whether there is a chief */
     psi_list_push_back(&c->composites, &r->link);
@@ -118,7 +118,8 @@ void psi_ready_go(struct psi_request *req)
 
 /* ---- inner requests ---- */
 
-void psi_ready_inner(struct psi_request *inner)
+/* Called at once, not from the done list. */
+static void inner_done(struct psi_request *inner)
 {
     struct psi_ready *r = inner->ctx;
     r->pending--;
@@ -130,11 +131,6 @@ void psi_ready_inner(struct psi_request *inner)
     }
     psi_client_err_free(inner->owner, inner->err);
     inner->err = NULL;
-}
-
-static void inner_done(struct psi_request *req)
-{
-    (void)req; /* psi_request_ended() calls psi_ready_inner() instead */
 }
 
 static void start_inner(struct psi_ready *r, uint32_t i, enum psi_request_kind kind)

@@ -119,6 +119,95 @@ ps_status psi_request_check(struct psi_client *c, const struct psi_request *req,
     return k->check != NULL ? k->check(req, err) : PS_OK;
 }
 
+/* ---- where it is ---- */
+
+#define TO(stage) (1u << PSI_STAGE_##stage)
+#define GOES (TO(WAITING) | TO(GETTING) | TO(ASKED) | TO(COMPOSITE) | TO(DONE)) /* what go() of a kind does */
+static const uint32_t WAYS[PSI_STAGES] = {
+    [PSI_STAGE_NONE] = GOES | TO(EARLY) | TO(DELAYED),
+    [PSI_STAGE_EARLY] = GOES,
+    [PSI_STAGE_WAITING] = TO(TURN) | TO(NONE) | TO(DONE),
+    [PSI_STAGE_TURN] = TO(SENDING) | TO(PULLING) | TO(NONE),
+    [PSI_STAGE_SENDING] = TO(WINDOW) | TO(NONE),
+    [PSI_STAGE_WINDOW] = TO(NONE),
+    [PSI_STAGE_PULLING] = TO(NONE),
+    [PSI_STAGE_DELAYED] = GOES | TO(NONE),
+    [PSI_STAGE_GETTING] = TO(DONE),
+    [PSI_STAGE_ASKED] = TO(DELAYED) | TO(DONE),
+    [PSI_STAGE_COMPOSITE] = TO(DONE),
+};
+
+uint64_t psi_request_total(const struct psi_request *req)
+{
+    if (psi_request_is(req, PSI_KIND_NO_VALUE)) {
+        return 0;
+    }
+    return req->var->dtype == PS_STRING ? req->bytes : req->var->elements;
+}
+
+ps_dtype psi_request_wire(const struct psi_request *req)
+{
+    return psi_request_is(req, PSI_KIND_WIRE) ? req->var->wire : req->var->dtype;
+}
+
+static void to_ready(struct psi_request *req)
+{
+    struct psi_peer *peer = req->owner->peers[req->var->owner];
+    bool multi = psi_request_total(req) * psi_wire_unit(psi_request_wire(req)) > PS_FRAME_BODY_MAX;
+    psi_list_push_back(psi_request_reads(req) ? &peer->ready_read : multi ? &peer->ready_multi : &peer->ready_single, &req->link);
+}
+
+static void to_delayed(struct psi_request *req)
+{
+    struct psi_list *delayed = &req->owner->delayed;
+    struct psi_list *at = delayed->prev;
+    while (at != delayed && PSI_CONTAINER_OF(at, struct psi_request, link)->again_ms > req->again_ms) {
+        at = at->prev;
+    }
+    psi_list_insert_before(at->next, &req->link);
+}
+
+void psi_request_move(struct psi_request *req, enum psi_request_stage to)
+{
+    struct psi_client *c = req->owner;
+    PSI_ASSERT((WAYS[req->stage] >> to & 1u) != 0);
+    psi_list_remove(&req->link);
+    bool turn = to == PSI_STAGE_TURN || to == PSI_STAGE_SENDING;
+    if (req->stage == PSI_STAGE_TURN || req->stage == PSI_STAGE_SENDING || turn) {
+        PSI_ASSERT(req->var->current == (to == PSI_STAGE_TURN ? NULL : req));
+        req->var->current = turn ? req : NULL;
+    }
+    req->stage = (uint8_t)to;
+    switch (to) {
+    case PSI_STAGE_EARLY:
+        psi_list_push_back(&c->early, &req->link);
+        break;
+    case PSI_STAGE_WAITING:
+        if (req->tries > 0 || (req->flags & PSI_REQUEST_PUSHED) != 0) {
+            psi_list_push_front(&req->var->waiting, &req->link); /* it was called before those that wait */
+        } else {
+            psi_list_push_back(&req->var->waiting, &req->link);
+        }
+        break;
+    case PSI_STAGE_TURN:
+        to_ready(req);
+        break;
+    case PSI_STAGE_DELAYED:
+        to_delayed(req);
+        break;
+    case PSI_STAGE_GETTING:
+        psi_list_push_back(&req->var->getters, &req->link);
+        break;
+    case PSI_STAGE_DONE:
+        if ((req->flags & PSI_REQUEST_INNER) == 0) {
+            psi_list_push_back(&c->done, &req->link);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
 void psi_request_prepare(struct psi_client *c, struct psi_request *req)
 {
     req->owner = c;
@@ -170,7 +259,7 @@ struct psi_peer *psi_request_peer(const struct psi_request *req)
     if (!c->known) {
         return c->peers[0];
     }
-    if (req->stage == PSI_STAGE_WINDOW) {
+    if (psi_request_numbered(req)) {
         return ((const struct psi_entry *)req->extra)->peer;
     }
     switch ((enum psi_kind_to)psi_kind_of(req)->to) {
@@ -269,28 +358,21 @@ static void learn_step(struct psi_client *c, const struct psi_request *req)
 void psi_request_ended(struct psi_request *req)
 {
     struct psi_client *c = req->owner;
-    PSI_ASSERT(req->stage != PSI_STAGE_DONE && req->stage != PSI_STAGE_NONE);
     learn_step(c, req);
-    req->stage = PSI_STAGE_DONE;
+    psi_request_move(req, PSI_STAGE_DONE);
     req->extra = NULL;
-    psi_list_remove(&req->link);
     psi_list_remove(&req->all);
     psi_client_err_free(c, req->why);
     req->why = NULL;
     c->pending--;
     if ((req->flags & PSI_REQUEST_INNER) != 0) {
-        psi_ready_inner(req);
-    } else {
-        psi_list_push_back(&c->done, &req->link);
+        req->done(req);
     }
 }
 
 void psi_request_end(struct psi_request *req, ps_status st, ps_applied applied, const char *format, ...)
 {
     struct psi_client *c = req->owner;
-    if (req->stage == PSI_STAGE_NONE) {
-        req->stage = PSI_STAGE_ASKED; /* ends before it went anywhere */
-    }
     req->status = st;
     req->applied = applied;
     if (st != PS_OK) {
@@ -321,11 +403,5 @@ void psi_request_delay(struct psi_request *req, uint32_t retry_ms)
     req->tries++;
     req->again_ms = c->now_ms + wait - wait / 4 + psi_random_below(&c->random, wait / 2 + 1);
     req->again_ms = req->again_ms < c->now_ms + retry_ms && retry_ms <= 60000 ? c->now_ms + retry_ms : req->again_ms;
-    req->stage = PSI_STAGE_DELAYED;
-    psi_list_remove(&req->link);
-    struct psi_list *at = c->delayed.prev;
-    while (at != &c->delayed && PSI_CONTAINER_OF(at, struct psi_request, link)->again_ms > req->again_ms) {
-        at = at->prev;
-    }
-    psi_list_insert_before(at->next, &req->link);
+    psi_request_move(req, PSI_STAGE_DELAYED);
 }

@@ -23,12 +23,31 @@
 
 /* ---- get-or-create ---- */
 
+#define TO(step) (1u << PSI_VAR_##step)
+static const uint8_t WAYS[PSI_VAR_STEPS] = {
+    [PSI_VAR_NEW] = TO(NEW) | TO(CREATE), /* to NEW: it is given up before its first step */
+    [PSI_VAR_CREATE] = TO(CREATING),
+    [PSI_VAR_CREATING] = TO(OPEN) | TO(DELAYED) | TO(NEW),
+    [PSI_VAR_OPEN] = TO(OPENING),
+    [PSI_VAR_OPENING] = TO(NEW) | TO(DELAYED),
+    [PSI_VAR_DELAYED] = TO(CREATE) | TO(NEW),
+};
+
+static void to_step(struct psi_var *var, enum psi_var_step step, struct psi_list *list)
+{
+    PSI_ASSERT((WAYS[var->step] >> step & 1u) != 0);
+    psi_list_remove(&var->step_link);
+    var->step = (uint8_t)step;
+    if (list != NULL) {
+        psi_list_push_back(list, &var->step_link);
+    }
+}
+
 /* Nobody gets it: whoever waits for it hears why. */
 static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, const struct psi_peer *at, const char *text)
 {
     char where[PSI_WHERE_MAX];
-    psi_list_remove(&var->step_link);
-    var->step = PSI_VAR_NEW;
+    to_step(var, PSI_VAR_NEW, NULL);
     bool again = true;
     while (again) {
         struct psi_list *link = psi_list_first(&var->getters);
@@ -41,15 +60,6 @@ static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, con
         }
     }
     (void)c;
-}
-
-static void to_step(struct psi_var *var, enum psi_var_step step, struct psi_list *list)
-{
-    psi_list_remove(&var->step_link);
-    var->step = (uint8_t)step;
-    if (list != NULL) {
-        psi_list_push_back(list, &var->step_link);
-    }
 }
 
 void psi_var_want(struct psi_client *c, struct psi_var *var)
@@ -90,12 +100,11 @@ void psi_var_get(struct psi_request *req)
                         var->name, "restarted without it");
         return;
     }
-    req->stage = PSI_STAGE_VAR;
     if (!psi_list_empty(&var->getters)) { /* what the others have been told holds for this one too */
         const struct psi_request *first = PSI_CONTAINER_OF(psi_list_first(&var->getters), struct psi_request, link);
         psi_request_refused(req, first->why != NULL ? first->why->code : PS_OK, first->why != NULL ? first->why->text : "");
     }
-    psi_list_push_back(&var->getters, &req->link);
+    psi_request_move(req, PSI_STAGE_GETTING);
     psi_var_want(req->owner, var);
 }
 
@@ -412,9 +421,7 @@ static void open_answered(struct psi_client *c, struct psi_peer *peer, struct ps
             req->version = var->version;
             psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
         }
-        if (var->current == NULL) {
-            psi_var_next(var);
-        }
+        psi_var_next(var);
     }
 }
 
@@ -488,7 +495,7 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
         struct psi_list *it = NULL;
         PSI_LIST_FOREACH(it, &c->all) {
             struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
-            if (req->var != var || !psi_request_is(req, PSI_KIND_DATA) || req->stage == PSI_STAGE_WINDOW) {
+            if (req->var != var || !psi_request_is(req, PSI_KIND_DATA) || psi_request_numbered(req)) {
                 continue;
             }
             bool pushed = (req->flags & PSI_REQUEST_PUSHED) != 0;
@@ -503,7 +510,6 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
         var->lost = true;
     } else {
         var->creation = 0; /* nothing of it was used: it may be got again */
-        var->step = PSI_VAR_NEW;
     }
 }
 

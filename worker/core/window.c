@@ -56,8 +56,8 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     e->req = req;
     e->var = req->var;
     e->op = psi_kind_of(req)->op;
-    e->total = psi_push_total(req);
-    e->wire = psi_push_wire(req);
+    e->total = psi_request_total(req);
+    e->wire = psi_request_wire(req);
     e->unit = psi_wire_unit(e->wire);
     e->multi = e->total * e->unit > PS_FRAME_BODY_MAX;
     e->chief_number = req->counter;
@@ -67,7 +67,7 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     peer->resume_at = peer->next;
     req->number = e->number;
     req->extra = e;
-    req->stage = PSI_STAGE_WINDOW;
+    psi_request_move(req, PSI_STAGE_SENDING);
     req->offset2 = 0;
     req->counter2 = 0;
     psi_push_queue(e);
@@ -105,9 +105,7 @@ static void finish(struct psi_entry *e)
     uint8_t op = e->op;
     entry_free(e);
     req->extra = NULL;
-    if (var->current == req) {
-        psi_var_next(var);
-    }
+    psi_var_release(req);
     bool values_missing = op == PS_OP_PUSHPULL && !repeat && req->status == PS_OK && req->offset2 < var->elements;
     if (gone && (repeat || values_missing)) {
         char where[PSI_WHERE_MAX];
@@ -211,10 +209,8 @@ bool psi_window_expire(struct psi_request *req)
     char where[PSI_WHERE_MAX];
     psi_peer_where(peer, where, sizeof(where));
     if (e->ending) {
-        bool pulls = e->op == PS_OP_PUSHPULL && req->status == PS_OK && req->offset2 < var->elements;
-        bool over = !e->repeat && !pulls; /* then it may be freed by its end */
         psi_peer_lost(peer, true, "a frame could not be written until the deadline of its request");
-        return over;
+        return req->stage == PSI_STAGE_DONE; /* its done() has not run: it is not freed yet */
     }
     if (e->queued && psi_outq_cancel(&peer->link->out, &e->out)) {
         e->queued = false;
@@ -228,12 +224,10 @@ bool psi_window_expire(struct psi_request *req)
     if (var->partial == e) {
         var->partial = NULL;
     }
-    if (var->current == req) {
-        psi_var_next(var);
-    }
     e->req = NULL;
     e->unsent = false;
     req->extra = NULL;
+    psi_var_release(req);
     bool up = peer->state == PSI_PEER_UP;
     unsigned long long waited = peer->c->now_ms - req->started_ms;
     psi_request_end(req, up ? PS_DEADLINE_EXCEEDED : PS_UNAVAILABLE, applied,
@@ -278,8 +272,8 @@ void psi_window_detach(struct psi_peer *peer)
         }
         if (e->ending) {
             finish(e);
-        } else if (e->req != NULL && e->var->current == e->req) {
-            psi_var_next(e->var);
+        } else if (e->req != NULL && e->req->stage == PSI_STAGE_SENDING) {
+            psi_var_yield(e->req, PSI_STAGE_WINDOW); /* it is sent again ahead of every turn */
         }
     }
 }
@@ -466,6 +460,7 @@ void psi_window_lose(struct psi_peer *peer, struct psi_var *var, const char *why
         e->req = NULL;
         entry_free(e);
         req->extra = NULL;
+        psi_var_release(req);
         psi_request_end(req, PS_ABORTED, applied, "%s of '%s' at %s: %s; %s", psi_kind_of(req)->name, var->name,
                         psi_peer_where(peer, where, sizeof(where)), why, psi_applied_name(applied));
     }
