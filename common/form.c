@@ -202,7 +202,7 @@ static ps_status check_reply(const struct psi_form *form, const struct ps_frame_
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s reply: meta of %u bytes", form->name, h->meta_bytes);
     }
     memcpy(&m, meta, sizeof(m));
-    if (m.reserved[0] != 0 || m.reserved[1] != 0 || m.reserved[2] != 0 || m.reserved1 != 0) {
+    if (m.reserved != 0 || m.reserved1 != 0) {
         return fail(err, form, " reply", "a reserved field of its meta is set");
     }
     if (h->offset > PS_UNAUTHENTICATED || m.applied > PS_OUTCOME_UNKNOWN || m.result_bytes > PS_RESULT_BYTES_MAX ||

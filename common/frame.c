@@ -67,12 +67,14 @@ static ps_status check_header(const struct psi_reader *r, struct psi_err *err)
         return psi_fail(err, PS_INVALID_ARGUMENT, "frame header: reserved field or flag set (flags 0x%04x)", h->flags);
     }
     if (h->meta_bytes > PS_META_BYTES_MAX || h->meta_bytes % 8 != 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "frame header: TOO_LARGE or ragged meta of %u bytes", h->meta_bytes);
+        return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_TOO_LARGE, "frame header: TOO_LARGE or ragged meta of %u bytes",
+                           h->meta_bytes);
     }
     bool crc = (h->flags & PS_FLAG_CRC) != 0;
     uint64_t most = psi_body_bytes(is_hot(h->op) ? PS_FRAME_BODY_MAX : PS_CONTROL_BODY_MAX, crc, r->has_trailer);
     if (h->body_bytes > most || h->body_bytes > r->body_limit) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "frame header: TOO_LARGE body of %u bytes (op %u)", h->body_bytes, h->op);
+        return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_TOO_LARGE, "frame header: TOO_LARGE body of %u bytes (op %u)",
+                           h->body_bytes, h->op);
     }
     uint32_t trailer = r->has_trailer ? (uint32_t)sizeof(struct ps_pull_trailer) : 0;
     if (h->body_bytes % 8 != 0 || h->body_bytes < trailer) {
@@ -109,7 +111,8 @@ static enum psi_piece head_complete(struct psi_reader *r, struct psi_err *err)
     uint32_t crc = psi_crc32c(0, r->head, offsetof(struct ps_frame_header, crc));
     crc = psi_crc32c(crc, r->head + PS_FRAME_HEADER_BYTES, r->header.meta_bytes);
     if (crc != r->header.crc) {
-        PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "BAD_CRC of frame header (op %u)", r->header.op)); /* piece says it */
+        PSI_IGNORE(psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_BAD_CRC, "BAD_CRC of frame header (op %u)",
+                               r->header.op)); /* piece says it */
         return broken(r);
     }
     r->meta_bytes = r->header.meta_bytes;
@@ -149,7 +152,8 @@ static enum psi_piece next_segment(struct psi_reader *r, const uint8_t **p, size
         uint32_t told[2];
         memcpy(told, at + r->payload_bytes, sizeof(told));
         if (told[1] != 0 || psi_crc32c(0, at, r->payload_bytes) != told[0]) {
-            PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "BAD_CRC of a segment (op %u)", r->header.op)); /* piece says it */
+            PSI_IGNORE(psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_BAD_CRC, "BAD_CRC of a segment (op %u)",
+                                   r->header.op)); /* piece says it */
             return broken(r);
         }
     }
@@ -200,7 +204,8 @@ enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *
             uint32_t crc =
                 (r->header.flags & PS_FLAG_CRC) != 0 ? psi_crc32c(0, &r->trailer, offsetof(struct ps_pull_trailer, crc)) : 0;
             if (crc != r->trailer.crc) {
-                PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "BAD_CRC of a trailer (op %u)", r->header.op)); /* as above */
+                PSI_IGNORE(psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_BAD_CRC, "BAD_CRC of a trailer (op %u)",
+                                       r->header.op)); /* as above */
                 return broken(r);
             }
             r->state = READ_END;

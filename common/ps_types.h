@@ -48,6 +48,44 @@ typedef enum ps_applied {
     PS_OUTCOME_UNKNOWN = 2
 } ps_applied;
 
+/**
+ * Why a call failed, for programs: X(name, number, what it says). The status says what to do about it, a reason which of its
+ * causes it is. Numbers are on the wire: never reused. Below 32 a reason is a status, which then is all that is known. A newer
+ * server may send numbers that are not here: go by the status then.
+ */
+#define PS_REASONS(X)                                                                                                            \
+    X(UNINITIALIZED, 32, "the variable has no value yet")                                                                        \
+    X(LOST, 33, "a variable that was there is gone: reset, deleted, or lost with its task")                                      \
+    X(OTHER_CLUSTER, 34, "at the address is a task of another cluster, or another task")                                         \
+    X(OVERLOADED, 35, "the task has reached one of its limits: later it may work")                                               \
+    X(TOO_LARGE, 36, "larger than a limit that time does not change")                                                            \
+    X(NO_CHIEF, 37, "the variables wait for a chief, and none is connected")                                                     \
+    X(NOT_CONNECTED, 38, "a task that is needed cannot be reached")                                                              \
+    X(NOT_READY, 39, "the variables are not all sealed by a chief, or not all tasks are up")                                     \
+    X(RESET_PENDING, 40, "a reset of the container is not over")                                                                 \
+    X(SHUTTING_DOWN, 41, "the task ends")                                                                                        \
+    X(NEWER_CHIEF, 42, "another session is the chief now")                                                                       \
+    X(SHAPE_MISMATCH, 43, "another dtype or shape than the variable has")                                                        \
+    X(OPTIMIZER_MISMATCH, 44, "another optimizer, or other hyperparameters, than the variable has")                              \
+    X(ATOMIC_MISMATCH, 45, "atomic where the variable is not, or the other way round")                                           \
+    X(CONFLICT, 46, "pinned to another task than the one that has it, or two processes that are one task")                       \
+    X(DISPLACED, 47, "another process is this task now, and has what this one may have missed")                                  \
+    X(NO_DEVICE, 48, "the task has no such device")                                                                              \
+    X(NOT_FINITE, 49, "a gradient with NaN or infinity")                                                                         \
+    X(VERSION, 50, "the two sides speak different versions of the protocol")                                                     \
+    X(FEATURE, 51, "one side needs a feature of the protocol that the other one lacks")                                          \
+    X(OLD_CONNECTION, 52, "the session has a newer connection")                                                                  \
+    X(NOT_DIRECTORY, 53, "only the directory answers this")                                                                      \
+    X(CLOSING, 54, "the session is closing")                                                                                     \
+    X(GAP, 55, "a frame out of the order of its connection")                                                                     \
+    X(BAD_CRC, 56, "a checksum does not fit its bytes")
+typedef enum ps_reason {
+    PS_REASON_NONE = 0, /* no error */
+#define PSI_REASON(name, number, text) PS_REASON_##name = (number),
+    PS_REASONS(PSI_REASON)
+#undef PSI_REASON
+} ps_reason;
+
 /** Element types. The numbers are on the wire and on disk: never reused. */
 typedef enum ps_dtype {
     PS_DTYPE_NONE = 0,
@@ -90,6 +128,11 @@ PS_API ps_shape ps_shape_of(int64_t d0, int64_t d1, int64_t d2, int64_t d3, int6
 
 /** Name of a status in upper case ("FAILED_PRECONDITION"); never NULL. Any thread. */
 PS_API const char *ps_status_name(ps_status st);
+/** Name of a reason in upper case ("UNINITIALIZED"): that of the status where it says no more; "NONE"; "UNKNOWN_REASON" for a
+ *  number of a newer server. Never NULL. Any thread. */
+PS_API const char *ps_reason_name(ps_reason reason);
+/** What a reason says, in a few words without a full stop; never NULL. Any thread. */
+PS_API const char *ps_reason_text(ps_reason reason);
 /** Name of a dtype as users write it ("float32"); "none" for PS_DTYPE_NONE, "invalid" otherwise. Any thread. */
 PS_API const char *ps_dtype_name(ps_dtype dtype);
 /** Bytes per element; 0 for PS_STRING, whose elements have no size of their own, and for an unknown dtype. Any thread. */

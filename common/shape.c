@@ -117,9 +117,9 @@ bool psi_wire_fits(ps_dtype dtype, uint32_t wire)
     return wire == (uint32_t)dtype || (dtype == PS_F32 && (wire == PS_F16 || wire == PS_BF16));
 }
 
-const char *psi_mismatch(bool same_shape, bool same_optimizer)
+ps_reason psi_mismatch(bool same_shape, bool same_optimizer)
 {
-    return !same_shape ? "SHAPE_MISMATCH" : !same_optimizer ? "OPTIMIZER_MISMATCH" : "ATOMIC_MISMATCH";
+    return !same_shape ? PS_REASON_SHAPE_MISMATCH : !same_optimizer ? PS_REASON_OPTIMIZER_MISMATCH : PS_REASON_ATOMIC_MISMATCH;
 }
 
 bool psi_dtype_known(uint32_t number)

@@ -35,7 +35,7 @@ uint32_t psi_wire_unit(ps_dtype dtype);
 bool psi_wire_fits(ps_dtype dtype, uint32_t wire);
 /** What the text about two definitions that differ begins with: of dtype and shape, else of the optimizer's kind, else of atomic.
  */
-const char *psi_mismatch(bool same_shape, bool same_optimizer);
+ps_reason psi_mismatch(bool same_shape, bool same_optimizer);
 /** And what it ends with: the way out. */
 #define PSI_MISMATCH_REMEDY "; another --container keeps the two apart, `psctl reset` takes the old one away"
 

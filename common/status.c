@@ -36,6 +36,34 @@ const char *ps_status_name(ps_status st)
     return i < sizeof(names) / sizeof(names[0]) ? names[i] : "INVALID_STATUS";
 }
 
+const char *ps_reason_name(ps_reason reason)
+{
+    switch (reason) {
+    case PS_REASON_NONE:
+        return "NONE";
+#define NAME(name, number, text)                                                                                                 \
+    case PS_REASON_##name:                                                                                                       \
+        return #name;
+        PS_REASONS(NAME)
+#undef NAME
+    }
+    return (unsigned int)reason <= PS_UNAUTHENTICATED ? ps_status_name((ps_status)reason) : "UNKNOWN_REASON";
+}
+
+const char *ps_reason_text(ps_reason reason)
+{
+    switch (reason) {
+    case PS_REASON_NONE:
+        return "no error";
+#define TEXT(name, number, text)                                                                                                 \
+    case PS_REASON_##name:                                                                                                       \
+        return text;
+        PS_REASONS(TEXT)
+#undef TEXT
+    }
+    return "no more is known than the status";
+}
+
 const char *psi_applied_name(ps_applied applied)
 {
     switch (applied) {
@@ -71,21 +99,44 @@ static void clean_text(char *text, bool was_cut)
     }
 }
 
+static void fail(struct psi_err *err, ps_status st, ps_reason reason, const char *format, va_list ap)
+    __attribute__((format(printf, 4, 0)));
+static void fail(struct psi_err *err, ps_status st, ps_reason reason, const char *format, va_list ap)
+{
+    if (err == NULL) {
+        return;
+    }
+    err->code = st;
+    err->applied = PS_NOTHING_APPLIED;
+    err->reason = reason;
+    int n = vsnprintf(err->text, sizeof(err->text), format, ap);
+    if (n < 0) {
+        err->text[0] = '\0';
+    }
+    clean_text(err->text, n >= (int)sizeof(err->text));
+}
+
 ps_status psi_fail(struct psi_err *err, ps_status st, const char *format, ...)
 {
-    if (err != NULL) {
-        err->code = st;
-        err->applied = PS_NOTHING_APPLIED;
-        va_list ap;
-        va_start(ap, format);
-        int n = vsnprintf(err->text, sizeof(err->text), format, ap);
-        va_end(ap);
-        if (n < 0) {
-            err->text[0] = '\0';
-        }
-        clean_text(err->text, n >= (int)sizeof(err->text));
-    }
+    va_list ap;
+    va_start(ap, format);
+    fail(err, st, PS_REASON_NONE, format, ap);
+    va_end(ap);
     return st;
+}
+
+ps_status psi_fail_as(struct psi_err *err, ps_status st, ps_reason reason, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    fail(err, st, reason, format, ap);
+    va_end(ap);
+    return st;
+}
+
+ps_reason psi_reason(ps_reason reason, ps_status st)
+{
+    return st == PS_OK ? PS_REASON_NONE : reason != PS_REASON_NONE ? reason : (ps_reason)st;
 }
 
 void psi_err_prefix(struct psi_err *err, const char *format, ...)

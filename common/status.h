@@ -15,6 +15,7 @@
 struct psi_err {
     ps_status code;              /* PS_OK: nothing in it */
     ps_applied applied;          /* what the failed call did */
+    ps_reason reason;            /* 0: as code says; read it by psi_reason() */
     char text[PSI_ERR_TEXT_MAX]; /* NUL-terminated, UTF-8, no newline */
 };
 
@@ -29,6 +30,12 @@ struct psi_err {
 
 /** Set err (code, PS_NOTHING_APPLIED, printf text cut at the limit) and return st. err may be NULL. Any thread. */
 ps_status psi_fail(struct psi_err *err, ps_status st, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/** The same with a reason that says more than st. */
+ps_status psi_fail_as(struct psi_err *err, ps_status st, ps_reason reason, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/** The reason of an end with status st: what st says where `reason` is 0; NONE where st is PS_OK. A number that this version does
+ *  not know stays as it is. Any thread. */
+ps_reason psi_reason(ps_reason reason, ps_status st);
 /** Put "context: " before the text. Does nothing when err is NULL or PS_OK. */
 void psi_err_prefix(struct psi_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** "nothing applied", "may be partly applied" or "outcome unknown". */

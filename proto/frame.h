@@ -155,14 +155,12 @@ struct ps_reply_meta {
     uint16_t result_bytes; /* <= PS_RESULT_BYTES_MAX */
     uint16_t text_bytes;   /* the error's text */
     uint8_t applied;       /* ps_applied */
-    uint8_t reserved[3];
+    uint8_t reserved;
+    uint16_t reason;         /* ps_reason; 0: as the status says */
     uint32_t retry_after_ms; /* RESOURCE_EXHAUSTED, UNAVAILABLE: when it is worth trying again */
     uint32_t reserved1;
 };
 _Static_assert(sizeof(struct ps_reply_meta) == 40, "reply meta");
-
-/* One byte of result in the reply that refuses a task's HELLO: why, where it must know. */
-enum { PS_REFUSED_DISPLACED = 1 /* another life of this task displaced it and is connected */ };
 
 /* What HELLO's reply says of an unresolved number. */
 enum ps_number_state {

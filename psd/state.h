@@ -93,6 +93,7 @@ struct psd_create {
     bool pinned, created, done;
     uint32_t owner;
     ps_status status;
+    ps_reason reason;
     uint32_t retry_after_ms;
     char *text; /* of a refusal; may be NULL */
 };
@@ -198,7 +199,7 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
 /** The core lets go of c: everything tied to it ends; the shell closes the link (after its queue when flush). */
 void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
 /** Close c for the peer's fault; a last frame says why, unless half of another one is out or places are full. */
-void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, const char *why);
+void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why);
 /** Bounded outstanding replies: stop or start reading as the queue demands. */
 void psd_conn_balance(struct psd_task *t, struct psd_conn *c);
 /* ---- rpc/peers.c ---- */

@@ -206,10 +206,10 @@ void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush)
     link->close_after_flush = flush;
 }
 
-void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, const char *why)
+void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why)
 {
     struct psi_err err;
-    PSI_IGNORE(psi_fail(&err, st, "%s", why)); /* sent below */
+    PSI_IGNORE(psi_fail_as(&err, st, reason, "%s", why)); /* sent below */
     psd_reply(t, c, PS_OP_CLOSE, 0, 0, 0, &err, 0, NULL, NULL);
     psd_conn_close(t, c, !t->crowded); /* each that lingers has the place of one that waits */
 }
@@ -321,17 +321,17 @@ static void tick_conns(struct psd_task *t)
         uint64_t silent = t->now_ms - c->heard_ms;
         if (!c->hello_done && !c->link->paused && t->now_ms - c->opened_ms >= hello_ms) {
             psd_log(t, PSI_LOG_WARN, "hello_deadline", "peer=%s msg=%s", c->text, "no HELLO in time: closed");
-            psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, "no HELLO in time");
+            psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "no HELLO in time");
         } else if (is_stuck(t, c)) {
             psd_log(t, PSI_LOG_WARN, "peer_stuck", "peer=%s queued_bytes=%zu copies_bytes=%llu msg=%s", c->text,
                     c->link->out.queued_bytes, (unsigned long long)c->copy_bytes, "it has read nothing for a lease: closed");
             psd_conn_close(t, c, false);
         } else if (!c->link->paused && silent >= t->config.lease_ms) {
             psd_log(t, PSI_LOG_WARN, "peer_silent", "peer=%s silent_ms=%llu", c->text, (unsigned long long)silent);
-            psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, "nothing was heard for a lease");
+            psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "nothing was heard for a lease");
         } else if (!c->link->paused && psi_reader_holds_buffer(&c->link->in) && segment_late(t, c)) {
             psd_log(t, PSI_LOG_WARN, "segment_deadline", "peer=%s msg=%s", c->text, "half a segment for too long: closed");
-            psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, "half a segment for too long");
+            psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "half a segment for too long");
         }
     }
 }

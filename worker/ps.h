@@ -26,6 +26,7 @@ typedef struct ps_variable ps_variable;
 
 /* ================================================= sessions ================================================= */
 
+/* PS_LOG_ERROR has one line: the first error of the session, which ends it. */
 typedef enum ps_log_level { PS_LOG_DEBUG = 0, PS_LOG_INFO = 1, PS_LOG_WARN = 2, PS_LOG_ERROR = 3 } ps_log_level;
 /** One log line without newline; called on any thread of the library, never concurrently for one session. */
 typedef void (*ps_log_fn)(void *ctx, ps_log_level level, const char *line);
@@ -96,6 +97,8 @@ PS_API ps_status ps_session_status(ps_session *s);
 PS_API const char *ps_session_error(ps_session *s);
 /** What the failed call did to the ps. */
 PS_API ps_applied ps_session_error_applied(ps_session *s);
+/** Why the first error of the session is one, for programs: PS_REASON_NONE when there is none. Any thread. */
+PS_API ps_reason ps_session_reason(ps_session *s);
 /** Make an error sticky from outside (the program's own failure, ps_nn.h). Later errors do not replace the first. */
 PS_API ps_status ps_session_fail(ps_session *s, ps_status st, const char *text);
 
@@ -294,10 +297,11 @@ PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact); /* o
 
 /*
  * Blocking calls, up to the operation timeout; any thread, but not in a callback; none is sticky. Detail of the last failure of
- * the calling thread: ps_last_error(), ps_last_applied(). Buffers are in host memory, elements of the variable's dtype and shape,
- * row-major (also where they travel as another dtype); the number of bytes must be ps_variable_bytes(). Buffers borrow.
- * Errors of all: INVALID_ARGUMENT (bytes, NULL, a PS_STRING variable), FAILED_PRECONDITION (no value yet, the session closes, in
- * a callback, after fork), ABORTED (it was reset or deleted), RESOURCE_EXHAUSTED (a task's memory budget), DEADLINE_EXCEEDED.
+ * the calling thread: ps_last_error(), ps_last_applied(), ps_last_reason(). Buffers are in host memory, elements of the
+ * variable's dtype and shape, row-major (also where they travel as another dtype); the number of bytes must be
+ * ps_variable_bytes(). Buffers borrow. Errors of all: INVALID_ARGUMENT (bytes, NULL, a PS_STRING variable), FAILED_PRECONDITION
+ * (no value yet, the session closes, in a callback, after fork), ABORTED (it was reset or deleted), RESOURCE_EXHAUSTED (a task's
+ * memory budget), DEADLINE_EXCEEDED.
  */
 /** The value into dst [dst_bytes]; ps_variable_version() then says of which moment. */
 PS_API ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes);
@@ -333,6 +337,8 @@ PS_API ps_status ps_variable_read_strings(ps_variable *v, char *dst, size_t dst_
 /** Detail of the calling thread's last failed blocking call; "" when none. */
 PS_API const char *ps_last_error(void);
 PS_API ps_applied ps_last_applied(void);
+/** Why it failed, for programs. */
+PS_API ps_reason ps_last_reason(void);
 
 /** Names of the session's variables that are uninitialised: at most max names are written (valid until close), the total is
  *  returned, -1 on error. TensorFlow's report_uninitialized_variables. Blocks. */
@@ -362,7 +368,7 @@ typedef struct ps_result {
     bool exact;         /* reads: a consistent snapshot */
     uint8_t reserved[7];
     uint32_t result_bytes; /* assign_add: the new value */
-    uint32_t reserved2;
+    ps_reason reason;      /* NONE when status is PS_OK */
     uint8_t result[64];
     const char *text; /* error text, valid during the callback */
 } ps_result;
@@ -451,6 +457,8 @@ typedef struct ps_task_info {
     uint64_t records_bytes;                          /* what is remembered of all sessions; of the budget, as the next two */
     uint64_t staged_bytes, copies_bytes, most_bytes; /* values on their way in (and calls), and out; the most of one session */
     char most[128];                                  /* that one: "/job:worker/task:1@host:42", "psctl@host:43"; "" */
+    ps_status status;                                /* why it is not up; PS_OK and NONE when it is */
+    ps_reason reason;
 } ps_task_info;
 /** Number of tasks that serve: those of every job but worker, chief, master and evaluator, and of these the ones that the
  * directory is connected with when this is first called. Blocks; -1 on error, which for a target that refuses connections

@@ -34,7 +34,6 @@ struct psi_dial {
     struct psi_net *net;
     struct psi_list link; /* in net->dials until its handles are closed */
     struct psi_address address;
-    char text[PS_ADDRESS_BYTES_MAX + 1];
     struct psi_sockaddr addresses[PSI_RESOLVE_MAX];
     size_t count, next;
     uint32_t timeout_ms;
@@ -270,15 +269,15 @@ enum end { END_UNREACHABLE, END_TIME };
 
 static void fail(struct psi_dial *dial, enum end end)
 {
-    char why[640];
+    char why[PSI_ERR_TEXT_MAX];
     const char *last = dial->last[0] != '\0' ? dial->last : "no answer";
     if (end == END_TIME) {
-        (void)snprintf(why, sizeof(why), "%s: not reached within %u ms: %s", dial->text, dial->timeout_ms,
+        (void)snprintf(why, sizeof(why), "not reached within %u ms: %s", dial->timeout_ms,
                        dial->lookup != NULL ? "the name look-up has not ended" : last);
     } else if (dial->next > 1) {
-        (void)snprintf(why, sizeof(why), "%s: none of %zu addresses can be reached, the last: %s", dial->text, dial->next, last);
+        (void)snprintf(why, sizeof(why), "none of %zu addresses can be reached, the last: %s", dial->next, last);
     } else {
-        (void)snprintf(why, sizeof(why), "%s: %s", dial->text, last);
+        (void)snprintf(why, sizeof(why), "%s", last);
     }
     report(dial, NULL, why);
 }
@@ -292,9 +291,7 @@ static void succeed(struct psi_dial *dial)
     if (dial->polling) { /* the descriptor leaves the poll set now, the handle's memory later */
         uv_close((uv_handle_t *)&dial->poll, on_poll_closed);
     }
-    if (psi_conn_new(dial->net, fd, &conn, &why) != PS_OK) {
-        psi_err_prefix(&why, "%s", dial->text);
-    }
+    PSI_IGNORE(psi_conn_new(dial->net, fd, &conn, &why)); /* conn says so */
     report(dial, conn, conn != NULL ? NULL : why.text);
 }
 
@@ -419,7 +416,6 @@ ps_status psi_dial_start(struct psi_net *net, const char *address, uint32_t time
         psi_free(dial);
         return st;
     }
-    (void)psi_address_format(&dial->address, dial->text, sizeof(dial->text));
     dial->net = net;
     dial->fd = -1;
     dial->done = done;

@@ -21,7 +21,8 @@ typedef void (*psi_dial_done)(void *ctx, struct psi_conn *conn, const char *why)
  * address     "host:port", "[v6]:port" or "unix:PATH"; borrows.
  * timeout_ms  for everything together, > 0.
  * out_dial    for psi_dial_cancel() until done; may be NULL.
- * Errors: INVALID_ARGUMENT (address), RESOURCE_EXHAUSTED; done never runs then. why names the address and what was met.
+ * Errors: INVALID_ARGUMENT (address), RESOURCE_EXHAUSTED; done never runs then. why says what was met; who dialled knows the
+ * address.
  */
 PSI_MUST ps_status psi_dial_start(struct psi_net *net, const char *address, uint32_t timeout_ms, psi_dial_done done, void *ctx,
                                   struct psi_dial **out_dial, struct psi_err *err);

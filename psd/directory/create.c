@@ -21,9 +21,9 @@ enum { RETRY_MS = 50, LISTS_RETRY_MS = 100 };
 static void item_end(struct psd_task *t, struct psd_wait *w, struct psd_create *item, const struct psi_err *err)
 {
     item->done = true;
-    item->status = err == NULL ? PS_OK : err->code;
+    item->status = PS_OK;
     if (err != NULL) {
-        psd_wait_item_text(t, w, item, err->text);
+        psd_wait_item_refused(t, w, item, err);
         item->retry_after_ms = err->code == PS_UNAVAILABLE ? RETRY_MS : 0;
     }
 }
@@ -48,7 +48,8 @@ static ps_status choose_owner(const struct psd_task *t, const struct psd_create 
 {
     char names[PSI_ERR_TEXT_MAX / 2];
     if (lists_missing(t, names, sizeof(names))) {
-        return psi_fail(err, PS_UNAVAILABLE, "the directory waits for %s: variable '%s' may be there", names, item->name);
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "the directory waits for %s: variable '%s' may be there",
+                           names, item->name);
     }
     const struct psd_peer *p = &t->peers[item->requested];
     if (!p->own_job && !item->pinned) {
@@ -66,9 +67,11 @@ static ps_status owner_up(const struct psd_task *t, const struct psd_peer *p, co
     }
     psd_peer_text(t, p, who, sizeof(who));
     if (psi_job_trains(p->job)) { /* short: clients keep little of it */
-        return psi_fail(err, PS_UNAVAILABLE, "%s does not serve: start it with pstrain --serve or psd to hold '%s'", who, name);
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
+                           "%s does not serve: start it with pstrain --serve or psd to hold '%s'", who, name);
     }
-    return psi_fail(err, PS_UNAVAILABLE, "%s, where variable '%s' belongs, is not connected to the directory", who, name);
+    return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
+                       "%s, where variable '%s' belongs, is not connected to the directory", who, name);
 }
 
 void psd_name_forget(struct psd_task *t, const struct psd_name *n)
@@ -117,8 +120,9 @@ static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_e
     st = psd_definition_compare(&n->definition, where, &item->definition, item->name, err);
     if (st == PS_OK && item->pinned && n->owner != item->requested) {
         const struct psd_peer *p = &t->peers[item->requested];
-        st = psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s' is at %s; it cannot be pinned to %s as well", item->name, where,
-                      psi_task_name_format(asked, sizeof(asked), p->job, p->task));
+        st =
+            psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_CONFLICT, "variable '%s' is at %s; it cannot be pinned to %s as well",
+                        item->name, where, psi_task_name_format(asked, sizeof(asked), p->job, p->task));
     }
     item->owner = n->owner;
     return st == PS_OK ? owner_up(t, owner, item->name, err) : st;
@@ -264,6 +268,7 @@ static void send_creates(struct psd_task *t, struct psd_conn *c, const struct ps
             PSI_IGNORE(PSI_BYTES_SET(a.job, t->peers[item->owner].job)); /* fits: checked name */
         }
         if (item->status != PS_OK) {
+            a.reason = (uint32_t)item->reason;
             PSI_IGNORE(PSI_BYTES_SET(a.text, item->text == NULL ? "refused" : item->text)); /* cut is fine */
         }
         psd_list_add(&l, &ps_v1_CreateAnswer_msg, &a);
@@ -377,12 +382,14 @@ static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1
         return;
     }
     if (st == PS_OK && lists_missing(t, missing, sizeof(missing))) {
-        st = psi_fail(&err, PS_UNAVAILABLE, "the directory waits for %s: variable '%s' may be there", missing, name);
+        st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "the directory waits for %s: variable '%s' may be there",
+                         missing, name);
         a->retry_after_ms = RETRY_MS;
     } else if (st == PS_OK) {
         st = psi_fail(&err, PS_NOT_FOUND, "there is no variable '%s' in container '%s'", name, container);
     }
     a->status = (uint32_t)st;
+    a->reason = (uint32_t)err.reason;
     PSI_IGNORE(PSI_BYTES_SET(a->text, err.text)); /* cut is fine */
 }
 

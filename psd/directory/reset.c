@@ -148,8 +148,8 @@ ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_
         return PS_OK;
     }
     add_outstanding(t, &missing, reset);
-    return psi_fail(err, PS_UNAVAILABLE, "container '%s' is being reset: no answer yet from %s", container,
-                    close_names(&missing));
+    return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "container '%s' is being reset: no answer yet from %s",
+                       container, close_names(&missing));
 }
 
 /* Who must be here and is not. */
@@ -171,7 +171,8 @@ static ps_status check_present(const struct psd_task *t, struct psi_err *err)
             PSI_IGNORE(
                 snprintf(hint, sizeof(hint), "; a task of another job that has ended is missed for %u ms", t->config.lease_ms));
         }
-        return psi_fail(err, PS_UNAVAILABLE, "reset refused: not connected to the directory: %s%s", close_names(&missing), hint);
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "reset refused: not connected to the directory: %s%s",
+                           close_names(&missing), hint);
     }
     return PS_OK;
 }
@@ -201,8 +202,9 @@ static void expire_reset(struct psd_task *t, struct psd_wait *w)
     const struct psd_reset *reset = PSI_CONTAINER_OF(w->needs[0].of, struct psd_reset, waiters);
     struct names missing = {.count = 0};
     add_outstanding(t, &missing, reset);
-    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "reset of container '%s' goes on: no answer yet from %s", reset->container,
-                        close_names(&missing))); /* answered by the caller */
+    PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_RESET_PENDING,
+                           "reset of container '%s' goes on: no answer yet from %s", reset->container,
+                           close_names(&missing))); /* answered by the caller */
     w->err.applied = PS_MAYBE_PARTLY_APPLIED;
 }
 
@@ -217,7 +219,8 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
     for (uint32_t i = 0; reset != NULL && i < t->peer_count; i++) {
         const struct psd_conn *conn = t->peers[i].conn;
         if (reset->pending || (reset->owed[i] && conn != NULL && conn->list_begun)) {
-            return psi_fail(err, PS_UNAVAILABLE, "another reset of container '%s' is pending", container);
+            return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "another reset of container '%s' is pending",
+                               container);
         }
     }
     PSI_LIST_FOREACH(it, &t->resets) {

@@ -29,18 +29,11 @@ static bool returns(const struct psd_peer *p, const ps_v1_Hello *hello)
     return hello->directory_life != 0 && p->heard && p->settled_life != hello->life;
 }
 
-static void refuse_as(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err, uint8_t why)
-{
-    const uint8_t result[8] = {why};
-    struct ps_reply_meta m = {.result_bytes = why != 0 ? 1 : 0};
-    psd_log(t, PSI_LOG_WARN, "task_refused", "peer=%s msg=%s", c->text, err->text);
-    psd_reply(t, c, PS_OP_HELLO, 0, r->header.id, 0, err, 1000, &m, result);
-    psd_conn_close(t, c, true);
-}
-
 static void refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
 {
-    refuse_as(t, c, r, err, 0);
+    psd_log(t, PSI_LOG_WARN, "task_refused", "peer=%s msg=%s", c->text, err->text);
+    psd_reply(t, c, PS_OP_HELLO, 0, r->header.id, 0, err, 1000, NULL, NULL);
+    psd_conn_close(t, c, true);
 }
 
 /* A process that was p before, here or at an earlier directory, comes back while another one is connected. */
@@ -50,11 +43,11 @@ static void refuse_displaced(struct psd_task *t, struct psd_conn *c, struct psd_
     struct psi_err err;
     psd_peer_note_conflict(t, p, host, hello->pid, hello->life);
     PSI_IGNORE(
-        psi_fail(&err, PS_FAILED_PRECONDITION,
-                 "/job:%s/task:%u is process %u on %s now, which came after this one; stop one of the two, or start it with "
-                 "another task_index",
-                 p->job, p->task, p->pid, p->host[0] != '\0' ? p->host : "an unnamed host")); /* sent below */
-    refuse_as(t, c, r, &err, returns(p, hello) ? PS_REFUSED_DISPLACED : 0);
+        psi_fail_as(&err, PS_FAILED_PRECONDITION, returns(p, hello) ? PS_REASON_DISPLACED : PS_REASON_CONFLICT,
+                    "/job:%s/task:%u is process %u on %s now, which came after this one; stop one of the two, or start it with "
+                    "another task_index",
+                    p->job, p->task, p->pid, p->host[0] != '\0' ? p->host : "an unnamed host")); /* sent below */
+    refuse(t, c, r, &err);
 }
 
 void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r)
@@ -62,21 +55,22 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     struct psi_err err;
     char job[PS_JOB_BYTES_MAX + 1];
     if (!t->is_directory) {
-        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "%s is not the directory", t->name)); /* sent below */
+        PSI_IGNORE(psi_fail_as(&err, PS_FAILED_PRECONDITION, PS_REASON_NOT_DIRECTORY, "%s is not the directory",
+                               t->name)); /* sent below */
         refuse(t, c, r, &err);
         return;
     }
     ps_status st = PSI_BYTES_TEXT(hello->job, job, sizeof(job));
     struct psd_peer *p = st == PS_OK ? psd_peer_find(t, job, hello->task) : NULL;
     if (p == NULL || p->self) {
-        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION,
-                            "task %u of the job named is not another task of cluster '%s'; check the cluster spec", hello->task,
-                            t->cluster.name)); /* sent below */
+        PSI_IGNORE(psi_fail_as(&err, PS_FAILED_PRECONDITION, PS_REASON_OTHER_CLUSTER,
+                               "task %u of the job named is not another task of cluster '%s'; check the cluster spec",
+                               hello->task, t->cluster.name)); /* sent below */
         refuse(t, c, r, &err);
         return;
     }
     if (t->draining) {
-        PSI_IGNORE(psi_fail(&err, PS_UNAVAILABLE, "%s is shutting down", t->name)); /* sent below */
+        PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name)); /* sent below */
         refuse(t, c, r, &err);
         return;
     }
@@ -189,7 +183,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         if (st != PS_OK) {
             psd_log(t, PSI_LOG_ERROR, "list_rejected", "peer=%s msg=%s", c->text, err.text);
             psi_buf_fini(&l.buf);
-            psd_conn_fault(t, c, st, err.text);
+            psd_conn_fault(t, c, st, err.reason, err.text);
             return;
         }
         if (drop) {
@@ -243,7 +237,7 @@ void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct ps
     if (a == NULL || a->id != r->header.id || a->op != r->header.op) {
         psd_log(t, PSI_LOG_ERROR, "task_answer_rejected", "peer=%s op=%u id=%llu", c->text, r->header.op,
                 (unsigned long long)r->header.id);
-        psd_conn_fault(t, c, PS_FAILED_PRECONDITION, "an answer to nothing, or out of order");
+        psd_conn_fault(t, c, PS_FAILED_PRECONDITION, PS_REASON_GAP, "an answer to nothing, or out of order");
         return;
     }
     struct psi_err err;
@@ -263,8 +257,8 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
         struct psd_ask *a = PSI_CONTAINER_OF(link, struct psd_ask, link);
         struct psi_err err;
         char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
-        PSI_IGNORE(psi_fail(&err, PS_UNAVAILABLE, "%s dropped out before it answered",
-                            psd_peer_text(t, p, who, sizeof(who)))); /* below */
+        PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s dropped out before it answered",
+                               psd_peer_text(t, p, who, sizeof(who)))); /* below */
         err.applied = a->op == PS_OP_TASK_DELETE ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
         ask_answered(t, p, a, false, &err); /* a reset stays pending */
     }
@@ -343,16 +337,6 @@ static void fence(struct psd_task *t, const char *why)
     }
 }
 
-static bool refused_as_displaced(const struct psd_request *r)
-{
-    struct ps_reply_meta m;
-    if (r->header.offset == PS_OK || r->header.meta_bytes < sizeof(m) + 8) {
-        return false;
-    }
-    memcpy(&m, r->meta, sizeof(m));
-    return m.result_bytes == 1 && r->meta[sizeof(m)] == PS_REFUSED_DISPLACED;
-}
-
 static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_err err;
@@ -370,7 +354,7 @@ static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct 
     if (st != PS_OK) {
         struct psi_err said;
         bool by_it = psd_reply_error(r, &said) != PS_OK; /* and not by us: it will say so again at every attempt */
-        t->displaced = t->displaced || refused_as_displaced(r);
+        t->displaced = t->displaced || (by_it && said.reason == PS_REASON_DISPLACED);
         if (!by_it || st != t->refusal || t->refusal_logged_ms == 0 || t->now_ms - t->refusal_logged_ms >= REFUSAL_LOG_MS) {
             t->refusal_logged_ms = by_it ? t->now_ms : 0;
             t->refusal = st;
@@ -413,7 +397,7 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
         }
         if (st != PS_OK) {
             psd_log(t, PSI_LOG_ERROR, "list_answer_rejected", "peer=%s msg=%s", c->text, err.text);
-            psd_conn_fault(t, c, st, err.text);
+            psd_conn_fault(t, c, st, err.reason, err.text);
             return;
         }
         if (end) {

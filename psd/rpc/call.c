@@ -60,10 +60,11 @@ static ps_status read_call(struct psd_task *t, const struct psd_request *r, ps_v
                         names[0] != '\0' ? "it has " : "it runs no calls", names);
     }
     if (t->draining) {
-        return psi_fail(err, PS_UNAVAILABLE, "%s is shutting down", t->name);
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
     }
     if (t->work_count >= t->config.calls_max) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s already runs %u calls (calls_max)", t->name, t->work_count);
+        return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "%s already runs %u calls (calls_max)", t->name,
+                           t->work_count);
     }
     char text[PSI_ERR_TEXT_MAX] = "";
     st = t->config.call_check != NULL ? t->config.call_check(t->config.shell, *out_row, r->body, m->in_bytes, text, sizeof(text))

@@ -143,19 +143,19 @@ void psd_buffer_return(struct psd_task *t, struct psd_conn *c)
 
 /* ---- frames ---- */
 
-static void reject_as(struct psd_task *t, struct psd_conn *c, ps_status st, const char *why)
+static void reject_as(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why)
 {
     psd_log(t, PSI_LOG_WARN, "frame_rejected", "peer=%s op=%u msg=%s", c->text, c->link->in.header.op, why);
     if (c->link->in.foreign) {
         psd_conn_close(t, c, false);
     } else {
-        psd_conn_fault(t, c, st, why);
+        psd_conn_fault(t, c, st, reason, why);
     }
 }
 
 static void reject(struct psd_task *t, struct psd_conn *c, const char *why)
 {
-    reject_as(t, c, PS_INVALID_ARGUMENT, why);
+    reject_as(t, c, PS_INVALID_ARGUMENT, PS_REASON_NONE, why);
 }
 
 static void on_head(struct psd_task *t, struct psd_conn *c)
@@ -167,8 +167,9 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
     psi_buf_clear(&c->body);
     if (h->version != PS_FRAME_VERSION) {
         struct psi_err err;
-        PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "VERSION: %s speaks protocol version %u, the frame says %u", t->name,
-                            PS_FRAME_VERSION, h->version)); /* sent below */
+        PSI_IGNORE(psi_fail_as(&err, PS_INVALID_ARGUMENT, PS_REASON_VERSION,
+                               "VERSION: %s speaks protocol version %u, the frame says %u", t->name, PS_FRAME_VERSION,
+                               h->version)); /* sent below */
         psd_reply(t, c, PS_OP_HELLO, 0, h->id, 0, &err, 0, NULL, NULL);
         psd_conn_close(t, c, true);
         return;
@@ -193,7 +194,7 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
     }
     struct psi_err err;
     if (psi_form_check(h, psi_reader_meta(&c->link->in), &err) != PS_OK) {
-        reject(t, c, err.text);
+        reject_as(t, c, PS_INVALID_ARGUMENT, err.reason, err.text);
         return;
     }
     if (row->handle == NULL) {
@@ -210,7 +211,7 @@ static void on_segment(struct psd_task *t, struct psd_conn *c)
     if (c->number != NULL) {
         psd_push_segment(t, c, in->payload, in->payload_bytes);
     } else if (psi_buf_append(&c->body, in->payload, in->payload_bytes, NULL) != PS_OK) {
-        reject_as(t, c, PS_RESOURCE_EXHAUSTED, "no memory for the body of a request");
+        reject_as(t, c, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "no memory for the body of a request");
     }
 }
 
@@ -237,8 +238,8 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
     if ((row->rules & ONLY_DIRECTORY) != 0 && !t->is_directory) {
         struct psi_err err;
         char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
-        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "%s is not the directory: ask %s", t->name,
-                            psd_peer_text(t, &t->peers[t->directory], who, sizeof(who)))); /* sent below */
+        PSI_IGNORE(psi_fail_as(&err, PS_FAILED_PRECONDITION, PS_REASON_NOT_DIRECTORY, "%s is not the directory: ask %s", t->name,
+                               psd_peer_text(t, &t->peers[t->directory], who, sizeof(who)))); /* sent below */
         psd_reply(t, c, h->op, 0, h->id, 0, &err, 0, NULL, NULL);
         return;
     }
@@ -258,7 +259,7 @@ void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size
     while (!c->closing) {
         if (c->slow != NULL) {
             if (!psd_slow_keep(c, p, n)) {
-                reject_as(t, c, PS_RESOURCE_EXHAUSTED, "no memory for what came behind an INIT");
+                reject_as(t, c, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "no memory for what came behind an INIT");
             }
             return;
         }
@@ -268,7 +269,7 @@ void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size
                 return;
             }
             if (in->buffer == NULL && !buffer_lend(t, c)) {
-                reject_as(t, c, PS_RESOURCE_EXHAUSTED, "no buffer for a cut segment");
+                reject_as(t, c, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "no buffer for a cut segment");
             }
             break;
         case PSI_PIECE_HEAD:
@@ -282,7 +283,7 @@ void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size
             on_end(t, c);
             break;
         case PSI_PIECE_BAD:
-            reject(t, c, err.text);
+            reject_as(t, c, PS_INVALID_ARGUMENT, err.reason, err.text);
             break;
         }
     }

@@ -40,19 +40,19 @@ static ps_status check_belief(const struct psd_task *t, const ps_v1_Hello *hello
 {
     char job[PS_JOB_BYTES_MAX + 1];
     if (hello->protocol != PS_FRAME_VERSION) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "VERSION: %s speaks protocol %u, the client %u", t->name, PS_FRAME_VERSION,
-                        hello->protocol);
+        return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_VERSION, "VERSION: %s speaks protocol %u, the client %u", t->name,
+                           PS_FRAME_VERSION, hello->protocol);
     }
     psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->believed_job, job, sizeof(job));
     if (job[0] != '\0' && (strcmp(job, t->config.job) != 0 || hello->believed_task != t->config.task)) {
-        return psi_fail(err, PS_FAILED_PRECONDITION,
-                        "the client takes this address for /job:%s/task:%u, but it is %s; check the cluster spec", job,
-                        hello->believed_task, t->name);
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_OTHER_CLUSTER,
+                           "the client takes this address for /job:%s/task:%u, but it is %s; check the cluster spec", job,
+                           hello->believed_task, t->name);
     }
     if (hello->cluster_hash != 0 && hello->cluster_hash != psi_cluster_hash(&t->cluster)) {
-        return psi_fail(err, PS_FAILED_PRECONDITION,
-                        "the client's cluster (name or number of ps tasks) is not that of %s: cluster '%s' with %u ps tasks",
-                        t->name, t->cluster.name, psi_cluster_num_tasks(&t->cluster, "ps"));
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_OTHER_CLUSTER,
+                           "the client's cluster (name or number of ps tasks) is not that of %s: cluster '%s' with %u ps tasks",
+                           t->name, t->cluster.name, psi_cluster_num_tasks(&t->cluster, "ps"));
     }
     return PS_OK;
 }
@@ -84,9 +84,9 @@ static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
                 PSI_IGNORE(snprintf(limit, sizeof(limit), "psd --sessions_max %u, and %d more of programs without a job",
                                     t->config.sessions_max, SESSIONS_RESERVE)); /* fits */
             }
-            PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED,
-                                "%s has %u sessions, all heard within their lease, and no room for more (%s)", t->name,
-                                psi_map_count(&t->records), limit)); /* caller */
+            PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+                                   "%s has %u sessions, all heard within their lease, and no room for more (%s)", t->name,
+                                   psi_map_count(&t->records), limit)); /* caller */
             return false;
         }
     }
@@ -99,9 +99,9 @@ static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hell
     *out_fresh = record == NULL;
     if (record != NULL) {
         if (hello->connection <= record->connection) {
-            PSI_IGNORE(psi_fail(err, PS_ABORTED, "connection %llu of this session is older than %llu, which %s knows",
-                                (unsigned long long)hello->connection, (unsigned long long)record->connection,
-                                t->name)); /* caller */
+            PSI_IGNORE(psi_fail_as(
+                err, PS_ABORTED, PS_REASON_OLD_CONNECTION, "connection %llu of this session is older than %llu, which %s knows",
+                (unsigned long long)hello->connection, (unsigned long long)record->connection, t->name)); /* caller */
             return NULL;
         }
         return record;
@@ -209,6 +209,7 @@ static void add_number(struct psd_list *l, struct psd_record *record, uint64_t n
         item.applied = n->applied;
         if (n->state == PS_NUMBER_REFUSED) {
             item.status = n->status;
+            item.reason = n->reason;
             PSI_IGNORE(PSI_BYTES_SET(item.text, n->text == NULL ? "refused" : n->text)); /* cut is fine */
         }
     }
@@ -295,7 +296,7 @@ void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         st = check_session(&hello, &err);
     }
     if (st == PS_OK && t->draining) {
-        st = psi_fail(&err, PS_UNAVAILABLE, "%s is shutting down", t->name);
+        st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
     }
     if (st == PS_OK) {
         st = read_unresolved(r, &u, &err);

@@ -116,13 +116,15 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     if (v->dtype == PS_STRING || (v->atomic && bytes > PS_SEGMENT_BYTES)) {
         copy_bytes = v->dtype == PS_STRING ? v->bytes : count * v->element_bytes;
         if (c->copy_bytes + copy_bytes > PS_COPIES_BYTES_MAX) { /* one that does not read must not have all of the budget */
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "pull of '%s': %llu bytes of copies wait for this connection already",
-                            v->name, (unsigned long long)c->copy_bytes);
+            return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+                               "pull of '%s': %llu bytes of copies wait for this connection already", v->name,
+                               (unsigned long long)c->copy_bytes);
         }
         copy = psd_room_stage(t, copy_bytes);
         if (copy == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "pull of '%s': no room to copy %llu bytes within the memory budget of %s",
-                            v->name, (unsigned long long)copy_bytes, t->name);
+            return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+                               "pull of '%s': no room to copy %llu bytes within the memory budget of %s", v->name,
+                               (unsigned long long)copy_bytes, t->name);
         }
         memcpy(copy, (const uint8_t *)v->value + first * v->element_bytes, copy_bytes);
     }
@@ -181,14 +183,17 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
 {
     const struct ps_frame_header *h = &r->header;
     if (v == NULL) {
-        return psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", h->handle, t->name);
+        return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the variable was reset or deleted", h->handle,
+                           t->name);
     }
     if (!v->initialised) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,
+                           "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
     }
     if (!psi_wire_fits(v->dtype, h->dtype)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s (dtype %u)",
-                        v->name, t->name, ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype), h->dtype);
+        return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
+                           "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s (dtype %u)", v->name, t->name,
+                           ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype), h->dtype);
     }
     if (v->dtype == PS_STRING) {
         return h->offset == 0 && count == 0

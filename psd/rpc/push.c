@@ -44,7 +44,7 @@ static void gap(struct psd_task *t, struct psd_conn *c, const char *why)
     const struct ps_frame_header *h = &c->link->in.header;
     psd_log(t, PSI_LOG_WARN, "gap", "peer=%s number=%llu offset=%llu msg=%s", c->text, (unsigned long long)h->id,
             (unsigned long long)h->offset, why);
-    psd_conn_fault(t, c, PS_FAILED_PRECONDITION, why);
+    psd_conn_fault(t, c, PS_FAILED_PRECONDITION, PS_REASON_GAP, why);
 }
 
 void psd_progress_free_all(struct psd_task *t)
@@ -68,7 +68,8 @@ void psd_push_outcome(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32
     struct psi_err err = {.code = PS_ABORTED, .applied = (ps_applied)n->applied, .text = "abandoned"};
     uint32_t retry = 0;
     if (n->state == PS_NUMBER_REFUSED) {
-        PSI_IGNORE(psi_fail(&err, (ps_status)n->status, "%s", n->text == NULL ? "refused" : n->text)); /* sent below */
+        PSI_IGNORE(psi_fail_as(&err, (ps_status)n->status, (ps_reason)n->reason, "%s",
+                               n->text == NULL ? "refused" : n->text)); /* sent below */
         err.applied = (ps_applied)n->applied;
         retry = n->status == PS_RESOURCE_EXHAUSTED ? LOAD_RETRY_MS : n->status == PS_UNAVAILABLE ? DRAIN_RETRY_MS : 0;
     }
@@ -91,6 +92,7 @@ void psd_push_refuse(struct psd_task *t, struct psd_record *record, uint64_t num
                            .end = {.record = record,
                                    .number = number,
                                    .status = err->code,
+                                   .reason = err->reason,
                                    .applied = err->applied,
                                    .text = psi_strndup(err->text, strlen(err->text))}}; /* without memory the status must do */
     psd_commit(t, &c);
@@ -139,8 +141,9 @@ void psd_push_abort_variable(struct psd_task *t, const struct psd_variable *v)
                 continue;
             }
             struct psi_err err;
-            PSI_IGNORE(psi_fail(&err, PS_ABORTED, "variable '%s' at %s was reset or deleted during the operation", v->name,
-                                t->name)); /* kept and sent below */
+            PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_LOST,
+                                   "variable '%s' at %s was reset or deleted during the operation", v->name,
+                                   t->name)); /* kept and sent below */
             refuse(t, record, record->conn, op_of(p->kind), v->handle, p->number, &err);
         }
     }
@@ -199,18 +202,19 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
 {
     uint8_t kind = (uint8_t)kind_of(h->op);
     if (h->dtype != (uint8_t)v->dtype && !(psd_push_is_gradient(kind) && psi_wire_fits(v->dtype, h->dtype))) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s (dtype %u)",
-                        v->name, t->name, ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype), h->dtype);
+        return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
+                           "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s (dtype %u)", v->name, t->name,
+                           ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype), h->dtype);
     }
     if (v->dtype == PS_STRING) {
         return check_strings(t, v, kind, m->total_elements, err);
     }
     if (m->total_elements != v->elements) {
         char shape[PSI_SHAPE_TEXT_MAX];
-        return psi_fail(err, PS_INVALID_ARGUMENT,
-                        "SHAPE_MISMATCH: variable '%s' at %s has shape %s, %llu elements; the request has %llu", v->name, t->name,
-                        psi_shape_format(&v->shape, shape, sizeof(shape)), (unsigned long long)v->elements,
-                        (unsigned long long)m->total_elements);
+        return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
+                           "SHAPE_MISMATCH: variable '%s' at %s has shape %s, %llu elements; the request has %llu", v->name,
+                           t->name, psi_shape_format(&v->shape, shape, sizeof(shape)), (unsigned long long)v->elements,
+                           (unsigned long long)m->total_elements);
     }
     return PS_OK;
 }
@@ -222,19 +226,21 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     uint8_t kind = (uint8_t)kind_of(h->op);
     const struct psd_variable *v = psd_variable_by_handle(&t->store, h->handle);
     if (v == NULL) { /* before anything that says: later. There is no later */
-        return psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", h->handle, t->name);
+        return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the variable was reset or deleted", h->handle,
+                           t->name);
     }
     if (t->draining) {
-        return psi_fail(err, PS_UNAVAILABLE, "%s is shutting down", t->name);
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
     }
     if (!psd_room(t, PSD_ROOM_PUSHES, 1) ||
         ((h->flags & PS_FLAG_LAST) == 0 && record->progress_count >= PS_MULTIFRAME_PUSHES_MAX)) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: %u pushes in progress, %u of this session", t->name, t->progress_count,
-                        record->progress_count);
+        return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "%s: %u pushes in progress, %u of this session",
+                           t->name, t->progress_count, record->progress_count);
     }
     ps_status st = check_definition(t, v, h, m, err);
     if (st == PS_OK && kind != PSD_ASSIGN && !v->initialised) {
-        st = psi_fail(err, PS_FAILED_PRECONDITION, "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
+        st = psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,
+                         "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
     }
     if (st == PS_OK && psd_push_is_gradient(kind)) {
         st = check_gradient(t, v, m->scale, err);
@@ -273,8 +279,9 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     uint32_t unit = psi_wire_unit((ps_dtype)h->dtype);
     *out_payload = frame_payload(h, m->total_elements * unit);
     if (*out_payload == 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH: body of %u bytes does not fit %llu elements of '%s'",
-                        h->body_bytes, (unsigned long long)m->total_elements, v->name);
+        return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
+                           "SHAPE_MISMATCH: body of %u bytes does not fit %llu elements of '%s'", h->body_bytes,
+                           (unsigned long long)m->total_elements, v->name);
     }
     struct psd_progress *p = psd_progress_new(t, v);
     if (p == NULL) {
@@ -291,8 +298,9 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     if (p->staging_bytes > 0) {
         p->staging = p->kind == PSD_ASSIGN ? psd_room_stage_first(t, v, p->staging_bytes) : psd_room_stage(t, p->staging_bytes);
         if (p->staging == NULL) {
-            st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s to '%s': no room to stage %llu bytes within the memory budget of %s",
-                          p->kind == PSD_ASSIGN ? "assign" : "push", v->name, (unsigned long long)p->staging_bytes, t->name);
+            st = psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+                             "%s to '%s': no room to stage %llu bytes within the memory budget of %s",
+                             p->kind == PSD_ASSIGN ? "assign" : "push", v->name, (unsigned long long)p->staging_bytes, t->name);
             psd_progress_free(t, p);
             return st;
         }
@@ -387,8 +395,8 @@ static ps_status check_finite(struct psd_task *t, const struct psd_number *n, co
     if (g->scale != 1) {
         PSI_IGNORE(snprintf(scaled, sizeof(scaled), " times the scale %g", (double)g->scale)); /* fits */
     }
-    return psi_fail(err, PS_INVALID_ARGUMENT, "gradient of '%s': element %llu%s is NaN or infinite", g->variable->name,
-                    (unsigned long long)(n->offset + bad), scaled);
+    return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_NOT_FINITE, "gradient of '%s': element %llu%s is NaN or infinite",
+                       g->variable->name, (unsigned long long)(n->offset + bad), scaled);
 }
 
 /* The last bytes of strings: all of them fit each other. Behind what has come, staging is nobody's. */

@@ -25,6 +25,7 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
     size_t text_bytes = 0;
     if (err != NULL) {
         m.applied = (uint8_t)err->applied;
+        m.reason = (uint16_t)err->reason;
         text_bytes = strlen(err->text);
         m.text_bytes = (uint16_t)text_bytes;
     }
@@ -124,8 +125,8 @@ ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err)
         return PS_OK;
     }
     memcpy(&m, r->meta, sizeof(m)); /* its form was checked */
-    return psi_fail(err, (ps_status)r->header.offset, "%.*s", (int)m.text_bytes,
-                    (const char *)r->meta + sizeof(m) + psi_pad8(m.result_bytes));
+    return psi_fail_as(err, (ps_status)r->header.offset, (ps_reason)m.reason, "%.*s", (int)m.text_bytes,
+                       (const char *)r->meta + sizeof(m) + psi_pad8(m.result_bytes));
 }
 
 uint64_t psd_ask_id(const struct psd_conn *c)

@@ -204,6 +204,7 @@ void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         }
         if (st != PS_OK) {
             a.status = (uint32_t)st;
+            a.reason = (uint32_t)err.reason;
             PSI_IGNORE(PSI_BYTES_SET(a.text, err.text)); /* cut is fine */
         }
         psd_list_add(&l, &ps_v1_OpenAnswer_msg, &a);
@@ -219,9 +220,9 @@ static ps_status check_chief(const struct psd_task *t, uint64_t number, struct p
         return psi_fail(err, PS_INVALID_ARGUMENT, "chief number %llu: no directory has given it", (unsigned long long)number);
     }
     if (number != 0 && number < t->chief_number) {
-        return psi_fail(err, PS_ABORTED, "%s follows a newer chief: %s has number %llu, this session %llu", t->name,
-                        t->chief_text[0] == '\0' ? "one" : t->chief_text, (unsigned long long)t->chief_number,
-                        (unsigned long long)number);
+        return psi_fail_as(
+            err, PS_ABORTED, PS_REASON_NEWER_CHIEF, "%s follows a newer chief: %s has number %llu, this session %llu", t->name,
+            t->chief_text[0] == '\0' ? "one" : t->chief_text, (unsigned long long)t->chief_number, (unsigned long long)number);
     }
     return PS_OK;
 }
@@ -245,10 +246,11 @@ ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, 
         st = psi_optimizer_from_msg(&m.optimizer, &out->optimizer, err);
     }
     if (st == PS_OK && v == NULL) {
-        st = psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", r->header.handle, t->name);
+        st = psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the variable was reset or deleted", r->header.handle,
+                         t->name);
     }
     if (st == PS_OK && t->draining) {
-        st = psi_fail(err, PS_UNAVAILABLE, "%s is shutting down", t->name);
+        st = psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
     }
     if (st == PS_OK) {
         st = check_chief(t, m.chief_number, err);
@@ -344,10 +346,12 @@ static ps_status seal_items(struct psd_task *t, const struct psd_request *r, boo
         }
         const struct psd_variable *v = psd_variable_by_handle(&t->store, item.handle);
         if (v == NULL || v->creation != item.creation) {
-            return psi_fail(err, PS_ABORTED, "handle %u at %s: the variable was reset or deleted", item.handle, t->name);
+            return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the variable was reset or deleted", item.handle,
+                               t->name);
         }
         if (!v->initialised) {
-            return psi_fail(err, PS_FAILED_PRECONDITION, "UNINITIALIZED: variable '%s' at %s cannot be sealed", v->name, t->name);
+            return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,
+                               "UNINITIALIZED: variable '%s' at %s cannot be sealed", v->name, t->name);
         }
         if (set && !v->sealed) {
             struct psd_change c = {.kind = PSD_CHANGE_SEAL, .variable = v};

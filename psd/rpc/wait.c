@@ -123,10 +123,12 @@ static void give_back(struct psd_task *t, struct psd_wait *w, uint64_t bytes)
     w->bytes -= bytes;
 }
 
-void psd_wait_item_text(struct psd_task *t, struct psd_wait *w, struct psd_create *item, const char *text)
+void psd_wait_item_refused(struct psd_task *t, struct psd_wait *w, struct psd_create *item, const struct psi_err *err)
 {
-    item->text = psi_strndup(text, strlen(text)); /* without memory the status must do */
-    take(t, w, item->text == NULL ? 0 : strlen(text) + 1);
+    item->status = err->code;
+    item->reason = err->reason;
+    item->text = psi_strndup(err->text, strlen(err->text)); /* without memory status and reason must do */
+    take(t, w, item->text == NULL ? 0 : strlen(err->text) + 1);
 }
 
 void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, size_t item_bytes, uint32_t *capacity,
@@ -137,11 +139,12 @@ void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, siz
     bool fits = want <= PS_VARIABLES_MAX && psd_room(t, PSD_ROOM_LISTS, more);
     void *grown = fits ? psi_realloc(list, (size_t)want * item_bytes) : NULL;
     if (grown == NULL) {
-        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED,
-                            "%s: no room for a list of more than %u; the lists of waiting requests take %llu bytes of %llu (an "
-                            "eighth of psd --memory_budget)",
-                            t->name, *capacity, (unsigned long long)t->wait_list_bytes,
-                            (unsigned long long)lists_most(t))); /* the caller sees NULL */
+        PSI_IGNORE(
+            psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+                        "%s: no room for a list of more than %u; the lists of waiting requests take %llu bytes of %llu (an "
+                        "eighth of psd --memory_budget)",
+                        t->name, *capacity, (unsigned long long)t->wait_list_bytes,
+                        (unsigned long long)lists_most(t))); /* the caller sees NULL */
         return NULL;
     }
     take(t, w, more);
@@ -188,15 +191,16 @@ static struct psd_wait *wait_new(struct psd_task *t, struct psd_record *record, 
 {
     uint32_t count = psi_u64_map_count(&record->waits);
     if (count >= PS_WAITS_PER_SESSION_MAX) {
-        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: this session already has %u waiting requests", t->name,
-                            count)); /* the caller sees NULL */
+        PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+                               "%s: this session already has %u waiting requests", t->name, count)); /* the caller sees NULL */
         return NULL;
     }
     struct psd_wait *w = heap_reserve(t) && psd_room(t, PSD_ROOM_LISTS, sizeof(*w)) ? psi_calloc(1, sizeof(*w)) : NULL;
     if (w == NULL || psi_u64_map_put(&record->waits, id, w, NULL, err) != PS_OK) {
         psi_free(w);
-        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a waiting request; all of them take %llu bytes",
-                            t->name, (unsigned long long)t->wait_list_bytes)); /* likewise */
+        PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+                               "%s: no memory for a waiting request; all of them take %llu bytes", t->name,
+                               (unsigned long long)t->wait_list_bytes)); /* likewise */
         return NULL;
     }
     w->record = record;

@@ -114,7 +114,7 @@ void psd_wait_free(struct psd_task *t, struct psd_wait *w);
 void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, size_t item_bytes, uint32_t *capacity,
                          struct psi_err *err);
 /** Why an item of w is refused. */
-void psd_wait_item_text(struct psd_task *t, struct psd_wait *w, struct psd_create *item, const char *text);
+void psd_wait_item_refused(struct psd_task *t, struct psd_wait *w, struct psd_create *item, const struct psi_err *err);
 /** By how much n more bytes of lists are too many; what those of r take. */
 uint64_t psd_wait_lists_missing(const struct psd_task *t, uint64_t n);
 uint64_t psd_wait_lists_bytes(const struct psd_record *r);

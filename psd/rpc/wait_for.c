@@ -22,14 +22,14 @@ enum {
 
 static ps_status fail_gone(const struct psd_task *t, const char *name, struct psi_err *err)
 {
-    return psi_fail(err, PS_ABORTED, "%s at %s was reset or deleted while waiting", name, t->name);
+    return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "%s at %s was reset or deleted while waiting", name, t->name);
 }
 
 /* The names of all that is missing, for its deadline. */
 static void fail_late(const struct psd_task *t, struct psd_wait *w, const char *what, struct psd_names *names)
 {
-    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "%u of %u not %s at %s: %s", w->missing, w->need_count, what, t->name,
-                        psd_names_text(names))); /* answered by the caller */
+    PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY, "%u of %u not %s at %s: %s", w->missing,
+                           w->need_count, what, t->name, psd_names_text(names))); /* answered by the caller */
 }
 
 /* ---- variables ---- */
@@ -135,7 +135,8 @@ static struct psd_presence *get_presence(struct psd_task *t, const char *job, ui
     p = psd_room(t, PSD_ROOM_LISTS, PRESENCE_BYTES) ? psi_calloc(1, sizeof(*p)) : NULL;
     if (p == NULL || psi_map_put(&t->presences, name, strlen(name), p, NULL, err) != PS_OK) {
         psi_free(p);
-        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no room to wait for %s", t->name, name)); /* the caller sees NULL */
+        PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "%s: no room to wait for %s", t->name,
+                               name)); /* the caller sees NULL */
         return NULL;
     }
     t->wait_list_bytes += PRESENCE_BYTES;

@@ -353,7 +353,7 @@ static void segment(struct codec *k, struct psd_change *c)
 
 static void end(struct codec *k, struct psd_change *c)
 {
-    uint32_t status = (uint32_t)c->end.status, applied = (uint32_t)c->end.applied;
+    uint32_t status = (uint32_t)c->end.status, reason = (uint32_t)c->end.reason, applied = (uint32_t)c->end.applied;
     record(k, &c->end.record);
     MEMBER(k, c->end.number);
     MEMBER(k, applied);
@@ -363,8 +363,10 @@ static void end(struct codec *k, struct psd_change *c)
     }
     const char *why = c->end.text;
     MEMBER(k, status);
+    MEMBER(k, reason);
     text(k, &why, PSI_ERR_TEXT_MAX);
     c->end.status = (ps_status)status;
+    c->end.reason = (ps_reason)reason;
     if (k->out == NULL && k->st == PS_OK && why != NULL) {
         c->end.text = psi_strndup(why, strlen(why));
     }

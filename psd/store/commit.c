@@ -129,7 +129,7 @@ static void refuse(struct psd_task *t, const struct psd_change *c)
     if (n->progress != NULL) {
         progress_end(t, c->end.record, n);
     }
-    psd_number_refuse(c->end.record, n, c->end.status, c->end.applied, c->end.text);
+    psd_number_refuse(c->end.record, n, c->end.status, c->end.reason, c->end.applied, c->end.text);
 }
 
 static void abandon(struct psd_task *t, const struct psd_change *c)

@@ -98,7 +98,8 @@ struct psd_change {
         struct {
             struct psd_record *record;
             uint64_t number;
-            ps_status status; /* REFUSE */
+            ps_status status; /* REFUSE, as the next */
+            ps_reason reason;
             ps_applied applied;
             char *text; /* REFUSE: gives, from psi_strndup(); NULL: none */
         } end;          /* REFUSE, ABANDON */

@@ -55,7 +55,8 @@ struct psd_number *psd_record_put(struct psd_record *r, uint64_t number);
 /** The entry of `number`, which the record knows, or a fresh one. */
 struct psd_number *psd_record_take(struct psd_record *r, uint64_t number);
 /** End an entry of r as refused; gives text (may be NULL). */
-void psd_number_refuse(struct psd_record *r, struct psd_number *n, ps_status st, ps_applied applied, char *text);
+void psd_number_refuse(struct psd_record *r, struct psd_number *n, ps_status st, ps_reason reason, ps_applied applied,
+                       char *text);
 
 /* ---- names.c ---- */
 /** n, from psd_name_reserve(); NULL: the name is known, and gets this definition and owner. */

@@ -84,12 +84,13 @@ struct psd_number *psd_record_take(struct psd_record *r, uint64_t number)
     return n->number == number ? n : psd_record_put(r, number);
 }
 
-void psd_number_refuse(struct psd_record *r, struct psd_number *n, ps_status st, ps_applied applied, char *text)
+void psd_number_refuse(struct psd_record *r, struct psd_number *n, ps_status st, ps_reason reason, ps_applied applied, char *text)
 {
     size_t bytes = text == NULL ? 0 : strlen(text) + 1;
     n->state = PS_NUMBER_REFUSED;
     n->status = (uint8_t)st;
     n->applied = (uint8_t)applied;
+    n->reason = (uint16_t)reason;
     forget_text(r, n);
     for (uint32_t i = 1; i < PS_WINDOW && r->text_bytes + bytes > PSD_RECORD_TEXT_BYTES; i++) {
         forget_text(r, &r->numbers[(r->highest + i) % PS_WINDOW]); /* the oldest number first */

@@ -42,6 +42,7 @@ struct psd_number {
     uint8_t applied;               /* ps_applied of a refused or abandoned one */
     uint8_t status;                /* ps_status of a refused one */
     uint8_t result_bytes;
+    uint16_t reason; /* ps_reason of a refused one; 0: as status says */
     uint8_t result[PS_RESULT_BYTES_MAX];
 };
 

@@ -75,10 +75,11 @@ ps_status psd_definition_compare(const struct psd_definition *have, const char *
         return PS_OK;
     }
     char a[PSI_SHAPE_TEXT_MAX], b[PSI_SHAPE_TEXT_MAX];
-    return psi_fail(
-        err, PS_INVALID_ARGUMENT,
+    ps_reason reason = psi_mismatch(same_shape, same_optimizer);
+    return psi_fail_as(
+        err, PS_INVALID_ARGUMENT, reason,
         "%s: variable '%s' exists at %s as %s%s %s optimizer %s; asked for as %s%s %s optimizer %s" PSI_MISMATCH_REMEDY,
-        psi_mismatch(same_shape, same_optimizer), name, where, have->atomic ? "atomic " : "", ps_dtype_name(have->dtype),
+        ps_reason_name(reason), name, where, have->atomic ? "atomic " : "", ps_dtype_name(have->dtype),
         psi_shape_format(&have->shape, a, sizeof(a)), psi_optimizer_name(have->optimizer.kind), want->atomic ? "atomic " : "",
         ps_dtype_name(want->dtype), psi_shape_format(&want->shape, b, sizeof(b)), psi_optimizer_name(want->optimizer.kind));
 }
@@ -318,11 +319,13 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
     ps_status st = reserve_places(s, c, name, err);
     if (st == PS_OK && !promise(s, bytes)) {
         /* what never fits is not worth repeating */
-        st = psi_fail(err, bytes > s->budget_bytes ? PS_FAILED_PRECONDITION : PS_RESOURCE_EXHAUSTED,
-                      "variable '%s' and its slots need %llu bytes; of the memory budget of %llu bytes %llu are taken "
-                      "(psd --memory_budget)",
-                      name, (unsigned long long)bytes, (unsigned long long)s->budget_bytes,
-                      (unsigned long long)(s->promised_bytes + over(s->records_bytes)));
+        bool never = bytes > s->budget_bytes;
+        st = psi_fail_as(err, never ? PS_FAILED_PRECONDITION : PS_RESOURCE_EXHAUSTED,
+                         never ? PS_REASON_TOO_LARGE : PS_REASON_OVERLOADED,
+                         "variable '%s' and its slots need %llu bytes; of the memory budget of %llu bytes %llu are taken "
+                         "(psd --memory_budget)",
+                         name, (unsigned long long)bytes, (unsigned long long)s->budget_bytes,
+                         (unsigned long long)(s->promised_bytes + over(s->records_bytes)));
     }
     if (st != PS_OK) {
         psi_free(v);

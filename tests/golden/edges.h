@@ -315,7 +315,7 @@ static inline void make_add(struct wire *w)
 static inline void make_error_reply(struct wire *w)
 {
     struct draft d;
-    struct ps_reply_meta m = {.version = 14, .applied = PS_MAYBE_PARTLY_APPLIED};
+    struct ps_reply_meta m = {.version = 14, .applied = PS_MAYBE_PARTLY_APPLIED, .reason = PS_REASON_NOT_FINITE};
     draft_begin(&d, PS_OP_PUSH, PS_FLAG_REPLY | PS_FLAG_SEQ, 4);
     d.h.handle = 17;
     d.h.offset = PS_INVALID_ARGUMENT;
@@ -326,7 +326,7 @@ static inline void make_error_reply(struct wire *w)
 static inline void make_busy_reply(struct wire *w)
 {
     struct draft d;
-    struct ps_reply_meta m = {.retry_after_ms = 20};
+    struct ps_reply_meta m = {.reason = PS_REASON_OVERLOADED, .retry_after_ms = 20};
     draft_begin(&d, PS_OP_PUSH, PS_FLAG_REPLY | PS_FLAG_SEQ, 9);
     d.h.handle = 17;
     d.h.offset = PS_RESOURCE_EXHAUSTED;
@@ -382,11 +382,10 @@ static inline void make_task_created(struct wire *w)
 static inline void make_task_displaced(struct wire *w)
 {
     struct draft d;
-    const uint8_t why = PS_REFUSED_DISPLACED;
-    struct ps_reply_meta m = {.result_bytes = 1, .retry_after_ms = 1000};
+    struct ps_reply_meta m = {.reason = PS_REASON_DISPLACED, .retry_after_ms = 1000};
     draft_begin(&d, PS_OP_HELLO, PS_FLAG_REPLY, 0);
     d.h.offset = PS_FAILED_PRECONDITION;
-    draft_reply(&d, &m, &why, "/job:ps/task:1 is process 22 on right now, which came after this one");
+    draft_reply(&d, &m, NULL, "/job:ps/task:1 is process 22 on right now, which came after this one");
     draft_end(&d, w);
 }
 

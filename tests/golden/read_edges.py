@@ -63,13 +63,13 @@ def push_continuation(f):
 
 def push_partly(f):
     is_frame(f, 16, "SEQ REPLY", 4, handle=17, payload=b"")
-    same(f.reply_meta(), status=3, applied=1, position=0, version=14, retry_after_ms=0, result=b"",
+    same(f.reply_meta(), status=3, applied=1, reason=49, position=0, version=14, retry_after_ms=0, result=b"",
          text="gradient of 'layer1/w': element 16385 is NaN or infinite")
 
 
 def push_busy(f):
     is_frame(f, 16, "SEQ REPLY", 9, handle=17, payload=b"")
-    same(f.reply_meta(), status=8, applied=0, retry_after_ms=20, text="/job:ps/task:1: 9 pushes in progress, 8 of this session")
+    same(f.reply_meta(), status=8, applied=0, reason=35, retry_after_ms=20, text="/job:ps/task:1: 9 pushes in progress, 8 of this session")
 
 
 def pull_ragged(f):
@@ -133,7 +133,7 @@ def task_created(f):
 
 def task_displaced(f):
     is_frame(f, 1, "REPLY", 0, payload=b"")
-    same(f.reply_meta(), status=9, applied=0, result=bytes([1]), retry_after_ms=1000,
+    same(f.reply_meta(), status=9, applied=0, reason=47, result=b"", retry_after_ms=1000,
          text="/job:ps/task:1 is process 22 on right now, which came after this one")
 
 

@@ -221,7 +221,7 @@ def hello_answer(f):
     same(rest[0], job=b"ps", address=b"127.0.0.1:2222")
     same(rest[1], job=b"ps", task=1, address=b"127.0.0.1:2223")
     same(rest[2], number=297, state=3, offset=32768, incarnation=99)
-    same(rest[3], number=299, state=2, status=3, applied=1, text=b"gradient of 'w': element 7 is NaN or infinite")
+    same(rest[3], number=299, state=2, status=3, applied=1, reason=49, text=b"gradient of 'w': element 7 is NaN or infinite")
 
 
 def open_(f):
@@ -248,7 +248,7 @@ def create_answer(f):
     is_frame(f, "CREATE", "CRC REPLY")
     same(f.reply_meta(), status=0)
     (answer,) = items(f.payload, "CreateAnswer")
-    same(answer, index=1, status=3)
+    same(answer, index=1, status=3, reason=43)
     check(b"'w'" in answer["text"] and b"float64" in answer["text"] and b"float32" in answer["text"], "text of a conflict")
 
 
@@ -322,7 +322,7 @@ def pull_reply(with_crc, plain):
 
 def pull_refused(f):
     is_frame(f, "PULL", "REPLY", trailer=None)
-    same(f.reply_meta(), status=10)
+    same(f.reply_meta(), status=10, reason=33)
     check("77" in f.reply_meta()["text"], "text of a refusal")
 
 

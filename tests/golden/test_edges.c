@@ -477,7 +477,9 @@ static void test_meaning_control(void **state)
     assert_true(s.h.meta_bytes == sizeof(struct ps_reply_meta) + 8 && s.meta[sizeof(struct ps_reply_meta)] == 5);
     assert_memory_equal(s.payload.data, "hello\0\0\0", 8);
     load(&s, "task_displaced", PS_OP_HELLO, PS_FLAG_REPLY, 0);
-    assert_true(s.h.offset == PS_FAILED_PRECONDITION && s.meta[sizeof(struct ps_reply_meta)] == PS_REFUSED_DISPLACED);
+    struct ps_reply_meta said;
+    memcpy(&said, s.meta, sizeof(said));
+    assert_true(s.h.offset == PS_FAILED_PRECONDITION && said.reason == PS_REASON_DISPLACED && said.result_bytes == 0);
 
     at = 0;
     load(&s, "list", PS_OP_LIST, PS_FLAG_CRC | PS_FLAG_MORE, 1);
@@ -533,12 +535,14 @@ static void test_meaning_hot(void **state)
     load(&s, "push_partly", PS_OP_PUSH, PS_FLAG_REPLY | PS_FLAG_SEQ, 4);
     struct ps_reply_meta error;
     memcpy(&error, s.meta, sizeof(error));
-    assert_true(s.h.offset == PS_INVALID_ARGUMENT && error.applied == PS_MAYBE_PARTLY_APPLIED && !s.has_trailer);
+    assert_true(s.h.offset == PS_INVALID_ARGUMENT && error.applied == PS_MAYBE_PARTLY_APPLIED &&
+                error.reason == PS_REASON_NOT_FINITE && !s.has_trailer);
     assert_memory_equal(s.meta + sizeof(error), "gradient of 'layer1/w'", 22);
 
     load(&s, "push_busy", PS_OP_PUSH, PS_FLAG_REPLY | PS_FLAG_SEQ, 9);
     memcpy(&error, s.meta, sizeof(error));
-    assert_true(s.h.offset == PS_RESOURCE_EXHAUSTED && error.applied == PS_NOTHING_APPLIED && error.retry_after_ms == 20);
+    assert_true(s.h.offset == PS_RESOURCE_EXHAUSTED && error.applied == PS_NOTHING_APPLIED && error.retry_after_ms == 20 &&
+                error.reason == PS_REASON_OVERLOADED);
 
     load(&s, "pull_ragged", PS_OP_PULL, PS_FLAG_CRC, 14);
     struct ps_pull_meta pull;

@@ -98,6 +98,7 @@ static void hello_answer(struct wire *out)
     n.state = PS_NUMBER_REFUSED;
     n.status = PS_INVALID_ARGUMENT;
     n.applied = PS_MAYBE_PARTLY_APPLIED;
+    n.reason = PS_REASON_NOT_FINITE;
     PSI_IGNORE(PSI_BYTES_SET(n.text, "gradient of 'w': element 7 is NaN or infinite"));
     list_add(&body, &ps_v1_NumberItem_msg, &n);
     struct ps_frame_header h = header_of(PS_OP_HELLO, PS_FLAG_REPLY, 0, 0);

@@ -75,6 +75,7 @@ void fc_parse(const struct shell_frame *f, struct fc_reply *out)
         broken("a failed reply has a text, no other has");
     }
     out->applied = (ps_applied)m.applied;
+    out->reason = (ps_reason)m.reason;
     out->position = m.position;
     out->durable = m.durable;
     out->version = m.version;

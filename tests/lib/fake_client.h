@@ -13,6 +13,7 @@
 struct fc_reply {
     ps_status status; /* FC_NONE: none */
     ps_applied applied;
+    ps_reason reason;
     char text[PS_META_BYTES_MAX];
     uint64_t position, durable, version;
     uint32_t retry_after_ms, result_bytes;

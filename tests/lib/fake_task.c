@@ -314,6 +314,7 @@ void fake_reply(struct fake *f, uint32_t task, uint8_t op, uint64_t id, bool seq
                               .result_bytes = a->result_bytes,
                               .text_bytes = (uint16_t)text_bytes,
                               .applied = (uint8_t)a->applied,
+                              .reason = (uint16_t)a->reason,
                               .retry_after_ms = a->retry_after_ms};
     memcpy(meta, &m, sizeof(m));
     if (a->result_bytes > 0) {
@@ -459,6 +460,7 @@ void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, c
         t.state = numbers[i].state;
         t.offset = numbers[i].offset;
         t.status = numbers[i].status;
+        t.reason = (uint32_t)f->told_reason;
         t.version = numbers[i].version;
         t.applied = (uint32_t)f->told_applied;
         assert_int_equal(psi_list_append(&body, &ps_v1_NumberItem_msg, &t, NULL), PS_OK);

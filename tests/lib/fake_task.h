@@ -43,6 +43,7 @@ struct fake {
     uint64_t acked; /* number of the last ACK */
     char last_event[48], last_log[1024];
     ps_applied told_applied; /* in every number of HELLO's answer */
+    ps_reason told_reason;   /* likewise */
 };
 
 /** spec: "ps=a:1,b:2"; NULL: only the target "a:1" is known. job: "" or the client's. */
@@ -67,6 +68,7 @@ struct fake_frame *fake_take(struct fake *f, uint32_t task, uint8_t op);
 struct fake_answer {
     ps_status status;
     ps_applied applied;
+    ps_reason reason;
     uint32_t retry_after_ms;
     uint64_t position, version;
     const void *result;

@@ -33,6 +33,7 @@ class Page:
             row["number"] = int(row["number"])
         self.op_names = {row["number"]: name for name, row in self.ops.items()}
         self.flags = self.numbers("Flags")
+        self.reason_names = {number: name for name, number in self.numbers("Reasons").items()}
         self.status_names = {number: name for name, number in self.numbers("Status codes").items()}
         self.states = {number: name for name, number in self.numbers("Number states").items()}
         self.limits = self.numbers("Limits")
@@ -58,6 +59,10 @@ class Page:
 
     def numbers(self, heading):
         return {row["name"]: int(row["number"]) for row in self.rows(heading)}
+
+    def reason(self, number, status):
+        """Its name: that of the status where it says no more, or is none that the page has."""
+        return self.reason_names.get(number, self.status_names[status]) if status else "NONE"
 
     def kind(self, what, name):
         return self.numbers(what + " kinds")[name]
@@ -214,15 +219,15 @@ def list_parts(data):
 # ---- frames ----
 
 Frame = namedtuple("Frame", "op flags id handle dtype offset meta payload trailer")
-Reply = namedtuple("Reply", "op status applied position version durable retry_after_ms result text items frame")
+Reply = namedtuple("Reply", "op status reason applied position version durable retry_after_ms result text items frame")
 
 
 class Closed(Exception):
-    """The task has closed the connection; status and text of its CLOSE, None and "" without one."""
+    """The task has closed the connection; status, reason and text of its CLOSE, None and "" without one."""
 
-    def __init__(self, status=None, text=""):
+    def __init__(self, status=None, reason=None, text=""):
         super().__init__(f"{status}: {text}" if status else "closed without a word")
-        self.status, self.text = status, text
+        self.status, self.reason, self.text = status, reason, text
 
 
 class Refused(Exception):
@@ -325,7 +330,7 @@ class Conn:
                 frame = self.receive()
                 if frame.op == "CLOSE":
                     reply = read_reply(frame)
-                    said = Closed(reply.status, reply.text)
+                    said = Closed(reply.status, reply.reason, reply.text)
         except Closed:
             return said.status, said.text
 
@@ -338,14 +343,14 @@ def answers(op):
 def read_reply(frame):
     if frame.trailer is not None:
         m = PAGE.unpack("ps_pull_reply_meta", frame.meta)
-        return Reply(frame.op, PAGE.status_names[0], 0, 0, m["version"], m["durable"], 0, frame.payload, "", [], frame)
+        return Reply(frame.op, PAGE.status_names[0], "NONE", 0, 0, m["version"], m["durable"], 0, frame.payload, "", [], frame)
     at = PAGE.size("ps_reply_meta")
     m = PAGE.unpack("ps_reply_meta", frame.meta)
     result = frame.meta[at:at + m["result_bytes"]]
     at += len(pad(result))
     text = frame.meta[at:at + m["text_bytes"]].decode()
-    return Reply(frame.op, PAGE.status_names[frame.offset], m["applied"], m["position"], m["version"], m["durable"],
-                 m["retry_after_ms"], result, text, [], frame)
+    return Reply(frame.op, PAGE.status_names[frame.offset], PAGE.reason(m["reason"], frame.offset), m["applied"], m["position"],
+                 m["version"], m["durable"], m["retry_after_ms"], result, text, [], frame)
 
 
 # ---- a session at one task ----
@@ -388,7 +393,7 @@ class Client:
             frame = self.conn.receive()
             if frame.op == "CLOSE":
                 reply = read_reply(frame)
-                raise Closed(reply.status, reply.text)
+                raise Closed(reply.status, reply.reason, reply.text)
             if "VALUE" in frame.flags:
                 self.values.append(frame)
             else:
@@ -468,11 +473,13 @@ class Client:
         self.acknowledge(number)
         if reply.status != "OK" or PAGE.status_names[reply.items[0]["status"]] != "OK":
             bad = reply.items[0] if reply.items else None
-            raise Refused(reply if bad is None else reply._replace(status=PAGE.status_names[bad["status"]], text=bad["text"].decode()))
+            raise Refused(reply if bad is None else reply._replace(
+                status=PAGE.status_names[bad["status"]], reason=PAGE.reason(bad["reason"], bad["status"]), text=bad["text"].decode()))
         return reply.items[0]
 
     def open(self, name, container=""):
         item = self.ask("OPEN", items=[{"container": container, "name": name}]).items[0]
+        item["reason"] = PAGE.reason(item["reason"], item["status"])
         item["status"] = PAGE.status_names[item["status"]]
         return item
 

@@ -15,6 +15,7 @@ F32, F64, I32, I64, BOOL, F16, BF16, I8, U8, STRING = range(1, 11)
 NAMES = ["none", "float32", "float64", "int32", "int64", "bool", "float16", "bfloat16", "int8", "uint8", "string"]
 FORMATS = {F32: "f", F64: "d", I32: "i", I64: "q", BOOL: "?", F16: "e", BF16: "H", I8: "b", U8: "B"}
 OK, INVALID_ARGUMENT, FAILED_PRECONDITION, OUT_OF_RANGE = 0, 3, 9, 11
+NOT_FINITE = 49
 SANITIZERS = ("asan", "tsan")
 TEXT_MAX = 1 << 20
 
@@ -47,6 +48,7 @@ def load():
             ("ps_version", c.c_char_p, []),
             ("ps_last_error", c.c_char_p, []),
             ("ps_last_applied", c.c_int, []),
+            ("ps_last_reason", c.c_int, []),
             ("ps_dtype_name", c.c_char_p, [c.c_int]),
             ("ps_dtype_bytes", c.c_size_t, [c.c_int]),
             ("ps_session_options_init", None, [c.POINTER(Options)]),
@@ -271,6 +273,7 @@ class Ctypes(unittest.TestCase):
         gradient[count - 1] = float("inf")
         self.check(self.lib.ps_variable_push(v, gradient.buffer_info()[0], 4 * count, 1.0), INVALID_ARGUMENT)
         self.assertEqual(self.lib.ps_last_applied(), 0)
+        self.assertEqual(self.lib.ps_last_reason(), NOT_FINITE)
         out = array.array("f", bytes(4 * count))
         self.check(self.lib.ps_variable_read(v, out.buffer_info()[0], 4 * count))
         self.assertEqual(set(out), {0.0})

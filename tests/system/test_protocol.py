@@ -218,6 +218,7 @@ class Lists(Case):
         with self.assertRaises(Refused) as refused:
             self.client(self.other).ask("CHIEF")
         self.assertIn("/job:ps/task:0", refused.exception.reply.text)
+        self.assertEqual(refused.exception.reply.reason, "NOT_DIRECTORY")
 
 
 class Forbidden(Case):
@@ -260,16 +261,17 @@ class Forbidden(Case):
                                                   meta=PAGE.pack("ps_push_meta", total_elements=1, scale=1.0, assign_flags=2)))
         self.assertIn("continuation", self.closed(c, "PUSH", flags={"SEQ"}, meta=PAGE.pack("ps_push_meta", scale=1.0)))
 
-    def refuses(self, text, **hello):
+    def refuses(self, text, reason="INVALID_ARGUMENT", **hello):
         c = Client(self.address)
         self.addCleanup(c.close)
         with self.assertRaises(Refused) as refused:
             c.hello(**hello)
         self.assertEqual(refused.exception.reply.status, "INVALID_ARGUMENT")
+        self.assertEqual(refused.exception.reply.reason, reason)
         self.assertIn(text, refused.exception.reply.text)
 
     def test_hello_is_refused_by_name(self):
-        self.refuses("VERSION", protocol=2)
+        self.refuses("VERSION", reason="VERSION", protocol=2)
         self.refuses("role 2", role=2)
         self.refuses("zero bytes", session=bytes(Client.bound("Hello", "session")))
 

@@ -139,7 +139,7 @@ class Live(unittest.TestCase):
             self.assertEqual((code, err), (1, "psctl: %s\n" % says))
             self.assertIn("0 variables", out)
             code, out, err = run(PSCTL, "-t", self.cluster.addresses[0], "vars", *args, "--json")
-            self.assertEqual((code, json.loads(out)["error"]), (1, {"status": "NOT_FOUND", "message": says}))
+            self.assertEqual((code, json.loads(out)["error"]), (1, {"status": "NOT_FOUND", "reason": "NOT_FOUND", "message": says}))
             self.assertEqual(json.loads(out)["variables"], [])
         for name, near in (("nope", ""), ("localhots", " (did you mean localhost?)")):
             self.refused("reset", "localhost", name, "--yes",
@@ -604,7 +604,9 @@ class Watch(unittest.TestCase):
             cluster.tasks[1].send_signal(signal.SIGCONT)
             until([True, True])
             cluster.kill(1)
-            self.assertNotEqual(until([True, False])["tasks"][1]["error"], "")
+            dead = until([True, False])["tasks"][1]
+            self.assertNotEqual(dead["error"], "")
+            self.assertEqual(dead["reason"], "NOT_CONNECTED")
             cluster.start(1)
             until([True, True])
             self.end(child)

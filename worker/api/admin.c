@@ -34,7 +34,7 @@ static void finish_status(struct psi_api_call *call)
 
 struct status_of {
     struct psi_api_call call;
-    bool started, initialised;
+    bool started, initialised, failed;
 };
 
 /* The session's variables now; *out_count of them, psi_free. NULL when there is no memory. */
@@ -57,6 +57,17 @@ static ps_variable **variables_copy(ps_session *s, size_t *out_count)
     return all;
 }
 
+/* One of those before it failed at the same task. */
+static bool task_named(ps_variable **all, const struct status_of *of, size_t from, size_t i)
+{
+    for (size_t k = from; k < i; k++) {
+        if (of[k].failed && strcmp(all[k]->device, all[i]->device) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static ps_status status_of_all(ps_session *s, ps_variable **all, struct status_of *of, size_t count, struct psi_err *err)
 {
     ps_status first = PS_OK;
@@ -74,9 +85,10 @@ static ps_status status_of_all(ps_session *s, ps_variable **all, struct status_o
             if (st != PS_OK && first == PS_OK) {
                 first = st;
                 *err = one;
-            } else if (st == first && st != PS_OK) {
+            } else if (st == first && st != PS_OK && !task_named(all, of, from, i)) {
                 psi_api_likewise(s, all[i]->device, err);
             }
+            of[i].failed = st != PS_OK;
         }
     }
     return first;
@@ -348,6 +360,8 @@ static void info_result(const struct psi_api_task *task, ps_status st, const str
         memset(info, 0, sizeof(*info));
         info->directory = directory;
         (void)snprintf(info->error, sizeof(info->error), "%s: %.200s", ps_status_name(st), err->text);
+        info->status = st;
+        info->reason = psi_reason(err->reason, st);
     }
     info->up = st == PS_OK;
     info->task = task->task;

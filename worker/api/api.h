@@ -167,8 +167,8 @@ ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_
 ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
 /** Both. */
 ps_status psi_api_call_run(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
-/** *err is the first failure of calls that were made at several tasks. That of the task of this device failed too: its text names
- * it as well. */
+/** *err is the first failure of calls that were made at several tasks. That of the task of this device, which its text does not
+ * name yet, failed too: it names it as well. */
 void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err);
 /** Absolute deadline for a core request that starts now. */
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms);

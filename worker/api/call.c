@@ -34,6 +34,11 @@ ps_applied ps_last_applied(void)
     return last_error.applied;
 }
 
+ps_reason ps_last_reason(void)
+{
+    return psi_reason(last_error.reason, last_error.code);
+}
+
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms)
 {
     int64_t timeout = timeout_ms > 0 ? timeout_ms : s->operation_timeout_ms;
@@ -114,7 +119,7 @@ ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_
     s->in_flight += refused ? 0 : count;
     (void)pthread_mutex_unlock(&s->lock);
     if (refused) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "the session is closing");
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_CLOSING, "the session is closing");
     }
     PSI_LIST_FOREACH(it, works) {
         struct psi_api_call *call = PSI_CONTAINER_OF(it, struct psi_api_call, work.link);

@@ -116,15 +116,11 @@ void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err)
     for (uint32_t i = 0; st == PS_OK && i < s->task_count; i++) {
         const struct psi_api_task *t = &s->tasks[i];
         size_t bytes = strlen(t->name);
-        char who[sizeof(t->name) + sizeof(t->address) + 4];
         if (strncmp(device, t->name, bytes) != 0 || (device[bytes] != '\0' && device[bytes] != '/')) {
             continue;
         }
-        (void)snprintf(who, sizeof(who), "%s (%s", t->name, t->address);
-        if (strstr(err->text, who) == NULL) {
-            size_t at = strlen(err->text);
-            (void)snprintf(err->text + at, sizeof(err->text) - at, "; likewise %s)", who); /* cut is fine */
-        }
+        size_t at = strlen(err->text);
+        (void)snprintf(err->text + at, sizeof(err->text) - at, "; likewise %s (%s)", t->name, t->address); /* cut is fine */
     }
 }
 

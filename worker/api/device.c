@@ -133,20 +133,20 @@ static int devices(ps_session *s, ps_device_info *infos, int max, int64_t timeou
     ps_task_info *tasks = count >= 0 ? psi_calloc((size_t)count + 1, sizeof(*tasks)) : NULL;
     int total = 0;
     if (tasks == NULL) {
-        PSI_IGNORE(count < 0 ? psi_fail(err, PS_UNAVAILABLE, "%s", ps_last_error())
+        PSI_IGNORE(count < 0 ? psi_fail_as(err, PS_UNAVAILABLE, ps_last_reason(), "%s", ps_last_error())
                              : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count)); /* -1 says so */
         return -1;
     }
     ps_status st = ps_cluster_info(s, tasks, count, timeout_ms);
     if (st != PS_OK) {
-        PSI_IGNORE(psi_fail(err, st, "%s", ps_last_error())); /* -1 says so */
+        PSI_IGNORE(psi_fail_as(err, st, ps_last_reason(), "%s", ps_last_error())); /* -1 says so */
         total = -1;
     }
     for (int i = 0; i < count && st == PS_OK; i++) {
         const ps_task_info *task = &tasks[i];
         if (!task->up && total >= 0) {
-            PSI_IGNORE(psi_fail(err, PS_UNAVAILABLE, "/job:%s/task:%u (%s): %s", task->job, task->task, task->address,
-                                task->error)); /* -1 says so */
+            PSI_IGNORE(psi_fail_as(err, PS_UNAVAILABLE, task->reason, "/job:%s/task:%u (%s): %s", task->job, task->task,
+                                   task->address, task->error)); /* -1 says so */
             total = -1;
         } else if (!task->up) {
             psi_api_likewise(s, s->tasks[i].name, err);

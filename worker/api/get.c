@@ -159,7 +159,7 @@ static void get_end(ps_session *s, struct psi_api_get *get, struct psi_err *err)
         get->v = NULL;
         return;
     }
-    if (get->v->var != NULL && get->v->var->device_missing) {
+    if (err->reason == PS_REASON_NO_DEVICE) {
         add_devices(s, err);
     }
     if (err->code == PS_NOT_FOUND && get->scoped.must_exist && get->how == PSI_SCOPE_GET) {

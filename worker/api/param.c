@@ -244,7 +244,7 @@ ps_status ps_param_fail(ps_param *p, ps_status st, const char *text)
 
 static void stick_result(ps_session *s, const ps_result *result, const char *what)
 {
-    struct psi_err err = {.code = result->status, .applied = result->applied};
+    struct psi_err err = {.code = result->status, .applied = result->applied, .reason = result->reason};
     (void)snprintf(err.text, sizeof(err.text), "%s", result->text);
     PSI_IGNORE(stick(s, &err, what)); /* the waiting call looks at it */
 }
@@ -301,7 +301,7 @@ static void take(ps_param *p, bool *flag, uint32_t *count)
 static ps_status refused(ps_param *p, bool *flag, uint32_t *count, ps_status st, const char *what)
 {
     ps_session *s = p->session;
-    struct psi_err err = {.code = st, .applied = PS_NOTHING_APPLIED};
+    struct psi_err err = {.code = st, .applied = PS_NOTHING_APPLIED, .reason = ps_last_reason()};
     (void)snprintf(err.text, sizeof(err.text), "%s", ps_last_error());
     (void)pthread_mutex_lock(&s->lock);
     *flag = false;
@@ -391,7 +391,7 @@ static void set_global_step(ps_session *s, int64_t step)
 
 static ps_status stick_last(ps_session *s, ps_status st, const char *what)
 {
-    struct psi_err err = {.code = st, .applied = ps_last_applied()};
+    struct psi_err err = {.code = st, .applied = ps_last_applied(), .reason = ps_last_reason()};
     (void)snprintf(err.text, sizeof(err.text), "%s", ps_last_error());
     return stick(s, &err, what);
 }

@@ -33,7 +33,8 @@ static void end(struct psi_api_request *r, const struct psi_err *err)
     ps_done_fn done = r->done;
     void *ctx = r->core.ctx;
     bool read = r->core.kind == PSI_REQ_PULL || r->core.kind == PSI_REQ_PUSH_PULL;
-    ps_result result = {.status = err->code, .applied = err->applied, .text = err->text};
+    ps_result result = {
+        .status = err->code, .applied = err->applied, .reason = psi_reason(err->reason, err->code), .text = err->text};
     if (err->code == PS_OK) {
         result.applied = PS_NOTHING_APPLIED;
         result.version = r->core.version;
@@ -137,7 +138,7 @@ static ps_status start(const struct start *a, ps_request *req)
     if (s->closing) {
         (void)pthread_mutex_unlock(&s->lock);
         __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
-        (void)psi_fail(&err, PS_FAILED_PRECONDITION, "the session is closing");
+        (void)psi_fail_as(&err, PS_FAILED_PRECONDITION, PS_REASON_CLOSING, "the session is closing");
         return psi_api_last_error_set(&err);
     }
     s->in_flight++;

@@ -511,8 +511,8 @@ ps_status psi_api_stick(ps_session *s, const struct psi_err *err)
     ps_status st = s->error.code;
     (void)pthread_mutex_unlock(&s->lock);
     if (first) {
-        psi_api_log(s, PS_LOG_ERROR, "session_failed", "st=%s applied=%s msg=%s", ps_status_name(err->code),
-                    psi_applied_name(err->applied), err->text);
+        psi_api_log(s, PS_LOG_ERROR, "session_failed", "st=%s reason=%s applied=%s msg=%s", ps_status_name(err->code),
+                    ps_reason_name(psi_reason(err->reason, err->code)), psi_applied_name(err->applied), err->text);
     }
     return st;
 }
@@ -534,6 +534,13 @@ ps_applied ps_session_error_applied(ps_session *s)
         PSI_IGNORE(psi_api_sticky(s, &err)); /* all zero where there is no error */
     }
     return err.applied;
+}
+
+ps_reason ps_session_reason(ps_session *s)
+{
+    struct psi_err err = {.code = PS_INVALID_ARGUMENT};
+    ps_status st = s == NULL ? PS_INVALID_ARGUMENT : psi_api_sticky(s, &err);
+    return psi_reason(err.reason, st);
 }
 
 ps_status ps_session_fail(ps_session *s, ps_status st, const char *text)

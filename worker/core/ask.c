@@ -181,9 +181,9 @@ static void end_call(struct psi_ask *ask, const struct psi_reply *r)
     psi_ask_free(ask);
 }
 
-static void fail_ask(struct psi_ask *ask, ps_status st, ps_applied applied, const char *text)
+static void fail_ask(struct psi_ask *ask, ps_status st, ps_reason reason, ps_applied applied, const char *text)
 {
-    struct psi_reply r = {.status = st, .applied = applied, .text = text};
+    struct psi_reply r = {.status = st, .reason = reason, .applied = applied, .text = text};
     end_call(ask, &r);
 }
 
@@ -237,7 +237,8 @@ void psi_ask_disconnected(struct psi_peer *peer)
                 break;
             }
             if (ask->op == PS_OP_GOODBYE || (was_sent && ask->once && !ask->waits)) {
-                fail_ask(ask, PS_UNAVAILABLE, PS_OUTCOME_UNKNOWN, "the connection was closed before the answer: outcome unknown");
+                fail_ask(ask, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, PS_OUTCOME_UNKNOWN,
+                         "the connection was closed before the answer: outcome unknown");
                 again = true;
                 break;
             }
@@ -255,12 +256,13 @@ void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record)
         PSI_LIST_FOREACH(it, &peer->asks) {
             struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
             if (new_life && ask->handles) {
-                fail_ask(ask, PS_ABORTED, PS_NOTHING_APPLIED, "the task was restarted");
+                fail_ask(ask, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED, "the task was restarted");
                 again = true;
                 break;
             }
             if (new_record && ask->once && ask->tried) {
-                fail_ask(ask, PS_ABORTED, PS_OUTCOME_UNKNOWN, "the task has lost its record of this session: outcome unknown");
+                fail_ask(ask, PS_ABORTED, PS_REASON_LOST, PS_OUTCOME_UNKNOWN,
+                         "the task has lost its record of this session: outcome unknown");
                 again = true;
                 break;
             }
@@ -268,12 +270,12 @@ void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record)
     }
 }
 
-void psi_ask_fail_all(struct psi_peer *peer, ps_status st, const char *text)
+void psi_ask_fail_all(struct psi_peer *peer, ps_status st, ps_reason reason, const char *text)
 {
     struct psi_list *first = NULL;
     while ((first = psi_list_first(&peer->asks)) != NULL) {
         struct psi_ask *ask = PSI_CONTAINER_OF(first, struct psi_ask, link);
-        fail_ask(ask, st, ask->once && ask->tried ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED, text);
+        fail_ask(ask, st, reason, ask->once && ask->tried ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED, text);
     }
 }
 

@@ -166,6 +166,7 @@ struct psi_chunk {
 struct psi_reply {
     ps_status status;
     ps_applied applied;
+    ps_reason reason; /* 0: as status says */
     uint32_t retry_after_ms;
     uint64_t position, durable, version;
     uint32_t result_bytes;
@@ -221,7 +222,8 @@ struct psi_peer {
     bool sent_blocked; /* at the last tick the kernel took no more */
     uint64_t bad_logged_ms;
     char last_error[200]; /* why it is not up */
-    ps_status refused;    /* REFUSED: the status */
+    ps_status refused;    /* REFUSED: the status, and its reason */
+    ps_reason refused_reason;
     bool leaving;         /* GOODBYE was asked for: no further dial */
     bool doomed;          /* no memory for a frame: to be closed and dialled anew */
     struct psi_list pump; /* in client.pumps */
@@ -323,14 +325,17 @@ const char *psi_client_quote(char *dst, size_t n, const char *text);
 /** The request is done. text printf; OK: format is NULL. */
 void psi_request_end(struct psi_request *req, ps_status st, ps_applied applied, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/** The same with a reason that says more than st, or one that came from a task; 0: as st says. */
+void psi_request_end_as(struct psi_request *req, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 /** End with fields (status, applied, err) that are set already. */
 void psi_request_ended(struct psi_request *req);
 /** An error block filled by printf; never NULL. */
-struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_applied applied, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 void psi_client_err_free(struct psi_client *c, struct psi_err *e);
 /** Remember why it was refused; PS_OK: it is not any more. */
-void psi_request_refused(struct psi_request *req, ps_status st, const char *text);
+void psi_request_refused(struct psi_request *req, ps_status st, ps_reason reason, const char *text);
 /** Put off until at least retry_ms from now (0: back off by req->tries). It leaves the list that it is in. */
 void psi_request_delay(struct psi_request *req, uint32_t retry_ms);
 /** To another stage and its list. Which ways there are is a table in request.c. */
@@ -424,7 +429,8 @@ void psi_peer_header(const struct psi_peer *peer, uint8_t op, uint64_t id, struc
 /** Queue a copied frame with plain payload; when memory is short the peer is doomed. */
 void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes);
 /** Close for good with this reason: every request that talks to s ends. */
-void psi_peer_refuse(struct psi_peer *peer, ps_status st, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void psi_peer_refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* ---- receive.c ---- */
 void psi_peer_bytes(struct psi_peer *peer, const uint8_t *p, size_t n);
@@ -450,7 +456,7 @@ bool psi_window_settle(struct psi_peer *peer, const uint8_t *p, size_t n, uint32
 /** Send again what is to be sent again, in order; true when nothing is left. */
 bool psi_window_resume(struct psi_peer *peer);
 /** End numbers of a variable that is lost. */
-void psi_window_lose(struct psi_peer *peer, struct psi_var *var, const char *why);
+void psi_window_lose(struct psi_peer *peer, struct psi_var *var, ps_reason reason, const char *why);
 /** out of `e` has left the queue. */
 void psi_entry_unqueued(struct psi_entry *e);
 
@@ -497,7 +503,7 @@ void psi_ask_disconnected(struct psi_peer *peer);
 void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record);
 /** At UP: what may have been lost with an older connection. */
 void psi_ask_acknowledge_again(struct psi_peer *peer);
-void psi_ask_fail_all(struct psi_peer *peer, ps_status st, const char *text);
+void psi_ask_fail_all(struct psi_peer *peer, ps_status st, ps_reason reason, const char *text);
 void psi_ask_beat(struct psi_peer *peer);
 void psi_ask_abandon(struct psi_peer *peer, uint64_t number);
 

@@ -53,15 +53,15 @@ void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r)
     char where[PSI_WHERE_MAX];
     if (psi_reply_repeatable(r) && ask->peer->state != PSI_PEER_REFUSED) {
         req->flags &= (uint8_t)~PSI_REQUEST_SENT;
-        psi_request_refused(req, r->status, r->text);
+        psi_request_refused(req, r->status, r->reason, r->text);
         psi_request_delay(req, r->retry_after_ms);
         return;
     }
     const char *subject = psi_request_subject(req);
     bool others = r->status == PS_DEADLINE_EXCEEDED && psi_request_is(req, PSI_KIND_OTHERS); /* the text names who is late */
-    psi_request_end(req, r->status, r->applied, "%s%s%s%s%s%s: %s", psi_kind_of(req)->name, subject != NULL ? " of '" : "",
-                    subject != NULL ? subject : "", subject != NULL ? "'" : "", others ? "" : " at ",
-                    others ? "" : psi_peer_where(ask->peer, where, sizeof(where)), r->text);
+    psi_request_end_as(req, r->status, r->reason, r->applied, "%s%s%s%s%s%s: %s", psi_kind_of(req)->name,
+                       subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
+                       others ? "" : " at ", others ? "" : psi_peer_where(ask->peer, where, sizeof(where)), r->text);
 }
 
 void psi_control_plain(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)

@@ -140,13 +140,12 @@ struct psi_var {
     struct psi_device requested; /* what the scopes say; empty: nothing */
     bool by_strategy, setter;    /* as in struct psi_request_place */
     bool soft_placement;
-    bool device_missing; /* it could not be got because its task has no such device */
-    bool placed;         /* its round-robin turn is taken */
-    bool used;           /* an operation succeeded, or READY did: from then on a reset is an error, not a new get-or-create */
-    uint8_t step;        /* of get-or-create: enum psi_var_step */
-    uint32_t tries;      /* of get-or-create that were put off */
-    uint32_t held_by;    /* table index: of get-or-create, who refused, or has not answered the directory; UINT32_MAX: nobody */
-    uint64_t again_ms;   /* when the next is due */
+    bool placed;       /* its round-robin turn is taken */
+    bool used;         /* an operation succeeded, or READY did: from then on a reset is an error, not a new get-or-create */
+    uint8_t step;      /* of get-or-create: enum psi_var_step */
+    uint32_t tries;    /* of get-or-create that were put off */
+    uint32_t held_by;  /* table index: of get-or-create, who refused, or has not answered the directory; UINT32_MAX: nobody */
+    uint64_t again_ms; /* when the next is due */
     struct psi_list step_link;   /* want_create, want_open or put off */
     struct psi_list getters;     /* GET and LOOKUP requests */
     struct psi_request *current; /* whose turn it is: the one in TURN or SENDING; NULL: none */

@@ -67,10 +67,11 @@ static void timed_out(struct psi_request *req, ps_applied applied)
     const struct psi_peer *peer = psi_request_peer(req);
     unsigned long long waited = req->owner->now_ms - req->started_ms;
     if (peer != NULL && psi_peer_down(peer)) {
-        psi_request_end(req, PS_UNAVAILABLE, applied, "%s: no connection within %llu ms: %s", what, waited,
-                        psi_peer_obstacle(peer));
+        psi_request_end_as(req, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, applied, "%s: no connection within %llu ms: %s", what,
+                           waited, psi_peer_obstacle(peer));
     } else if (req->why != NULL) {
-        psi_request_end(req, req->why->code, applied, "%s: refused for %llu ms: %s", what, waited, req->why->text);
+        psi_request_end_as(req, req->why->code, req->why->reason, applied, "%s: refused for %llu ms: %s", what, waited,
+                           req->why->text);
     } else {
         psi_request_end(req, PS_DEADLINE_EXCEEDED, applied, "%s: no answer within %llu ms", what, waited);
     }
@@ -152,8 +153,8 @@ void psi_request_unreachable(struct psi_peer *peer)
             describe(req, what, sizeof(what));
             bool said = psi_kind_of(req)->op != 0; /* whoever asks a task by name knows what and where */
             psi_ask_drop(c, req);
-            psi_request_end(req, PS_UNAVAILABLE, PS_NOTHING_APPLIED, "%s%sno connection: %s", said ? "" : what, said ? "" : ": ",
-                            peer->last_error);
+            psi_request_end_as(req, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, PS_NOTHING_APPLIED, "%s%sno connection: %s",
+                               said ? "" : what, said ? "" : ": ", peer->last_error);
         } else if (c->fail_fast && !psi_request_is(req, PSI_KIND_STAYS)) {
             req->deadline_ms = c->now_ms; /* it ends at the next tick, as at its own deadline */
             c->scan_ms = 0;
@@ -175,7 +176,7 @@ void psi_request_fail_peer(struct psi_peer *peer)
             }
             ps_applied applied = PS_NOTHING_APPLIED;
             if (psi_request_numbered(req)) {
-                psi_window_lose(peer, req->var, peer->last_error);
+                psi_window_lose(peer, req->var, peer->refused_reason, peer->last_error);
                 again = true;
                 break;
             }
@@ -187,7 +188,7 @@ void psi_request_fail_peer(struct psi_peer *peer)
             }
             char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
             describe(req, what, sizeof(what));
-            psi_request_end(req, peer->refused, applied, "%s: %s", what, peer->last_error);
+            psi_request_end_as(req, peer->refused, peer->refused_reason, applied, "%s: %s", what, peer->last_error);
             again = true;
             break;
         }

@@ -143,11 +143,10 @@ static ps_status check_device(struct psi_var *var, const struct psi_place *place
     char index[16];
     (void)snprintf(index, sizeof(index), "%u", asked->index);
     (void)psi_device_format(asked, device, sizeof(device));
-    var->device_missing = true;
-    return psi_fail(err, PS_INVALID_ARGUMENT,
-                    "device '%s': /job:%s/task:%u has no %s:%s for variables, they are on CPU:0; leave it out or allow soft "
-                    "placement",
-                    device, place->job, place->task, asked->has_type ? asked->type : "CPU", asked->has_index ? index : "*");
+    return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_NO_DEVICE,
+                       "device '%s': /job:%s/task:%u has no %s:%s for variables, they are on CPU:0; leave it out or allow soft "
+                       "placement",
+                       device, place->job, place->task, asked->has_type ? asked->type : "CPU", asked->has_index ? index : "*");
 }
 
 ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct psi_err *err)

@@ -176,7 +176,7 @@ void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...)
     }
 }
 
-void psi_peer_refuse(struct psi_peer *peer, ps_status st, const char *format, ...)
+void psi_peer_refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
 {
     char text[sizeof(peer->last_error)];
     va_list ap;
@@ -187,7 +187,8 @@ void psi_peer_refuse(struct psi_peer *peer, ps_status st, const char *format, ..
     psi_peer_lost(peer, true, "%s", text);
     move(peer, PSI_PEER_REFUSED);
     peer->refused = st;
-    psi_ask_fail_all(peer, st, peer->last_error);
+    peer->refused_reason = reason;
+    psi_ask_fail_all(peer, st, reason, peer->last_error);
     psi_request_fail_peer(peer);
 }
 
@@ -262,10 +263,6 @@ struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, const char 
     struct psi_err err = {0};
     struct psi_link *link = NULL;
     if (shell == NULL) {
-        size_t address_bytes = strlen(peer->address);
-        if (why != NULL && strncmp(why, peer->address, address_bytes) == 0 && strncmp(why + address_bytes, ": ", 2) == 0) {
-            why += address_bytes + 2; /* whoever reads it is told the address anyway */
-        }
         psi_fail(&err, PS_UNAVAILABLE, "%s", why != NULL && why[0] != '\0' ? why : "the connection failed");
         goto fail;
     }
@@ -394,12 +391,13 @@ static bool names_fit(struct psi_peer *peer, const struct hello_parts *parts)
 {
     struct psi_client *c = peer->c;
     if (peer->named && (strcmp(parts->job, peer->job) != 0 || parts->answer.task != peer->task)) {
-        psi_peer_refuse(peer, PS_FAILED_PRECONDITION, "%s was expected at %s, /job:%s/task:%u answers there", peer->name,
-                        peer->address, parts->job, (unsigned)parts->answer.task);
+        psi_peer_refuse(peer, PS_FAILED_PRECONDITION, PS_REASON_OTHER_CLUSTER,
+                        "%s was expected at %s, /job:%s/task:%u answers there", peer->name, peer->address, parts->job,
+                        (unsigned)parts->answer.task);
         return false;
     }
     if (c->cluster_name[0] != '\0' && parts->cluster_name[0] != '\0' && strcmp(c->cluster_name, parts->cluster_name) != 0) {
-        psi_peer_refuse(peer, PS_FAILED_PRECONDITION,
+        psi_peer_refuse(peer, PS_FAILED_PRECONDITION, PS_REASON_OTHER_CLUSTER,
                         "cluster '%s' was expected at %s, cluster '%s' answers there; --cluster_name says which", c->cluster_name,
                         peer->address, parts->cluster_name);
         return false;
@@ -447,11 +445,11 @@ void psi_peer_hello(struct psi_peer *peer)
         if (r->status == PS_FAILED_PRECONDITION || r->status == PS_INVALID_ARGUMENT || r->status == PS_PERMISSION_DENIED ||
             r->status == PS_UNAUTHENTICATED || r->status == PS_UNIMPLEMENTED) {
             char ours[PS_JOB_BYTES_MAX + 96] = "";
-            if (r->status == PS_FAILED_PRECONDITION && c->known) { /* it knows our cluster by its hash only */
+            if (r->reason == PS_REASON_OTHER_CLUSTER && c->known) { /* it knows our cluster by its hash only */
                 snprintf(ours, sizeof(ours), " (here: cluster '%s' with %u ps tasks; --cluster_name says which)", c->cluster.name,
                          psi_cluster_num_tasks(&c->cluster, "ps"));
             }
-            psi_peer_refuse(peer, r->status, "%s%s", r->text, ours);
+            psi_peer_refuse(peer, r->status, r->reason, "%s%s", r->text, ours);
         } else {
             psi_peer_lost(peer, true, "it answers %s: %s", ps_status_name(r->status), r->text);
         }
@@ -482,7 +480,7 @@ void psi_peer_hello(struct psi_peer *peer)
         }
         psi_cluster_fini(&told);
         if (st != PS_OK) {
-            psi_peer_refuse(peer, st, "%s", err.text);
+            psi_peer_refuse(peer, st, err.reason, "%s", err.text);
             return;
         }
     }
@@ -607,7 +605,7 @@ void psi_peer_pump(struct psi_peer *peer)
         psi_peer_lost(peer, true, "no memory for a frame");
     }
     if (peer->state == PSI_PEER_REFUSED) {
-        psi_ask_fail_all(peer, peer->refused, peer->last_error);
+        psi_ask_fail_all(peer, peer->refused, peer->refused_reason, peer->last_error);
         psi_request_fail_peer(peer);
     }
 }

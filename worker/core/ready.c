@@ -51,13 +51,13 @@ static void end(struct psi_ready *r)
     bool failed = r->failed;
     ready_free(r);
     if (failed) {
-        psi_request_end(req, err.code, err.applied, "%s", err.text);
+        psi_request_end_as(req, err.code, err.reason, err.applied, "%s", err.text);
     } else {
         psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
     }
 }
 
-void psi_ready_fail(struct psi_ready *r, ps_status st, ps_applied applied, const char *format, ...)
+void psi_ready_fail(struct psi_ready *r, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
 {
     if (r->failed) {
         return; /* the first one counts */
@@ -65,6 +65,7 @@ void psi_ready_fail(struct psi_ready *r, ps_status st, ps_applied applied, const
     r->failed = true;
     r->err.code = st;
     r->err.applied = applied;
+    r->err.reason = reason;
     va_list ap;
     va_start(ap, format);
     vsnprintf(r->err.text, sizeof(r->err.text), format, ap);
@@ -127,7 +128,7 @@ static void inner_done(struct psi_request *inner)
         r->tries++;
         r->retry = true; /* a handle is gone, or there is a newer chief: STATUS tells */
     } else if (inner->status != PS_OK) {
-        psi_ready_fail(r, inner->status, inner->applied, "%s", inner->err->text);
+        psi_ready_fail(r, inner->status, inner->err->reason, inner->applied, "%s", inner->err->text);
     }
     psi_client_err_free(inner->owner, inner->err);
     inner->err = NULL;
@@ -169,7 +170,7 @@ static void call_failed(struct psi_ready *r, const struct psi_ask *ask, const st
         r->tries++;
         r->retry = true;
     } else {
-        psi_ready_fail(r, reply->status, reply->applied, "%s at %s: %s", psi_kind_of(r->req)->name,
+        psi_ready_fail(r, reply->status, reply->reason, reply->applied, "%s at %s: %s", psi_kind_of(r->req)->name,
                        psi_peer_where(ask->peer, where, sizeof(where)), reply->text);
     }
 }
@@ -195,7 +196,7 @@ static void on_status(struct psi_client *c, struct psi_ask *ask, const struct ps
         } else if (st == PS_UNAVAILABLE || st == PS_RESOURCE_EXHAUSTED) {
             again_later(r, ask->peer, err.text, 0);
         } else if (st != PS_OK) {
-            psi_ready_fail(r, st, PS_NOTHING_APPLIED, "'%s' at %s: %s", var->name,
+            psi_ready_fail(r, st, err.reason, PS_NOTHING_APPLIED, "'%s' at %s: %s", var->name,
                            psi_peer_where(ask->peer, where, sizeof(where)), err.text);
         }
     }
@@ -223,7 +224,7 @@ static void on_chief(struct psi_client *c, struct psi_ask *ask, const struct psi
     if (reply->status != PS_OK) {
         call_failed(r, ask, reply);
     } else if (psi_list_next(&p, &n, &ps_v1_ChiefAnswer_msg, &m, &over, NULL) != PS_OK || over || m.number == 0) {
-        psi_ready_fail(r, PS_INTERNAL, PS_NOTHING_APPLIED, "the directory's answer holds no chief number");
+        psi_ready_fail(r, PS_INTERNAL, PS_REASON_NONE, PS_NOTHING_APPLIED, "the directory's answer holds no chief number");
     } else {
         r->chief_number = m.number;
         c->chief_number = m.number;
@@ -251,7 +252,7 @@ static void on_sealed(struct psi_client *c, struct psi_ask *ask, const struct ps
 
 static void no_memory(struct psi_ready *r)
 {
-    psi_ready_fail(r, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s: no memory", psi_kind_of(r->req)->name);
+    psi_ready_fail(r, PS_RESOURCE_EXHAUSTED, PS_REASON_NONE, PS_NOTHING_APPLIED, "%s: no memory", psi_kind_of(r->req)->name);
 }
 
 /* One ask per task (or more, when the list is long) about the variables that it owns. */
@@ -356,7 +357,7 @@ static void decide(struct psi_ready *r)
     }
     for (uint32_t i = 0; r->chief_number != 0 && i < r->var_count; i++) {
         if (r->vars[i]->chief_number > r->chief_number) {
-            psi_ready_fail(r, PS_ABORTED, PS_NOTHING_APPLIED,
+            psi_ready_fail(r, PS_ABORTED, PS_REASON_NEWER_CHIEF, PS_NOTHING_APPLIED,
                            "a newer chief (number %llu, this one has %llu) initialises '%s' at %s",
                            (unsigned long long)r->vars[i]->chief_number, (unsigned long long)r->chief_number, r->vars[i]->name,
                            c->peers[r->vars[i]->owner]->name);
@@ -372,7 +373,7 @@ static void decide(struct psi_ready *r)
     if (live != NULL) {
         psi_ready_name(r, psi_var_lacks, names, 230); /* room for what follows */
         psi_ready_fail(
-            r, PS_DATA_LOSS, PS_NOTHING_APPLIED,
+            r, PS_DATA_LOSS, PS_REASON_LOST, PS_NOTHING_APPLIED,
             "part of the model is lost: %s; the rest is %s, as '%.60s' is; start over or restore all of it; if this is "
             "another model, give it a container of its own",
             names, psi_var_is_trained(live) ? "trained" : "there by an import or assign", live->name);
@@ -416,7 +417,8 @@ static void get(struct psi_ready *r)
     char names[360];
     if (psi_ready_any(r, psi_var_is_lost)) {
         psi_ready_name(r, psi_var_is_lost, names, sizeof(names));
-        psi_ready_fail(r, PS_ABORTED, PS_NOTHING_APPLIED, "reset, deleted or lost by a restart of its task: %s", names);
+        psi_ready_fail(r, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED, "reset, deleted or lost by a restart of its task: %s",
+                       names);
         end(r);
         return;
     }
@@ -502,9 +504,9 @@ void psi_ready_expire(struct psi_request *req)
     struct psi_ready *r = req->extra;
     char text[420];
     const char *subject = psi_request_subject(req);
-    psi_ready_explain(r, text, sizeof(text));
+    ps_reason reason = psi_ready_explain(r, text, sizeof(text));
     ps_applied applied = r->step == READY_INIT || r->step == READY_SEALED ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
-    psi_ready_fail(r, PS_DEADLINE_EXCEEDED, applied, "%s%s%.60s%s: %llu ms are over, %s", psi_kind_of(req)->name,
+    psi_ready_fail(r, PS_DEADLINE_EXCEEDED, reason, applied, "%s%s%.60s%s: %llu ms are over, %s", psi_kind_of(req)->name,
                    subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
                    (unsigned long long)(req->owner->now_ms - req->started_ms), text);
     end(r);
@@ -514,7 +516,7 @@ void psi_ready_slow(struct psi_request *req)
 {
     char text[420];
     char quoted[420];
-    psi_ready_explain(req->extra, text, sizeof(text));
+    (void)psi_ready_explain(req->extra, text, sizeof(text));
     psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=%s seconds=%d why=\"%s\"", psi_kind_of(req)->name,
                    PSI_SLOW_MS / 1000, psi_client_quote(quoted, sizeof(quoted), text));
 }

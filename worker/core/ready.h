@@ -35,8 +35,8 @@ struct psi_ready {
 };
 
 /** The first failure counts. */
-void psi_ready_fail(struct psi_ready *r, ps_status st, ps_applied applied, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+void psi_ready_fail(struct psi_ready *r, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 /** This session initialises. */
 bool psi_ready_is_chief(const struct psi_ready *r);
 /** Of one variable, as its owner said last: no value (or one that may be of another time); trained or declared ready; that, or
@@ -52,7 +52,7 @@ bool psi_ready_any(const struct psi_ready *r, bool (*is)(const struct psi_var *)
 void psi_ready_name(const struct psi_ready *r, bool (*is)(const struct psi_var *), char *dst, size_t n);
 /** Fail when the chief has put other hyperparameters in force than this program asks for. */
 void psi_ready_compare(struct psi_ready *r);
-/** What it waits for now. */
-void psi_ready_explain(const struct psi_ready *r, char *dst, size_t n);
+/** What it waits for now: in words to dst, and as a reason. */
+ps_reason psi_ready_explain(const struct psi_ready *r, char *dst, size_t n);
 
 #endif

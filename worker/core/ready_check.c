@@ -95,7 +95,7 @@ void psi_ready_compare(struct psi_ready *r)
     for (uint32_t i = 0; i < r->var_count; i++) {
         const struct psi_var *var = r->vars[i];
         if (!psi_optimizer_equal(&var->optimizer, &var->in_force)) {
-            psi_ready_fail(r, PS_FAILED_PRECONDITION, PS_NOTHING_APPLIED,
+            psi_ready_fail(r, PS_FAILED_PRECONDITION, PS_REASON_OPTIMIZER_MISMATCH, PS_NOTHING_APPLIED,
                            "'%.60s' at %s: this program asks for %s, the chief has put %s in force" PSI_MISMATCH_REMEDY,
                            var->name, r->req->owner->peers[var->owner]->name,
                            psi_optimizer_format(&var->optimizer, ours, sizeof(ours)),
@@ -126,11 +126,12 @@ static bool is_awaited(const struct psi_ready *r, const struct psi_peer *peer)
 }
 
 /* "/job:ps/task:0 (127.0.0.1:2222), /job:ps/task:1 (127.0.0.1:2223: connection refused) and 3 more" */
-static bool name_awaited(const struct psi_ready *r, char *dst, size_t n)
+static bool name_awaited(const struct psi_ready *r, char *dst, size_t n, bool *out_down)
 {
     const struct psi_client *c = r->req->owner;
     size_t at = 0;
     uint32_t left_out = 0;
+    *out_down = false;
     dst[0] = '\0';
     for (uint32_t i = 0; i < c->peer_count; i++) {
         const struct psi_peer *peer = c->peers[i];
@@ -139,6 +140,7 @@ static bool name_awaited(const struct psi_ready *r, char *dst, size_t n)
         }
         char one[PSI_WHERE_MAX + sizeof(peer->last_error)];
         const char *why = psi_peer_obstacle(peer);
+        *out_down = *out_down || why[0] != '\0';
         int bytes = snprintf(one, sizeof(one), "%s%s (%s%s%s)", at > 0 ? ", " : "", peer->name, peer->address,
                              why[0] != '\0' ? ": " : "", why);
         if (bytes > 0 && at + (size_t)bytes + 20 < n) { /* room for the number of those left out */
@@ -154,30 +156,32 @@ static bool name_awaited(const struct psi_ready *r, char *dst, size_t n)
     return at > 0;
 }
 
-void psi_ready_explain(const struct psi_ready *r, char *dst, size_t n)
+ps_reason psi_ready_explain(const struct psi_ready *r, char *dst, size_t n)
 {
     const struct psi_client *c = r->req->owner;
     char names[360];
-    if (name_awaited(r, names, sizeof(names))) {
+    bool down = false;
+    if (name_awaited(r, names, sizeof(names), &down)) {
         snprintf(dst, n, "no answer from %s", names);
-        return;
+        return down ? PS_REASON_NOT_CONNECTED : PS_REASON_NONE;
     }
     if (r->step == READY_WAIT) {
         psi_ready_name(r, psi_var_is_unsealed, names, sizeof(names));
         snprintf(dst, n, "waiting for a chief to initialise %s; %s", names,
                  c->chief_connected ? "a chief is connected" : "no chief is connected");
-        return;
+        return c->chief_connected ? PS_REASON_NOT_READY : PS_REASON_NO_CHIEF;
     }
     for (uint32_t i = 0; i < r->var_count; i++) {
         if (psi_var_is_closed(r->vars[i]) && r->inner[i].why != NULL) {
             snprintf(dst, n, "waiting for '%.100s': %s", r->vars[i]->name, r->inner[i].why->text);
-            return;
+            return r->inner[i].why->reason;
         }
     }
     psi_ready_name(r, psi_var_is_closed, names, sizeof(names));
     if (names[0] != '\0') {
         snprintf(dst, n, "waiting for %s", names);
-        return;
+        return PS_REASON_NONE;
     }
     snprintf(dst, n, "waiting for answers of the tasks%s%s", r->why[0] != '\0' ? ": " : "", r->why);
+    return PS_REASON_NONE;
 }

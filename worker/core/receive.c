@@ -40,6 +40,7 @@ static void parse_reply(struct psi_peer *peer, const struct ps_frame_header *h, 
     memcpy(&m, meta, sizeof(m));
     r->status = (ps_status)h->offset;
     r->applied = (ps_applied)m.applied;
+    r->reason = (ps_reason)m.reason;
     r->retry_after_ms = m.retry_after_ms;
     r->position = m.position;
     r->durable = m.durable;

@@ -315,9 +315,10 @@ void psi_client_err_free(struct psi_client *c, struct psi_err *e)
     }
 }
 
-static struct psi_err *make_err(struct psi_client *c, ps_status st, ps_applied applied, const char *format, va_list ap)
-    __attribute__((format(printf, 4, 0)));
-static struct psi_err *make_err(struct psi_client *c, ps_status st, ps_applied applied, const char *format, va_list ap)
+static struct psi_err *make_err(struct psi_client *c, ps_status st, ps_reason reason, ps_applied applied, const char *format,
+                                va_list ap) __attribute__((format(printf, 5, 0)));
+static struct psi_err *make_err(struct psi_client *c, ps_status st, ps_reason reason, ps_applied applied, const char *format,
+                                va_list ap)
 {
     struct psi_err *e = new_err(c);
     if (e == NULL) {
@@ -325,15 +326,16 @@ static struct psi_err *make_err(struct psi_client *c, ps_status st, ps_applied a
     }
     e->code = st;
     e->applied = applied;
+    e->reason = reason;
     vsnprintf(e->text, sizeof(e->text), format, ap);
     return e;
 }
 
-struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_applied applied, const char *format, ...)
+struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    struct psi_err *e = make_err(c, st, applied, format, ap);
+    struct psi_err *e = make_err(c, st, reason, applied, format, ap);
     va_end(ap);
     return e;
 }
@@ -370,16 +372,14 @@ void psi_request_ended(struct psi_request *req)
     }
 }
 
-void psi_request_end(struct psi_request *req, ps_status st, ps_applied applied, const char *format, ...)
+static void end(struct psi_request *req, ps_status st, ps_reason reason, ps_applied applied, const char *format, va_list ap)
+    __attribute__((format(printf, 5, 0)));
+static void end(struct psi_request *req, ps_status st, ps_reason reason, ps_applied applied, const char *format, va_list ap)
 {
-    struct psi_client *c = req->owner;
     req->status = st;
     req->applied = applied;
     if (st != PS_OK) {
-        va_list ap;
-        va_start(ap, format);
-        req->err = make_err(c, st, applied, format, ap);
-        va_end(ap);
+        req->err = make_err(req->owner, st, reason, applied, format, ap);
         if (psi_kind_of(req)->failed != NULL) {
             psi_kind_of(req)->failed(req);
         }
@@ -387,10 +387,26 @@ void psi_request_end(struct psi_request *req, ps_status st, ps_applied applied, 
     psi_request_ended(req);
 }
 
-void psi_request_refused(struct psi_request *req, ps_status st, const char *text)
+void psi_request_end(struct psi_request *req, ps_status st, ps_applied applied, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    end(req, st, PS_REASON_NONE, applied, format, ap);
+    va_end(ap);
+}
+
+void psi_request_end_as(struct psi_request *req, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    end(req, st, reason, applied, format, ap);
+    va_end(ap);
+}
+
+void psi_request_refused(struct psi_request *req, ps_status st, ps_reason reason, const char *text)
 {
     psi_client_err_free(req->owner, req->why);
-    req->why = st != PS_OK ? psi_client_err(req->owner, st, PS_NOTHING_APPLIED, "%s", text) : NULL;
+    req->why = st != PS_OK ? psi_client_err(req->owner, st, reason, PS_NOTHING_APPLIED, "%s", text) : NULL;
 }
 
 void psi_request_delay(struct psi_request *req, uint32_t retry_ms)

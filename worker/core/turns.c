@@ -14,9 +14,10 @@ void psi_var_queue(struct psi_request *req)
     struct psi_client *c = req->owner;
     struct psi_var *var = req->var;
     if (var->lost) {
-        psi_request_end(req, PS_ABORTED, (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED,
-                        "%s of '%s' at %s: the variable is gone: it was reset or deleted, or its task restarted without it",
-                        psi_kind_of(req)->name, var->name, c->peers[var->owner]->name);
+        psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST,
+                           (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED,
+                           "%s of '%s' at %s: the variable is gone: it was reset or deleted, or its task restarted without it",
+                           psi_kind_of(req)->name, var->name, c->peers[var->owner]->name);
         return;
     }
     psi_request_move(req, PSI_STAGE_WAITING);

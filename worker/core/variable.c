@@ -44,7 +44,8 @@ static void to_step(struct psi_var *var, enum psi_var_step step, struct psi_list
 }
 
 /* Nobody gets it: whoever waits for it hears why. */
-static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, const struct psi_peer *at, const char *text)
+static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, ps_reason reason, const struct psi_peer *at,
+                    const char *text)
 {
     char where[PSI_WHERE_MAX];
     to_step(var, PSI_VAR_NEW, NULL);
@@ -55,8 +56,8 @@ static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, con
         again = link != NULL;
         if (again) {
             struct psi_request *req = PSI_CONTAINER_OF(link, struct psi_request, link);
-            psi_request_end(req, st, PS_NOTHING_APPLIED, "%s of '%s'%s%s: %s", psi_kind_of(req)->name, var->name,
-                            at != NULL ? " at " : "", at != NULL ? psi_peer_where(at, where, sizeof(where)) : "", text);
+            psi_request_end_as(req, st, reason, PS_NOTHING_APPLIED, "%s of '%s'%s%s: %s", psi_kind_of(req)->name, var->name,
+                               at != NULL ? " at " : "", at != NULL ? psi_peer_where(at, where, sizeof(where)) : "", text);
         }
     }
     (void)c;
@@ -71,7 +72,7 @@ void psi_var_want(struct psi_client *c, struct psi_var *var)
         struct psi_err err = {0};
         ps_status st = psi_var_choose_task(c, var, &err);
         if (st != PS_OK) {
-            give_up(c, var, st, NULL, err.text);
+            give_up(c, var, st, err.reason, NULL, err.text);
             return;
         }
         psi_peer_want(c->peers[var->requested_task]); /* where it most likely is: its HELLO goes beside the CREATE */
@@ -96,25 +97,27 @@ void psi_var_get(struct psi_request *req)
         return;
     }
     if (var->lost) {
-        psi_request_end(req, PS_ABORTED, PS_NOTHING_APPLIED, "variable '%s' is gone: it was reset or deleted, or its task %s",
-                        var->name, "restarted without it");
+        psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED,
+                           "variable '%s' is gone: it was reset or deleted, or its task %s", var->name, "restarted without it");
         return;
     }
     if (!psi_list_empty(&var->getters)) { /* what the others have been told holds for this one too */
         const struct psi_request *first = PSI_CONTAINER_OF(psi_list_first(&var->getters), struct psi_request, link);
-        psi_request_refused(req, first->why != NULL ? first->why->code : PS_OK, first->why != NULL ? first->why->text : "");
+        if (first->why != NULL) {
+            psi_request_refused(req, first->why->code, first->why->reason, first->why->text);
+        }
     }
     psi_request_move(req, PSI_STAGE_GETTING);
     psi_var_want(req->owner, var);
 }
 
 /* What its getters say at their deadline: st and text of a refusal by `at`; PS_OK: `at` has not answered. */
-static void hold(struct psi_client *c, struct psi_var *var, uint32_t at, ps_status st, const char *text)
+static void hold(struct psi_client *c, struct psi_var *var, uint32_t at, ps_status st, ps_reason reason, const char *text)
 {
     var->held_by = at != c->directory ? at : UINT32_MAX;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &var->getters) {
-        psi_request_refused(PSI_CONTAINER_OF(it, struct psi_request, link), st, text);
+        psi_request_refused(PSI_CONTAINER_OF(it, struct psi_request, link), st, reason, text);
     }
 }
 
@@ -151,14 +154,14 @@ static bool may_repeat(ps_status st)
     return st == PS_UNAVAILABLE || st == PS_RESOURCE_EXHAUSTED;
 }
 
-static void create_failed(struct psi_client *c, struct psi_var *var, const struct psi_peer *at, ps_status st, const char *text,
-                          uint32_t retry_ms)
+static void create_failed(struct psi_client *c, struct psi_var *var, const struct psi_peer *at, ps_status st, ps_reason reason,
+                          const char *text, uint32_t retry_ms)
 {
     if (may_repeat(st) && at->state != PSI_PEER_REFUSED) {
-        hold(c, var, at->index, st, text);
+        hold(c, var, at->index, st, reason, text);
         put_off(c, var, retry_ms);
     } else {
-        give_up(c, var, st, at, text);
+        give_up(c, var, st, reason, at, text);
     }
 }
 
@@ -170,26 +173,26 @@ static void create_answered(struct psi_client *c, struct psi_peer *peer, struct 
         snprintf(text, sizeof(text), "(unreadable text)");
     }
     if (a->status > PS_UNAUTHENTICATED) {
-        give_up(c, var, PS_INTERNAL, peer, "an answer with an unknown status");
+        give_up(c, var, PS_INTERNAL, PS_REASON_NONE, peer, "an answer with an unknown status");
         return;
     }
     uint32_t owner = PSI_BYTES_TEXT(a->job, job, sizeof(job)) == PS_OK ? psi_client_find_task(c, job, a->task) : UINT32_MAX;
     if (a->status == PS_DEADLINE_EXCEEDED && owner != UINT32_MAX) { /* it has not answered the directory; ours is near, or not */
-        hold(c, var, owner, PS_OK, "");
+        hold(c, var, owner, PS_OK, PS_REASON_NONE, "");
         put_off(c, var, 0);
         return;
     }
     if (a->status != PS_OK) {
-        create_failed(c, var, peer, (ps_status)a->status, text, a->retry_after_ms);
+        create_failed(c, var, peer, (ps_status)a->status, (ps_reason)a->reason, text, a->retry_after_ms);
         return;
     }
     if (owner == UINT32_MAX) {
-        give_up(c, var, PS_INTERNAL, peer, "it names an owner that is not in this session's cluster");
+        give_up(c, var, PS_INTERNAL, PS_REASON_NONE, peer, "it names an owner that is not in this session's cluster");
         return;
     }
     var->owner = owner;
     var->created = a->created;
-    hold(c, var, owner, PS_OK, "");
+    hold(c, var, owner, PS_OK, PS_REASON_NONE, "");
     to_step(var, PSI_VAR_OPEN, &c->peers[owner]->want_open);
     psi_peer_want(c->peers[owner]);
 }
@@ -214,7 +217,7 @@ static void on_create(struct psi_client *c, struct psi_ask *ask, const struct ps
     for (uint32_t i = 0; i < ask->var_count; i++) {
         if (ask->vars[i] != NULL) {
             ps_status st = r->status != PS_OK ? r->status : PS_UNAVAILABLE;
-            create_failed(c, ask->vars[i], ask->peer, st, r->status != PS_OK ? r->text : "the answer lacks it",
+            create_failed(c, ask->vars[i], ask->peer, st, r->reason, r->status != PS_OK ? r->text : "the answer lacks it",
                           r->retry_after_ms);
         }
     }
@@ -340,12 +343,13 @@ static ps_status check_definition(const struct psi_peer *peer, const struct psi_
     }
     char ours[PSI_SHAPE_TEXT_MAX];
     char theirs[PSI_SHAPE_TEXT_MAX];
-    return psi_fail(err, PS_INVALID_ARGUMENT,
-                    "%s: asked for as %s%s %s with optimizer %s, %s has it as %s%s %s with optimizer %s" PSI_MISMATCH_REMEDY,
-                    psi_mismatch(same_shape, same_optimizer), var->atomic ? "atomic " : "", ps_dtype_name(var->dtype),
-                    psi_shape_format(&var->shape, ours, sizeof(ours)), psi_optimizer_name(var->optimizer.kind), peer->name,
-                    atomic ? "atomic " : "", ps_dtype_name(dtype), psi_shape_format(shape, theirs, sizeof(theirs)),
-                    psi_optimizer_name(optimizer_kind));
+    ps_reason reason = psi_mismatch(same_shape, same_optimizer);
+    return psi_fail_as(err, PS_INVALID_ARGUMENT, reason,
+                       "%s: asked for as %s%s %s with optimizer %s, %s has it as %s%s %s with optimizer %s" PSI_MISMATCH_REMEDY,
+                       ps_reason_name(reason), var->atomic ? "atomic " : "", ps_dtype_name(var->dtype),
+                       psi_shape_format(&var->shape, ours, sizeof(ours)), psi_optimizer_name(var->optimizer.kind), peer->name,
+                       atomic ? "atomic " : "", ps_dtype_name(dtype), psi_shape_format(shape, theirs, sizeof(theirs)),
+                       psi_optimizer_name(optimizer_kind));
 }
 
 ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err)
@@ -354,7 +358,7 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
     if (a->status != PS_OK) {
         ps_status st = a->status <= PS_UNAUTHENTICATED ? (ps_status)a->status : PS_INTERNAL;
         bool readable = PSI_BYTES_TEXT(a->text, text, sizeof(text)) == PS_OK && text[0] != '\0';
-        return psi_fail(err, st, "%s", readable ? text : ps_status_name(st));
+        return psi_fail_as(err, st, (ps_reason)a->reason, "%s", readable ? text : ps_status_name(st));
     }
     ps_shape shape;
     ps_optimizer optimizer = {0};
@@ -406,12 +410,12 @@ static void open_answered(struct psi_client *c, struct psi_peer *peer, struct ps
     struct psi_err err = {0};
     ps_status st = psi_var_update(peer, var, a, &err);
     if (st == PS_NOT_FOUND && var->must_exist) {
-        give_up(c, var, st, peer, "the directory knows it, its task has lost it");
+        give_up(c, var, st, PS_REASON_LOST, peer, "the directory knows it, its task has lost it");
     } else if (st == PS_NOT_FOUND || st == PS_ABORTED || may_repeat(st)) {
-        hold(c, var, peer->index, PS_UNAVAILABLE, err.text);
+        hold(c, var, peer->index, PS_UNAVAILABLE, st == PS_NOT_FOUND ? PS_REASON_LOST : err.reason, err.text);
         put_off(c, var, 0); /* its task came back empty, say: the next CREATE makes it there */
     } else if (st != PS_OK) {
-        give_up(c, var, st, peer, err.text);
+        give_up(c, var, st, err.reason, peer, err.text);
     } else {
         var->open = true;
         to_step(var, PSI_VAR_NEW, NULL);
@@ -445,7 +449,7 @@ static void on_open(struct psi_client *c, struct psi_ask *ask, const struct psi_
     for (uint32_t i = 0; i < ask->var_count; i++) {
         if (ask->vars[i] != NULL) {
             ps_status st = r->status != PS_OK ? r->status : PS_UNAVAILABLE;
-            create_failed(c, ask->vars[i], ask->peer, st, r->status != PS_OK ? r->text : "the answer lacks it",
+            create_failed(c, ask->vars[i], ask->peer, st, r->reason, r->status != PS_OK ? r->text : "the answer lacks it",
                           r->retry_after_ms);
         }
     }
@@ -500,8 +504,9 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
             }
             bool pushed = (req->flags & PSI_REQUEST_PUSHED) != 0;
             psi_var_release(req);
-            psi_request_end(req, PS_ABORTED, pushed ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED, "%s of '%s' at %s: %s",
-                            psi_kind_of(req)->name, var->name, psi_peer_where(peer, where, sizeof(where)), reason);
+            psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, pushed ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED,
+                               "%s of '%s' at %s: %s", psi_kind_of(req)->name, var->name,
+                               psi_peer_where(peer, where, sizeof(where)), reason);
             again = true;
             break;
         }
@@ -535,7 +540,7 @@ static void on_reopen(struct psi_client *c, struct psi_ask *ask, const struct ps
         if (st != PS_OK) {
             char why[PSI_ERR_TEXT_MAX];
             snprintf(why, sizeof(why), "the task was restarted and its variables are lost (%.300s)", err.text);
-            psi_window_lose(peer, var, why);
+            psi_window_lose(peer, var, PS_REASON_LOST, why);
             psi_var_lost(c, var, why);
         }
     }

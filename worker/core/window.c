@@ -109,10 +109,10 @@ static void finish(struct psi_entry *e)
     bool values_missing = op == PS_OP_PUSHPULL && !repeat && req->status == PS_OK && req->offset2 < var->elements;
     if (gone && (repeat || values_missing)) {
         char where[PSI_WHERE_MAX];
-        psi_request_end(req, PS_ABORTED, repeat ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED,
-                        "%s of '%s' at %s: the variable was reset, deleted or lost %s", psi_kind_of(req)->name, var->name,
-                        psi_peer_where(peer, where, sizeof(where)),
-                        repeat ? "before it could be repeated" : "before its new values had come; the push was applied");
+        psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, repeat ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED,
+                           "%s of '%s' at %s: the variable was reset, deleted or lost %s", psi_kind_of(req)->name, var->name,
+                           psi_peer_where(peer, where, sizeof(where)),
+                           repeat ? "before it could be repeated" : "before its new values had come; the push was applied");
         return;
     }
     if (repeat) {
@@ -143,14 +143,14 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         memcpy(req->result, r->result, r->result_bytes);
     } else if (psi_reply_repeatable(r)) {
         e->repeat = true;
-        psi_request_refused(req, r->status, r->text);
+        psi_request_refused(req, r->status, r->reason, r->text);
         req->again_ms = r->retry_after_ms; /* until psi_request_delay() makes a time of it */
     } else {
         char where[PSI_WHERE_MAX];
         req->status = r->status;
         req->applied = r->applied;
-        req->err = psi_client_err(peer->c, r->status, r->applied, "%s of '%s' at %s: %s", psi_kind_of(req)->name, var->name,
-                                  psi_peer_where(peer, where, sizeof(where)), r->text);
+        req->err = psi_client_err(peer->c, r->status, r->reason, r->applied, "%s of '%s' at %s: %s", psi_kind_of(req)->name,
+                                  var->name, psi_peer_where(peer, where, sizeof(where)), r->text);
     }
     bool gone = r->status == PS_ABORTED && e->op != PS_OP_INIT && peer->state == PSI_PEER_UP;
     if (e->queued && psi_outq_cancel(&peer->link->out, &e->out)) {
@@ -230,9 +230,9 @@ bool psi_window_expire(struct psi_request *req)
     psi_var_release(req);
     bool up = peer->state == PSI_PEER_UP;
     unsigned long long waited = peer->c->now_ms - req->started_ms;
-    psi_request_end(req, up ? PS_DEADLINE_EXCEEDED : PS_UNAVAILABLE, applied,
-                    "%s of '%s' at %s: no answer within %llu ms%s%s; %s", psi_kind_of(req)->name, var->name, where, waited,
-                    peer->last_error[0] != '\0' ? ": " : "", peer->last_error, psi_applied_name(applied));
+    psi_request_end_as(req, up ? PS_DEADLINE_EXCEEDED : PS_UNAVAILABLE, up ? PS_REASON_NONE : PS_REASON_NOT_CONNECTED, applied,
+                       "%s of '%s' at %s: no answer within %llu ms%s%s; %s", psi_kind_of(req)->name, var->name, where, waited,
+                       peer->last_error[0] != '\0' ? ": " : "", peer->last_error, psi_applied_name(applied));
     if (never) {
         entry_free(e);
     } else if (half) {
@@ -305,7 +305,8 @@ static bool fits(const struct psi_entry *e)
 
 static void end_gone(struct psi_entry *e, ps_applied applied)
 {
-    struct psi_reply r = {.status = PS_ABORTED, .applied = applied, .text = "the variable was reset, deleted or lost"};
+    struct psi_reply r = {
+        .status = PS_ABORTED, .reason = PS_REASON_LOST, .applied = applied, .text = "the variable was reset, deleted or lost"};
     outcome(e, &r);
 }
 
@@ -327,6 +328,7 @@ static ps_status settle_one(struct psi_peer *peer, struct psi_entry *e, const ps
         }
         r.status = (ps_status)m->status;
         r.applied = (ps_applied)m->applied;
+        r.reason = (ps_reason)m->reason;
         r.version = m->version;
         r.position = m->position;
         r.result_bytes = m->result.size;
@@ -442,7 +444,7 @@ bool psi_window_resume(struct psi_peer *peer)
     return peer->resume_at == peer->next;
 }
 
-void psi_window_lose(struct psi_peer *peer, struct psi_var *var, const char *why)
+void psi_window_lose(struct psi_peer *peer, struct psi_var *var, ps_reason reason, const char *why)
 {
     PSI_ASSERT(peer->state != PSI_PEER_UP);
     for (uint64_t n = peer->first; n < peer->next; n++) {
@@ -461,7 +463,7 @@ void psi_window_lose(struct psi_peer *peer, struct psi_var *var, const char *why
         entry_free(e);
         req->extra = NULL;
         psi_var_release(req);
-        psi_request_end(req, PS_ABORTED, applied, "%s of '%s' at %s: %s; %s", psi_kind_of(req)->name, var->name,
-                        psi_peer_where(peer, where, sizeof(where)), why, psi_applied_name(applied));
+        psi_request_end_as(req, PS_ABORTED, reason, applied, "%s of '%s' at %s: %s; %s", psi_kind_of(req)->name, var->name,
+                           psi_peer_where(peer, where, sizeof(where)), why, psi_applied_name(applied));
     }
 }

@@ -113,7 +113,7 @@ static ps_status list(struct exporter *e, struct psi_err *err)
         for (int i = 0; i < tasks; i++) {
             ps_status st = ps_task_containers(e->session, i, 0, on_container, &names);
             if (st != PS_OK) {
-                return psi_fail(err, st, "%s", ps_last_error());
+                return psi_fail_as(err, st, ps_last_reason(), "%s", ps_last_error());
             }
         }
         psi_free(e->vars);

@@ -59,7 +59,7 @@ static bool look(struct psctl *c, int i, const char *name, char *before)
     struct looking l = {.seen = {.only = name}};
     ps_status st = ps_task_config(c->session, i, psctl_left_ms(c), each, &l);
     if (st != PS_OK) {
-        psctl_error(c, st, "%s: %s", task, ps_last_error());
+        psctl_failed(c, st, ps_last_reason(), "%s: %s", task, ps_last_error());
     } else if (!l.seen.found) {
         settings_say_none(&l.seen, task);
     } else if (!l.live) {

@@ -22,7 +22,7 @@ enum psctl_exit psctl_delete(struct psctl *c)
     }
     ps_status st = ps_variable_delete(c->session, c->argv[0]);
     if (st != PS_OK) {
-        psctl_error(c, st, "%s", ps_last_error());
+        psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
         return PSCTL_FAILED;
     }
     if (c->json) {

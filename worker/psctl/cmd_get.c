@@ -132,7 +132,7 @@ static enum psctl_exit get_numbers(const struct psctl *c, ps_variable *v)
     }
     ps_status st = ps_variable_read(v, data, bytes);
     if (st != PS_OK) {
-        psctl_error(c, st, "%s", ps_last_error());
+        psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
     }
     bool shown = st == PS_OK && show(c, v, data);
     free(data);
@@ -209,7 +209,7 @@ static enum psctl_exit get_strings(const struct psctl *c, ps_variable *v)
     } else {
         st = ps_variable_read_strings(v, data, PS_STRING_BYTES_MAX + 1, offsets, count, NULL);
         if (st != PS_OK) {
-            psctl_error(c, st, "%s", ps_last_error());
+            psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
         } else {
             show_strings(c, v, data, offsets);
         }

@@ -49,7 +49,7 @@ static bool look_up(struct psctl *c, const ps_variable *v, struct before *out)
         }
         ps_status st = ps_task_variables(c->session, i, psctl_left_ms(c), each_variable, out);
         if (st != PS_OK) {
-            psctl_error(c, st, "%s", ps_last_error());
+            psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
             return false;
         }
     }
@@ -99,6 +99,7 @@ static bool read_values(const struct psctl *c, const ps_variable *v, void *data)
 struct assign {
     sem_t ended;
     ps_status status;
+    ps_reason reason;
     uint64_t version;
     char text[512];
 };
@@ -108,6 +109,7 @@ static void on_assigned(void *ctx, ps_request *req, const ps_result *result)
     struct assign *a = ctx;
     (void)req;
     a->status = result->status;
+    a->reason = result->reason;
     a->version = result->version;
     (void)snprintf(a->text, sizeof(a->text), "%s", result->text != NULL ? result->text : "");
     (void)sem_post(&a->ended);
@@ -125,11 +127,12 @@ static bool assign(struct psctl *c, ps_variable *v, const void *data, uint64_t *
         }
     } else {
         a.status = st;
+        a.reason = ps_last_reason();
         (void)snprintf(a.text, sizeof(a.text), "%s", ps_last_error());
     }
     (void)sem_destroy(&a.ended);
     if (a.status != PS_OK) {
-        psctl_error(c, a.status, "%s", a.text);
+        psctl_failed(c, a.status, a.reason, "%s", a.text);
     }
     *out_version = a.version;
     return a.status == PS_OK;
@@ -208,7 +211,7 @@ static enum psctl_exit set_strings(struct psctl *c, ps_variable *v)
     if (ok && look_up(c, v, &before)) {
         ps_status st = ps_variable_assign_strings(v, values.texts, values.lengths, values.count);
         if (st != PS_OK) {
-            psctl_error(c, st, "%s", ps_last_error());
+            psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
         }
         ok = st == PS_OK && look_up(c, v, &after);
         if (ok) {

@@ -16,6 +16,12 @@ struct row {
     int tasks, up; /* of the sum; 0: it is a task */
 };
 
+static json_t *reason_value(const void *row)
+{
+    const struct row *r = row;
+    return json_string(ps_reason_name(r->t.reason));
+}
+
 static bool is_up(const void *row)
 {
     const struct row *r = row;
@@ -68,6 +74,7 @@ static const struct cli_column columns[] = {
     {"ADDRESS", "address", FIELD(CLI_TEXT, t.address)},
     {"STATE", "up", FIELD(CLI_BOOL, t.up), .cell = state_cell},
     {NULL, "error", FIELD(CLI_TEXT, t.error), .has = is_down},
+    {NULL, "reason", .kind = CLI_OTHER, .has = is_down, .value = reason_value},
     {NULL, "directory", FIELD(CLI_BOOL, t.directory), .has = is_up},
     {NULL, "conflict", FIELD(CLI_TEXT, t.conflict), .has = is_up},
     {"VERSION", "version", FIELD(CLI_TEXT, t.version), .has = is_up},

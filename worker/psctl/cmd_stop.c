@@ -20,7 +20,7 @@ enum psctl_exit psctl_stop(struct psctl *c)
     }
     ps_status st = ps_stop(c->session, psctl_left_ms(c), &sessions);
     if (st != PS_OK) {
-        psctl_error(c, st, "%s", ps_last_error());
+        psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
         return PSCTL_FAILED;
     }
     sessions -= sessions > 0 ? 1 : 0; /* our own is one of them */

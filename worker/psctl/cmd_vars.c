@@ -213,7 +213,7 @@ static enum psctl_exit show(struct psctl *c)
     if (c->json) {
         put_lost(c);
         psctl_down(c, -1);
-        cli_json_put("error", none[0] != '\0' ? psctl_error_value(PS_NOT_FOUND, none) : NULL);
+        cli_json_put("error", none[0] != '\0' ? psctl_error_value(PS_NOT_FOUND, (ps_reason)PS_NOT_FOUND, none) : NULL);
     } else {
         (void)printf("%zu variable%s\n", list.rows.count, list.rows.count == 1 ? "" : "s");
     }

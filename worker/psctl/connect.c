@@ -13,20 +13,22 @@
 #include <string.h>
 #include <unistd.h>
 
-json_t *psctl_error_value(ps_status st, const char *text)
+json_t *psctl_error_value(ps_status st, ps_reason reason, const char *text)
 {
-    return json_pack("{s:s, s:o}", "status", ps_status_name(st), "message", cli_json_text(text));
+    return json_pack("{s:s, s:s, s:o}", "status", ps_status_name(st), "reason", ps_reason_name(reason), "message",
+                     cli_json_text(text));
 }
 
-static void say_error(const struct psctl *c, ps_status st, const char *format, va_list ap) __attribute__((format(printf, 3, 0)));
-static void say_error(const struct psctl *c, ps_status st, const char *format, va_list ap)
+static void say_error(const struct psctl *c, ps_status st, ps_reason reason, const char *format, va_list ap)
+    __attribute__((format(printf, 4, 0)));
+static void say_error(const struct psctl *c, ps_status st, ps_reason reason, const char *format, va_list ap)
 {
     char text[1024];
     (void)vsnprintf(text, sizeof(text), format, ap);
     psi_utf8_printable(text);
     (void)fprintf(stderr, "psctl: %s\n", text);
     if (c->json) {
-        cli_json_print(json_pack("{s:o}", "error", psctl_error_value(st, text)));
+        cli_json_print(json_pack("{s:o}", "error", psctl_error_value(st, reason, text)));
     }
 }
 
@@ -34,7 +36,15 @@ void psctl_error(const struct psctl *c, ps_status st, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    say_error(c, st, format, ap);
+    say_error(c, st, (ps_reason)st, format, ap);
+    va_end(ap);
+}
+
+void psctl_failed(const struct psctl *c, ps_status st, ps_reason reason, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    say_error(c, st, reason, format, ap);
     va_end(ap);
 }
 
@@ -42,7 +52,7 @@ enum psctl_exit psctl_misused(const struct psctl *c, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    say_error(c, PS_INVALID_ARGUMENT, format, ap);
+    say_error(c, PS_INVALID_ARGUMENT, (ps_reason)PS_INVALID_ARGUMENT, format, ap);
     va_end(ap);
     return PSCTL_USAGE;
 }
@@ -112,7 +122,8 @@ enum psctl_exit psctl_connect(struct psctl *c)
     }
     c->task_count = ps_cluster_tasks(c->session);
     if (c->task_count < 0) {
-        psctl_error(c, PS_UNAVAILABLE, "%s; is a psd running there? -t HOST:PORT names another", ps_last_error());
+        psctl_failed(c, PS_UNAVAILABLE, ps_last_reason(), "%s; is a psd running there? -t HOST:PORT names another",
+                     ps_last_error());
         return PSCTL_FAILED;
     }
     return PSCTL_OK;

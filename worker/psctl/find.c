@@ -31,6 +31,7 @@ static void say_not_found(struct psctl *c, ps_status st)
     struct search s = {.name = c->argv[0], .container = c->container != NULL ? c->container : PSCTL_CONTAINER_DEFAULT};
     char text[512];
     (void)snprintf(text, sizeof(text), "%s", ps_last_error());
+    ps_reason reason = ps_last_reason();
     bool asked = st == PS_NOT_FOUND && psctl_ask(c, psctl_left_ms(c) / 2) == PSCTL_OK;
     for (int i = 0; asked && i < c->task_count; i++) {
         if (c->infos[i].up && ps_task_variables(c->session, i, psctl_left_ms(c), each, &s) != PS_OK) {
@@ -38,11 +39,11 @@ static void say_not_found(struct psctl *c, ps_status st)
         }
     }
     if (s.elsewhere[0] != '\0') {
-        psctl_error(c, st, "%s (--container %s has one)", text, s.elsewhere);
+        psctl_failed(c, st, reason, "%s (--container %s has one)", text, s.elsewhere);
     } else if (s.near[0] != '\0') {
-        psctl_error(c, st, "%s (did you mean %s?)", text, s.near);
+        psctl_failed(c, st, reason, "%s (did you mean %s?)", text, s.near);
     } else {
-        psctl_error(c, st, "%s", text);
+        psctl_failed(c, st, reason, "%s", text);
     }
 }
 

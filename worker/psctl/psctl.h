@@ -128,10 +128,13 @@ bool psctl_confirmed(struct psctl *c, const char *format, ...) __attribute__((fo
 const char *psctl_task_text(const char *job, uint32_t task, char *buf, size_t n);
 /** The same in JSON: "" for a session that is no task. */
 json_t *psctl_task_value(const char *job, uint32_t task);
-/** {"status": ..., "message": ...} */
-json_t *psctl_error_value(ps_status st, const char *text);
+/** {"status": ..., "reason": ..., "message": ...} */
+json_t *psctl_error_value(ps_status st, ps_reason reason, const char *text);
 /** "psctl: TEXT" on standard error; with --json also {"error": ...} on standard output, once. */
 void psctl_error(const struct psctl *c, ps_status st, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/** The same of what a call of the library has failed with. */
+void psctl_failed(const struct psctl *c, ps_status st, ps_reason reason, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /** The same of a command line that makes no sense: PSCTL_USAGE. */
 enum psctl_exit psctl_misused(const struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -21,7 +21,7 @@ enum psctl_exit psctl_ask(struct psctl *c, int64_t timeout_ms)
     }
     ps_status st = ps_cluster_info(c->session, c->infos, c->task_count, timeout_ms);
     if (st != PS_OK) {
-        psctl_error(c, st, "%s", ps_last_error());
+        psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
         return PSCTL_FAILED;
     }
     return PSCTL_OK;

@@ -88,7 +88,7 @@ static float *read_one(ps_session *s, const char *name, ps_shape shape)
     st = st == PS_OK ? ps_variable_read(v, values, bytes) : st;
     if (st != PS_OK) {
         (void)say_error("the model cannot be read: %s: %s: %s%s", name, ps_status_name(st), ps_last_error(),
-                        say_remedy(st, ps_last_error()));
+                        say_remedy(st, ps_last_reason()));
         free(values);
         return NULL;
     }
@@ -205,7 +205,7 @@ int evaluate_export(ps_session *s, const struct flags *f)
     int variables = 0;
     ps_status st = ps_export(s, f->export_file, NULL, &variables);
     if (st != PS_OK) {
-        return say_error("--export: %s: %s%s", ps_status_name(st), ps_last_error(), say_remedy(st, ps_last_error()));
+        return say_error("--export: %s: %s%s", ps_status_name(st), ps_last_error(), say_remedy(st, ps_last_reason()));
     }
     (void)printf("exported %d variables to %s\n", variables, f->export_file);
     (void)fflush(stdout);
@@ -275,7 +275,7 @@ static int evaluate_there(const struct flags *f, ps_session *s, const struct dat
     r.ps = ps_ps_count(s);
     if (r.ps == 0) {
         return say_error("--eval: the cluster cannot be reached: %s%s", ps_last_error(),
-                         say_remedy(PS_UNAVAILABLE, ps_last_error()));
+                         say_remedy(PS_UNAVAILABLE, ps_last_reason()));
     }
     int status = evaluate(s, &spec, data, &r) == 0 ? EXIT_DONE : EXIT_FAILED;
     if (status == EXIT_DONE && f->export_file[0] != '\0') {

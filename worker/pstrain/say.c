@@ -44,7 +44,7 @@ void say_note(const char *format, ...)
     va_end(ap);
 }
 
-const char *say_remedy(ps_status st, const char *text)
+const char *say_remedy(ps_status st, ps_reason reason)
 {
     static const char other_model[] = "; or use the flags of the run that made the model; --fresh on all trainers starts over";
     switch (st) {
@@ -55,16 +55,23 @@ const char *say_remedy(ps_status st, const char *text)
     case PS_DATA_LOSS:
         return "; --fresh on all trainers starts over, --container NAME keeps another model apart";
     case PS_FAILED_PRECONDITION:
-        return strstr(text, "the client") != NULL || strstr(text, "answers there") != NULL
+        return reason == PS_REASON_OTHER_CLUSTER
                    ? "; --ps_hosts must be the same list, in the same order, and --cluster_name the same, for every task and "
                      "trainer"
                    : other_model;
     case PS_UNAVAILABLE:
         return "; is that ps task running and its address right?";
     case PS_INVALID_ARGUMENT:
-        return strstr(text, "MISMATCH") != NULL ? other_model
-               : strstr(text, "finite") != NULL ? "; a smaller --learning_rate may help"
-                                                : "";
+        switch (reason) {
+        case PS_REASON_SHAPE_MISMATCH:
+        case PS_REASON_OPTIMIZER_MISMATCH:
+        case PS_REASON_ATOMIC_MISMATCH:
+            return other_model;
+        case PS_REASON_NOT_FINITE:
+            return "; a smaller --learning_rate may help";
+        default:
+            return "";
+        }
     default:
         return "";
     }

@@ -19,7 +19,7 @@ int say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** The same for what is no error. */
 void say_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** What a person can do about an error of a training session; "" where the error's own text says it. */
-const char *say_remedy(ps_status st, const char *text);
+const char *say_remedy(ps_status st, ps_reason reason);
 /** Steady clock. */
 int64_t clock_ms(void);
 /** Let ms pass, or until a signal comes: for states on the ps that nothing announces. */

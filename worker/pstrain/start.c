@@ -31,8 +31,7 @@ static void on_log(void *ctx, ps_log_level level, const char *line)
 {
     char text[4096];
     (void)ctx;
-    (void)level;
-    if (strstr(line, "ev=session_failed") != NULL) {
+    if (level == PS_LOG_ERROR) {
         return;
     }
     int n = snprintf(text, sizeof(text), "%s\n", line);
@@ -74,14 +73,14 @@ ps_session *start_session(const struct flags *f, const struct cluster *c, const 
 /* An error of a call whose text is in ps_last_error(). */
 static int failed(ps_status st, const char *what)
 {
-    (void)say_error("%s: %s: %s%s", what, ps_status_name(st), ps_last_error(), say_remedy(st, ps_last_error()));
+    (void)say_error("%s: %s: %s%s", what, ps_status_name(st), ps_last_error(), say_remedy(st, ps_last_reason()));
     return -1;
 }
 
 static int session_failed(ps_session *s, const char *what)
 {
     ps_status st = ps_session_status(s);
-    (void)say_error("%s: %s: %s%s", what, ps_status_name(st), ps_session_error(s), say_remedy(st, ps_session_error(s)));
+    (void)say_error("%s: %s: %s%s", what, ps_status_name(st), ps_session_error(s), say_remedy(st, ps_session_reason(s)));
     return -1;
 }
 

@@ -158,7 +158,7 @@ static int session_error(const struct trainer *t)
     ps_session *s = t->start.session;
     ps_status st = ps_session_status(s);
     return say_error("/job:%s/task:%u stopped at global_step %" PRId64 ": %s: %s%s", t->c->job, (unsigned)t->c->task,
-                     ps_global_step(s), ps_status_name(st), ps_session_error(s), say_remedy(st, ps_session_error(s)));
+                     ps_global_step(s), ps_status_name(st), ps_session_error(s), say_remedy(st, ps_session_reason(s)));
 }
 
 static int chief_end(struct trainer *t)

@@ -144,6 +144,7 @@ static void numbers(const struct look *l, const struct psd_number *a, const stru
     SAME(psd_number, incarnation);
     SAME(psd_number, applied);
     SAME(psd_number, status);
+    SAME(psd_number, reason);
     SAME(psd_number, result_bytes);
     SAME_BYTES(psd_number, result);
     CHECK(psd_number, progress, (a->progress == NULL) == (b->progress == NULL));

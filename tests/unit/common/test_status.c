@@ -31,6 +31,43 @@ TEST(test_fail_fills_detail)
     assert_int_equal(psi_fail(NULL, PS_ABORTED, "nobody listens"), PS_ABORTED);
 }
 
+TEST(test_reasons)
+{
+    struct psi_err err = {0};
+    assert_int_equal(psi_fail_as(&err, PS_ABORTED, PS_REASON_LOST, "'%s' is gone", "w"), PS_ABORTED);
+    assert_true(err.code == PS_ABORTED && err.reason == PS_REASON_LOST && err.applied == PS_NOTHING_APPLIED);
+    assert_string_equal(err.text, "'w' is gone");
+    psi_err_prefix(&err, "push");
+    assert_int_equal(psi_reason(err.reason, err.code), PS_REASON_LOST);
+    PSI_IGNORE(psi_fail(&err, PS_UNAVAILABLE, "no more is known"));
+    assert_int_equal(psi_reason(err.reason, err.code), PS_UNAVAILABLE); /* what is not said is the status */
+    assert_int_equal(psi_fail_as(NULL, PS_ABORTED, PS_REASON_LOST, "nobody listens"), PS_ABORTED);
+    assert_int_equal(psi_reason(PS_REASON_NONE, PS_OK), PS_REASON_NONE);
+    assert_int_equal(psi_reason(PS_REASON_LOST, PS_OK), PS_REASON_NONE);
+    assert_int_equal(psi_reason((ps_reason)9999, PS_ABORTED), 9999); /* of a newer peer */
+    static const struct {
+        const char *name, *text;
+        ps_reason number;
+    } all[] = {
+#define ROW(name, number, text) {#name, text, PS_REASON_##name},
+        PS_REASONS(ROW)
+#undef ROW
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
+        assert_string_equal(ps_reason_name(all[i].number), all[i].name);
+        assert_string_equal(ps_reason_text(all[i].number), all[i].text);
+        assert_in_range(all[i].number, 32, UINT16_MAX); /* below are the statuses; more does not fit the wire */
+        for (size_t j = 0; j < i; j++) {
+            assert_int_not_equal(all[i].number, all[j].number);
+        }
+    }
+    assert_string_equal(ps_reason_name(PS_REASON_NONE), "NONE");
+    assert_string_equal(ps_reason_name((ps_reason)PS_UNAVAILABLE), "UNAVAILABLE");
+    assert_string_equal(ps_reason_name((ps_reason)17), "UNKNOWN_REASON");
+    assert_string_equal(ps_reason_name((ps_reason)9999), "UNKNOWN_REASON");
+    assert_string_not_equal(ps_reason_text((ps_reason)9999), "");
+}
+
 TEST(test_prefix)
 {
     struct psi_err err = {0};

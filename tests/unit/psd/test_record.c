@@ -114,16 +114,16 @@ TEST(test_refusal)
     struct psd_number *n = psd_record_put(r, 5);
     PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "element 7 is bad")); /* kept below */
     err.applied = PS_MAYBE_PARTLY_APPLIED;
-    psd_number_refuse(r, n, err.code, err.applied, psi_strndup(err.text, strlen(err.text)));
+    psd_number_refuse(r, n, err.code, err.reason, err.applied, psi_strndup(err.text, strlen(err.text)));
     assert_int_equal(n->state, PS_NUMBER_REFUSED);
     assert_int_equal(n->status, PS_INVALID_ARGUMENT);
     assert_int_equal(n->applied, PS_MAYBE_PARTLY_APPLIED);
     assert_string_equal(n->text, "element 7 is bad");
     psi_mem_fail_after(0); /* without memory for the text the status stays */
-    psd_number_refuse(r, n, err.code, err.applied, psi_strndup(err.text, strlen(err.text)));
+    psd_number_refuse(r, n, err.code, err.reason, err.applied, psi_strndup(err.text, strlen(err.text)));
     assert_null(n->text);
     assert_int_equal(n->status, PS_INVALID_ARGUMENT);
-    psd_number_refuse(r, n, err.code, err.applied, psi_strndup(err.text, strlen(err.text)));
+    psd_number_refuse(r, n, err.code, err.reason, err.applied, psi_strndup(err.text, strlen(err.text)));
     assert_non_null(n->text);
     n = psd_record_put(r, 5 + 256); /* frees it */
     assert_null(n->text);

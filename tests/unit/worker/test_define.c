@@ -139,7 +139,7 @@ static void test_no_such_place(void **state)
         if (strstr(bad.err.text, rows[i].text) == NULL || strstr(bad.err.text, "'v'") == NULL) {
             fail_msg("%s", bad.err.text);
         }
-        assert_int_equal(var->device_missing, strstr(rows[i].device, "device:") != NULL);
+        assert_int_equal(bad.err.reason == PS_REASON_NO_DEVICE, strstr(rows[i].device, "device:") != NULL);
         fake_start(&f, &good, PSI_REQ_GET, define(&f, "w", &(struct psi_var_scope){0}), NULL, NULL, 1000);
         fake_hello(&f, 0, 100, 200, NULL, NULL);
         ps_v1_CreateItem item = create_item(&f);

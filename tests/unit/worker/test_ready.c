@@ -333,6 +333,7 @@ static void test_deadline_names_all(void **state)
     assert_non_null(strstr(t.ready.err.text, "'b' at /job:ps/task:1 (b:2)"));
     assert_null(strstr(t.ready.err.text, "'a'"));
     assert_non_null(strstr(t.ready.err.text, "no chief is connected"));
+    assert_int_equal(t.ready.err.reason, PS_REASON_NO_CHIEF);
     fake_fini(&t.f);
 }
 
