@@ -188,10 +188,10 @@ static void reset_end(struct psd_task *t, const struct psd_change *c)
 
 void psd_commit(struct psd_task *t, const struct psd_change *c)
 {
-    if (t->consume != NULL) {
-        t->consume(t->consume_ctx, c);
-    }
     t->position++;
+    if (t->consume != NULL) {
+        t->consume(t->consume_ctx, t->position, c);
+    }
     switch (c->kind) {
     case PSD_CHANGE_CONTAINER:
         psd_container_add(&t->store, c->container.reserved, c->container.incarnation);

@@ -136,8 +136,8 @@ ps_status psd_change_encode(const struct psd_change *c, struct psi_buf *out, str
  * behind it. DATA_LOSS: it is not one, or not the next one of this task; RESOURCE_EXHAUSTED. */
 ps_status psd_replay(struct psd_task *t, const uint8_t **p, size_t *n, struct psi_err *err) PSI_MUST;
 
-/* Who hears of each change, before it is carried out. */
-typedef void (*psd_change_cb)(void *ctx, const struct psd_change *c);
+/* Who hears of each change, with its position, before it is carried out. */
+typedef void (*psd_change_cb)(void *ctx, uint64_t position, const struct psd_change *c);
 /** At most one; NULL: nobody. */
 void psd_task_consumer(struct psd_task *t, psd_change_cb consume, void *ctx);
 

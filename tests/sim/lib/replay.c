@@ -266,8 +266,9 @@ static void tasks(const struct look *l, const struct psd_task *a, const struct p
 
 /* ---- a life ---- */
 
-static void record_change(void *ctx, const struct psd_change *c)
+static void record_change(void *ctx, uint64_t position, const struct psd_change *c)
 {
+    (void)position; /* they come in their order */
     struct sim_task *t = ctx;
     struct psi_err err;
     if (psd_change_encode(c, &t->changes, &err) != PS_OK) {

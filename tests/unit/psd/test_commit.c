@@ -17,9 +17,10 @@ struct log {
     uint32_t count, of_kind[KINDS];
 };
 
-static void hear(void *ctx, const struct psd_change *c)
+static void hear(void *ctx, uint64_t position, const struct psd_change *c)
 {
     struct log *log = ctx;
+    assert_int_equal(position, log->count + 1);
     assert_in_range(log->count, 0, CHANGES_MAX - 1);
     assert_int_equal(psd_change_encode(c, &log->bytes, NULL), PS_OK);
     log->at[++log->count] = log->bytes.len;
