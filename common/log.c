@@ -1,41 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * logfmt lines. Happy path: the field string is walked once; keys are copied, each value is formatted by itself and quoted
- * where it holds anything but plain characters, so what a peer sent can neither end a value nor begin a field. Failure: a
- * conversion that is not on the list of log.h is our bug (assert); a line that is too long is cut and says so.
+ * logfmt lines. Happy path: each value is quoted where it holds anything but plain characters, so what a peer sent can neither
+ * end a value nor begin a field. Failure: a line that is too long is cut and says so.
  */
 #include "log.h"
 
 #include "status.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 static const char cut_mark[] = " cut=true";
 
 struct line {
-    char text[PSI_LOG_LINE_MAX];
-    size_t len;
+    char *text; /* [size] */
+    size_t size, len;
     bool cut;
 };
-
-/* A value as it grows: raw bytes; what does not fit is dropped and marks the line as cut. */
-struct value {
-    char bytes[PSI_LOG_LINE_MAX];
-    size_t len;
-    bool cut;
-};
-
-static void value_add(struct value *v, const char *p, size_t n)
-{
-    size_t room = sizeof(v->bytes) - v->len;
-    if (n > room) {
-        n = room;
-        v->cut = true;
-    }
-    memcpy(v->bytes + v->len, p, n);
-    v->len += n;
-}
 
 static bool is_plain(char c)
 {
@@ -90,11 +72,11 @@ static void line_escaped(struct line *l, char c)
 }
 
 /* Append " key=value"; a value is cut where the line ends, a field that has no room for its key is left out. */
-static void line_field(struct line *l, const char *key, size_t key_len, const struct value *v)
+static void line_text(struct line *l, const char *key, const char *p, size_t n)
 {
-    size_t limit = sizeof(l->text) - sizeof(cut_mark); /* keeps the mark and NUL possible */
+    size_t limit = l->size - sizeof(cut_mark); /* keeps the mark and NUL possible */
     size_t separator = l->len > 0 ? 1 : 0;
-    l->cut = l->cut || v->cut;
+    size_t key_len = strlen(key);
     if (l->len + separator + key_len + 1 + 8 > limit) {
         l->cut = true;
         return;
@@ -105,183 +87,72 @@ static void line_field(struct line *l, const char *key, size_t key_len, const st
     memcpy(l->text + l->len, key, key_len);
     l->len += key_len;
     line_byte(l, '=');
-    bool plain = v->len > 0;
-    for (size_t i = 0; plain && i < v->len; i++) {
-        plain = is_plain(v->bytes[i]);
+    bool plain = n > 0;
+    for (size_t i = 0; plain && i < n; i++) {
+        plain = is_plain(p[i]);
     }
     if (!plain) {
         line_byte(l, '"');
     }
-    for (size_t i = 0; i < v->len; i++) {
-        if (l->len + escaped_bytes(v->bytes[i]) + 1 > limit) {
+    for (size_t i = 0; i < n; i++) {
+        if (l->len + escaped_bytes(p[i]) + 1 > limit) {
             l->cut = true;
             break;
         }
-        line_escaped(l, v->bytes[i]);
+        line_escaped(l, p[i]);
     }
     if (!plain) {
         line_byte(l, '"');
     }
 }
 
-struct spec {
-    bool zero;     /* flag 0 */
-    int width;     /* 0: none */
-    int precision; /* -1: none */
-    int size;      /* -2 hh, -1 h, 0, 1 l, 2 ll, 3 j, 4 z, 5 t */
-    char conversion;
-};
-
-/* Read one conversion behind its '%'. ap is only read for a '*' precision. */
-static struct spec read_spec(const char **format, va_list *ap)
+static void line_add(struct line *l, const struct psi_kv *kv, size_t count)
 {
-    struct spec s = {.precision = -1};
-    const char *p = *format;
-    for (; *p == '0'; p++) {
-        s.zero = true;
-    }
-    for (; *p >= '0' && *p <= '9' && s.width < 100; p++) {
-        s.width = s.width * 10 + (*p - '0');
-    }
-    if (*p == '.') {
-        p++;
-        s.precision = 0;
-        if (*p == '*') {
-            p++;
-            s.precision = va_arg(*ap, int);
-        }
-        for (; *p >= '0' && *p <= '9' && s.precision < 100; p++) {
-            s.precision = s.precision * 10 + (*p - '0');
-        }
-    }
-    for (bool more = true; more;) {
-        switch (*p) {
-        case 'h':
-            s.size--;
-            break;
-        case 'l':
-            s.size++;
-            break;
-        case 'j':
-            s.size = 3;
-            break;
-        case 'z':
-            s.size = 4;
-            break;
-        case 't':
-            s.size = 5;
-            break;
-        default:
-            more = false;
-            continue;
-        }
-        p++;
-    }
-    s.conversion = *p;
-    PSI_ASSERT(s.conversion != '\0');
-    *format = p + 1;
-    return s;
-}
-
-static intmax_t take_signed(const struct spec *s, va_list *ap)
-{
-    switch (s->size) {
-    case 1:
-        return va_arg(*ap, long);
-    case 2:
-        return va_arg(*ap, long long);
-    case 3:
-        return va_arg(*ap, intmax_t);
-    case 4:
-        return va_arg(*ap, ssize_t);
-    case 5:
-        return va_arg(*ap, ptrdiff_t);
-    default: {
-        int v = va_arg(*ap, int); /* h and hh were promoted */
-        return s->size == -1 ? (short)v : (s->size == -2 ? (signed char)v : v);
-    }
+    for (size_t i = 0; i < count; i++) {
+        char number[24];
+        int n = kv[i].kind == PSI_KV_U64 ? snprintf(number, sizeof(number), "%" PRIu64, kv[i].u64)
+                                         : snprintf(number, sizeof(number), "%" PRId64, kv[i].i64);
+        bool text = kv[i].kind == PSI_KV_TEXT;
+        line_text(l, kv[i].key, text ? kv[i].text : number, text ? kv[i].len : (size_t)n);
     }
 }
 
-static uintmax_t take_unsigned(const struct spec *s, va_list *ap)
+static void line_end(struct line *l)
 {
-    switch (s->size) {
-    case 1:
-        return va_arg(*ap, unsigned long);
-    case 2:
-        return va_arg(*ap, unsigned long long);
-    case 3:
-        return va_arg(*ap, uintmax_t);
-    case 4:
-        return va_arg(*ap, size_t);
-    case 5:
-        return (uintmax_t)va_arg(*ap, ptrdiff_t);
-    default: {
-        unsigned int v = va_arg(*ap, unsigned int);
-        return s->size == -1 ? (unsigned short)v : (s->size == -2 ? (unsigned char)v : v);
+    if (l->cut) {
+        memcpy(l->text + l->len, cut_mark, sizeof(cut_mark) - 1);
+        l->len += sizeof(cut_mark) - 1;
     }
-    }
+    l->text[l->len] = '\0';
 }
 
-/* Append one converted argument. */
-static void convert(struct value *v, const struct spec *s, va_list *ap)
+struct psi_kv psi_kv_bytes(const char *key, const void *p, size_t n)
 {
-    char text[512]; /* %f of the largest double with 100 decimals fits */
-    int n = 0;
-    switch (s->conversion) {
-    case 's': {
-        const char *string = va_arg(*ap, const char *);
-        string = string == NULL ? "" : string;
-        value_add(v, string, s->precision >= 0 ? strnlen(string, (size_t)s->precision) : strlen(string));
-        return;
-    }
-    case 'c':
-        text[0] = (char)va_arg(*ap, int);
-        n = 1;
-        break;
-    case 'd':
-    case 'i': {
-        intmax_t i = take_signed(s, ap);
-        n = s->zero ? snprintf(text, sizeof(text), "%0*jd", s->width, i) : snprintf(text, sizeof(text), "%*jd", s->width, i);
-        break;
-    }
-    case 'u': {
-        uintmax_t u = take_unsigned(s, ap);
-        n = s->zero ? snprintf(text, sizeof(text), "%0*ju", s->width, u) : snprintf(text, sizeof(text), "%*ju", s->width, u);
-        break;
-    }
-    case 'x': {
-        uintmax_t u = take_unsigned(s, ap);
-        n = s->zero ? snprintf(text, sizeof(text), "%0*jx", s->width, u) : snprintf(text, sizeof(text), "%*jx", s->width, u);
-        break;
-    }
-    case 'f':
-        n = snprintf(text, sizeof(text), "%*.*f", s->width, s->precision < 0 ? 6 : s->precision, va_arg(*ap, double));
-        break;
-    case 'g':
-        n = snprintf(text, sizeof(text), "%*.*g", s->width, s->precision < 0 ? 6 : s->precision, va_arg(*ap, double));
-        break;
-    case 'e':
-        n = snprintf(text, sizeof(text), "%*.*e", s->width, s->precision < 0 ? 6 : s->precision, va_arg(*ap, double));
-        break;
-    case '%':
-        text[0] = '%';
-        n = 1;
-        break;
-    default:
-        PSI_ASSERT(s->conversion == 's'); /* one of the list in log.h */
-    }
-    PSI_ASSERT(n >= 0 && (size_t)n < sizeof(text));
-    value_add(v, text, (size_t)n);
+    return (struct psi_kv){.key = key, .kind = PSI_KV_TEXT, .text = p, .len = n};
 }
 
-static void add_text_field(struct line *l, const char *key, const char *text)
+struct psi_kv psi_kv_text(const char *key, const char *value)
 {
-    struct value v;
-    v.len = 0;
-    v.cut = false;
-    value_add(&v, text, strlen(text));
-    line_field(l, key, strlen(key), &v);
+    value = value == NULL ? "" : value;
+    return psi_kv_bytes(key, value, strlen(value));
+}
+
+struct psi_kv psi_kv_u64(const char *key, uint64_t value)
+{
+    return (struct psi_kv){.key = key, .kind = PSI_KV_U64, .u64 = value};
+}
+
+struct psi_kv psi_kv_i64(const char *key, int64_t value)
+{
+    return (struct psi_kv){.key = key, .kind = PSI_KV_I64, .i64 = value};
+}
+
+const char *psi_log_format(char *buf, size_t n, const struct psi_kv *kv, size_t count)
+{
+    struct line l = {.text = buf, .size = n};
+    line_add(&l, kv, count);
+    line_end(&l);
+    return buf;
 }
 
 bool psi_log_enabled(const struct psi_log *log, enum psi_log_level level)
@@ -289,61 +160,31 @@ bool psi_log_enabled(const struct psi_log *log, enum psi_log_level level)
     return log != NULL && log->write != NULL && level >= log->level && level < PSI_LOG_OFF;
 }
 
-void psi_log_vevent(const struct psi_log *log, enum psi_log_level level, const char *event, const char *fields, va_list ap)
+void psi_log_fields(const struct psi_log *log, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count,
+                    const char *more)
 {
+    char text[PSI_LOG_LINE_MAX];
+    char stamp[64] = "";
+    struct line l = {.text = text, .size = sizeof(text)};
     if (!psi_log_enabled(log, level)) {
         return;
     }
-    struct line l;
-    l.len = 0;
-    l.cut = false;
     if (log->stamp != NULL) {
-        char stamp[64] = "";
         log->stamp(log->data, stamp, sizeof(stamp));
-        add_text_field(&l, "ts", stamp);
+        line_text(&l, "ts", stamp, strlen(stamp));
     }
-    add_text_field(&l, "lvl", psi_log_level_name(level));
-    add_text_field(&l, "ev", event);
-    va_list args;
-    va_copy(args, ap);
-    const char *p = fields;
-    while (*p != '\0') {
-        const char *key = p;
-        size_t key_len = strcspn(p, "= ");
-        PSI_ASSERT(p[key_len] == '=' && key_len > 0);
-        p += key_len + 1;
-        struct value v;
-        v.len = 0;
-        v.cut = false;
-        while (*p != '\0' && *p != ' ') {
-            if (*p == '%') {
-                p++;
-                struct spec s = read_spec(&p, &args);
-                convert(&v, &s, &args);
-            } else {
-                size_t n = strcspn(p, "% ");
-                value_add(&v, p, n);
-                p += n;
-            }
-        }
-        p += *p == ' ';
-        line_field(&l, key, key_len, &v);
+    line_add(&l, PSI_KVS(PSI_KV("lvl", psi_log_level_name(level)), PSI_KV("ev", event)));
+    line_add(&l, kv, count);
+    size_t room = sizeof(text) - sizeof(cut_mark) - l.len;
+    size_t n = strlen(more);
+    if (n > 0 && n < room) {
+        line_byte(&l, ' ');
+        memcpy(text + l.len, more, n);
+        l.len += n;
     }
-    va_end(args);
-    if (l.cut) {
-        memcpy(l.text + l.len, cut_mark, sizeof(cut_mark) - 1);
-        l.len += sizeof(cut_mark) - 1;
-    }
-    l.text[l.len] = '\0';
-    log->write(log->data, level, l.text);
-}
-
-void psi_log_event(const struct psi_log *log, enum psi_log_level level, const char *event, const char *fields, ...)
-{
-    va_list ap;
-    va_start(ap, fields);
-    psi_log_vevent(log, level, event, fields, ap);
-    va_end(ap);
+    l.cut = l.cut || n >= room;
+    line_end(&l);
+    log->write(log->data, level, text);
 }
 
 static const char *const level_names[] = {"debug", "info", "warn", "error", "off"};

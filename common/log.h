@@ -3,7 +3,6 @@
 #ifndef PSI_LOG_H
 #define PSI_LOG_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,16 +23,45 @@ struct psi_log {
     enum psi_log_level level; /* lower ones are dropped */
 };
 
-/**
- * Emit one event. log may be NULL. fields: "key=%s other=%u": keys and single conversions or literals, one space between
- * fields; the value of each is quoted where it needs it, whatever it contains, so a value can never become a field.
- * Conversions: %s %.*s %c %d %i %u %x with h l ll j z t, 0 and a width; %f %g %e with a precision; %%. NULL for %s is "".
- * A line over PSI_LOG_LINE_MAX is cut and ends in cut=true. Any thread as far as write and stamp allow.
- */
-void psi_log_event(const struct psi_log *log, enum psi_log_level level, const char *event, const char *fields, ...)
-    __attribute__((format(printf, 4, 5)));
-void psi_log_vevent(const struct psi_log *log, enum psi_log_level level, const char *event, const char *fields, va_list ap)
-    __attribute__((format(printf, 4, 0)));
+/* One field, key=value: PSI_KV(). The value is quoted where it needs it, whatever it contains, so it can never become a field. */
+struct psi_kv {
+    const char *key;
+    enum { PSI_KV_TEXT, PSI_KV_U64, PSI_KV_I64 } kind;
+    const char *text; /* borrows */
+    size_t len;       /* of text */
+    uint64_t u64;
+    int64_t i64;
+};
+struct psi_kv psi_kv_bytes(const char *key, const void *p, size_t n);
+struct psi_kv psi_kv_text(const char *key, const char *value); /* NULL is "" */
+struct psi_kv psi_kv_u64(const char *key, uint64_t value);
+struct psi_kv psi_kv_i64(const char *key, int64_t value);
+/** PSI_KV("peer", text), PSI_KV("count", n): a text or a whole number; bool is 0 or 1. */
+#define PSI_KV(key_, value_)                                                                                                     \
+    _Generic((value_), char *                                                                                                    \
+             : psi_kv_text, const char *                                                                                         \
+             : psi_kv_text, bool                                                                                                 \
+             : psi_kv_u64, unsigned char                                                                                         \
+             : psi_kv_u64, unsigned short                                                                                        \
+             : psi_kv_u64, unsigned int                                                                                          \
+             : psi_kv_u64, unsigned long                                                                                         \
+             : psi_kv_u64, unsigned long long                                                                                    \
+             : psi_kv_u64, int                                                                                                   \
+             : psi_kv_i64, long                                                                                                  \
+             : psi_kv_i64, long long                                                                                             \
+             : psi_kv_i64)(key_, value_)
+#define PSI_KV_BYTES(key_, p_, n_) psi_kv_bytes(key_, p_, n_)
+/** PSI_KVS(PSI_KV(...), ...): as the two arguments of the functions below. */
+#define PSI_KVS(...) (const struct psi_kv[]){__VA_ARGS__}, sizeof((const struct psi_kv[]){__VA_ARGS__}) / sizeof(struct psi_kv)
+
+/** Emit one event: psi_log_event(log, level, "ev", PSI_KV(...), ...). log may be NULL. A line over PSI_LOG_LINE_MAX is cut and
+ * ends in cut=true. Any thread as far as write and stamp allow. */
+#define psi_log_event(log_, level_, event_, ...) psi_log_fields(log_, level_, event_, PSI_KVS(__VA_ARGS__), "")
+/** more: further fields, of psi_log_format(); "": none. */
+void psi_log_fields(const struct psi_log *log, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count,
+                    const char *more);
+/** The fields alone, "a=1 b=two", into buf [n], n > 64; cut as a line is. Returns buf. */
+const char *psi_log_format(char *buf, size_t n, const struct psi_kv *kv, size_t count);
 /** Would an event of this level be written? */
 bool psi_log_enabled(const struct psi_log *log, enum psi_log_level level);
 /** "debug" "info" "warn" "error" "off". */

@@ -181,7 +181,7 @@ static void on_accepted(void *ctx, int fd)
     struct psi_conn *conn = NULL;
     struct psi_err err = {.code = PS_OK};
     if (psi_conn_new(&s->net, fd, &conn, &err) != PS_OK) {
-        psi_log_event(&s->log, PSI_LOG_WARN, "accept_failed", "task=%s msg=%s", s->name, err.text);
+        psi_log_event(&s->log, PSI_LOG_WARN, "accept_failed", PSI_KV("task", s->name), PSI_KV("msg", err.text));
         return;
     }
     struct psi_link *link = psd_task_accepted(s->task, conn, psi_conn_peer(conn));
@@ -196,8 +196,8 @@ static void on_accepted(void *ctx, int fd)
         psd_task_crowded(s->task, true);
         if (s->full_logged_ms == 0 || now - s->full_logged_ms >= FULL_LOG_INTERVAL_MS) {
             s->full_logged_ms = now;
-            psi_log_event(&s->log, PSI_LOG_WARN, "connections_full", "task=%s connections=%u msg=%s", s->name, s->net.conn_count,
-                          "new connections wait until others end");
+            psi_log_event(&s->log, PSI_LOG_WARN, "connections_full", PSI_KV("task", s->name),
+                          PSI_KV("connections", s->net.conn_count), PSI_KV("msg", "new connections wait until others end"));
         }
     }
 }
@@ -206,9 +206,9 @@ static void on_trouble(void *ctx, int error, uint64_t count)
 {
     struct psd_server *s = ctx;
     bool files = error == EMFILE || error == ENFILE;
-    psi_log_event(&s->log, PSI_LOG_WARN, "accept_failed", "task=%s count=%llu error=%s msg=%s", s->name,
-                  (unsigned long long)count, strerror(error),
-                  files ? "connections are closed unserved: raise the limit of open files" : "");
+    psi_log_event(&s->log, PSI_LOG_WARN, "accept_failed", PSI_KV("task", s->name), PSI_KV("count", count),
+                  PSI_KV("error", strerror(error)),
+                  PSI_KV("msg", files ? "connections are closed unserved: raise the limit of open files" : ""));
 }
 
 const struct psi_listener_ops psd_server_listener_ops = {.accepted = on_accepted, .trouble = on_trouble};
@@ -247,8 +247,8 @@ static void wind_down(struct psd_server *s)
         psi_net_finish(&s->net);
     }
     if ((s->phase == PSD_FINISHING && s->net.conn_count == 0) || (s->phase != PSD_CLOSING && late)) {
-        psi_log_event(&s->log, PSI_LOG_INFO, "ended", "task=%s drained=%s", s->name,
-                      s->phase == PSD_FINISHING ? "true" : "false");
+        psi_log_event(&s->log, PSI_LOG_INFO, "ended", PSI_KV("task", s->name),
+                      PSI_KV("drained", s->phase == PSD_FINISHING ? "true" : "false"));
         psd_server_loop_close(s);
     }
 }
@@ -295,8 +295,8 @@ void psd_server_on_wake(uv_async_t *async)
     if (s->phase == PSD_RUNNING) {
         uint64_t now = psd_server_now_ms();
         s->phase = PSD_DRAINING;
-        psi_log_event(&s->log, PSI_LOG_INFO, "draining", "task=%s at_most_ms=%llu", s->name,
-                      (unsigned long long)(s->end_ms > now ? s->end_ms - now : 0));
+        psi_log_event(&s->log, PSI_LOG_INFO, "draining", PSI_KV("task", s->name),
+                      PSI_KV("at_most_ms", s->end_ms > now ? s->end_ms - now : 0));
         close_listeners(s);
         psd_task_drain(s->task);
         psi_net_settle(&s->net);
@@ -329,8 +329,9 @@ void *psd_server_thread(void *server)
     psd_server_is_mine(s);
     for (size_t i = 0; i < s->listen.count; i++) {
         char address[PS_ADDRESS_BYTES_MAX + 1];
-        psi_log_event(&s->log, PSI_LOG_INFO, "listening", "task=%s address=%s version=%s", s->name,
-                      psi_sockaddr_format(&s->listen.sockets[i].address, address, sizeof(address)), PS_VERSION);
+        psi_log_event(&s->log, PSI_LOG_INFO, "listening", PSI_KV("task", s->name),
+                      PSI_KV("address", psi_sockaddr_format(&s->listen.sockets[i].address, address, sizeof(address))),
+                      PSI_KV("version", PS_VERSION));
     }
     psi_net_settle(&s->net);                      /* what the core wants from the start: dial, log, ready */
     PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* returns when every handle is closed */

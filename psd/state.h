@@ -188,8 +188,9 @@ struct psd_task {
 
 /* ---- task.c: helpers for all of rpc ---- */
 uint64_t psd_random(struct psd_task *t); /* never 0 */
-void psd_log(struct psd_task *t, enum psi_log_level level, const char *event, const char *fields, ...)
-    __attribute__((format(printf, 4, 5)));
+void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count);
+/** psd_log(t, level, "ev", PSI_KV(...), ...) */
+#define psd_log(t_, level_, event_, ...) psd_log_fields(t_, level_, event_, PSI_KVS(__VA_ARGS__))
 /** False when there was no memory for it. */
 bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text) PSI_MUST;
 /** A zeroed effect, queued; NULL without memory. */

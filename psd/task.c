@@ -78,34 +78,14 @@ bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text)
     return e != NULL;
 }
 
-struct capture {
-    struct psd_task *task;
-    const char *event;
-};
-
-/* psi_log_vevent gives a whole line "lvl=... ev=... fields": the effect keeps the fields. */
-static void capture_line(void *data, enum psi_log_level level, const char *line)
+void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count)
 {
-    struct capture *c = data;
-    struct psd_effect *e = psd_effect_new(c->task, PSD_EFFECT_LOG);
-    if (e == NULL) {
-        return;
+    struct psd_effect *e = psd_effect_new(t, PSD_EFFECT_LOG);
+    if (e != NULL) {
+        e->level = (int)level;
+        PSI_IGNORE(snprintf(e->event, sizeof(e->event), "%s", event)); /* cut is fine */
+        PSI_IGNORE(psi_log_format(e->text, sizeof(e->text), kv, count));
     }
-    e->level = (int)level;
-    PSI_IGNORE(snprintf(e->event, sizeof(e->event), "%s", c->event)); /* cut is fine */
-    const char *fields = strstr(line, " ev=");
-    fields = fields == NULL ? line : strchr(fields + 1, ' ');
-    PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", fields == NULL ? "" : fields + 1)); /* cut is fine */
-}
-
-void psd_log(struct psd_task *t, enum psi_log_level level, const char *event, const char *fields, ...)
-{
-    struct capture c = {.task = t, .event = event};
-    struct psi_log log = {.write = capture_line, .data = &c, .level = PSI_LOG_DEBUG};
-    va_list ap;
-    va_start(ap, fields);
-    psi_log_vevent(&log, level, event, fields, ap);
-    va_end(ap);
 }
 
 bool psd_task_next_effect(struct psd_task *t, struct psd_effect *out)
@@ -320,17 +300,18 @@ static void tick_conns(struct psd_task *t)
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
         uint64_t silent = t->now_ms - c->heard_ms;
         if (!c->hello_done && !c->link->paused && t->now_ms - c->opened_ms >= hello_ms) {
-            psd_log(t, PSI_LOG_WARN, "hello_deadline", "peer=%s msg=%s", c->text, "no HELLO in time: closed");
+            psd_log(t, PSI_LOG_WARN, "hello_deadline", PSI_KV("peer", c->text), PSI_KV("msg", "no HELLO in time: closed"));
             psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "no HELLO in time");
         } else if (is_stuck(t, c)) {
-            psd_log(t, PSI_LOG_WARN, "peer_stuck", "peer=%s queued_bytes=%zu copies_bytes=%llu msg=%s", c->text,
-                    c->link->out.queued_bytes, (unsigned long long)c->copy_bytes, "it has read nothing for a lease: closed");
+            psd_log(t, PSI_LOG_WARN, "peer_stuck", PSI_KV("peer", c->text), PSI_KV("queued_bytes", c->link->out.queued_bytes),
+                    PSI_KV("copies_bytes", c->copy_bytes), PSI_KV("msg", "it has read nothing for a lease: closed"));
             psd_conn_close(t, c, false);
         } else if (!c->link->paused && silent >= t->config.lease_ms) {
-            psd_log(t, PSI_LOG_WARN, "peer_silent", "peer=%s silent_ms=%llu", c->text, (unsigned long long)silent);
+            psd_log(t, PSI_LOG_WARN, "peer_silent", PSI_KV("peer", c->text), PSI_KV("silent_ms", silent));
             psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "nothing was heard for a lease");
         } else if (!c->link->paused && psi_reader_holds_buffer(&c->link->in) && segment_late(t, c)) {
-            psd_log(t, PSI_LOG_WARN, "segment_deadline", "peer=%s msg=%s", c->text, "half a segment for too long: closed");
+            psd_log(t, PSI_LOG_WARN, "segment_deadline", PSI_KV("peer", c->text),
+                    PSI_KV("msg", "half a segment for too long: closed"));
             psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "half a segment for too long");
         }
     }

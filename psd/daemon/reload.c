@@ -28,11 +28,11 @@ static void set_row(const struct psd_reload *r, const char *name, const char *va
             continue;
         }
         if (psd_live_set(r->lives[i], r->servers[i], name, value, old, error, sizeof(error)) == PS_OK) {
-            psi_log_event(&r->log, PSI_LOG_INFO, "config_set", "task=%s file=%s name=%s old=%s new=%s",
-                          psd_server_name(r->servers[i]), r->settings->config, name, old, value);
+            psi_log_event(&r->log, PSI_LOG_INFO, "config_set", PSI_KV("task", psd_server_name(r->servers[i])),
+                          PSI_KV("file", r->settings->config), PSI_KV("name", name), PSI_KV("old", old), PSI_KV("new", value));
         } else { /* its row allowed it */
-            psi_log_event(&r->log, PSI_LOG_ERROR, "config_not_read", "task=%s name=%s msg=%s", psd_server_name(r->servers[i]),
-                          name, error);
+            psi_log_event(&r->log, PSI_LOG_ERROR, "config_not_read", PSI_KV("task", psd_server_name(r->servers[i])),
+                          PSI_KV("name", name), PSI_KV("msg", error));
         }
     }
 }
@@ -47,17 +47,17 @@ static void compare(const struct psd_reload *r, const struct psd_settings *fresh
         if (fresh->from[i] > PSI_FROM_FILE) {
             if (changed) {
                 counts->kept++;
-                psi_log_event(&r->log, PSI_LOG_WARN, "config_kept", "file=%s name=%s in_file=%s msg=%s", s->config, name,
-                              fresh->in_file[i],
-                              fresh->from[i] == PSI_FROM_FLAG ? "its flag counts more" : "TF_CONFIG counts more");
+                psi_log_event(&r->log, PSI_LOG_WARN, "config_kept", PSI_KV("file", s->config), PSI_KV("name", name),
+                              PSI_KV("in_file", fresh->in_file[i]),
+                              PSI_KV("msg", fresh->from[i] == PSI_FROM_FLAG ? "its flag counts more" : "TF_CONFIG counts more"));
             }
         } else if (reloadable && changed) {
             counts->set++;
             set_row(r, name, value);
         } else if (!reloadable && strcmp(value, s->value[i]) != 0) {
             counts->restart++;
-            psi_log_event(&r->log, PSI_LOG_WARN, "config_restart", "file=%s name=%s old=%s new=%s msg=%s", s->config, name,
-                          s->value[i], value, "it takes a restart");
+            psi_log_event(&r->log, PSI_LOG_WARN, "config_restart", PSI_KV("file", s->config), PSI_KV("name", name),
+                          PSI_KV("old", s->value[i]), PSI_KV("new", value), PSI_KV("msg", "it takes a restart"));
         }
     }
 }
@@ -82,14 +82,14 @@ void psd_reload(struct psd_reload *r)
     struct psi_err err = {.code = PS_OK};
     struct counts counts = {.set = 0};
     if (read_again(r, &fresh, &err) != PS_OK) {
-        psi_log_event(&r->log, PSI_LOG_WARN, "config_not_read", "msg=%s", err.text);
+        psi_log_event(&r->log, PSI_LOG_WARN, "config_not_read", PSI_KV("msg", err.text));
         return;
     }
     enum psi_log_level level = (enum psi_log_level)fresh->server.log_level;
     r->log.level = level < r->log.level ? level : r->log.level; /* the old and the new one may want to know */
     compare(r, fresh, &counts);
-    psi_log_event(&r->log, PSI_LOG_INFO, "config_read", "file=%s set=%u kept=%u restart=%u", r->settings->config, counts.set,
-                  counts.kept, counts.restart);
+    psi_log_event(&r->log, PSI_LOG_INFO, "config_read", PSI_KV("file", r->settings->config), PSI_KV("set", counts.set),
+                  PSI_KV("kept", counts.kept), PSI_KV("restart", counts.restart));
     r->log.level = level;
     for (size_t i = 0; i < PSD_SETTINGS; i++) {
         char *before = r->settings->in_file[i];

@@ -513,7 +513,7 @@ void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     struct psd_change change = {.kind = PSD_CHANGE_CHIEF,
                                 .chief = {.record = c->record, .number = t->chief_number + 1, .text = c->text}};
     psd_commit(t, &change);
-    psd_log(t, PSI_LOG_INFO, "chief", "peer=%s number=%llu", c->text, (unsigned long long)t->chief_number);
+    psd_log(t, PSI_LOG_INFO, "chief", PSI_KV("peer", c->text), PSI_KV("number", t->chief_number));
     ps_v1_ChiefAnswer a = {.number = t->chief_number};
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_CHIEF, PS_FLAG_REPLY, r->header.id);

@@ -31,7 +31,7 @@ static bool returns(const struct psd_peer *p, const ps_v1_Hello *hello)
 
 static void refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
 {
-    psd_log(t, PSI_LOG_WARN, "task_refused", "peer=%s msg=%s", c->text, err->text);
+    psd_log(t, PSI_LOG_WARN, "task_refused", PSI_KV("peer", c->text), PSI_KV("msg", err->text));
     psd_reply(t, c, PS_OP_HELLO, 0, r->header.id, 0, err, 1000, NULL, NULL);
     psd_conn_close(t, c, true);
 }
@@ -84,8 +84,11 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
         }
         p->restarts += p->life != 0;
         if (p->conn != NULL) {
-            psd_log(t, PSI_LOG_WARN, "task_displaced", "peer=/job:%s/task:%u was=%s:%u now=%s:%u", p->job, p->task, p->host,
-                    p->pid, host, hello->pid);
+            char name[PSI_TASK_NAME_MAX], was[PS_JOB_BYTES_MAX + 16], now[PS_JOB_BYTES_MAX + 16];
+            PSI_IGNORE(snprintf(was, sizeof(was), "%s:%u", p->host, p->pid));  /* fits */
+            PSI_IGNORE(snprintf(now, sizeof(now), "%s:%u", host, hello->pid)); /* fits */
+            psd_log(t, PSI_LOG_WARN, "task_displaced", PSI_KV("peer", psi_task_name_format(name, sizeof(name), p->job, p->task)),
+                    PSI_KV("was", was), PSI_KV("now", now));
         }
     }
     if (p->conn != NULL) {
@@ -181,7 +184,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
             st = take_name(t, p, c->returned, &item, &drop, &err);
         }
         if (st != PS_OK) {
-            psd_log(t, PSI_LOG_ERROR, "list_rejected", "peer=%s msg=%s", c->text, err.text);
+            psd_log(t, PSI_LOG_ERROR, "list_rejected", PSI_KV("peer", c->text), PSI_KV("msg", err.text));
             psi_buf_fini(&l.buf);
             psd_conn_fault(t, c, st, err.reason, err.text);
             return;
@@ -194,8 +197,8 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
             name.name.size = item.name.size;
             memcpy(name.name.bytes, item.name.bytes, item.name.size);
             psd_list_add(&l, &ps_v1_NameItem_msg, &name);
-            psd_log(t, PSI_LOG_WARN, "name_elsewhere", "peer=%s var=%.*s msg=%s", c->text, (int)item.name.size,
-                    (const char *)item.name.bytes, "dropped there");
+            psd_log(t, PSI_LOG_WARN, "name_elsewhere", PSI_KV("peer", c->text),
+                    PSI_KV_BYTES("var", item.name.bytes, item.name.size), PSI_KV("msg", "dropped there"));
         }
     }
     if ((r->header.flags & PS_FLAG_MORE) != 0) {
@@ -211,7 +214,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (!c->list_drops) {
         p->listed = true;
         p->settled_life = p->life;
-        psd_log(t, PSI_LOG_INFO, "task_connected", "peer=%s", c->text);
+        psd_log(t, PSI_LOG_INFO, "task_connected", PSI_KV("peer", c->text));
         psd_wait_presence(t, p->job, p->task);
     }
 }
@@ -235,8 +238,8 @@ void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct ps
     struct psi_list *it = psi_list_first(&p->asks);
     struct psd_ask *a = it == NULL ? NULL : PSI_CONTAINER_OF(it, struct psd_ask, link);
     if (a == NULL || a->id != r->header.id || a->op != r->header.op) {
-        psd_log(t, PSI_LOG_ERROR, "task_answer_rejected", "peer=%s op=%u id=%llu", c->text, r->header.op,
-                (unsigned long long)r->header.id);
+        psd_log(t, PSI_LOG_ERROR, "task_answer_rejected", PSI_KV("peer", c->text), PSI_KV("op", r->header.op),
+                PSI_KV("id", r->header.id));
         psd_conn_fault(t, c, PS_FAILED_PRECONDITION, PS_REASON_GAP, "an answer to nothing, or out of order");
         return;
     }
@@ -262,7 +265,8 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
         err.applied = a->op == PS_OP_TASK_DELETE ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
         ask_answered(t, p, a, false, &err); /* a reset stays pending */
     }
-    psd_log(t, PSI_LOG_WARN, "task_lost", "peer=/job:%s/task:%u", p->job, p->task);
+    char name[PSI_TASK_NAME_MAX];
+    psd_log(t, PSI_LOG_WARN, "task_lost", PSI_KV("peer", psi_task_name_format(name, sizeof(name), p->job, p->task)));
 }
 
 /* ---- at the other tasks ---- */
@@ -329,7 +333,7 @@ static void fence(struct psd_task *t, const char *why)
     const char *key = NULL;
     size_t len = 0;
     void *value = NULL;
-    psd_log(t, PSI_LOG_WARN, "fenced", "msg=%s", why);
+    psd_log(t, PSI_LOG_WARN, "fenced", PSI_KV("msg", why));
     t->fenced = true;
     while (psi_map_next(&t->store.containers, &cursor, &key, &len, &value)) {
         const struct psd_container *c = value;
@@ -358,7 +362,8 @@ static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct 
         if (!by_it || st != t->refusal || t->refusal_logged_ms == 0 || t->now_ms - t->refusal_logged_ms >= REFUSAL_LOG_MS) {
             t->refusal_logged_ms = by_it ? t->now_ms : 0;
             t->refusal = st;
-            psd_log(t, PSI_LOG_WARN, "directory_refused", "peer=%s st=%s msg=%s", c->text, ps_status_name(st), err.text);
+            psd_log(t, PSI_LOG_WARN, "directory_refused", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(st)),
+                    PSI_KV("msg", err.text));
         }
         psd_conn_close(t, c, false);
         return;
@@ -396,7 +401,7 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
             st = psd_name_parse(&item, container, name, &err);
         }
         if (st != PS_OK) {
-            psd_log(t, PSI_LOG_ERROR, "list_answer_rejected", "peer=%s msg=%s", c->text, err.text);
+            psd_log(t, PSI_LOG_ERROR, "list_answer_rejected", PSI_KV("peer", c->text), PSI_KV("msg", err.text));
             psd_conn_fault(t, c, st, err.reason, err.text);
             return;
         }
@@ -406,7 +411,7 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
         c->list_drops = true;
         const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, container), name);
         if (v != NULL) {
-            psd_log(t, PSI_LOG_WARN, "name_elsewhere", "var=%s msg=%s", name, "dropped here");
+            psd_log(t, PSI_LOG_WARN, "name_elsewhere", PSI_KV("var", name), PSI_KV("msg", "dropped here"));
             psd_drop_here(t, v);
         }
     }
@@ -416,7 +421,7 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
     } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
         t->fenced = false;
         t->displaced = false;
-        psd_log(t, PSI_LOG_INFO, "directory_connected", "peer=%s", c->text);
+        psd_log(t, PSI_LOG_INFO, "directory_connected", PSI_KV("peer", c->text));
     }
 }
 
@@ -532,7 +537,7 @@ void psd_task_link_lost(struct psd_task *t, struct psd_conn *c)
         lost_at_directory(t, p);
     } else {
         if (t->refusal_logged_ms == 0) { /* a refusal has its own line */
-            psd_log(t, PSI_LOG_WARN, "directory_lost", "peer=%s", c->text);
+            psd_log(t, PSI_LOG_WARN, "directory_lost", PSI_KV("peer", c->text));
         }
         dial_later(t);
     }
@@ -544,8 +549,8 @@ struct psi_link *psd_task_dialed(struct psd_task *t, void *shell, const char *wh
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
     t->dialling = false;
     if (shell == NULL || t->draining) {
-        psd_log(t, t->dial_failures == 0 ? PSI_LOG_WARN : PSI_LOG_DEBUG, "directory_unreachable", "peer=%s msg=%s",
-                psd_peer_text(t, p, who, sizeof(who)), why == NULL ? "shutting down" : why);
+        psd_log(t, t->dial_failures == 0 ? PSI_LOG_WARN : PSI_LOG_DEBUG, "directory_unreachable",
+                PSI_KV("peer", psd_peer_text(t, p, who, sizeof(who))), PSI_KV("msg", why == NULL ? "shutting down" : why));
         dial_later(t);
         return NULL;
     }

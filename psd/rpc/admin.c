@@ -244,7 +244,7 @@ end:
 
 void psd_rpc_shutdown(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    psd_log(t, PSI_LOG_INFO, "shutdown_asked", "peer=%s", c->text);
+    psd_log(t, PSI_LOG_INFO, "shutdown_asked", PSI_KV("peer", c->text));
     struct psi_err err;
     bool asked = psd_effect(t, PSD_EFFECT_SHUTDOWN, "");
     if (!asked) {

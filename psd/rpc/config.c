@@ -126,7 +126,8 @@ static ps_status set(struct psd_task *t, const struct psd_conn *c, const char *n
         return psi_fail(err, st, "%.400s", text);
     }
     PSI_IGNORE(setting(t, index, &row)); /* it was there */
-    psd_log(t, PSI_LOG_INFO, "config_set", "peer=%s name=%s old=%s new=%s", c->text, row.name, old, row.value);
+    psd_log(t, PSI_LOG_INFO, "config_set", PSI_KV("peer", c->text), PSI_KV("name", row.name), PSI_KV("old", old),
+            PSI_KV("new", row.value));
     return PS_OK;
 }
 

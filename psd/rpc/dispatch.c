@@ -145,7 +145,7 @@ void psd_buffer_return(struct psd_task *t, struct psd_conn *c)
 
 static void reject_as(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why)
 {
-    psd_log(t, PSI_LOG_WARN, "frame_rejected", "peer=%s op=%u msg=%s", c->text, c->link->in.header.op, why);
+    psd_log(t, PSI_LOG_WARN, "frame_rejected", PSI_KV("peer", c->text), PSI_KV("op", c->link->in.header.op), PSI_KV("msg", why));
     if (c->link->in.foreign) {
         psd_conn_close(t, c, false);
     } else {

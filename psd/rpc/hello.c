@@ -19,7 +19,8 @@ enum { SESSIONS_RESERVE = 64 /* for psctl and other sessions that belong to no j
 static void refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err,
                    uint32_t retry_after_ms)
 {
-    psd_log(t, PSI_LOG_WARN, "hello_refused", "peer=%s st=%s msg=%s", c->text, ps_status_name(err->code), err->text);
+    psd_log(t, PSI_LOG_WARN, "hello_refused", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(err->code)),
+            PSI_KV("msg", err->text));
     psd_reply(t, c, PS_OP_HELLO, 0, r->header.id, 0, err, retry_after_ms, NULL, NULL);
     psd_conn_close(t, c, true);
 }
@@ -320,7 +321,7 @@ void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     settle(t, record, &u, hello.next_number, known);
     answer(t, c, r, &u, known);
     psd_lease_renew(t, record);
-    psd_log(t, PSI_LOG_DEBUG, "session_up", "peer=%s fresh=%d unresolved=%u", c->text, fresh, u.count);
+    psd_log(t, PSI_LOG_DEBUG, "session_up", PSI_KV("peer", c->text), PSI_KV("fresh", fresh), PSI_KV("unresolved", u.count));
 }
 
 void psd_session_drop(struct psd_task *t, struct psd_record *record)
@@ -354,7 +355,8 @@ void psd_rpc_close(struct psd_task *t, struct psd_conn *c, const struct psd_requ
 {
     struct psi_err err;
     ps_status st = psd_reply_error(r, &err);
-    psd_log(t, PSI_LOG_WARN, "closed_by_peer", "peer=%s st=%s msg=%s", c->text, ps_status_name(st), st == PS_OK ? "" : err.text);
+    psd_log(t, PSI_LOG_WARN, "closed_by_peer", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(st)),
+            PSI_KV("msg", st == PS_OK ? "" : err.text));
     psd_conn_close(t, c, false);
 }
 

@@ -42,8 +42,8 @@ static uint8_t op_of(uint8_t kind)
 static void gap(struct psd_task *t, struct psd_conn *c, const char *why)
 {
     const struct ps_frame_header *h = &c->link->in.header;
-    psd_log(t, PSI_LOG_WARN, "gap", "peer=%s number=%llu offset=%llu msg=%s", c->text, (unsigned long long)h->id,
-            (unsigned long long)h->offset, why);
+    psd_log(t, PSI_LOG_WARN, "gap", PSI_KV("peer", c->text), PSI_KV("number", h->id), PSI_KV("offset", h->offset),
+            PSI_KV("msg", why));
     psd_conn_fault(t, c, PS_FAILED_PRECONDITION, PS_REASON_GAP, why);
 }
 

@@ -68,8 +68,8 @@ uint64_t psd_record_staged_bytes(const struct psd_record *r)
 static void log_end(struct psd_task *t, const struct psd_record *r, const char *what)
 {
     char who[96];
-    psd_log(t, PSI_LOG_WARN, "session_gave_way", "peer=%s silent_ms=%llu what=%s", psd_record_text(r, who, sizeof(who)),
-            (unsigned long long)(t->now_ms - r->idle_since_ms), what);
+    psd_log(t, PSI_LOG_WARN, "session_gave_way", PSI_KV("peer", psd_record_text(r, who, sizeof(who))),
+            PSI_KV("silent_ms", (t->now_ms - r->idle_since_ms)), PSI_KV("what", what));
 }
 
 static void give_up(struct psd_task *t, struct psd_record *r)

@@ -101,7 +101,7 @@ void psd_rpc_stop(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         record->stopping = true; /* the answer to its next beat says so */
         a.sessions += record->conn != NULL || record->lease_until_ms > t->now_ms;
     }
-    psd_log(t, PSI_LOG_INFO, "stop_asked", "peer=%s sessions=%u", c->text, a.sessions);
+    psd_log(t, PSI_LOG_INFO, "stop_asked", PSI_KV("peer", c->text), PSI_KV("sessions", a.sessions));
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_STOP, PS_FLAG_REPLY, r->header.id);
     psd_list_add(&l, &ps_v1_StopAnswer_msg, &a);

@@ -140,7 +140,7 @@ void psd_reset_here(struct psd_task *t, const char *container)
     }
     struct psd_change c = {.kind = PSD_CHANGE_CONTAINER_RESET, .container = {.name = container, .incarnation = psd_random(t)}};
     psd_commit(t, &c);
-    psd_log(t, PSI_LOG_INFO, "container_reset", "container=%s", container);
+    psd_log(t, PSI_LOG_INFO, "container_reset", PSI_KV("container", container));
 }
 
 /* ---- OPEN ---- */
@@ -292,8 +292,8 @@ static ps_status decide_init(struct psd_task *t, struct psd_conn *c, const struc
     }
     if ((runs || m.chief_number != 0) && !psi_optimizer_equal(&m.variable->optimizer, &m.optimizer)) {
         char text[PSI_OPTIMIZER_TEXT_MAX];
-        psd_log(t, PSI_LOG_INFO, "hyperparameters", "var=%s now=%s", m.variable->name,
-                psi_optimizer_format(&m.optimizer, text, sizeof(text)));
+        psd_log(t, PSI_LOG_INFO, "hyperparameters", PSI_KV("var", m.variable->name),
+                PSI_KV("now", psi_optimizer_format(&m.optimizer, text, sizeof(text))));
     }
     *out = (struct psd_change){.kind = PSD_CHANGE_INIT,
                                .init = {.record = c->record,

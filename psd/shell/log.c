@@ -35,9 +35,8 @@ static int peer_event(const char *event)
 void psd_server_log_core(struct psd_server_log *l, const struct psi_log *log, const char *task, const struct psd_effect *e,
                          uint64_t now_ms)
 {
-    char line[PSI_LOG_LINE_MAX];
-    char ts[40];
-    char unsaid[32] = "";
+    struct psi_kv fields[2] = {PSI_KV("task", task)};
+    size_t count = 1;
     enum psi_log_level level = (enum psi_log_level)e->level;
     int row = peer_event(e->event);
     if (!psi_log_enabled(log, level)) {
@@ -49,13 +48,10 @@ void psd_server_log_core(struct psd_server_log *l, const struct psi_log *log, co
     }
     if (row >= 0) {
         if (l->rows[row].unsaid > 0) {
-            (void)snprintf(unsaid, sizeof(unsaid), " left_out_before=%u", l->rows[row].unsaid);
+            fields[count++] = PSI_KV("left_out_before", l->rows[row].unsaid);
         }
         l->rows[row].unsaid = 0;
         l->rows[row].next_ms = now_ms + PSD_PEER_EVENT_MS;
     }
-    psd_server_log_stamp(NULL, ts, sizeof(ts));
-    (void)snprintf(line, sizeof(line), "ts=%s lvl=%s ev=%s task=%s%s%s%s", ts, psi_log_level_name(level), e->event, task, unsaid,
-                   e->text[0] != '\0' ? " " : "", e->text);
-    log->write(log->data, level, line);
+    psi_log_fields(log, level, e->event, fields, count, e->text);
 }

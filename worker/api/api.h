@@ -10,6 +10,7 @@
 #ifndef PSI_WORKER_API_H
 #define PSI_WORKER_API_H
 
+#include "common/log.h"
 #include "worker/io.h"
 #include "scope.h"
 
@@ -115,11 +116,13 @@ ps_status psi_api_stick(ps_session *s, const struct psi_err *err);
 /** PS_OK, or a copy of the first error in *err. Any thread. */
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err) PSI_MUST;
 /** A log event of the library; fields as in psi_log_event. Any thread, no lock held. */
-void psi_api_log(ps_session *s, int level, const char *event, const char *fields, ...) __attribute__((format(printf, 4, 5)));
+void psi_api_log_fields(ps_session *s, int level, const char *event, const struct psi_kv *kv, size_t count);
+/** psi_api_log(s, level, "ev", PSI_KV(...), ...) */
+#define psi_api_log(s_, level_, event_, ...) psi_api_log_fields(s_, level_, event_, PSI_KVS(__VA_ARGS__))
 /** A line of the placement log, as it is. */
 void psi_api_log_raw(ps_session *s, const char *line);
 /** The line of ps_session_options.log as it is. */
-void psi_api_log_fields(void *session, int level, const char *event, const char *fields);
+void psi_api_log_core(void *session, int level, const char *event, const char *fields);
 
 /* ---- progress.c ---- */
 /** Wait for something that the loop does: returns when cond was signalled or broadcast, or for no reason. Under s->lock, which it

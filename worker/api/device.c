@@ -235,8 +235,10 @@ void psi_api_log_balance(ps_session *s)
     uint64_t most = total > 0 ? shares[fullest].bytes : 0;
     uint64_t others = s->ps_count > 1 ? (total - most) / (s->ps_count - 1) : UINT64_MAX / 4;
     if (total >= BALANCE_BYTES_LEAST && most > 2 * others && most - shares[fullest].biggest > others) {
-        psi_api_log(s, PS_LOG_INFO, "placement_uneven", "task=/job:ps/task:%u holds_percent=%llu remedy=%s", fullest,
-                    (unsigned long long)(most * 100 / total), "--placement balanced, when the model is made anew");
+        char name[PSI_TASK_NAME_MAX];
+        psi_api_log(s, PS_LOG_INFO, "placement_uneven", PSI_KV("task", psi_task_name_format(name, sizeof(name), "ps", fullest)),
+                    PSI_KV("holds_percent", most * 100 / total),
+                    PSI_KV("remedy", "--placement balanced, when the model is made anew"));
     }
     psi_free(shares);
 }

@@ -530,8 +530,8 @@ bool ps_should_stop(ps_session *s)
     s->goal_noted = s->goal_noted || note;
     (void)pthread_mutex_unlock(&s->lock);
     if (note) {
-        psi_api_log(s, PS_LOG_INFO, "goal_reached", "global_step=%lld steps=%lld remedy=%s", (long long)found, (long long)steps,
-                    "a higher --steps goes on, --fresh starts over");
+        psi_api_log(s, PS_LOG_INFO, "goal_reached", PSI_KV("global_step", found), PSI_KV("steps", steps),
+                    PSI_KV("remedy", "a higher --steps goes on, --fresh starts over"));
     }
     return stop;
 }

@@ -9,14 +9,12 @@
  */
 #include "api.h"
 
-#include "common/log.h"
 #include "common/abi.h"
 #include "common/mem.h"
 #include "common/shape.h"
 #include "common/name.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,27 +62,17 @@ static void log_stamp(void *data, char *buf, size_t n)
     (void)psi_log_format_time((uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u, buf, n);
 }
 
-void psi_api_log(ps_session *s, int level, const char *event, const char *fields, ...)
+void psi_api_log_fields(ps_session *s, int level, const char *event, const struct psi_kv *kv, size_t count)
 {
     struct psi_log log = {.write = log_line, .stamp = log_stamp, .data = s, .level = (enum psi_log_level)s->log_level};
-    va_list ap;
-    va_start(ap, fields);
-    psi_log_vevent(&log, (enum psi_log_level)level, event, fields, ap);
-    va_end(ap);
+    psi_log_fields(&log, (enum psi_log_level)level, event, kv, count, "");
 }
 
-void psi_api_log_fields(void *session, int level, const char *event, const char *fields)
+void psi_api_log_core(void *session, int level, const char *event, const char *fields)
 {
     ps_session *s = session;
-    char stamp[32];
-    char line[PSI_LOG_LINE_MAX];
-    if (level < (int)s->log_level) {
-        return;
-    }
-    log_stamp(NULL, stamp, sizeof(stamp));
-    (void)snprintf(line, sizeof(line), "ts=%s lvl=%s ev=%s %s", stamp, psi_log_level_name((enum psi_log_level)level), event,
-                   fields);
-    log_line(s, (enum psi_log_level)level, line);
+    struct psi_log log = {.write = log_line, .stamp = log_stamp, .data = s, .level = (enum psi_log_level)s->log_level};
+    psi_log_fields(&log, (enum psi_log_level)level, event, NULL, 0, fields);
 }
 
 /* ---- options ---- */
@@ -299,7 +287,7 @@ static ps_status io_open(ps_session *s, const ps_session_options *o, struct psi_
                    .crc = wants_crc(cluster, target),
                    .fail_fast = o->fail_fast,
                    .wire_dtype = o->wire_dtype},
-        .log = psi_api_log_fields,
+        .log = psi_api_log_core,
         .log_ctx = s,
         .stop = on_stop_asked,
         .by_caller = o->progress == PS_PROGRESS_CALLER,
@@ -511,8 +499,9 @@ ps_status psi_api_stick(ps_session *s, const struct psi_err *err)
     ps_status st = s->error.code;
     (void)pthread_mutex_unlock(&s->lock);
     if (first) {
-        psi_api_log(s, PS_LOG_ERROR, "session_failed", "st=%s reason=%s applied=%s msg=%s", ps_status_name(err->code),
-                    ps_reason_name(psi_reason(err->reason, err->code)), psi_applied_name(err->applied), err->text);
+        psi_api_log(s, PS_LOG_ERROR, "session_failed", PSI_KV("st", ps_status_name(err->code)),
+                    PSI_KV("reason", ps_reason_name(psi_reason(err->reason, err->code))),
+                    PSI_KV("applied", psi_applied_name(err->applied)), PSI_KV("msg", err->text));
     }
     return st;
 }

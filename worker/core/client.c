@@ -238,7 +238,7 @@ bool psi_client_next_effect(struct psi_client *c, struct psi_client_effect *out)
         if (c->log_count == 0 && c->log_lost > 0) {
             uint32_t lost = c->log_lost;
             c->log_lost = 0;
-            psi_client_log(c, PSI_LOG_WARN, "log_lost", "lines=%u", lost);
+            psi_client_log(c, PSI_LOG_WARN, "log_lost", PSI_KV("lines", lost));
         }
         return true;
     }
@@ -268,18 +268,8 @@ struct psi_request *psi_client_next_done(struct psi_client *c)
     return req;
 }
 
-const char *psi_client_quote(char *dst, size_t n, const char *text)
-{
-    size_t i = 0;
-    for (; i + 1 < n && text[i] != '\0'; i++) {
-        unsigned char ch = (unsigned char)text[i];
-        dst[i] = ch == '"' || ch == '\\' ? '\'' : ch < 0x20 || ch == 0x7f ? ' ' : text[i];
-    }
-    dst[i] = '\0';
-    return dst;
-}
-
-void psi_client_log(struct psi_client *c, enum psi_log_level level, const char *event, const char *format, ...)
+void psi_client_log_fields(struct psi_client *c, enum psi_log_level level, const char *event, const struct psi_kv *kv,
+                           size_t count)
 {
     if (c->log_count == PSI_LOGS_MAX) {
         c->log_lost++;
@@ -291,10 +281,7 @@ void psi_client_log(struct psi_client *c, enum psi_log_level level, const char *
     e->kind = PSI_CLIENT_LOG;
     e->level = (int)level;
     copy_text(e->event, sizeof(e->event), event);
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(e->text, sizeof(e->text), format, ap);
-    va_end(ap);
+    PSI_IGNORE(psi_log_format(e->text, sizeof(e->text), kv, count));
 }
 
 /* ---- events ---- */

@@ -317,10 +317,10 @@ struct psi_client {
 /* ---- client.c: the object, requests, the table ---- */
 void psi_client_dirty(struct psi_client *c, struct psi_link *link);
 void psi_client_kick(struct psi_peer *peer);
-void psi_client_log(struct psi_client *c, enum psi_log_level level, const char *event, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-/** Text for a logfmt value: quotes and control bytes replaced. Returns dst. */
-const char *psi_client_quote(char *dst, size_t n, const char *text);
+void psi_client_log_fields(struct psi_client *c, enum psi_log_level level, const char *event, const struct psi_kv *kv,
+                           size_t count);
+/** psi_client_log(c, level, "ev", PSI_KV(...), ...) */
+#define psi_client_log(c_, level_, event_, ...) psi_client_log_fields(c_, level_, event_, PSI_KVS(__VA_ARGS__))
 /* ---- request.c: the life of a request outside the protocol ---- */
 /** The request is done. text printf; OK: format is NULL. */
 void psi_request_end(struct psi_request *req, ps_status st, ps_applied applied, const char *format, ...)

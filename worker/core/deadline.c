@@ -121,15 +121,11 @@ void psi_request_slow(struct psi_request *req)
         return;
     }
     char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
-    char why[200];
     describe(req, what, sizeof(what));
     const struct psi_peer *peer = psi_request_peer(req);
-    psi_client_quote(why, sizeof(why),
-                     peer != NULL && psi_peer_down(peer) ? psi_peer_obstacle(peer)
-                     : req->why != NULL                  ? req->why->text
-                                                         : "");
-    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=\"%.400s\" seconds=%d why=\"%.150s\"", what, PSI_SLOW_MS / 1000,
-                   why);
+    const char *why = peer != NULL && psi_peer_down(peer) ? psi_peer_obstacle(peer) : req->why != NULL ? req->why->text : "";
+    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", PSI_KV("what", what), PSI_KV("seconds", PSI_SLOW_MS / 1000),
+                   PSI_KV("why", why));
 }
 
 void psi_request_unreachable(struct psi_peer *peer)

@@ -139,11 +139,11 @@ static void set_error(struct psi_peer *peer, const char *text)
 {
     char before[sizeof(peer->last_error)];
     memcpy(before, peer->last_error, sizeof(before));
-    psi_client_quote(peer->last_error, sizeof(peer->last_error), text);
+    PSI_IGNORE(snprintf(peer->last_error, sizeof(peer->last_error), "%s", text)); /* cut is fine */
     if (!peer->leaving && strcmp(before, peer->last_error) != 0 && peer->c->now_ms >= peer->bad_logged_ms) {
         peer->bad_logged_ms = peer->c->now_ms + BAD_LOG_MS;
-        psi_client_log(peer->c, PSI_LOG_WARN, "disconnected", "task=%s address=\"%s\" why=\"%s\"", peer->name, peer->address,
-                       peer->last_error);
+        psi_client_log(peer->c, PSI_LOG_WARN, "disconnected", PSI_KV("task", peer->name), PSI_KV("address", peer->address),
+                       PSI_KV("why", peer->last_error));
     }
 }
 
@@ -488,7 +488,7 @@ void psi_peer_hello(struct psi_peer *peer)
     peer->life = parts.answer.life;
     peer->record_next = parts.answer.record;
     if (new_life) {
-        psi_client_log(c, PSI_LOG_WARN, "task_restarted", "task=%s address=\"%s\"", peer->name, peer->address);
+        psi_client_log(c, PSI_LOG_WARN, "task_restarted", PSI_KV("task", peer->name), PSI_KV("address", peer->address));
         psi_ask_settle(peer, true, false);
     }
     if (psi_var_reopen(peer)) {
@@ -518,7 +518,7 @@ void psi_peer_beaten(struct psi_peer *peer, const struct psi_reply *r)
     peer->c->chief_connected = peer->index == peer->c->directory ? (m.flags & 1u) != 0 : peer->c->chief_connected;
     if ((m.flags & 4u) != 0 && !peer->c->stop_asked) {
         peer->c->stop_asked = true;
-        psi_client_log(peer->c, PSI_LOG_INFO, "stop_asked", "task=%s", peer->name);
+        psi_client_log(peer->c, PSI_LOG_INFO, "stop_asked", PSI_KV("task", peer->name));
     }
 }
 

@@ -470,8 +470,8 @@ static void advance(struct psi_ready *r)
         start_calls(r, PS_OP_SEAL, on_sealed, &ps_v1_Seal_msg, &seal);
         break;
     case READY_SEALED:
-        psi_client_log(c, PSI_LOG_INFO, "ready", "chief=%llu variables=%u found=%u", (unsigned long long)r->chief_number,
-                       r->var_count, c->found);
+        psi_client_log(c, PSI_LOG_INFO, "ready", PSI_KV("chief", r->chief_number), PSI_KV("variables", r->var_count),
+                       PSI_KV("found", c->found));
         ready(r);
         break;
     case READY_WAIT:
@@ -515,8 +515,7 @@ void psi_ready_expire(struct psi_request *req)
 void psi_ready_slow(struct psi_request *req)
 {
     char text[420];
-    char quoted[420];
     (void)psi_ready_explain(req->extra, text, sizeof(text));
-    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", "what=%s seconds=%d why=\"%s\"", psi_kind_of(req)->name,
-                   PSI_SLOW_MS / 1000, psi_client_quote(quoted, sizeof(quoted), text));
+    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", PSI_KV("what", psi_kind_of(req)->name),
+                   PSI_KV("seconds", PSI_SLOW_MS / 1000), PSI_KV("why", text));
 }

@@ -488,11 +488,9 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
         return;
     }
     var->open = false;
-    char reason[PSI_ERR_TEXT_MAX];
     char where[PSI_WHERE_MAX];
-    psi_client_quote(reason, sizeof(reason), why);
     const struct psi_peer *peer = c->peers[var->owner];
-    psi_client_log(c, PSI_LOG_WARN, "variable_lost", "var=\"%s\" task=%s why=\"%.300s\"", var->name, peer->name, reason);
+    psi_client_log(c, PSI_LOG_WARN, "variable_lost", PSI_KV("var", var->name), PSI_KV("task", peer->name), PSI_KV("why", why));
     bool again = true;
     while (again) {
         again = false;
@@ -506,7 +504,7 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
             psi_var_release(req);
             psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, pushed ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED,
                                "%s of '%s' at %s: %s", psi_kind_of(req)->name, var->name,
-                               psi_peer_where(peer, where, sizeof(where)), reason);
+                               psi_peer_where(peer, where, sizeof(where)), why);
             again = true;
             break;
         }

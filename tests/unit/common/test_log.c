@@ -31,11 +31,12 @@ TEST(test_line)
 {
     struct psi_log log = plain;
     log.stamp = stamp;
-    psi_log_event(&log, PSI_LOG_WARN, "push_rejected", "conn=%u var=%s st=%s msg=%s", 7u, "w3", "INVALID_ARGUMENT", "bad shape");
+    psi_log_event(&log, PSI_LOG_WARN, "push_rejected", PSI_KV("conn", 7u), PSI_KV("var", "w3"), PSI_KV("st", "INVALID_ARGUMENT"),
+                  PSI_KV("msg", "bad shape"));
     assert_string_equal(last, "ts=2024-02-29T12:34:56.789Z lvl=warn ev=push_rejected conn=7 var=w3 st=INVALID_ARGUMENT "
                               "msg=\"bad shape\"");
     assert_int_equal(last_level, PSI_LOG_WARN);
-    psi_log_event(&plain, PSI_LOG_INFO, "started", "k=%d", 1); /* without a stamp */
+    psi_log_event(&plain, PSI_LOG_INFO, "started", PSI_KV("k", 1)); /* without a stamp */
     assert_string_equal(last, "lvl=info ev=started k=1");
 }
 
@@ -44,19 +45,19 @@ TEST(test_levels)
     struct psi_log log = plain;
     lines = 0;
     log.level = PSI_LOG_WARN;
-    psi_log_event(&log, PSI_LOG_DEBUG, "a", "k=%d", 1);
-    psi_log_event(&log, PSI_LOG_INFO, "a", "k=%d", 1);
+    psi_log_event(&log, PSI_LOG_DEBUG, "a", PSI_KV("k", 1));
+    psi_log_event(&log, PSI_LOG_INFO, "a", PSI_KV("k", 1));
     assert_int_equal(lines, 0);
-    psi_log_event(&log, PSI_LOG_WARN, "a", "k=%d", 1);
-    psi_log_event(&log, PSI_LOG_ERROR, "a", "k=%d", 1);
+    psi_log_event(&log, PSI_LOG_WARN, "a", PSI_KV("k", 1));
+    psi_log_event(&log, PSI_LOG_ERROR, "a", PSI_KV("k", 1));
     assert_int_equal(lines, 2);
     log.level = PSI_LOG_OFF;
-    psi_log_event(&log, PSI_LOG_ERROR, "a", "k=%d", 1);
-    psi_log_event(&log, PSI_LOG_OFF, "a", "k=%d", 1);
+    psi_log_event(&log, PSI_LOG_ERROR, "a", PSI_KV("k", 1));
+    psi_log_event(&log, PSI_LOG_OFF, "a", PSI_KV("k", 1));
     log.level = PSI_LOG_DEBUG;
     log.write = NULL;
-    psi_log_event(&log, PSI_LOG_ERROR, "a", "k=%d", 1);
-    psi_log_event(NULL, PSI_LOG_ERROR, "a", "k=%d", 1);
+    psi_log_event(&log, PSI_LOG_ERROR, "a", PSI_KV("k", 1));
+    psi_log_event(NULL, PSI_LOG_ERROR, "a", PSI_KV("k", 1));
     assert_int_equal(lines, 2);
     static const char *const names[] = {"debug", "info", "warn", "error", "off"};
     for (int i = PSI_LOG_DEBUG; i <= PSI_LOG_OFF; i++) {
@@ -65,24 +66,32 @@ TEST(test_levels)
     assert_string_equal(psi_log_level_name((enum psi_log_level)9), "invalid");
 }
 
-TEST(test_conversions)
+TEST(test_types)
 {
-    psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%d b=%i c=%u d=%x e=%ld f=%lu g=%lld h=%llu", -5, INT32_MIN, UINT32_MAX, 255u,
-                  -1L, ~0UL, INT64_MIN + 0LL, ~0ULL);
-    assert_string_equal(last, "lvl=info ev=e a=-5 b=-2147483648 c=4294967295 d=ff e=-1 f=18446744073709551615 "
-                              "g=-9223372036854775808 h=18446744073709551615");
-    psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%zu b=%zd c=%jd d=%ju e=%td f=%hd g=%hhu h=%" PRIu64 " i=%" PRId64, (size_t)3,
-                  (ssize_t)-3, (intmax_t)-4, (uintmax_t)5, (ptrdiff_t)-6, (short)-7, (unsigned char)200, UINT64_MAX, INT64_MIN);
-    assert_string_equal(last, "lvl=info ev=e a=3 b=-3 c=-4 d=5 e=-6 f=-7 g=200 h=18446744073709551615 i=-9223372036854775808");
-    psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%016llx b=%04d c=%3d d=%c e=%.2f f=%g g=%.3e h=100%% i=%s:%u j=text", 0xabcULL, 7,
-                  7, 'z', 2.345, 0.1, 12345.678, "host", 22u);
-    assert_string_equal(last, "lvl=info ev=e a=0000000000000abc b=0007 c=\"  7\" d=z e=2.35 f=0.1 g=1.235e+04 h=100% i=host:22 "
-                              "j=text");
     const char *volatile nothing = NULL; /* the compiler must not see it */
-    psi_log_event(&plain, PSI_LOG_INFO, "e", "a=%.*s b=%.2s c=%s d=%f", 3, "abcdef", "xyz", nothing, 1e308);
-    assert_memory_equal(last, "lvl=info ev=e a=abc b=xy c=\"\" d=1000000000", 42);
-    psi_log_event(&plain, PSI_LOG_INFO, "no_fields", "k=%s", "v");
-    assert_string_equal(last, "lvl=info ev=no_fields k=v");
+    unsigned char small = 200;
+    psi_log_event(&plain, PSI_LOG_INFO, "e", PSI_KV("a", -5), PSI_KV("b", INT32_MIN), PSI_KV("c", UINT32_MAX), PSI_KV("d", -1L),
+                  PSI_KV("e", ~0UL), PSI_KV("f", INT64_MIN), PSI_KV("g", ~0ULL), PSI_KV("h", (size_t)3), PSI_KV("i", small),
+                  PSI_KV("j", (bool)(small > 3)));
+    assert_string_equal(last, "lvl=info ev=e a=-5 b=-2147483648 c=4294967295 d=-1 e=18446744073709551615 f=-9223372036854775808 "
+                              "g=18446744073709551615 h=3 i=200 j=1");
+    psi_log_event(&plain, PSI_LOG_INFO, "e", PSI_KV_BYTES("a", "abcdef", 3), PSI_KV("b", nothing));
+    assert_string_equal(last, "lvl=info ev=e a=abc b=\"\"");
+}
+
+TEST(test_fields_alone)
+{
+    char buf[80];
+    assert_string_equal(psi_log_format(buf, sizeof(buf), PSI_KVS(PSI_KV("a", 1), PSI_KV("b", "two words"))),
+                        "a=1 b=\"two words\"");
+    psi_log_fields(&plain, PSI_LOG_INFO, "e", PSI_KVS(PSI_KV("task", "t")), buf);
+    assert_string_equal(last, "lvl=info ev=e task=t a=1 b=\"two words\"");
+    psi_log_fields(&plain, PSI_LOG_INFO, "e", NULL, 0, "");
+    assert_string_equal(last, "lvl=info ev=e");
+    char in[200];
+    memset(in, 'x', sizeof(in) - 1);
+    in[sizeof(in) - 1] = '\0';
+    assert_string_equal(psi_log_format(buf, sizeof(buf), PSI_KVS(PSI_KV("a", in))) + strlen(buf) - 10, "x cut=true");
 }
 
 TEST(test_quoting)
@@ -105,7 +114,7 @@ TEST(test_quoting)
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         char expected[128];
-        psi_log_event(&plain, PSI_LOG_INFO, "e", "k=%s n=%d", rows[i].in, 1);
+        psi_log_event(&plain, PSI_LOG_INFO, "e", PSI_KV("k", rows[i].in), PSI_KV("n", 1));
         PSI_IGNORE(snprintf(expected, sizeof(expected), "lvl=info ev=e k=%s n=1", rows[i].out));
         assert_string_equal(last, expected);
     }
@@ -119,7 +128,7 @@ TEST(test_long_lines_are_cut)
         for (size_t n = 400; n < sizeof(in); n++) {
             memset(in, fill[f], n);
             in[n] = '\0';
-            psi_log_event(&plain, PSI_LOG_INFO, "e", "k=%s n=%d", in, 1);
+            psi_log_event(&plain, PSI_LOG_INFO, "e", PSI_KV("k", in), PSI_KV("n", 1));
             size_t len = strlen(last);
             bool whole = strcmp(last + len - 4, " n=1") == 0;
             bool cut = strcmp(last + len - 9, " cut=true") == 0;
