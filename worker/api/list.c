@@ -45,11 +45,6 @@ static void gather_add(struct gather *g, const void *item)
     }
 }
 
-static void gather_variable(void *ctx, const ps_variable_info *info)
-{
-    gather_add(ctx, info);
-}
-
 struct config_row {
     char name[64], value[512], default_value[512], help[512];
     bool reloadable;
@@ -67,30 +62,10 @@ static void gather_config(void *ctx, const ps_config_info *info)
     }
 }
 
-static void gather_container(void *ctx, const ps_container_info *info)
-{
-    gather_add(ctx, info);
-}
-
-static void gather_session(void *ctx, const ps_session_info *info)
-{
-    gather_add(ctx, info);
-}
-
-static void gather_wait(void *ctx, const ps_wait_info *info)
-{
-    gather_add(ctx, info);
-}
-
-static ps_status list(ps_session *s, enum psi_request_kind kind, int task, int64_t timeout_ms, struct gather *g)
+static ps_status list(ps_session *s, enum psi_request_kind kind, struct psi_list_sink sink, int task, int64_t timeout_ms)
 {
     struct psi_err err = {0};
-    struct psi_list_sink sink = {.variable = gather_variable,
-                                 .config = gather_config,
-                                 .container = gather_container,
-                                 .session = gather_session,
-                                 .wait = gather_wait,
-                                 .ctx = g};
+    const struct gather *g = sink.ctx;
     struct psi_api_admin a = {.kind = kind, .dst = &sink};
     ps_status st = psi_api_admin(s, &a, task, timeout_ms, &err);
     if (st == PS_OK && g->no_memory) {
@@ -98,6 +73,29 @@ static ps_status list(ps_session *s, enum psi_request_kind kind, int task, int64
     }
     return psi_api_result(&err, st);
 }
+
+/* A list whose entries are structs without pointers: name(), and what gathers it. */
+#define LIST(name, list_kind, member, info, in_order)                                                                            \
+    static void gather_##member(void *ctx, const info *entry)                                                                    \
+    {                                                                                                                            \
+        gather_add(ctx, entry);                                                                                                  \
+    }                                                                                                                            \
+    ps_status name(ps_session *s, int task, int64_t timeout_ms, info##_fn each, void *ctx)                                       \
+    {                                                                                                                            \
+        struct gather g = {.item_bytes = sizeof(info)};                                                                          \
+        struct psi_list_sink sink = {.member = gather_##member, .ctx = &g};                                                      \
+        ps_status st = list(s, list_kind, sink, task, timeout_ms);                                                               \
+        int (*order)(const void *, const void *) = (in_order);                                                                   \
+        if (st == PS_OK && order != NULL && g.count > 0) {                                                                       \
+            qsort(g.items, g.count, sizeof(info), order);                                                                        \
+        }                                                                                                                        \
+        const info *items = g.items;                                                                                             \
+        for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {                                                    \
+            each(ctx, &items[i]);                                                                                                \
+        }                                                                                                                        \
+        psi_free(g.items);                                                                                                       \
+        return st;                                                                                                               \
+    }
 
 static int by_container_and_name(const void *a, const void *b)
 {
@@ -107,25 +105,16 @@ static int by_container_and_name(const void *a, const void *b)
     return order != 0 ? order : strcmp(x->name, y->name);
 }
 
-ps_status ps_task_variables(ps_session *s, int task, int64_t timeout_ms, ps_variable_info_fn each, void *ctx)
-{
-    struct gather g = {.item_bytes = sizeof(ps_variable_info)};
-    ps_status st = list(s, PSI_REQ_VARS, task, timeout_ms, &g);
-    if (st == PS_OK && g.count > 0) {
-        const ps_variable_info *items = g.items;
-        qsort(g.items, g.count, sizeof(ps_variable_info), by_container_and_name);
-        for (size_t i = 0; each != NULL && i < g.count; i++) {
-            each(ctx, &items[i]);
-        }
-    }
-    psi_free(g.items);
-    return st;
-}
+LIST(ps_task_variables, PSI_REQ_VARS, variable, ps_variable_info, by_container_and_name)
+LIST(ps_task_containers, PSI_REQ_CONTAINERS, container, ps_container_info, NULL) /* sorted by the task */
+LIST(ps_task_sessions, PSI_REQ_SESSIONS, session, ps_session_info, NULL)
+LIST(ps_task_waits, PSI_REQ_WAITS, wait, ps_wait_info, NULL)
 
 ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_config_fn each, void *ctx)
 {
     struct gather g = {.item_bytes = sizeof(struct config_row)};
-    ps_status st = list(s, PSI_REQ_CONFIG, task, timeout_ms, &g);
+    struct psi_list_sink sink = {.config = gather_config, .ctx = &g};
+    ps_status st = list(s, PSI_REQ_CONFIG, sink, task, timeout_ms);
     const struct config_row *rows = g.items;
     for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
         ps_config_info info = {.name = rows[i].name,
@@ -134,42 +123,6 @@ ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_config_
                                .help = rows[i].help,
                                .reloadable = rows[i].reloadable};
         each(ctx, &info);
-    }
-    psi_free(g.items);
-    return st;
-}
-
-ps_status ps_task_containers(ps_session *s, int task, int64_t timeout_ms, ps_container_info_fn each, void *ctx)
-{
-    struct gather g = {.item_bytes = sizeof(ps_container_info)};
-    ps_status st = list(s, PSI_REQ_CONTAINERS, task, timeout_ms, &g);
-    const ps_container_info *items = g.items;
-    for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
-        each(ctx, &items[i]); /* sorted by the task */
-    }
-    psi_free(g.items);
-    return st;
-}
-
-ps_status ps_task_sessions(ps_session *s, int task, int64_t timeout_ms, ps_session_info_fn each, void *ctx)
-{
-    struct gather g = {.item_bytes = sizeof(ps_session_info)};
-    ps_status st = list(s, PSI_REQ_SESSIONS, task, timeout_ms, &g);
-    const ps_session_info *items = g.items;
-    for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
-        each(ctx, &items[i]);
-    }
-    psi_free(g.items);
-    return st;
-}
-
-ps_status ps_task_waits(ps_session *s, int task, int64_t timeout_ms, ps_wait_info_fn each, void *ctx)
-{
-    struct gather g = {.item_bytes = sizeof(ps_wait_info)};
-    ps_status st = list(s, PSI_REQ_WAITS, task, timeout_ms, &g);
-    const ps_wait_info *items = g.items;
-    for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
-        each(ctx, &items[i]);
     }
     psi_free(g.items);
     return st;

@@ -34,7 +34,6 @@ enum {
 struct psi_peer;
 struct psi_ask;
 struct psi_reply;
-struct psi_list_reader;
 /** A part of an answer came (reply->more), or its end; after the end the ask is freed. */
 typedef void (*psi_ask_fn)(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply);
 
@@ -108,7 +107,6 @@ struct psi_kind {
     ps_status (*check)(const struct psi_request *req, struct psi_err *err);
     ps_status (*build)(struct psi_ask *ask, struct psi_err *err);
     psi_ask_fn answer;
-    const struct psi_list_reader *reader; /* of an answer that is a list */
     const char *(*subject)(const struct psi_request *req);
     void (*failed)(struct psi_request *req);
     void (*expire)(struct psi_request *req);
@@ -575,7 +573,5 @@ const char *psi_control_call_name(const struct psi_request *req);
 /* ---- control_list.c: columns ---- */
 /** psi_ask_fn of requests whose answer is a list. */
 void psi_control_list(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
-extern const struct psi_list_reader PSI_READS_VARIABLES, PSI_READS_CONFIG, PSI_READS_CONTAINERS, PSI_READS_SESSIONS,
-    PSI_READS_WAITS, PSI_READS_TASKS;
 
 #endif

@@ -191,30 +191,30 @@ static ps_status give_task(const struct psi_peer *peer, const struct psi_list_si
     return PS_OK;
 }
 
-struct psi_list_reader {
+/* A row for each kind of list: its request, a message of the answer, who gives that out. */
+#define LISTS(ROW)                                                                                                               \
+    ROW(VARS, VarAnswer, give_variable)                                                                                          \
+    ROW(CONFIG, ConfigAnswer, give_config)                                                                                       \
+    ROW(CONTAINERS, ContainerAnswer, give_container)                                                                             \
+    ROW(SESSIONS, SessionAnswer, give_session)                                                                                   \
+    ROW(WAITS, WaitAnswer, give_wait)                                                                                            \
+    ROW(TASKS, TaskAnswer, give_task)
+#define READER(kind, message, give) [PSI_REQ_##kind] = {&ps_v1_##message##_msg, give},
+#define MEMBER(kind, message, give) ps_v1_##message kind;
+
+static const struct reader {
     const pb_msgdesc_t *message;
     ps_status (*give)(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message);
-};
-const struct psi_list_reader PSI_READS_VARIABLES = {&ps_v1_VarAnswer_msg, give_variable};
-const struct psi_list_reader PSI_READS_CONFIG = {&ps_v1_ConfigAnswer_msg, give_config};
-const struct psi_list_reader PSI_READS_CONTAINERS = {&ps_v1_ContainerAnswer_msg, give_container};
-const struct psi_list_reader PSI_READS_SESSIONS = {&ps_v1_SessionAnswer_msg, give_session};
-const struct psi_list_reader PSI_READS_WAITS = {&ps_v1_WaitAnswer_msg, give_wait};
-const struct psi_list_reader PSI_READS_TASKS = {&ps_v1_TaskAnswer_msg, give_task};
+} READERS[PSI_REQ_KINDS] = {LISTS(READER)};
 
 static ps_status give_all(struct psi_ask *ask, struct psi_err *err)
 {
     const uint8_t *p = ask->answer.data;
     size_t n = ask->answer.len;
-    const struct psi_list_reader *reader = psi_kind_of(ask->req)->reader;
+    const struct reader *reader = &READERS[ask->req->kind];
     for (;;) {
         union {
-            ps_v1_VarAnswer variable;
-            ps_v1_ConfigAnswer config;
-            ps_v1_ContainerAnswer container;
-            ps_v1_SessionAnswer session;
-            ps_v1_WaitAnswer wait;
-            ps_v1_TaskAnswer task;
+            LISTS(MEMBER)
         } m;
         bool end = false;
         ps_status st = psi_list_next(&p, &n, reader->message, &m, &end, err);
