@@ -3,7 +3,7 @@
 #ifndef PSTRAIN_MODEL_H
 #define PSTRAIN_MODEL_H
 
-#include "data.h"
+#include "data/data.h"
 
 #include <ps.h>
 #include <ps_nn.h>

@@ -4,7 +4,7 @@
  * at every position; and the shares of the workers.
  */
 #include "test.h"
-#include "worker/pstrain/data.h"
+#include "worker/pstrain/data/data.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trainer's reader of LIBSVM text: what becomes of labels and features, splits, and what each hostile line is answered. */
 #include "test.h"
-#include "worker/pstrain/data.h"
+#include "worker/pstrain/data/data.h"
 
 #include <limits.h>
 #include <math.h>
