@@ -220,3 +220,12 @@ ps_status psi_form_check(const struct ps_frame_header *h, const uint8_t *meta, s
     }
     return (h->flags & PS_FLAG_REPLY) != 0 ? check_reply(form, h, meta, err) : check_request(form, h, meta, err);
 }
+
+ps_status psi_features_check(uint64_t needs, const char *who, struct psi_err *err)
+{
+    uint64_t unknown = needs & ~(uint64_t)PS_FEATURES_KNOWN;
+    return unknown == 0 ? PS_OK
+                        : psi_fail_as(err, PS_UNIMPLEMENTED, PS_REASON_FEATURE,
+                                      "%s needs features of the protocol (bits 0x%llx) that this version lacks", who,
+                                      (unsigned long long)unknown);
+}

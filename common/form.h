@@ -43,4 +43,7 @@ const char *psi_op_name(uint8_t op);
  */
 PSI_MUST ps_status psi_form_check(const struct ps_frame_header *h, const uint8_t *meta, struct psi_err *err);
 
+/** Of HELLO: `who` needs these features of the protocol. Errors: UNIMPLEMENTED, reason FEATURE, naming the unknown bits. */
+PSI_MUST ps_status psi_features_check(uint64_t needs, const char *who, struct psi_err *err);
+
 #endif

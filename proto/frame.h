@@ -162,6 +162,12 @@ struct ps_reply_meta {
 };
 _Static_assert(sizeof(struct ps_reply_meta) == 40, "reply meta");
 
+/* Bits of HELLO's `features` and `needs`: what a side speaks beside the protocol's version. */
+enum {
+    PS_FEATURE_REASONS = 1, /* errors carry a reason */
+    PS_FEATURES_KNOWN = 1   /* every other bit is of a newer version */
+};
+
 /* What HELLO's reply says of an unresolved number. */
 enum ps_number_state {
     PS_NUMBER_NOT_RECEIVED = 0,

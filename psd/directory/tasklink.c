@@ -10,6 +10,7 @@
  */
 #include "psd/rpc/rpc.h"
 
+#include "common/form.h"
 #include "common/mem.h"
 
 #include <stdio.h>
@@ -115,7 +116,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
         psd_commit(t, &change);
     }
     PSI_IGNORE(psi_task_name_format(c->text, sizeof(c->text), p->job, p->task)); /* fits */
-    psd_hello_task_answer(t, c, r);
+    psd_hello_task_answer(t, c, hello, r);
 }
 
 /* One listed name: taken in, or, when it is elsewhere by now, to be dropped by the task. */
@@ -276,6 +277,7 @@ void psd_task_link_up(struct psd_task *t, struct psd_conn *c)
     ps_v1_Hello hello = ps_v1_Hello_init_zero;
     const struct psd_peer *d = &t->peers[t->directory];
     hello.protocol = PS_FRAME_VERSION;
+    hello.features = PS_FEATURES_KNOWN;
     hello.role = PSD_ROLE_TASK;
     hello.believed_task = d->task;
     hello.cluster_hash = psi_cluster_hash(&t->cluster);
@@ -354,6 +356,9 @@ static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct 
     }
     if (st == PS_OK && (end || a.life == 0 || psd_peers_left(t, a.life))) {
         st = psi_fail(&err, PS_ABORTED, "a life of the directory that this task has left");
+    }
+    if (st == PS_OK) {
+        st = psi_features_check(a.needs, "the directory", &err);
     }
     if (st != PS_OK) {
         struct psi_err said;

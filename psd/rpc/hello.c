@@ -8,6 +8,7 @@
  */
 #include "rpc.h"
 
+#include "common/form.h"
 #include "common/mem.h"
 #include "common/name.h"
 
@@ -217,7 +218,8 @@ static void add_number(struct psd_list *l, struct psd_record *record, uint64_t n
     psd_list_add(l, &ps_v1_NumberItem_msg, &item);
 }
 
-static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct unresolved *u, bool known)
+static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const ps_v1_Hello *hello,
+                   const struct unresolved *u, bool known)
 {
     struct psd_record *record = c->record;
     ps_v1_HelloAnswer a = ps_v1_HelloAnswer_init_zero;
@@ -232,6 +234,7 @@ static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     a.directory_task = t->peers[t->directory].task;
     a.lease_ms = t->config.lease_ms;
     a.beat_ms = t->config.beat_ms;
+    a.features = hello->features & PS_FEATURES_KNOWN;
     PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));                        /* fits: checked names */
     PSI_IGNORE(PSI_BYTES_SET(a.directory_job, t->peers[t->directory].job)); /* likewise */
     PSI_IGNORE(PSI_BYTES_SET(a.cluster_name, t->cluster.name));             /* likewise */
@@ -253,10 +256,10 @@ static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     psd_list_end(&l);
 }
 
-void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r)
 {
     struct unresolved none = {.count = 0};
-    answer(t, c, r, &none, false);
+    answer(t, c, r, hello, &none, false);
 }
 
 static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello)
@@ -284,6 +287,9 @@ void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     ps_status st = psi_msg_decode(&ps_v1_Hello_msg, &hello, r->meta, r->header.meta_bytes, &err);
     if (st == PS_OK) {
         st = check_belief(t, &hello, &err);
+    }
+    if (st == PS_OK) {
+        st = psi_features_check(hello.needs, "the other side", &err);
     }
     if (st == PS_OK && hello.role == PSD_ROLE_TASK) {
         c->hello_done = true;
@@ -319,7 +325,7 @@ void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     bool known = !fresh && hello.record == record->name;
     end_waits(t, record, true); /* their lists come again, whole */
     settle(t, record, &u, hello.next_number, known);
-    answer(t, c, r, &u, known);
+    answer(t, c, r, &hello, &u, known);
     psd_lease_renew(t, record);
     psd_log(t, PSI_LOG_DEBUG, "session_up", PSI_KV("peer", c->text), PSI_KV("fresh", fresh), PSI_KV("unresolved", u.count));
 }

@@ -61,7 +61,7 @@ void psd_lease_end(struct psd_task *t, struct psd_record *record);
 /** Directory: a session holds the chief's lease. */
 bool psd_chief_alive(const struct psd_task *t);
 /** HELLO's answer to another task (no record, no numbers). */
-void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r);
 /** session_keep is over, or goodbye: forget the session. */
 void psd_session_drop(struct psd_task *t, struct psd_record *record);
 

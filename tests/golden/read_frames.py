@@ -206,7 +206,7 @@ def is_frame(frame, op, flags, **want):
 
 def hello(f):
     is_frame(f, "HELLO", "CRC", id=0)
-    same(message("Hello", f.meta), protocol=1, session=bytes(range(16)), connection=7, next_number=300, record=0x1122334455667788,
+    same(message("Hello", f.meta), protocol=1, features=1, session=bytes(range(16)), connection=7, next_number=300, record=0x1122334455667788,
          believed_job=b"ps", believed_task=1, job=b"worker", task=2, host=b"host.example", pid=4711, program=b"pstrain",
          cluster_hash=fnv1a64(b"psd" + b"\0" + struct.pack("<I", 2)))
     check(items(f.payload, "UnresolvedItem") == [{"number": 297}, {"number": 299, "abandoned": 1}], "unresolved numbers")
@@ -217,7 +217,7 @@ def hello_answer(f):
     same(f.reply_meta(), status=0, text="")
     answer, *rest = items(f.payload, "HelloAnswer", "TaskItem", "TaskItem", "NumberItem")
     same(answer, protocol=1, job=b"ps", task=1, life=0xFEDCBA9876543210, record=0x1122334455667788, durable=41, window=256,
-         task_count=2, number_count=2, directory_job=b"ps", cluster_name=b"psd", version=b"0.1.0", lease_ms=10000, beat_ms=2500)
+         task_count=2, number_count=2, directory_job=b"ps", cluster_name=b"psd", version=b"0.1.0", lease_ms=10000, beat_ms=2500, features=1)
     same(rest[0], job=b"ps", address=b"127.0.0.1:2222")
     same(rest[1], job=b"ps", task=1, address=b"127.0.0.1:2223")
     same(rest[2], number=297, state=3, offset=32768, incarnation=99)

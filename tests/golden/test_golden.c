@@ -36,6 +36,7 @@ static void hello(struct wire *out)
     psi_buf_init(&body, PS_CONTROL_BODY_MAX);
     assert_int_equal(psi_cluster_parse(&cluster, "ps=127.0.0.1:2222,127.0.0.1:2223", &err), PS_OK);
     m.protocol = 1;
+    m.features = PS_FEATURE_REASONS;
     m.session.size = 16;
     for (uint8_t i = 0; i < 16; i++) {
         m.session.bytes[i] = i;
@@ -79,6 +80,7 @@ static void hello_answer(struct wire *out)
     PSI_IGNORE(PSI_BYTES_SET(a.version, "0.1.0"));
     a.lease_ms = 10000;
     a.beat_ms = 2500;
+    a.features = PS_FEATURE_REASONS;
     list_add(&body, &ps_v1_HelloAnswer_msg, &a);
     for (uint32_t i = 0; i < 2; i++) {
         ps_v1_TaskItem t = ps_v1_TaskItem_init_zero;

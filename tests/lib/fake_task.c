@@ -425,6 +425,7 @@ void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, c
     a.task_count = c->job_count > 0 ? psi_cluster_total_tasks(c) : 2;
     a.lease_ms = PS_LEASE_MS;
     a.beat_ms = PS_BEAT_MS;
+    a.needs = f->told_needs;
     uint32_t place = 0; /* in the client's table */
     for (uint32_t j = 0; j < c->job_count; j++) {
         for (uint32_t i = 0; i < c->jobs[j].task_count; i++) {

@@ -44,6 +44,7 @@ struct fake {
     char last_event[48], last_log[1024];
     ps_applied told_applied; /* in every number of HELLO's answer */
     ps_reason told_reason;   /* likewise */
+    uint64_t told_needs;     /* of HELLO's answer */
 };
 
 /** spec: "ps=a:1,b:2"; NULL: only the target "a:1" is known. job: "" or the client's. */

@@ -33,6 +33,7 @@ class Page:
             row["number"] = int(row["number"])
         self.op_names = {row["number"]: name for name, row in self.ops.items()}
         self.flags = self.numbers("Flags")
+        self.features = self.numbers("Features")
         self.reason_names = {number: name for name, number in self.numbers("Reasons").items()}
         self.status_names = {number: name for name, number in self.numbers("Status codes").items()}
         self.states = {number: name for name, number in self.numbers("Number states").items()}
@@ -443,13 +444,15 @@ class Client:
         self.replies, self.values = {}, []
         self.conn = Conn(self.address)
         self.connection += 1
-        meta = {"protocol": PAGE.limits["FRAME_VERSION"], "session": self.session, "connection": self.connection,
+        meta = {"protocol": PAGE.limits["FRAME_VERSION"], "features": sum(PAGE.features.values()), "session": self.session, "connection": self.connection,
                 "next_number": self.next_number, "record": self.record, "job": job, "task": task, "program": "pyclient"}
         meta.update(more)
         items = [{"number": n, "abandoned": n in abandoned} for n in sorted(set(unresolved) | set(abandoned))]
         reply = self.ask("HELLO", meta, items, number=0)
         kinds = answers("HELLO")
         answer = decode(kinds[0], reply.items[0])
+        if answer["needs"] & ~sum(PAGE.features.values()):
+            raise ValueError(f"the task needs features {answer['needs']:x}")
         rest = reply.items[1:]
         self.tasks = [decode(kinds[1], part) for part in rest[:answer["task_count"]]]
         self.numbers = {n["number"]: n for n in (decode(kinds[2], part) for part in rest[answer["task_count"]:])}

@@ -270,6 +270,18 @@ class Forbidden(Case):
         self.assertEqual(refused.exception.reply.reason, reason)
         self.assertIn(text, refused.exception.reply.text)
 
+    def test_features(self):
+        c = Client(self.address)
+        self.addCleanup(c.close)
+        known = sum(PAGE.features.values())
+        for offered, needed in ((known, known), (0, 0), (1 << 63 | known, 0), (1 << 63, known)):
+            c.hello(features=offered, needs=needed)
+            self.assertEqual(c.answer["features"], offered & known)  # what both have; bits of a newer version are ignored
+            self.assertEqual(c.answer["needs"], 0)
+        with self.assertRaises(Refused) as refused:
+            c.hello(features=1 << 63 | known, needs=1 << 63)
+        self.assertEqual((refused.exception.reply.status, refused.exception.reply.reason), ("UNIMPLEMENTED", "FEATURE"))
+
     def test_hello_is_refused_by_name(self):
         self.refuses("VERSION", reason="VERSION", protocol=2)
         self.refuses("role 2", role=2)

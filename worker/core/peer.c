@@ -9,6 +9,7 @@
  */
 #include "client.h"
 
+#include "common/form.h"
 #include "common/mem.h"
 #include "common/rng.h"
 
@@ -219,6 +220,7 @@ static ps_status say_hello(struct psi_peer *peer, struct psi_err *err)
     struct psi_client *c = peer->c;
     ps_v1_Hello m = ps_v1_Hello_init_zero;
     m.protocol = PS_FRAME_VERSION;
+    m.features = PS_FEATURES_KNOWN;
     memcpy(m.session.bytes, c->session_id, sizeof(c->session_id));
     m.session.size = sizeof(c->session_id);
     m.connection = peer->connection;
@@ -387,7 +389,7 @@ static ps_status skip_tasks(struct hello_parts *parts, const uint8_t **p, size_t
     return PS_OK;
 }
 
-static bool names_fit(struct psi_peer *peer, const struct hello_parts *parts)
+static bool answer_fits(struct psi_peer *peer, const struct hello_parts *parts)
 {
     struct psi_client *c = peer->c;
     if (peer->named && (strcmp(parts->job, peer->job) != 0 || parts->answer.task != peer->task)) {
@@ -400,6 +402,11 @@ static bool names_fit(struct psi_peer *peer, const struct hello_parts *parts)
         psi_peer_refuse(peer, PS_FAILED_PRECONDITION, PS_REASON_OTHER_CLUSTER,
                         "cluster '%s' was expected at %s, cluster '%s' answers there; --cluster_name says which", c->cluster_name,
                         peer->address, parts->cluster_name);
+        return false;
+    }
+    struct psi_err err = {0};
+    if (psi_features_check(parts->answer.needs, peer->name, &err) != PS_OK) {
+        psi_peer_refuse(peer, err.code, err.reason, "%s", err.text);
         return false;
     }
     return true;
@@ -461,7 +468,7 @@ void psi_peer_hello(struct psi_peer *peer)
         psi_peer_lost(peer, true, "%s", err.text);
         return;
     }
-    if (!names_fit(peer, &parts)) {
+    if (!answer_fits(peer, &parts)) {
         return;
     }
     peer->lease_ms = bounded(parts.answer.lease_ms, 100, 3600000, PS_LEASE_MS);

@@ -84,6 +84,10 @@ TEST(test_refusals)
     fc_hello_default(&e->c, &h);
     h.m.role = 7;
     assert_refused(e, &h, PS_INVALID_ARGUMENT, "role 7");
+    fc_hello_default(&e->c, &h);
+    h.m.needs = PS_FEATURES_KNOWN | UINT64_C(1) << 40;
+    assert_refused(e, &h, PS_UNIMPLEMENTED, "bits 0x10000000000");
+    assert_int_equal(e->c.hello_reply.reason, PS_REASON_FEATURE);
     for (unsigned size = 0; size < 16; size += 5) {
         fc_hello_default(&e->c, &h);
         h.m.session.size = (pb_size_t)size;
@@ -112,6 +116,22 @@ TEST(test_refusals)
     assert_int_equal(fc_hello(&e->c, &h), PS_OK);      /* the number of ps tasks counts, not their addresses */
     psi_cluster_fini(&cluster);
     assert_int_equal(psd_task_link_count(e->t->core), 1);
+}
+
+TEST(test_features_of_both)
+{
+    struct fc_hello h;
+    struct env *e = env_new_unconnected(NULL);
+    fc_hello_default(&e->c, &h);
+    h.m.features = UINT64_MAX; /* of a newer version: ignored */
+    h.m.needs = PS_FEATURE_REASONS;
+    assert_int_equal(fc_hello(&e->c, &h), PS_OK);
+    assert_int_equal(e->c.hello.features, PS_FEATURES_KNOWN);
+    assert_int_equal(e->c.hello.needs, 0);
+    fc_hello_default(&e->c, &h);
+    h.m.features = 0;
+    assert_int_equal(fc_hello(&e->c, &h), PS_OK);
+    assert_int_equal(e->c.hello.features, 0);
 }
 
 TEST(test_unresolved_list_is_checked)

@@ -106,3 +106,25 @@ TEST(test_lost)
     assert_reason(again, PS_ABORTED, PS_REASON_LOST);
     fake_fini(&f);
 }
+
+/* A task that needs what this version lacks is refused for good; what is known it may need. */
+TEST(test_features)
+{
+    struct fake f;
+    struct fake_request ping[2];
+    ps_v1_Hello hello;
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &ping[0], PSI_REQ_PING, NULL, NULL, NULL, 60000);
+    f.told_needs = PS_FEATURES_KNOWN;
+    fake_hello(&f, 0, 100, 200, NULL, &hello);
+    assert_int_equal(hello.features, PS_FEATURES_KNOWN);
+    assert_int_equal(ping[0].dones, 0);
+    fake_cut(&f, 0);
+    f.told_needs = UINT64_C(1) << 40;
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    assert_reason(ping[0], PS_UNIMPLEMENTED, PS_REASON_FEATURE);
+    assert_non_null(strstr(ping[0].err.text, "bits 0x10000000000"));
+    fake_start(&f, &ping[1], PSI_REQ_PING, NULL, NULL, NULL, 60000);
+    assert_reason(ping[1], PS_UNIMPLEMENTED, PS_REASON_FEATURE);
+    fake_fini(&f);
+}
