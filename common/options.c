@@ -67,7 +67,7 @@ static void check_row(const struct psi_options *o, size_t i)
     const struct psi_option *row = &o->rows[i];
     size_t len = strlen(row->name);
     size_t choices = 0;
-    PSI_ASSERT(len > 0 && len <= NAME_BYTES_MAX && row->help != NULL && row->unit != NULL);
+    PSI_ASSERT(len > 0 && len <= NAME_BYTES_MAX && row->help != NULL);
     for (size_t k = 0; k < len; k++) {
         char c = row->name[k];
         PSI_ASSERT((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_');
@@ -80,6 +80,7 @@ static void check_row(const struct psi_options *o, size_t i)
     case PSI_OPTION_INT:
     case PSI_OPTION_BYTES:
     case PSI_OPTION_DURATION:
+        PSI_ASSERT(row->type != PSI_OPTION_DURATION || row->unit != NULL);
         PSI_ASSERT((row->size == sizeof(int64_t) || row->size == sizeof(uint32_t)) && row->min <= row->max);
         PSI_ASSERT(row->size == sizeof(int64_t) || (row->min >= 0 && row->max <= UINT32_MAX));
         return;

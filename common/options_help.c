@@ -92,7 +92,7 @@ void psi_option_describe(const struct psi_option *row, char *buf, size_t n)
     bool ranged = row->type == PSI_OPTION_INT || row->type == PSI_OPTION_BYTES || row->type == PSI_OPTION_DURATION ||
                   row->type == PSI_OPTION_ENUM;
     if (ranged) {
-        bool named_unit = row->type == PSI_OPTION_INT && row->unit[0] != '\0';
+        bool named_unit = row->type == PSI_OPTION_INT && row->unit != NULL;
         PSI_IGNORE(snprintf(range, sizeof(range), "%s%s%s", allowed, named_unit ? " " : "", named_unit ? row->unit : ""));
     }
     buf[0] = '\0';

@@ -23,11 +23,11 @@ enum { FILE_BYTES_MAX = 1 << 20, PRINT_BYTES_MAX = 1 << 20 };
 static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL}; /* enum psi_log_level */
 
 #define FIELD(field_) PSI_OPTION_FIELD(struct psd_settings, field_)
-#define KIND_BOOL .type = PSI_OPTION_BOOL, .unit = ""
-#define KIND_BYTES .type = PSI_OPTION_BYTES, .unit = "bytes"
+#define KIND_BOOL .type = PSI_OPTION_BOOL
+#define KIND_BYTES .type = PSI_OPTION_BYTES
 #define KIND_TIME .type = PSI_OPTION_DURATION, .unit = "s"
-#define KIND_COUNT .type = PSI_OPTION_INT, .unit = ""
-#define KIND_LEVEL .type = PSI_OPTION_ENUM, .unit = "", .choices = levels
+#define KIND_COUNT .type = PSI_OPTION_INT
+#define KIND_LEVEL .type = PSI_OPTION_ENUM, .choices = levels
 #define AS_ROW(type_, field_, name_, kind_, min_, max_, number_, default_, live_, help_)                                         \
     {.name = name_,                                                                                                              \
      KIND_##kind_,                                                                                                               \
@@ -42,7 +42,6 @@ static const struct psi_option rows[] = {
     {.name = "cluster",
      .letter = 'c',
      .type = PSI_OPTION_STRING,
-     .unit = "",
      .max = PSD_HOSTS_BYTES_MAX,
      .default_text = "",
      .metavar = "SPEC",
@@ -52,7 +51,6 @@ static const struct psi_option rows[] = {
      FIELD(cluster)},
     {.name = "ps_hosts",
      .type = PSI_OPTION_STRING,
-     .unit = "",
      .max = PSD_HOSTS_BYTES_MAX,
      .default_text = "",
      .metavar = "HOST:PORT,...",
@@ -60,7 +58,6 @@ static const struct psi_option rows[] = {
      FIELD(ps_hosts)},
     {.name = "worker_hosts",
      .type = PSI_OPTION_STRING,
-     .unit = "",
      .max = PSD_HOSTS_BYTES_MAX,
      .default_text = "",
      .metavar = "HOST:PORT,...",
@@ -68,7 +65,6 @@ static const struct psi_option rows[] = {
      FIELD(worker_hosts)},
     {.name = "job_name",
      .type = PSI_OPTION_STRING,
-     .unit = "",
      .min = 1,
      .max = PS_JOB_BYTES_MAX,
      .default_text = "ps",
@@ -77,7 +73,6 @@ static const struct psi_option rows[] = {
      FIELD(job_name)},
     {.name = "task_index",
      .type = PSI_OPTION_STRING,
-     .unit = "",
      .min = 1,
      .max = 1023,
      .default_text = "0",
@@ -86,7 +81,6 @@ static const struct psi_option rows[] = {
      FIELD(task_index)},
     {.name = "cluster_name",
      .type = PSI_OPTION_STRING,
-     .unit = "",
      .min = 1,
      .max = PS_JOB_BYTES_MAX,
      .default_text = PSI_CLUSTER_NAME_DEFAULT,
@@ -95,7 +89,6 @@ static const struct psi_option rows[] = {
      FIELD(cluster_name)},
     {.name = "listen",
      .type = PSI_OPTION_STRING,
-     .unit = "",
      .max = PSD_LISTEN_BYTES_MAX,
      .default_text = "",
      .metavar = "ADDRESS,...",
@@ -104,7 +97,6 @@ static const struct psi_option rows[] = {
      FIELD(listen)},
     {.name = "unix_mode",
      .type = PSI_OPTION_STRING,
-     .unit = "",
      .min = 3,
      .max = 4,
      .default_text = "0600",
@@ -113,7 +105,6 @@ static const struct psi_option rows[] = {
      FIELD(unix_mode)},
     PSD_SERVER_SETTINGS(AS_ROW){.name = "config",
                                 .type = PSI_OPTION_STRING,
-                                .unit = "",
                                 .max = 1023,
                                 .default_text = "",
                                 .flag_only = true,
@@ -122,14 +113,12 @@ static const struct psi_option rows[] = {
                                 FIELD(config)},
     {.name = "print_config",
      .type = PSI_OPTION_BOOL,
-     .unit = "",
      .default_text = "false",
      .flag_only = true,
      .help = "Print the settings in force as a configuration file and exit; what is at its default is commented out.",
      FIELD(print_config)},
     {.name = "version",
      .type = PSI_OPTION_BOOL,
-     .unit = "",
      .default_text = "false",
      .flag_only = true,
      .help = "Print the version and exit.",
@@ -137,7 +126,6 @@ static const struct psi_option rows[] = {
     {.name = "help",
      .letter = 'h',
      .type = PSI_OPTION_BOOL,
-     .unit = "",
      .default_text = "false",
      .flag_only = true,
      .help = "Print this and exit.",

@@ -5,6 +5,7 @@
  */
 #include "psctl.h"
 
+#include "common/cli/file.h"
 #include "common/utf8.h"
 #include "npy.h"
 #include "value.h"
@@ -13,8 +14,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { VALUES_SHOWN = 1000 };
 
@@ -52,7 +51,6 @@ static void put_values(const ps_variable *v, const void *data)
     cli_json_end();
 }
 
-/* To a file beside it first, so that FILE is always whole; a device, a pipe or a link is written to as it is. */
 static bool npy_save(const struct psctl *c, const ps_variable *v, const void *data)
 {
     ps_dtype dtype = ps_variable_dtype(v);
@@ -61,27 +59,10 @@ static bool npy_save(const struct psctl *c, const ps_variable *v, const void *da
     if (strcmp(c->npy, "-") == 0) {
         return npy_write(stdout, dtype, shape, data, bytes);
     }
-    char path[4096];
-    struct stat st;
-    bool beside = lstat(c->npy, &st) != 0 || S_ISREG(st.st_mode);
-    int n =
-        beside ? snprintf(path, sizeof(path), "%s.part.%ld", c->npy, (long)getpid()) : snprintf(path, sizeof(path), "%s", c->npy);
-    FILE *file = n > 0 && (size_t)n < sizeof(path) ? fopen(path, "wbe") : NULL;
-    bool ok = file != NULL && npy_write(file, dtype, shape, data, bytes);
-    int error = file == NULL && (n <= 0 || (size_t)n >= sizeof(path)) ? ENAMETOOLONG : errno;
-    if (file != NULL && fclose(file) != 0) {
-        error = ok ? errno : error;
-        ok = false;
-    }
-    if (ok && beside && rename(path, c->npy) != 0) {
-        error = errno;
-        ok = false;
-    }
+    struct cli_file file;
+    bool ok = cli_file_open(&file, c->npy) == 0 && cli_file_close(&file, npy_write(file.stream, dtype, shape, data, bytes)) == 0;
     if (!ok) {
-        if (file != NULL && beside) {
-            (void)remove(path);
-        }
-        psctl_error(c, PS_UNKNOWN, "%s: %s", c->npy, strerror(error));
+        psctl_error(c, PS_UNKNOWN, "%s: %s", c->npy, strerror(errno));
     }
     return ok;
 }

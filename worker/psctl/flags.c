@@ -14,8 +14,8 @@
 enum { NAME_MAX_SEEN = 64, DAY_MS = 24 * 60 * 60 * 1000 };
 
 #define FIELD(field_) PSI_OPTION_FIELD(struct psctl, field_)
-#define ON .type = PSI_OPTION_BOOL, .unit = "", .flag_only = true
-#define TEXT .type = PSI_OPTION_TEXT, .unit = "", .flag_only = true, .min = 1
+#define ON .type = PSI_OPTION_BOOL, .flag_only = true
+#define TEXT .type = PSI_OPTION_TEXT, .flag_only = true, .min = 1
 #define TIME .type = PSI_OPTION_DURATION, .unit = "s", .flag_only = true, .min = 1, .max = DAY_MS
 const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
     [PSCTL_TARGET] = {.name = "target",

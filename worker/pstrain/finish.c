@@ -7,6 +7,7 @@
  */
 #include "finish.h"
 
+#include "common/cli/file.h"
 #include "evaluate.h"
 #include "report.h"
 #include "say.h"
@@ -30,10 +31,10 @@ extern char **environ;
 
 int finish_check(const struct flags *f)
 {
-    if (f->report[0] != '\0' && report_check(f->report) != 0) {
+    if (f->report[0] != '\0' && cli_file_check(f->report) != 0) {
         return say_error("--report %s: %s", f->report, strerror(errno));
     }
-    if (f->export_file[0] != '\0' && report_check(f->export_file) != 0) {
+    if (f->export_file[0] != '\0' && cli_file_check(f->export_file) != 0) {
         return say_error("--export %s: %s", f->export_file, strerror(errno));
     }
     return EXIT_DONE;

@@ -21,10 +21,10 @@ enum { HELP_BYTES_MAX = 64 << 10, NUMBER_BYTES_MAX = 64 /* with --, = and NUL */
 enum { TO_WORKERS = 1 }; /* tag: --local hands it on */
 
 #define FIELD(field_) PSI_OPTION_FIELD(struct flags, field_)
-#define TEXT .type = PSI_OPTION_TEXT, .unit = "", .flag_only = true
-#define WHOLE .type = PSI_OPTION_INT, .unit = "", .flag_only = true
-#define NUMBER .type = PSI_OPTION_REAL, .unit = "", .flag_only = true
-#define ON .type = PSI_OPTION_BOOL, .unit = "", .flag_only = true
+#define TEXT .type = PSI_OPTION_TEXT, .flag_only = true
+#define WHOLE .type = PSI_OPTION_INT, .flag_only = true
+#define NUMBER .type = PSI_OPTION_REAL, .flag_only = true
+#define ON .type = PSI_OPTION_BOOL, .flag_only = true
 static const struct psi_option rows[] = {
     {.name = "cluster",
      TEXT,
@@ -54,7 +54,6 @@ static const struct psi_option rows[] = {
     {.name = "job_name", TEXT, .default_text = "", .metavar = "JOB", .help = "One of 'ps', 'worker'", FIELD(job_name)},
     {.name = "task_index",
      WHOLE,
-     .min = 0,
      .max = 65535,
      .default_text = "0",
      .metavar = "N",
@@ -143,7 +142,6 @@ static const struct psi_option rows[] = {
      FIELD(steps)},
     {.name = "seed",
      WHOLE,
-     .min = 0,
      .max = INT64_MAX,
      .default_text = "0",
      .metavar = "N",

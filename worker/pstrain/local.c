@@ -259,10 +259,10 @@ static int alive(const struct local *l, bool workers)
 
 static void end_group(struct local *l, bool workers, int within_ms)
 {
-    int64_t deadline_ms = clock_ms() + within_ms;
+    int64_t deadline_ms = cli_clock_ms() + within_ms;
     kill_all(l, workers, SIGTERM);
-    while (alive(l, workers) > 0 && clock_ms() < deadline_ms) {
-        pump(l, (int)(deadline_ms - clock_ms()) + 1);
+    while (alive(l, workers) > 0 && cli_clock_ms() < deadline_ms) {
+        pump(l, (int)(deadline_ms - cli_clock_ms()) + 1);
     }
     kill_all(l, workers, SIGKILL);
     while (alive(l, workers) > 0) {

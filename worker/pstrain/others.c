@@ -41,9 +41,9 @@ static int sessions(struct others *o)
 
 void others_look(struct others *o)
 {
-    if (o->count > 0 && !o->seen && clock_ms() >= o->next_ms) {
+    if (o->count > 0 && !o->seen && cli_clock_ms() >= o->next_ms) {
         o->seen = sessions(o) > 0;
-        o->next_ms = clock_ms() + LOOK_TRAINING_MS;
+        o->next_ms = cli_clock_ms() + LOOK_TRAINING_MS;
     }
 }
 
@@ -96,7 +96,7 @@ static ps_status read_step(struct others *o, int64_t *out_step)
 static int wait_for_them(struct others *o, int64_t goal, bool by_step)
 {
     int64_t last = -1;
-    int64_t moved_ms = clock_ms();
+    int64_t moved_ms = cli_clock_ms();
     int gone = 0;
     while (stop_signal() == 0) {
         int64_t step = 0;
@@ -111,9 +111,9 @@ static int wait_for_them(struct others *o, int64_t goal, bool by_step)
         if ((!by_step && step >= goal) || gone >= GONE_LOOKS) {
             return 0;
         }
-        moved_ms = step != last ? clock_ms() : moved_ms;
+        moved_ms = step != last ? cli_clock_ms() : moved_ms;
         last = step;
-        if (clock_ms() - moved_ms >= (by_step ? STILL_BY_STEP_MS : STILL_MS)) {
+        if (cli_clock_ms() - moved_ms >= (by_step ? STILL_BY_STEP_MS : STILL_MS)) {
             if (!by_step) {
                 say_note("global_step is %" PRId64 " of %" PRId64
                          " and has not moved for %d s: not all workers have finished; going on "

@@ -2,11 +2,11 @@
 /* Progress. No failure modes: an output that cannot be written to is the end's business (main.c looks at it). */
 #include "progress.h"
 
+#include "common/cli/text.h"
 #include "say.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { BAR_EVERY_MS = 100, LINE_EVERY_MS = 3000, BAR_CELLS = 20 };
 
@@ -16,14 +16,11 @@ static void show(struct progress *p, const struct progress_now *now, bool as_lin
     char epochs[48] = "";
     double part = now->goal > 0 ? (double)now->done / (double)now->goal : 0;
     part = part > 1 ? 1 : part;
-    double seconds = (double)(clock_ms() - p->start_ms + 1) / 1000; /* a clock of whole ms may stand still */
+    double seconds = (double)(cli_clock_ms() - p->start_ms + 1) / 1000; /* a clock of whole ms may stand still */
     double rate = (double)(p->samples + now->others_samples) / seconds;
     if (!as_line) {
-        int cells = (int)(part * BAR_CELLS);
-        bar[0] = '[';
-        memset(bar + 1, '=', (size_t)cells);
-        memset(bar + 1 + cells, ' ', (size_t)(BAR_CELLS - cells));
-        (void)snprintf(bar + 1 + BAR_CELLS, sizeof(bar) - 1 - BAR_CELLS, "] %3d%%  ", (int)(part * 100));
+        char cells[BAR_CELLS + 1];
+        (void)snprintf(bar, sizeof(bar), "[%s] %3d%%  ", cli_bar(part, BAR_CELLS, '=', ' ', cells), (int)(part * 100));
     }
     if (now->epochs > 0) {
         (void)snprintf(epochs, sizeof(epochs), "epoch %" PRId64 "/%" PRId64 "  ", now->epoch, now->epochs);
@@ -39,18 +36,18 @@ static void show(struct progress *p, const struct progress_now *now, bool as_lin
 
 void progress_start(struct progress *p, bool bar, bool quiet)
 {
-    *p = (struct progress){.bar = bar, .quiet = quiet, .start_ms = clock_ms()};
+    *p = (struct progress){.bar = bar, .quiet = quiet, .start_ms = cli_clock_ms()};
     p->next_ms = p->start_ms + (bar ? BAR_EVERY_MS : LINE_EVERY_MS);
 }
 
 void progress_step(struct progress *p, const struct progress_now *now, int64_t samples)
 {
     p->samples += samples;
-    if (p->quiet || clock_ms() < p->next_ms) {
+    if (p->quiet || cli_clock_ms() < p->next_ms) {
         return;
     }
     show(p, now, !p->bar);
-    p->next_ms = clock_ms() + (p->bar ? BAR_EVERY_MS : LINE_EVERY_MS);
+    p->next_ms = cli_clock_ms() + (p->bar ? BAR_EVERY_MS : LINE_EVERY_MS);
 }
 
 void progress_end(struct progress *p, const struct progress_now *now)

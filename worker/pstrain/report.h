@@ -21,7 +21,5 @@ struct report {
 
 /** Write it, whole or not at all (beside it, then renamed; devices, pipes and links as they are). Returns 0, or -1 and errno. */
 int report_write(const char *path, const struct report *r);
-/** 0 if report_write() can write there, as far as that can be known now; else -1 and errno. */
-int report_check(const char *path);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { LINE_BYTES = 8192 };
@@ -75,13 +74,6 @@ const char *say_remedy(ps_status st, ps_reason reason)
     default:
         return "";
     }
-}
-
-int64_t clock_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 void clock_wait(int ms)

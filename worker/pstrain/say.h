@@ -3,6 +3,8 @@
 #ifndef PSTRAIN_SAY_H
 #define PSTRAIN_SAY_H
 
+#include "common/cli/text.h"
+
 #include <ps_types.h>
 #include <stdint.h>
 
@@ -20,8 +22,6 @@ int say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** What a person can do about an error of a training session; "" where the error's own text says it. */
 const char *say_remedy(ps_status st, ps_reason reason);
-/** Steady clock. */
-int64_t clock_ms(void);
 /** Let ms pass, or until a signal comes: for states on the ps that nothing announces. */
 void clock_wait(int ms);
 

@@ -128,10 +128,10 @@ static int alive_begin(struct start *s)
 int start_alive(struct start *s)
 {
     const int64_t one = 1;
-    if (s->alive == NULL || clock_ms() < s->alive_next_ms) {
+    if (s->alive == NULL || cli_clock_ms() < s->alive_next_ms) {
         return 0;
     }
-    s->alive_next_ms = clock_ms() + ALIVE_EVERY_MS;
+    s->alive_next_ms = cli_clock_ms() + ALIVE_EVERY_MS;
     return ps_variable_assign_add(s->alive, &one, sizeof(one), NULL) == PS_OK ? 0 : -1;
 }
 
@@ -151,8 +151,8 @@ static ps_status wait_for_chief(const struct flags *f, const struct start *s, in
     ps_variable *alive = NULL;
     int64_t first = 0;
     bool seen = false;
-    int64_t note_ms = clock_ms() + NOTE_FIRST_MS;
-    while (clock_ms() < deadline_ms) {
+    int64_t note_ms = cli_clock_ms() + NOTE_FIRST_MS;
+    while (cli_clock_ms() < deadline_ms) {
         int64_t count = 0;
         ps_status st = look(s, &alive, &count);
         if (st == PS_ABORTED || (st == PS_OK && seen && count != first)) {
@@ -166,10 +166,10 @@ static ps_status wait_for_chief(const struct flags *f, const struct start *s, in
             first = count;
             seen = true;
         }
-        if (clock_ms() >= note_ms) {
+        if (cli_clock_ms() >= note_ms) {
             say_note("--fresh: waiting for the chief to start over; %s",
                      seen ? "the model on the ps tasks was left by a chief that is gone" : "there is no model yet");
-            note_ms = clock_ms() + NOTE_EVERY_MS;
+            note_ms = cli_clock_ms() + NOTE_EVERY_MS;
         }
         clock_wait(LOOK_EVERY_MS);
     }
@@ -266,7 +266,7 @@ static enum attempt attempt(const struct flags *f, const struct cluster *c, bool
 
 int start_run(const struct flags *f, const struct cluster *c, bool local, struct model *m, struct start *out)
 {
-    int64_t deadline_ms = clock_ms() + f->timeout_s * 1000;
+    int64_t deadline_ms = cli_clock_ms() + f->timeout_s * 1000;
     enum attempt a = AGAIN;
     memset(out, 0, sizeof(*out));
     out->container = f->container[0] != '\0' ? f->container : "localhost";
@@ -276,7 +276,7 @@ int start_run(const struct flags *f, const struct cluster *c, bool local, struct
             stop_session(NULL);
             (void)ps_session_close(out->session);
             out->session = NULL;
-            if (clock_ms() >= deadline_ms) {
+            if (cli_clock_ms() >= deadline_ms) {
                 (void)say_error("--fresh: the model was reset again and again");
                 a = FAILED;
             }

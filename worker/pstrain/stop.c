@@ -30,7 +30,7 @@ void stop_set(sigset_t *set)
 
 bool stop_insists(int64_t *first_ms)
 {
-    int64_t now = clock_ms();
+    int64_t now = cli_clock_ms();
     bool first = *first_ms == 0;
     *first_ms = first ? now : *first_ms;
     return !first && now - *first_ms >= ONE_WISH_MS;

@@ -127,7 +127,7 @@ static void train(struct trainer *t)
 {
     struct progress progress;
     struct progress_now now = {.goal = 0};
-    int64_t started_ms = clock_ms();
+    int64_t started_ms = cli_clock_ms();
     bool over = t->start.reached;
     progress_start(&progress, t->link->child ? t->link->bar : isatty(STDOUT_FILENO) == 1, t->link->quiet);
     t->work.loss = NAN;
@@ -147,7 +147,7 @@ static void train(struct trainer *t)
         over = over || (t->f->steps == 0 && epoch + 1 == t->f->epochs);
     }
     progress_end(&progress, &now);
-    t->work.seconds = (double)(clock_ms() - started_ms) / 1000;
+    t->work.seconds = (double)(cli_clock_ms() - started_ms) / 1000;
     t->work.epochs = (double)t->work.steps / (double)epoch_steps(t, t->c->trainer);
 }
 
