@@ -24,6 +24,9 @@ struct psd_task;
 #define PSD_TASK_LEVEL int
 #define PSD_TASK_FIELD(type, field, name, kind, ...) PSD_TASK_##kind field;
 
+/* What a request needs, of each container that it is about or of the cluster. */
+enum psd_right { PSD_RIGHT_NONE, PSD_RIGHT_READ, PSD_RIGHT_WRITE, PSD_RIGHT_CREATE, PSD_RIGHT_ADMINISTER };
+
 struct psd_task_config {
     const struct psi_cluster *cluster; /* borrowed until psd_task_new returns; copied */
     char job[PS_JOB_BYTES_MAX + 1];
@@ -45,6 +48,8 @@ struct psd_task_config {
     void *config_ctx;
     /* what the core asks of the shell, answered at once; shell is handed to each */
     void *shell;
+    /* may whoever is behind this link do that to the container (NULL: to the cluster); NULL: everybody may do everything */
+    bool (*permit)(void *shell, const struct psi_link *link, enum psd_right right, const char *container);
     /* PS_OP_CONFIG_SET: the setting is in force when it says PS_OK; NULL: none may change */
     ps_status (*config_set)(void *shell, const char *name, const char *value, char *error, size_t error_bytes);
     /* the call table: NULL behind its last row; may a call with this input run */

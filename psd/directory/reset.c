@@ -279,13 +279,9 @@ void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     if (st == PS_OK) {
         st = psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &item, &end, &err);
     }
-    if (st == PS_OK && (end || item.container.size == 0)) {
-        memcpy(container, PSI_CONTAINER_DEFAULT, sizeof(PSI_CONTAINER_DEFAULT));
-    } else if (st == PS_OK) {
-        st = psi_container_name_check((const char *)item.container.bytes, item.container.size, &err);
-        if (st == PS_OK) {
-            st = PSI_BYTES_TEXT(item.container, container, sizeof(container));
-        }
+    if (st == PS_OK) {
+        item.container.size = end ? 0 : item.container.size;
+        st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item.container, container, &err);
     }
     if (st == PS_OK) {
         st = begin(t, w, container, &err);

@@ -2,83 +2,17 @@
 /*
  * Bytes to frames to requests.
  *
- * Happy path: head -> (push family: segment by segment into rpc/push.c; everything else: the body is gathered) -> end -> handler.
+ * Happy path: head -> its row (requests.c) -> (push family: segment by segment into rpc/push.c; everything else: the body is
+ * gathered) -> end -> handler.
  * Failure: a frame that the reader rejects, or one that this connection may not send now, closes the connection; an unknown
  * operation is answered UNIMPLEMENTED and the stream stays in step.
  */
-#include "rpc.h"
+#include "requests.h"
 
 #include "common/form.h"
 #include "common/mem.h"
 
 #include <string.h>
-
-typedef void (*handler)(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-
-enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, REPLIES = 8, ONLY_DIRECTORY = 16 };
-
-/* Which connection may send what: role bits; REPLIES: as a reply instead of a request; ONLY_DIRECTORY: served by that task only.
- */
-static const struct row {
-    uint8_t op;
-    uint8_t rules;
-    handler handle; /* NULL: push family */
-} rows[] = {
-    {PS_OP_HELLO, AT_CLIENT, psd_rpc_hello},
-    {PS_OP_HELLO, AT_DIRECTORY | REPLIES, psd_rpc_from_directory},
-    {PS_OP_GOODBYE, AT_CLIENT, psd_rpc_goodbye},
-    {PS_OP_BEAT, AT_CLIENT | AT_TASK | AT_DIRECTORY, psd_rpc_beat},
-    {PS_OP_BEAT, AT_TASK | AT_DIRECTORY | REPLIES, psd_rpc_beat},
-    {PS_OP_ABANDON, AT_CLIENT, psd_rpc_abandon},
-    {PS_OP_ACK, AT_CLIENT, psd_rpc_ack},
-    {PS_OP_CLOSE, AT_CLIENT | AT_TASK | AT_DIRECTORY | REPLIES, psd_rpc_close},
-    {PS_OP_PUSH, AT_CLIENT, NULL},
-    {PS_OP_PUSHPULL, AT_CLIENT, NULL},
-    {PS_OP_ASSIGN, AT_CLIENT, NULL},
-    {PS_OP_ADD, AT_CLIENT, NULL},
-    {PS_OP_PULL, AT_CLIENT, psd_rpc_pull},
-    {PS_OP_OPEN, AT_CLIENT, psd_rpc_open},
-    {PS_OP_INIT, AT_CLIENT, psd_rpc_init},
-    {PS_OP_SEAL, AT_CLIENT, psd_rpc_seal},
-    {PS_OP_WAIT, AT_CLIENT, psd_rpc_wait},
-    {PS_OP_CALL, AT_CLIENT, psd_rpc_call},
-    {PS_OP_CREATE, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_create},
-    {PS_OP_FIND, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_find},
-    {PS_OP_RESET, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_reset},
-    {PS_OP_DELETE, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_delete},
-    {PS_OP_CHIEF, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_chief},
-    {PS_OP_WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_wait_cluster},
-    {PS_OP_INFO, AT_CLIENT, psd_rpc_info},
-    {PS_OP_VARS, AT_CLIENT, psd_rpc_vars},
-    {PS_OP_CONFIG, AT_CLIENT, psd_rpc_config},
-    {PS_OP_CONFIG_SET, AT_CLIENT, psd_rpc_config_set},
-    {PS_OP_SHUTDOWN, AT_CLIENT, psd_rpc_shutdown},
-    {PS_OP_SESSIONS, AT_CLIENT, psd_rpc_sessions},
-    {PS_OP_WAITS, AT_CLIENT, psd_rpc_waits},
-    {PS_OP_STOP, AT_CLIENT, psd_rpc_stop},
-    {PS_OP_CONTAINERS, AT_CLIENT, psd_rpc_containers},
-    {PS_OP_TASKS, AT_CLIENT | ONLY_DIRECTORY, psd_rpc_tasks},
-    {PS_OP_LIST, AT_TASK, psd_rpc_list},
-    {PS_OP_LIST_ANSWER, AT_DIRECTORY | REPLIES, psd_rpc_from_directory},
-    {PS_OP_TASK_CREATE, AT_DIRECTORY, psd_rpc_from_directory},
-    {PS_OP_TASK_RESET, AT_DIRECTORY, psd_rpc_from_directory},
-    {PS_OP_TASK_DELETE, AT_DIRECTORY, psd_rpc_from_directory},
-    {PS_OP_TASK_CREATE, AT_TASK | REPLIES, psd_rpc_task_answer},
-    {PS_OP_TASK_RESET, AT_TASK | REPLIES, psd_rpc_task_answer},
-    {PS_OP_TASK_DELETE, AT_TASK | REPLIES, psd_rpc_task_answer},
-};
-
-static const struct row *row_of(const struct psd_conn *c, const struct ps_frame_header *h)
-{
-    uint8_t role = c->role == PSD_ROLE_CLIENT ? AT_CLIENT : c->role == PSD_ROLE_TASK ? AT_TASK : AT_DIRECTORY;
-    bool reply = (h->flags & PS_FLAG_REPLY) != 0;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (rows[i].op == h->op && (rows[i].rules & role) != 0 && ((rows[i].rules & REPLIES) != 0) == reply) {
-            return &rows[i];
-        }
-    }
-    return NULL;
-}
 
 /* ---- segment buffers: 64 KiB each, shared by all connections of the task ---- */
 
@@ -174,7 +108,7 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
         psd_conn_close(t, c, true);
         return;
     }
-    const struct row *row = row_of(c, h);
+    const struct psd_row *row = psd_request_row(c, h);
     bool greeting = h->op == PS_OP_HELLO;
     if ((h->flags & PS_FLAG_VALUE) != 0) {
         reject(t, c, "flag VALUE on a frame to a task"); /* the reader took the body's last 16 bytes for a trailer */
@@ -198,7 +132,11 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
         return;
     }
     if (row->handle == NULL) {
-        psd_push_head(t, c);
+        struct psd_request r = {.header = *h, .meta = psi_reader_meta(&c->link->in)};
+        if ((h->flags & PS_FLAG_FIRST) != 0 && psd_request_admit(t, c, row, &r, &err) != PS_OK) {
+            r.refusal = &err;
+        }
+        psd_push_head(t, c, &r);
     }
 }
 
@@ -226,7 +164,7 @@ static void unknown_op(struct psd_task *t, struct psd_conn *c)
 static void on_end(struct psd_task *t, struct psd_conn *c)
 {
     const struct ps_frame_header *h = &c->link->in.header;
-    const struct row *row = row_of(c, h);
+    const struct psd_row *row = psd_request_row(c, h);
     if (row == NULL) {
         unknown_op(t, c);
         return;
@@ -235,15 +173,14 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
         psd_push_end(t, c);
         return;
     }
-    if ((row->rules & ONLY_DIRECTORY) != 0 && !t->is_directory) {
-        struct psi_err err;
-        char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
-        PSI_IGNORE(psi_fail_as(&err, PS_FAILED_PRECONDITION, PS_REASON_NOT_DIRECTORY, "%s is not the directory: ask %s", t->name,
-                               psd_peer_text(t, &t->peers[t->directory], who, sizeof(who)))); /* sent below */
-        psd_reply(t, c, h->op, 0, h->id, 0, &err, 0, NULL, NULL);
+    struct psd_request r = {.header = *h, .meta = psi_reader_meta(&c->link->in), .body = c->body.data, .body_bytes = c->body.len};
+    struct psi_err err;
+    bool refused = psd_request_admit(t, c, row, &r, &err) != PS_OK;
+    if (refused && !psd_request_is_numbered(row)) {
+        psd_reply(t, c, h->op, 0, h->id, h->handle, &err, 0, NULL, NULL);
         return;
     }
-    struct psd_request r = {.header = *h, .meta = psi_reader_meta(&c->link->in), .body = c->body.data, .body_bytes = c->body.len};
+    r.refusal = refused ? &err : NULL;
     row->handle(t, c, &r);
     if (!c->closing && c->body.capacity > PS_SEGMENT_BYTES) {
         size_t max = c->body.max;

@@ -183,8 +183,7 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
 {
     const struct ps_frame_header *h = &r->header;
     if (v == NULL) {
-        return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the variable was reset or deleted", h->handle,
-                           t->name);
+        return psd_fail_gone(t, h->handle, err);
     }
     if (!v->initialised) {
         return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,
@@ -210,16 +209,10 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
 
 void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    struct ps_pull_meta m = {0};
+    struct ps_pull_meta m;
     struct psi_err err;
-    const struct psd_variable *v = psd_variable_by_handle(&t->store, r->header.handle);
-    ps_status st = PS_OK;
-    if (r->header.meta_bytes == sizeof(m)) {
-        memcpy(&m, r->meta, sizeof(m));
-        st = check(t, v, r, m.elements, &err);
-    } else {
-        st = psi_fail(&err, PS_INVALID_ARGUMENT, "PULL with a meta of %u bytes; it has %zu", r->header.meta_bytes, sizeof(m));
-    }
+    memcpy(&m, r->meta, sizeof(m));
+    ps_status st = check(t, r->variable, r, m.elements, &err);
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
                                 .version = PS_FRAME_VERSION,
                                 .op = PS_OP_PULL,
@@ -230,7 +223,7 @@ void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_reque
                                 .offset = PS_OK,
                                 .meta_bytes = sizeof(struct ps_pull_reply_meta)};
     if (st == PS_OK) {
-        st = send_values(t, c, &h, v, r->header.offset, m.elements, &err);
+        st = send_values(t, c, &h, r->variable, r->header.offset, m.elements, &err);
     }
     if (st != PS_OK) {
         psd_reply(t, c, PS_OP_PULL, 0, r->header.id, r->header.handle, &err, st == PS_RESOURCE_EXHAUSTED ? COPY_RETRY_MS : 0,

@@ -219,15 +219,15 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
     return PS_OK;
 }
 
-/* Everything that can be refused is refused here. On PS_OK *out_v is the variable. */
-static ps_status admit(struct psd_task *t, const struct psd_record *record, const struct ps_frame_header *h,
-                       const struct ps_push_meta *m, const struct psd_variable **out_v, struct psi_err *err)
+/* Everything that can be refused is refused here. */
+static ps_status admit(struct psd_task *t, const struct psd_record *record, const struct psd_request *r,
+                       const struct ps_push_meta *m, struct psi_err *err)
 {
+    const struct ps_frame_header *h = &r->header;
     uint8_t kind = (uint8_t)kind_of(h->op);
-    const struct psd_variable *v = psd_variable_by_handle(&t->store, h->handle);
+    const struct psd_variable *v = r->variable;
     if (v == NULL) { /* before anything that says: later. There is no later */
-        return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the variable was reset or deleted", h->handle,
-                           t->name);
+        return psd_fail_gone(t, h->handle, err);
     }
     if (t->draining) {
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
@@ -251,7 +251,6 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     if (st == PS_OK && kind == PSD_ADD) {
         st = check_add(v, m->scale, err);
     }
-    *out_v = v;
     return st;
 }
 
@@ -268,11 +267,12 @@ static uint64_t frame_payload(const struct ps_frame_header *h, uint64_t left)
 }
 
 /* Memory for all that the push will need, and what it says. */
-static ps_status begin(struct psd_task *t, struct psd_record *record, const struct ps_frame_header *h,
-                       const struct ps_push_meta *m, uint64_t *out_payload, struct psi_err *err)
+static ps_status begin(struct psd_task *t, struct psd_record *record, const struct psd_request *r, const struct ps_push_meta *m,
+                       uint64_t *out_payload, struct psi_err *err)
 {
-    const struct psd_variable *v = NULL;
-    ps_status st = admit(t, record, h, m, &v, err);
+    const struct ps_frame_header *h = &r->header;
+    const struct psd_variable *v = r->variable;
+    ps_status st = admit(t, record, r, m, err);
     if (st != PS_OK) {
         return st;
     }
@@ -313,27 +313,23 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     return PS_OK;
 }
 
-static void first_frame(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h)
+static void first_frame(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
+    const struct ps_frame_header *h = &r->header;
     struct psd_record *record = c->record;
     if (h->offset != 0 || h->id <= c->last_first || !psd_record_admits(record, h->id)) {
         gap(t, c, "GAP: a first frame out of order, or a number outside the window");
         return;
     }
     c->last_first = h->id;
-    struct ps_push_meta m = {0};
+    struct ps_push_meta m;
     struct psi_err err;
-    ps_status st = PS_OK;
-    if (c->link->in.meta_bytes != sizeof(m)) {
-        st = psi_fail(&err, PS_INVALID_ARGUMENT, "meta of %u bytes; a first frame has %u", c->link->in.meta_bytes,
-                      (unsigned)sizeof(m));
+    if (r->refusal != NULL) {
+        err = *r->refusal;
     } else {
-        memcpy(&m, psi_reader_meta(&c->link->in), sizeof(m));
+        memcpy(&m, r->meta, sizeof(m));
     }
-    if (st == PS_OK) {
-        st = begin(t, record, h, &m, &c->payload_left, &err);
-    }
-    if (st != PS_OK) {
+    if (r->refusal != NULL || begin(t, record, r, &m, &c->payload_left, &err) != PS_OK) {
         refuse(t, record, c, h->op, h->handle, h->id, &err);
         c->discard = true;
         return;
@@ -342,14 +338,14 @@ static void first_frame(struct psd_task *t, struct psd_conn *c, const struct ps_
     c->frame_offset = 0;
 }
 
-void psd_push_head(struct psd_task *t, struct psd_conn *c)
+void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    const struct ps_frame_header *h = &c->link->in.header;
+    const struct ps_frame_header *h = &r->header;
     bool first = (h->flags & PS_FLAG_FIRST) != 0;
     const struct psd_number *n = psd_record_find(c->record, h->id);
     if (n == NULL) {
         if (first) {
-            first_frame(t, c, h);
+            first_frame(t, c, r);
         } else {
             gap(t, c, "GAP: a continuation of a number that is not in progress");
         }

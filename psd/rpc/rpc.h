@@ -13,6 +13,9 @@ struct psd_request {
     const uint8_t *meta;
     const uint8_t *body;
     size_t body_bytes;
+    /* what its row knows, requests.c */
+    const struct psd_variable *variable; /* of the header's handle; NULL: there is none any more */
+    const struct psi_err *refusal;       /* of a mutation with a number: it is its outcome. NULL: it is not refused */
 };
 
 /* ---- reply.c ---- */
@@ -66,7 +69,7 @@ void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const ps_v1_H
 void psd_session_drop(struct psd_task *t, struct psd_record *record);
 
 /* ---- push.c: PUSH PUSHPULL ASSIGN ADD ABANDON ---- */
-void psd_push_head(struct psd_task *t, struct psd_conn *c);
+void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, uint32_t n);
 void psd_push_end(struct psd_task *t, struct psd_conn *c);
 /** May the sequence number in r begin, that of a mutation without a body? False: a replay (its outcome is sent) or a GAP
@@ -138,6 +141,8 @@ ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, 
                          struct psi_err *err) PSI_MUST;
 /** made: what its initializer gives, or NULL: it is run here. */
 void psd_init_carry_out(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_making *made);
+/** A handle whose variable was reset or deleted. */
+ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_err *err) PSI_MUST;
 void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_rpc_seal(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
@@ -147,6 +152,9 @@ ps_status psd_create_here(struct psd_task *t, const char *container, const char 
                           bool *out_created, struct psi_err *err) PSI_MUST;
 void psd_drop_here(struct psd_task *t, const struct psd_variable *v);
 void psd_reset_here(struct psd_task *t, const char *container);
+/** Name of a container in a message; an empty one is the default container. */
+ps_status psd_container_parse(const pb_bytes_array_t *field, char container[PS_CONTAINER_BYTES_MAX + 1],
+                              struct psi_err *err) PSI_MUST;
 /** Name and definition out of a CREATE item; the container's default filled in. */
 ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err) PSI_MUST;
 ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1], char name[PS_NAME_BYTES_MAX + 1],

@@ -31,7 +31,7 @@ struct psd_slow {
 
 static struct psd_request request_of(const struct psd_slow *s)
 {
-    return (struct psd_request){.header = s->header, .meta = s->meta};
+    return (struct psd_request){.header = s->header, .meta = s->meta, .variable = s->variable->gone ? NULL : s->variable};
 }
 
 /* It would run an initializer, and nothing refuses it. */

@@ -18,7 +18,7 @@
 
 /* ---- names and definitions from messages ---- */
 
-static ps_status container_parse(const pb_bytes_array_t *field, char container[PS_CONTAINER_BYTES_MAX + 1], struct psi_err *err)
+ps_status psd_container_parse(const pb_bytes_array_t *field, char container[PS_CONTAINER_BYTES_MAX + 1], struct psi_err *err)
 {
     if (field->size == 0) {
         memcpy(container, PSI_CONTAINER_DEFAULT, sizeof(PSI_CONTAINER_DEFAULT));
@@ -37,13 +37,13 @@ static ps_status name_parse(const pb_bytes_array_t *field, char name[PS_NAME_BYT
 ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1], char name[PS_NAME_BYTES_MAX + 1],
                          struct psi_err *err)
 {
-    ps_status st = container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
+    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
     return st != PS_OK ? st : name_parse((const pb_bytes_array_t *)(const void *)&item->name, name, err);
 }
 
 ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err)
 {
-    ps_status st = container_parse((const pb_bytes_array_t *)(const void *)&item->container, out->container, err);
+    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, out->container, err);
     if (st == PS_OK) {
         st = name_parse((const pb_bytes_array_t *)(const void *)&item->name, out->name, err);
     }
@@ -143,6 +143,11 @@ void psd_reset_here(struct psd_task *t, const char *container)
     psd_log(t, PSI_LOG_INFO, "container_reset", PSI_KV("container", container));
 }
 
+ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_err *err)
+{
+    return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the variable was reset or deleted", handle, t->name);
+}
+
 /* ---- OPEN ---- */
 
 static void describe(const struct psd_variable *v, ps_v1_OpenAnswer *a)
@@ -239,15 +244,18 @@ static void follow_chief(struct psd_task *t, const struct psd_conn *c, uint64_t 
 ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, struct psd_init *out, struct psi_err *err)
 {
     ps_v1_Init m;
-    *out = (struct psd_init){.variable = psd_variable_by_handle(&t->store, r->header.handle)};
+    *out = (struct psd_init){.variable = r->variable};
+    if (r->refusal != NULL) {
+        *err = *r->refusal;
+        return err->code;
+    }
     const struct psd_variable *v = out->variable;
     ps_status st = psi_msg_decode(&ps_v1_Init_msg, &m, r->meta, r->header.meta_bytes, err);
     if (st == PS_OK) {
         st = psi_optimizer_from_msg(&m.optimizer, &out->optimizer, err);
     }
     if (st == PS_OK && v == NULL) {
-        st = psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the variable was reset or deleted", r->header.handle,
-                         t->name);
+        st = psd_fail_gone(t, r->header.handle, err);
     }
     if (st == PS_OK && t->draining) {
         st = psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
@@ -346,8 +354,7 @@ static ps_status seal_items(struct psd_task *t, const struct psd_request *r, boo
         }
         const struct psd_variable *v = psd_variable_by_handle(&t->store, item.handle);
         if (v == NULL || v->creation != item.creation) {
-            return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the variable was reset or deleted", item.handle,
-                               t->name);
+            return psd_fail_gone(t, item.handle, err);
         }
         if (!v->initialised) {
             return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,

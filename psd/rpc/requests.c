@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of requests, and what is asked of each before its handler sees it.
+ *
+ * Happy path: the row of a frame -> the directory's requests at the directory, a fixed meta of its length, the variable of a
+ * handle -> the right to each container that it is about -> its handler.
+ * Failure: a refusal, which is answered, or kept by the handler of a mutation as the outcome of its number. Items that cannot be
+ * understood have no container: their handler refuses them.
+ */
+#include "requests.h"
+
+#include "common/form.h"
+#include "common/name.h"
+
+enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, REPLIES = 8, ONLY_DIRECTORY = 16, NUMBERED = 32 };
+enum { AT_ALL = AT_CLIENT | AT_TASK | AT_DIRECTORY };
+
+#define NONE PSD_PLACE_NONE, PSD_RIGHT_NONE, 0
+#define CLUSTER(right_) PSD_PLACE_CLUSTER, PSD_RIGHT_##right_, 0
+#define OF(place_, right_) PSD_PLACE_##place_, PSD_RIGHT_##right_, 0
+#define OF_FIXED(right_, meta_) PSD_PLACE_HANDLE, PSD_RIGHT_##right_, sizeof(struct meta_)
+
+/* Which connection may send what: role bits; REPLIES: as a reply instead of a request; ONLY_DIRECTORY: served by that task only;
+ * NUMBERED: a mutation with a sequence number. */
+/* clang-format off */
+static const struct psd_row rows[] = {
+    {PS_OP_HELLO,         AT_CLIENT,                                NONE,                           psd_rpc_hello},
+    {PS_OP_HELLO,         AT_DIRECTORY | REPLIES,                   NONE,                           psd_rpc_from_directory},
+    {PS_OP_GOODBYE,       AT_CLIENT,                                NONE,                           psd_rpc_goodbye},
+    {PS_OP_BEAT,          AT_ALL,                                   NONE,                           psd_rpc_beat},
+    {PS_OP_BEAT,          AT_TASK | AT_DIRECTORY | REPLIES,         NONE,                           psd_rpc_beat},
+    {PS_OP_ABANDON,       AT_CLIENT,                                NONE,                           psd_rpc_abandon},
+    {PS_OP_ACK,           AT_CLIENT,                                NONE,                           psd_rpc_ack},
+    {PS_OP_CLOSE,         AT_ALL | REPLIES,                         NONE,                           psd_rpc_close},
+    {PS_OP_PUSH,          AT_CLIENT | NUMBERED,                     OF_FIXED(WRITE, ps_push_meta),  NULL},
+    {PS_OP_PUSHPULL,      AT_CLIENT | NUMBERED,                     OF_FIXED(WRITE, ps_push_meta),  NULL},
+    {PS_OP_ASSIGN,        AT_CLIENT | NUMBERED,                     OF_FIXED(WRITE, ps_push_meta),  NULL},
+    {PS_OP_ADD,           AT_CLIENT | NUMBERED,                     OF_FIXED(WRITE, ps_push_meta),  NULL},
+    {PS_OP_PULL,          AT_CLIENT,                                OF_FIXED(READ, ps_pull_meta),   psd_rpc_pull},
+    {PS_OP_OPEN,          AT_CLIENT,                                OF(NAMES, READ),                psd_rpc_open},
+    {PS_OP_INIT,          AT_CLIENT | NUMBERED,                     OF(HANDLE, WRITE),              psd_rpc_init},
+    {PS_OP_SEAL,          AT_CLIENT,                                OF(HANDLES, WRITE),             psd_rpc_seal},
+    {PS_OP_WAIT,          AT_CLIENT,                                OF(HANDLES, READ),              psd_rpc_wait},
+    {PS_OP_CALL,          AT_CLIENT,                                CLUSTER(WRITE),                 psd_rpc_call},
+    {PS_OP_CREATE,        AT_CLIENT | ONLY_DIRECTORY,               OF(CREATES, CREATE),            psd_rpc_create},
+    {PS_OP_FIND,          AT_CLIENT | ONLY_DIRECTORY,               OF(NAMES, READ),                psd_rpc_find},
+    {PS_OP_RESET,         AT_CLIENT | ONLY_DIRECTORY,               OF(CONTAINERS, ADMINISTER),     psd_rpc_reset},
+    {PS_OP_DELETE,        AT_CLIENT | ONLY_DIRECTORY,               OF(NAMES, ADMINISTER),          psd_rpc_delete},
+    {PS_OP_CHIEF,         AT_CLIENT | ONLY_DIRECTORY,               CLUSTER(WRITE),                 psd_rpc_chief},
+    {PS_OP_WAIT_CLUSTER,  AT_CLIENT | ONLY_DIRECTORY,               CLUSTER(READ),                  psd_rpc_wait_cluster},
+    {PS_OP_INFO,          AT_CLIENT,                                CLUSTER(READ),                  psd_rpc_info},
+    {PS_OP_VARS,          AT_CLIENT,                                CLUSTER(READ),                  psd_rpc_vars},
+    {PS_OP_CONFIG,        AT_CLIENT,                                CLUSTER(READ),                  psd_rpc_config},
+    {PS_OP_CONFIG_SET,    AT_CLIENT,                                CLUSTER(ADMINISTER),            psd_rpc_config_set},
+    {PS_OP_SHUTDOWN,      AT_CLIENT,                                CLUSTER(ADMINISTER),            psd_rpc_shutdown},
+    {PS_OP_SESSIONS,      AT_CLIENT,                                CLUSTER(READ),                  psd_rpc_sessions},
+    {PS_OP_WAITS,         AT_CLIENT,                                CLUSTER(READ),                  psd_rpc_waits},
+    {PS_OP_STOP,          AT_CLIENT,                                CLUSTER(ADMINISTER),            psd_rpc_stop},
+    {PS_OP_CONTAINERS,    AT_CLIENT,                                CLUSTER(READ),                  psd_rpc_containers},
+    {PS_OP_TASKS,         AT_CLIENT | ONLY_DIRECTORY,               CLUSTER(READ),                  psd_rpc_tasks},
+    {PS_OP_LIST,          AT_TASK,                                  NONE,                           psd_rpc_list},
+    {PS_OP_LIST_ANSWER,   AT_DIRECTORY | REPLIES,                   NONE,                           psd_rpc_from_directory},
+    {PS_OP_TASK_CREATE,   AT_DIRECTORY,                             NONE,                           psd_rpc_from_directory},
+    {PS_OP_TASK_RESET,    AT_DIRECTORY,                             NONE,                           psd_rpc_from_directory},
+    {PS_OP_TASK_DELETE,   AT_DIRECTORY,                             NONE,                           psd_rpc_from_directory},
+    {PS_OP_TASK_CREATE,   AT_TASK | REPLIES,                        NONE,                           psd_rpc_task_answer},
+    {PS_OP_TASK_RESET,    AT_TASK | REPLIES,                        NONE,                           psd_rpc_task_answer},
+    {PS_OP_TASK_DELETE,   AT_TASK | REPLIES,                        NONE,                           psd_rpc_task_answer},
+};
+/* clang-format on */
+
+const struct psd_row *psd_request_row(const struct psd_conn *c, const struct ps_frame_header *h)
+{
+    uint8_t role = c->role == PSD_ROLE_CLIENT ? AT_CLIENT : c->role == PSD_ROLE_TASK ? AT_TASK : AT_DIRECTORY;
+    bool reply = (h->flags & PS_FLAG_REPLY) != 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].op == h->op && (rows[i].rules & role) != 0 && ((rows[i].rules & REPLIES) != 0) == reply) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+bool psd_request_is_numbered(const struct psd_row *row)
+{
+    return (row->rules & NUMBERED) != 0;
+}
+
+/* The one place where a right is asked. container NULL: the cluster. */
+static ps_status permit(const struct psd_task *t, const struct psd_conn *c, const struct psd_row *row, const char *container,
+                        struct psi_err *err)
+{
+    if (t->config.permit == NULL || t->config.permit(t->config.shell, c->link, row->right, container)) {
+        return PS_OK;
+    }
+    return psi_fail(err, PS_PERMISSION_DENIED, "%s at %s: %s has no right to do that to %s%s%s", psi_op_name(row->op), t->name,
+                    c->text, container == NULL ? "the cluster" : "container '", container == NULL ? "" : container,
+                    container == NULL ? "" : "'");
+}
+
+static const pb_msgdesc_t *item_of(enum psd_place place)
+{
+    return place == PSD_PLACE_HANDLES   ? &ps_v1_HandleItem_msg
+           : place == PSD_PLACE_NAMES   ? &ps_v1_NameItem_msg
+           : place == PSD_PLACE_CREATES ? &ps_v1_CreateItem_msg
+                                        : &ps_v1_ContainerItem_msg;
+}
+
+static ps_status permit_items(const struct psd_task *t, const struct psd_conn *c, const struct psd_row *row,
+                              const struct psd_request *r, struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    for (uint32_t count = 0;; count++) {
+        union {
+            ps_v1_HandleItem handle;
+            ps_v1_NameItem name;
+            ps_v1_CreateItem create;
+            ps_v1_ContainerItem container;
+        } item;
+        char text[PS_CONTAINER_BYTES_MAX + 1] = PSI_CONTAINER_DEFAULT;
+        const char *container = text;
+        bool end = false;
+        if (psi_list_next(&p, &n, item_of(row->place), &item, &end, NULL) != PS_OK ||
+            (end && (count > 0 || row->place != PSD_PLACE_CONTAINERS))) {
+            return PS_OK;
+        }
+        if (row->place == PSD_PLACE_HANDLES) {
+            const struct psd_variable *v = psd_variable_by_handle(&t->store, item.handle.handle);
+            container = v == NULL ? NULL : v->container->name;
+        } else if (!end) {
+            const void *field = row->place == PSD_PLACE_NAMES     ? (const void *)&item.name.container
+                                : row->place == PSD_PLACE_CREATES ? (const void *)&item.create.container
+                                                                  : (const void *)&item.container.container;
+            container = psd_container_parse(field, text, NULL) == PS_OK ? text : NULL;
+        }
+        ps_status st = container == NULL ? PS_OK : permit(t, c, row, container, err);
+        if (st != PS_OK || end) {
+            return st;
+        }
+    }
+}
+
+static ps_status permit_all(const struct psd_task *t, const struct psd_conn *c, const struct psd_row *row,
+                            const struct psd_request *r, struct psi_err *err)
+{
+    switch (row->place) {
+    case PSD_PLACE_NONE:
+        return PS_OK;
+    case PSD_PLACE_CLUSTER:
+        return permit(t, c, row, NULL, err);
+    case PSD_PLACE_HANDLE:
+        return r->variable == NULL ? PS_OK : permit(t, c, row, r->variable->container->name, err);
+    default:
+        return permit_items(t, c, row, r, err);
+    }
+}
+
+ps_status psd_request_admit(struct psd_task *t, struct psd_conn *c, const struct psd_row *row, struct psd_request *r,
+                            struct psi_err *err)
+{
+    const struct ps_frame_header *h = &r->header;
+    if ((row->rules & ONLY_DIRECTORY) != 0 && !t->is_directory) {
+        char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_NOT_DIRECTORY, "%s is not the directory: ask %s", t->name,
+                           psd_peer_text(t, &t->peers[t->directory], who, sizeof(who)));
+    }
+    if (row->meta_bytes != 0 && h->meta_bytes != row->meta_bytes) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s with a meta of %u bytes; it has %u", psi_op_name(h->op), h->meta_bytes,
+                        row->meta_bytes);
+    }
+    if (row->place == PSD_PLACE_HANDLE) {
+        r->variable = psd_variable_by_handle(&t->store, h->handle);
+    }
+    return t->config.permit == NULL ? PS_OK : permit_all(t, c, row, r, err);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of requests: what each operation is to a task. Its form on the wire (name, flags, meta, body) is in common/form.c.
+ * A new operation is a row there, a row here and its handler.
+ */
+#ifndef PSD_REQUESTS_H
+#define PSD_REQUESTS_H
+
+#include "rpc.h"
+
+/* Whose right a request needs: where its container comes from. */
+enum psd_place {
+    PSD_PLACE_NONE,      /* nobody's: it is about the connection, or its own numbers */
+    PSD_PLACE_CLUSTER,   /* the cluster's */
+    PSD_PLACE_HANDLE,    /* that of the variable of its handle, which the handler gets */
+    PSD_PLACE_HANDLES,   /* ... of the variable of each HandleItem */
+    PSD_PLACE_NAMES,     /* ... of each NameItem */
+    PSD_PLACE_CREATES,   /* ... of each CreateItem */
+    PSD_PLACE_CONTAINERS /* ... of each ContainerItem; without one the default container */
+};
+
+struct psd_row {
+    uint8_t op;
+    uint8_t rules;
+    enum psd_place place;
+    enum psd_right right;
+    uint16_t meta_bytes; /* of a first frame; 0: a message, or none, and what psi_form_check() says */
+    /* NULL: a mutation with a body, psd_push_head() and so on */
+    void (*handle)(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+};
+
+/** The row of a frame on c; NULL: c may not send it. */
+const struct psd_row *psd_request_row(const struct psd_conn *c, const struct ps_frame_header *h);
+/** May r be carried out here, and by c? Fills in r->variable. Everything that can be said of it by its row is said here, and the
+ * rights are asked here and nowhere else: one item of a list that is refused refuses the request. */
+ps_status psd_request_admit(struct psd_task *t, struct psd_conn *c, const struct psd_row *row, struct psd_request *r,
+                            struct psi_err *err) PSI_MUST;
+/** It has a sequence number: a refusal is its outcome, which its handler keeps. */
+bool psd_request_is_numbered(const struct psd_row *row);
+
+#endif

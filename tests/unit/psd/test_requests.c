@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psd/rpc/requests.c: nothing of a client gets past the place where its right is asked, with each container that it is about. The
+ * double refuses, and notes what it was asked.
+ */
+#include "task_test.h"
+
+#include "common/form.h"
+#include "psd/state.h"
+
+#define CLUSTER "(cluster)"
+
+static struct {
+    const char *refused; /* this container only; NULL: all, "": none */
+    uint32_t count;
+    enum psd_right rights[8];
+    char containers[8][PS_CONTAINER_BYTES_MAX + 1];
+} asked;
+
+static bool permit(void *shell, const struct psi_link *link, enum psd_right right, const char *container)
+{
+    (void)shell;
+    assert_non_null(link);
+    assert_in_range(asked.count, 0, ARRAY_COUNT(asked.rights) - 1);
+    asked.rights[asked.count] = right;
+    snprintf(asked.containers[asked.count++], sizeof(asked.containers[0]), "%s", container == NULL ? CLUSTER : container);
+    return asked.refused != NULL && (container == NULL || strcmp(asked.refused, container) != 0);
+}
+
+static void refuse(struct env *e, const char *container)
+{
+    memset(&asked, 0, sizeof(asked));
+    asked.refused = container;
+    e->t->core->config.permit = permit;
+}
+
+static void assert_asked(uint32_t i, enum psd_right right, const char *container)
+{
+    assert_true(i < asked.count);
+    assert_int_equal(asked.rights[i], right);
+    assert_string_equal(asked.containers[i], container);
+}
+
+/* A variable "w" in this container, and how it is opened. */
+static ps_v1_OpenAnswer make(struct env *e, const char *container)
+{
+    struct wire back;
+    ps_v1_CreateItem m;
+    ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+    ps_v1_OpenAnswer a = ps_v1_OpenAnswer_init_zero;
+    wire_init(&back);
+    fc_create_item(&m, "w", PS_F32, 4, ps_sgd(1));
+    PSI_IGNORE(PSI_BYTES_SET(m.container, container)); /* fits */
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    PSI_IGNORE(PSI_BYTES_SET(name.container, container)); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(name.name, "w"));            /* fits */
+    assert_applied(fc_list(&e->c, PS_OP_OPEN, &ps_v1_NameItem_msg, &name, &back));
+    const uint8_t *p = back.data;
+    size_t n = back.len;
+    assert_true(fc_item(&p, &n, &ps_v1_OpenAnswer_msg, &a));
+    assert_int_equal(a.status, PS_OK);
+    wire_fini(&back);
+    return a;
+}
+
+/* An item about "w" in this container, as the body of op has it. */
+static void add_item(struct wire *body, uint8_t op, const char *container, const ps_v1_OpenAnswer *v)
+{
+    const char *items = psi_form_find(op)->body;
+    if (items != NULL && strcmp(items, "HandleItem") == 0) {
+        ps_v1_HandleItem m = {.handle = v->handle, .creation = v->creation};
+        wire_item(body, &ps_v1_HandleItem_msg, &m);
+    } else if (items != NULL && strcmp(items, "NameItem") == 0) {
+        ps_v1_NameItem m = ps_v1_NameItem_init_zero;
+        PSI_IGNORE(PSI_BYTES_SET(m.container, container)); /* fits */
+        PSI_IGNORE(PSI_BYTES_SET(m.name, "w"));            /* fits */
+        wire_item(body, &ps_v1_NameItem_msg, &m);
+    } else if (items != NULL && strcmp(items, "CreateItem") == 0) {
+        ps_v1_CreateItem m;
+        fc_create_item(&m, "x", PS_F32, 4, ps_sgd(1));
+        PSI_IGNORE(PSI_BYTES_SET(m.container, container)); /* fits */
+        wire_item(body, &ps_v1_CreateItem_msg, &m);
+    } else if (items != NULL && strcmp(items, "ContainerItem") == 0) {
+        ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
+        PSI_IGNORE(PSI_BYTES_SET(m.container, container)); /* fits */
+        wire_item(body, &ps_v1_ContainerItem_msg, &m);
+    }
+}
+
+static struct fc_reply send(struct env *e, uint8_t op, const char *container, const ps_v1_OpenAnswer *v)
+{
+    static const float values[4] = {1, 1, 1, 1};
+    float back[4];
+    switch (op) {
+    case PS_OP_PUSH:
+    case PS_OP_PUSHPULL:
+    case PS_OP_ASSIGN:
+    case PS_OP_ADD:
+        return fc_push(&e->c, op, v, values, 1, 0);
+    case PS_OP_PULL:
+        return fc_pull(&e->c, v, 0, 4, back);
+    case PS_OP_INIT:
+        return fc_init_var(&e->c, v->handle, ps_zeros(), ps_sgd(1), 0, false);
+    default:
+        break;
+    }
+    struct wire body;
+    wire_init(&body);
+    add_item(&body, op, container, v);
+    struct fc_reply r = fc_call(&e->c, op, 0, e->c.next_id++, 0, NULL, 0, &body);
+    wire_fini(&body);
+    return r;
+}
+
+/* What each operation asks for a variable of container "a". */
+static const struct {
+    uint8_t op;
+    enum psd_right right;
+    const char *container;
+} ROWS[] = {
+    {PS_OP_PUSH, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_PUSHPULL, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_ASSIGN, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_ADD, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_PULL, PSD_RIGHT_READ, "a"},
+    {PS_OP_OPEN, PSD_RIGHT_READ, "a"},
+    {PS_OP_INIT, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_SEAL, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_WAIT, PSD_RIGHT_READ, "a"},
+    {PS_OP_CALL, PSD_RIGHT_WRITE, CLUSTER},
+    {PS_OP_CREATE, PSD_RIGHT_CREATE, "a"},
+    {PS_OP_FIND, PSD_RIGHT_READ, "a"},
+    {PS_OP_RESET, PSD_RIGHT_ADMINISTER, "a"},
+    {PS_OP_DELETE, PSD_RIGHT_ADMINISTER, "a"},
+    {PS_OP_CHIEF, PSD_RIGHT_WRITE, CLUSTER},
+    {PS_OP_WAIT_CLUSTER, PSD_RIGHT_READ, CLUSTER},
+    {PS_OP_INFO, PSD_RIGHT_READ, CLUSTER},
+    {PS_OP_VARS, PSD_RIGHT_READ, CLUSTER},
+    {PS_OP_CONFIG, PSD_RIGHT_READ, CLUSTER},
+    {PS_OP_CONFIG_SET, PSD_RIGHT_ADMINISTER, CLUSTER},
+    {PS_OP_SHUTDOWN, PSD_RIGHT_ADMINISTER, CLUSTER},
+    {PS_OP_SESSIONS, PSD_RIGHT_READ, CLUSTER},
+    {PS_OP_WAITS, PSD_RIGHT_READ, CLUSTER},
+    {PS_OP_STOP, PSD_RIGHT_ADMINISTER, CLUSTER},
+    {PS_OP_CONTAINERS, PSD_RIGHT_READ, CLUSTER},
+    {PS_OP_TASKS, PSD_RIGHT_READ, CLUSTER},
+};
+/* Those about the connection and its own numbers, and those between tasks, which have no rights. */
+static const uint8_t WITHOUT[] = {PS_OP_HELLO,       PS_OP_GOODBYE,     PS_OP_BEAT,       PS_OP_ABANDON,
+                                  PS_OP_ACK,         PS_OP_DURABLE,     PS_OP_CLOSE,      PS_OP_LIST,
+                                  PS_OP_LIST_ANSWER, PS_OP_TASK_CREATE, PS_OP_TASK_RESET, PS_OP_TASK_DELETE};
+
+TEST(test_every_operation_is_asked)
+{
+    struct env e;
+    uint32_t known = 0;
+    env_init(&e, NULL);
+    ps_v1_OpenAnswer v = make(&e, "a");
+    for (uint32_t op = 0; op < 256; op++) {
+        known += psi_form_find((uint8_t)op) != NULL;
+    }
+    assert_int_equal(known, ARRAY_COUNT(ROWS) + ARRAY_COUNT(WITHOUT)); /* a new one has a line above */
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        refuse(&e, NULL);
+        struct fc_reply r = send(&e, ROWS[i].op, "a", &v);
+        if (r.status != PS_PERMISSION_DENIED || strstr(r.text, psi_op_name(ROWS[i].op)) == NULL) {
+            fail_msg("%s gave %s '%s'", psi_op_name(ROWS[i].op), r.status == FC_NONE ? "nothing" : ps_status_name(r.status),
+                     r.text);
+        }
+        assert_int_equal(asked.count, 1);
+        assert_asked(0, ROWS[i].right, ROWS[i].container);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(WITHOUT); i++) {
+        assert_non_null(psi_form_find(WITHOUT[i]));
+    }
+    struct peek p = peek_at(e.t, "w");
+    assert_true(p.found && !p.initialised && p.count == 1); /* nothing was done */
+    env_fini(&e);
+}
+
+/* The second item is refused: the right to each was asked, and nothing of the first is done. */
+TEST(test_each_item_of_a_list)
+{
+    static const uint8_t lists[] = {PS_OP_OPEN, PS_OP_FIND, PS_OP_CREATE, PS_OP_SEAL, PS_OP_WAIT};
+    struct env e;
+    env_init(&e, NULL);
+    ps_v1_OpenAnswer in_a = make(&e, "a"), in_b = make(&e, "b");
+    assert_applied(fc_init_var(&e.c, in_a.handle, ps_zeros(), ps_sgd(1), 0, false));
+    assert_applied(fc_init_var(&e.c, in_b.handle, ps_zeros(), ps_sgd(1), 0, false));
+    for (size_t i = 0; i < ARRAY_COUNT(lists); i++) {
+        struct wire body;
+        wire_init(&body);
+        add_item(&body, lists[i], "a", &in_a);
+        add_item(&body, lists[i], "b", &in_b);
+        add_item(&body, lists[i], "a", &in_a);
+        refuse(&e, "b");
+        assert_reply(fc_call(&e.c, lists[i], 0, e.c.next_id++, 0, NULL, 0, &body), PS_PERMISSION_DENIED, "container 'b'");
+        assert_int_equal(asked.count, 2);
+        assert_string_equal(asked.containers[0], "a");
+        assert_string_equal(asked.containers[1], "b");
+        wire_fini(&body);
+    }
+    struct peek p = peek_at(e.t, "w");
+    assert_true(p.count == 2 && !p.sealed);
+    env_fini(&e);
+}
+
+/* What has no container is its handler's to refuse; a RESET without an item is about the default container. */
+TEST(test_no_container)
+{
+    struct env e;
+    struct wire body;
+    ps_v1_OpenAnswer gone = {.handle = 777};
+    env_init(&e, NULL);
+    refuse(&e, NULL);
+    assert_reply(send(&e, PS_OP_SEAL, "a", &gone), PS_ABORTED, "handle 777");
+    assert_reply(send(&e, PS_OP_OPEN, "!", &gone), PS_OK, "");
+    assert_int_equal(asked.count, 0);
+    wire_init(&body);
+    assert_reply(fc_call(&e.c, PS_OP_RESET, 0, 900, 0, NULL, 0, &body), PS_PERMISSION_DENIED, "localhost");
+    assert_asked(0, PSD_RIGHT_ADMINISTER, "localhost");
+    wire_fini(&body);
+    env_fini(&e);
+}
+
+/* A refused mutation is the outcome of its number, also when it comes again after the right was given. */
+TEST(test_a_refused_number_stays_refused)
+{
+    static const float ones[4] = {1, 1, 1, 1};
+    struct env e;
+    struct wire w;
+    env_init(&e, NULL);
+    ps_v1_OpenAnswer v = make(&e, "a");
+    assert_applied(fc_init_var(&e.c, v.handle, ps_zeros(), ps_sgd(1), 0, false));
+    refuse(&e, "a");
+    uint64_t number = e.c.next_number;
+    assert_reply(fc_push(&e.c, PS_OP_PUSH, &v, ones, 1, 0), PS_PERMISSION_DENIED, "container 'a'");
+    assert_reply(fc_init_var(&e.c, v.handle, ps_ones(), ps_sgd(1), 0, true), PS_PERMISSION_DENIED, "container 'a'");
+    refuse(&e, "");
+    fc_cut(&e.c);
+    assert_int_equal(fc_connect(&e.c), PS_OK);
+    struct fc_part part = {.op = PS_OP_PUSH, .dtype = PS_F32, .number = number, .handle = v.handle, .total = 4, .scale = 1};
+    part.payload = ones;
+    part.payload_bytes = sizeof(ones);
+    wire_init(&w);
+    fc_frames(&e.c, &w, &part, 0, 0);
+    shell_send(e.c.conn, &w);
+    assert_reply(fc_take(&e.c, NULL), PS_PERMISSION_DENIED, "container 'a'");
+    assert_int_equal(asked.count, 1);
+    assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, ones, 1, 0));
+    assert_floats(peek_at(e.t, "w").value, 0, 4, -1);
+    wire_fini(&w);
+    env_fini(&e);
+}
