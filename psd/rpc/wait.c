@@ -279,6 +279,7 @@ void psd_wait_open(struct psd_task *t, struct psd_wait *w)
     w->stage = PSD_WAIT_OPEN;
     for (uint32_t i = 0; i < w->need_count; i++) {
         struct psd_need *n = &w->needs[i];
+        PSI_ASSERT(n->met || n->wait == w); /* it would wait for ever */
         n->met = n->met || (w->kind->look != NULL && w->kind->look(w, n));
         w->missing += !n->met;
     }
