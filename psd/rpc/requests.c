@@ -13,7 +13,6 @@
 #include "common/name.h"
 
 enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, REPLIES = 8, ONLY_DIRECTORY = 16, NUMBERED = 32 };
-enum { AT_ALL = AT_CLIENT | AT_TASK | AT_DIRECTORY };
 
 #define NONE PSD_PLACE_NONE, PSD_RIGHT_NONE, 0
 #define CLUSTER(right_) PSD_PLACE_CLUSTER, PSD_RIGHT_##right_, 0
@@ -27,11 +26,11 @@ static const struct psd_row rows[] = {
     {PS_OP_HELLO,         AT_CLIENT,                                NONE,                           psd_rpc_hello},
     {PS_OP_HELLO,         AT_DIRECTORY | REPLIES,                   NONE,                           psd_rpc_from_directory},
     {PS_OP_GOODBYE,       AT_CLIENT,                                NONE,                           psd_rpc_goodbye},
-    {PS_OP_BEAT,          AT_ALL,                                   NONE,                           psd_rpc_beat},
+    {PS_OP_BEAT,          AT_CLIENT | AT_TASK | AT_DIRECTORY,                                   NONE,                           psd_rpc_beat},
     {PS_OP_BEAT,          AT_TASK | AT_DIRECTORY | REPLIES,         NONE,                           psd_rpc_beat},
     {PS_OP_ABANDON,       AT_CLIENT,                                NONE,                           psd_rpc_abandon},
     {PS_OP_ACK,           AT_CLIENT,                                NONE,                           psd_rpc_ack},
-    {PS_OP_CLOSE,         AT_ALL | REPLIES,                         NONE,                           psd_rpc_close},
+    {PS_OP_CLOSE,         AT_CLIENT | AT_TASK | AT_DIRECTORY | REPLIES,                         NONE,                           psd_rpc_close},
     {PS_OP_PUSH,          AT_CLIENT | NUMBERED,                     OF_FIXED(WRITE, ps_push_meta),  NULL},
     {PS_OP_PUSHPULL,      AT_CLIENT | NUMBERED,                     OF_FIXED(WRITE, ps_push_meta),  NULL},
     {PS_OP_ASSIGN,        AT_CLIENT | NUMBERED,                     OF_FIXED(WRITE, ps_push_meta),  NULL},
