@@ -187,6 +187,23 @@ static void fail_ask(struct psi_ask *ask, ps_status st, ps_reason reason, ps_app
     end_call(ask, &r);
 }
 
+/* What the directory says with a beat. */
+static void beaten(struct psi_peer *peer, const struct psi_reply *r)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    ps_v1_BeatAnswer m;
+    bool end = false;
+    if (r->status != PS_OK || !peer->c->known || psi_list_next(&p, &n, &ps_v1_BeatAnswer_msg, &m, &end, NULL) != PS_OK || end) {
+        return;
+    }
+    peer->c->chief_connected = peer->index == peer->c->directory ? (m.flags & 1u) != 0 : peer->c->chief_connected;
+    if ((m.flags & 4u) != 0 && !peer->c->stop_asked) {
+        peer->c->stop_asked = true;
+        psi_client_log(peer->c, PSI_LOG_INFO, "stop_asked", PSI_KV("task", peer->name));
+    }
+}
+
 void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const struct psi_reply *r)
 {
     struct psi_ask *ask = NULL;
@@ -199,17 +216,16 @@ void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const str
         }
     }
     if (op == PS_OP_BEAT && (ask == NULL || ask->op == op)) {
-        psi_peer_beaten(peer, r); /* also of a PING */
+        beaten(peer, r); /* also of a PING */
     }
     if (ask == NULL) {
         if (op != PS_OP_BEAT && number >= peer->next_request) {
-            psi_peer_lost(peer, true, "bad bytes from it: a reply to request %llu, which was not sent",
-                          (unsigned long long)number);
+            psi_peer_fail(peer, "bad bytes from it: a reply to request %llu, which was not sent", (unsigned long long)number);
         }
         return;
     }
     if (ask->op != op) {
-        psi_peer_lost(peer, true, "bad bytes from it: a reply to op %u for a request of op %u", op, ask->op);
+        psi_peer_fail(peer, "bad bytes from it: a reply to op %u for a request of op %u", op, ask->op);
         return;
     }
     if (r->more && r->status == PS_OK) {

@@ -88,7 +88,7 @@ void psi_client_free(struct psi_client *c)
     }
     psi_ready_free_all(c);
     for (uint32_t i = 0; i < c->peer_count; i++) {
-        psi_peer_free(c->peers[i]);
+        psi_peer_end(c->peers[i]);
     }
     psi_free(c->peers);
     struct psi_list *link = NULL;
@@ -108,105 +108,54 @@ void psi_client_free(struct psi_client *c)
     psi_free(c);
 }
 
-/* ---- the table ---- */
-
-ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_peer *target, struct psi_err *err)
-{
-    uint32_t total = psi_cluster_total_tasks(cluster);
-    const char *dir_job = NULL;
-    uint32_t dir_task = 0;
-    if (total == 0 || !psi_cluster_directory(cluster, &dir_job, &dir_task)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster has no tasks");
-    }
-    struct psi_cluster copy;
-    psi_cluster_init(&copy);
-    struct psi_peer **table = psi_calloc(total, sizeof(struct psi_peer *));
-    ps_status st = table != NULL ? psi_cluster_copy(&copy, cluster, err) : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory");
-    uint32_t n = 0;
-    if (st == PS_OK && c->cluster_name[0] != '\0') {
-        st = psi_cluster_set_name(&copy, c->cluster_name, err);
-    }
-    for (uint32_t j = 0; st == PS_OK && j < psi_cluster_job_count(&copy); j++) {
-        const char *job = psi_cluster_job_name(&copy, j);
-        for (uint32_t at = 0; st == PS_OK && at < psi_cluster_num_tasks(&copy, job); at++) {
-            uint32_t t = psi_cluster_task_index(&copy, job, at);
-            if (target != NULL && target->task == t && strcmp(target->job, job) == 0) {
-                table[n] = target;
-            } else {
-                table[n] = psi_peer_new(c, psi_cluster_task_address(&copy, job, t));
-                if (table[n] == NULL) {
-                    st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for %u tasks", total);
-                    break;
-                }
-                psi_peer_name(table[n], job, t);
-            }
-            n++;
-        }
-    }
-    if (st != PS_OK) {
-        for (uint32_t i = 0; i < n; i++) {
-            if (table[i] != target) {
-                psi_peer_free(table[i]);
-            }
-        }
-        psi_free(table);
-        psi_cluster_fini(&copy);
-        return st;
-    }
-    psi_free(c->peers);
-    c->peers = table;
-    c->peer_count = total;
-    for (uint32_t i = 0; i < total; i++) {
-        table[i]->index = i;
-    }
-    psi_cluster_fini(&c->cluster);
-    c->cluster = copy;
-    c->cluster_hash = psi_cluster_hash(&c->cluster);
-    PSI_ASSERT(psi_cluster_directory(&c->cluster, &dir_job, &dir_task));
-    c->known = true;
-    c->directory = psi_client_find_task(c, dir_job, dir_task);
-    psi_placement_init(&c->placement, &c->cluster);
-    struct psi_list *link = NULL;
-    while ((link = psi_list_first(&c->early)) != NULL) {
-        psi_request_go(PSI_CONTAINER_OF(link, struct psi_request, link));
-    }
-    return PS_OK;
-}
-
-uint32_t psi_client_find_task(const struct psi_client *c, const char *job, uint32_t task)
-{
-    return c->known ? psi_cluster_task_number(&c->cluster, job, task) : UINT32_MAX; /* the table has the same order */
-}
-
-struct psi_peer *psi_client_directory(struct psi_client *c)
-{
-    PSI_ASSERT(c->known);
-    return c->peers[c->directory];
-}
-
 /* ---- effects ---- */
 
-void psi_client_dirty(struct psi_client *c, struct psi_link *link)
+/* Deadlines, and lines about long waits. */
+static void scan(struct psi_client *c)
 {
-    if (!psi_list_linked(&link->dirty)) {
-        psi_list_push_back(&c->dirty, &link->dirty);
-    }
-}
-
-void psi_client_kick(struct psi_peer *peer)
-{
-    if (!psi_list_linked(&peer->pump)) {
-        psi_list_push_back(&peer->c->pumps, &peer->pump);
+    bool again = true;
+    while (again) {
+        again = false;
+        uint64_t next = UINT64_MAX;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &c->all) {
+            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
+            bool over = (req->flags & PSI_REQUEST_OVER) != 0 && !psi_request_numbered(req);
+            if (over || req->deadline_ms <= c->now_ms) {
+                req->deadline_ms = c->now_ms + 50; /* of the next look, where it does not end now */
+                psi_request_expire(req);
+                again = true; /* others may have ended with it */
+                break;
+            }
+            bool logged = (req->flags & PSI_REQUEST_SLOW_LOGGED) != 0;
+            if (!logged && req->started_ms + PSI_SLOW_MS <= c->now_ms) {
+                req->flags |= PSI_REQUEST_SLOW_LOGGED;
+                psi_request_slow(req);
+                logged = true;
+            }
+            uint64_t due = logged ? req->deadline_ms : req->started_ms + PSI_SLOW_MS;
+            due = due < req->deadline_ms ? due : req->deadline_ms;
+            next = due < next ? due : next;
+        }
+        c->scan_ms = next;
     }
 }
 
 static void pump(struct psi_client *c)
 {
-    psi_ready_pump(c);
-    psi_var_pump(c);
-    struct psi_list *link = NULL;
-    while ((link = psi_list_pop_front(&c->pumps)) != NULL) {
-        psi_peer_pump(PSI_CONTAINER_OF(link, struct psi_peer, pump));
+    bool again = true;
+    while (again) {
+        psi_ready_pump(c);
+        psi_var_pump(c);
+        struct psi_list *link = NULL;
+        while ((link = psi_list_pop_front(&c->pumps)) != NULL) {
+            psi_peer_pump(PSI_CONTAINER_OF(link, struct psi_peer, pump));
+        }
+        again = c->overdue;
+        c->overdue = false;
+        if (again) {
+            scan(c);
+        }
     }
 }
 
@@ -268,22 +217,6 @@ struct psi_request *psi_client_next_done(struct psi_client *c)
     return req;
 }
 
-void psi_client_log_fields(struct psi_client *c, enum psi_log_level level, const char *event, const struct psi_kv *kv,
-                           size_t count)
-{
-    if (c->log_count == PSI_LOGS_MAX) {
-        c->log_lost++;
-        return;
-    }
-    struct psi_client_effect *e = &c->logs[(c->log_first + c->log_count) % PSI_LOGS_MAX];
-    c->log_count++;
-    memset(e, 0, sizeof(*e));
-    e->kind = PSI_CLIENT_LOG;
-    e->level = (int)level;
-    copy_text(e->event, sizeof(e->event), event);
-    PSI_IGNORE(psi_log_format(e->text, sizeof(e->text), kv, count));
-}
-
 /* ---- events ---- */
 
 struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, const char *why)
@@ -298,7 +231,7 @@ void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t
 {
     struct psi_peer *peer = link->owner;
     PSI_ASSERT(peer->c == c);
-    if (peer->link != link) {
+    if (peer->link != link || peer->doomed) {
         return;
     }
     link->bytes_in += n;
@@ -319,35 +252,6 @@ void psi_client_writable(struct psi_client *c, struct psi_link *link)
 {
     if (psi_outq_ready(&link->out)) {
         psi_client_dirty(c, link);
-    }
-}
-
-static void scan(struct psi_client *c)
-{
-    bool again = true;
-    while (again) {
-        again = false;
-        uint64_t next = UINT64_MAX;
-        struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &c->all) {
-            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
-            if (req->deadline_ms <= c->now_ms) {
-                req->deadline_ms = c->now_ms + 50; /* of the next look, where it does not end now */
-                psi_request_expire(req);
-                again = true; /* others may have ended with it */
-                break;
-            }
-            bool logged = (req->flags & PSI_REQUEST_SLOW_LOGGED) != 0;
-            if (!logged && req->started_ms + PSI_SLOW_MS <= c->now_ms) {
-                req->flags |= PSI_REQUEST_SLOW_LOGGED;
-                psi_request_slow(req);
-                logged = true;
-            }
-            uint64_t due = logged ? req->deadline_ms : req->started_ms + PSI_SLOW_MS;
-            due = due < req->deadline_ms ? due : req->deadline_ms;
-            next = due < next ? due : next;
-        }
-        c->scan_ms = next;
     }
 }
 
@@ -421,19 +325,6 @@ const char *psi_client_task_name(const struct psi_client *c, uint32_t task)
 const char *psi_client_task_address(const struct psi_client *c, uint32_t task)
 {
     return task < c->peer_count ? c->peers[task]->address : NULL;
-}
-
-bool psi_client_is_chief(const struct psi_client *c)
-{
-    const char *job = NULL;
-    uint32_t task = 0;
-    if (c->job[0] == '\0' || (c->known && !psi_cluster_chief(&c->cluster, &job, &task))) {
-        return true;
-    }
-    if (!c->known) {
-        return c->task == 0;
-    }
-    return c->task == task && strcmp(c->job, job) == 0;
 }
 
 struct psi_list *psi_client_variables(struct psi_client *c)

@@ -69,7 +69,8 @@ enum {
     PSI_REQUEST_SLOW_LOGGED = 1,
     PSI_REQUEST_PUSHED = 2, /* PUSH_PULL: applied, values that are missing are being pulled */
     PSI_REQUEST_SENT = 4,   /* RESET, DELETE, SHUTDOWN: may have been carried out */
-    PSI_REQUEST_INNER = 8   /* part of a READY: its done() is called at once */
+    PSI_REQUEST_INNER = 8,  /* part of a READY: its done() is called at once */
+    PSI_REQUEST_OVER = 16   /* its deadline has come, and half of its frame is out: over with the connection */
 };
 
 /* Whom a request talks to. */
@@ -223,7 +224,8 @@ struct psi_peer {
     ps_status refused;    /* REFUSED: the status, and its reason */
     ps_reason refused_reason;
     bool leaving;         /* GOODBYE was asked for: no further dial */
-    bool doomed;          /* no memory for a frame: to be closed and dialled anew */
+    bool doomed;          /* psi_peer_fail(): to be closed and dialled anew */
+    char doom[200];       /* why */
     struct psi_list pump; /* in client.pumps */
 
     struct psi_entry *ring; /* PS_WINDOW entries, number % PS_WINDOW; NULL before the first mutation */
@@ -295,6 +297,7 @@ struct psi_client {
     struct psi_list done;  /* requests */
     struct psi_list all;   /* requests that are not done */
     uint32_t pending;
+    bool overdue;               /* a request is over but for the end of its connection: look again when that is closed */
     uint64_t scan_ms;           /* no deadline or log line is due before */
     struct psi_list early;      /* requests that need the cluster */
     struct psi_list delayed;    /* requests, by again_ms */
@@ -328,7 +331,9 @@ void psi_request_end_as(struct psi_request *req, ps_status st, ps_reason reason,
     __attribute__((format(printf, 5, 6)));
 /** End with fields (status, applied, err) that are set already. */
 void psi_request_ended(struct psi_request *req);
-/** An error block filled by printf; never NULL. */
+/** An error block filled by printf; never NULL. base.c */
+struct psi_err *psi_client_verr(struct psi_client *c, ps_status st, ps_reason reason, ps_applied applied, const char *format,
+                                va_list ap) __attribute__((format(printf, 5, 0)));
 struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 void psi_client_err_free(struct psi_client *c, struct psi_err *e);
@@ -387,10 +392,6 @@ const char *psi_request_subject(const struct psi_request *req);
 void psi_request_expire(struct psi_request *req);
 /** It waits for more than PSI_SLOW_MS: one log line. */
 void psi_request_slow(struct psi_request *req);
-/** Somebody needs it and it is not connected. */
-bool psi_peer_down(const struct psi_peer *peer);
-/** Why nothing can come from the task now: "connection refused"; "" when it is not down. */
-const char *psi_peer_obstacle(const struct psi_peer *peer);
 /** Of the time until the deadline: what a task is given that answers at its end who is missing. That answer comes first, ticks
  *  (50 ms on both sides) and the way back included; PSI_EARLY_MIN_MS before, where twice as much is left. */
 uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms);
@@ -400,35 +401,44 @@ void psi_request_fail_peer(struct psi_peer *peer);
  *  that has gone on for a while; what else waits goes on waiting for its return. */
 void psi_request_unreachable(struct psi_peer *peer);
 
-/* ---- peer.c ---- */
+/* ---- peer.c: a task ---- */
 struct psi_peer *psi_peer_new(struct psi_client *c, const char *address);
 void psi_peer_name(struct psi_peer *peer, const char *job, uint32_t task);
+/** Its memory; nothing is on its way. */
 void psi_peer_free(struct psi_peer *peer);
+/** To another state: a table says which ways there are. */
+void psi_peer_move(struct psi_peer *peer, enum psi_peer_state to);
 /** Somebody needs it: dial, and stay connected. */
 void psi_peer_want(struct psi_peer *peer);
+void psi_peer_dial(struct psi_peer *peer);
+/** Never dial it again; what is not up is closed. */
+void psi_peer_leave(struct psi_peer *peer);
+/** Its connection cannot go on: it is closed when the event is over, before anything else is sent. The first reason counts. */
+void psi_peer_fail(struct psi_peer *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** "/job:ps/task:0 (127.0.0.1:2222)"; n >= PSI_WHERE_MAX. Returns dst. */
+#define PSI_WHERE_MAX (PSI_TASK_NAME_MAX + PS_ADDRESS_BYTES_MAX + 4)
+const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n);
+/** Somebody needs it and it is not connected. */
+bool psi_peer_down(const struct psi_peer *peer);
+/** Why nothing can come from the task now: "connection refused"; "" when it is not down. */
+const char *psi_peer_obstacle(const struct psi_peer *peer);
+/** Header of a frame to s, zero but for magic, version, op and id. */
+void psi_peer_header(const struct psi_peer *peer, uint8_t op, uint64_t id, struct ps_frame_header *h);
+/** Queue a copied frame with plain payload; when memory is short the connection fails. */
+void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes);
+/** A chunk is free again. */
+void psi_chunk_drop(struct psi_peer *peer, struct psi_chunk *k);
+
+/* ---- connection.c ---- */
 struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, const char *why);
 /** The connection is gone or is to be closed (close): everything in flight is as after a disconnect. */
 void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/** Never dial it again; what is not up is closed. */
-void psi_peer_leave(struct psi_peer *peer);
 void psi_peer_tick(struct psi_peer *peer);
 void psi_peer_pump(struct psi_peer *peer);
 /** HELLO's answer is in s->reply and s->hello. */
 void psi_peer_hello(struct psi_peer *peer);
-/** All reopened: settle the window, go up. */
-void psi_peer_reopened(struct psi_peer *peer);
-/** "/job:ps/task:0 (127.0.0.1:2222)"; n >= PSI_WHERE_MAX. Returns dst. */
-#define PSI_WHERE_MAX (PSI_TASK_NAME_MAX + PS_ADDRESS_BYTES_MAX + 4)
-const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n);
-void psi_peer_beaten(struct psi_peer *peer, const struct psi_reply *r);
-
-/** Header of a frame to s, zero but for magic, version, op and id. */
-void psi_peer_header(const struct psi_peer *peer, uint8_t op, uint64_t id, struct ps_frame_header *h);
-/** Queue a copied frame with plain payload; when memory is short the peer is doomed. */
-void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes);
-/** Close for good with this reason: every request that talks to s ends. */
-void psi_peer_refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+/** The session ends: with all that is on its way. */
+void psi_peer_end(struct psi_peer *peer);
 
 /* ---- receive.c ---- */
 void psi_peer_bytes(struct psi_peer *peer, const uint8_t *p, size_t n);
@@ -437,16 +447,14 @@ size_t psi_list_strip(const uint8_t *p, size_t n);
 
 /* ---- window.c ---- */
 ps_status psi_window_prepare(struct psi_peer *peer) PSI_MUST;
-void psi_window_free(struct psi_peer *peer);
 bool psi_window_room(const struct psi_peer *peer, bool multi);
 struct psi_entry *psi_window_find(const struct psi_peer *peer, uint64_t number);
 /** Give req the next number and send it. */
 void psi_window_admit(struct psi_peer *peer, struct psi_request *req);
 /** A frame with PS_FLAG_SEQ answered number. */
 void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const struct psi_reply *r);
-/** The deadline of a request in the window has come. False: its number has ended, but it was to be repeated, or to pull what is
- *  missing of a push-pull; it waits for that outside of the window and has not ended. */
-bool psi_window_expire(struct psi_request *req);
+/** The deadline of a request in the window has come: it ends, or, with half of its frame out, with the connection. */
+void psi_window_expire(struct psi_request *req);
 /** Every frame of ours that is in the queue of a connection that will not send any more. */
 void psi_window_detach(struct psi_peer *peer);
 /** What HELLO's answer says of the unresolved numbers. false: the answer is bad. */
@@ -479,8 +487,6 @@ void psi_pull_detach(struct psi_peer *peer);
 ps_status psi_pull_head(struct psi_peer *peer, struct psi_err *err) PSI_MUST;
 void psi_pull_end(struct psi_peer *peer);
 void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_reply *r);
-/** Nobody waits for its chunks any more. */
-void psi_pull_forget(struct psi_request *req);
 /** Version bookkeeping of one frame. */
 void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *head, const struct ps_pull_trailer *tail);
 
@@ -512,8 +518,6 @@ ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct 
 /* ---- variable.c ---- */
 void psi_var_get(struct psi_request *req); /* GET, LOOKUP */
 ps_status psi_var_check_get(const struct psi_request *req, struct psi_err *err) PSI_MUST;
-/** Get or create it unless that is going on. */
-void psi_var_want(struct psi_client *c, struct psi_var *var);
 void psi_var_pump(struct psi_client *c);
 void psi_var_open_pump(struct psi_peer *peer);
 void psi_var_tick(struct psi_client *c);
@@ -522,8 +526,6 @@ ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked
 /** One OPEN answer into var. PS_NOT_FOUND: it is gone or another one; INVALID_ARGUMENT: nonsense; ALREADY_EXISTS: other
  * definition. */
 ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err) PSI_MUST;
-/** The variable that this session opened is gone. */
-void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why);
 /** OPEN for everything at s that was opened in another life; false: nothing to open. */
 bool psi_var_reopen(struct psi_peer *peer);
 /** Items of OPEN or handles for vars[from..], as many as fit one call; returns the index after the last. */
@@ -531,6 +533,12 @@ uint32_t psi_var_fill(struct psi_ask *ask, struct psi_var *const *vars, uint32_t
                       struct psi_err *err);
 
 /* ---- turns.c: the order of the requests of one variable ---- */
+/** To another step of get-or-create, and to a list or none. A table says which ways there are. */
+void psi_var_move(struct psi_var *var, enum psi_var_step step, struct psi_list *list);
+/** Get or create it unless that is going on. */
+void psi_var_want(struct psi_client *c, struct psi_var *var);
+/** The variable that this session opened is gone: what has not been sent of its requests ends. */
+void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why);
 void psi_var_queue(struct psi_request *req); /* a data request: to its variable's queue */
 void psi_var_next(struct psi_var *var);      /* the next one has its turn, unless one has it */
 /** The turn of req is over: it goes on in stage `to`. */

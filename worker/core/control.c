@@ -266,9 +266,7 @@ static void on_goodbye(struct psi_client *c, struct psi_ask *ask, const struct p
     (void)c;
     (void)r;
     struct psi_request *req = ask->req;
-    if (ask->peer->link != NULL) {
-        psi_peer_lost(ask->peer, true, "the session was closed");
-    }
+    psi_peer_fail(ask->peer, "the session was closed");
     req->counter--;
     if (req->counter == 0) {
         psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);

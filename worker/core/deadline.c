@@ -11,31 +11,6 @@
 
 /* Of failing dials: then who looks, or wants to fail fast, is told that the task is down. Four dials fit; a restart may not. */
 #define DOWN_GRACE_MS 250u
-#define EARLY_MAX_MS 250u
-
-bool psi_peer_down(const struct psi_peer *peer)
-{
-    return peer->state != PSI_PEER_UP && peer->state != PSI_PEER_IDLE;
-}
-
-const char *psi_peer_obstacle(const struct psi_peer *peer)
-{
-    if (!psi_peer_down(peer)) {
-        return "";
-    }
-    if (peer->state == PSI_PEER_HELLO || peer->state == PSI_PEER_REOPEN) {
-        return "connected, but it has not answered: busy, stopped, or not a psd";
-    }
-    return peer->last_error[0] != '\0' ? peer->last_error : "not connected yet";
-}
-
-uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms)
-{
-    uint64_t left = deadline_ms > c->now_ms ? deadline_ms - c->now_ms : 1;
-    uint64_t early = left / 10 < PSI_EARLY_MIN_MS ? PSI_EARLY_MIN_MS : left / 10 > EARLY_MAX_MS ? EARLY_MAX_MS : left / 10;
-    early = early > left / 2 ? left / 2 : early;
-    return left > early + 1 ? left - early : 1;
-}
 
 /* What the directory has said of req names the tasks that it waits for itself. */
 static bool is_told(const struct psi_request *req, const struct psi_peer *peer)
@@ -91,10 +66,8 @@ void psi_request_expire(struct psi_request *req)
         return;
     case PSI_STAGE_SENDING:
     case PSI_STAGE_WINDOW:
-        if (psi_window_expire(req)) {
-            return;
-        }
-        __attribute__((fallthrough));
+        psi_window_expire(req);
+        return;
     case PSI_STAGE_WAITING:
     case PSI_STAGE_TURN:
     case PSI_STAGE_PULLING:

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One task as this client sees it: dial, HELLO, what a reconnect means, beats, the lease.
+ * One task as the rest of the core sees it: its names, that somebody needs it, frames to it, and that its connection is no good.
  *
- * Happy path: IDLE -> (somebody wants it) DIAL -> HELLO -> UP; from then on it stays connected. A new life of the task:
- * HELLO -> REOPEN (OPEN of everything that was opened before) -> UP. Unresolved numbers are settled just before UP.
- * Failure: a dial that fails or a connection that is lost -> WAIT (50 ms doubling to 1 s, +-25 %) -> DIAL. Another task or
- * another cluster at the address -> REFUSED for good, all requests to it end. Nothing heard for a lease: closed and dialled anew.
+ * Happy path: psi_peer_want() dials, connection.c brings it up, psi_peer_send() queues a frame. Failure: whoever finds that a
+ * connection cannot go on says so with psi_peer_fail(); connection.c closes it when the event is over, before a byte is sent.
  */
 #include "client.h"
 
-#include "common/form.h"
 #include "common/mem.h"
-#include "common/rng.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { HELLO_PAYLOAD_MAX = 2 << 20, BAD_LOG_MS = 1000 };
+enum { HELLO_PAYLOAD_MAX = 2 << 20 };
 
 #define TO(state) (1u << PSI_PEER_##state)
 static const uint8_t WAYS[PSI_PEER_STATES] = {
@@ -25,7 +21,7 @@ static const uint8_t WAYS[PSI_PEER_STATES] = {
     [PSI_PEER_REOPEN] = TO(UP) | TO(WAIT) | TO(IDLE),  [PSI_PEER_UP] = TO(WAIT) | TO(IDLE),
 };
 
-static void move(struct psi_peer *peer, enum psi_peer_state to)
+void psi_peer_move(struct psi_peer *peer, enum psi_peer_state to)
 {
     PSI_ASSERT((WAYS[peer->state] >> to & 1u) != 0);
     peer->state = to;
@@ -67,25 +63,14 @@ void psi_peer_name(struct psi_peer *peer, const char *job, uint32_t task)
 
 void psi_peer_free(struct psi_peer *peer)
 {
-    if (peer == NULL) {
-        return;
+    if (peer != NULL) {
+        psi_free(peer->ring);
+        psi_free(peer->chunks);
+        psi_free(peer->buffer);
+        psi_buf_fini(&peer->body);
+        psi_buf_fini(&peer->hello);
+        psi_free(peer);
     }
-    if (peer->link != NULL) {
-        psi_window_detach(peer);
-        psi_link_free(peer->link);
-        peer->link = NULL;
-    }
-    struct psi_list *link = NULL;
-    while ((link = psi_list_first(&peer->asks)) != NULL) {
-        psi_ask_free(PSI_CONTAINER_OF(link, struct psi_ask, link));
-    }
-    psi_window_free(peer);
-    psi_free(peer->chunks);
-    psi_free(peer->acks);
-    psi_free(peer->buffer);
-    psi_buf_fini(&peer->body);
-    psi_buf_fini(&peer->hello);
-    psi_free(peer);
 }
 
 const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n)
@@ -94,9 +79,9 @@ const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n)
     return dst;
 }
 
-static void start_dial(struct psi_peer *peer)
+void psi_peer_dial(struct psi_peer *peer)
 {
-    move(peer, PSI_PEER_DIAL);
+    psi_peer_move(peer, PSI_PEER_DIAL);
     peer->dial_effect = true;
     peer->c->dial_count++;
 }
@@ -104,7 +89,7 @@ static void start_dial(struct psi_peer *peer)
 void psi_peer_want(struct psi_peer *peer)
 {
     if (peer->state == PSI_PEER_IDLE && !peer->leaving) {
-        start_dial(peer);
+        psi_peer_dial(peer);
     }
 }
 
@@ -116,81 +101,39 @@ void psi_peer_leave(struct psi_peer *peer)
         peer->c->dial_count--;
     }
     if (peer->state == PSI_PEER_HELLO || peer->state == PSI_PEER_REOPEN) {
-        psi_peer_lost(peer, true, "the session was closed");
+        psi_peer_fail(peer, "the session was closed");
     } else if (peer->state == PSI_PEER_WAIT || peer->state == PSI_PEER_DIAL) {
-        move(peer, PSI_PEER_IDLE); /* a dial that is out comes too late */
+        psi_peer_move(peer, PSI_PEER_IDLE); /* a dial that is out comes too late */
     }
 }
 
-/* WAIT for the next dial, with back-off. */
-static void wait_to_dial(struct psi_peer *peer)
+bool psi_peer_down(const struct psi_peer *peer)
 {
-    if (peer->leaving) {
-        move(peer, PSI_PEER_IDLE);
-        return;
-    }
-    uint32_t wait = peer->backoff_ms;
-    uint64_t jitter = psi_random_below(&peer->c->random, wait / 2 + 1);
-    peer->next_dial_ms = peer->c->now_ms + wait - wait / 4 + jitter;
-    peer->backoff_ms = wait * 2 > PS_RECONNECT_MAX_MS ? PS_RECONNECT_MAX_MS : wait * 2;
-    move(peer, PSI_PEER_WAIT);
+    return peer->state != PSI_PEER_UP && peer->state != PSI_PEER_IDLE;
 }
 
-static void set_error(struct psi_peer *peer, const char *text)
+const char *psi_peer_obstacle(const struct psi_peer *peer)
 {
-    char before[sizeof(peer->last_error)];
-    memcpy(before, peer->last_error, sizeof(before));
-    PSI_IGNORE(snprintf(peer->last_error, sizeof(peer->last_error), "%s", text)); /* cut is fine */
-    if (!peer->leaving && strcmp(before, peer->last_error) != 0 && peer->c->now_ms >= peer->bad_logged_ms) {
-        peer->bad_logged_ms = peer->c->now_ms + BAD_LOG_MS;
-        psi_client_log(peer->c, PSI_LOG_WARN, "disconnected", PSI_KV("task", peer->name), PSI_KV("address", peer->address),
-                       PSI_KV("why", peer->last_error));
+    if (!psi_peer_down(peer)) {
+        return "";
     }
+    if (peer->state == PSI_PEER_HELLO || peer->state == PSI_PEER_REOPEN) {
+        return "connected, but it has not answered: busy, stopped, or not a psd";
+    }
+    return peer->last_error[0] != '\0' ? peer->last_error : "not connected yet";
 }
 
-void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...)
+void psi_peer_fail(struct psi_peer *peer, const char *format, ...)
 {
-    struct psi_link *link = peer->link;
-    bool unanswered = peer->state == PSI_PEER_HELLO;
-    char text[sizeof(peer->last_error)];
+    if (peer->link == NULL || peer->doomed) {
+        return; /* the first reason counts */
+    }
     va_list ap;
     va_start(ap, format);
-    vsnprintf(text, sizeof(text), format, ap);
+    vsnprintf(peer->doom, sizeof(peer->doom), format, ap);
     va_end(ap);
-    PSI_ASSERT(link != NULL);
-    psi_window_detach(peer);
-    peer->link = NULL;
-    peer->doomed = false;
-    peer->sink = PSI_SINK_NONE;
-    link->in.buffer = NULL;
-    psi_list_remove(&link->dirty);
-    if (close) {
-        link->closing = true;
-        psi_client_dirty(peer->c, link);
-    }
-    wait_to_dial(peer);
-    set_error(peer, text);
-    psi_pull_detach(peer);
-    psi_ask_disconnected(peer);
-    if (unanswered && !peer->leaving) {
-        psi_request_unreachable(peer); /* whoever took that connection is not the task, or does not want us */
-    }
-}
-
-void psi_peer_refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
-{
-    char text[sizeof(peer->last_error)];
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(text, sizeof(text), format, ap);
-    va_end(ap);
-    peer->failing_since_ms = 0; /* it was reached: what waits for it ends below, with this status */
-    psi_peer_lost(peer, true, "%s", text);
-    move(peer, PSI_PEER_REFUSED);
-    peer->refused = st;
-    peer->refused_reason = reason;
-    psi_ask_fail_all(peer, st, reason, peer->last_error);
-    psi_request_fail_peer(peer);
+    peer->doomed = true;
+    psi_client_kick(peer);
 }
 
 /* ---- sending ---- */
@@ -208,411 +151,15 @@ void psi_peer_header(const struct psi_peer *peer, uint8_t op, uint64_t id, struc
 void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes)
 {
     if (psi_outq_push_body(&peer->link->out, h, meta, body, bytes, peer->c->crc) != PS_OK) {
-        peer->doomed = true;
-        psi_client_kick(peer);
+        psi_peer_fail(peer, "no memory for a frame");
         return;
     }
     psi_client_dirty(peer->c, peer->link);
 }
 
-static ps_status say_hello(struct psi_peer *peer, struct psi_err *err)
+void psi_chunk_drop(struct psi_peer *peer, struct psi_chunk *k)
 {
-    struct psi_client *c = peer->c;
-    ps_v1_Hello m = ps_v1_Hello_init_zero;
-    m.protocol = PS_FRAME_VERSION;
-    m.features = PS_FEATURES_KNOWN;
-    memcpy(m.session.bytes, c->session_id, sizeof(c->session_id));
-    m.session.size = sizeof(c->session_id);
-    m.connection = peer->connection;
-    m.next_number = peer->next;
-    m.record = peer->record;
-    if (peer->named) {
-        PSI_BYTES_SET(m.believed_job, peer->job);
-        m.believed_task = peer->task;
-    }
-    m.cluster_hash = c->known ? c->cluster_hash : 0;
-    PSI_BYTES_SET(m.job, c->job);
-    m.task = c->task;
-    PSI_BYTES_SET(m.host, c->host);
-    PSI_BYTES_SET(m.program, c->program);
-    m.pid = c->pid;
-    _Alignas(8) uint8_t meta[(ps_v1_Hello_size + 7) / 8 * 8] = {0};
-    size_t meta_bytes = 0;
-    ps_status st = psi_msg_encode(&ps_v1_Hello_msg, &m, meta, sizeof(meta), &meta_bytes, err);
-    psi_buf_clear(&peer->body);
-    for (uint64_t n = peer->first; st == PS_OK && n < peer->next; n++) {
-        const struct psi_entry *e = psi_window_find(peer, n);
-        if (e != NULL) {
-            ps_v1_UnresolvedItem item = {.number = n, .abandoned = e->req == NULL};
-            st = psi_list_append(&peer->body, &ps_v1_UnresolvedItem_msg, &item, err);
-        }
-    }
-    if (st != PS_OK) {
-        return st;
-    }
-    struct ps_frame_header h;
-    psi_peer_header(peer, PS_OP_HELLO, 0, &h);
-    h.meta_bytes = (uint16_t)psi_pad8((uint32_t)meta_bytes);
-    psi_peer_send(peer, &h, meta, peer->body.data, (uint32_t)peer->body.len);
-    return peer->doomed ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for HELLO") : PS_OK;
-}
-
-struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, const char *why)
-{
-    if (peer->state != PSI_PEER_DIAL) {
-        return NULL; /* left meanwhile */
-    }
-    struct psi_err err = {0};
-    struct psi_link *link = NULL;
-    if (shell == NULL) {
-        psi_fail(&err, PS_UNAVAILABLE, "%s", why != NULL && why[0] != '\0' ? why : "the connection failed");
-        goto fail;
-    }
-    if (peer->buffer == NULL) {
-        peer->buffer = psi_aligned_malloc(64, PSI_READER_BUFFER_BYTES);
-    }
-    link = peer->buffer != NULL ? psi_link_new(shell, peer->c->next_link++, UINT32_MAX) : NULL;
-    if (link == NULL) {
-        psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory for a connection");
-        goto fail;
-    }
-    link->owner = peer;
-    link->out.scratch = &peer->c->scratch;
-    link->in.buffer = peer->buffer;
-    peer->link = link;
-    peer->connection++;
-    peer->heard_ms = peer->c->now_ms;
-    peer->sent_seen = 0;
-    peer->sent_blocked = false;
-    peer->sink = PSI_SINK_NONE;
-    psi_buf_clear(&peer->hello);
-    if (say_hello(peer, &err) != PS_OK) {
-        psi_list_remove(&link->dirty);
-        peer->link = NULL;
-        peer->doomed = false;
-        psi_link_free(link);
-        link = NULL;
-        goto fail;
-    }
-    move(peer, PSI_PEER_HELLO);
-    return link;
-fail:
-    wait_to_dial(peer);
-    set_error(peer, err.text);
-    psi_request_unreachable(peer);
-    return NULL;
-}
-
-/* ---- HELLO's answer ---- */
-
-struct hello_parts {
-    ps_v1_HelloAnswer answer;
-    char job[PS_JOB_BYTES_MAX + 1];
-    char cluster_name[PS_JOB_BYTES_MAX + 1];
-    const uint8_t *tasks; /* TaskItems, NumberItems after them */
-    size_t tasks_bytes;
-};
-
-static ps_status bad_answer(struct psi_err *err, const char *what)
-{
-    return psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer is not understood: %s", what);
-}
-
-static ps_status parse_answer(const struct psi_peer *peer, struct hello_parts *out, struct psi_err *err)
-{
-    const uint8_t *p = peer->hello.data;
-    size_t n = peer->hello.len;
-    bool end = false;
-    ps_status st = psi_list_next(&p, &n, &ps_v1_HelloAnswer_msg, &out->answer, &end, err);
-    if (st != PS_OK || end) {
-        return end ? bad_answer(err, "it is empty") : st;
-    }
-    const ps_v1_HelloAnswer *a = &out->answer;
-    if (PSI_BYTES_TEXT(a->job, out->job, sizeof(out->job)) != PS_OK || out->job[0] == '\0' ||
-        PSI_BYTES_TEXT(a->cluster_name, out->cluster_name, sizeof(out->cluster_name)) != PS_OK) {
-        return bad_answer(err, "bad names");
-    }
-    if (a->protocol != PS_FRAME_VERSION || a->life == 0 || a->record == 0 || a->task_count > PS_TASKS_MAX ||
-        a->number_count > PS_WINDOW) {
-        return bad_answer(err, "a field is out of range");
-    }
-    out->tasks = p;
-    out->tasks_bytes = n;
-    return PS_OK;
-}
-
-/* The cluster as the target told it: tasks in order of job and index, as a cluster keeps them; an index may be missing. */
-static ps_status told_cluster(const struct hello_parts *parts, struct psi_cluster *out, struct psi_err *err)
-{
-    const uint8_t *p = parts->tasks;
-    size_t n = parts->tasks_bytes;
-    char last_job[PS_JOB_BYTES_MAX + 1] = "";
-    uint32_t last = 0;
-    ps_status st = parts->cluster_name[0] != '\0' ? psi_cluster_set_name(out, parts->cluster_name, err) : PS_OK;
-    for (uint32_t i = 0; st == PS_OK && i < parts->answer.task_count; i++) {
-        ps_v1_TaskItem item = ps_v1_TaskItem_init_zero;
-        char job[sizeof(last_job)] = "";
-        char address[PS_ADDRESS_BYTES_MAX + 1] = "";
-        bool end = false;
-        st = psi_list_next(&p, &n, &ps_v1_TaskItem_msg, &item, &end, err);
-        if (st != PS_OK) {
-            break;
-        }
-        if (end || PSI_BYTES_TEXT(item.job, job, sizeof(job)) != PS_OK ||
-            PSI_BYTES_TEXT(item.address, address, sizeof(address)) != PS_OK) {
-            return bad_answer(err, "bad list of tasks");
-        }
-        int order = strcmp(last_job, job);
-        if (order > 0 || (order == 0 && item.task <= last)) {
-            return bad_answer(err, "tasks are not in order");
-        }
-        memcpy(last_job, job, sizeof(last_job));
-        last = item.task;
-        st = psi_cluster_add_task(out, job, item.task, address, err);
-    }
-    return st;
-}
-
-/* The rest of the list after the TaskItems. */
-static ps_status skip_tasks(struct hello_parts *parts, const uint8_t **p, size_t *n, struct psi_err *err)
-{
-    *p = parts->tasks;
-    *n = parts->tasks_bytes;
-    for (uint32_t i = 0; i < parts->answer.task_count; i++) {
-        ps_v1_TaskItem item;
-        bool end = false;
-        ps_status st = psi_list_next(p, n, &ps_v1_TaskItem_msg, &item, &end, err);
-        if (st != PS_OK || end) {
-            return end ? bad_answer(err, "tasks are missing") : st;
-        }
-    }
-    return PS_OK;
-}
-
-static bool answer_fits(struct psi_peer *peer, const struct hello_parts *parts)
-{
-    struct psi_client *c = peer->c;
-    if (peer->named && (strcmp(parts->job, peer->job) != 0 || parts->answer.task != peer->task)) {
-        psi_peer_refuse(peer, PS_FAILED_PRECONDITION, PS_REASON_OTHER_CLUSTER,
-                        "%s was expected at %s, /job:%s/task:%u answers there", peer->name, peer->address, parts->job,
-                        (unsigned)parts->answer.task);
-        return false;
-    }
-    if (c->cluster_name[0] != '\0' && parts->cluster_name[0] != '\0' && strcmp(c->cluster_name, parts->cluster_name) != 0) {
-        psi_peer_refuse(peer, PS_FAILED_PRECONDITION, PS_REASON_OTHER_CLUSTER,
-                        "cluster '%s' was expected at %s, cluster '%s' answers there; --cluster_name says which", c->cluster_name,
-                        peer->address, parts->cluster_name);
-        return false;
-    }
-    struct psi_err err = {0};
-    if (psi_features_check(parts->answer.needs, peer->name, &err) != PS_OK) {
-        psi_peer_refuse(peer, err.code, err.reason, "%s", err.text);
-        return false;
-    }
-    return true;
-}
-
-static uint32_t bounded(uint32_t value, uint32_t low, uint32_t high, uint32_t otherwise)
-{
-    return value >= low && value <= high ? value : otherwise;
-}
-
-/* Nothing is left to reopen: numbers, then UP. */
-static void settle(struct psi_peer *peer)
-{
-    struct hello_parts parts;
-    struct psi_err err = {0};
-    const uint8_t *p = NULL;
-    size_t n = 0;
-    if (parse_answer(peer, &parts, &err) != PS_OK || skip_tasks(&parts, &p, &n, &err) != PS_OK ||
-        !psi_window_settle(peer, p, n, parts.answer.number_count, &err)) {
-        psi_peer_lost(peer, true, "%s", err.text);
-        return;
-    }
-    bool new_record = peer->record != 0 && peer->record != peer->record_next;
-    peer->record = peer->record_next;
-    move(peer, PSI_PEER_UP);
-    peer->failing_since_ms = 0;
-    peer->backoff_ms = PS_RECONNECT_FIRST_MS;
-    peer->last_error[0] = '\0';
-    psi_ask_settle(peer, false, new_record);
-    if (new_record) {
-        peer->ack_count = 0; /* nothing is kept there */
-    }
-    psi_ask_acknowledge_again(peer);
-    psi_buf_clear(&peer->hello);
-    psi_client_kick(peer);
-}
-
-void psi_peer_hello(struct psi_peer *peer)
-{
-    struct psi_client *c = peer->c;
-    const struct psi_reply *r = &peer->reply;
-    if (r->status != PS_OK) {
-        if (r->status == PS_FAILED_PRECONDITION || r->status == PS_INVALID_ARGUMENT || r->status == PS_PERMISSION_DENIED ||
-            r->status == PS_UNAUTHENTICATED || r->status == PS_UNIMPLEMENTED) {
-            char ours[PS_JOB_BYTES_MAX + 96] = "";
-            if (r->reason == PS_REASON_OTHER_CLUSTER && c->known) { /* it knows our cluster by its hash only */
-                snprintf(ours, sizeof(ours), " (here: cluster '%s' with %u ps tasks; --cluster_name says which)", c->cluster.name,
-                         psi_cluster_num_tasks(&c->cluster, "ps"));
-            }
-            psi_peer_refuse(peer, r->status, r->reason, "%s%s", r->text, ours);
-        } else {
-            psi_peer_lost(peer, true, "it answers %s: %s", ps_status_name(r->status), r->text);
-        }
-        return;
-    }
-    struct hello_parts parts;
-    struct psi_err err = {0};
-    if (parse_answer(peer, &parts, &err) != PS_OK) {
-        psi_peer_lost(peer, true, "%s", err.text);
-        return;
-    }
-    if (!answer_fits(peer, &parts)) {
-        return;
-    }
-    peer->lease_ms = bounded(parts.answer.lease_ms, 100, 3600000, PS_LEASE_MS);
-    peer->beat_ms = bounded(parts.answer.beat_ms, 10, 900000, PS_BEAT_MS);
-    peer->beat_sent_ms = c->now_ms;
-    if (!c->known) {
-        struct psi_cluster told;
-        psi_cluster_init(&told);
-        psi_peer_name(peer, parts.job, parts.answer.task);
-        ps_status st = told_cluster(&parts, &told, &err);
-        if (st == PS_OK && psi_cluster_task_address(&told, peer->job, peer->task) == NULL) {
-            st = psi_fail(&err, PS_INVALID_ARGUMENT, "%s at %s does not list itself", peer->name, peer->address);
-        }
-        if (st == PS_OK) {
-            st = psi_client_learn(c, &told, peer, &err);
-        }
-        psi_cluster_fini(&told);
-        if (st != PS_OK) {
-            psi_peer_refuse(peer, st, err.reason, "%s", err.text);
-            return;
-        }
-    }
-    bool new_life = peer->life != 0 && peer->life != parts.answer.life;
-    peer->life = parts.answer.life;
-    peer->record_next = parts.answer.record;
-    if (new_life) {
-        psi_client_log(c, PSI_LOG_WARN, "task_restarted", PSI_KV("task", peer->name), PSI_KV("address", peer->address));
-        psi_ask_settle(peer, true, false);
-    }
-    if (psi_var_reopen(peer)) {
-        move(peer, PSI_PEER_REOPEN);
-        psi_client_kick(peer);
-        return;
-    }
-    settle(peer);
-}
-
-void psi_peer_reopened(struct psi_peer *peer)
-{
-    if (peer->state == PSI_PEER_REOPEN) {
-        settle(peer);
-    }
-}
-
-void psi_peer_beaten(struct psi_peer *peer, const struct psi_reply *r)
-{
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
-    ps_v1_BeatAnswer m;
-    bool end = false;
-    if (r->status != PS_OK || !peer->c->known || psi_list_next(&p, &n, &ps_v1_BeatAnswer_msg, &m, &end, NULL) != PS_OK || end) {
-        return;
-    }
-    peer->c->chief_connected = peer->index == peer->c->directory ? (m.flags & 1u) != 0 : peer->c->chief_connected;
-    if ((m.flags & 4u) != 0 && !peer->c->stop_asked) {
-        peer->c->stop_asked = true;
-        psi_client_log(peer->c, PSI_LOG_INFO, "stop_asked", PSI_KV("task", peer->name));
-    }
-}
-
-/* ---- time ---- */
-
-void psi_peer_tick(struct psi_peer *peer)
-{
-    uint64_t now = peer->c->now_ms;
-    switch (peer->state) {
-    case PSI_PEER_WAIT:
-        if (now >= peer->next_dial_ms) {
-            start_dial(peer);
-        }
-        return;
-    case PSI_PEER_HELLO:
-    case PSI_PEER_REOPEN:
-    case PSI_PEER_UP:
-        break;
-    default:
-        return;
-    }
-    uint64_t sent = peer->link->out.sent_bytes - peer->link->out.hold_bytes;
-    if (sent != peer->sent_seen && peer->sent_blocked) {
-        peer->heard_ms =
-            now; /* the kernel was full and has been relieved: it takes what we send, its answers may be far behind */
-    }
-    peer->sent_seen = sent;
-    peer->sent_blocked = peer->link->out.hold_bytes > 0; /* what the kernel takes without that says nothing about the peer */
-    if (now > peer->heard_ms && now - peer->heard_ms > peer->lease_ms) {
-        psi_peer_lost(peer, true, "nothing was heard from it for %u ms", peer->lease_ms);
-        return;
-    }
-    if (peer->state != PSI_PEER_HELLO && now - peer->beat_sent_ms >= peer->beat_ms) {
-        peer->beat_sent_ms = now;
-        psi_ask_beat(peer);
-    }
-}
-
-/* ---- what goes out ---- */
-
-/* Requests that have their turn: mutations while the window has room, then reads. */
-static void pump_ready(struct psi_peer *peer)
-{
-    for (int multi = 0; multi < 2; multi++) {
-        struct psi_list *head = multi != 0 ? &peer->ready_multi : &peer->ready_single;
-        struct psi_list *it = head->next;
-        while (it != head && psi_window_room(peer, multi != 0) && !peer->doomed) {
-            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
-            it = it->next;
-            if (req->var->partial == NULL) {
-                psi_window_admit(peer, req);
-            }
-        }
-    }
-    struct psi_list *it = peer->ready_read.next;
-    while (it != &peer->ready_read && !peer->doomed && peer->pull_bytes < PSI_PULL_BYTES_MAX &&
-           !psi_list_empty(&peer->chunk_free)) {
-        struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
-        it = it->next;
-        if (req->var->partial == NULL && psi_pull_ask(peer, req)) {
-            psi_var_yield(req, PSI_STAGE_PULLING);
-        }
-    }
-}
-
-void psi_peer_pump(struct psi_peer *peer)
-{
-    psi_var_open_pump(peer);
-    if (peer->state == PSI_PEER_REOPEN) {
-        psi_ask_send(peer, true);
-    }
-    if (peer->state == PSI_PEER_UP) {
-        bool mutations = !psi_list_empty(&peer->ready_single) || !psi_list_empty(&peer->ready_multi);
-        bool ready = (!mutations || psi_window_prepare(peer) == PS_OK) &&
-                     (psi_list_empty(&peer->ready_read) || psi_pull_prepare(peer) == PS_OK);
-        if (psi_window_resume(peer) && ready) {
-            psi_ask_send(peer, false);
-            if (psi_pull_resume(peer)) {
-                pump_ready(peer);
-            }
-        }
-    }
-    if (peer->link != NULL && peer->doomed) {
-        psi_peer_lost(peer, true, "no memory for a frame");
-    }
-    if (peer->state == PSI_PEER_REFUSED) {
-        psi_ask_fail_all(peer, peer->refused, peer->refused_reason, peer->last_error);
-        psi_request_fail_peer(peer);
-    }
+    psi_list_remove(&k->link);
+    k->req = NULL;
+    psi_list_push_front(&peer->chunk_free, &k->link);
 }

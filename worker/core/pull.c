@@ -51,13 +51,6 @@ static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
     psi_peer_send(peer, &h, &meta, NULL, 0);
 }
 
-static void drop_chunk(struct psi_peer *peer, struct psi_chunk *k)
-{
-    psi_list_remove(&k->link);
-    k->req = NULL;
-    psi_list_push_front(&peer->chunk_free, &k->link);
-}
-
 uint64_t psi_pull_total(const struct psi_request *req)
 {
     return req->part_elements != 0 ? req->part_elements : req->var->elements;
@@ -115,7 +108,7 @@ void psi_pull_detach(struct psi_peer *peer)
     while ((it = psi_list_first(&peer->chunk_out)) != NULL) {
         struct psi_chunk *k = chunk_of(it);
         if (k->req == NULL) {
-            drop_chunk(peer, k);
+            psi_chunk_drop(peer, k);
         } else {
             psi_list_remove(it);
             psi_list_push_back(&waiting, it);
@@ -208,12 +201,12 @@ void psi_pull_end(struct psi_peer *peer)
     uint32_t elements = k->covers;
     struct psi_err err = {0};
     if (req != NULL && req->var->dtype == PS_STRING && check_strings(peer, req, &err) != PS_OK) {
-        psi_peer_lost(peer, true, "bad bytes from it: '%s': %s", req->var->name, err.text);
+        psi_peer_fail(peer, "bad bytes from it: '%s': %s", req->var->name, err.text);
         return;
     }
     peer->pull_bytes -= k->bytes;
     peer->sink_chunk = NULL;
-    drop_chunk(peer, k);
+    psi_chunk_drop(peer, k);
     psi_client_kick(peer);
     if (req == NULL) {
         return;
@@ -233,35 +226,17 @@ void psi_pull_end(struct psi_peer *peer)
     }
 }
 
-void psi_pull_forget(struct psi_request *req)
-{
-    struct psi_peer *peer = req->owner->peers[req->var->owner];
-    struct psi_list *it = NULL;
-    struct psi_list *tmp = NULL;
-    PSI_LIST_FOREACH(it, &peer->chunk_out) {
-        if (chunk_of(it)->req == req) {
-            chunk_of(it)->req = NULL; /* its answer is read and dropped */
-        }
-    }
-    PSI_LIST_FOREACH_SAFE(it, tmp, &peer->chunk_again) {
-        if (chunk_of(it)->req == req) {
-            drop_chunk(peer, chunk_of(it));
-        }
-    }
-    req->flying = 0;
-}
-
 void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_reply *r)
 {
     struct psi_chunk *k = find_chunk(peer, number);
     if (k == NULL || r->status == PS_OK) {
-        psi_peer_lost(peer, true, "bad bytes from it: a reply to pull %llu, which was not sent", (unsigned long long)number);
+        psi_peer_fail(peer, "bad bytes from it: a reply to pull %llu, which was not sent", (unsigned long long)number);
         return;
     }
     struct psi_request *req = k->req;
     struct psi_var *var = k->var;
     peer->pull_bytes -= k->bytes;
-    drop_chunk(peer, k);
+    psi_chunk_drop(peer, k);
     psi_client_kick(peer);
     if (req == NULL) {
         return;

@@ -57,21 +57,6 @@ static void end(struct psi_ready *r)
     }
 }
 
-void psi_ready_fail(struct psi_ready *r, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
-{
-    if (r->failed) {
-        return; /* the first one counts */
-    }
-    r->failed = true;
-    r->err.code = st;
-    r->err.applied = applied;
-    r->err.reason = reason;
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(r->err.text, sizeof(r->err.text), format, ap);
-    va_end(ap);
-}
-
 void psi_ready_go(struct psi_request *req)
 {
     struct psi_client *c = req->owner;

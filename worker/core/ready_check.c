@@ -13,6 +13,21 @@
 
 enum { NAMES_MAX = 4 };
 
+void psi_ready_fail(struct psi_ready *r, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
+{
+    if (r->failed) {
+        return; /* the first one counts */
+    }
+    r->failed = true;
+    r->err.code = st;
+    r->err.applied = applied;
+    r->err.reason = reason;
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(r->err.text, sizeof(r->err.text), format, ap);
+    va_end(ap);
+}
+
 bool psi_ready_is_chief(const struct psi_ready *r)
 {
     return r->req->kind == PSI_REQ_READY && psi_client_is_chief(r->req->owner);

@@ -15,23 +15,6 @@
 
 #include <string.h>
 
-size_t psi_list_strip(const uint8_t *p, size_t n)
-{
-    size_t at = 0;
-    while (at < n && p[at] != 0) {
-        size_t head = (p[at] & 0x80u) != 0 ? 2 : 1;
-        if (at + head > n) {
-            return n;
-        }
-        size_t length = (p[at] & 0x7fu) | (head == 2 ? (size_t)p[at + 1] << 7 : 0);
-        if (length > n - at - head) {
-            return n;
-        }
-        at += head + length;
-    }
-    return at;
-}
-
 /* Meta of every reply but a PULL's and a VALUE's; its form was checked. */
 static void parse_reply(struct psi_peer *peer, const struct ps_frame_header *h, const uint8_t *meta)
 {
@@ -146,7 +129,7 @@ static ps_status reply_end(struct psi_peer *peer, struct psi_err *err)
         return st;
     }
     if (h->op == PS_OP_CLOSE) {
-        psi_peer_lost(peer, true, "it closed the connection: %s: %s", ps_status_name(r->status), r->text);
+        psi_peer_fail(peer, "it closed the connection: %s: %s", ps_status_name(r->status), r->text);
     } else if ((h->flags & PS_FLAG_SEQ) != 0) {
         psi_window_reply(peer, h->id, h->op, r);
     } else if (h->op == PS_OP_PULL) {
@@ -181,7 +164,7 @@ void psi_peer_bytes(struct psi_peer *peer, const uint8_t *p, size_t n)
 {
     struct psi_link *link = peer->link;
     struct psi_err err = {0};
-    while (peer->link == link) { /* a frame may be the reason to close */
+    while (peer->link == link && !peer->doomed) { /* a frame may be the reason to close */
         ps_status st = PS_OK;
         switch (psi_reader_next(&link->in, &p, &n, &err)) {
         case PSI_PIECE_NONE:
@@ -200,7 +183,7 @@ void psi_peer_bytes(struct psi_peer *peer, const uint8_t *p, size_t n)
             break;
         }
         if (st != PS_OK && peer->link == link) {
-            psi_peer_lost(peer, true, "bad bytes from it: %s", err.text);
+            psi_peer_fail(peer, "bad bytes from it: %s", err.text);
         }
     }
 }

@@ -19,6 +19,7 @@
 
 #define DELAY_FIRST_MS 20u
 #define DELAY_MAX_MS 1000u
+#define EARLY_MAX_MS 250u
 
 static ps_status check_strings(const struct psi_request *req, const struct psi_kind *k, const struct psi_operand *v,
                                struct psi_err *err)
@@ -281,64 +282,20 @@ const char *psi_request_subject(const struct psi_request *req)
     return k->subject != NULL ? k->subject(req) : req->var != NULL ? req->var->name : NULL;
 }
 
+uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms)
+{
+    uint64_t left = deadline_ms > c->now_ms ? deadline_ms - c->now_ms : 1;
+    uint64_t early = left / 10 < PSI_EARLY_MIN_MS ? PSI_EARLY_MIN_MS : left / 10 > EARLY_MAX_MS ? EARLY_MAX_MS : left / 10;
+    early = early > left / 2 ? left / 2 : early;
+    return left > early + 1 ? left - early : 1;
+}
+
 bool psi_reply_repeatable(const struct psi_reply *r)
 {
     return (r->status == PS_RESOURCE_EXHAUSTED || r->status == PS_UNAVAILABLE) && r->applied == PS_NOTHING_APPLIED;
 }
 
 /* ---- the end ---- */
-
-static struct psi_err *new_err(struct psi_client *c)
-{
-    if (c->err_count > 0) {
-        return c->errs[--c->err_count];
-    }
-    if (c->err_capacity < 64) {
-        struct psi_err **more = psi_realloc(c->errs, (c->err_capacity + 16) * sizeof(*more));
-        if (more != NULL) {
-            c->errs = more;
-            c->err_capacity += 16;
-        }
-    }
-    return psi_malloc(sizeof(struct psi_err));
-}
-
-void psi_client_err_free(struct psi_client *c, struct psi_err *e)
-{
-    if (e == NULL || e == &c->no_memory) {
-        return;
-    }
-    if (c->err_count < c->err_capacity) {
-        c->errs[c->err_count++] = e;
-    } else {
-        psi_free(e);
-    }
-}
-
-static struct psi_err *make_err(struct psi_client *c, ps_status st, ps_reason reason, ps_applied applied, const char *format,
-                                va_list ap) __attribute__((format(printf, 5, 0)));
-static struct psi_err *make_err(struct psi_client *c, ps_status st, ps_reason reason, ps_applied applied, const char *format,
-                                va_list ap)
-{
-    struct psi_err *e = new_err(c);
-    if (e == NULL) {
-        return &c->no_memory;
-    }
-    e->code = st;
-    e->applied = applied;
-    e->reason = reason;
-    vsnprintf(e->text, sizeof(e->text), format, ap);
-    return e;
-}
-
-struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
-{
-    va_list ap;
-    va_start(ap, format);
-    struct psi_err *e = make_err(c, st, reason, applied, format, ap);
-    va_end(ap);
-    return e;
-}
 
 /* What the session's beats say of its progress: the value of the well-known variable, whoever asked for it. */
 static void learn_step(struct psi_client *c, const struct psi_request *req)
@@ -379,7 +336,7 @@ static void end(struct psi_request *req, ps_status st, ps_reason reason, ps_appl
     req->status = st;
     req->applied = applied;
     if (st != PS_OK) {
-        req->err = make_err(req->owner, st, reason, applied, format, ap);
+        req->err = psi_client_verr(req->owner, st, reason, applied, format, ap);
         if (psi_kind_of(req)->failed != NULL) {
             psi_kind_of(req)->failed(req);
         }

@@ -9,6 +9,38 @@
  */
 #include "client.h"
 
+#include <stdio.h>
+
+#define TO(step) (1u << PSI_VAR_##step)
+static const uint8_t WAYS[PSI_VAR_STEPS] = {
+    [PSI_VAR_NEW] = TO(CREATE),
+    [PSI_VAR_CREATE] = TO(CREATING) | TO(NEW), /* to NEW: no task can have it */
+    [PSI_VAR_CREATING] = TO(OPEN) | TO(DELAYED) | TO(NEW),
+    [PSI_VAR_OPEN] = TO(OPENING),
+    [PSI_VAR_OPENING] = TO(NEW) | TO(DELAYED),
+    [PSI_VAR_DELAYED] = TO(CREATE) | TO(NEW),
+};
+
+void psi_var_move(struct psi_var *var, enum psi_var_step step, struct psi_list *list)
+{
+    PSI_ASSERT((WAYS[var->step] >> step & 1u) != 0);
+    psi_list_remove(&var->step_link);
+    var->step = (uint8_t)step;
+    if (list != NULL) {
+        psi_list_push_back(list, &var->step_link);
+    }
+}
+
+void psi_var_want(struct psi_client *c, struct psi_var *var)
+{
+    if (var->step == PSI_VAR_NEW && !var->open && !var->lost) {
+        var->tries = 0;
+        var->held_by = UINT32_MAX;
+        psi_var_move(var, PSI_VAR_CREATE, &c->want_create);
+        psi_peer_want(psi_client_directory(c));
+    }
+}
+
 void psi_var_queue(struct psi_request *req)
 {
     struct psi_client *c = req->owner;
@@ -47,10 +79,63 @@ void psi_var_yield(struct psi_request *req, enum psi_request_stage to)
     psi_var_next(req->var);
 }
 
+/* Nobody waits for its chunks any more. */
+static void forget_chunks(struct psi_request *req)
+{
+    struct psi_peer *peer = req->owner->peers[req->var->owner];
+    struct psi_list *it = NULL;
+    struct psi_list *tmp = NULL;
+    PSI_LIST_FOREACH(it, &peer->chunk_out) {
+        if (PSI_CONTAINER_OF(it, struct psi_chunk, link)->req == req) {
+            PSI_CONTAINER_OF(it, struct psi_chunk, link)->req = NULL; /* its answer is read and dropped */
+        }
+    }
+    PSI_LIST_FOREACH_SAFE(it, tmp, &peer->chunk_again) {
+        if (PSI_CONTAINER_OF(it, struct psi_chunk, link)->req == req) {
+            psi_chunk_drop(peer, PSI_CONTAINER_OF(it, struct psi_chunk, link));
+        }
+    }
+    req->flying = 0;
+}
+
 void psi_var_release(struct psi_request *req)
 {
     if (req->flying > 0) {
-        psi_pull_forget(req);
+        forget_chunks(req);
     }
     psi_var_yield(req, PSI_STAGE_NONE);
+}
+
+void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
+{
+    if (!var->open) {
+        return;
+    }
+    var->open = false;
+    char where[PSI_WHERE_MAX];
+    const struct psi_peer *peer = c->peers[var->owner];
+    psi_client_log(c, PSI_LOG_WARN, "variable_lost", PSI_KV("var", var->name), PSI_KV("task", peer->name), PSI_KV("why", why));
+    bool again = true;
+    while (again) {
+        again = false;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &c->all) {
+            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
+            if (req->var != var || !psi_request_is(req, PSI_KIND_DATA) || psi_request_numbered(req)) {
+                continue;
+            }
+            bool pushed = (req->flags & PSI_REQUEST_PUSHED) != 0;
+            psi_var_release(req);
+            psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, pushed ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED,
+                               "%s of '%s' at %s: %s", psi_kind_of(req)->name, var->name,
+                               psi_peer_where(peer, where, sizeof(where)), why);
+            again = true;
+            break;
+        }
+    }
+    if (var->used || var->must_exist) {
+        var->lost = true;
+    } else {
+        var->creation = 0; /* nothing of it was used: it may be got again */
+    }
 }

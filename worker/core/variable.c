@@ -23,32 +23,12 @@
 
 /* ---- get-or-create ---- */
 
-#define TO(step) (1u << PSI_VAR_##step)
-static const uint8_t WAYS[PSI_VAR_STEPS] = {
-    [PSI_VAR_NEW] = TO(NEW) | TO(CREATE), /* to NEW: it is given up before its first step */
-    [PSI_VAR_CREATE] = TO(CREATING),
-    [PSI_VAR_CREATING] = TO(OPEN) | TO(DELAYED) | TO(NEW),
-    [PSI_VAR_OPEN] = TO(OPENING),
-    [PSI_VAR_OPENING] = TO(NEW) | TO(DELAYED),
-    [PSI_VAR_DELAYED] = TO(CREATE) | TO(NEW),
-};
-
-static void to_step(struct psi_var *var, enum psi_var_step step, struct psi_list *list)
-{
-    PSI_ASSERT((WAYS[var->step] >> step & 1u) != 0);
-    psi_list_remove(&var->step_link);
-    var->step = (uint8_t)step;
-    if (list != NULL) {
-        psi_list_push_back(list, &var->step_link);
-    }
-}
-
 /* Nobody gets it: whoever waits for it hears why. */
 static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, ps_reason reason, const struct psi_peer *at,
                     const char *text)
 {
     char where[PSI_WHERE_MAX];
-    to_step(var, PSI_VAR_NEW, NULL);
+    psi_var_move(var, PSI_VAR_NEW, NULL);
     bool again = true;
     while (again) {
         struct psi_list *link = psi_list_first(&var->getters);
@@ -61,26 +41,6 @@ static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, ps_
         }
     }
     (void)c;
-}
-
-void psi_var_want(struct psi_client *c, struct psi_var *var)
-{
-    if (var->step != PSI_VAR_NEW || var->open || var->lost) {
-        return;
-    }
-    if (!var->must_exist && !var->placed) {
-        struct psi_err err = {0};
-        ps_status st = psi_var_choose_task(c, var, &err);
-        if (st != PS_OK) {
-            give_up(c, var, st, err.reason, NULL, err.text);
-            return;
-        }
-        psi_peer_want(c->peers[var->requested_task]); /* where it most likely is: its HELLO goes beside the CREATE */
-    }
-    var->tries = 0;
-    var->held_by = UINT32_MAX;
-    to_step(var, PSI_VAR_CREATE, &c->want_create);
-    psi_peer_want(psi_client_directory(c));
 }
 
 ps_status psi_var_check_get(const struct psi_request *req, struct psi_err *err)
@@ -129,7 +89,7 @@ static void put_off(struct psi_client *c, struct psi_var *var, uint32_t retry_ms
     wait = wait > 10000 ? 10000 : wait;
     var->tries++;
     var->again_ms = c->now_ms + wait;
-    to_step(var, PSI_VAR_DELAYED, &c->vars_delayed);
+    psi_var_move(var, PSI_VAR_DELAYED, &c->vars_delayed);
 }
 
 void psi_var_tick(struct psi_client *c)
@@ -142,9 +102,9 @@ void psi_var_tick(struct psi_client *c)
             continue;
         }
         if (psi_list_empty(&var->getters) && psi_list_empty(&var->waiting)) {
-            to_step(var, PSI_VAR_NEW, NULL); /* nobody waits for it any more */
+            psi_var_move(var, PSI_VAR_NEW, NULL); /* nobody waits for it any more */
         } else {
-            to_step(var, PSI_VAR_CREATE, &c->want_create);
+            psi_var_move(var, PSI_VAR_CREATE, &c->want_create);
         }
     }
 }
@@ -193,7 +153,7 @@ static void create_answered(struct psi_client *c, struct psi_peer *peer, struct 
     var->owner = owner;
     var->created = a->created;
     hold(c, var, owner, PS_OK, PS_REASON_NONE, "");
-    to_step(var, PSI_VAR_OPEN, &c->peers[owner]->want_open);
+    psi_var_move(var, PSI_VAR_OPEN, &c->peers[owner]->want_open);
     psi_peer_want(c->peers[owner]);
 }
 
@@ -275,8 +235,29 @@ static void give_time(struct psi_client *c, struct psi_ask *ask, uint64_t deadli
     PSI_ASSERT(st == PS_OK); /* one number */
 }
 
+/* Turns are taken in the order in which the variables were wanted. */
+static void place_all(struct psi_client *c)
+{
+    struct psi_list *it = NULL;
+    struct psi_list *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &c->want_create) {
+        struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, step_link);
+        struct psi_err err = {0};
+        if (var->must_exist || var->placed) {
+            continue;
+        }
+        ps_status st = psi_var_choose_task(c, var, &err);
+        if (st == PS_OK) {
+            psi_peer_want(c->peers[var->requested_task]); /* where it most likely is: its HELLO goes beside the CREATE */
+        } else {
+            give_up(c, var, st, err.reason, NULL, err.text);
+        }
+    }
+}
+
 void psi_var_pump(struct psi_client *c)
 {
+    place_all(c);
     while (!psi_list_empty(&c->want_create) && c->create_asks < PSI_BATCH_ASKS_MAX) {
         struct psi_list *it = psi_list_first(&c->want_create);
         bool find = PSI_CONTAINER_OF(it, struct psi_var, step_link)->must_exist;
@@ -293,7 +274,7 @@ void psi_var_pump(struct psi_client *c)
                 break;
             }
             ask->vars[ask->var_count++] = var;
-            to_step(var, PSI_VAR_CREATING, NULL);
+            psi_var_move(var, PSI_VAR_CREATING, NULL);
             earliest = deadline_ms < earliest ? deadline_ms : earliest;
         }
         if (!find) {
@@ -418,7 +399,7 @@ static void open_answered(struct psi_client *c, struct psi_peer *peer, struct ps
         give_up(c, var, st, err.reason, peer, err.text);
     } else {
         var->open = true;
-        to_step(var, PSI_VAR_NEW, NULL);
+        psi_var_move(var, PSI_VAR_NEW, NULL);
         struct psi_list *link = NULL;
         while ((link = psi_list_first(&var->getters)) != NULL) {
             struct psi_request *req = PSI_CONTAINER_OF(link, struct psi_request, link);
@@ -469,7 +450,7 @@ void psi_var_open_pump(struct psi_peer *peer)
             if (psi_var_fill(ask, &var, 0, 1, false, NULL) != 1) {
                 break;
             }
-            to_step(var, PSI_VAR_OPENING, NULL);
+            psi_var_move(var, PSI_VAR_OPENING, NULL);
         }
         if (ask->var_count == 0) {
             psi_ask_free(ask);
@@ -481,40 +462,6 @@ void psi_var_open_pump(struct psi_peer *peer)
 }
 
 /* ---- a new life of the owner ---- */
-
-void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
-{
-    if (!var->open) {
-        return;
-    }
-    var->open = false;
-    char where[PSI_WHERE_MAX];
-    const struct psi_peer *peer = c->peers[var->owner];
-    psi_client_log(c, PSI_LOG_WARN, "variable_lost", PSI_KV("var", var->name), PSI_KV("task", peer->name), PSI_KV("why", why));
-    bool again = true;
-    while (again) {
-        again = false;
-        struct psi_list *it = NULL;
-        PSI_LIST_FOREACH(it, &c->all) {
-            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
-            if (req->var != var || !psi_request_is(req, PSI_KIND_DATA) || psi_request_numbered(req)) {
-                continue;
-            }
-            bool pushed = (req->flags & PSI_REQUEST_PUSHED) != 0;
-            psi_var_release(req);
-            psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, pushed ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED,
-                               "%s of '%s' at %s: %s", psi_kind_of(req)->name, var->name,
-                               psi_peer_where(peer, where, sizeof(where)), why);
-            again = true;
-            break;
-        }
-    }
-    if (var->used || var->must_exist) {
-        var->lost = true;
-    } else {
-        var->creation = 0; /* nothing of it was used: it may be got again */
-    }
-}
 
 static void on_reopen(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
@@ -532,7 +479,7 @@ static void on_reopen(struct psi_client *c, struct psi_ask *ask, const struct ps
         ask->vars[a.index - 1] = NULL;
         ps_status st = psi_var_update(peer, var, &a, &err);
         if (st != PS_OK && may_repeat(st)) {
-            psi_peer_lost(peer, true, "'%s' cannot be opened again: %s", var->name, err.text);
+            psi_peer_fail(peer, "'%s' cannot be opened again: %s", var->name, err.text);
             return;
         }
         if (st != PS_OK) {
@@ -547,11 +494,11 @@ static void on_reopen(struct psi_client *c, struct psi_ask *ask, const struct ps
     }
     for (uint32_t i = 0; i < ask->var_count; i++) {
         if (ask->vars[i] != NULL && peer->state == PSI_PEER_REOPEN) {
-            psi_peer_lost(peer, true, "OPEN after its restart: %s", r->status != PS_OK ? r->text : "the answer lacks a variable");
+            psi_peer_fail(peer, "OPEN after its restart: %s", r->status != PS_OK ? r->text : "the answer lacks a variable");
         }
     }
     if (peer->state == PSI_PEER_REOPEN && --peer->reopen_asks == 0) {
-        psi_peer_reopened(peer);
+        psi_client_kick(peer); /* it goes up */
     }
 }
 
@@ -575,7 +522,7 @@ bool psi_var_reopen(struct psi_peer *peer)
             }
         }
         if (ask == NULL || psi_var_fill(ask, &var, 0, 1, false, NULL) != 1) {
-            peer->doomed = true; /* memory is short: closed and tried again */
+            psi_peer_fail(peer, "no memory for OPEN"); /* closed and tried again */
             peer->reopen_asks += peer->reopen_asks == 0 ? 1 : 0;
             return true;
         }

@@ -25,12 +25,6 @@ ps_status psi_window_prepare(struct psi_peer *peer)
     return peer->ring != NULL ? PS_OK : PS_RESOURCE_EXHAUSTED;
 }
 
-void psi_window_free(struct psi_peer *peer)
-{
-    psi_free(peer->ring);
-    peer->ring = NULL;
-}
-
 bool psi_window_room(const struct psi_peer *peer, bool multi)
 {
     return peer->next < peer->first + PS_WINDOW && (!multi || peer->multi < PS_MULTIFRAME_PUSHES_MAX);
@@ -169,7 +163,7 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
 void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const struct psi_reply *r)
 {
     if (number == 0 || number >= peer->next) {
-        psi_peer_lost(peer, true, "bad bytes from it: a reply to number %llu, which was not sent", (unsigned long long)number);
+        psi_peer_fail(peer, "bad bytes from it: a reply to number %llu, which was not sent", (unsigned long long)number);
         return;
     }
     struct psi_entry *e = psi_window_find(peer, number);
@@ -183,7 +177,7 @@ void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const 
         return;
     }
     if (op != e->op || (r->status == PS_OK && (e->unsent || e->next < e->total))) { /* a failure may come unasked: a reset */
-        psi_peer_lost(peer, true, "bad bytes from it: a reply to op %u does not fit number %llu", op, (unsigned long long)number);
+        psi_peer_fail(peer, "bad bytes from it: a reply to op %u does not fit number %llu", op, (unsigned long long)number);
         return;
     }
     if (e->req == NULL) {
@@ -201,7 +195,7 @@ static ps_applied partly(const struct psi_entry *e)
     return e->var->atomic ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED;
 }
 
-bool psi_window_expire(struct psi_request *req)
+void psi_window_expire(struct psi_request *req)
 {
     struct psi_entry *e = req->extra;
     struct psi_peer *peer = e->peer;
@@ -209,8 +203,10 @@ bool psi_window_expire(struct psi_request *req)
     char where[PSI_WHERE_MAX];
     psi_peer_where(peer, where, sizeof(where));
     if (e->ending) {
-        psi_peer_lost(peer, true, "a frame could not be written until the deadline of its request");
-        return req->stage == PSI_STAGE_DONE; /* its done() has not run: it is not freed yet */
+        psi_peer_fail(peer, "a frame could not be written until the deadline of its request");
+        req->flags |= PSI_REQUEST_OVER; /* its outcome comes into force when that is closed; a repetition ends then */
+        peer->c->overdue = true;
+        return;
     }
     if (e->queued && psi_outq_cancel(&peer->link->out, &e->out)) {
         e->queued = false;
@@ -236,11 +232,10 @@ bool psi_window_expire(struct psi_request *req)
     if (never) {
         entry_free(e);
     } else if (half) {
-        psi_peer_lost(peer, true, "number %llu was abandoned in the middle of a frame", (unsigned long long)number);
+        psi_peer_fail(peer, "number %llu was abandoned in the middle of a frame", (unsigned long long)number);
     } else if (up) {
         psi_ask_abandon(peer, number);
     }
-    return true;
 }
 
 /* ---- disconnect, HELLO, resume ---- */
