@@ -251,9 +251,8 @@ static float adagrad_after(int pushes, float from)
     return v;
 }
 
-static void test_every_allocation_fails_once(void **state)
+TEST(test_every_allocation_fails_once)
 {
-    (void)state;
     int64_t n = 0;
     for (bool fired = true; fired; n++) {
         struct cl cl;
@@ -269,9 +268,8 @@ static void test_every_allocation_fails_once(void **state)
     assert_in_range(n, 100, 5000);
 }
 
-static void test_pushes_count_once_when_memory_fails(void **state)
+TEST(test_pushes_count_once_when_memory_fails)
 {
-    (void)state;
     for (int64_t n = 0; n < 40; n++) {
         struct cl cl;
         ps_v1_OpenAnswer a;
@@ -297,9 +295,8 @@ static void test_pushes_count_once_when_memory_fails(void **state)
 }
 
 /* The start of a task: it fails or it works. */
-static void test_start_without_memory(void **state)
+TEST(test_start_without_memory)
 {
-    (void)state;
     for (int64_t n = 0;; n++) {
         struct shell_net net;
         ps_status st = PS_OK;
@@ -322,9 +319,8 @@ static void test_start_without_memory(void **state)
 }
 
 /* A dial that could not be asked for, and a task that could not say hello, are tried again. */
-static void test_dial_without_memory(void **state)
+TEST(test_dial_without_memory)
 {
-    (void)state;
     for (int64_t n = 0; n < 12; n++) {
         struct cl cl;
         cl_start(&cl);
@@ -341,9 +337,8 @@ static void test_dial_without_memory(void **state)
 }
 
 /* Two resets wait for a task that dropped out; memory fails while it comes back: they end all the same. */
-static void test_rejoin_without_memory(void **state)
+TEST(test_rejoin_without_memory)
 {
-    (void)state;
     for (int64_t n = 0; n < 60; n++) {
         struct cl cl;
         ps_v1_CreateAnswer a;
@@ -377,9 +372,8 @@ static void test_rejoin_without_memory(void **state)
 
 /* A task that comes back after another process had its place has much to drop; memory fails meanwhile: it drops it all the same.
  */
-static void test_return_without_memory(void **state)
+TEST(test_return_without_memory)
 {
-    (void)state;
     for (int64_t n = 0; n < 60; n++) {
         struct cl cl;
         ps_v1_CreateAnswer a;
@@ -408,9 +402,8 @@ static void test_return_without_memory(void **state)
 }
 
 /* SHUTDOWN is answered OK only when it happens. */
-static void test_shutdown_without_memory(void **state)
+TEST(test_shutdown_without_memory)
 {
-    (void)state;
     for (int64_t n = 0; n < 6; n++) {
         struct env e;
         env_init(&e, NULL);
@@ -426,29 +419,26 @@ static void test_shutdown_without_memory(void **state)
 }
 
 /* A push, a push-pull, a pull and an add per round: none takes memory after the first rounds, whole or cut. */
-static void test_no_allocation_in_steady_state(void **state)
+TEST(test_no_allocation_in_steady_state)
 {
-    (void)state;
-    struct env e;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_adam(0.1), 0);
-    ps_v1_OpenAnswer step = fc_ready(&e.c, "step", PS_I64, 1, ps_no_optimizer(), 0);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_adam(0.1), 0);
+    ps_v1_OpenAnswer step = fc_ready(&e->c, "step", PS_I64, 1, ps_no_optimizer(), 0);
     static const size_t pieces[] = {0, 1000, 65536};
     for (size_t i = 0; i < ARRAY_COUNT(pieces); i++) {
         uint64_t before = 0;
         int64_t one = 1;
-        e.c.conn->piece = pieces[i];
-        e.c.conn->write_most = pieces[i];
+        e->c.conn->piece = pieces[i];
+        e->c.conn->write_most = pieces[i];
         for (int round = 0; round < 12; round++) {
             before = round == 3 ? psi_mem_count() : before;
-            assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
-            assert_applied(fc_push(&e.c, PS_OP_PUSHPULL, &v, values, 1, 0));
-            assert_applied(fc_pull(&e.c, &v, 0, N, values));
-            assert_applied(fc_push(&e.c, PS_OP_ADD, &step, &one, 1, 0));
+            assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
+            assert_applied(fc_push(&e->c, PS_OP_PUSHPULL, &v, values, 1, 0));
+            assert_applied(fc_pull(&e->c, &v, 0, N, values));
+            assert_applied(fc_push(&e->c, PS_OP_ADD, &step, &one, 1, 0));
         }
         assert_int_equal(psi_mem_count(), before);
     }
-    env_fini(&e);
 }
 
 /* Lists of waiting requests, a few bytes an item on the wire and up to 600 here: all of them have an eighth of the budget, 64 MiB
@@ -458,18 +448,16 @@ static void little_memory(struct psd_task_config *config)
     config->memory_budget_bytes = 1 << 20;
 }
 
-static void test_lists_of_waits_are_bounded(void **state)
+TEST(test_lists_of_waits_are_bounded)
 {
     static const uint8_t ops[] = {PS_OP_WAIT, PS_OP_CREATE, PS_OP_WAIT_CLUSTER};
     struct wire items[ARRAY_COUNT(ops)];
-    struct env e;
     ps_v1_HandleItem handle = {.handle = 1, .creation = 1};
     ps_v1_TaskItem task = ps_v1_TaskItem_init_zero;
     ps_v1_CreateItem create;
     uint8_t meta[8] = {0x10, 1}; /* condition = 1 */
-    (void)state;
-    env_init(&e, little_memory);
-    ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, 1, ps_no_optimizer(), 0);
+    struct env *e = env_new(little_memory);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, 1, ps_no_optimizer(), 0);
     PSI_IGNORE(PSI_BYTES_SET(task.job, "nobody")); /* fits */
     fc_create_item(&create, "v", PS_F32, 1, ps_no_optimizer());
     for (size_t k = 0; k < ARRAY_COUNT(ops); k++) {
@@ -492,41 +480,28 @@ static void test_lists_of_waits_are_bounded(void **state)
             assert_in_range(frames, 0, 2000);
             const struct wire *body = &items[k % ARRAY_COUNT(ops)];
             uint32_t meta_bytes = k % ARRAY_COUNT(ops) == 1 ? 0 : sizeof(meta);
-            r = fc_call(&e.c, ops[k % ARRAY_COUNT(ops)], PS_FLAG_MORE, id, 0, meta, meta_bytes, body);
+            r = fc_call(&e->c, ops[k % ARRAY_COUNT(ops)], PS_FLAG_MORE, id, 0, meta, meta_bytes, body);
             id += frames % 3 == 2; /* several at once */
-            most = e.t->core->wait_list_bytes > most ? e.t->core->wait_list_bytes : most;
+            most = e->t->core->wait_list_bytes > most ? e->t->core->wait_list_bytes : most;
         }
         assert_reply(r, PS_RESOURCE_EXHAUSTED, "lists of waiting requests");
         assert_true(r.retry_after_ms > 0 && r.applied == PS_NOTHING_APPLIED);
         assert_in_range(most, 16 << 20, 64 << 20);
         if (k < ARRAY_COUNT(ops)) {
             for (uint64_t i = 500; i <= id; i++) {
-                fc_ack(&e.c, i);
+                fc_ack(&e->c, i);
             }
         } else {
-            assert_applied(fc_call(&e.c, PS_OP_GOODBYE, 0, id + 1, 0, NULL, 0, NULL));
-            assert_int_equal(fc_connect(&e.c), PS_OK);
+            assert_applied(fc_call(&e->c, PS_OP_GOODBYE, 0, id + 1, 0, NULL, 0, NULL));
+            assert_int_equal(fc_connect(&e->c), PS_OK);
         }
-        assert_int_equal(e.t->core->wait_list_bytes, 0);
-        assert_applied(fc_wait(&e.c, e.c.next_id, v.handle, v.creation, 1, 0)); /* answered: its list is gone before its ACK */
-        assert_int_equal(e.t->core->wait_list_bytes, sizeof(struct psd_wait));
-        fc_ack(&e.c, e.c.next_id++);
-        assert_int_equal(e.t->core->wait_list_bytes, 0);
+        assert_int_equal(e->t->core->wait_list_bytes, 0);
+        assert_applied(fc_wait(&e->c, e->c.next_id, v.handle, v.creation, 1, 0)); /* answered: its list is gone before its ACK */
+        assert_int_equal(e->t->core->wait_list_bytes, sizeof(struct psd_wait));
+        fc_ack(&e->c, e->c.next_id++);
+        assert_int_equal(e->t->core->wait_list_bytes, 0);
     }
     for (size_t k = 0; k < ARRAY_COUNT(ops); k++) {
         wire_fini(&items[k]);
     }
-    env_fini(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_allocation_fails_once), cmocka_unit_test(test_pushes_count_once_when_memory_fails),
-        cmocka_unit_test(test_start_without_memory),        cmocka_unit_test(test_dial_without_memory),
-        cmocka_unit_test(test_rejoin_without_memory),       cmocka_unit_test(test_return_without_memory),
-        cmocka_unit_test(test_shutdown_without_memory),     cmocka_unit_test(test_no_allocation_in_steady_state),
-        cmocka_unit_test(test_lists_of_waits_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/api/session.c, io.c and param.c when memory runs out, and options of other headers. Nothing answers at the target. */
+#include "test.h"
 #include "ps.h"
 
 #include "mem.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
-#include <string.h>
 
 enum { ALLOCATIONS_MAX = 200 };
 
@@ -35,9 +28,8 @@ static void options_of(ps_session_options *o)
     o->operation_timeout_ms = 100;
 }
 
-static void open_fails_softly_without_memory(void **state)
+TEST(open_fails_softly_without_memory)
 {
-    (void)state;
     ps_session_options o;
     int n = 0;
     ps_status st = PS_UNKNOWN;
@@ -60,9 +52,8 @@ static void open_fails_softly_without_memory(void **state)
     assert_true(n > 5); /* several allocations failed before */
 }
 
-static void open_args_always_gives_a_session(void **state)
+TEST(open_args_always_gives_a_session)
 {
-    (void)state;
     ps_status st = PS_UNKNOWN;
     int n = 0;
     for (; n < ALLOCATIONS_MAX && st != PS_OK; n++) {
@@ -85,9 +76,8 @@ static void open_args_always_gives_a_session(void **state)
     assert_true(n > 5);
 }
 
-static void a_static_session_serves_without_memory(void **state)
+TEST(a_static_session_serves_without_memory)
 {
-    (void)state;
     char program[] = "program";
     char flag[] = "--steps=x";
     char *argv[] = {program, flag, NULL};
@@ -104,9 +94,8 @@ static void a_static_session_serves_without_memory(void **state)
     assert_int_equal(ps_session_close(s), PS_RESOURCE_EXHAUSTED); /* it is never freed */
 }
 
-static void parameters_without_memory_are_an_error(void **state)
+TEST(parameters_without_memory_are_an_error)
 {
-    (void)state;
     ps_session_options o;
     options_of(&o);
     for (int n = 0; n < 8; n++) { /* the record, two buffers, the name in three, the variable in two */
@@ -125,9 +114,8 @@ static void parameters_without_memory_are_an_error(void **state)
     }
 }
 
-static void a_call_to_nobody_ends_at_its_deadline(void **state)
+TEST(a_call_to_nobody_ends_at_its_deadline)
 {
-    (void)state;
     ps_session_options o;
     ps_session *s = NULL;
     options_of(&o);
@@ -142,9 +130,8 @@ static void a_call_to_nobody_ends_at_its_deadline(void **state)
     assert_int_not_equal(ps_session_close(s), 0);
 }
 
-static void options_of_other_headers(void **state)
+TEST(options_of_other_headers)
 {
-    (void)state;
     struct {
         ps_session_options o;
         char more[16];
@@ -165,9 +152,8 @@ static void options_of_other_headers(void **state)
     assert_int_equal(ps_session_open(&newer.o, &s, error, sizeof(error)), PS_INVALID_ARGUMENT);
 }
 
-static void null_is_survived(void **state)
+TEST(null_is_survived)
 {
-    (void)state;
     ps_variable *v = NULL;
     assert_int_equal(ps_session_close(NULL), 0);
     assert_int_equal(ps_session_status(NULL), PS_INVALID_ARGUMENT);
@@ -177,18 +163,4 @@ static void null_is_survived(void **state)
     assert_int_equal(ps_push_start(NULL, &v, 1, 1, 0, NULL, NULL, NULL), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_cluster_tasks(NULL), -1);
     assert_true(ps_should_stop(NULL));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(open_fails_softly_without_memory),
-        cmocka_unit_test(open_args_always_gives_a_session),
-        cmocka_unit_test(a_static_session_serves_without_memory),
-        cmocka_unit_test(parameters_without_memory_are_an_error),
-        cmocka_unit_test(a_call_to_nobody_ends_at_its_deadline),
-        cmocka_unit_test(options_of_other_headers),
-        cmocka_unit_test(null_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

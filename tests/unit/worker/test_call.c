@@ -3,16 +3,10 @@
  * worker/core/call.c and ask.c: CALL goes out with its input, joins after a reconnect, is never sent twice where that
  * could run it twice, and its results and ACKs come through.
  */
+#include "test.h"
 #include "../../lib/fake_task.h"
 
 #include "../../../common/mem.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define SPEC "ps=a:1,b:2"
 
@@ -47,9 +41,8 @@ static void answer(struct fake *f, uint64_t id, const char *out, uint64_t says)
     psi_buf_fini(&body);
 }
 
-static void test_input_and_output(void **state)
+TEST(test_input_and_output)
 {
-    (void)state;
     struct fake f;
     struct one o;
     ps_v1_Call m;
@@ -74,9 +67,8 @@ static void test_input_and_output(void **state)
     fake_fini(&f);
 }
 
-static void test_too_small_and_nonsense(void **state)
+TEST(test_too_small_and_nonsense)
 {
-    (void)state;
     static const struct {
         const char *out;
         uint64_t says;
@@ -98,9 +90,8 @@ static void test_too_small_and_nonsense(void **state)
     }
 }
 
-static void test_a_reconnect_joins(void **state)
+TEST(test_a_reconnect_joins)
 {
-    (void)state;
     struct fake f;
     struct one o;
     fake_init(&f, SPEC, "", 0, false);
@@ -116,9 +107,8 @@ static void test_a_reconnect_joins(void **state)
 }
 
 /* A record that is lost, with its task or without: it may have run. */
-static void test_never_twice(void **state)
+TEST(test_never_twice)
 {
-    (void)state;
     for (int new_life = 0; new_life < 2; new_life++) {
         struct fake f;
         struct one o;
@@ -136,9 +126,8 @@ static void test_never_twice(void **state)
     }
 }
 
-static void test_what_may_be_repeated(void **state)
+TEST(test_what_may_be_repeated)
 {
-    (void)state;
     struct fake f;
     struct one o;
     fake_init(&f, SPEC, "", 0, false);
@@ -158,9 +147,8 @@ static void test_what_may_be_repeated(void **state)
     fake_fini(&f);
 }
 
-static void test_deadline(void **state)
+TEST(test_deadline)
 {
-    (void)state;
     struct fake f;
     struct one o;
     fake_init(&f, SPEC, "", 0, false);
@@ -181,9 +169,8 @@ static void test_deadline(void **state)
 }
 
 /* An ACK that went down with its connection would leave the task with a result that nobody ever fetches. */
-static void test_acks_are_said_again(void **state)
+TEST(test_acks_are_said_again)
 {
-    (void)state;
     struct fake f;
     struct one o;
     fake_init(&f, SPEC, "", 0, false);
@@ -216,9 +203,8 @@ static void test_acks_are_said_again(void **state)
 }
 
 /* The last PS_WAITS_PER_SESSION_MAX of them: the task keeps no more. */
-static void test_so_many_acks_are_said_again(void **state)
+TEST(test_so_many_acks_are_said_again)
 {
-    (void)state;
     static const uint32_t counts[] = {1, PS_WAITS_PER_SESSION_MAX - 1, PS_WAITS_PER_SESSION_MAX, PS_WAITS_PER_SESSION_MAX + 1};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         struct fake f;
@@ -244,9 +230,8 @@ static void test_so_many_acks_are_said_again(void **state)
     }
 }
 
-static void test_refused_at_the_start(void **state)
+TEST(test_refused_at_the_start)
 {
-    (void)state;
     struct fake f;
     struct psi_err err;
     struct psi_request req;
@@ -273,16 +258,4 @@ static void test_refused_at_the_start(void **state)
     req.task = 2;
     assert_int_equal(psi_client_start(f.c, &req, &err), PS_INVALID_ARGUMENT);
     fake_fini(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_input_and_output),     cmocka_unit_test(test_too_small_and_nonsense),
-        cmocka_unit_test(test_a_reconnect_joins),    cmocka_unit_test(test_never_twice),
-        cmocka_unit_test(test_what_may_be_repeated), cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_acks_are_said_again),  cmocka_unit_test(test_so_many_acks_are_said_again),
-        cmocka_unit_test(test_refused_at_the_start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/define.c, and what of it goes on the wire: full name, container, task and pin of CREATE; FIND, DELETE and RESET. */
+#include "test.h"
 #include "../../lib/fake_task.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define SPEC "ps=a:1,b:2;worker=c:3,d:4"
 
@@ -68,9 +62,8 @@ struct row {
 };
 
 /* One get after the other in one session: pins to the directory's job take its turn, others and a setter's do not. */
-static void test_tasks(void **state)
+TEST(test_tasks)
 {
-    (void)state;
     static const struct row rows[] = {
         {"", false, false, "ps", 0, false},
         {"", false, false, "ps", 1, false},
@@ -112,9 +105,8 @@ static void test_tasks(void **state)
     fake_fini(&f);
 }
 
-static void test_no_such_place(void **state)
+TEST(test_no_such_place)
 {
-    (void)state;
     static const struct {
         const char *device, *text;
     } rows[] = {
@@ -149,9 +141,8 @@ static void test_no_such_place(void **state)
     }
 }
 
-static void test_soft_placement(void **state)
+TEST(test_soft_placement)
 {
-    (void)state;
     struct fake f;
     struct fake_request get;
     struct psi_request_place place = {.by_strategy = false};
@@ -167,9 +158,8 @@ static void test_soft_placement(void **state)
 }
 
 /* The same name in two containers: two variables of one session, each with its own owner and definition. */
-static void test_containers(void **state)
+TEST(test_containers)
 {
-    (void)state;
     static const char *const containers[] = {"localhost", "other"};
     struct fake f;
     struct fake_request get[2];
@@ -215,9 +205,8 @@ static void test_containers(void **state)
 }
 
 /* Reuse only: FIND instead of CREATE, but the definition is compared, and the session's initializer stays its own. */
-static void test_must_exist(void **state)
+TEST(test_must_exist)
 {
-    (void)state;
     struct fake f;
     struct fake_request get, other, none;
     struct psi_var_scope scope = {.must_exist = true};
@@ -252,9 +241,8 @@ static void test_must_exist(void **state)
     fake_fini(&f);
 }
 
-static void test_reset_and_delete(void **state)
+TEST(test_reset_and_delete)
 {
-    (void)state;
     struct fake f;
     struct fake_request reset, drop;
     const struct psi_var_name name = {.container = "c/2", .name = "a/x"};
@@ -292,9 +280,8 @@ static void test_reset_and_delete(void **state)
 }
 
 /* The directory refuses for as long as the caller waits: the error says who is missing, and which container it was about. */
-static void test_reset_names_the_missing(void **state)
+TEST(test_reset_names_the_missing)
 {
-    (void)state;
     struct fake f;
     struct fake_request reset;
     fake_init(&f, SPEC, "", 0, false);
@@ -313,18 +300,4 @@ static void test_reset_names_the_missing(void **state)
     assert_non_null(strstr(reset.err.text, "reset of 'c'"));
     assert_non_null(strstr(reset.err.text, "/job:ps/task:1 (b:2) is not connected"));
     fake_fini(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tasks),
-        cmocka_unit_test(test_no_such_place),
-        cmocka_unit_test(test_soft_placement),
-        cmocka_unit_test(test_containers),
-        cmocka_unit_test(test_must_exist),
-        cmocka_unit_test(test_reset_and_delete),
-        cmocka_unit_test(test_reset_names_the_missing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/ready.c: chief and others, half a model, newer chiefs, other hyperparameters, the deadline's text. */
+#include "test.h"
 #include "worker/core/client.h"
 #include "../../lib/fake_task.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define CHIEF_SPEC "ps=a:1,b:2;worker=c:1,c:2"
 
@@ -84,9 +80,8 @@ static void ok(struct two *t, uint32_t task, uint8_t op)
 }
 
 /* STATUS, number, INITs, and SEAL only when every INIT is answered. */
-static void test_chief(void **state)
+TEST(test_chief)
 {
-    (void)state;
     struct two t;
     two_init(&t, 0);
     assert_true(psi_client_is_chief(t.f.c));
@@ -143,9 +138,8 @@ static void data_loss(uint32_t worker, bool sealed, uint64_t version)
     fake_fini(&t.f);
 }
 
-static void test_data_loss(void **state)
+TEST(test_data_loss)
 {
-    (void)state;
     data_loss(0, false, 5);
     data_loss(0, true, 0);
     data_loss(1, false, 5);
@@ -154,9 +148,8 @@ static void test_data_loss(void **state)
 
 /* One was given its value by another session, which sealed nothing, and the other has none: what an import left of which a task
  * came back empty, or that did not end. The chief sends no INIT. */
-static void test_given_is_live(void **state)
+TEST(test_given_is_live)
 {
-    (void)state;
     struct two t;
     two_init(&t, 0);
     memcpy(t.giver[0], "importer", 8);
@@ -176,9 +169,8 @@ static void test_given_is_live(void **state)
 }
 
 /* What this session gave itself is no sign of a loss: the chief initialises the rest. */
-static void test_given_by_itself(void **state)
+TEST(test_given_by_itself)
 {
-    (void)state;
     struct two t;
     two_init(&t, 0);
     memcpy(t.giver[0], t.f.c->session_id, 8);
@@ -195,9 +187,8 @@ static void test_given_by_itself(void **state)
 }
 
 /* The other workers cannot tell whether it was the chief, which then initialises the rest: they wait for its seal. */
-static void test_given_is_waited_for(void **state)
+TEST(test_given_is_waited_for)
 {
-    (void)state;
     struct two t;
     two_init(&t, 1);
     memcpy(t.giver[0], "thechief", 8);
@@ -213,9 +204,8 @@ static void test_given_is_waited_for(void **state)
 }
 
 /* The second answer was older than the first: between the two a chief initialised and sealed. No loss. */
-static void test_no_data_loss(void **state)
+TEST(test_no_data_loss)
 {
-    (void)state;
     struct two t;
     two_init(&t, 1);
     fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
@@ -229,9 +219,8 @@ static void test_no_data_loss(void **state)
 }
 
 /* Some at version 0 and nothing sealed: an earlier chief died midway. The chief goes on, the others wait. */
-static void test_half_initialised(void **state)
+TEST(test_half_initialised)
 {
-    (void)state;
     struct two t;
     two_init(&t, 0);
     fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
@@ -246,9 +235,8 @@ static void test_half_initialised(void **state)
     fake_fini(&t.f);
 }
 
-static void test_worker_waits(void **state)
+TEST(test_worker_waits)
 {
-    (void)state;
     struct two t;
     two_init(&t, 1);
     assert_false(psi_client_is_chief(t.f.c));
@@ -269,9 +257,8 @@ static void test_worker_waits(void **state)
     fake_fini(&t.f);
 }
 
-static void test_other_hyperparameters(void **state)
+TEST(test_other_hyperparameters)
 {
-    (void)state;
     struct two t;
     two_init(&t, 1);
     fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
@@ -285,9 +272,8 @@ static void test_other_hyperparameters(void **state)
     fake_fini(&t.f);
 }
 
-static void test_newer_chief(void **state)
+TEST(test_newer_chief)
 {
-    (void)state;
     struct two t;
     two_init(&t, 0);
     fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
@@ -310,9 +296,8 @@ static void late(struct two *t, uint32_t i)
     fake_reply(&t->f, i, PS_OP_WAIT, fake_take(&t->f, i, PS_OP_WAIT)->h.id, false, &a);
 }
 
-static void test_deadline_names_all(void **state)
+TEST(test_deadline_names_all)
 {
-    (void)state;
     struct two t;
     two_init(&t, 1);
     fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 9000);
@@ -353,9 +338,8 @@ static void assert_blamed(struct two *t, const struct fake_request *req, uint32_
     fake_fini(&t->f);
 }
 
-static void test_deadline_blames_the_silent(void **state)
+TEST(test_deadline_blames_the_silent)
 {
-    (void)state;
     for (uint32_t silent = 1; silent <= 3; silent++) {
         struct two t;
         two_init(&t, 1);
@@ -395,9 +379,8 @@ static void test_deadline_blames_the_silent(void **state)
 }
 
 /* A task of the session that has not been asked for anything is not blamed, in whatever state its connection is. */
-static void test_status_blames_the_silent(void **state)
+TEST(test_status_blames_the_silent)
 {
-    (void)state;
     struct two t;
     struct fake_request stat;
     two_init(&t, 1);
@@ -416,9 +399,8 @@ static void test_status_blames_the_silent(void **state)
 }
 
 /* The deadline while INITs are out: they end with it, nothing is left over. */
-static void test_deadline_in_init(void **state)
+TEST(test_deadline_in_init)
 {
-    (void)state;
     struct two t;
     two_init(&t, 0);
     fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 1000);
@@ -435,9 +417,8 @@ static void test_deadline_in_init(void **state)
 }
 
 /* A task restarts before this session has used anything: its variables are got again. */
-static void test_restart_before_use(void **state)
+TEST(test_restart_before_use)
 {
-    (void)state;
     struct two t;
     two_init(&t, 0);
     fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
@@ -464,9 +445,8 @@ static void test_restart_before_use(void **state)
     fake_fini(&t.f);
 }
 
-static void test_status(void **state)
+TEST(test_status)
 {
-    (void)state;
     struct two t;
     two_init(&t, 1);
     fake_start(&t.f, &t.ready, PSI_REQ_STATUS, t.v[1], NULL, NULL, 60000);
@@ -477,9 +457,8 @@ static void test_status(void **state)
     fake_fini(&t.f);
 }
 
-static void test_nothing_to_do(void **state)
+TEST(test_nothing_to_do)
 {
-    (void)state;
     struct fake f;
     struct fake_request ready;
     fake_init(&f, CHIEF_SPEC, "worker", 1, false);
@@ -487,28 +466,4 @@ static void test_nothing_to_do(void **state)
     assert_int_equal(ready.dones, 1);
     assert_int_equal(ready.req.status, PS_OK);
     fake_fini(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chief),
-        cmocka_unit_test(test_data_loss),
-        cmocka_unit_test(test_given_is_live),
-        cmocka_unit_test(test_given_by_itself),
-        cmocka_unit_test(test_given_is_waited_for),
-        cmocka_unit_test(test_no_data_loss),
-        cmocka_unit_test(test_half_initialised),
-        cmocka_unit_test(test_worker_waits),
-        cmocka_unit_test(test_other_hyperparameters),
-        cmocka_unit_test(test_newer_chief),
-        cmocka_unit_test(test_deadline_names_all),
-        cmocka_unit_test(test_deadline_blames_the_silent),
-        cmocka_unit_test(test_status_blames_the_silent),
-        cmocka_unit_test(test_deadline_in_init),
-        cmocka_unit_test(test_restart_before_use),
-        cmocka_unit_test(test_status),
-        cmocka_unit_test(test_nothing_to_do),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/peer.c and receive.c: dial and back-off, HELLO, the cluster, who answers, the lease, bad bytes, GOODBYE. */
+#include "test.h"
 #include "worker/core/client.h"
 #include "../../lib/fake_task.h"
 #include "../../lib/wire.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define SPEC "ps=a:1,b:2"
 
@@ -19,9 +15,8 @@ static void answer(struct fake *f, uint32_t task, uint8_t op, uint64_t id)
     fake_reply(f, task, op, id, false, &a);
 }
 
-static void test_hello(void **state)
+TEST(test_hello)
 {
-    (void)state;
     struct fake f;
     struct fake_request ping;
     ps_v1_Hello hello;
@@ -48,9 +43,8 @@ static void test_hello(void **state)
 }
 
 /* Only a target is known: it tells the cluster. */
-static void test_learn_cluster(void **state)
+TEST(test_learn_cluster)
 {
-    (void)state;
     struct fake f;
     struct fake_request cluster;
     ps_v1_Hello hello;
@@ -72,9 +66,8 @@ static void test_learn_cluster(void **state)
 }
 
 /* The target is the second task of the list: its session gets that place. */
-static void test_target_is_not_first(void **state)
+TEST(test_target_is_not_first)
 {
-    (void)state;
     struct fake f;
     struct fake_request ping;
     fake_init(&f, SPEC, "", 0, false);
@@ -103,9 +96,8 @@ static void test_target_is_not_first(void **state)
     fake_fini(&f);
 }
 
-static void test_hello_refused(void **state)
+TEST(test_hello_refused)
 {
-    (void)state;
     struct fake f;
     struct fake_request ping;
     fake_init(&f, SPEC, "", 0, false);
@@ -124,9 +116,8 @@ static void test_hello_refused(void **state)
 }
 
 /* 50 ms doubling to 1 s, within 25 %; the deadline names task, address and the last error. */
-static void test_backoff(void **state)
+TEST(test_backoff)
 {
-    (void)state;
     struct fake f;
     struct fake_request ping;
     fake_init(&f, SPEC, "", 0, false);
@@ -154,9 +145,8 @@ static void test_backoff(void **state)
 }
 
 /* A wait of more than 5 s is logged, once. */
-static void test_slow_is_logged(void **state)
+TEST(test_slow_is_logged)
 {
-    (void)state;
     struct fake f;
     struct fake_request ping;
     fake_init(&f, SPEC, "", 0, false);
@@ -172,9 +162,8 @@ static void test_slow_is_logged(void **state)
     fake_fini(&f);
 }
 
-static void test_beats_and_lease(void **state)
+TEST(test_beats_and_lease)
 {
-    (void)state;
     struct fake f;
     struct fake_request ping;
     fake_init(&f, SPEC, "", 0, false);
@@ -236,9 +225,8 @@ static void add_one(struct fake *f, struct psi_var *var, int64_t result, ps_stat
 }
 
 /* What a step's ADD and a pull of global_step bring goes into every beat, to every task. */
-static void test_beats_say_the_step(void **state)
+TEST(test_beats_say_the_step)
 {
-    (void)state;
     struct fake f;
     struct fake_request pull;
     fake_init(&f, SPEC, "", 0, false);
@@ -275,9 +263,8 @@ static void beat_answer(struct fake *f, uint32_t task, uint64_t id, uint32_t fla
 }
 
 /* Only the directory's beat counts, and it counts for good. */
-static void test_told_to_stop(void **state)
+TEST(test_told_to_stop)
 {
-    (void)state;
     struct fake f;
     struct fake_request ping;
     fake_init(&f, SPEC, "", 0, false);
@@ -307,9 +294,8 @@ static void test_told_to_stop(void **state)
 }
 
 /* A peer that takes what could not be written for a while is alive, although its answers are far behind. */
-static void test_slow_peer(void **state)
+TEST(test_slow_peer)
 {
-    (void)state;
     struct fake f;
     struct fake_request ping;
     fake_init(&f, SPEC, "", 0, false);
@@ -326,9 +312,8 @@ static void test_slow_peer(void **state)
 }
 
 /* This process was stopped for 20 s: that is no reason to close a connection whose bytes are still to be read. */
-static void test_late_tick(void **state)
+TEST(test_late_tick)
 {
-    (void)state;
     struct fake f;
     struct fake_request ping;
     fake_init(&f, SPEC, "", 0, false);
@@ -347,9 +332,8 @@ static void test_late_tick(void **state)
 
 /* Whatever a task sends, the core closes and dials anew at worst. */
 /* A task that sets what a reply does not have is not understood: the connection is closed, and made anew. */
-static void test_reserved_bits(void **state)
+TEST(test_reserved_bits)
 {
-    (void)state;
     static const struct ps_reply_meta plain, reserved0 = {.reserved = 1}, reserved1 = {.reserved1 = 1}, applied = {.applied = 3};
     static const struct ps_pull_reply_meta values = {.reserved = 1};
     static const uint8_t body[8] = {1};
@@ -401,9 +385,8 @@ static void test_reserved_bits(void **state)
     fake_fini(&f);
 }
 
-static void test_bad_bytes(void **state)
+TEST(test_bad_bytes)
 {
-    (void)state;
     struct fake f;
     struct fake_request ping;
     fake_init(&f, SPEC, "", 0, false);
@@ -431,9 +414,8 @@ static void test_bad_bytes(void **state)
 }
 
 /* Why the task closed is what the caller reads when its time is over, also where HELLO was the fault. */
-static void test_close(void **state)
+TEST(test_close)
 {
-    (void)state;
     struct fake f;
     struct fake_request ping;
     struct fake_answer close = {.status = PS_DEADLINE_EXCEEDED, .text = "half a segment\nfor too long"};
@@ -455,9 +437,8 @@ static void test_close(void **state)
     fake_fini(&f);
 }
 
-static void test_goodbye(void **state)
+TEST(test_goodbye)
 {
-    (void)state;
     struct fake f;
     struct fake_request bye;
     fake_init(&f, SPEC, "", 0, false);
@@ -473,9 +454,8 @@ static void test_goodbye(void **state)
     fake_fini(&f);
 }
 
-static void test_goodbye_is_bounded(void **state)
+TEST(test_goodbye_is_bounded)
 {
-    (void)state;
     struct fake f;
     struct fake_request ping, bye;
     fake_init(&f, SPEC, "", 0, false);
@@ -486,27 +466,4 @@ static void test_goodbye_is_bounded(void **state)
     assert_int_equal(bye.dones, 1);
     assert_int_equal(bye.req.status, PS_OK);
     fake_fini(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hello),
-        cmocka_unit_test(test_learn_cluster),
-        cmocka_unit_test(test_target_is_not_first),
-        cmocka_unit_test(test_hello_refused),
-        cmocka_unit_test(test_backoff),
-        cmocka_unit_test(test_slow_is_logged),
-        cmocka_unit_test(test_beats_and_lease),
-        cmocka_unit_test(test_beats_say_the_step),
-        cmocka_unit_test(test_told_to_stop),
-        cmocka_unit_test(test_slow_peer),
-        cmocka_unit_test(test_late_tick),
-        cmocka_unit_test(test_bad_bytes),
-        cmocka_unit_test(test_reserved_bits),
-        cmocka_unit_test(test_close),
-        cmocka_unit_test(test_goodbye),
-        cmocka_unit_test(test_goodbye_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
