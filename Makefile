@@ -393,7 +393,7 @@ $(B)/compile_commands.json: $(B)/obj/flags $(B)/obj/paths $(B)/obj/sources.list 
 	@sed 's/^{}]$$/]/; s/^ *{/{/' $@.new | sed -z 's/,\n*\]/\n]/' >$@ && rm $@.new
 
 .PHONY: lint
-lint: all $(B)/compile_commands.json ## layers, circles, symbols, headers, format, clang-tidy, cppcheck, shellcheck, style
+lint: all $(B)/compile_commands.json ## layers, circles, fields, symbols, headers, format, clang-tidy, cppcheck, shellcheck, style
 	@scripts/lint/run $(B)
 .PHONY: format
 format: ## clang-format all C sources in place
