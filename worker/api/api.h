@@ -105,7 +105,10 @@ struct ps_session {
     ps_param spare; /* the dummy for when there is no memory for one */
 };
 
-/* ---- session.c ---- */
+/* ---- object.c ---- */
+/** As a session begins, all zero before. */
+void psi_api_session_init(ps_session *s);
+/* ---- errors.c; psi_api_broken(): object.c ---- */
 /** Errors that every call looks for first: never opened, called after fork() or in a callback, closing. NULL s is
  * INVALID_ARGUMENT. */
 ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err) PSI_MUST;
@@ -250,7 +253,5 @@ void psi_api_log_placement(ps_session *s, const ps_variable *v, const char *type
 
 /* ---- param.c ---- */
 void psi_api_params_free(ps_session *s);
-/** Make s->spare usable. */
-void psi_api_spare_init(ps_session *s);
 
 #endif

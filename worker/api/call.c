@@ -11,34 +11,6 @@
 
 #include <string.h>
 
-static _Thread_local struct psi_err last_error;
-
-ps_status psi_api_last_error_set(const struct psi_err *err)
-{
-    last_error = *err;
-    return err->code;
-}
-
-ps_status psi_api_result(const struct psi_err *err, ps_status st)
-{
-    return st == PS_OK ? PS_OK : psi_api_last_error_set(err);
-}
-
-const char *ps_last_error(void)
-{
-    return last_error.text;
-}
-
-ps_applied ps_last_applied(void)
-{
-    return last_error.applied;
-}
-
-ps_reason ps_last_reason(void)
-{
-    return psi_reason(last_error.reason, last_error.code);
-}
-
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms)
 {
     int64_t timeout = timeout_ms > 0 ? timeout_ms : s->operation_timeout_ms;

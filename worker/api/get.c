@@ -20,15 +20,6 @@
 
 static const char global_step_name[] = "global_step";
 
-void ps_variable_spec_init(ps_variable_spec *spec)
-{
-    if (spec == NULL) {
-        return;
-    }
-    memset(spec, 0, sizeof(*spec));
-    spec->struct_bytes = sizeof(*spec);
-}
-
 /* ---- one get ---- */
 
 static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)

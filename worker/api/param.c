@@ -17,9 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* value and gradient of the session's spare dummy: one element each, shared, never written by the library */
-static _Alignas(PSI_PARAM_ALIGN) float spare_buffers[2][PSI_PARAM_ALIGN / sizeof(float)];
-
 static ps_status stick(ps_session *s, struct psi_err *err, const char *what)
 {
     psi_err_prefix(err, "%s", what);
@@ -49,17 +46,6 @@ static ps_status enter_settled(ps_session *s)
 }
 
 /* ---- parameters ---- */
-
-void psi_api_spare_init(ps_session *s)
-{
-    s->spare.session = s;
-    s->spare.shape = PS_SCALAR;
-    s->spare.value = spare_buffers[0];
-    s->spare.grad = spare_buffers[1];
-    s->spare.bytes = sizeof(float);
-    psi_list_init(&s->spare.link);
-    (void)snprintf(s->spare.name, sizeof(s->spare.name), "none");
-}
 
 static void param_free(ps_param *p)
 {

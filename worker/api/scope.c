@@ -66,6 +66,15 @@ void psi_scopes_fini(struct psi_scopes *scopes)
 
 /* ---- names ---- */
 
+void ps_variable_spec_init(ps_variable_spec *spec)
+{
+    if (spec == NULL) {
+        return;
+    }
+    memset(spec, 0, sizeof(*spec));
+    spec->struct_bytes = sizeof(*spec);
+}
+
 static size_t make_key(char *key, const char *container, const char *name)
 {
     size_t n = strlen(container) + 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions: options, opening and closing, the first error, the cluster as the session knows it.
+ * Sessions: options, opening and closing.
  *
  * Happy path: ps_session_open() checks the options and starts the core and its thread (worker/io.c) -> calls ->
  * ps_session_close() refuses new calls, waits for what is in flight, says goodbye, ends the thread and frees everything. Failure
@@ -18,61 +18,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define TARGET_DEFAULT "127.0.0.1:2222"
-#define FORKED "a session belongs to the process that opened it (pid %ld); this is a child made by fork()"
 
 const char *ps_version(void)
 {
     return PS_VERSION;
-}
-
-/* ---- log ---- */
-
-static void log_line(void *data, enum psi_log_level level, const char *line)
-{
-    ps_session *s = data;
-    (void)pthread_mutex_lock(&s->log_lock);
-    if (s->log != NULL) {
-        s->log(s->log_ctx, (ps_log_level)level, line);
-    } else {
-        (void)fprintf(stderr, "%s\n", line);
-    }
-    (void)pthread_mutex_unlock(&s->log_lock);
-}
-
-void psi_api_log_raw(ps_session *s, const char *line)
-{
-    (void)pthread_mutex_lock(&s->log_lock);
-    if (s->placement_log != NULL) {
-        s->placement_log(s->placement_log_ctx, PS_LOG_INFO, line);
-    } else {
-        (void)fprintf(stderr, "%s\n", line);
-    }
-    (void)pthread_mutex_unlock(&s->log_lock);
-}
-
-static void log_stamp(void *data, char *buf, size_t n)
-{
-    struct timespec now;
-    (void)data;
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
-    (void)psi_log_format_time((uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u, buf, n);
-}
-
-void psi_api_log_fields(ps_session *s, int level, const char *event, const struct psi_kv *kv, size_t count)
-{
-    struct psi_log log = {.write = log_line, .stamp = log_stamp, .data = s, .level = (enum psi_log_level)s->log_level};
-    psi_log_fields(&log, (enum psi_log_level)level, event, kv, count, "");
-}
-
-void psi_api_log_core(void *session, int level, const char *event, const char *fields)
-{
-    ps_session *s = session;
-    struct psi_log log = {.write = log_line, .stamp = log_stamp, .data = s, .level = (enum psi_log_level)s->log_level};
-    psi_log_fields(&log, (enum psi_log_level)level, event, NULL, 0, fields);
 }
 
 /* ---- options ---- */
@@ -218,22 +170,6 @@ static void program_name(const ps_session_options *o, char *buf, size_t n)
 
 /* ---- open and close ---- */
 
-static void session_init(ps_session *s)
-{
-    s->pid = getpid();
-    s->log_level = PS_LOG_INFO;
-    s->operation_timeout_ms = PS_OPERATION_TIMEOUT_MS;
-    s->ready_timeout_ms = PS_READY_TIMEOUT_MS;
-    (void)pthread_mutex_init(&s->lock, NULL); /* cannot fail with default attributes */
-    (void)pthread_mutex_init(&s->log_lock, NULL);
-    (void)pthread_cond_init(&s->changed, NULL);
-    psi_list_init(&s->variables);
-    psi_list_init(&s->params);
-    psi_list_init(&s->aside);
-    psi_scopes_init(&s->scopes);
-    psi_api_spare_init(s);
-}
-
 static void session_free(ps_session *s)
 {
     psi_api_aside_free(s);
@@ -309,7 +245,7 @@ static ps_status session_open(const ps_session_options *options, ps_session **ou
     if (s == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a session");
     }
-    session_init(s);
+    psi_api_session_init(s);
     (void)snprintf(s->job, sizeof(s->job), "%s", o.job == NULL ? "" : o.job);
     s->task = o.task_index;
     s->operation_timeout_ms = o.operation_timeout_ms;
@@ -346,36 +282,6 @@ ps_status ps_session_open(const ps_session_options *options, ps_session **out_se
         (void)snprintf(error, error_bytes, "%s", err.text);
     }
     return psi_api_result(&err, st);
-}
-
-/* What psi_api_broken() gives when there is no memory for a session, or no session at all; never freed. */
-static ps_session no_memory, no_session;
-static pthread_once_t statics_once = PTHREAD_ONCE_INIT;
-
-static void statics_init(void)
-{
-    session_init(&no_memory);
-    session_init(&no_session);
-    no_memory.is_static = true;
-    no_session.is_static = true;
-    (void)psi_fail(&no_memory.error, PS_RESOURCE_EXHAUSTED, "out of memory for a session");
-    (void)psi_fail(&no_session.error, PS_INVALID_ARGUMENT, "the session is NULL");
-}
-
-ps_session *psi_api_broken(const struct psi_err *err)
-{
-    ps_session *s = err == NULL ? NULL : psi_calloc(1, sizeof(*s));
-    if (s == NULL) {
-        (void)pthread_once(&statics_once, statics_init);
-        return err == NULL ? &no_session : &no_memory;
-    }
-    session_init(s);
-    if (err->code == PS_OK) {
-        s->stopping = true;
-    } else {
-        PSI_IGNORE(psi_api_stick(s, err)); /* it is in the session now */
-    }
-    return s;
 }
 
 struct hasten {
@@ -449,95 +355,4 @@ int ps_session_close(ps_session *s)
         session_free(s);
     }
     return code;
-}
-
-/* ---- errors ---- */
-
-ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
-{
-    if (s == NULL) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "the session is NULL");
-    }
-    if (s->pid != getpid()) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, FORKED, (long)s->pid);
-    }
-    if (s->io == NULL) {
-        ps_status st = psi_api_sticky(s, err);
-        return st != PS_OK ? st : psi_fail(err, PS_CANCELLED, "--help was given: nothing is done");
-    }
-    if (may_block && psi_io_on_loop(s->io)) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "a call that blocks cannot be made in a callback of the library");
-    }
-    return PS_OK;
-}
-
-ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
-{
-    if (s->pid != getpid()) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, FORKED,
-                        (long)s->pid); /* the lock may be held by a thread that is not here */
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    ps_status st = s->error.code;
-    if (st != PS_OK && err != NULL) {
-        *err = s->error;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    return st;
-}
-
-ps_status psi_api_stick(ps_session *s, const struct psi_err *err)
-{
-    if (s->pid != getpid()) {
-        return err->code;
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    bool first = s->error.code == PS_OK && err->code != PS_OK;
-    if (first) {
-        s->error = *err;
-    }
-    ps_status st = s->error.code;
-    (void)pthread_mutex_unlock(&s->lock);
-    if (first) {
-        psi_api_log(s, PS_LOG_ERROR, "session_failed", PSI_KV("st", ps_status_name(err->code)),
-                    PSI_KV("reason", ps_reason_name(psi_reason(err->reason, err->code))),
-                    PSI_KV("applied", psi_applied_name(err->applied)), PSI_KV("msg", err->text));
-    }
-    return st;
-}
-
-ps_status ps_session_status(ps_session *s)
-{
-    return s == NULL ? PS_INVALID_ARGUMENT : psi_api_sticky(s, NULL);
-}
-
-const char *ps_session_error(ps_session *s)
-{
-    return s == NULL ? "the session is NULL" : s->error.text; /* written once, before its code is seen */
-}
-
-ps_applied ps_session_error_applied(ps_session *s)
-{
-    struct psi_err err = {0};
-    if (s != NULL) {
-        PSI_IGNORE(psi_api_sticky(s, &err)); /* all zero where there is no error */
-    }
-    return err.applied;
-}
-
-ps_reason ps_session_reason(ps_session *s)
-{
-    struct psi_err err = {.code = PS_INVALID_ARGUMENT};
-    ps_status st = s == NULL ? PS_INVALID_ARGUMENT : psi_api_sticky(s, &err);
-    return psi_reason(err.reason, st);
-}
-
-ps_status ps_session_fail(ps_session *s, ps_status st, const char *text)
-{
-    struct psi_err err = {0};
-    if (s == NULL || st == PS_OK) {
-        return s == NULL ? PS_INVALID_ARGUMENT : ps_session_status(s);
-    }
-    (void)psi_fail(&err, st, "%s", text == NULL ? "" : text);
-    return psi_api_stick(s, &err);
 }

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a program asks of all its variables, or of the cluster, before it goes on: which have no value, wait until they are ready,
+ * wait until tasks are up. Happy path: one request of the core, or one for each variable, many at a time. Failure: that of the
+ * request; of several the first, which names the tasks that failed likewise.
+ */
+#include "api.h"
+
+#include "common/mem.h"
+
+#include <string.h>
+
+enum { STATUS_AT_ONCE = 256 }; /* requests about single variables that are out */
+
+/* ---- the session's variables ---- */
+
+static ps_status prepare_status(struct psi_api_call *call, struct psi_err *err)
+{
+    (void)err;
+    call->req.kind = PSI_REQ_STATUS;
+    call->req.var = call->variable->var;
+    return PS_OK;
+}
+
+static void finish_status(struct psi_api_call *call)
+{
+    *(bool *)call->arg = call->variable->var->initialised;
+}
+
+struct status_of {
+    struct psi_api_call call;
+    bool started, initialised, failed;
+};
+
+/* The session's variables now; *out_count of them, psi_free. NULL when there is no memory. */
+static ps_variable **variables_copy(ps_session *s, size_t *out_count)
+{
+    size_t count = 0;
+    struct psi_list *it;
+    (void)pthread_mutex_lock(&s->lock);
+    PSI_LIST_FOREACH(it, &s->variables) {
+        count++;
+    }
+    ps_variable **all = psi_calloc(count + 1, sizeof(*all));
+    *out_count = 0;
+    if (all != NULL) {
+        PSI_LIST_FOREACH(it, &s->variables) {
+            all[(*out_count)++] = PSI_CONTAINER_OF(it, ps_variable, link);
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return all;
+}
+
+/* One of those before it failed at the same task. */
+static bool task_named(ps_variable **all, const struct status_of *of, size_t from, size_t i)
+{
+    for (size_t k = from; k < i; k++) {
+        if (of[k].failed && strcmp(all[k]->device, all[i]->device) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static ps_status status_of_all(ps_session *s, ps_variable **all, struct status_of *of, size_t count, struct psi_err *err)
+{
+    ps_status first = PS_OK;
+    for (size_t from = 0; from < count && first == PS_OK; from += STATUS_AT_ONCE) {
+        size_t to = count - from < STATUS_AT_ONCE ? count : from + STATUS_AT_ONCE;
+        for (size_t i = from; i < to && first == PS_OK; i++) {
+            of[i].call = (struct psi_api_call){
+                .session = s, .prepare = prepare_status, .finish = finish_status, .arg = &of[i].initialised, .variable = all[i]};
+            first = psi_api_call_start(&of[i].call, err);
+            of[i].started = first == PS_OK;
+        }
+        for (size_t i = from; i < to; i++) {
+            struct psi_err one = {0};
+            ps_status st = of[i].started ? psi_api_call_wait(&of[i].call, &one) : PS_OK;
+            if (st != PS_OK && first == PS_OK) {
+                first = st;
+                *err = one;
+            } else if (st == first && st != PS_OK && !task_named(all, of, from, i)) {
+                psi_api_likewise(s, all[i]->device, err);
+            }
+            of[i].failed = st != PS_OK;
+        }
+    }
+    return first;
+}
+
+int ps_report_uninitialized(ps_session *s, const char **names, int max)
+{
+    struct psi_err err = {0};
+    if (psi_api_check(s, true, &err) != PS_OK) {
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
+        return -1;
+    }
+    PSI_IGNORE(psi_api_settle(s)); /* what fails is the session's error; this looks at the others */
+    size_t count = 0;
+    ps_variable **all = variables_copy(s, &count);
+    struct status_of *of = psi_calloc(count + 1, sizeof(*of));
+    int total = 0;
+    if (all == NULL || of == NULL) {
+        (void)psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the list of variables");
+        total = -1;
+    } else if (status_of_all(s, all, of, count, &err) != PS_OK) {
+        total = -1;
+    }
+    for (size_t i = 0; total >= 0 && i < count; i++) {
+        if (!of[i].initialised) {
+            if (total < max && names != NULL) {
+                names[total] = all[i]->name;
+            }
+            total++;
+        }
+    }
+    psi_free(of);
+    psi_free(all);
+    if (total < 0) {
+        PSI_IGNORE(psi_api_last_error_set(&err));
+    }
+    return total;
+}
+
+/* ---- calls with a kind and at most a text ---- */
+
+struct plain {
+    enum psi_request_kind kind;
+    char *text;
+};
+
+static ps_status prepare_plain(struct psi_api_call *call, struct psi_err *err)
+{
+    const struct plain *p = call->arg;
+    (void)err;
+    call->req.kind = p->kind;
+    call->req.src = p->text;
+    call->req.bytes = p->text == NULL ? 0 : strlen(p->text);
+    return PS_OK;
+}
+
+static ps_status plain(ps_session *s, enum psi_request_kind kind, const char *text, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    struct plain p = {.kind = kind};
+    if (text != NULL) {
+        p.text = psi_strndup(text, strlen(text));
+        if (p.text == NULL) {
+            return psi_api_result(&err, psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory"));
+        }
+    }
+    struct psi_api_call call = {.session = s, .prepare = prepare_plain, .arg = &p, .timeout_ms = timeout_ms};
+    ps_status st = psi_api_call_run(&call, &err);
+    psi_free(p.text);
+    return psi_api_result(&err, st);
+}
+
+ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    if (psi_api_check(s, true, &err) != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    PSI_IGNORE(psi_api_settle(s)); /* what fails is the session's error; this waits for the others */
+    return plain(s, PSI_REQ_WAIT_READY, NULL, timeout_ms > 0 ? timeout_ms : s->ready_timeout_ms);
+}
+
+ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    if (jobs == NULL) {
+        return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "jobs is NULL"));
+    }
+    return plain(s, PSI_REQ_WAIT_CLUSTER, jobs, timeout_ms);
+}
