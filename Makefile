@@ -360,6 +360,10 @@ bench-quick: bench-programs ## push and pull against the bare loop, about a minu
 bench-cost: $(B)/tests/bench/cost ## instructions per push of 4 KiB, counted by valgrind
 	@tests/bench/cost.sh $<
 
+.PHONY: bench-waits
+bench-waits: $(B)/tests/bench/waits ## 10,000 waiting requests: what a push pays for them
+	@$<
+
 .PHONY: bench-names
 bench-names: bench-programs ## 1,000 variables created, initialised, reset: seconds, and the pause that others see
 	@PSD_BUILD=$(B) $(B)/tests/bench/names
