@@ -37,6 +37,10 @@ struct psi_kv psi_kv_text(const char *key, const char *value); /* NULL is "" */
 struct psi_kv psi_kv_u64(const char *key, uint64_t value);
 struct psi_kv psi_kv_i64(const char *key, int64_t value);
 /** PSI_KV("peer", text), PSI_KV("count", n): a text or a whole number; bool is 0 or 1. */
+#ifdef __cppcheck__ /* whose 2.10 crashes on some of the others */
+struct psi_kv psi_kv_any(const char *key, ...);
+#define PSI_KV(key_, value_) psi_kv_any(key_, value_)
+#else
 #define PSI_KV(key_, value_)                                                                                                     \
     _Generic((value_), char *                                                                                                    \
              : psi_kv_text, const char *                                                                                         \
@@ -50,6 +54,7 @@ struct psi_kv psi_kv_i64(const char *key, int64_t value);
              : psi_kv_i64, long                                                                                                  \
              : psi_kv_i64, long long                                                                                             \
              : psi_kv_i64)(key_, value_)
+#endif
 #define PSI_KV_BYTES(key_, p_, n_) psi_kv_bytes(key_, p_, n_)
 /** PSI_KVS(PSI_KV(...), ...): as the two arguments of the functions below. */
 #define PSI_KVS(...) (const struct psi_kv[]){__VA_ARGS__}, sizeof((const struct psi_kv[]){__VA_ARGS__}) / sizeof(struct psi_kv)

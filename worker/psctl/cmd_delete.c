@@ -16,7 +16,7 @@ enum psctl_exit psctl_delete(struct psctl *c)
         return code;
     }
     if (!psctl_confirmed(c, "Delete %s, %s %s in container '%s', with its slots?", ps_variable_name(v),
-                         ps_dtype_name(ps_variable_dtype(v)), value_shape_text(ps_variable_shape(v), shape, sizeof(shape)),
+                         ps_dtype_name(ps_variable_dtype(v)), psi_shape_format(ps_variable_shape(v), shape, sizeof(shape)),
                          ps_variable_container(v))) {
         return PSCTL_FAILED;
     }

@@ -82,7 +82,7 @@ static void print_head(const struct psctl *c, const ps_variable *v)
         return;
     }
     (void)printf("%s %s %s on %s, version %" PRIu64 "%s%s%s\n", ps_variable_name(v), ps_dtype_name(ps_variable_dtype(v)),
-                 value_shape_text(ps_variable_shape(v), shape, sizeof(shape)), ps_variable_device(v), version,
+                 psi_shape_format(ps_variable_shape(v), shape, sizeof(shape)), ps_variable_device(v), version,
                  exact ? "" : ", read while it was changing", c->npy != NULL ? " -> " : "", c->npy != NULL ? c->npy : "");
 }
 

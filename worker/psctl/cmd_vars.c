@@ -17,7 +17,7 @@ struct row {
 
 static const char *shape_cell(const void *row, char *buf, size_t n)
 {
-    return value_shape_text(&((const struct row *)row)->v.shape, buf, n);
+    return psi_shape_format(&((const struct row *)row)->v.shape, buf, n);
 }
 
 static json_t *shape_value(const void *row)

@@ -275,8 +275,8 @@ static bool check(const struct npy_header *h, ps_dtype dtype, const ps_shape *sh
 {
     char have[192];
     char want[192];
-    (void)value_shape_text(&h->shape, have, sizeof(have));
-    (void)value_shape_text(shape, want, sizeof(want));
+    (void)psi_shape_format(&h->shape, have, sizeof(have));
+    (void)psi_shape_format(shape, want, sizeof(want));
     if (h->dtype != dtype) {
         const char *why = h->descr[0] == '>'                ? ", big-endian"
                           : strchr(h->descr, 'O') != NULL   ? ", Python objects"
@@ -327,7 +327,7 @@ bool npy_write(FILE *file, ps_dtype dtype, const ps_shape *shape, const void *da
     char text[192];
     char header[WRITTEN_MAX];
     int used = snprintf(header + PREFIX, sizeof(header) - PREFIX, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
-                        npy_descr(dtype), value_shape_text(shape, text, sizeof(text)));
+                        npy_descr(dtype), psi_shape_format(shape, text, sizeof(text)));
     size_t whole = (PREFIX + (size_t)used + 1 + 63) / 64 * 64;
     memcpy(header, "\x93NUMPY\x01\x00", 8);
     header[8] = (char)((whole - PREFIX) & 0xff);

@@ -3,6 +3,8 @@
 #ifndef PSCTL_VALUE_H
 #define PSCTL_VALUE_H
 
+#include "common/shape.h"
+
 #include <jansson.h>
 #include <ps.h>
 
@@ -30,9 +32,6 @@ struct value_strings {
 /** The same for PS_STRING: one text, taken as it is, or a list of JSON strings. PSCTL's caller frees, also after false. */
 bool value_parse_strings(const char *text, const ps_shape *shape, bool fill, struct value_strings *out, char *error);
 void value_strings_free(struct value_strings *s);
-
-/** "(64, 10)". Returns buf. */
-const char *value_shape_text(const ps_shape *shape, char *buf, size_t n);
 
 /** [64, 10] */
 json_t *value_shape_json(const ps_shape *shape);

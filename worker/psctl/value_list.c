@@ -29,18 +29,6 @@ static const char *skip_blank(const char *p)
     return p + strspn(p, " \t\r\n");
 }
 
-const char *value_shape_text(const ps_shape *shape, char *buf, size_t n)
-{
-    size_t len = (size_t)snprintf(buf, n, "(");
-    for (uint32_t i = 0; i < shape->rank && i < PS_RANK_MAX && len < n; i++) {
-        len += (size_t)snprintf(buf + len, n - len, "%s%lld", i > 0 ? ", " : "", (long long)shape->dims[i]);
-    }
-    if (len < n) {
-        (void)snprintf(buf + len, n - len, "%s)", shape->rank == 1 ? "," : "");
-    }
-    return buf;
-}
-
 json_t *value_shape_json(const ps_shape *shape)
 {
     json_t *list = json_array();
@@ -184,7 +172,7 @@ static bool begin_list(struct walk *w, const char *text, const ps_shape *shape, 
     if (*w->at != '[') {
         (void)snprintf(w->error, VALUE_ERROR_MAX,
                        "its shape is %s: give a list of %lld values in brackets, a file (--npy), or one value with --fill",
-                       value_shape_text(shape, wants, sizeof(wants)), (long long)count);
+                       psi_shape_format(shape, wants, sizeof(wants)), (long long)count);
         return false;
     }
     if (shape->rank > 1 && *skip_blank(w->at + 1) != '[') { /* flat */

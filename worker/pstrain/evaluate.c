@@ -8,6 +8,8 @@
  */
 #include "evaluate.h"
 
+#include "common/shape.h"
+
 #include "finish.h"
 #include "say.h"
 #include "start.h"
@@ -37,34 +39,18 @@ static void copy_free(struct copy *copy)
     }
 }
 
-static const char *shape_text(const ps_shape *shape, char *text, size_t n)
-{
-    size_t used = (size_t)snprintf(text, n, "(");
-    for (uint32_t i = 0; i < shape->rank && used < n; i++) {
-        used += (size_t)snprintf(text + used, n - used, "%s%" PRId64, i > 0 ? ", " : "", shape->dims[i]);
-    }
-    if (used < n) {
-        (void)snprintf(text + used, n - used, ")");
-    }
-    return text;
-}
-
 /* It must be float32 of this shape. */
 static int check_fits(const ps_variable *v, const ps_shape *wanted)
 {
     char is[200];
     char needs[200];
     const ps_shape *shape = ps_variable_shape(v);
-    bool fits = ps_variable_dtype(v) == PS_F32 && shape->rank == wanted->rank;
-    for (uint32_t i = 0; fits && i < wanted->rank; i++) {
-        fits = shape->dims[i] == wanted->dims[i];
-    }
-    if (fits) {
+    if (ps_variable_dtype(v) == PS_F32 && psi_shape_equal(shape, wanted)) {
         return 0;
     }
     (void)say_error("the model on the ps tasks does not fit: %s is %s %s, --model and --data need float32 %s",
-                    ps_variable_name(v), ps_dtype_name(ps_variable_dtype(v)), shape_text(shape, is, sizeof(is)),
-                    shape_text(wanted, needs, sizeof(needs)));
+                    ps_variable_name(v), ps_dtype_name(ps_variable_dtype(v)), psi_shape_format(shape, is, sizeof(is)),
+                    psi_shape_format(wanted, needs, sizeof(needs)));
     return -1;
 }
 
