@@ -28,3 +28,19 @@ ps_status psi_struct_take(const void *from, void *to, size_t to_bytes, const cha
     memcpy(to, &to_bytes, sizeof(to_bytes));
     return PS_OK;
 }
+
+void psi_struct_give(void *items, size_t item_bytes, size_t index, const void *item, size_t own_bytes)
+{
+    uint8_t *to = (uint8_t *)items + index * item_bytes;
+    size_t both = own_bytes < item_bytes ? own_bytes : item_bytes;
+    memcpy(to, item, both);
+    memset(to + both, 0, item_bytes - both);
+}
+
+ps_status psi_struct_bytes_check(size_t item_bytes, const char *call, struct psi_err *err)
+{
+    return item_bytes > 0 && item_bytes <= STRUCT_BYTES_MAX
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "%s(): item_bytes is %zu: it must be the size of one entry", call,
+                          item_bytes);
+}

@@ -20,4 +20,12 @@
  */
 PSI_MUST ps_status psi_struct_take(const void *from, void *to, size_t to_bytes, const char *init, struct psi_err *err);
 
+/**
+ * Give a struct to element `index` of a caller's array whose elements have item_bytes, of an older or a newer header than the
+ * library: what that does not have is left out, what only it has is zero.
+ */
+void psi_struct_give(void *items, size_t item_bytes, size_t index, const void *item, size_t own_bytes);
+/** Are item_bytes the size of a struct? Errors: INVALID_ARGUMENT naming the call. */
+PSI_MUST ps_status psi_struct_bytes_check(size_t item_bytes, const char *call, struct psi_err *err);
+
 #endif

@@ -55,6 +55,7 @@ typedef struct psd_call_row {
 } psd_call_row;
 typedef struct psd_call_table {
     const psd_call_row *rows; /* keeps, until psd_server_free */
+    size_t row_bytes;         /* sizeof(psd_call_row): it may grow at its end */
     size_t count;
     void *ctx;
 } psd_call_table;
@@ -163,8 +164,8 @@ typedef struct psd_server_counts {
     uint32_t connections, sessions, variables;
     uint32_t reserved;
 } psd_server_counts;
-/** Any thread; zeros after its end. */
-PS_API void psd_server_get_counts(const psd_server *server, psd_server_counts *out_counts);
+/** Any thread; zeros after its end. counts_bytes: sizeof(*out_counts). */
+PS_API void psd_server_get_counts(const psd_server *server, psd_server_counts *out_counts, size_t counts_bytes);
 /** True when it has ended. Any thread. */
 PS_API bool psd_server_has_ended(const psd_server *server);
 /** Stop at once if it still runs, wait, free. NULL is fine. Not on the task's thread. */

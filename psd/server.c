@@ -13,6 +13,7 @@
  */
 #include "server.h"
 
+#include "common/abi.h"
 #include "common/mem.h"
 #include "common/net/dial.h"
 #include "psd/shell/machine.h"
@@ -350,20 +351,20 @@ void *psd_server_thread(void *server)
     return NULL;
 }
 
-void psd_server_get_counts(const psd_server *s, psd_server_counts *out_counts)
+void psd_server_get_counts(const psd_server *s, psd_server_counts *out_counts, size_t counts_bytes)
 {
     if (out_counts == NULL) {
         return;
     }
-    *out_counts = (psd_server_counts){.turns = 0};
-    if (s == NULL) {
-        return;
+    psd_server_counts counts = {.turns = 0};
+    if (s != NULL) {
+        bool ended = psd_server_has_ended(s);
+        counts = (psd_server_counts){.turns = atomic_load(&s->turns),
+                                     .connections = ended ? 0 : atomic_load(&s->connections),
+                                     .sessions = ended ? 0 : atomic_load(&s->sessions),
+                                     .variables = ended ? 0 : atomic_load(&s->variables)};
     }
-    bool ended = psd_server_has_ended(s);
-    *out_counts = (psd_server_counts){.turns = atomic_load(&s->turns),
-                                      .connections = ended ? 0 : atomic_load(&s->connections),
-                                      .sessions = ended ? 0 : atomic_load(&s->sessions),
-                                      .variables = ended ? 0 : atomic_load(&s->variables)};
+    psi_struct_give(out_counts, counts_bytes, 0, &counts, sizeof(counts));
 }
 
 bool psd_server_has_ended(const psd_server *server)

@@ -62,13 +62,13 @@ static ps_status settle_addresses(struct psd_server *s, struct psi_cluster *c, s
 static const char *call_name(void *shell, uint32_t row)
 {
     const struct psd_server *s = shell;
-    return row < s->o.calls.count ? s->o.calls.rows[row].name : NULL;
+    return row < s->o.calls.count ? psd_call_row_of(&s->o.calls, row)->name : NULL;
 }
 
 static ps_status call_check(void *shell, uint32_t row, const void *in, size_t in_bytes, char *error, size_t error_bytes)
 {
     const struct psd_server *s = shell;
-    const psd_call_row *r = &s->o.calls.rows[row];
+    const psd_call_row *r = psd_call_row_of(&s->o.calls, row);
     return r->check != NULL ? r->check(s->o.calls.ctx, in, in_bytes, error, error_bytes) : PS_OK;
 }
 

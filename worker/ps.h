@@ -238,8 +238,9 @@ typedef struct ps_device_info {
     uint32_t reserved;
     uint64_t memory_bytes; /* CPU: the task's budget */
 } ps_device_info;
-/** Devices of all tasks that serve, sorted by task: at most max are written, the total is returned, -1 on error. Blocks. */
-PS_API int ps_session_devices(ps_session *s, ps_device_info *infos, int max);
+/** Devices of all tasks that serve, sorted by task: at most max are written, the total is returned, -1 on error. Blocks.
+ *  item_bytes: sizeof(*infos), here and in the other calls that fill arrays of structs: these may grow at their end. */
+PS_API int ps_session_devices(ps_session *s, ps_device_info *infos, size_t item_bytes, int max);
 
 /* ================================================ variables ================================================ */
 
@@ -361,7 +362,9 @@ PS_API ps_status ps_global_step_get(ps_session *s, ps_variable **out_variable);
 /* ============================================ the asynchronous core ============================================ */
 
 typedef struct ps_request ps_request;
+/* What a callback gets begins with its struct_bytes, the library's: such a struct grows at its end. */
 typedef struct ps_result {
+    size_t struct_bytes;
     ps_status status;
     ps_applied applied; /* when status is not PS_OK */
     uint64_t version;   /* of the variable after the mutation, or of the values read */
@@ -440,7 +443,7 @@ typedef struct ps_task_info {
     uint8_t reserved[2];
     char address[272];
     char version[33];
-    char error[256];       /* why it is not up */
+    char error[544];       /* why it is not up */
     char waiting_for[256]; /* directory: tasks whose lists are missing */
     uint64_t uptime_ms, memory_bytes, budget_bytes, variable_bytes;
     uint32_t connections, sessions, variables, pid;
@@ -466,9 +469,10 @@ typedef struct ps_task_info {
 PS_API int ps_cluster_tasks(ps_session *s);
 /** Ask task i of that list; a dead one has up == false and error set (PS_OK all the same). Blocks up to timeout_ms; a task that
  *  refuses connections counts as dead after 0.3 s. All at once: infos is an array of count. */
-PS_API ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, int count, int64_t timeout_ms);
+PS_API ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms);
 
 typedef struct ps_variable_info {
+    size_t struct_bytes;
     char container[64];
     char name[256];
     char job[64];
@@ -484,12 +488,13 @@ typedef struct ps_variable_info {
 } ps_variable_info;
 /** Devices that a task said it has, which ps_cluster_info() has put into info: at most max are written, the total is returned, -1
  *  (INTERNAL) when they are not understood. Asks nobody; devices may be NULL when max is 0. */
-PS_API int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, int max);
+PS_API int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, size_t item_bytes, int max);
 
 typedef void (*ps_variable_info_fn)(void *ctx, const ps_variable_info *info);
 /** List the variables of one task of ps_cluster_tasks(), sorted by container and name. Blocks; callbacks before it returns. */
 PS_API ps_status ps_task_variables(ps_session *s, int task, int64_t timeout_ms, ps_variable_info_fn each, void *ctx);
 typedef struct ps_config_info {
+    size_t struct_bytes;
     const char *name, *value, *default_value, *help; /* valid during the callback */
     bool reloadable;                                 /* ps_task_config_set() may change it */
 } ps_config_info;
@@ -500,6 +505,7 @@ PS_API ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_
 PS_API ps_status ps_task_config_set(ps_session *s, int task, const char *name, const char *value, int64_t timeout_ms);
 
 typedef struct ps_session_info {
+    size_t struct_bytes;
     char job[64]; /* "" = no task */
     uint32_t task;
     uint32_t pid;
@@ -518,6 +524,7 @@ typedef void (*ps_session_info_fn)(void *ctx, const ps_session_info *info);
  *  created or looked up a variable, and their steps. */
 PS_API ps_status ps_task_sessions(ps_session *s, int task, int64_t timeout_ms, ps_session_info_fn each, void *ctx);
 typedef struct ps_wait_info {
+    size_t struct_bytes;
     char job[64]; /* who waits; "" = no task */
     uint32_t task;
     uint32_t pid;
@@ -533,6 +540,7 @@ typedef void (*ps_wait_info_fn)(void *ctx, const ps_wait_info *info);
  *  UNAVAILABLE or RESOURCE_EXHAUSTED or has no connection, waits at no task: its own log says so after 5 s. */
 PS_API ps_status ps_task_waits(ps_session *s, int task, int64_t timeout_ms, ps_wait_info_fn each, void *ctx);
 typedef struct ps_container_info {
+    size_t struct_bytes;
     char name[64];
     uint64_t incarnation, bytes; /* values and slots */
     uint32_t variables, initialised;

@@ -48,7 +48,7 @@ struct psi_dial {
     uv_poll_t poll;
     psi_dial_done done;
     void *ctx;
-    char last[256]; /* what the last attempt met */
+    char last[PSI_ERR_TEXT_MAX]; /* what the last attempt met */
 };
 
 struct lookup {
@@ -116,7 +116,7 @@ static void lookup_done(struct psi_dial *dial, struct lookup *lookup)
     dial->count = lookup->count;
     memcpy(dial->addresses, lookup->results, sizeof(dial->addresses));
     if (dial->count == 0) {
-        (void)snprintf(dial->last, sizeof(dial->last), "%.200s", lookup->err.text);
+        (void)snprintf(dial->last, sizeof(dial->last), "%s", lookup->err.text);
     }
     attempt(dial);
 }
@@ -393,7 +393,7 @@ static void on_timer(uv_timer_t *handle)
         } else if (lookup_start(dial, &err) == PS_OK) {
             arm(dial, 1);
         } else {
-            (void)snprintf(dial->last, sizeof(dial->last), "%.200s", err.text);
+            (void)snprintf(dial->last, sizeof(dial->last), "%s", err.text);
             fail(dial, END_UNREACHABLE);
         }
     } else if (dial->polling && dial->fd >= 0 && dial->next < dial->count && uv_now(dial->net->loop) < dial->deadline_ms) {

@@ -35,7 +35,7 @@ static void format_status(const struct psd_service *s, char *buf, size_t n)
     uint32_t serving = 0;
     for (uint32_t i = 0; i < s->count; i++) {
         psd_server_counts counts;
-        psd_server_get_counts(s->servers[i], &counts);
+        psd_server_get_counts(s->servers[i], &counts, sizeof(counts));
         if (!psd_server_has_ended(s->servers[i])) {
             serving++;
             variables += counts.variables;
@@ -104,7 +104,7 @@ static int64_t stuck(struct psd_service *s)
     int64_t found = -1;
     for (uint32_t i = 0; i < s->count; i++) {
         psd_server_counts counts;
-        psd_server_get_counts(s->servers[i], &counts);
+        psd_server_get_counts(s->servers[i], &counts, sizeof(counts));
         if (counts.turns == s->turns[i] && !psd_server_has_ended(s->servers[i]) && found < 0) {
             found = i;
         }

@@ -70,7 +70,7 @@ static ps_status read_call(struct psd_task *t, const struct psd_request *r, ps_v
     st = t->config.call_check != NULL ? t->config.call_check(t->config.shell, *out_row, r->body, m->in_bytes, text, sizeof(text))
                                       : PS_OK;
     text[sizeof(text) - 1] = '\0';
-    return st == PS_OK ? PS_OK : psi_fail(err, st, "call '%s' at %s: %.350s", name, t->name, text);
+    return st == PS_OK ? PS_OK : psi_fail(err, st, "call '%s' at %s: %s", name, t->name, text);
 }
 
 static void give_back(struct psd_task *t, void *p, uint32_t bytes)
@@ -242,8 +242,8 @@ void psd_task_call_finished(struct psd_task *t, uint64_t call, ps_status st, siz
     if (w != NULL && st == PS_OK) {
         keep(t, w, k, (uint32_t)out_bytes);
     } else if (w != NULL) {
-        PSI_IGNORE(psi_fail(&w->err, st, "%s: %.400s", t->name, error)); /* answered below */
-        w->err.applied = PS_MAYBE_PARTLY_APPLIED;                        /* it ran: nobody may repeat it by himself */
+        PSI_IGNORE(psi_fail(&w->err, st, "%s: %s", t->name, error)); /* answered below */
+        w->err.applied = PS_MAYBE_PARTLY_APPLIED;                    /* it ran: nobody may repeat it by himself */
     }
     psd_wait_over(t, &k->waiters);
     work_free(t, k);

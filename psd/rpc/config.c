@@ -123,7 +123,7 @@ static ps_status set(struct psd_task *t, const struct psd_conn *c, const char *n
     st = t->config.config_set(t->config.shell, row.name, value, text, sizeof(text));
     text[sizeof(text) - 1] = '\0';
     if (st != PS_OK) {
-        return psi_fail(err, st, "%.400s", text);
+        return psi_fail(err, st, "%s", text);
     }
     PSI_IGNORE(setting(t, index, &row)); /* it was there */
     psd_log(t, PSI_LOG_INFO, "config_set", PSI_KV("peer", c->text), PSI_KV("name", row.name), PSI_KV("old", old),

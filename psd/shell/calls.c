@@ -44,6 +44,11 @@ static bool name_is_fine(const char *name)
     return n > 0 && n <= 63 && good == n;
 }
 
+const psd_call_row *psd_call_row_of(const psd_call_table *table, size_t index)
+{
+    return (const psd_call_row *)(const void *)((const char *)table->rows + index * table->row_bytes);
+}
+
 ps_status psd_calls_check(const psd_server_options *o, struct psi_err *err)
 {
     const psd_call_table *table = &o->calls;
@@ -57,20 +62,24 @@ ps_status psd_calls_check(const psd_server_options *o, struct psi_err *err)
     if (table->count > 0 && table->rows == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the call table has %zu rows and no memory is given", table->count);
     }
+    if (table->count > 0 && (table->row_bytes < sizeof(psd_call_row) || table->row_bytes % _Alignof(psd_call_row) != 0)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "row_bytes of the call table is %zu: it must be sizeof(psd_call_row)",
+                        table->row_bytes);
+    }
     if (table->count > UINT16_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the call table has %zu rows; at most %d", table->count, UINT16_MAX);
     }
     for (size_t i = 0; i < table->count; i++) {
-        if (!name_is_fine(table->rows[i].name)) {
+        if (!name_is_fine(psd_call_row_of(table, i)->name)) {
             return psi_fail(err, PS_INVALID_ARGUMENT,
                             "row %zu of the call table: its name must be 1 to 63 letters, digits or . _ - /", i);
         }
-        if (table->rows[i].run == NULL) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s' has no function to run", table->rows[i].name);
+        if (psd_call_row_of(table, i)->run == NULL) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s' has no function to run", psd_call_row_of(table, i)->name);
         }
         for (size_t k = 0; k < i; k++) {
-            if (strcmp(table->rows[k].name, table->rows[i].name) == 0) {
-                return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s' is in the table twice", table->rows[i].name);
+            if (strcmp(psd_call_row_of(table, k)->name, psd_call_row_of(table, i)->name) == 0) {
+                return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s' is in the table twice", psd_call_row_of(table, i)->name);
             }
         }
     }
@@ -206,7 +215,7 @@ void psd_calls_run(struct psd_calls *c, const struct psd_effect *effect)
     PSI_ASSERT(link != NULL && effect->call_row < c->table.count); /* the core has at most calls_max of them */
     struct psd_call *call = PSI_CONTAINER_OF(link, struct psd_call, link);
     call->id = effect->call;
-    call->row = &c->table.rows[effect->call_row];
+    call->row = psd_call_row_of(&c->table, effect->call_row);
     call->in = effect->call_in;
     call->in_bytes = effect->call_in_bytes;
     call->out = effect->call_out;

@@ -40,6 +40,8 @@ struct psd_calls {
 
 /** Names, bounds, functions of a table. INVALID_ARGUMENT names the row. */
 PSI_MUST ps_status psd_calls_check(const psd_server_options *o, struct psi_err *err);
+/** Row `index` of a table of any header. */
+const psd_call_row *psd_call_row_of(const psd_call_table *table, size_t index);
 /** Memory for a table; nothing where it is empty. Calls fini by itself when it fails. */
 PSI_MUST ps_status psd_calls_init(struct psd_calls *c, const psd_call_table *table, uint32_t threads, uint32_t calls_max,
                                   struct psi_err *err);

@@ -42,7 +42,7 @@ static void tasks_can_be_asked(void **state)
     assert_int_equal(ps_cluster_tasks(s), 2);
     assert_string_equal(ps_cluster_task_name(s, 1), "/job:ps/task:1");
     assert_null(ps_cluster_task_name(s, 2));
-    assert_int_equal(ps_cluster_info(s, infos, 2, 5000), PS_OK);
+    assert_int_equal(ps_cluster_info(s, infos, sizeof(*infos), 2, 5000), PS_OK);
     assert_true(infos[0].up && infos[1].up && infos[0].directory && !infos[1].directory);
     assert_int_equal(infos[0].pid, cluster.pid[0]);
     assert_int_equal(infos[1].pid, cluster.pid[1]);
@@ -114,7 +114,7 @@ static void settings_change_while_it_runs(void **state)
     spec.name = "settings/x";
     spec.shape = PS_SHAPE(2048);
     assert_int_equal(ps_variable_get(s, &spec, &v), PS_FAILED_PRECONDITION); /* larger than all of it */
-    assert_int_equal(ps_cluster_info(s, infos, 2, 5000), PS_OK);
+    assert_int_equal(ps_cluster_info(s, infos, sizeof(*infos), 2, 5000), PS_OK);
     assert_int_equal(infos[task].budget_bytes, 4097);
     float value[1024];
     assert_int_equal(ps_variable_read(old, value, sizeof(value)), PS_OK);
@@ -167,7 +167,7 @@ static void a_dead_task_is_named_and_comes_back(void **state)
     assert_non_null(strstr(ps_last_error(), cluster.address[1]));
     assert_true(t1.tv_sec - t0.tv_sec <= 10);                              /* bounded: not the session keep, not for ever */
     assert_int_equal(ps_variable_read(on0, &value, sizeof(value)), PS_OK); /* the others go on */
-    assert_int_equal(ps_cluster_info(s, infos, 2, 700), PS_OK);
+    assert_int_equal(ps_cluster_info(s, infos, sizeof(*infos), 2, 700), PS_OK);
     assert_true(infos[0].up);
     assert_false(infos[1].up);
     assert_true(infos[1].error[0] != '\0');
@@ -177,7 +177,7 @@ static void a_dead_task_is_named_and_comes_back(void **state)
     value = 3;
     assert_int_equal(ps_variable_assign_add(on1, &value, sizeof(value), &value), PS_ABORTED); /* it came back empty */
     assert_non_null(strstr(ps_last_error(), "/job:ps/task:1"));
-    assert_int_equal(ps_cluster_info(s, infos, 2, 3000), PS_OK);
+    assert_int_equal(ps_cluster_info(s, infos, sizeof(*infos), 2, 3000), PS_OK);
     assert_true(infos[1].up);
     ps_session *again = open_session(5000);
     on1 = get(again, "dead/v1", PS_I64, PS_SCALAR, NULL);

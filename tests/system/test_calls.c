@@ -175,7 +175,7 @@ static void env_init(struct env *e)
     assert_int_equal(pthread_cond_init(&e->t.changed, NULL), 0);
     psd_server_options_init(&o);
     o.listen = "127.0.0.1:0";
-    o.calls = (psd_call_table){.rows = rows, .count = sizeof(rows) / sizeof(rows[0]), .ctx = &e->t};
+    o.calls = (psd_call_table){.rows = rows, .row_bytes = sizeof(rows[0]), .count = sizeof(rows) / sizeof(rows[0]), .ctx = &e->t};
     o.call_threads = threads;
     o.calls_max = most;
     if (psd_server_start(&o, &e->server, error, sizeof(error)) != PS_OK) {
@@ -460,7 +460,7 @@ static void bad_tables_are_named(void **state)
         psd_server_options o;
         psd_server_options_init(&o);
         o.listen = "127.0.0.1:0";
-        o.calls = (psd_call_table){.rows = cases[i].rows, .count = cases[i].count};
+        o.calls = (psd_call_table){.rows = cases[i].rows, .row_bytes = sizeof(psd_call_row), .count = cases[i].count};
         o.call_threads = cases[i].threads;
         o.calls_max = cases[i].most;
         assert_int_equal(psd_server_start(&o, &server, error, sizeof(error)), PS_INVALID_ARGUMENT);

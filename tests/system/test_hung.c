@@ -136,7 +136,7 @@ static ps_status call_call(const struct at *at)
 }
 static ps_status call_devices(const struct at *at)
 {
-    return ps_session_devices(at->s, NULL, 0) < 0 ? PS_DEADLINE_EXCEEDED : PS_OK;
+    return ps_session_devices(at->s, NULL, sizeof(ps_device_info), 0) < 0 ? PS_DEADLINE_EXCEEDED : PS_OK;
 }
 static ps_status call_wait_cluster(const struct at *at)
 {

@@ -286,7 +286,7 @@ static void a_pin_to_a_task_that_does_not_serve(void **state)
     assert_string_equal(ps_cluster_task_name(s, 1), "/job:worker/task:1");
     assert_null(ps_cluster_task_name(s, 2));
     ps_task_info infos[2];
-    assert_int_equal(ps_cluster_info(s, infos, 2, 20000), PS_OK);
+    assert_int_equal(ps_cluster_info(s, infos, sizeof(*infos), 2, 20000), PS_OK);
     assert_true(infos[1].up && infos[1].variables == 1);
     assert_string_equal(infos[1].job, "worker");
     /* emptying all containers reaches it */

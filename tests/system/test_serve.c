@@ -295,7 +295,7 @@ static void two_processes_of_one_task(void **state)
     /* operators see who tries */
     ps_session *s = session_at(c.address[0]);
     assert_int_equal(ps_cluster_tasks(s), 2);
-    assert_int_equal(ps_cluster_info(s, infos, 2, WAIT_MS), PS_OK);
+    assert_int_equal(ps_cluster_info(s, infos, sizeof(*infos), 2, WAIT_MS), PS_OK);
     (void)snprintf(pid, sizeof(pid), "process %ld on ", (long)left.pid);
     assert_non_null(strstr(infos[1].conflict, pid));
     assert_string_equal(infos[0].conflict, "");

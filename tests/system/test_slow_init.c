@@ -45,7 +45,7 @@ static void test_others_are_served(void **state)
     assert_int_equal(ps_variable_assign(small, few, sizeof(few)), PS_OK);
     assert_int_equal(pthread_create(&thread, NULL, initialise, large(s)), 0);
     while (info.memory_bytes < MANY * sizeof(float)) {
-        assert_int_equal(ps_cluster_info(other, &info, 1, TIMEOUT_MS), PS_OK);
+        assert_int_equal(ps_cluster_info(other, &info, sizeof(info), 1, TIMEOUT_MS), PS_OK);
         assert_true(info.up);
     }
     for (int i = 0; i < PULLS; i++) {

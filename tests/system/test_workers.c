@@ -158,7 +158,7 @@ static void containers_are_listed(void **state)
     assert_int_equal(info[0].variables + info[1].variables, 2);
     assert_int_equal(info[0].initialised + info[1].initialised, 1);
     assert_int_equal(info[0].bytes + info[1].bytes, 128);
-    assert_int_equal(ps_cluster_info(s, tasks, 2, 5000), PS_OK);
+    assert_int_equal(ps_cluster_info(s, tasks, sizeof(*tasks), 2, 5000), PS_OK);
     assert_string_equal(tasks[0].devices, "CPU:0");
     assert_string_equal(tasks[1].devices, "CPU:0");
     assert_string_equal(tasks[0].conflict, "");

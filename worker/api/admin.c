@@ -8,6 +8,8 @@
  */
 #include "api.h"
 
+#include "common/abi.h"
+
 #include "common/mem.h"
 
 #include <stdio.h>
@@ -194,7 +196,7 @@ static void info_result(const struct psi_api_task *task, ps_status st, const str
         bool directory = info->directory;
         memset(info, 0, sizeof(*info));
         info->directory = directory;
-        (void)snprintf(info->error, sizeof(info->error), "%s: %.200s", ps_status_name(st), err->text);
+        (void)snprintf(info->error, sizeof(info->error), "%s: %s", ps_status_name(st), err->text);
         info->status = st;
         info->reason = psi_reason(err->reason, st);
     }
@@ -249,13 +251,14 @@ static void seen_wait(struct seen *seen)
     }
 }
 
-ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, int count, int64_t timeout_ms)
+ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms)
 {
     struct psi_err err = {0};
     ps_status st = psi_api_know_cluster(s, timeout_ms, &err);
     if (st == PS_OK && (count < 0 || (uint32_t)count > s->task_count || (infos == NULL && count > 0))) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "infos has %d entries; the cluster has %u tasks", count, s->task_count);
     }
+    st = st == PS_OK ? psi_struct_bytes_check(item_bytes, "ps_cluster_info", &err) : st;
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }
@@ -273,23 +276,23 @@ ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, int count, int64_t
         ps_status started = psi_api_call_start(&of[i].call, &one);
         of[i].started = started == PS_OK;
         if (started != PS_OK) {
-            info_result(&s->tasks[i], started, &one, &infos[i]);
+            info_result(&s->tasks[i], started, &one, &of[i].info);
         }
     }
     for (int i = 0; i < count; i++) {
         if (of[i].started) {
             struct psi_err one = {0};
             ps_status ended = psi_api_call_wait(&of[i].call, &one);
-            infos[i] = of[i].info;
-            info_result(&s->tasks[i], ended, &one, &infos[i]);
+            info_result(&s->tasks[i], ended, &one, &of[i].info);
         }
     }
     seen_wait(&seen);
     for (int i = 0; i < count; i++) {
-        memcpy(infos[i].conflict, of[i].seen.conflict, sizeof(infos[i].conflict));
-        memcpy(infos[i].lost_names, of[i].seen.lost_names, sizeof(infos[i].lost_names));
-        infos[i].restarts = of[i].seen.restarts;
-        infos[i].lost = of[i].seen.lost;
+        memcpy(of[i].info.conflict, of[i].seen.conflict, sizeof(of[i].info.conflict));
+        memcpy(of[i].info.lost_names, of[i].seen.lost_names, sizeof(of[i].info.lost_names));
+        of[i].info.restarts = of[i].seen.restarts;
+        of[i].info.lost = of[i].seen.lost;
+        psi_struct_give(infos, item_bytes, (size_t)i, &of[i].info, sizeof(of[i].info));
     }
     psi_free(of);
     return PS_OK;

@@ -8,6 +8,8 @@
  * list would say that its devices do not exist.
  */
 #include "api.h"
+
+#include "common/abi.h"
 #include "spec.h"
 
 #include "common/mem.h"
@@ -86,7 +88,7 @@ static bool read_device(const char *text, size_t len, const ps_task_info *task, 
 }
 
 /* Devices of one task from *total on; -1: its answer makes no sense. */
-static int devices_of(const ps_task_info *task, ps_device_info *infos, int max, int total)
+static int devices_of(const ps_task_info *task, ps_device_info *infos, size_t item_bytes, int max, int total)
 {
     const char *p = task->devices[0] != '\0' ? task->devices : DEVICE_DEFAULT;
     while (*p != '\0') {
@@ -96,7 +98,7 @@ static int devices_of(const ps_task_info *task, ps_device_info *infos, int max, 
             return -1;
         }
         if (total < max) {
-            infos[total] = info;
+            psi_struct_give(infos, item_bytes, (size_t)total, &info, sizeof(info));
         }
         total++;
         p += len;
@@ -111,14 +113,14 @@ static void not_understood(const ps_task_info *task, struct psi_err *err)
                         task->devices)); /* the caller's -1 says so */
 }
 
-int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, int max)
+int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, size_t item_bytes, int max)
 {
     struct psi_err err = {0};
     bool given = info != NULL && (devices != NULL || max <= 0);
-    int total = given ? devices_of(info, devices, max, 0) : -1;
-    if (!given) {
-        PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "info, or devices with room for %d, is NULL", max)); /* below */
-    } else if (total < 0) {
+    ps_status st = given ? psi_struct_bytes_check(item_bytes, "ps_task_info_devices", &err)
+                         : psi_fail(&err, PS_INVALID_ARGUMENT, "info, or devices with room for %d, is NULL", max);
+    int total = st == PS_OK ? devices_of(info, devices, item_bytes, max, 0) : -1;
+    if (st == PS_OK && total < 0) {
         not_understood(info, &err);
     }
     if (total < 0) {
@@ -127,7 +129,7 @@ int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, int 
     return total;
 }
 
-static int devices(ps_session *s, ps_device_info *infos, int max, int64_t timeout_ms, struct psi_err *err)
+static int devices(ps_session *s, ps_device_info *infos, size_t item_bytes, int max, int64_t timeout_ms, struct psi_err *err)
 {
     int count = ps_cluster_tasks(s);
     ps_task_info *tasks = count >= 0 ? psi_calloc((size_t)count + 1, sizeof(*tasks)) : NULL;
@@ -137,7 +139,7 @@ static int devices(ps_session *s, ps_device_info *infos, int max, int64_t timeou
                              : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count)); /* -1 says so */
         return -1;
     }
-    ps_status st = ps_cluster_info(s, tasks, count, timeout_ms);
+    ps_status st = ps_cluster_info(s, tasks, sizeof(*tasks), count, timeout_ms);
     if (st != PS_OK) {
         PSI_IGNORE(psi_fail_as(err, st, ps_last_reason(), "%s", ps_last_error())); /* -1 says so */
         total = -1;
@@ -154,7 +156,7 @@ static int devices(ps_session *s, ps_device_info *infos, int max, int64_t timeou
         if (total < 0) {
             continue;
         }
-        total = devices_of(task, infos, max, total);
+        total = devices_of(task, infos, item_bytes, max, total);
         if (total < 0) {
             not_understood(task, err);
         }
@@ -163,15 +165,16 @@ static int devices(ps_session *s, ps_device_info *infos, int max, int64_t timeou
     return total;
 }
 
-int ps_session_devices(ps_session *s, ps_device_info *infos, int max)
+int ps_session_devices(ps_session *s, ps_device_info *infos, size_t item_bytes, int max)
 {
     struct psi_err err = {0};
     ps_status st = psi_api_check(s, true, &err);
     if (st == PS_OK && (max < 0 || (infos == NULL && max > 0))) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "infos has room for %d devices", infos == NULL ? 0 : max);
     }
+    st = st == PS_OK ? psi_struct_bytes_check(item_bytes, "ps_session_devices", &err) : st;
     st = st == PS_OK ? psi_api_know_cluster(s, 0, &err) : st; /* a program may be there before its ps tasks are */
-    int total = st == PS_OK ? devices(s, infos, max, 0, &err) : -1;
+    int total = st == PS_OK ? devices(s, infos, item_bytes, max, 0, &err) : -1;
     if (total < 0) {
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
     }
@@ -183,7 +186,7 @@ void psi_api_devices_text(ps_session *s, char *dst, size_t n)
     enum { NAMED_MAX = 64 };
     struct psi_err err = {0};
     ps_device_info *infos = psi_calloc(NAMED_MAX, sizeof(*infos));
-    int total = infos != NULL ? devices(s, infos, NAMED_MAX, LIST_MS, &err) : 0;
+    int total = infos != NULL ? devices(s, infos, sizeof(*infos), NAMED_MAX, LIST_MS, &err) : 0;
     size_t at = 0;
     dst[0] = '\0';
     for (int i = 0; i < total && i < NAMED_MAX; i++) {

@@ -117,7 +117,8 @@ ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_config_
     ps_status st = list(s, PSI_REQ_CONFIG, sink, task, timeout_ms);
     const struct config_row *rows = g.items;
     for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
-        ps_config_info info = {.name = rows[i].name,
+        ps_config_info info = {.struct_bytes = sizeof(info),
+                               .name = rows[i].name,
                                .value = rows[i].value,
                                .default_value = rows[i].default_value,
                                .help = rows[i].help,

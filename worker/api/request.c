@@ -33,8 +33,11 @@ static void end(struct psi_api_request *r, const struct psi_err *err)
     ps_done_fn done = r->done;
     void *ctx = r->core.ctx;
     bool read = r->core.kind == PSI_REQ_PULL || r->core.kind == PSI_REQ_PUSH_PULL;
-    ps_result result = {
-        .status = err->code, .applied = err->applied, .reason = psi_reason(err->reason, err->code), .text = err->text};
+    ps_result result = {.struct_bytes = sizeof(result),
+                        .status = err->code,
+                        .applied = err->applied,
+                        .reason = psi_reason(err->reason, err->code),
+                        .text = err->text};
     if (err->code == PS_OK) {
         result.applied = PS_NOTHING_APPLIED;
         result.version = r->core.version;

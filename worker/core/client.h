@@ -220,8 +220,8 @@ struct psi_peer {
     uint64_t heard_ms, beat_sent_ms, sent_seen;
     bool sent_blocked; /* at the last tick the kernel took no more */
     uint64_t bad_logged_ms;
-    char last_error[200]; /* why it is not up */
-    ps_status refused;    /* REFUSED: the status, and its reason */
+    char last_error[PSI_ERR_TEXT_MAX]; /* why it is not up */
+    ps_status refused;                 /* REFUSED: the status, and its reason */
     ps_reason refused_reason;
     bool leaving;         /* GOODBYE was asked for: no further dial */
     bool doomed;          /* psi_peer_fail(): to be closed and dialled anew */

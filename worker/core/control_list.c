@@ -21,6 +21,7 @@ static ps_status give_variable(const struct psi_peer *peer, const struct psi_lis
     const ps_v1_VarAnswer *m = message;
     ps_variable_info info;
     memset(&info, 0, sizeof(info));
+    info.struct_bytes = sizeof(info);
     ps_status st = psi_shape_from_dims(m->dims, m->dims_count, &info.shape, NULL);
     st = st == PS_OK ? PSI_BYTES_TEXT(m->container, info.container, sizeof(info.container)) : st;
     st = st == PS_OK ? PSI_BYTES_TEXT(m->name, info.name, sizeof(info.name)) : st;
@@ -58,8 +59,12 @@ static ps_status give_config(const struct psi_peer *peer, const struct psi_list_
         return PS_INVALID_ARGUMENT;
     }
     if (sink->config != NULL) {
-        ps_config_info info = {
-            .name = name, .value = value, .default_value = standard, .help = help, .reloadable = m->reloadable};
+        ps_config_info info = {.struct_bytes = sizeof(info),
+                               .name = name,
+                               .value = value,
+                               .default_value = standard,
+                               .help = help,
+                               .reloadable = m->reloadable};
         sink->config(sink->ctx, &info);
     }
     return PS_OK;
@@ -71,6 +76,7 @@ static ps_status give_container(const struct psi_peer *peer, const struct psi_li
     ps_container_info info;
     (void)peer;
     memset(&info, 0, sizeof(info));
+    info.struct_bytes = sizeof(info);
     if (PSI_BYTES_TEXT(m->container, info.name, sizeof(info.name)) != PS_OK) {
         return PS_INVALID_ARGUMENT;
     }
@@ -99,6 +105,7 @@ static ps_status give_session(const struct psi_peer *peer, const struct psi_list
     ps_session_info info;
     (void)peer;
     memset(&info, 0, sizeof(info));
+    info.struct_bytes = sizeof(info);
     if (PSI_BYTES_TEXT(m->job, info.job, sizeof(info.job)) != PS_OK ||
         PSI_BYTES_TEXT(m->host, info.host, sizeof(info.host)) != PS_OK ||
         PSI_BYTES_TEXT(m->program, info.program, sizeof(info.program)) != PS_OK || m->session.size != 8 ||
@@ -144,6 +151,7 @@ static ps_status give_wait(const struct psi_peer *peer, const struct psi_list_si
     ps_wait_info info;
     (void)peer;
     memset(&info, 0, sizeof(info));
+    info.struct_bytes = sizeof(info);
     if (PSI_BYTES_TEXT(m->job, info.job, sizeof(info.job)) != PS_OK ||
         PSI_BYTES_TEXT(m->host, info.host, sizeof(info.host)) != PS_OK ||
         PSI_BYTES_TEXT(m->program, info.program, sizeof(info.program)) != PS_OK ||

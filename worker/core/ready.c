@@ -357,11 +357,10 @@ static void decide(struct psi_ready *r)
     }
     if (live != NULL) {
         psi_ready_name(r, psi_var_lacks, names, 230); /* room for what follows */
-        psi_ready_fail(
-            r, PS_DATA_LOSS, PS_REASON_LOST, PS_NOTHING_APPLIED,
-            "part of the model is lost: %s; the rest is %s, as '%.60s' is; start over or restore all of it; if this is "
-            "another model, give it a container of its own",
-            names, psi_var_is_trained(live) ? "trained" : "there by an import or assign", live->name);
+        psi_ready_fail(r, PS_DATA_LOSS, PS_REASON_LOST, PS_NOTHING_APPLIED,
+                       "part of the model is lost: %s; the rest is %s, as '%s' is; start over or restore all of it; if this is "
+                       "another model, give it a container of its own",
+                       names, psi_var_is_trained(live) ? "trained" : "there by an import or assign", live->name);
         end(r);
         return;
     }
@@ -491,7 +490,7 @@ void psi_ready_expire(struct psi_request *req)
     const char *subject = psi_request_subject(req);
     ps_reason reason = psi_ready_explain(r, text, sizeof(text));
     ps_applied applied = r->step == READY_INIT || r->step == READY_SEALED ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
-    psi_ready_fail(r, PS_DEADLINE_EXCEEDED, reason, applied, "%s%s%.60s%s: %llu ms are over, %s", psi_kind_of(req)->name,
+    psi_ready_fail(r, PS_DEADLINE_EXCEEDED, reason, applied, "%s%s%s%s: %llu ms are over, %s", psi_kind_of(req)->name,
                    subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
                    (unsigned long long)(req->owner->now_ms - req->started_ms), text);
     end(r);

@@ -28,8 +28,8 @@ struct psi_ready {
     bool retry;           /* an answer says: not now, or handles are gone: STATUS again */
     bool failed;          /* err is the end of it */
     struct psi_err err;
-    char why[200];             /* the last answer that said: not now */
-    struct psi_request *inner; /* var_count */
+    char why[PSI_ERR_TEXT_MAX]; /* the last answer that said: not now */
+    struct psi_request *inner;  /* var_count */
     struct psi_var **vars;
     uint32_t var_count;
 };

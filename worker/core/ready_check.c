@@ -111,9 +111,8 @@ void psi_ready_compare(struct psi_ready *r)
         const struct psi_var *var = r->vars[i];
         if (!psi_optimizer_equal(&var->optimizer, &var->in_force)) {
             psi_ready_fail(r, PS_FAILED_PRECONDITION, PS_REASON_OPTIMIZER_MISMATCH, PS_NOTHING_APPLIED,
-                           "'%.60s' at %s: this program asks for %s, the chief has put %s in force" PSI_MISMATCH_REMEDY,
-                           var->name, r->req->owner->peers[var->owner]->name,
-                           psi_optimizer_format(&var->optimizer, ours, sizeof(ours)),
+                           "'%s' at %s: this program asks for %s, the chief has put %s in force" PSI_MISMATCH_REMEDY, var->name,
+                           r->req->owner->peers[var->owner]->name, psi_optimizer_format(&var->optimizer, ours, sizeof(ours)),
                            psi_optimizer_format(&var->in_force, theirs, sizeof(theirs)));
             return;
         }
@@ -188,7 +187,7 @@ ps_reason psi_ready_explain(const struct psi_ready *r, char *dst, size_t n)
     }
     for (uint32_t i = 0; i < r->var_count; i++) {
         if (psi_var_is_closed(r->vars[i]) && r->inner[i].why != NULL) {
-            snprintf(dst, n, "waiting for '%.100s': %s", r->vars[i]->name, r->inner[i].why->text);
+            snprintf(dst, n, "waiting for '%s': %s", r->vars[i]->name, r->inner[i].why->text);
             return r->inner[i].why->reason;
         }
     }

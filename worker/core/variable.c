@@ -484,7 +484,7 @@ static void on_reopen(struct psi_client *c, struct psi_ask *ask, const struct ps
         }
         if (st != PS_OK) {
             char why[PSI_ERR_TEXT_MAX];
-            snprintf(why, sizeof(why), "the task was restarted and its variables are lost (%.300s)", err.text);
+            snprintf(why, sizeof(why), "the task was restarted and its variables are lost (%s)", err.text);
             psi_window_lose(peer, var, PS_REASON_LOST, why);
             psi_var_lost(c, var, why);
         }

@@ -26,7 +26,7 @@ enum psctl_exit psctl_devices(struct psctl *c)
     cli_list_begin(&list, "devices", columns, CLI_COUNT(columns), c->json);
     for (int i = 0; i < c->task_count; i++) {
         ps_device_info devices[DEVICES_MAX];
-        int count = c->infos[i].up ? ps_task_info_devices(&c->infos[i], devices, DEVICES_MAX) : 0;
+        int count = c->infos[i].up ? ps_task_info_devices(&c->infos[i], devices, sizeof(*devices), DEVICES_MAX) : 0;
         if (count < 0) {
             psctl_task_failed(c, i);
         }

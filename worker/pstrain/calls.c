@@ -26,5 +26,5 @@ static ps_status echo(void *ctx, psd_call *call, const void *in, size_t in_bytes
 psd_call_table calls_table(void)
 {
     static const psd_call_row rows[] = {{.name = "psd.echo", .run = echo}};
-    return (psd_call_table){.rows = rows, .count = sizeof(rows) / sizeof(rows[0])};
+    return (psd_call_table){.rows = rows, .row_bytes = sizeof(rows[0]), .count = sizeof(rows) / sizeof(rows[0])};
 }

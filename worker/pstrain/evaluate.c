@@ -167,7 +167,7 @@ int evaluate_report(ps_session *s, const struct flags *f, struct report *r)
     if (infos == NULL) {
         return say_error("--report: no memory");
     }
-    ps_status st = ps_cluster_info(s, infos, r->ps, TIMEOUT_MS);
+    ps_status st = ps_cluster_info(s, infos, sizeof(*infos), r->ps, TIMEOUT_MS);
     for (int i = 0; st == PS_OK && i < r->ps; i++) {
         if (!infos[i].up) {
             status = say_error("--report: /job:%s/task:%u at %s does not answer: %s", infos[i].job, (unsigned)infos[i].task,

@@ -26,7 +26,7 @@ void others_fini(struct others *o)
 /* Other sessions at the directory: its connections but ours and those of the other ps tasks. -1: unknown. */
 static int sessions(struct others *o)
 {
-    if (o->count == 0 || ps_cluster_info(o->start->session, o->infos, o->count, 0) != PS_OK) {
+    if (o->count == 0 || ps_cluster_info(o->start->session, o->infos, sizeof(*o->infos), o->count, 0) != PS_OK) {
         return -1;
     }
     for (int i = 0; i < o->count; i++) {

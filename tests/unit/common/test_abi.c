@@ -77,3 +77,22 @@ TEST(what_nobody_filled_in_is_refused)
     assert_int_equal(take(large, &to, &err), PS_OK);
     assert_int_equal(to.first, 0);
 }
+
+/* A program of an older header hears what it knows, one of a newer header zeros behind it; neighbours stay as they are. */
+TEST(test_give)
+{
+    static const uint8_t item[4] = {1, 2, 3, 4};
+    struct psi_err err;
+    for (size_t bytes = 1; bytes <= 6; bytes++) {
+        uint8_t array[18];
+        memset(array, 9, sizeof(array));
+        psi_struct_give(array, bytes, 1, item, sizeof(item));
+        for (size_t i = 0; i < sizeof(array); i++) {
+            size_t at = i - bytes;
+            assert_int_equal(array[i], i < bytes || at >= bytes ? 9 : at < sizeof(item) ? item[at] : 0);
+        }
+        assert_int_equal(psi_struct_bytes_check(bytes, "ps_x", &err), PS_OK);
+    }
+    assert_fails(psi_struct_bytes_check(0, "ps_x", &err), PS_INVALID_ARGUMENT, &err, "ps_x(): item_bytes is 0");
+    assert_fails(psi_struct_bytes_check(SIZE_MAX, "ps_x", &err), PS_INVALID_ARGUMENT, &err, "item_bytes");
+}

@@ -242,7 +242,7 @@ TEST(devices)
 {
     ps_session *s = open_plain();
     ps_device_info infos[8];
-    int total = ps_session_devices(s, infos, 8);
+    int total = ps_session_devices(s, infos, sizeof(*infos), 8);
     assert_true(total >= 2);
     assert_string_equal(infos[0].name, "/job:ps/task:0/device:CPU:0");
     assert_string_equal(infos[1].name, "/job:ps/task:1/device:CPU:0");
@@ -250,10 +250,10 @@ TEST(devices)
     assert_int_equal(infos[0].index, 0);
     assert_true(infos[0].memory_bytes > 0);
     infos[1].name[0] = '#';
-    assert_int_equal(ps_session_devices(s, infos, 1), total);
+    assert_int_equal(ps_session_devices(s, infos, sizeof(*infos), 1), total);
     assert_true(infos[1].name[0] == '#'); /* not written */
-    assert_int_equal(ps_session_devices(s, NULL, 0), total);
-    assert_int_equal(ps_session_devices(s, NULL, 1), -1);
-    assert_int_equal(ps_session_devices(NULL, infos, 8), -1);
+    assert_int_equal(ps_session_devices(s, NULL, sizeof(ps_device_info), 0), total);
+    assert_int_equal(ps_session_devices(s, NULL, sizeof(ps_device_info), 1), -1);
+    assert_int_equal(ps_session_devices(NULL, infos, sizeof(*infos), 8), -1);
     close_ok(s);
 }

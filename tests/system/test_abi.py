@@ -1,0 +1,19 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: Apache-2.0
+"""The public structs are as tests/golden/abi says, in C11 and in C++17."""
+import os
+import subprocess
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Abi(unittest.TestCase):
+    def test_structs(self):
+        done = subprocess.run([os.path.join(ROOT, "scripts/abi"), "check"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                              encoding="utf-8")
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
