@@ -29,13 +29,13 @@ static const char *const levels[] = {"debug", "info", "warn", "error", "off", NU
 #define KIND_COUNT .type = PSI_OPTION_INT
 #define KIND_LEVEL .type = PSI_OPTION_ENUM, .choices = levels
 #define AS_ROW(type_, field_, name_, kind_, min_, max_, number_, default_, live_, help_)                                         \
-    {.name = name_,                                                                                                              \
+    {.name = (name_),                                                                                                            \
      KIND_##kind_,                                                                                                               \
-     .min = min_,                                                                                                                \
-     .max = max_,                                                                                                                \
-     .default_text = default_,                                                                                                   \
-     .reloadable = live_,                                                                                                        \
-     .help = help_,                                                                                                              \
+     .min = (min_),                                                                                                              \
+     .max = (max_),                                                                                                              \
+     .default_text = (default_),                                                                                                 \
+     .reloadable = (live_),                                                                                                      \
+     .help = (help_),                                                                                                            \
      FIELD(server.field_)},
 /* flags that are no settings come last: a setting's number is its row's */
 static const struct psi_option rows[] = {
