@@ -46,6 +46,7 @@ struct psd_conn {
     uint64_t counted_out;                 /* of link->out.sent_bytes, in the task's counter already */
     uint64_t taken_bytes, stuck_since_ms; /* what the kernel had taken at the last tick; since when it takes nothing */
     struct psi_buf body;                  /* control frames */
+    const struct psd_row *row;            /* of the current frame, psd/rpc/requests.h; NULL: its operation is not known */
     struct psd_slow *slow;                /* an INIT that it waits for: it is not read */
     uint64_t next_id;                     /* of requests that we send on it */
     char text[96];                        /* who, for logs */

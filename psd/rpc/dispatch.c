@@ -108,7 +108,7 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
         psd_conn_close(t, c, true);
         return;
     }
-    const struct psd_row *row = psd_request_row(c, h);
+    const struct psd_row *row = c->row = psd_request_row(c, h);
     bool greeting = h->op == PS_OP_HELLO;
     if ((h->flags & PS_FLAG_VALUE) != 0) {
         reject(t, c, "flag VALUE on a frame to a task"); /* the reader took the body's last 16 bytes for a trailer */
@@ -164,7 +164,7 @@ static void unknown_op(struct psd_task *t, struct psd_conn *c)
 static void on_end(struct psd_task *t, struct psd_conn *c)
 {
     const struct ps_frame_header *h = &c->link->in.header;
-    const struct psd_row *row = psd_request_row(c, h);
+    const struct psd_row *row = c->row;
     if (row == NULL) {
         unknown_op(t, c);
         return;

@@ -446,7 +446,7 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
     if (change.segment.last && v->dtype == PS_STRING) {
         st = check_blob(n, p, take, &err);
     }
-    if (st == PS_OK && change.segment.last) {
+    if (st == PS_OK && change.segment.last && !v->initialised) {
         st = psd_change_reserve(t, &change, &err);
     }
     if (st != PS_OK) {
