@@ -130,7 +130,7 @@ static void on_dialed(void *ctx, struct psi_conn *conn, const char *why)
     uint32_t task = dial->task;
     io->events++;
     dial_release(dial);
-    struct psi_link *link = psi_client_dialed(io->client, task, conn, why);
+    struct psi_link *link = psi_client_dialed(io->client, task, conn, conn != NULL && psi_conn_crc(conn), why);
     if (conn == NULL) {
         return;
     }
@@ -151,7 +151,7 @@ static void dial(struct psi_io *io, uint32_t task, const char *address)
         d = psi_calloc(1, sizeof(*d));
     }
     if (d == NULL) {
-        PSI_ASSERT(psi_client_dialed(io->client, task, NULL, "out of memory") == NULL);
+        PSI_ASSERT(psi_client_dialed(io->client, task, NULL, false, "out of memory") == NULL);
         return;
     }
     d->io = io;
@@ -161,7 +161,7 @@ static void dial(struct psi_io *io, uint32_t task, const char *address)
     struct psi_err err = {0};
     if (psi_dial_start(&io->net, address, IO_DIAL_MS, on_dialed, d, NULL, &err) != PS_OK) {
         dial_release(d);
-        PSI_ASSERT(psi_client_dialed(io->client, task, NULL, err.text) == NULL);
+        PSI_ASSERT(psi_client_dialed(io->client, task, NULL, false, err.text) == NULL);
     }
 }
 
@@ -181,7 +181,7 @@ static void drain(void *ctx)
             if (effect.kind == PSI_CLIENT_LOG) {
                 io->log(io->log_ctx, effect.level, effect.event, effect.text);
             } else if (io->closing) {
-                PSI_ASSERT(psi_client_dialed(io->client, effect.task, NULL, "the session is closing") == NULL);
+                PSI_ASSERT(psi_client_dialed(io->client, effect.task, NULL, false, "the session is closing") == NULL);
             } else {
                 dial(io, effect.task, effect.text);
             }

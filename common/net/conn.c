@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection on a libuv loop.
+ * One connection over a transport.
  *
- * Happy path: libuv reads into the net's scratch -> ops->bytes -> drain, where psi_conn_update() of a dirty link sends what is
- * queued with uv_try_write(). What does not fit waits: the rest of the current segment as the queue's hold in one uv_write(),
- * everything else in the queue until that is out.
+ * Happy path: bytes are read into the net's scratch -> ops->bytes -> drain, where psi_conn_update() of a dirty link sends what is
+ * queued. What the transport does not take waits: the rest of the current segment as the queue's hold, everything else in the
+ * queue until that is out.
  *
  * Failure modes:
  *   the peer closes or resets        -> ops->closed, then close
@@ -13,7 +13,7 @@
  *   the core closes (link->closing)  -> at once; or (close_after_flush) the queue is sent, then the end of the stream; what still
  *                                       arrives is read and discarded until the peer's end comes, because closing with unread
  *                                       bytes makes the kernel reset the connection and the peer lose our last reply
- *   more than PSI_NET_TURN_BYTES     -> reading: libuv is given no memory and tries again next turn; writing: net->again
+ *   more than PSI_NET_TURN_BYTES     -> reading: the transport is given no memory and tries again next turn; writing: net->again
  *   no memory for the hold           -> as a failed write
  */
 #include "conn.h"
@@ -34,9 +34,14 @@ static void turn_begin(struct psi_conn *conn)
     }
 }
 
-static void on_closed(uv_handle_t *handle)
+static struct psi_conn *of(struct psi_transport *tr)
 {
-    struct psi_conn *conn = handle->data;
+    return PSI_CONTAINER_OF(tr, struct psi_conn, transport);
+}
+
+static void on_closed(struct psi_transport *tr)
+{
+    struct psi_conn *conn = of(tr);
     struct psi_net *net = conn->net;
     psi_list_remove(&conn->all);
     net->conn_count--;
@@ -66,7 +71,7 @@ static void close_now(struct psi_conn *conn)
     psi_list_remove(&conn->events);
     psi_list_remove(&conn->again);
     psi_list_remove(&conn->linger);
-    uv_close(&conn->u.handle, on_closed);
+    conn->transport.row->close(&conn->transport);
 }
 
 static void linger_begin(struct psi_conn *conn)
@@ -119,17 +124,16 @@ static void write_failed(struct psi_conn *conn, const char *why)
 /* Lingering, and all is sent. */
 static void end_stream(struct psi_conn *conn)
 {
-    uv_os_fd_t fd;
-    if (conn->peer_ended || conn->write_dead || uv_fileno(&conn->u.handle, &fd) != 0 || shutdown(fd, SHUT_WR) != 0) {
+    if (conn->peer_ended || conn->write_dead || conn->transport.row->end(&conn->transport) != 0) {
         close_now(conn);
     }
 }
 
 static void flush(struct psi_conn *conn);
 
-static void on_written(uv_write_t *req, int status)
+static void on_written(struct psi_transport *tr, int status)
 {
-    struct psi_conn *conn = req->data;
+    struct psi_conn *conn = of(tr);
     conn->holding = false;
     if (conn->state == PSI_CONN_CLOSED) {
         return;
@@ -148,9 +152,7 @@ static void on_written(uv_write_t *req, int status)
 
 static void hold_write(struct psi_conn *conn, const void *hold, size_t bytes)
 {
-    uv_buf_t buf = {.base = (char *)(uintptr_t)hold, .len = bytes};
-    conn->write.data = conn;
-    int rc = uv_write(&conn->write, &conn->u.stream, &buf, 1, on_written);
+    int rc = conn->transport.row->hold(&conn->transport, hold, bytes);
     if (rc == 0) {
         conn->holding = true;
     } else {
@@ -172,14 +174,10 @@ static void flush(struct psi_conn *conn)
             return;
         }
         const struct psi_iov *iov = NULL;
-        uv_buf_t bufs[PSI_OUT_IOV_MAX];
         size_t count = psi_outq_compose(q, PS_SEND_TRY_BYTES, &iov);
-        for (size_t i = 0; i < count; i++) {
-            bufs[i] = (uv_buf_t){.base = (char *)(uintptr_t)iov[i].base, .len = iov[i].bytes};
-        }
-        int rc = count == 0 ? 0 : uv_try_write(&conn->u.stream, bufs, (unsigned)count);
+        ssize_t rc = count == 0 ? 0 : conn->transport.row->write(&conn->transport, iov, count);
         if (rc < 0 && rc != UV_EAGAIN) {
-            write_failed(conn, uv_strerror(rc));
+            write_failed(conn, uv_strerror((int)rc));
             return;
         }
         size_t taken = rc < 0 ? 0 : (size_t)rc;
@@ -205,25 +203,18 @@ static void flush(struct psi_conn *conn)
     }
 }
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+static uint8_t *on_space(struct psi_transport *tr, size_t *n)
 {
-    (void)suggested;
-    struct psi_conn *conn = handle->data;
+    struct psi_conn *conn = of(tr);
     turn_begin(conn);
-    if (conn->turn_in >= PSI_NET_TURN_BYTES) {
-        *buf = (uv_buf_t){.base = NULL, .len = 0}; /* UV_ENOBUFS; the socket is readable again next turn */
-        return;
-    }
-    *buf = (uv_buf_t){.base = (char *)conn->net->scratch + (conn->stream_in & 63u), .len = PSI_NET_SCRATCH_BYTES};
+    *n = conn->turn_in >= PSI_NET_TURN_BYTES ? 0 : PSI_NET_SCRATCH_BYTES;
+    return *n == 0 ? NULL : conn->net->scratch + (conn->stream_in & 63u);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+static void on_arrived(struct psi_transport *tr, uint8_t *p, ssize_t n)
 {
-    struct psi_conn *conn = stream->data;
+    struct psi_conn *conn = of(tr);
     struct psi_net *net = conn->net;
-    if (n == 0 || n == UV_ENOBUFS) {
-        return;
-    }
     if (conn->state == PSI_CONN_LINGERING) {
         if (n > 0) {
             conn->stream_in += (uint64_t)n;
@@ -231,7 +222,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         } else if (n == UV_EOF && psi_conn_sending(conn)) {
             conn->peer_ended = true;
             conn->reading = false;
-            PSI_IGNORE(uv_read_stop(stream)); /* always 0 */
+            PSI_IGNORE(tr->row->read(tr, false)); /* nothing more comes of it */
         } else {
             close_now(conn);
         }
@@ -240,7 +231,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     if (n > 0) {
         conn->stream_in += (uint64_t)n;
         conn->turn_in += (size_t)n;
-        net->ops->bytes(net->ctx, conn->link, (const uint8_t *)buf->base, (size_t)n);
+        net->ops->bytes(net->ctx, conn->link, p, (size_t)n);
     } else {
         lose(conn, conn->write_dead ? conn->why : n == UV_EOF ? "closed by peer" : uv_strerror((int)n));
     }
@@ -250,7 +241,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 static void start_reading(struct psi_conn *conn)
 {
     if (!conn->reading) {
-        int rc = uv_read_start(&conn->u.stream, on_alloc, on_read);
+        int rc = conn->transport.row->read(&conn->transport, true);
         if (rc == 0) {
             conn->reading = true;
         } else {
@@ -264,12 +255,15 @@ static void stop_reading(struct psi_conn *conn)
 {
     if (conn->reading) {
         conn->reading = false;
-        PSI_IGNORE(uv_read_stop(&conn->u.stream)); /* always 0 */
+        PSI_IGNORE(conn->transport.row->read(&conn->transport, false)); /* nothing is lost by it */
         if (conn->write_dead) {
             break_later(conn);
         }
     }
 }
+
+static const struct psi_transport_events transport_events = {
+    .space = on_space, .arrived = on_arrived, .written = on_written, .closed = on_closed};
 
 ps_status psi_conn_new(struct psi_net *net, int fd, struct psi_conn **out_conn, struct psi_err *err)
 {
@@ -293,13 +287,11 @@ ps_status psi_conn_new(struct psi_net *net, int fd, struct psi_conn **out_conn, 
     psi_list_init(&conn->linger);
     (void)psi_sockaddr_peer_text(fd, conn->peer, sizeof(conn->peer));
     psi_socket_tune(fd);
-    bool is_unix = local.u.any.sa_family == AF_UNIX;
-    int rc = is_unix ? uv_pipe_init(net->loop, &conn->u.pipe, 0) : uv_tcp_init(net->loop, &conn->u.tcp);
-    PSI_ASSERT(rc == 0); /* cannot fail: no socket is made here */
-    conn->u.handle.data = conn;
+    conn->transport.row = psi_transport_row_of(local.u.any.sa_family);
+    conn->transport.events = &transport_events;
     psi_list_push_back(&net->conns, &conn->all);
     net->conn_count++;
-    rc = is_unix ? uv_pipe_open(&conn->u.pipe, fd) : uv_tcp_open(&conn->u.tcp, fd);
+    int rc = conn->transport.row->open(&conn->transport, net->loop, fd);
     if (rc != 0) {
         st = psi_fail(err, PS_UNAVAILABLE, "socket cannot be used: %s", uv_strerror(rc));
         close_now(conn);
@@ -319,6 +311,11 @@ const char *psi_conn_peer(const struct psi_conn *conn)
     return conn->peer;
 }
 
+bool psi_conn_crc(const struct psi_conn *conn)
+{
+    return conn->transport.row->crc;
+}
+
 bool psi_conn_sending(const struct psi_conn *conn)
 {
     return conn->link != NULL && !conn->write_dead && (conn->holding || psi_outq_ready(&conn->link->out));
@@ -327,7 +324,7 @@ bool psi_conn_sending(const struct psi_conn *conn)
 void psi_conn_note_sent(struct psi_conn *conn)
 {
     if (conn->holding && conn->state == PSI_CONN_OPEN) {
-        psi_outq_held_left(&conn->link->out, uv_stream_get_write_queue_size(&conn->u.stream));
+        psi_outq_held_left(&conn->link->out, conn->transport.row->held(&conn->transport));
     }
 }
 

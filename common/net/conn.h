@@ -6,8 +6,8 @@
  *   -> the peer closes: ops->closed, or the core sets link->closing -> handles closed, link and connection freed.
  *
  * Reading: into the net's scratch, at a position congruent to the stream offset modulo 64, so payload is aligned in memory.
- * Writing: psi_outq_compose() -> uv_try_write() -> psi_outq_accepted(); what the kernel did not take of the current segment is
- * the queue's hold and goes out by one uv_write(), whose callback is the writable event.
+ * Writing: psi_outq_compose() -> the transport's write -> psi_outq_accepted(); what was not taken of the current segment is the
+ * queue's hold, which the transport takes whole; that it is out is the writable event.
  * Loop thread only.
  */
 #ifndef PSI_NET_CONN_H
@@ -15,12 +15,13 @@
 
 #include "../cluster.h"
 #include "net.h"
+#include "transport.h"
 
 enum psi_conn_state {
     PSI_CONN_NEW,       /* no link yet */
     PSI_CONN_OPEN,      /* events flow */
     PSI_CONN_LINGERING, /* the core has let go: send the rest, then the end of the stream, discard what arrives */
-    PSI_CONN_CLOSED     /* uv_close() was called */
+    PSI_CONN_CLOSED     /* the transport is closing */
 };
 
 /* Fields belong to conn.c and net.c. */
@@ -28,8 +29,8 @@ struct psi_conn {
     struct psi_net *net;
     struct psi_link *link; /* owned since psi_conn_attach() */
     enum psi_conn_state state;
-    bool reading;       /* uv_read_start is in force */
-    bool holding;       /* write is on its way with the queue's hold */
+    bool reading;       /* the transport delivers */
+    bool holding;       /* the transport has the queue's hold */
     bool write_dead;    /* a write failed: nothing can be sent any more, what the peer sent before is still read */
     bool peer_ended;    /* lingering: the peer's end of stream has come */
     bool broken;        /* event: closed, because of `why` */
@@ -39,13 +40,7 @@ struct psi_conn {
     size_t turn_in, turn_out;
     uint64_t deadline_ms; /* while in net->lingers */
     struct psi_list all, events, again, linger;
-    uv_write_t write;
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_tcp_t tcp;
-        uv_pipe_t pipe;
-    } u;
+    struct psi_transport transport;
     char why[96];
     char peer[PS_ADDRESS_BYTES_MAX + 1];
 };
@@ -54,6 +49,8 @@ struct psi_conn {
 PSI_MUST ps_status psi_conn_new(struct psi_net *net, int fd, struct psi_conn **out_conn, struct psi_err *err);
 /** Who is at the other end: "127.0.0.1:51234", "unix:pid=7,uid=0". Valid while the connection is. */
 const char *psi_conn_peer(const struct psi_conn *conn);
+/** Segments that go out here carry CRCs: its transport says so. */
+bool psi_conn_crc(const struct psi_conn *conn);
 /** From now on link's bytes and events flow. The connection owns link: it calls psi_link_free() when its handles are closed. */
 void psi_conn_attach(struct psi_conn *conn, struct psi_link *link);
 /** Carry out the effects of a dirty link (common/link.h), from within ops->drain. conn is link->shell. */

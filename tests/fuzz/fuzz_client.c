@@ -147,7 +147,7 @@ static void dialed(bool works)
     s.dialing = false;
     s.conn = works ? shell_connect(s.task) : NULL;
     s.to_client = 0;
-    s.link = psi_client_dialed(s.c, s.dial_task, s.conn == NULL ? NULL : &s, "refused");
+    s.link = psi_client_dialed(s.c, s.dial_task, s.conn == NULL ? NULL : &s, true, "refused");
     if (s.link == NULL && s.conn != NULL) {
         shell_cut(s.conn);
         s.conn = NULL;
@@ -386,8 +386,7 @@ static void start_all(void)
     shell_net_init(&s.net);
     s.task = shell_task_new(&s.net, "ps=h:1", "ps", 0, 1, 1000, NULL, &st);
     PSI_ASSERT(s.task != NULL);
-    struct psi_client_config config = {
-        .target = "h:1", .cluster_name = "", .job = "", .host = "here", .program = "fuzz", .crc = true};
+    struct psi_client_config config = {.target = "h:1", .cluster_name = "", .job = "", .host = "here", .program = "fuzz"};
     PSI_ASSERT(psi_client_new(&config, random, s.task->now, &s.c, &err) == PS_OK);
     settle();
     for (int i = 0; i < VARS; i++) {

@@ -37,8 +37,8 @@ void fake_init(struct fake *f, const char *spec, const char *job, uint32_t task,
                                        .job = job,
                                        .task = task,
                                        .host = "here",
-                                       .program = "test",
-                                       .crc = crc};
+                                       .program = "test"};
+    f->crc = crc;
     assert_int_equal(psi_client_new(&config, random, f->now, &f->c, &err), PS_OK);
     for (uint32_t i = 0; i < FAKE_TASKS; i++) {
         f->task[i].frames = calloc(FAKE_FRAMES, sizeof(struct fake_frame));
@@ -206,7 +206,7 @@ void fake_connect(struct fake *f, uint32_t task)
     t->dialing = false;
     drop_frames(t);
     psi_reader_init(&t->reader, UINT32_MAX);
-    t->link = psi_client_dialed(f->c, task, t, NULL);
+    t->link = psi_client_dialed(f->c, task, t, f->crc, NULL);
     assert_non_null(t->link);
     fake_run(f);
 }
@@ -216,7 +216,7 @@ void fake_refuse(struct fake *f, uint32_t task, const char *why)
     fake_run(f);
     assert_true(f->task[task].dialing);
     f->task[task].dialing = false;
-    assert_null(psi_client_dialed(f->c, task, NULL, why));
+    assert_null(psi_client_dialed(f->c, task, NULL, false, why));
     fake_run(f);
 }
 

@@ -38,6 +38,7 @@ struct fake {
     struct psi_cluster cluster;
     struct psi_cluster told; /* what HELLO tells where it is not empty; else cluster, else ps=a:1,b:2 */
     uint64_t now;
+    bool crc; /* of the connections */
     struct fake_task task[FAKE_TASKS];
     uint32_t logs, acks;
     uint64_t acked; /* number of the last ACK */

@@ -140,18 +140,6 @@ static ps_status options_where(const ps_session_options *o, struct psi_cluster *
     return PS_OK;
 }
 
-/* Segments need no CRC where no network is involved. */
-static bool wants_crc(const struct psi_cluster *cluster, const char *target)
-{
-    bool tcp = target[0] != '\0' && strncmp(target, "unix:", 5) != 0;
-    for (uint32_t j = 0; j < cluster->job_count; j++) {
-        for (uint32_t t = 0; t < cluster->jobs[j].task_count; t++) {
-            tcp = tcp || strncmp(cluster->jobs[j].tasks[t].address, "unix:", 5) != 0;
-        }
-    }
-    return tcp;
-}
-
 static void program_name(const ps_session_options *o, char *buf, size_t n)
 {
     (void)snprintf(buf, n, "%s", o->program == NULL ? "" : o->program);
@@ -220,7 +208,6 @@ static ps_status io_open(ps_session *s, const ps_session_options *o, struct psi_
                    .operation_timeout_ms = s->operation_timeout_ms,
                    .ready_timeout_ms = s->ready_timeout_ms,
                    .seed = s->seed,
-                   .crc = wants_crc(cluster, target),
                    .fail_fast = o->fail_fast,
                    .wire_dtype = o->wire_dtype},
         .log = psi_api_log_core,

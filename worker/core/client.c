@@ -40,7 +40,6 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     c->operation_timeout_ms = config->operation_timeout_ms > 0 ? config->operation_timeout_ms : PS_OPERATION_TIMEOUT_MS;
     c->ready_timeout_ms = config->ready_timeout_ms > 0 ? config->ready_timeout_ms : PS_READY_TIMEOUT_MS;
     c->seed = config->seed;
-    c->crc = config->crc;
     c->fail_fast = config->fail_fast;
     c->wire_dtype = config->wire_dtype;
     memcpy(c->session_id, random, sizeof(c->session_id));
@@ -219,12 +218,12 @@ struct psi_request *psi_client_next_done(struct psi_client *c)
 
 /* ---- events ---- */
 
-struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, const char *why)
+struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, bool crc, const char *why)
 {
     if (task >= c->peer_count) {
         return NULL;
     }
-    return psi_peer_dialed(c->peers[task], shell, why);
+    return psi_peer_dialed(c->peers[task], shell, crc, why);
 }
 
 void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t *p, size_t n)

@@ -220,6 +220,7 @@ struct psi_peer {
     uint64_t heard_ms, beat_sent_ms, sent_seen;
     bool sent_blocked; /* at the last tick the kernel took no more */
     uint64_t bad_logged_ms;
+    bool crc;                          /* of this connection: segments that go out carry CRCs */
     char last_error[PSI_ERR_TEXT_MAX]; /* why it is not up */
     ps_status refused;                 /* REFUSED: the status, and its reason */
     ps_reason refused_reason;
@@ -269,7 +270,7 @@ struct psi_client {
     uint32_t pid;
     int64_t operation_timeout_ms, ready_timeout_ms;
     uint64_t seed;
-    bool crc, fail_fast;
+    bool fail_fast;
     ps_dtype wire_dtype;
     struct psi_out_scratch scratch; /* of all connections */
 
@@ -430,7 +431,7 @@ void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const
 void psi_chunk_drop(struct psi_peer *peer, struct psi_chunk *k);
 
 /* ---- connection.c ---- */
-struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, const char *why);
+struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, bool crc, const char *why);
 /** The connection is gone or is to be closed (close): everything in flight is as after a disconnect. */
 void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void psi_peer_tick(struct psi_peer *peer);

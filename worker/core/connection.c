@@ -148,7 +148,7 @@ static ps_status say_hello(struct psi_peer *peer, struct psi_err *err)
     return peer->doomed ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for HELLO") : PS_OK;
 }
 
-struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, const char *why)
+struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, bool crc, const char *why)
 {
     if (peer->state != PSI_PEER_DIAL) {
         return NULL; /* left meanwhile */
@@ -171,6 +171,7 @@ struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, const char 
     link->out.scratch = &peer->c->scratch;
     link->in.buffer = peer->buffer;
     peer->link = link;
+    peer->crc = crc;
     peer->connection++;
     peer->heard_ms = peer->c->now_ms;
     peer->sent_seen = 0;

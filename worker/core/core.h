@@ -30,7 +30,6 @@ struct psi_client_config {
     uint32_t pid;
     int64_t operation_timeout_ms, ready_timeout_ms;
     uint64_t seed;       /* of initializers */
-    bool crc;            /* segment CRCs (on for TCP) */
     bool fail_fast;      /* a task that cannot be reached ends what was asked of it before the deadline */
     ps_dtype wire_dtype; /* of float32 variables that do not say otherwise; PS_DTYPE_NONE: their own */
 };
@@ -55,8 +54,9 @@ bool psi_client_next_effect(struct psi_client *c, struct psi_client_effect *out)
 struct psi_request *psi_client_next_done(struct psi_client *c);
 
 /* ---- events ---- */
-/** The DIAL of `task` succeeded: returns its link; or failed: shell NULL, why = text. At most one dial per task is out. */
-struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, const char *why);
+/** The DIAL of `task` succeeded: returns its link; or failed: shell NULL, why = text. At most one dial per task is out.
+ *  crc: segments that go out on this connection carry CRCs. */
+struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, bool crc, const char *why);
 void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t *p, size_t n);
 void psi_client_closed(struct psi_client *c, struct psi_link *link);
 void psi_client_writable(struct psi_client *c, struct psi_link *link);

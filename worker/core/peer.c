@@ -150,7 +150,7 @@ void psi_peer_header(const struct psi_peer *peer, uint8_t op, uint64_t id, struc
 
 void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes)
 {
-    if (psi_outq_push_body(&peer->link->out, h, meta, body, bytes, peer->c->crc) != PS_OK) {
+    if (psi_outq_push_body(&peer->link->out, h, meta, body, bytes, peer->crc) != PS_OK) {
         psi_peer_fail(peer, "no memory for a frame");
         return;
     }

@@ -109,7 +109,7 @@ void psi_push_queue(struct psi_entry *e)
         h.flags = (uint16_t)(h.flags | (first ? PS_FLAG_FIRST : 0) | (elements == left ? PS_FLAG_LAST : 0));
         h.meta_bytes = first ? sizeof(meta) : 0;
         e->out.ops = e->wire == e->var->dtype ? &FRAME_OPS : &CONVERT_OPS;
-        e->out.crc = peer->c->crc;
+        e->out.crc = peer->crc;
         e->out.head_bytes = PS_FRAME_HEADER_BYTES + h.meta_bytes;
         e->out.payload_bytes = (uint32_t)(elements * size);
         memcpy(e->out.head, &h, sizeof(h));

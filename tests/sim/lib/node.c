@@ -302,7 +302,6 @@ void sim_client_start(struct sim *s, struct sim_program *p)
         .operation_timeout_ms = s->k.operation_ms,
         .ready_timeout_ms = s->k.ready_ms,
         .seed = 7,
-        .crc = s->k.crc,
     };
     p->life = ++s->session_count;
     p->begun_ms = s->now;
@@ -424,7 +423,7 @@ void sim_dial_result(struct sim *s, struct sim_conn *c)
         sim_task_settle(s, me);
     } else {
         struct sim_program *p = &s->program[from->node];
-        from->link = psi_client_dialed(p->core, c->table_index, refused ? NULL : from, why);
+        from->link = psi_client_dialed(p->core, c->table_index, refused ? NULL : from, s->k.crc, why);
         if (!refused && from->link == NULL) {
             sim_end_close(s, from, false);
         }

@@ -247,8 +247,8 @@ TEST(one_connection_gets_its_share_of_a_turn_only)
     bed_connect(bed, false, 0);
     /* all of it lies in the kernel before the reader starts: without a bound it would be read in one turn */
     int fds[2] = {-1, -1};
-    assert_int_equal(uv_fileno(&bed->a.conn->u.handle, &fds[0]), 0);
-    assert_int_equal(uv_fileno(&bed->b.conn->u.handle, &fds[1]), 0);
+    assert_int_equal(uv_fileno(&bed->a.conn->transport.u.handle, &fds[0]), 0);
+    assert_int_equal(uv_fileno(&bed->b.conn->transport.u.handle, &fds[1]), 0);
     int big = 16 << 20;
     for (int i = 0; i < 2; i++) { /* FORCE needs root; without it the buffers are smaller and so is the test */
         if (setsockopt(fds[i], SOL_SOCKET, SO_SNDBUFFORCE, &big, sizeof(big)) != 0) {

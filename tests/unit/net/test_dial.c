@@ -82,6 +82,7 @@ static void dial_ok(struct site *site, const char *address)
     assert_int_equal(site->done, 0); /* never before it returns */
     RUN_UNTIL(bed, site->done == 1 && (site->dialed == NULL || site->accepted != NULL));
     assert_string_equal(site->why, "");
+    assert_int_equal(psi_conn_crc(site->dialed), strncmp(address, "unix:", 5) != 0); /* by connection */
     small_push(&bed->a, "hello", 5);
     psi_net_settle(&bed->net);
     RUN_UNTIL(bed, bed->b.frames == 1);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rows of sockets: TCP and Unix, both streams of libuv. Happy path: uv_read_start() -> space, arrived; uv_try_write(), and
+ * uv_write() for what did not fit. Failure modes: libuv's errors, as they are; the owner decides what they mean.
+ */
+#include "transport.h"
+
+#include "../status.h"
+
+#include <sys/socket.h>
+
+static struct psi_transport *of(void *handle)
+{
+    return ((uv_handle_t *)handle)->data;
+}
+
+static int tcp_open(struct psi_transport *tr, uv_loop_t *loop, int fd)
+{
+    int rc = uv_tcp_init(loop, &tr->u.tcp);
+    PSI_ASSERT(rc == 0); /* cannot fail: no socket is made here */
+    tr->u.handle.data = tr;
+    return uv_tcp_open(&tr->u.tcp, fd);
+}
+
+static int unix_open(struct psi_transport *tr, uv_loop_t *loop, int fd)
+{
+    int rc = uv_pipe_init(loop, &tr->u.pipe, 0);
+    PSI_ASSERT(rc == 0); /* likewise */
+    tr->u.handle.data = tr;
+    return uv_pipe_open(&tr->u.pipe, fd);
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct psi_transport *tr = of(handle);
+    (void)suggested;
+    buf->base = (char *)tr->events->space(tr, &buf->len); /* no memory: UV_ENOBUFS, and readable again next turn */
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct psi_transport *tr = of(stream);
+    if (n != 0 && n != UV_ENOBUFS) {
+        tr->events->arrived(tr, (uint8_t *)buf->base, n);
+    }
+}
+
+static int stream_read(struct psi_transport *tr, bool on)
+{
+    return on ? uv_read_start(&tr->u.stream, on_alloc, on_read) : uv_read_stop(&tr->u.stream);
+}
+
+static ssize_t stream_write(struct psi_transport *tr, const struct psi_iov *iov, size_t count)
+{
+    uv_buf_t bufs[PSI_OUT_IOV_MAX];
+    for (size_t i = 0; i < count; i++) {
+        bufs[i] = (uv_buf_t){.base = (char *)(uintptr_t)iov[i].base, .len = iov[i].bytes};
+    }
+    return uv_try_write(&tr->u.stream, bufs, (unsigned)count);
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct psi_transport *tr = req->data;
+    tr->events->written(tr, status);
+}
+
+static int stream_hold(struct psi_transport *tr, const void *bytes, size_t n)
+{
+    uv_buf_t buf = {.base = (char *)(uintptr_t)bytes, .len = n};
+    tr->write.data = tr;
+    return uv_write(&tr->write, &tr->u.stream, &buf, 1, on_written);
+}
+
+static size_t stream_held(const struct psi_transport *tr)
+{
+    return uv_stream_get_write_queue_size(&tr->u.stream);
+}
+
+static int stream_end(struct psi_transport *tr)
+{
+    uv_os_fd_t fd;
+    int rc = uv_fileno(&tr->u.handle, &fd);
+    return rc == 0 && shutdown(fd, SHUT_WR) != 0 ? UV_ENOTCONN : rc;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct psi_transport *tr = of(handle);
+    tr->events->closed(tr);
+}
+
+static void stream_close(struct psi_transport *tr)
+{
+    uv_close(&tr->u.handle, on_closed);
+}
+
+#define STREAM                                                                                                                   \
+    .read = stream_read, .write = stream_write, .hold = stream_hold, .held = stream_held, .end = stream_end, .close = stream_close
+
+static const struct psi_transport_row tcp = {.name = "tcp", .crc = true, .open = tcp_open, STREAM};
+static const struct psi_transport_row local = {.name = "unix", .crc = false, .open = unix_open, STREAM}; /* within one machine */
+
+const struct psi_transport_row *psi_transport_row_of(int family)
+{
+    return family == AF_UNIX ? &local : &tcp;
+}
