@@ -29,7 +29,7 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     if (c == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "session: no memory");
     }
-    c->kinds = PSI_KINDS;
+    c->kinds = psi_kinds;
     copy_text(c->target, sizeof(c->target), config->target);
     copy_text(c->cluster_name, sizeof(c->cluster_name), config->cluster_name);
     copy_text(c->job, sizeof(c->job), config->job);
@@ -284,7 +284,7 @@ void psi_client_tick(struct psi_client *c, uint64_t now_ms)
 
 ps_status psi_client_check(const struct psi_request *req, const struct psi_operand *v, struct psi_err *err)
 {
-    return psi_request_check_values(req, &PSI_KINDS[req->kind], v, err);
+    return psi_request_check_values(req, &psi_kinds[req->kind], v, err);
 }
 
 ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct psi_err *err)

@@ -113,16 +113,17 @@ struct psi_kind {
     void (*expire)(struct psi_request *req);
     void (*slow)(struct psi_request *req);
 };
-extern const struct psi_kind PSI_KINDS[PSI_REQ_KINDS]; /* kinds.c; for client.c, everybody else has psi_kind_of() */
+extern const struct psi_kind psi_kinds[PSI_REQ_KINDS]; /* kinds.c; for client.c, everybody else has psi_kind_of() */
 
-enum psi_var_step {                   /* the ways between them are a table in variable.c */
-                    PSI_VAR_NEW,      /* no get-or-create is going on */
-                    PSI_VAR_CREATE,   /* in client.want_create */
-                    PSI_VAR_CREATING, /* asked for by a CREATE or FIND */
-                    PSI_VAR_OPEN,     /* in its owner's want_open */
-                    PSI_VAR_OPENING,  /* asked for by an OPEN */
-                    PSI_VAR_DELAYED,  /* in client.vars_delayed */
-                    PSI_VAR_STEPS
+/* The ways between them are a table in variable.c. */
+enum psi_var_step {
+    PSI_VAR_NEW,      /* no get-or-create is going on */
+    PSI_VAR_CREATE,   /* in client.want_create */
+    PSI_VAR_CREATING, /* asked for by a CREATE or FIND */
+    PSI_VAR_OPEN,     /* in its owner's want_open */
+    PSI_VAR_OPENING,  /* asked for by an OPEN */
+    PSI_VAR_DELAYED,  /* in client.vars_delayed */
+    PSI_VAR_STEPS
 };
 
 /* A number of the window. */
@@ -261,7 +262,7 @@ struct psi_peer {
 };
 
 struct psi_client {
-    const struct psi_kind *kinds; /* PSI_KINDS */
+    const struct psi_kind *kinds; /* psi_kinds */
     char target[PS_ADDRESS_BYTES_MAX + 1];
     char cluster_name[PS_JOB_BYTES_MAX + 1];
     char job[PS_JOB_BYTES_MAX + 1];

@@ -66,7 +66,7 @@ void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...)
     char text[sizeof(peer->last_error)];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(text, sizeof(text), format, ap);
+    (void)vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
     PSI_ASSERT(link != NULL);
     psi_window_detach(peer);
@@ -89,11 +89,13 @@ void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...)
 }
 
 static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
 {
     char text[sizeof(peer->last_error)];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(text, sizeof(text), format, ap);
+    (void)vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
     peer->failing_since_ms = 0; /* it was reached: what waits for it ends below, with this status */
     psi_peer_lost(peer, true, "%s", text);
