@@ -65,6 +65,7 @@ void psi_peer_free(struct psi_peer *peer)
 {
     if (peer != NULL) {
         psi_free(peer->ring);
+        psi_free(peer->acks);
         psi_free(peer->chunks);
         psi_free(peer->buffer);
         psi_buf_fini(&peer->body);
