@@ -279,7 +279,6 @@ static void owners(uint32_t hung, int task)
 {
     struct at at = prepare(task);
     struct attempt connected[] = {ATTEMPT("wait_ready", call_wait_ready, ALL),
-                                  ATTEMPT("session_ready", call_session_ready, SOME),
                                   ATTEMPT("report_uninitialized", call_report, ALL),
                                   ATTEMPT("is_initialized", call_is_initialized, ONE),
                                   ATTEMPT("init", call_init, ONE),
@@ -289,10 +288,8 @@ static void owners(uint32_t hung, int task)
                                   ATTEMPT("assign_add", call_assign_add, ONE),
                                   ATTEMPT("push", call_push, ONE),
                                   ATTEMPT("push_pull", call_push_pull, ONE),
-                                  ATTEMPT("get of a new one", call_get_new, ONE),
                                   ATTEMPT("delete", call_delete, ONE),
                                   ATTEMPT("reset", call_reset, ALL),
-                                  ATTEMPT("export", call_export, SOME),
                                   ATTEMPT("import", call_import, ALL),
                                   ATTEMPT("ping", call_ping, ONE),
                                   ATTEMPT("task_variables", call_variables, ONE),
@@ -300,6 +297,9 @@ static void owners(uint32_t hung, int task)
                                   ATTEMPT("waits", call_waits, ONE),
                                   ATTEMPT("call", call_call, ONE),
                                   ATTEMPT("devices", call_devices, ALL)};
+    /* These make the session know a variable more, which wait_ready would begin with. */
+    struct attempt after[] = {ATTEMPT("session_ready", call_session_ready, SOME), ATTEMPT("get of a new one", call_get_new, ONE),
+                              ATTEMPT("export", call_export, SOME)};
     struct attempt late[] = {ATTEMPT("get of one that is there", call_get_old, ONE),
                              ATTEMPT("get of a new one", call_get_new, ONE),
                              ATTEMPT("find", call_find, ONE),
@@ -310,6 +310,7 @@ static void owners(uint32_t hung, int task)
                              ATTEMPT("devices", call_devices, ALL)};
     hang(hung);
     attempts(connected, sizeof(connected) / sizeof(connected[0]), &at, hung);
+    attempts(after, sizeof(after) / sizeof(after[0]), &at, hung);
     struct at other = at;
     other.s = open_late();
     attempts(late, sizeof(late) / sizeof(late[0]), &other, hung);
