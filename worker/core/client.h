@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the client core (worker/core/core.h is its outside): what client.c, peer.c, receive.c, window.c, push.c, pull.c,
- * ask.c, variable.c, ready.c and control.c share.
+ * Inside of the client core (worker/core/core.h is its outside): what its files share.
  *
  *   psi_client  the table of peers, variables, requests, effects
  *   psi_peer    one task: its connection, numbers, window, asks, pulls

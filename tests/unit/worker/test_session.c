@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/core/peer.c and receive.c: dial and back-off, HELLO, the cluster, who answers, the lease, bad bytes, GOODBYE. */
+/* worker/core/connection.c, peer.c and receive.c: dial and back-off, HELLO, the cluster, who answers, lease, bad bytes, GOODBYE.
+ */
 #include "test.h"
 #include "worker/core/client.h"
 #include "../../lib/fake_task.h"
