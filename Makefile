@@ -71,6 +71,7 @@ PATHS := -DPSI_LIBDIR='"$(LIBDIR)"' -DPSI_DATADIR='"$(PREFIX)/share/psd/data"'
 flags_of = $(BASE) \
 	$(if $(filter psd/optim/% worker/nn/kernels/cpu/% common/half.c,$1),$(MATHS)) \
 	$(if $(filter common/rng.c,$1),-ffp-contract=off) \
+	$(if $(filter common/crc32c.c,$1),$(if $(ISAL_LIBS),-DPSI_ISAL)) \
 	$(if $(filter worker/nn/kernels/cpu/%,$1),$(BLAS_CFLAGS)) \
 	$(if $(filter worker/nn/kernels/%.c worker/pstrain/%,$1),$(PATHS)) \
 	$(if $(filter worker/psctl/% worker/pstrain/% worker/examples/%,$1),$(PUBLIC_INC) $(if $(filter worker/examples/%,$1),,-iquote .), \
@@ -145,7 +146,7 @@ SIM := $(call test_bin,$(SIM_C))
 SYSTEM := $(call test_bin,$(SYSTEM_C))
 FUZZ := $(call test_bin,$(FUZZ_C))
 BENCH := $(call test_bin,$(BENCH_C))
-LIBS_PRIVATE = $(strip $(UV_LIBS) -lprotobuf-nanopb $(JANSSON_LIBS) $(INIH_LIBS) -lm)
+LIBS_PRIVATE = $(strip $(UV_LIBS) -lprotobuf-nanopb $(JANSSON_LIBS) $(INIH_LIBS) $(ISAL_LIBS) -lm)
 LIBS = -Wl,--as-needed $(LIBS_PRIVATE) -ldl
 
 # ---- what this machine has: scripts/deps and scripts/found run once per tree ------------------------------------------------
@@ -157,6 +158,10 @@ build/found.mk: scripts/deps scripts/found
 	@mkdir -p build
 	@scripts/found >$@.new && mv $@.new $@
 
+# ISAL=no: build without it (found.mk has what there is)
+ifeq ($(ISAL),no)
+ISAL_LIBS :=
+endif
 # stamp: FILE's time is the time of the last change of TEXT
 eq = $(if $(subst x$1,,x$2)$(subst x$2,,x$1),,yes)
 stamp = $(if $(call eq,$(strip $(file <$1)),$(strip $2)),,$(file >$1,$(strip $2)))
@@ -164,11 +169,12 @@ ifdef UV_VERSION
 CC_VERSION := $(shell $(CC) -dumpfullversion 2>/dev/null || $(CC) -dumpversion 2>/dev/null || echo missing)
 CC_SHORT := $(word 1,$(subst ., ,$(CC_VERSION))).$(word 2,$(subst ., ,$(CC_VERSION)))
 ifeq ($(MAKELEVEL),0)
-$(info uv $(UV_VERSION)  nanopb $(NANOPB_VERSION)  cblas $(BLAS_PROVIDER)  cuda $(CUDA)  $(notdir $(CC)) $(CC_SHORT))
+$(info uv $(UV_VERSION)  nanopb $(NANOPB_VERSION)  cblas $(BLAS_PROVIDER)  isa-l $(if $(ISAL_LIBS),yes,no)  cuda $(CUDA)  $(notdir $(CC)) $(CC_SHORT))
 endif
 $(shell mkdir -p $(B)/obj)
 $(call stamp,$(B)/obj/flags,$(CC) $(CC_VERSION) $(call flags_of,) $(TEST_INC) $(MATHS))
 $(call stamp,$(B)/obj/paths,$(PATHS))
+$(call stamp,$(B)/obj/isal,$(ISAL_LIBS))
 $(call stamp,$(B)/obj/link,$(LINK) $(MODE_SO) $(LIBS) $(CMOCKA_LIBS) $(ZLIB_LIBS) $(BLAS_LIBS))
 $(call stamp,$(B)/obj/libpsd.list,$(PSD_O) $(COMMON_O) $(NET_O))
 $(call stamp,$(B)/obj/libpsworker.list,$(WORKER_O) $(COMMON_O) $(NET_O))
@@ -218,6 +224,7 @@ define compile
 endef
 $(B)/obj/gen/%.o: $(B)/gen/%.c $(B)/obj/flags | $(GEN_H)
 	$(call compile,gen/$*.c)
+$(B)/obj/common/crc32c.o: $(B)/obj/isal
 $(B)/obj/worker/nn/kernels/%.o: worker/nn/kernels/%.c $(B)/obj/flags $(B)/obj/paths | $(GEN_H) $(PUBLIC)
 	$(call compile,$<)
 $(B)/obj/worker/pstrain/%.o: worker/pstrain/%.c $(B)/obj/flags $(B)/obj/paths | $(GEN_H) $(PUBLIC)
@@ -392,7 +399,7 @@ define json_entry
 {"directory": "$(CURDIR)", "file": "$1", "command": "$(CC) $(subst ",\",$(subst \,\\,$(call flags_of,$1))) -c $1"},
 
 endef
-$(B)/compile_commands.json: $(B)/obj/flags $(B)/obj/paths $(B)/obj/sources.list Makefile
+$(B)/compile_commands.json: $(B)/obj/flags $(B)/obj/paths $(B)/obj/isal $(B)/obj/sources.list Makefile
 	$(file >$@.new,[$(foreach s,$(OUR_C),$(call json_entry,$s)){}])
 	@sed 's/^{}]$$/]/; s/^ *{/{/' $@.new | sed -z 's/,\n*\]/\n]/' >$@ && rm $@.new
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CRC32C. Happy path on x86-64 with SSE4.2 and PCLMULQDQ: three independent streams hide the instruction's latency of three
- * cycles, and are joined by carry-less products. Elsewhere eight tables (slicing by 8), made at first use. No failure modes.
+ * CRC32C. Happy path on x86-64 with SSE4.2 and PCLMULQDQ: ISA-L where the build found it, which folds with the widest registers
+ * that the CPU has (65,536 bytes in cache: 3 times as fast as the way below on a CPU with AVX-512, as fast on one without).
+ * Short pieces, and all where there is no ISA-L: three independent streams hide the instruction's latency of three cycles, and
+ * are joined by carry-less products. Elsewhere eight tables (slicing by 8), made at first use. No failure modes.
  *
  * Joining: with f(a) the register after a block that starts with register a, a block of n bytes maps a to a * x^(8n) mod P.
  * A reflected 64-bit product of a and k, put through one crc32 step, is a * k * x^33 mod P (x^32 of the step, x^1 of the
@@ -10,6 +12,7 @@
 #include "crc32c.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 static uint32_t tables[8][256];
@@ -51,8 +54,12 @@ uint32_t psi_crc32c_software(uint32_t crc, const void *p, size_t n)
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#ifdef PSI_ISAL
+#include <isa-l/crc.h>
+#endif
 
 enum {
+    ISAL_MIN_BYTES = 128, /* below, the call costs more than it saves */
     LONG_BYTES = 5456, /* of one of three streams; 4 * 3 * 5456 + 64 = 64 KiB, our segment */
     SHORT_BYTES = 128
 };
@@ -115,14 +122,36 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t crc32c_hardware(uint32_
     return ~r;
 }
 
+static bool has_instructions(void)
+{
+    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+}
+
+uint32_t psi_crc32c_own(uint32_t crc, const void *p, size_t n)
+{
+    return has_instructions() ? crc32c_hardware(crc, p, n) : psi_crc32c_software(crc, p, n);
+}
+
+#ifdef PSI_ISAL
 uint32_t psi_crc32c(uint32_t crc, const void *p, size_t n)
 {
-    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul")) {
-        return crc32c_hardware(crc, p, n);
+    if (n < ISAL_MIN_BYTES || n > INT32_MAX || !has_instructions()) {
+        return psi_crc32c_own(crc, p, n);
     }
-    return psi_crc32c_software(crc, p, n);
+    return ~crc32_iscsi((unsigned char *)(uintptr_t)p, (int)n, ~crc); /* it reads only */
 }
 #else
+uint32_t psi_crc32c(uint32_t crc, const void *p, size_t n)
+{
+    return psi_crc32c_own(crc, p, n);
+}
+#endif
+#else
+uint32_t psi_crc32c_own(uint32_t crc, const void *p, size_t n)
+{
+    return psi_crc32c_software(crc, p, n);
+}
+
 uint32_t psi_crc32c(uint32_t crc, const void *p, size_t n)
 {
     return psi_crc32c_software(crc, p, n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* common/crc32c.c: published values, and both ways against the bit-by-bit definition at every length that changes the path. */
+/* common/crc32c.c: published values, and every way against the bit-by-bit definition at every length that changes the path. */
 #include "test.h"
 
 #include "common/crc32c.h"
@@ -23,7 +23,7 @@ TEST(test_published_values)
     uint8_t bytes[32];
     struct {
         uint32_t (*crc)(uint32_t, const void *, size_t);
-    } ways[] = {{psi_crc32c}, {psi_crc32c_software}};
+    } ways[] = {{psi_crc32c}, {psi_crc32c_own}, {psi_crc32c_software}};
     for (size_t w = 0; w < ARRAY_COUNT(ways); w++) {
         assert_int_equal(ways[w].crc(0, "123456789", 9), 0xe3069283);
         assert_int_equal(ways[w].crc(0, NULL, 0), 0);
@@ -56,12 +56,14 @@ TEST(test_lengths_and_alignments)
     for (size_t n = 0; n < 900; n++) {
         uint32_t expected = by_definition((uint32_t)n, bytes + n % 16, n);
         assert_int_equal(psi_crc32c((uint32_t)n, bytes + n % 16, n), expected);
+        assert_int_equal(psi_crc32c_own((uint32_t)n, bytes + n % 16, n), expected);
         assert_int_equal(psi_crc32c_software((uint32_t)n, bytes + n % 16, n), expected);
     }
     for (size_t e = 0; e < ARRAY_COUNT(edges); e++) {
         for (size_t n = edges[e] - 9; n <= edges[e] + 9; n += 3) {
             uint32_t expected = by_definition(0xffffffff, bytes + n % 16, n);
             assert_int_equal(psi_crc32c(0xffffffff, bytes + n % 16, n), expected);
+            assert_int_equal(psi_crc32c_own(0xffffffff, bytes + n % 16, n), expected);
             assert_int_equal(psi_crc32c_software(0xffffffff, bytes + n % 16, n), expected);
         }
     }
@@ -75,8 +77,10 @@ TEST(test_parts_and_flips)
         bytes[i] = (uint8_t)(i * 37);
     }
     uint32_t whole = psi_crc32c(0, bytes, sizeof(bytes));
+    assert_int_equal(psi_crc32c_own(0, bytes, sizeof(bytes)), whole);
     for (size_t cut = 0; cut <= sizeof(bytes); cut += 13) {
         assert_int_equal(psi_crc32c(psi_crc32c(0, bytes, cut), bytes + cut, sizeof(bytes) - cut), whole);
+        assert_int_equal(psi_crc32c(psi_crc32c_own(0, bytes, cut), bytes + cut, sizeof(bytes) - cut), whole);
     }
     for (size_t bit = 0; bit < sizeof(bytes) * 8; bit += 7) {
         bytes[bit / 8] = (uint8_t)(bytes[bit / 8] ^ (1u << (bit % 8)));
