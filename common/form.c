@@ -21,51 +21,17 @@
 #define VALUES PSI_FORM_VALUES
 #define UNASKED PSI_FORM_UNASKED
 #define SEQ PS_FLAG_SEQ
-#define OP(name_) PS_OP_##name_, #name_
+#define FORM(name_, number_, has_, must_, may_, meta_, body_, answer_, what_for_)                                                \
+    {.op = (number_),                                                                                                            \
+     .name = #name_,                                                                                                             \
+     .has = (has_),                                                                                                              \
+     .must = (must_),                                                                                                            \
+     .may = (may_),                                                                                                              \
+     .meta = (meta_),                                                                                                            \
+     .body = (body_),                                                                                                            \
+     .answer = (answer_)},
 
-/* clang-format off */
-static const struct psi_form FORMS[] = {
-    /* op and name, has, must, may, meta, body, answer */
-    {OP(HELLO),        NO_ID | LIST,    0,      0,     "Hello",        "UnresolvedItem", "HelloAnswer, TaskItem, NumberItem"},
-    {OP(GOODBYE),      0,               0,      0,     NULL,           NULL,             NULL},
-    {OP(BEAT),         0,               0,      0,     "Beat",         NULL,             "BeatAnswer"},
-    {OP(ABANDON),      0,               SEQ,    0,     NULL,           NULL,             NULL},
-    {OP(ACK),          0,               0,      0,     NULL,           NULL,             NULL},
-    {OP(DURABLE),      NO_ID | UNASKED, 0,      0,     NULL,           NULL,             NULL},
-    {OP(CLOSE),        NO_ID,           0,      0,     NULL,           NULL,             NULL},
-    {OP(PUSH),         WHERE,           SEQ,    PARTS, "ps_push_meta", "values",         NULL},
-    {OP(PULL),         WHERE | VALUES,  0,      0,     "ps_pull_meta", NULL,             "values"},
-    {OP(PUSHPULL),     WHERE,           SEQ,    PARTS, "ps_push_meta", "values",         NULL},
-    {OP(ASSIGN),       WHERE,           SEQ,    PARTS, "ps_push_meta", "values",         NULL},
-    {OP(ADD),          WHERE,           SINGLE, 0,     "ps_push_meta", "values",         NULL},
-    {OP(OPEN),         LIST,            0,      0,     NULL,           "NameItem",       "OpenAnswer"},
-    {OP(INIT),         HANDLE,          SINGLE, 0,     "Init",         NULL,             NULL},
-    {OP(SEAL),         0,               0,      0,     "Seal",         "HandleItem",     NULL},
-    {OP(WAIT),         0,               0,      MORE,  "Wait",         "HandleItem",     NULL},
-    {OP(CALL),         0,               0,      0,     "Call",         "input",          "output"},
-    {OP(CREATE),       LIST,            0,      MORE,  "Wait",         "CreateItem",     "CreateAnswer"},
-    {OP(FIND),         LIST,            0,      0,     NULL,           "NameItem",       "CreateAnswer"},
-    {OP(RESET),        0,               0,      0,     "Wait",         "ContainerItem",  NULL},
-    {OP(DELETE),       0,               0,      0,     "Wait",         "NameItem",       NULL},
-    {OP(CHIEF),        0,               0,      0,     NULL,           NULL,             "ChiefAnswer"},
-    {OP(WAIT_CLUSTER), 0,               0,      MORE,  "Wait",         "TaskItem",       NULL},
-    {OP(INFO),         LIST,            0,      0,     NULL,           NULL,             "InfoAnswer"},
-    {OP(VARS),         LIST,            0,      0,     NULL,           NULL,             "VarAnswer"},
-    {OP(CONFIG),       LIST,            0,      0,     NULL,           NULL,             "ConfigAnswer"},
-    {OP(SHUTDOWN),     0,               0,      0,     NULL,           NULL,             NULL},
-    {OP(SESSIONS),     LIST,            0,      0,     NULL,           NULL,             "SessionAnswer"},
-    {OP(WAITS),        LIST,            0,      0,     NULL,           NULL,             "WaitAnswer"},
-    {OP(CONTAINERS),   LIST,            0,      0,     NULL,           NULL,             "ContainerAnswer"},
-    {OP(CONFIG_SET),   0,               0,      0,     NULL,           "ConfigItem",     NULL},
-    {OP(STOP),         LIST,            0,      0,     NULL,           NULL,             "StopAnswer"},
-    {OP(TASKS),        LIST,            0,      0,     NULL,           NULL,             "TaskAnswer"},
-    {OP(LIST),         0,               0,      MORE,  NULL,           "ListItem",       NULL},
-    {OP(LIST_ANSWER),  LIST,            0,      0,     NULL,           NULL,             "NameItem"},
-    {OP(TASK_CREATE),  0,               0,      0,     NULL,           "CreateItem",     NULL},
-    {OP(TASK_RESET),   0,               0,      0,     NULL,           "ContainerItem",  NULL},
-    {OP(TASK_DELETE),  0,               0,      0,     NULL,           "NameItem",       NULL},
-};
-/* clang-format on */
+static const struct psi_form FORMS[] = {PS_OPERATIONS(FORM)};
 
 const struct psi_form *psi_form_find(uint8_t op)
 {

@@ -19,6 +19,8 @@
 #ifndef PS_FRAME_H
 #define PS_FRAME_H
 
+#include "operations.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,52 +69,10 @@ enum {
     PS_FLAG_KNOWN = 127 /* every other bit must be 0 */
 };
 
-enum ps_op {
-    /* session */
-    PS_OP_HELLO = 1,
-    PS_OP_GOODBYE = 2, /* drops the session's record; replied to, then the connection closes */
-    PS_OP_BEAT = 3,    /* liveness; at the directory also the lease */
-    PS_OP_ABANDON = 4, /* id = a sequence number; answered with its final outcome */
-    PS_OP_ACK = 5,     /* id = a waiting request whose result may be forgotten; not answered */
-    PS_OP_DURABLE = 6, /* from the task, unasked: the durable watermark */
-    PS_OP_CLOSE = 7,   /* a reply to nothing: the last frame on a connection that is closed for the peer's fault, and why */
-    /* hot: fixed meta, no names */
-    PS_OP_PUSH = 16,
-    PS_OP_PULL = 17,
-    PS_OP_PUSHPULL = 18,
-    PS_OP_ASSIGN = 19, /* staged, swapped in at its end */
-    PS_OP_ADD = 20,    /* assign_add / assign_sub, whole variable of <= 64 bytes, returns the new value */
-    /* variables */
-    PS_OP_OPEN = 32, /* owner: names -> handles and state */
-    PS_OP_INIT = 33, /* owner, sequence number: run the initializer unless initialised */
-    PS_OP_SEAL = 34, /* owner: mark handles sealed */
-    PS_OP_WAIT = 35, /* owner, waits: until handles are sealed (or initialised) */
-    PS_OP_CALL = 36, /* waits: run a call of the task's table */
-    /* directory */
-    PS_OP_CREATE = 48,       /* waits: get-or-create */
-    PS_OP_FIND = 49,         /* names -> tasks */
-    PS_OP_RESET = 50,        /* waits: empty a container on all tasks */
-    PS_OP_DELETE = 51,       /* waits: delete a variable */
-    PS_OP_CHIEF = 52,        /* take the chief lease: its number */
-    PS_OP_WAIT_CLUSTER = 53, /* waits: until tasks are up */
-    /* administration */
-    PS_OP_INFO = 64,
-    PS_OP_VARS = 65,
-    PS_OP_CONFIG = 66,
-    PS_OP_SHUTDOWN = 67,
-    PS_OP_SESSIONS = 68,   /* the sessions that the task knows */
-    PS_OP_WAITS = 69,      /* the requests that wait there */
-    PS_OP_CONTAINERS = 70, /* its containers */
-    PS_OP_CONFIG_SET = 71, /* change a setting that may change while it runs */
-    PS_OP_STOP = 72,       /* every session that the task knows now is told to stop */
-    PS_OP_TASKS = 73,      /* directory: the tasks of the cluster as it sees them */
-    /* between tasks; the connection was opened by the task, requests go from the directory to the task but for LIST */
-    PS_OP_LIST = 80,        /* task -> directory: all names the task holds */
-    PS_OP_LIST_ANSWER = 81, /* directory -> task: names to drop; the task counts as connected */
-    PS_OP_TASK_CREATE = 82,
-    PS_OP_TASK_RESET = 83,
-    PS_OP_TASK_DELETE = 84
-};
+/* PS_OP_HELLO = 1 and so on: proto/operations.h */
+#define PS_OP_NUMBER(name, number, ...) PS_OP_##name = (number),
+enum ps_op { PS_OPERATIONS(PS_OP_NUMBER) };
+#undef PS_OP_NUMBER
 
 /* Meta of the FIRST frame of PUSH, PUSHPULL, ASSIGN and ADD. */
 struct ps_push_meta {

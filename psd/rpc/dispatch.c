@@ -131,12 +131,12 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
         reject_as(t, c, PS_INVALID_ARGUMENT, err.reason, err.text);
         return;
     }
-    if (row->handle == NULL) {
+    if (psd_request_is_in_parts(row)) {
         struct psd_request r = {.header = *h, .meta = psi_reader_meta(&c->link->in)};
         if ((h->flags & PS_FLAG_FIRST) != 0 && psd_request_admit(t, c, row, &r, &err) != PS_OK) {
             r.refusal = &err;
         }
-        psd_push_head(t, c, &r);
+        row->handle(t, c, &r);
     }
 }
 
@@ -169,7 +169,7 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
         unknown_op(t, c);
         return;
     }
-    if (row->handle == NULL) {
+    if (psd_request_is_in_parts(row)) {
         psd_push_end(t, c);
         return;
     }

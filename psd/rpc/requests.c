@@ -12,61 +12,15 @@
 #include "common/form.h"
 #include "common/name.h"
 
-enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, REPLIES = 8, ONLY_DIRECTORY = 16, NUMBERED = 32 };
+enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, REPLIES = 8, ONLY_DIRECTORY = 16, NUMBERED = 32, IN_PARTS = 64 };
 
 #define NONE PSD_PLACE_NONE, PSD_RIGHT_NONE, 0
 #define CLUSTER(right_) PSD_PLACE_CLUSTER, PSD_RIGHT_##right_, 0
 #define OF(place_, right_) PSD_PLACE_##place_, PSD_RIGHT_##right_, 0
 #define OF_FIXED(right_, meta_) PSD_PLACE_HANDLE, PSD_RIGHT_##right_, sizeof(struct meta_)
 
-/* Which connection may send what: role bits; REPLIES: as a reply instead of a request; ONLY_DIRECTORY: served by that task only;
- * NUMBERED: a mutation with a sequence number. */
-/* clang-format off */
-static const struct psd_row rows[] = {
-    {PS_OP_HELLO,        AT_CLIENT,                                    NONE,                          psd_rpc_hello},
-    {PS_OP_HELLO,        AT_DIRECTORY | REPLIES,                       NONE,                          psd_rpc_from_directory},
-    {PS_OP_GOODBYE,      AT_CLIENT,                                    NONE,                          psd_rpc_goodbye},
-    {PS_OP_BEAT,         AT_CLIENT | AT_TASK | AT_DIRECTORY,           NONE,                          psd_rpc_beat},
-    {PS_OP_BEAT,         AT_TASK | AT_DIRECTORY | REPLIES,             NONE,                          psd_rpc_beat},
-    {PS_OP_ABANDON,      AT_CLIENT,                                    NONE,                          psd_rpc_abandon},
-    {PS_OP_ACK,          AT_CLIENT,                                    NONE,                          psd_rpc_ack},
-    {PS_OP_CLOSE,        AT_CLIENT | AT_TASK | AT_DIRECTORY | REPLIES, NONE,                          psd_rpc_close},
-    {PS_OP_PUSH,         AT_CLIENT | NUMBERED,                         OF_FIXED(WRITE, ps_push_meta), NULL},
-    {PS_OP_PUSHPULL,     AT_CLIENT | NUMBERED,                         OF_FIXED(WRITE, ps_push_meta), NULL},
-    {PS_OP_ASSIGN,       AT_CLIENT | NUMBERED,                         OF_FIXED(WRITE, ps_push_meta), NULL},
-    {PS_OP_ADD,          AT_CLIENT | NUMBERED,                         OF_FIXED(WRITE, ps_push_meta), NULL},
-    {PS_OP_PULL,         AT_CLIENT,                                    OF_FIXED(READ, ps_pull_meta),  psd_rpc_pull},
-    {PS_OP_OPEN,         AT_CLIENT,                                    OF(NAMES, READ),               psd_rpc_open},
-    {PS_OP_INIT,         AT_CLIENT | NUMBERED,                         OF(HANDLE, WRITE),             psd_rpc_init},
-    {PS_OP_SEAL,         AT_CLIENT,                                    OF(HANDLES, WRITE),            psd_rpc_seal},
-    {PS_OP_WAIT,         AT_CLIENT,                                    OF(HANDLES, READ),             psd_rpc_wait},
-    {PS_OP_CALL,         AT_CLIENT,                                    CLUSTER(WRITE),                psd_rpc_call},
-    {PS_OP_CREATE,       AT_CLIENT | ONLY_DIRECTORY,                   OF(CREATES, CREATE),           psd_rpc_create},
-    {PS_OP_FIND,         AT_CLIENT | ONLY_DIRECTORY,                   OF(NAMES, READ),               psd_rpc_find},
-    {PS_OP_RESET,        AT_CLIENT | ONLY_DIRECTORY,                   OF(CONTAINERS, ADMINISTER),    psd_rpc_reset},
-    {PS_OP_DELETE,       AT_CLIENT | ONLY_DIRECTORY,                   OF(NAMES, ADMINISTER),         psd_rpc_delete},
-    {PS_OP_CHIEF,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(WRITE),                psd_rpc_chief},
-    {PS_OP_WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                 psd_rpc_wait_cluster},
-    {PS_OP_INFO,         AT_CLIENT,                                    CLUSTER(READ),                 psd_rpc_info},
-    {PS_OP_VARS,         AT_CLIENT,                                    CLUSTER(READ),                 psd_rpc_vars},
-    {PS_OP_CONFIG,       AT_CLIENT,                                    CLUSTER(READ),                 psd_rpc_config},
-    {PS_OP_CONFIG_SET,   AT_CLIENT,                                    CLUSTER(ADMINISTER),           psd_rpc_config_set},
-    {PS_OP_SHUTDOWN,     AT_CLIENT,                                    CLUSTER(ADMINISTER),           psd_rpc_shutdown},
-    {PS_OP_SESSIONS,     AT_CLIENT,                                    CLUSTER(READ),                 psd_rpc_sessions},
-    {PS_OP_WAITS,        AT_CLIENT,                                    CLUSTER(READ),                 psd_rpc_waits},
-    {PS_OP_STOP,         AT_CLIENT,                                    CLUSTER(ADMINISTER),           psd_rpc_stop},
-    {PS_OP_CONTAINERS,   AT_CLIENT,                                    CLUSTER(READ),                 psd_rpc_containers},
-    {PS_OP_TASKS,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                 psd_rpc_tasks},
-    {PS_OP_LIST,         AT_TASK,                                      NONE,                          psd_rpc_list},
-    {PS_OP_LIST_ANSWER,  AT_DIRECTORY | REPLIES,                       NONE,                          psd_rpc_from_directory},
-    {PS_OP_TASK_CREATE,  AT_DIRECTORY,                                 NONE,                          psd_rpc_from_directory},
-    {PS_OP_TASK_RESET,   AT_DIRECTORY,                                 NONE,                          psd_rpc_from_directory},
-    {PS_OP_TASK_DELETE,  AT_DIRECTORY,                                 NONE,                          psd_rpc_from_directory},
-    {PS_OP_TASK_CREATE,  AT_TASK | REPLIES,                            NONE,                          psd_rpc_task_answer},
-    {PS_OP_TASK_RESET,   AT_TASK | REPLIES,                            NONE,                          psd_rpc_task_answer},
-    {PS_OP_TASK_DELETE,  AT_TASK | REPLIES,                            NONE,                          psd_rpc_task_answer},
-};
-/* clang-format on */
+#define ROW(op_, rules_, place_, handler_) {PS_OP_##op_, rules_, place_, handler_},
+static const struct psd_row rows[] = {PSD_REQUESTS(ROW)};
 
 const struct psd_row *psd_request_row(const struct psd_conn *c, const struct ps_frame_header *h)
 {
@@ -83,6 +37,11 @@ const struct psd_row *psd_request_row(const struct psd_conn *c, const struct ps_
 bool psd_request_is_numbered(const struct psd_row *row)
 {
     return (row->rules & NUMBERED) != 0;
+}
+
+bool psd_request_is_in_parts(const struct psd_row *row)
+{
+    return (row->rules & IN_PARTS) != 0;
 }
 
 /* The one place where a right is asked. container NULL: the cluster. */

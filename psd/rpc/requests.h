@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of requests: what each operation is to a task. Its form on the wire (name, flags, meta, body) is in common/form.c.
- * A new operation is a row there, a row here and its handler.
+ * The table of requests: what each operation is to a task. A new operation is a row of proto/operations.h (name, flags, meta,
+ * body), a row of rows.h and its handler.
  */
 #ifndef PSD_REQUESTS_H
 #define PSD_REQUESTS_H
@@ -25,7 +25,6 @@ struct psd_row {
     enum psd_place place;
     enum psd_right right;
     uint16_t meta_bytes; /* of a first frame; 0: a message, or none, and what psi_form_check() says */
-    /* NULL: a mutation with a body, psd_push_head() and so on */
     void (*handle)(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 };
 
@@ -37,5 +36,7 @@ ps_status psd_request_admit(struct psd_task *t, struct psd_conn *c, const struct
                             struct psi_err *err) PSI_MUST;
 /** It has a sequence number: a refusal is its outcome, which its handler keeps. */
 bool psd_request_is_numbered(const struct psd_row *row);
+/** Its body goes to psd_push_segment(), and its end to psd_push_end(); the handler has had its head. */
+bool psd_request_is_in_parts(const struct psd_row *row);
 
 #endif

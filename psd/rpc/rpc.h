@@ -6,6 +6,7 @@
 #ifndef PSD_RPC_H
 #define PSD_RPC_H
 
+#include "rows.h"
 #include "wait.h"
 
 struct psd_request {
@@ -17,6 +18,11 @@ struct psd_request {
     const struct psd_variable *variable; /* of the header's handle; NULL: there is none any more */
     const struct psi_err *refusal;       /* of a mutation with a number: it is its outcome. NULL: it is not refused */
 };
+
+/* ---- the handlers of the rows of rows.h, each in the file of its family ---- */
+#define PSD_HANDLER(op, rules, place, handler) void handler(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+PSD_REQUESTS(PSD_HANDLER)
+#undef PSD_HANDLER
 
 /* ---- reply.c ---- */
 /** A reply without a body. err NULL: OK. meta NULL: position, version and result 0. */
@@ -48,11 +54,6 @@ void psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_ms
 ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err) PSI_MUST;
 
 /* ---- hello.c ---- */
-void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-/** CLOSE: the other side says why it closes. */
-void psd_rpc_close(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** The answer to a BEAT of c's session, which has come or is taken as said; renews its lease. */
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 /** A text that a peer chose, printable, so that it can go to logs and terminals as it is. */
@@ -69,14 +70,12 @@ void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const ps_v1_H
 void psd_session_drop(struct psd_task *t, struct psd_record *record);
 
 /* ---- push.c: PUSH PUSHPULL ASSIGN ADD ABANDON ---- */
-void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, uint32_t n);
 void psd_push_end(struct psd_task *t, struct psd_conn *c);
 /** May the sequence number in r begin, that of a mutation without a body? False: a replay (its outcome is sent) or a GAP
  * (closed).
  */
 bool psd_push_may_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r) PSI_MUST;
-void psd_rpc_abandon(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** End number n, in progress, as abandoned at its offset: its prefix stays (counted as torn). */
 void psd_push_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
 /** A number that the record does not know and admits ends as abandoned. */
@@ -90,7 +89,6 @@ void psd_push_outcome(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32
 void psd_progress_free_all(struct psd_task *t);
 
 /* ---- pull.c ---- */
-void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** PUSHPULL: send the new values of elements [first, first + count) of v as `wire`. Values that cannot be had (memory) are left
  *  out: the client pulls what it misses. */
 void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, uint32_t handle, const struct psd_variable *v,
@@ -143,10 +141,6 @@ ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, 
 void psd_init_carry_out(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_making *made);
 /** A handle whose variable was reset or deleted. */
 ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_err *err) PSI_MUST;
-void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_seal(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** Local create: make it or find it with the same definition. */
 ps_status psd_create_here(struct psd_task *t, const char *container, const char *name, const struct psd_definition *d,
                           bool *out_created, struct psi_err *err) PSI_MUST;
@@ -162,15 +156,10 @@ ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER
 void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
 
 /* ---- call.c: CALL ---- */
-void psd_rpc_call(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 void psd_call_free_all(struct psd_task *t);
 void psd_call_check_invariants(const struct psd_task *t);
 
 /* ---- create.c: CREATE FIND DELETE CHIEF (directory) ---- */
-void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_find(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** The owner's answer to an item (err NULL: it has it). */
 void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, bool created, const struct psi_err *err);
 void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct psd_ask *ask, const struct psi_err *err);
@@ -182,7 +171,6 @@ ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, con
                           struct psi_err *err) PSI_MUST;
 
 /* ---- reset.c (directory) ---- */
-void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** The pending reset of this container; NULL when there is none. */
 struct psd_reset *psd_reset_find(struct psd_task *t, const char *container);
 /** UNAVAILABLE while a reset of this container is pending: names those who have not answered it. */
@@ -195,28 +183,10 @@ void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *c
 void psd_reset_join(struct psd_task *t, struct psd_peer *peer);
 
 /* ---- tasklink.c ---- */
-void psd_task_link_up(struct psd_task *t, struct psd_conn *c);                                    /* we dialled: say HELLO */
-void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);           /* at the directory */
-void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);    /* at the directory */
-void psd_rpc_from_directory(struct psd_task *t, struct psd_conn *c, const struct psd_request *r); /* at the other tasks */
+void psd_task_link_up(struct psd_task *t, struct psd_conn *c); /* we dialled: say HELLO */
 void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r);
 void psd_task_link_lost(struct psd_task *t, struct psd_conn *c);
 void psd_task_link_tick(struct psd_task *t);
-
-/* ---- admin.c: INFO TASKS CONTAINERS SHUTDOWN ---- */
-void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_tasks(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_containers(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_shutdown(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-
-/* ---- sessions.c: SESSIONS STOP WAITS ---- */
-void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_stop(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_waits(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-
-/* ---- config.c: CONFIG CONFIG_SET ---- */
-void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_config_set(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 
 /* ---- dispatch.c ---- */
 void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size_t n);

@@ -118,7 +118,6 @@ void psd_wait_item_refused(struct psd_task *t, struct psd_wait *w, struct psd_cr
 /** By how much n more bytes of lists are too many; what those of r take. */
 uint64_t psd_wait_lists_missing(const struct psd_task *t, uint64_t n);
 uint64_t psd_wait_lists_bytes(const struct psd_record *r);
-void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** Frees what the task has for its waits, which are gone. */
 void psd_wait_fini(struct psd_task *t);
 void psd_wait_check_invariants(const struct psd_task *t);
@@ -131,8 +130,6 @@ struct psd_presence {
     bool up;
     char job[PS_JOB_BYTES_MAX + 1];
 };
-void psd_rpc_wait(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-void psd_rpc_wait_cluster(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** v goes: every WAIT for it ends ABORTED, whatever else it misses. */
 void psd_wait_abort_variable(struct psd_task *t, const struct psd_variable *v);
 /** This task may have come or gone. */

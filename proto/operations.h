@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operations of the wire, a row each: its number, what its frames have (common/form.h has the words of the third column), and
+ * what it is for. The numbers of proto/frame.h, the names and forms of common/form.c and the table of docs/PROTOCOL.md are made
+ * of these rows; who may send it, and the right that it needs, is in psd/rpc/rows.h.
+ */
+#ifndef PS_OPERATIONS_H
+#define PS_OPERATIONS_H
+
+/* clang-format off */
+/* OP(name, number, fields and marks, flags that a request must have, that it may have,
+ *    its meta: a message of control.proto or a structure of frame.h, its body: items of a list, or what the bytes are,
+ *    the body of a good reply, likewise, what it is for) */
+#define PS_OPERATIONS(OP) \
+    /* session */ \
+    OP(HELLO,        1,  NO_ID | LIST,    0,      0,     "Hello",        "UnresolvedItem", "HelloAnswer, TaskItem, NumberItem", \
+       "who dials and what it knows; first on each connection") \
+    OP(GOODBYE,      2,  0,               0,      0,     NULL,           NULL,             NULL, \
+       "drops the session's record; replied to, then the connection closes") \
+    OP(BEAT,         3,  0,               0,      0,     "Beat",         NULL,             "BeatAnswer", \
+       "liveness; at the directory also the lease") \
+    OP(ABANDON,      4,  0,               SEQ,    0,     NULL,           NULL,             NULL, \
+       "id = a sequence number; answered with its final outcome") \
+    OP(ACK,          5,  0,               0,      0,     NULL,           NULL,             NULL, \
+       "id = a waiting request whose result may be forgotten; not answered") \
+    OP(DURABLE,      6,  NO_ID | UNASKED, 0,      0,     NULL,           NULL,             NULL, \
+       "from the task, unasked: the durable watermark") \
+    OP(CLOSE,        7,  NO_ID,           0,      0,     NULL,           NULL,             NULL, \
+       "a reply to nothing: the last frame on a connection that is closed for the peer's fault, and why") \
+    /* hot: fixed meta, no names */ \
+    OP(PUSH,         16, WHERE,           SEQ,    PARTS, "ps_push_meta", "values",         NULL, \
+       "a gradient, to which the optimizer is applied") \
+    OP(PULL,         17, WHERE | VALUES,  0,      0,     "ps_pull_meta", NULL,             "values", \
+       "a range of values") \
+    OP(PUSHPULL,     18, WHERE,           SEQ,    PARTS, "ps_push_meta", "values",         NULL, \
+       "a gradient; the new values come back, range by range") \
+    OP(ASSIGN,       19, WHERE,           SEQ,    PARTS, "ps_push_meta", "values",         NULL, \
+       "staged, swapped in at its end") \
+    OP(ADD,          20, WHERE,           SINGLE, 0,     "ps_push_meta", "values",         NULL, \
+       "assign_add / assign_sub, whole variable of <= 64 bytes, returns the new value") \
+    /* variables */ \
+    OP(OPEN,         32, LIST,            0,      0,     NULL,           "NameItem",       "OpenAnswer", \
+       "owner: names -> handles and state") \
+    OP(INIT,         33, HANDLE,          SINGLE, 0,     "Init",         NULL,             NULL, \
+       "owner, sequence number: run the initializer unless initialised") \
+    OP(SEAL,         34, 0,               0,      0,     "Seal",         "HandleItem",     NULL, \
+       "owner: mark handles sealed") \
+    OP(WAIT,         35, 0,               0,      MORE,  "Wait",         "HandleItem",     NULL, \
+       "owner, waits: until handles are sealed (or initialised)") \
+    OP(CALL,         36, 0,               0,      0,     "Call",         "input",          "output", \
+       "waits: run a call of the task's table") \
+    /* directory */ \
+    OP(CREATE,       48, LIST,            0,      MORE,  "Wait",         "CreateItem",     "CreateAnswer", \
+       "waits: get-or-create") \
+    OP(FIND,         49, LIST,            0,      0,     NULL,           "NameItem",       "CreateAnswer", \
+       "names -> tasks") \
+    OP(RESET,        50, 0,               0,      0,     "Wait",         "ContainerItem",  NULL, \
+       "waits: empty a container on all tasks") \
+    OP(DELETE,       51, 0,               0,      0,     "Wait",         "NameItem",       NULL, \
+       "waits: delete a variable") \
+    OP(CHIEF,        52, 0,               0,      0,     NULL,           NULL,             "ChiefAnswer", \
+       "take the chief lease: its number") \
+    OP(WAIT_CLUSTER, 53, 0,               0,      MORE,  "Wait",         "TaskItem",       NULL, \
+       "waits: until tasks are up") \
+    /* administration */ \
+    OP(INFO,         64, LIST,            0,      0,     NULL,           NULL,             "InfoAnswer", \
+       "the state of a task") \
+    OP(VARS,         65, LIST,            0,      0,     NULL,           NULL,             "VarAnswer", \
+       "its variables") \
+    OP(CONFIG,       66, LIST,            0,      0,     NULL,           NULL,             "ConfigAnswer", \
+       "its settings") \
+    OP(SHUTDOWN,     67, 0,               0,      0,     NULL,           NULL,             NULL, \
+       "drain and end") \
+    OP(SESSIONS,     68, LIST,            0,      0,     NULL,           NULL,             "SessionAnswer", \
+       "the sessions that the task knows") \
+    OP(WAITS,        69, LIST,            0,      0,     NULL,           NULL,             "WaitAnswer", \
+       "the requests that wait there") \
+    OP(CONTAINERS,   70, LIST,            0,      0,     NULL,           NULL,             "ContainerAnswer", \
+       "its containers") \
+    OP(CONFIG_SET,   71, 0,               0,      0,     NULL,           "ConfigItem",     NULL, \
+       "change a setting that may change while it runs") \
+    OP(STOP,         72, LIST,            0,      0,     NULL,           NULL,             "StopAnswer", \
+       "every session that the task knows now is told to stop") \
+    OP(TASKS,        73, LIST,            0,      0,     NULL,           NULL,             "TaskAnswer", \
+       "directory: the tasks of the cluster as it sees them") \
+    /* between tasks; the connection was opened by the task, requests go from the directory to the task but for LIST */ \
+    OP(LIST,         80, 0,               0,      MORE,  NULL,           "ListItem",       NULL, \
+       "task -> directory: all names the task holds") \
+    OP(LIST_ANSWER,  81, LIST,            0,      0,     NULL,           NULL,             "NameItem", \
+       "directory -> task: names to drop; the task counts as connected") \
+    OP(TASK_CREATE,  82, 0,               0,      0,     NULL,           "CreateItem",     NULL, \
+       "get-or-create a variable that was recorded to be there") \
+    OP(TASK_RESET,   83, 0,               0,      0,     NULL,           "ContainerItem",  NULL, \
+       "empty a container") \
+    OP(TASK_DELETE,  84, 0,               0,      0,     NULL,           "NameItem",       NULL, \
+       "delete a variable")
+/* clang-format on */
+
+#endif
