@@ -103,6 +103,11 @@ PARITY_C := $(call deep,parity)
 GOLDEN_C := $(call deep,golden)
 SIM_C := $(call deep,sim)
 SYSTEM_C := $(call deep,system)
+ifeq ($(VARIANT),tsan)
+ONE_THREAD := $(filter-out $(patsubst %,tests/%.c,$(shell sed '/^\#/d' tests/threads)),$(UNIT_C) $(KERNELS_C) $(PARITY_C) $(GOLDEN_C) $(SIM_C))
+$(foreach l,UNIT_C KERNELS_C PARITY_C GOLDEN_C SIM_C,$(eval $l := $(filter-out $(ONE_THREAD),$($l))))
+LEFT_OUT := --left-out 'no thread is started: $(patsubst tests/%.c,%,$(ONE_THREAD))'
+endif
 REGRESS_C := $(wildcard tests/regress/*.c)
 MODEL_SCRIPTS := $(sort $(wildcard tests/models/test_*.py))
 SYSTEM_SCRIPTS := $(sort $(wildcard tests/system/test_*.sh tests/system/test_*.py))
@@ -315,7 +320,7 @@ $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/obj/tests/fuzz/replay_main.o $(SI
 	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)))
 endif
 
-RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)')
+RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)',$(LEFT_OUT))
 .PHONY: check check-unit check-models check-kernels check-parity check-golden check-sim check-system check-fuzz
 # replays of corpora have one thread: nothing for the thread sanitizer to see; models are Python: nothing for any sanitizer
 REPLAYS := $(if $(filter tsan,$(VARIANT)),,$(FUZZ))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A reset, a creation, a push and a dying task in every order, over 200 seeds (40 under ASan, 5 under TSan; RACE_SEEDS=1000 for
+ * A reset, a creation, a push and a dying task in every order, over 200 seeds (40 under ASan; RACE_SEEDS=1000 for
  * more, RACE_SEED=7 for one with a trace of its events). test-timeout: 300
  */
 #include "lib/sim.h"
@@ -11,9 +11,7 @@
 /* after the three above */
 #include <cmocka.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define DEFAULT_SEEDS 5
-#elif defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__)
 #define DEFAULT_SEEDS 40
 #else
 #define DEFAULT_SEEDS 200

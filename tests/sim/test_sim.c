@@ -2,8 +2,7 @@
 /*
  * The simulator's seeds. test-timeout: 300
  *
- *   SIM_SEEDS=1000 test_sim         that many seeds (1,000; 200 with PSI_DEBUG, 60 under ASan, 5 under TSan, which has one
- *                                   thread to look at)
+ *   SIM_SEEDS=1000 test_sim         that many seeds (1,000; 200 with PSI_DEBUG, 60 under ASan)
  *   SIM_SEED=7 or SEED=7 test_sim   one seed, with a trace of its events on standard output (`make sim SEED=7`)
  *
  * Built with small frames (tests/sim/flags.mk), so that variables of several frames cost little.
@@ -20,18 +19,12 @@
 /* after the four above */
 #include <cmocka.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define DEFAULT_SEEDS 5
-#define BOUNDARY_STEP 8 /* the cores have one thread here: TSan is shown a little of everything */
-#elif defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__)
 #define DEFAULT_SEEDS 60
 #elif defined(PSI_DEBUG)
 #define DEFAULT_SEEDS 200
 #else
 #define DEFAULT_SEEDS 1000
-#endif
-#if !defined(BOUNDARY_STEP)
-#define BOUNDARY_STEP 1
 #endif
 
 static char running[160]; /* what is to be run again when an assertion of a core ends the program */
@@ -95,7 +88,7 @@ static void test_seeds(void **state)
 static uint64_t cut_everywhere(enum psi_request_kind kind, uint32_t side, enum sim_boundary_var var)
 {
     uint64_t boundaries = 0;
-    for (uint64_t index = 1; index == 1 || index <= boundaries; index += BOUNDARY_STEP) {
+    for (uint64_t index = 1; index == 1 || index <= boundaries; index++) {
         for (int shift = -1; shift <= 1; shift++) {
             struct sim_options options = {.seed = index * 8 + (uint64_t)(shift + 1) * 2 + side,
                                           .frame_bytes = PS_FRAME_BODY_MAX,

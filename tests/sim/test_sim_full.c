@@ -11,7 +11,7 @@
 /* after the three above */
 #include <cmocka.h>
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__)
 #define DEFAULT_SEEDS 2
 #else
 #define DEFAULT_SEEDS 20

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two processes of one task at one address, while names come and go, over 600 seeds (60 under ASan, 5 under TSan; TWIN_SEEDS=1000
+ * Two processes of one task at one address, while names come and go, over 600 seeds (60 under ASan; TWIN_SEEDS=1000
  * for more, TWIN_SEED=7 for one with a trace of its events). test-timeout: 300
  */
 #include "lib/sim.h"
@@ -11,9 +11,7 @@
 /* after the three above */
 #include <cmocka.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define DEFAULT_SEEDS 5
-#elif defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__)
 #define DEFAULT_SEEDS 60
 #else
 #define DEFAULT_SEEDS 600

@@ -20,6 +20,7 @@ from cluster import Cluster, die_with_parent, free_port, main, path, run
 PSD = path("bin/psd")
 PSCTL = path("bin/psctl")
 PSTRAIN = path("bin/pstrain")
+ENDLESS = "1000000000"  # steps: until something ends it
 
 
 def trainer(*args):
@@ -88,7 +89,7 @@ class Flood(unittest.TestCase):
                 reader.start()
                 port = int(psd.stdout.readline().rsplit(":", 1)[1])
                 address = f"127.0.0.1:{port}"
-                with subprocess.Popen([path("examples/softmax"), "--target", address, "--steps", "20000"], stdout=subprocess.PIPE,
+                with subprocess.Popen([path("examples/softmax"), "--target", address, "--steps", ENDLESS], stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
                                       preexec_fn=die_with_parent) as worker:
                     try:
