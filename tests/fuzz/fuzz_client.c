@@ -265,7 +265,7 @@ static void see_variable(void *ctx, const ps_variable_info *info)
     PSI_ASSERT(memchr(info->name, 0, sizeof(info->name)) != NULL && info->shape.rank <= PS_RANK_MAX);
 }
 
-static void see_config(void *ctx, const ps_config_info *info)
+static void see_config(void *ctx, const struct psi_setting_seen *info)
 {
     (void)ctx;
     PSI_ASSERT(strlen(info->name) < 64 && strlen(info->value) < 512);

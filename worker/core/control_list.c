@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests whose answer is a list: VARS, CONFIG, CONTAINERS, SESSIONS, WAITS of one task, TASKS of the directory.
+ * Requests whose answer is a list: those of lists.h.
  *
  * Happy path: the frames are gathered whole, so that a reconnect in the middle shows nothing twice; then each message becomes a
  * struct of ps.h or core.h, checked, and goes to the caller's function.
@@ -9,6 +9,7 @@
  */
 #include "client.h"
 
+#include "common/form.h"
 #include "common/name.h"
 #include "common/shape.h"
 
@@ -16,204 +17,72 @@
 #include <stdio.h>
 #include <string.h>
 
-static ps_status give_variable(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)
-{
-    const ps_v1_VarAnswer *m = message;
-    ps_variable_info info;
-    memset(&info, 0, sizeof(info));
-    info.struct_bytes = sizeof(info);
-    ps_status st = psi_shape_from_dims(m->dims, m->dims_count, &info.shape, NULL);
-    st = st == PS_OK ? PSI_BYTES_TEXT(m->container, info.container, sizeof(info.container)) : st;
-    st = st == PS_OK ? PSI_BYTES_TEXT(m->name, info.name, sizeof(info.name)) : st;
-    st = st == PS_OK ? psi_optimizer_from_msg(&m->optimizer, &info.optimizer, NULL) : st;
-    if (st != PS_OK || !psi_dtype_known(m->dtype)) {
-        return PS_INVALID_ARGUMENT;
-    }
-    snprintf(info.job, sizeof(info.job), "%s", peer->job);
-    info.task = peer->task;
-    info.dtype = (ps_dtype)m->dtype;
-    info.version = m->version;
-    info.pushes = m->pushes;
-    info.initialised = m->initialised;
-    info.sealed = m->sealed;
-    info.in_progress = m->in_progress;
-    info.atomic = m->atomic;
-    info.bytes = m->bytes;
-    if (sink->variable != NULL) {
-        sink->variable(sink->ctx, &info);
-    }
-    return PS_OK;
-}
+/* ---- what is not one to one ---- */
 
-static ps_status give_config(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)
+static bool take_definition(const struct psi_peer *peer, const ps_v1_VarAnswer *m, ps_variable_info *info)
 {
-    const ps_v1_ConfigAnswer *m = message;
-    (void)peer;
-    char name[64];
-    char value[512];
-    char standard[256];
-    char help[512];
-    if (PSI_BYTES_TEXT(m->name, name, sizeof(name)) != PS_OK || PSI_BYTES_TEXT(m->value, value, sizeof(value)) != PS_OK ||
-        PSI_BYTES_TEXT(m->default_value, standard, sizeof(standard)) != PS_OK ||
-        PSI_BYTES_TEXT(m->help, help, sizeof(help)) != PS_OK) {
-        return PS_INVALID_ARGUMENT;
-    }
-    if (sink->config != NULL) {
-        ps_config_info info = {.struct_bytes = sizeof(info),
-                               .name = name,
-                               .value = value,
-                               .default_value = standard,
-                               .help = help,
-                               .reloadable = m->reloadable};
-        sink->config(sink->ctx, &info);
-    }
-    return PS_OK;
-}
-
-static ps_status give_container(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)
-{
-    const ps_v1_ContainerAnswer *m = message;
-    ps_container_info info;
-    (void)peer;
-    memset(&info, 0, sizeof(info));
-    info.struct_bytes = sizeof(info);
-    if (PSI_BYTES_TEXT(m->container, info.name, sizeof(info.name)) != PS_OK) {
-        return PS_INVALID_ARGUMENT;
-    }
-    info.incarnation = m->incarnation;
-    info.bytes = m->bytes;
-    info.variables = m->variables;
-    info.initialised = m->initialised;
-    info.names = m->names;
-    if (sink->container != NULL) {
-        sink->container(sink->ctx, &info);
-    }
-    return PS_OK;
+    snprintf(info->job, sizeof(info->job), "%s", peer->job);
+    info->task = peer->task;
+    info->dtype = (ps_dtype)m->dtype;
+    return psi_dtype_known(m->dtype) && psi_shape_from_dims(m->dims, m->dims_count, &info->shape, NULL) == PS_OK &&
+           psi_optimizer_from_msg(&m->optimizer, &info->optimizer, NULL) == PS_OK;
 }
 
 /* The first half of a session's id, in hexadecimal. */
-static void id_text(const uint8_t *bytes, size_t n, char id[17])
+static bool take_id(const uint8_t *bytes, size_t n, char id[17])
 {
     for (size_t i = 0; i < n && i < 8; i++) {
         snprintf(id + 2 * i, 3, "%02x", bytes[i]);
     }
+    return n == 8;
 }
 
-static ps_status give_session(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)
+static bool take_session_rest(const struct psi_peer *peer, const ps_v1_SessionAnswer *m, ps_session_info *info)
 {
-    const ps_v1_SessionAnswer *m = message;
-    ps_session_info info;
     (void)peer;
-    memset(&info, 0, sizeof(info));
-    info.struct_bytes = sizeof(info);
-    if (PSI_BYTES_TEXT(m->job, info.job, sizeof(info.job)) != PS_OK ||
-        PSI_BYTES_TEXT(m->host, info.host, sizeof(info.host)) != PS_OK ||
-        PSI_BYTES_TEXT(m->program, info.program, sizeof(info.program)) != PS_OK || m->session.size != 8 ||
-        m->global_step > (uint64_t)INT64_MAX || !isfinite(m->steps_per_second) || m->steps_per_second < 0) {
-        return PS_INVALID_ARGUMENT;
-    }
-    id_text(m->session.bytes, m->session.size, info.id);
-    info.task = m->task;
-    info.pid = m->pid;
-    info.connected = m->connected;
-    info.stopping = m->stopping;
-    info.heard_ms = m->heard_ms;
-    info.age_ms = m->age_ms;
-    info.global_step = (int64_t)m->global_step - 1;
-    info.steps_per_second = m->steps_per_second;
-    info.waits = m->waits;
-    info.in_progress = m->in_progress;
-    info.held_bytes = m->held_bytes;
-    if (sink->session != NULL) {
-        sink->session(sink->ctx, &info);
-    }
-    return PS_OK;
+    info->global_step = (int64_t)m->global_step - 1;
+    return take_id(m->session.bytes, m->session.size, info->id) && m->global_step <= (uint64_t)INT64_MAX &&
+           isfinite(m->steps_per_second) && m->steps_per_second >= 0;
 }
 
-static const char *op_name(uint32_t op)
+static bool take_wait_rest(const struct psi_peer *peer, const ps_v1_WaitAnswer *m, ps_wait_info *info)
 {
-    static const struct {
-        uint32_t op;
-        const char *name;
-    } NAMES[] = {{PS_OP_CREATE, "CREATE"}, {PS_OP_RESET, "RESET"}, {PS_OP_DELETE, "DELETE"},
-                 {PS_OP_WAIT, "WAIT"},     {PS_OP_CALL, "CALL"},   {PS_OP_WAIT_CLUSTER, "WAIT_CLUSTER"}};
-    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
-        if (NAMES[i].op == op) {
-            return NAMES[i].name;
-        }
-    }
-    return "request"; /* of a newer task */
-}
-
-static ps_status give_wait(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)
-{
-    const ps_v1_WaitAnswer *m = message;
-    ps_wait_info info;
     (void)peer;
-    memset(&info, 0, sizeof(info));
-    info.struct_bytes = sizeof(info);
-    if (PSI_BYTES_TEXT(m->job, info.job, sizeof(info.job)) != PS_OK ||
-        PSI_BYTES_TEXT(m->host, info.host, sizeof(info.host)) != PS_OK ||
-        PSI_BYTES_TEXT(m->program, info.program, sizeof(info.program)) != PS_OK ||
-        PSI_BYTES_TEXT(m->what, info.what, sizeof(info.what)) != PS_OK ||
-        PSI_BYTES_TEXT(m->release, info.release, sizeof(info.release)) != PS_OK || m->session.size != 8 ||
-        m->left_ms > (uint64_t)INT64_MAX) {
-        return PS_INVALID_ARGUMENT;
-    }
-    id_text(m->session.bytes, m->session.size, info.id);
-    snprintf(info.request, sizeof(info.request), "%s", op_name(m->op));
-    info.task = m->task;
-    info.pid = m->pid;
-    info.since_ms = m->since_ms;
-    info.left_ms = m->left_ms == 0 ? -1 : (int64_t)m->left_ms;
-    if (sink->wait != NULL) {
-        sink->wait(sink->ctx, &info);
-    }
-    return PS_OK;
+    bool known = m->op <= UINT8_MAX && psi_form_find((uint8_t)m->op) != NULL; /* else it is of a newer task */
+    snprintf(info->request, sizeof(info->request), "%s", known ? psi_op_name((uint8_t)m->op) : "request");
+    info->left_ms = m->left_ms == 0 ? -1 : (int64_t)m->left_ms;
+    return take_id(m->session.bytes, m->session.size, info->id) && m->left_ms <= (uint64_t)INT64_MAX;
 }
 
-static ps_status give_task(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)
-{
-    const ps_v1_TaskAnswer *m = message;
-    struct psi_task_seen info;
-    (void)peer;
-    memset(&info, 0, sizeof(info));
-    if (PSI_BYTES_TEXT(m->job, info.job, sizeof(info.job)) != PS_OK ||
-        PSI_BYTES_TEXT(m->address, info.address, sizeof(info.address)) != PS_OK ||
-        PSI_BYTES_TEXT(m->host, info.host, sizeof(info.host)) != PS_OK ||
-        PSI_BYTES_TEXT(m->conflict, info.conflict, sizeof(info.conflict)) != PS_OK ||
-        PSI_BYTES_TEXT(m->lost_names, info.lost_names, sizeof(info.lost_names)) != PS_OK) {
-        return PS_INVALID_ARGUMENT;
-    }
-    info.restarts = m->restarts;
-    info.lost = m->lost;
-    info.task = m->task;
-    info.pid = m->pid;
-    info.connected = m->connected;
-    info.heard = m->heard;
-    info.missing_ms = m->missing_ms;
-    info.life = m->life;
-    if (sink->task != NULL) {
-        sink->task(sink->ctx, &info);
-    }
-    return PS_OK;
-}
+/* ---- a message to an entry, for each row of lists.h ---- */
 
-/* A row for each kind of list: its request, a message of the answer, who gives that out. */
-#define LISTS(ROW)                                                                                                               \
-    ROW(VARS, VarAnswer, give_variable)                                                                                          \
-    ROW(CONFIG, ConfigAnswer, give_config)                                                                                       \
-    ROW(CONTAINERS, ContainerAnswer, give_container)                                                                             \
-    ROW(SESSIONS, SessionAnswer, give_session)                                                                                   \
-    ROW(WAITS, WaitAnswer, give_wait)                                                                                            \
-    ROW(TASKS, TaskAnswer, give_task)
-#define READER(kind, message, give) [PSI_REQ_##kind] = {&ps_v1_##message##_msg, give},
-#define MEMBER(kind, message, give) ps_v1_##message kind;
+#define SAME(field) info.field = m->field;
+#define TEXT(field) TEXT_OF(field, field)
+#define TEXT_OF(field, from) good = good && PSI_BYTES_TEXT(m->from, info.field, sizeof(info.field)) == PS_OK;
+#define OTHER(function) good = good && function(peer, m, &info);
+#define GIVER(kind, name, whom, entry, type, order, message_type, fields)                                                        \
+    static bool give_##entry(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message)                 \
+    {                                                                                                                            \
+        const ps_v1_##message_type *m = message;                                                                                 \
+        type info;                                                                                                               \
+        bool good = true;                                                                                                        \
+        (void)peer;                                                                                                              \
+        memset(&info, 0, sizeof(info));                                                                                          \
+        fields;                                                                                                                  \
+        if (good && sink->entry != NULL) {                                                                                       \
+            sink->entry(sink->ctx, &info);                                                                                       \
+        }                                                                                                                        \
+        return good;                                                                                                             \
+    }
+PSI_LISTS(GIVER, GIVER)
 
+#define READER(kind, name, whom, entry, type, order, message, fields) [PSI_REQ_##kind] = {&ps_v1_##message##_msg, give_##entry},
 static const struct reader {
     const pb_msgdesc_t *message;
-    ps_status (*give)(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message);
-} READERS[PSI_REQ_KINDS] = {LISTS(READER)};
+    bool (*give)(const struct psi_peer *peer, const struct psi_list_sink *sink, const void *message);
+} READERS[PSI_REQ_KINDS] = {PSI_LISTS(READER, READER)};
+
+#define MEMBER(kind, name, whom, entry, type, order, message, fields) ps_v1_##message entry;
 
 static ps_status give_all(struct psi_ask *ask, struct psi_err *err)
 {
@@ -222,16 +91,15 @@ static ps_status give_all(struct psi_ask *ask, struct psi_err *err)
     const struct reader *reader = &READERS[ask->req->kind];
     for (;;) {
         union {
-            LISTS(MEMBER)
+            PSI_LISTS(MEMBER, MEMBER)
         } m;
         bool end = false;
         ps_status st = psi_list_next(&p, &n, reader->message, &m, &end, err);
         if (st != PS_OK || end) {
             return st;
         }
-        st = reader->give(ask->peer, ask->req->dst, &m);
-        if (st != PS_OK) {
-            return psi_fail(err, st, "a field is out of range");
+        if (!reader->give(ask->peer, ask->req->dst, &m)) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "a field is out of range");
         }
     }
 }

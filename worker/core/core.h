@@ -15,6 +15,7 @@
 #include "common/cluster.h"
 #include "common/link.h"
 #include "common/placement.h"
+#include "lists.h"
 #include "ps.h"
 
 struct psi_client;
@@ -89,20 +90,18 @@ enum psi_request_kind {
     PSI_REQ_GOODBYE, /* to all tasks it talked to; always ends OK, bounded by its deadline */
     /* administration, to one task */
     PSI_REQ_INFO,
-    PSI_REQ_VARS,
-    PSI_REQ_CONFIG,
     PSI_REQ_SHUTDOWN,
     PSI_REQ_PING,
-    PSI_REQ_CONTAINERS,
-    PSI_REQ_SESSIONS,
-    PSI_REQ_WAITS,
     PSI_REQ_CALL,
     PSI_REQ_CONFIG_SET,
     PSI_REQ_STOP_AT, /* as STOP, of a task that is not the directory */
     /* administration, to the directory */
-    PSI_REQ_TASKS,
     PSI_REQ_STOP,
-    PSI_REQ_KINDS /* their number */
+/* the lists of lists.h: PSI_REQ_VARS and so on */
+#define PSI_LIST_KIND(kind, ...) PSI_REQ_##kind,
+    PSI_LISTS(PSI_LIST_KIND, PSI_LIST_KIND)
+    /* and their number */
+    PSI_REQ_KINDS
 };
 
 /* A variable as this session knows it. Owned by the client core from psi_client_variable() to psi_client_free(). */
@@ -263,14 +262,16 @@ struct psi_task_seen {
     bool heard;              /* in this life of the directory */
     uint64_t missing_ms, life;
 };
-/* dst of requests for lists: called for each entry while the answer is read (before done) */
+/* A setting of a task. */
+struct psi_setting_seen {
+    char name[64], value[512], default_value[256], help[512];
+    bool reloadable;
+};
+/* dst of requests for lists: called for each entry while the answer is read (before done); by their rows in lists.h:
+ * void (*variable)(void *ctx, const ps_variable_info *entry) and so on */
 struct psi_list_sink {
-    void (*variable)(void *ctx, const ps_variable_info *info);
-    void (*config)(void *ctx, const ps_config_info *info);
-    void (*container)(void *ctx, const ps_container_info *info);
-    void (*session)(void *ctx, const ps_session_info *info);
-    void (*wait)(void *ctx, const ps_wait_info *info);
-    void (*task)(void *ctx, const struct psi_task_seen *info);
+#define PSI_LIST_SINK(kind, name, whom, entry, type, ...) void (*entry)(void *ctx, const type *entry);
+    PSI_LISTS(PSI_LIST_SINK, PSI_LIST_SINK)
     void *ctx;
 };
 /*
@@ -283,7 +284,7 @@ struct psi_list_sink {
  *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)
  *   CONFIG_SET      src = struct psi_setting *
  *   STOP, STOP_AT   dst = uint32_t *, how many sessions were told, or NULL
- *   VARS, CONFIG, CONTAINERS, SESSIONS, WAITS, TASKS
+ *   VARS and others of lists.h
  *                   dst = struct psi_list_sink *
  *   WAIT_CLUSTER    src = jobs, "ps,worker"
  *   CALL            dst = struct psi_call_io *, kept with its memory

@@ -17,10 +17,10 @@
     {                                                                                                                            \
         .name = (kind_name), .go = psi_ready_go, .expire = psi_ready_expire, .slow = psi_ready_slow                              \
     }
-#define LIST(kind_name, kind_op, whom)                                                                                           \
-    {                                                                                                                            \
-        .name = (kind_name), .op = (kind_op), .to = (whom), .is = PSI_KIND_DST, .go = psi_control_go, .answer = psi_control_list \
-    }
+#define OF_TASK PSI_TO_TASK, PSI_KIND_DST
+#define OF_DIRECTORY PSI_TO_DIRECTORY, PSI_KIND_DST | PSI_KIND_LOOKS
+#define LIST(kind, kind_name, whom, ...)                                                                                         \
+    [PSI_REQ_##kind] = {kind_name, PS_OP_##kind, whom, .go = psi_control_go, .answer = psi_control_list},
 
 const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
     [PSI_REQ_PUSH] = {"push", PS_OP_PUSH, PSI_TO_OWNER, PUSHES, .go = psi_var_queue},
@@ -48,20 +48,14 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
     [PSI_REQ_GOODBYE] = {"goodbye", PS_OP_GOODBYE, PSI_TO_NOBODY, PSI_KIND_STAYS, .go = psi_control_goodbye},
     [PSI_REQ_INFO] = {"info", PS_OP_INFO, PSI_TO_TASK, PSI_KIND_DST | PSI_KIND_LOOKS, .go = psi_control_go,
                       .answer = psi_control_info, .failed = psi_control_info_failed},
-    [PSI_REQ_VARS] = LIST("vars", PS_OP_VARS, PSI_TO_TASK),
-    [PSI_REQ_CONFIG] = LIST("config", PS_OP_CONFIG, PSI_TO_TASK),
     [PSI_REQ_SHUTDOWN] = {"shutdown", PS_OP_SHUTDOWN, PSI_TO_TASK, 0, .go = psi_control_go, .answer = psi_control_plain},
     [PSI_REQ_PING] = {"ping", PS_OP_BEAT, PSI_TO_TASK, 0, .go = psi_control_go, .build = psi_control_build_ping,
                       .answer = psi_control_plain},
-    [PSI_REQ_CONTAINERS] = LIST("containers", PS_OP_CONTAINERS, PSI_TO_TASK),
-    [PSI_REQ_SESSIONS] = LIST("sessions", PS_OP_SESSIONS, PSI_TO_TASK),
-    [PSI_REQ_WAITS] = LIST("waits", PS_OP_WAITS, PSI_TO_TASK),
     [PSI_REQ_CALL] = {"call", PS_OP_CALL, PSI_TO_TASK, PSI_KIND_DST, .go = psi_control_go, .check = psi_control_call_check,
                       .build = psi_control_call_build, .answer = psi_control_call, .subject = psi_control_call_name},
     [PSI_REQ_CONFIG_SET] = {"config_set", PS_OP_CONFIG_SET, PSI_TO_TASK, PSI_KIND_SRC, .go = psi_control_go,
                             .build = psi_control_build_setting, .answer = psi_control_plain},
     [PSI_REQ_STOP_AT] = {"stop", PS_OP_STOP, PSI_TO_TASK, 0, .go = psi_control_go, .answer = psi_control_stop},
-    [PSI_REQ_TASKS] = {"tasks", PS_OP_TASKS, PSI_TO_DIRECTORY, PSI_KIND_DST | PSI_KIND_LOOKS, .go = psi_control_go,
-                       .answer = psi_control_list},
     [PSI_REQ_STOP] = {"stop", PS_OP_STOP, PSI_TO_DIRECTORY, 0, .go = psi_control_go, .answer = psi_control_stop},
+    PSI_LISTS(LIST, LIST) /* lists.h */
 };

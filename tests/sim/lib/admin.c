@@ -91,7 +91,7 @@ bool sim_admin_draw(struct sim *s, const struct sim_program *p, enum psi_request
 
 /* ---- what lists show ---- */
 
-static void on_config(void *ctx, const ps_config_info *info)
+static void on_config(void *ctx, const struct psi_setting_seen *info)
 {
     struct sim_call *call = ctx;
     struct sim *s = call->program->sim;

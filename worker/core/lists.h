@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lists of administration, a row each: what is asked for, and how a message of the answer becomes an entry. The kinds of
+ * requests and the callbacks of core.h, the rows of kinds.c, the readers of control_list.c and the public functions of
+ * worker/api/list.c are made of these rows.
+ */
+#ifndef PSI_LISTS_H
+#define PSI_LISTS_H
+
+/* clang-format off */
+/* LIST(operation, its name in messages, who is asked: OF_TASK or OF_DIRECTORY, an entry, its type, order, message, fields)
+ *   is a list that programs get by ps_task_<entry>s(), in the order of qsort() there, NULL: as it came;
+ * OWN(...) is one of which the library makes something else.
+ * Fields of the message that become one of the entry:
+ *   SAME(field)           as it is
+ *   TEXT(field)           bytes into an array of char; what has a NUL or no room is refused
+ *   TEXT_OF(field, from)  the same of a field with another name
+ *   OTHER(function)       by a function of control_list.c, which returns false to refuse */
+#define PSI_LISTS(LIST, OWN) \
+    LIST(VARS, "vars", OF_TASK, variable, ps_variable_info, by_container_and_name, VarAnswer, \
+         TEXT(container) TEXT(name) SAME(version) SAME(pushes) SAME(initialised) SAME(sealed) SAME(in_progress) SAME(atomic) \
+         SAME(bytes) OTHER(take_definition)) \
+    LIST(CONTAINERS, "containers", OF_TASK, container, ps_container_info, NULL, ContainerAnswer, \
+         TEXT_OF(name, container) SAME(incarnation) SAME(bytes) SAME(variables) SAME(initialised) SAME(names)) \
+    LIST(SESSIONS, "sessions", OF_TASK, session, ps_session_info, NULL, SessionAnswer, \
+         TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) SAME(connected) SAME(stopping) SAME(heard_ms) SAME(age_ms) \
+         SAME(steps_per_second) SAME(waits) SAME(in_progress) SAME(held_bytes) OTHER(take_session_rest)) \
+    LIST(WAITS, "waits", OF_TASK, wait, ps_wait_info, NULL, WaitAnswer, \
+         TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) TEXT(what) TEXT(release) SAME(since_ms) OTHER(take_wait_rest)) \
+    OWN(CONFIG, "config", OF_TASK, config, struct psi_setting_seen, NULL, ConfigAnswer, \
+        TEXT(name) TEXT(value) TEXT(default_value) TEXT(help) SAME(reloadable)) \
+    OWN(TASKS, "tasks", OF_DIRECTORY, task, struct psi_task_seen, NULL, TaskAnswer, \
+        TEXT(job) SAME(task) SAME(pid) TEXT(address) TEXT(host) TEXT(conflict) TEXT(lost_names) SAME(restarts) SAME(lost) \
+        SAME(connected) SAME(heard) SAME(missing_ms) SAME(life))
+/* clang-format on */
+
+#endif
