@@ -61,9 +61,7 @@ static void ask_task(struct psctl *c, int i, struct settings_seen *s)
     s->found = false;
     s->count = 0;
     s->task = ps_cluster_task_name(c->session, i);
-    if (ps_task_config(c->session, i, psctl_left_ms(c), each, s) != PS_OK) {
-        psctl_task_failed(c, i);
-    }
+    (void)psctl_heard(c, i, ps_task_config(c->session, i, psctl_left_ms(c), each, s));
 }
 
 /* An object of JSON, or a table of all settings. */
@@ -90,10 +88,7 @@ static void print_task(struct psctl *c, int i, struct settings_seen *s)
 static bool print_tasks(struct psctl *c, int only, struct settings_seen *s)
 {
     bool found = true;
-    for (int i = 0; i < c->task_count; i++) {
-        if (!c->infos[i].up || !psctl_is_meant(only, i)) {
-            continue;
-        }
+    for (int i = -1; psctl_next(c, only, &i);) {
         if (c->json || s->only == NULL) {
             print_task(c, i, s);
         } else {
@@ -139,7 +134,7 @@ static enum psctl_exit config_show(struct psctl *c, const char *task, const char
     return psctl_all_up(c, only) && found ? PSCTL_OK : PSCTL_FAILED;
 }
 
-enum psctl_exit psctl_config(struct psctl *c)
+static enum psctl_exit run_config(struct psctl *c)
 {
     bool get = c->argc > 0 && strcmp(c->argv[0], "get") == 0;
     bool set = c->argc > 0 && strcmp(c->argv[0], "set") == 0;
@@ -151,3 +146,16 @@ enum psctl_exit psctl_config(struct psctl *c)
     return set ? config_set(c, c->argv[1], c->argv[2])
                : config_show(c, task ? c->argv[0] : c->task, get && c->argc == 2 ? c->argv[1] : NULL);
 }
+
+const struct psctl_verb psctl_verb_config = {
+    .name = "config",
+    .arguments = "[get [NAME] | set NAME VALUE]",
+    .summary = "settings of the tasks",
+    .args_max = 3,
+    .flags = PSCTL_FLAG(TASK),
+    .words = "get set task",
+    .run = run_config,
+    .help = "Value and default of every setting that the tasks run with, or of NAME. set changes a LIVE one while the\n"
+            "tasks run, on all of them or on --task; it is not written to their files. Nothing is changed unless all of\n"
+            "them have the setting and can change it. It does not ask: what it replaces is printed.\n",
+};

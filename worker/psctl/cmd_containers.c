@@ -11,16 +11,16 @@
 
 struct adding {
     struct containers *list;
-    int task;
-    const char *task_name;
+    struct container_on on; /* which task */
 };
 
 static void each(void *ctx, const ps_container_info *info)
 {
-    const struct adding *a = ctx;
+    struct adding *a = ctx;
     struct containers *list = a->list;
     list->on = cli_grow(list->on, list->count, &list->capacity, sizeof(*list->on));
-    list->on[list->count++] = (struct container_on){.task = a->task, .task_name = a->task_name, .info = *info};
+    a->on.info = *info;
+    list->on[list->count++] = a->on;
 }
 
 static int by_name_and_task(const void *x, const void *y)
@@ -35,12 +35,9 @@ bool containers_ask(struct psctl *c, struct containers *out)
 {
     bool ok = true;
     memset(out, 0, sizeof(*out));
-    for (int i = 0; i < c->task_count; i++) {
-        struct adding a = {.list = out, .task = i, .task_name = ps_cluster_task_name(c->session, i)};
-        if (c->infos[i].up && ps_task_containers(c->session, i, psctl_left_ms(c), each, &a) != PS_OK) {
-            psctl_task_failed(c, i);
-            ok = false;
-        }
+    for (int i = -1; psctl_next(c, -1, &i);) {
+        struct adding a = {.list = out, .on = {.task = i, .task_name = ps_cluster_task_name(c->session, i)}};
+        ok = psctl_heard(c, i, ps_task_containers(c->session, i, psctl_left_ms(c), each, &a)) && ok;
     }
     if (out->count > 0) {
         qsort(out->on, out->count, sizeof(out->on[0]), by_name_and_task);
@@ -123,24 +120,26 @@ static bool none_lost(const struct psctl *c, const struct containers *list)
     return none;
 }
 
-enum psctl_exit psctl_containers(struct psctl *c)
+static enum psctl_exit show(struct psctl *c)
 {
     struct containers list;
-    struct cli_list rows;
-    enum psctl_exit code = psctl_begin(c);
-    if (code != PSCTL_OK) {
-        return code;
-    }
-    (void)containers_ask(c, &list); /* what did not answer is down */
-    psctl_answer(c);
-    cli_list_begin(&rows, "containers", columns, CLI_COUNT(columns), c->json);
+    struct psctl_list l;
+    (void)containers_ask(c, &list);                                                 /* what did not answer is down */
+    (void)psctl_list_begin(&l, c, NULL, "containers", columns, CLI_COUNT(columns)); /* all tasks */
     for (size_t i = 0; i < list.count; i++) {
-        cli_list_add(&rows, &list.on[i]);
+        cli_list_add(&l.rows, &list.on[i]);
     }
-    cli_list_end(&rows, &c->room);
-    psctl_down(c, -1);
-    psctl_answer_end(c);
-    bool whole = psctl_all_up(c, -1) && none_lost(c, &list);
+    enum psctl_exit code = psctl_list_end(&l);
+    bool whole = code == PSCTL_OK && none_lost(c, &list);
     containers_free(&list);
     return whole ? PSCTL_OK : PSCTL_FAILED;
 }
+
+const struct psctl_verb psctl_verb_containers = {
+    .name = "containers",
+    .arguments = "",
+    .summary = "containers: variables and bytes per task",
+    .words = "",
+    .show = show,
+    .help = "What each container holds on each task; BYTES are values and slots. INCARNATION changes with every reset.\n",
+};

@@ -7,7 +7,7 @@
 
 #include "value.h"
 
-enum psctl_exit psctl_delete(struct psctl *c)
+static enum psctl_exit run_delete(struct psctl *c)
 {
     ps_variable *v = NULL;
     char shape[192];
@@ -33,3 +33,16 @@ enum psctl_exit psctl_delete(struct psctl *c)
     }
     return PSCTL_OK;
 }
+
+const struct psctl_verb psctl_verb_delete = {
+    .name = "delete",
+    .arguments = "NAME",
+    .summary = "remove a variable",
+    .args_min = 1,
+    .args_max = 1,
+    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
+    .words = "variable",
+    .run = run_delete,
+    .help = "The variable, its slots and its name are gone; programs that use it get ABORTED. Asks first on a\n"
+            "terminal.\n",
+};

@@ -15,27 +15,26 @@ static const struct cli_column columns[] = {
     {"MEMORY", "memory_bytes", FIELD(CLI_BYTES, memory_bytes)},
 };
 
-enum psctl_exit psctl_devices(struct psctl *c)
+static enum psctl_exit show(struct psctl *c)
 {
-    struct cli_list list;
-    enum psctl_exit code = psctl_begin(c);
-    if (code != PSCTL_OK) {
-        return code;
-    }
-    psctl_answer(c);
-    cli_list_begin(&list, "devices", columns, CLI_COUNT(columns), c->json);
-    for (int i = 0; i < c->task_count; i++) {
+    struct psctl_list l;
+    (void)psctl_list_begin(&l, c, NULL, "devices", columns, CLI_COUNT(columns)); /* all tasks */
+    while (psctl_list_next(&l)) {
         ps_device_info devices[DEVICES_MAX];
-        int count = c->infos[i].up ? ps_task_info_devices(&c->infos[i], devices, sizeof(*devices), DEVICES_MAX) : 0;
-        if (count < 0) {
-            psctl_task_failed(c, i);
-        }
+        int count = ps_task_info_devices(&c->infos[l.task], devices, sizeof(*devices), DEVICES_MAX);
+        (void)psctl_heard(c, l.task, count < 0 ? PS_INTERNAL : PS_OK);
         for (int k = 0; k < count; k++) {
-            cli_list_add(&list, &devices[k]);
+            cli_list_add(&l.rows, &devices[k]);
         }
     }
-    cli_list_end(&list, &c->room);
-    psctl_down(c, -1);
-    psctl_answer_end(c);
-    return psctl_all_up(c, -1) ? PSCTL_OK : PSCTL_FAILED;
+    return psctl_list_end(&l);
 }
+
+const struct psctl_verb psctl_verb_devices = {
+    .name = "devices",
+    .arguments = "",
+    .summary = "devices of the tasks, for placement",
+    .words = "",
+    .show = show,
+    .help = "The devices that a variable can be pinned to. MEMORY of a CPU is the budget of its task.\n",
+};

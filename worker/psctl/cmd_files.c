@@ -139,13 +139,27 @@ static enum psctl_exit run(struct psctl *c, copy_fn fn, const char *past)
     return PSCTL_OK;
 }
 
-enum psctl_exit psctl_export(struct psctl *c)
+static enum psctl_exit run_export(struct psctl *c)
 {
     enum psctl_exit code = psctl_connect(c);
     return code == PSCTL_OK ? run(c, ps_export, "exported") : code;
 }
 
-enum psctl_exit psctl_import(struct psctl *c)
+const struct psctl_verb psctl_verb_export = {
+    .name = "export",
+    .arguments = "FILE",
+    .summary = "all variables of a container into a safetensors file",
+    .args_min = 1,
+    .args_max = 1,
+    .flags = PSCTL_FLAG(CONTAINER),
+    .words = "",
+    .run = run_export,
+    .help = "Live values of all tasks; FILE appears whole or not at all, and PyTorch and NumPy read it\n"
+            "(safetensors.torch.load_file). Values only, no slots. Not one instant of the whole model while workers\n"
+            "push. --timeout is for each variable.\n",
+};
+
+static enum psctl_exit run_import(struct psctl *c)
 {
     enum psctl_exit code = psctl_connect(c);
     if (code != PSCTL_OK) {
@@ -156,3 +170,17 @@ enum psctl_exit psctl_import(struct psctl *c)
     }
     return run(c, ps_import, "imported");
 }
+
+const struct psctl_verb psctl_verb_import = {
+    .name = "import",
+    .arguments = "FILE",
+    .summary = "values of a safetensors file into the variables of a container",
+    .args_min = 1,
+    .args_max = 1,
+    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
+    .words = "",
+    .run = run_import,
+    .help = "Of psctl export, or of anybody. The file is checked whole and compared with what exists before the first\n"
+            "variable changes; missing variables are created, round robin in the order of the file. Slots of those that\n"
+            "exist stay. Asks first on a terminal. --timeout is for each variable.\n",
+};

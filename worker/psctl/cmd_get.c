@@ -200,7 +200,7 @@ static enum psctl_exit get_strings(const struct psctl *c, ps_variable *v)
     return st == PS_OK ? PSCTL_OK : PSCTL_FAILED;
 }
 
-enum psctl_exit psctl_get(struct psctl *c)
+static enum psctl_exit run_get(struct psctl *c)
 {
     ps_variable *v = NULL;
     enum psctl_exit code = psctl_find_variable(c, &v);
@@ -209,3 +209,17 @@ enum psctl_exit psctl_get(struct psctl *c)
     }
     return ps_variable_dtype(v) == PS_STRING ? get_strings(c, v) : get_numbers(c, v);
 }
+
+const struct psctl_verb psctl_verb_get = {
+    .name = "get",
+    .arguments = "NAME",
+    .summary = "value of a variable",
+    .args_min = 1,
+    .args_max = 1,
+    .flags = PSCTL_FLAG(NPY) | PSCTL_FLAG(CONTAINER),
+    .words = "variable",
+    .run = run_get,
+    .help = "Prints the variable's definition and its first 1,000 values; with --json all of them (NaN and infinities as\n"
+            "null). --npy FILE writes all values for numpy.load(); with - they go to standard output and nothing else\n"
+            "does.\n",
+};

@@ -35,19 +35,15 @@ static const struct cli_column columns[] = {
     {NULL, "error", FIELD(CLI_TEXT, t.error), .has = is_down},
 };
 
-enum psctl_exit psctl_ping(struct psctl *c)
+static enum psctl_exit show(struct psctl *c)
 {
     struct cli_list list;
-    enum psctl_exit code = psctl_begin(c);
-    if (code != PSCTL_OK) {
-        return code;
-    }
     psctl_answer(c);
     cli_list_begin(&list, "tasks", columns, CLI_COUNT(columns), c->json);
     for (int i = 0; i < c->task_count; i++) {
         struct row row = {.name = ps_cluster_task_name(c->session, i)};
-        if (c->infos[i].up && ps_task_ping(c->session, i, psctl_left_ms(c), &row.us) != PS_OK) {
-            psctl_task_failed(c, i);
+        if (c->infos[i].up) {
+            (void)psctl_heard(c, i, ps_task_ping(c->session, i, psctl_left_ms(c), &row.us));
         }
         row.t = c->infos[i];
         cli_list_add(&list, &row);
@@ -56,3 +52,12 @@ enum psctl_exit psctl_ping(struct psctl *c)
     psctl_answer_end(c);
     return psctl_all_up(c, -1) ? PSCTL_OK : PSCTL_FAILED;
 }
+
+const struct psctl_verb psctl_verb_ping = {
+    .name = "ping",
+    .arguments = "",
+    .summary = "round-trip time to each task",
+    .words = "",
+    .show = show,
+    .help = "The time of one empty request on an open connection.\n",
+};

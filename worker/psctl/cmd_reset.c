@@ -125,7 +125,7 @@ static bool all_take_part(const struct psctl *c)
     return all;
 }
 
-enum psctl_exit psctl_reset(struct psctl *c)
+static enum psctl_exit run_reset(struct psctl *c)
 {
     struct containers list;
     struct chosen chosen = {.names = (const char *const *)c->argv, .count = (size_t)c->argc};
@@ -153,3 +153,16 @@ enum psctl_exit psctl_reset(struct psctl *c)
     containers_free(&list);
     return code;
 }
+
+const struct psctl_verb psctl_verb_reset = {
+    .name = "reset",
+    .arguments = "[CONTAINER ...]",
+    .summary = "empty containers on all tasks",
+    .args_max = PSCTL_ARGS_MANY,
+    .flags = PSCTL_FLAG(ALL) | PSCTL_FLAG(YES),
+    .words = "container",
+    .run = run_reset,
+    .help = "Without an argument the default container, localhost, only; --all empties every container. Nothing is reset\n"
+            "while a task is down. Programs that use what is gone get ABORTED. Asks first on a terminal;\n"
+            "elsewhere --all needs --yes.\n",
+};

@@ -224,7 +224,7 @@ static enum psctl_exit set_strings(struct psctl *c, ps_variable *v)
     return ok ? PSCTL_OK : PSCTL_FAILED;
 }
 
-enum psctl_exit psctl_set(struct psctl *c)
+static enum psctl_exit run_set(struct psctl *c)
 {
     ps_variable *v = NULL;
     if ((c->npy != NULL) == (c->argc == 2) || (c->npy != NULL && c->fill)) {
@@ -237,3 +237,18 @@ enum psctl_exit psctl_set(struct psctl *c)
     }
     return ps_variable_dtype(v) == PS_STRING ? set_strings(c, v) : set_numbers(c, v);
 }
+
+const struct psctl_verb psctl_verb_set = {
+    .name = "set",
+    .arguments = "NAME [VALUE]",
+    .summary = "give a variable new values",
+    .args_min = 1,
+    .args_max = 2,
+    .flags = PSCTL_FLAG(NPY) | PSCTL_FLAG(FILL) | PSCTL_FLAG(CONTAINER),
+    .words = "variable",
+    .run = run_set,
+    .help = "VALUE is one value for a scalar, else a list as deep as the shape, [[1, 2], [3, 4]], or flat, [1, 2, 3, 4];\n"
+            "--fill takes one value for all elements. Texts of a string variable stand in double quotes in a list, and as\n"
+            "they are without one. --npy FILE reads what numpy.save() wrote. Dtype and shape must be the variable's own.\n"
+            "Slots of its optimizer stay. Prints the version before and after; does not ask.\n",
+};

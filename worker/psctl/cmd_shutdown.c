@@ -35,7 +35,7 @@ static bool shut_down(const struct psctl *c, int i)
     return ok;
 }
 
-enum psctl_exit psctl_shutdown(struct psctl *c)
+static enum psctl_exit run_shutdown(struct psctl *c)
 {
     bool failed = false;
     if (c->all && c->argc > 0) {
@@ -72,3 +72,15 @@ enum psctl_exit psctl_shutdown(struct psctl *c)
     psctl_answer_end(c);
     return failed ? PSCTL_FAILED : PSCTL_OK;
 }
+
+const struct psctl_verb psctl_verb_shutdown = {
+    .name = "shutdown",
+    .arguments = "TASK",
+    .summary = "let a task, or all with --all, finish and end",
+    .args_max = 1,
+    .flags = PSCTL_FLAG(ALL) | PSCTL_FLAG(YES),
+    .words = "task",
+    .run = run_shutdown,
+    .help = "TASK, such as ps:1, or with --all every task of the cluster, the directory last. What they hold in memory is\n"
+            "lost. Asks first on a terminal; elsewhere --all needs --yes.\n",
+};

@@ -213,7 +213,18 @@ static enum psctl_exit show(struct psctl *c)
     return psctl_all_up(c, only) && one_each && whole ? PSCTL_OK : PSCTL_FAILED;
 }
 
-enum psctl_exit psctl_status(struct psctl *c)
-{
-    return psctl_rounds(c, show);
-}
+const struct psctl_verb psctl_verb_status = {
+    .name = "status",
+    .arguments = "[TASK]",
+    .summary = "tasks: up or down, what they hold, traffic",
+    .args_max = 1,
+    .flags = PSCTL_FLAG(WATCH),
+    .words = "task",
+    .show = show,
+    .help = "One line per task and the total, or one TASK. RESTARTS are the processes that were the task before, since the\n"
+            "directory began; LOST are variables that it had and its process of now has not. DATA is what its variables,\n"
+            "their slots and values on their way take of its memory budget, not the size of the process. PUSHES/S and\n"
+            "BYTES/S are of the last seconds. Exit status 1 when a task is down or has lost variables, or when two\n"
+            "processes say that they are the same task. --watch asks again and again, on one session, and draws over the\n"
+            "last round on a terminal; an interrupt ends it with exit status 0.\n",
+};

@@ -8,13 +8,9 @@
 
 #include <inttypes.h>
 
-enum psctl_exit psctl_stop(struct psctl *c)
+static enum psctl_exit stop(struct psctl *c)
 {
     uint32_t sessions = 0;
-    enum psctl_exit code = psctl_begin(c);
-    if (code != PSCTL_OK) {
-        return code;
-    }
     if (!psctl_confirmed(c, "Tell every worker of this cluster to stop?")) {
         return PSCTL_FAILED;
     }
@@ -36,3 +32,15 @@ enum psctl_exit psctl_stop(struct psctl *c)
     }
     return up ? PSCTL_OK : PSCTL_FAILED;
 }
+
+const struct psctl_verb psctl_verb_stop = {
+    .name = "stop",
+    .arguments = "",
+    .summary = "tell every worker to stop",
+    .flags = PSCTL_FLAG(YES),
+    .words = "",
+    .show = stop,
+    .help = "ps_should_stop() becomes true in every session that the directory knows now; training loops end after their\n"
+            "step. The tasks go on. While the directory is down the other tasks tell the sessions that they know. Asks\n"
+            "first on a terminal.\n",
+};

@@ -200,11 +200,9 @@ static enum psctl_exit show(struct psctl *c)
     char none[512] = "";
     psctl_answer(c);
     cli_list_begin(&list.rows, "variables", columns, CLI_COUNT(columns), c->json);
-    for (int i = 0; i < c->task_count; i++) {
+    for (int i = -1; psctl_next(c, -1, &i);) {
         list.task_name = ps_cluster_task_name(c->session, i);
-        if (c->infos[i].up && ps_task_variables(c->session, i, psctl_left_ms(c), each, &list) != PS_OK) {
-            psctl_task_failed(c, i);
-        }
+        (void)psctl_heard(c, i, ps_task_variables(c->session, i, psctl_left_ms(c), each, &list));
     }
     cli_list_end(&list.rows, &c->room);
     if (list.rows.count == 0) {
@@ -225,7 +223,15 @@ static enum psctl_exit show(struct psctl *c)
     return psctl_all_up(c, -1) && whole && none[0] == '\0' ? PSCTL_OK : PSCTL_FAILED;
 }
 
-enum psctl_exit psctl_vars(struct psctl *c)
-{
-    return psctl_rounds(c, show);
-}
+const struct psctl_verb psctl_verb_vars = {
+    .name = "vars",
+    .arguments = "[GLOB]",
+    .summary = "variables: owner, shape, dtype, optimizer in force, version",
+    .args_max = 1,
+    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(WATCH),
+    .words = "variable",
+    .show = show,
+    .help = "All variables of all tasks, with the optimizer and the values that are in force; or those that GLOB matches,\n"
+            "such as 'layer1/*' (quote it), or of one container. STATE is `uninitialised`, `initialised`, or `ready` once\n"
+            "the chief has declared the model ready. Variables that a task has lost are named, with exit status 1.\n",
+};

@@ -54,42 +54,32 @@ static const struct cli_column columns[] = {
     {"WHAT ENDS IT", "release", FIELD(CLI_TEXT, w.release)},
 };
 
-struct asking {
-    struct cli_list list;
-    const char *at;
-};
-
 static void each(void *ctx, const ps_wait_info *w)
 {
-    struct asking *a = ctx;
-    cli_list_add(&a->list, &(struct row){.w = *w, .at = a->at});
+    struct psctl_list *l = ctx;
+    cli_list_add(&l->rows, &(struct row){.w = *w, .at = l->at});
 }
 
 static enum psctl_exit show(struct psctl *c)
 {
-    struct asking a;
-    int only = -1;
-    if (!psctl_only_task(c, c->task, &only)) {
+    struct psctl_list l;
+    if (!psctl_list_begin(&l, c, c->task, "waits", columns, CLI_COUNT(columns))) {
         return PSCTL_USAGE;
     }
-    psctl_answer(c);
-    cli_list_begin(&a.list, "waits", columns, CLI_COUNT(columns), c->json);
-    for (int i = 0; i < c->task_count; i++) {
-        a.at = ps_cluster_task_name(c->session, i);
-        if (c->infos[i].up && psctl_is_meant(only, i) && ps_task_waits(c->session, i, psctl_left_ms(c), each, &a) != PS_OK) {
-            psctl_task_failed(c, i);
-        }
+    l.none = "nothing waits";
+    while (psctl_list_next(&l)) {
+        (void)psctl_heard(c, l.task, ps_task_waits(c->session, l.task, psctl_left_ms(c), each, &l));
     }
-    cli_list_end(&a.list, &c->room);
-    if (!c->json && a.list.count == 0) {
-        (void)printf("nothing waits\n");
-    }
-    psctl_down(c, only);
-    psctl_answer_end(c);
-    return psctl_all_up(c, only) ? PSCTL_OK : PSCTL_FAILED;
+    return psctl_list_end(&l);
 }
 
-enum psctl_exit psctl_waits(struct psctl *c)
-{
-    return psctl_rounds(c, show);
-}
+const struct psctl_verb psctl_verb_waits = {
+    .name = "waits",
+    .arguments = "",
+    .summary = "requests that wait: whose, for what, until when",
+    .flags = PSCTL_FLAG(TASK) | PSCTL_FLAG(WATCH),
+    .words = "",
+    .show = show,
+    .help = "Each request that waits at a task, the oldest first: who, on what, since when, how long it still may, and\n"
+            "what would end it. Requests that wait for a task that is down do so in their program and are not here.\n",
+};

@@ -103,14 +103,9 @@ static const struct cli_column columns[] = {
 static void ask(struct psctl *c, int only, struct sessions *all)
 {
     json_t *asked = json_array();
-    for (int i = 0; i < c->task_count; i++) {
-        if (!c->infos[i].up || !psctl_is_meant(only, i)) {
-            continue;
-        }
+    for (int i = -1; psctl_next(c, only, &i);) {
         (void)json_array_append_new(asked, json_string(ps_cluster_task_name(c->session, i)));
-        if (ps_task_sessions(c->session, i, psctl_left_ms(c), each, all) != PS_OK) {
-            psctl_task_failed(c, i);
-        }
+        (void)psctl_heard(c, i, ps_task_sessions(c->session, i, psctl_left_ms(c), each, all));
     }
     if (c->json) {
         cli_json_put("asked", json_incref(asked));
@@ -150,7 +145,15 @@ static enum psctl_exit show(struct psctl *c)
     return up ? PSCTL_OK : PSCTL_FAILED;
 }
 
-enum psctl_exit psctl_workers(struct psctl *c)
-{
-    return psctl_rounds(c, show);
-}
+const struct psctl_verb psctl_verb_workers = {
+    .name = "workers",
+    .arguments = "",
+    .summary = "sessions: who trains, at which step, last heard",
+    .flags = PSCTL_FLAG(TASK) | PSCTL_FLAG(WATCH),
+    .words = "",
+    .show = show,
+    .help = "The sessions that the directory knows, which are all that created or looked up a variable; --task asks\n"
+            "another task for those that are connected with it. A program that is no task of the cluster has - for a\n"
+            "TASK; STEP is - until it has said one. STATE is `connected`, `stopping` once it was told to stop, or `gone`\n"
+            "until the task forgets it (session_keep). While the directory is down the other tasks are asked for theirs.\n",
+};

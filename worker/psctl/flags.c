@@ -59,7 +59,8 @@ void psctl_nearer(const char *text, const char *name, char *near, size_t n)
 const struct psctl_verb *psctl_find_verb(const struct psctl *c, const char *name)
 {
     char near[NAME_MAX_SEEN] = "";
-    for (const struct psctl_verb *verb = c->verbs; verb->name != NULL; verb++) {
+    for (size_t i = 0; c->verbs[i] != NULL; i++) {
+        const struct psctl_verb *verb = c->verbs[i];
         if (strcmp(verb->name, name) == 0) {
             return verb;
         }

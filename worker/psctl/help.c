@@ -36,7 +36,8 @@ void psctl_usage(const struct psctl *c, FILE *to)
 {
     uint32_t flags = 0;
     (void)fprintf(to, "usage: psctl [-t TARGET] [--timeout S] [--json] VERB ...\n\n");
-    for (const struct psctl_verb *verb = c->verbs; verb->name != NULL; verb++) {
+    for (size_t i = 0; c->verbs[i] != NULL; i++) {
+        const struct psctl_verb *verb = c->verbs[i];
         char line[64];
         (void)snprintf(line, sizeof(line), "%s %s", verb->name, verb->arguments);
         (void)fprintf(to, "  %-38s %s\n", line, verb->summary);
@@ -58,7 +59,7 @@ void psctl_verb_usage(const struct psctl_verb *verb)
     print_flags(stdout, verb->flags | PSCTL_FLAGS_COMMON);
 }
 
-enum psctl_exit psctl_help(struct psctl *c)
+static enum psctl_exit run_help(struct psctl *c)
 {
     if (c->argc == 0) {
         psctl_usage(c, stdout);
@@ -72,12 +73,23 @@ enum psctl_exit psctl_help(struct psctl *c)
     return PSCTL_OK;
 }
 
+const struct psctl_verb psctl_verb_help = {
+    .name = "help",
+    .arguments = "[VERB]",
+    .summary = "this, or what a verb does and takes",
+    .args_max = 1,
+    .words = "verb",
+    .run = run_help,
+    .help = "The same as psctl VERB --help.\n",
+};
+
 /* ---- completion ---- */
 
 static void print_verbs(const struct psctl *c)
 {
-    for (const struct psctl_verb *verb = c->verbs; verb->name != NULL; verb++) {
-        (void)printf("%s%s", verb > c->verbs ? " " : "", verb->name);
+    for (size_t i = 0; c->verbs[i] != NULL; i++) {
+        const struct psctl_verb *verb = c->verbs[i];
+        (void)printf("%s%s", i > 0 ? " " : "", verb->name);
     }
 }
 
@@ -175,7 +187,8 @@ static void print_bash(const struct psctl *c)
     (void)printf("\"\n            flags=\"");
     print_words(PSCTL_FLAGS_COMMON);
     (void)printf("\"\n            ;;\n");
-    for (const struct psctl_verb *verb = c->verbs; verb->name != NULL; verb++) {
+    for (size_t i = 0; c->verbs[i] != NULL; i++) {
+        const struct psctl_verb *verb = c->verbs[i];
         (void)printf("        %s)\n            words=\"", verb->name);
         if (strcmp(verb->words, "verb") == 0) {
             print_verbs(c);
@@ -198,7 +211,7 @@ static void print_bash(const struct psctl *c)
     (void)fputs(end, stdout);
 }
 
-enum psctl_exit psctl_completion(struct psctl *c)
+static enum psctl_exit run_completion(struct psctl *c)
 {
     if (strcmp(c->argv[0], "bash") != 0) {
         return psctl_misused(c, "completion is for bash; there is none for '%.100s'", c->argv[0]);
@@ -206,3 +219,14 @@ enum psctl_exit psctl_completion(struct psctl *c)
     print_bash(c);
     return PSCTL_OK;
 }
+
+const struct psctl_verb psctl_verb_completion = {
+    .name = "completion",
+    .arguments = "bash",
+    .summary = "print the script that completes command lines",
+    .args_min = 1,
+    .args_max = 1,
+    .words = "bash",
+    .run = run_completion,
+    .help = "For bash: eval \"$(psctl completion bash)\", or the same script as a file in bash-completion's folder.\n",
+};

@@ -27,7 +27,7 @@ static enum psctl_exit run(struct psctl *c, int argc, char **argv)
         psctl_verb_usage(c->verb);
         return PSCTL_OK;
     }
-    return c->verb->run(c);
+    return c->verb->run != NULL ? c->verb->run(c) : psctl_rounds(c, c->verb->show);
 }
 
 /* A closed standard descriptor would become a socket's, and what is printed would go to a task: hold the number with something

@@ -25,7 +25,7 @@ struct psctl {
     int64_t timeout_ms;
     int64_t watch_ms; /* --watch: time between rounds; 0: once */
     bool json, all, yes, fill, help, version;
-    const struct psctl_verb *verbs; /* all of them; the last one has no name */
+    const struct psctl_verb *const *verbs; /* all of them, then NULL */
     const struct psctl_verb *verb;
     /* what is left, behind the verb */
     int argc;
@@ -40,7 +40,7 @@ struct psctl {
     struct cli_room room; /* on the terminal */
 };
 
-/* ---- verbs.c: what psctl can do; help, completion and the check of a command line come from these rows ---- */
+/* ---- what psctl can do; help, completion and the check of a command line come from these rows ---- */
 struct psctl_verb {
     const char *name;
     const char *arguments; /* as the usage line shows them, flags apart: "NAME" */
@@ -50,29 +50,23 @@ struct psctl_verb {
     uint32_t flags; /* PSCTL_FLAG(...) | ...; those that every verb has need not be here */
     const char
         *words; /* for completion: what its arguments are, of "variable", "container", "task", "verb", or words; "": files */
+    /* one of them: with the command line alone; or once the tasks were asked for their state, with --watch again and again
+     * (psctl_rounds()) */
     enum psctl_exit (*run)(struct psctl *c);
+    enum psctl_exit (*show)(struct psctl *c);
 };
-extern const struct psctl_verb psctl_verbs[]; /* the last one has no name; for main() */
-enum { PSCTL_ARGS_MANY = 1000 };              /* args_max: no bound */
-
-enum psctl_exit psctl_status(struct psctl *c);
-enum psctl_exit psctl_vars(struct psctl *c);
-enum psctl_exit psctl_get(struct psctl *c);
-enum psctl_exit psctl_set(struct psctl *c);
-enum psctl_exit psctl_delete(struct psctl *c);
-enum psctl_exit psctl_containers(struct psctl *c);
-enum psctl_exit psctl_reset(struct psctl *c);
-enum psctl_exit psctl_workers(struct psctl *c);
-enum psctl_exit psctl_waits(struct psctl *c);
-enum psctl_exit psctl_devices(struct psctl *c);
-enum psctl_exit psctl_stop(struct psctl *c);
-enum psctl_exit psctl_ping(struct psctl *c);
-enum psctl_exit psctl_config(struct psctl *c);
-enum psctl_exit psctl_shutdown(struct psctl *c);
-enum psctl_exit psctl_export(struct psctl *c);
-enum psctl_exit psctl_import(struct psctl *c);
-enum psctl_exit psctl_help(struct psctl *c);
-enum psctl_exit psctl_completion(struct psctl *c);
+/* In the order of `psctl --help`: first what looks, then what changes. VERB(name) is the row psctl_verb_name of its file. */
+/* clang-format off */
+#define PSCTL_VERBS(VERB) \
+    VERB(status) VERB(vars) VERB(workers) VERB(waits) VERB(get) VERB(export) VERB(containers) VERB(devices) VERB(ping) VERB(config) \
+    VERB(set) VERB(import) VERB(delete) VERB(reset) VERB(stop) VERB(shutdown) \
+    VERB(help) VERB(completion)
+/* clang-format on */
+#define PSCTL_VERB_ROW(name) extern const struct psctl_verb psctl_verb_##name;
+PSCTL_VERBS(PSCTL_VERB_ROW)
+#undef PSCTL_VERB_ROW
+extern const struct psctl_verb *const psctl_verbs[]; /* verbs.c: all of them, then NULL; for main() */
+enum { PSCTL_ARGS_MANY = 1000 };                     /* args_max: no bound */
 
 /* ---- flags.c ---- */
 enum psctl_flag {
@@ -152,14 +146,32 @@ bool psctl_only_task(const struct psctl *c, const char *text, int *out_task);
 bool psctl_is_meant(int only, int i);
 /** -1: it is not up, or nobody says that it is it. */
 int psctl_directory(const struct psctl *c);
-/** Task i was up and has not answered what it was asked since: it is down, with ps_last_error(). */
-void psctl_task_failed(const struct psctl *c, int i);
+/** for (int i = -1; psctl_next(c, only, &i);): the tasks that are meant and up. */
+bool psctl_next(const struct psctl *c, int only, int *i);
+/** What asking task i gave. Not PS_OK: it is down from now on, with ps_last_error(). Returns whether it answered. */
+bool psctl_heard(const struct psctl *c, int i, ps_status st);
 /** Notes about the tasks that are down; true when all are up. */
 bool psctl_all_up(const struct psctl *c, int only);
 /** Notes about tasks that came back without what they had; true when none has. */
 bool psctl_none_lost(const struct psctl *c, int only);
 /** --json: "down": those tasks, with address and reason. */
 void psctl_down(const struct psctl *c, int only);
+
+/* A verb that lists something of the tasks: begin, while next() ask list.task and add rows, end. */
+struct psctl_list {
+    struct psctl *c;
+    int only;             /* the task that is meant; -1: all */
+    int task;             /* whose turn it is */
+    const char *at;       /* its name */
+    const char *none;     /* what a table without rows says; NULL: nothing */
+    struct cli_list rows; /* cli_list_add() */
+};
+/** text as in psctl_only_task(), key and columns as in cli_list_begin(). false: PSCTL_USAGE. */
+bool psctl_list_begin(struct psctl_list *l, struct psctl *c, const char *text, const char *key, const struct cli_column *columns,
+                      size_t column_count);
+bool psctl_list_next(struct psctl_list *l);
+/** The answer's end, and who is down. */
+enum psctl_exit psctl_list_end(struct psctl_list *l);
 
 /* ---- watch.c ---- */
 /** Connect, ask the tasks and show what they say; with --watch again and again until interrupted. show prints one answer, with

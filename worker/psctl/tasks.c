@@ -48,10 +48,22 @@ int psctl_directory(const struct psctl *c)
     return -1;
 }
 
-void psctl_task_failed(const struct psctl *c, int i)
+bool psctl_next(const struct psctl *c, int only, int *i)
 {
-    c->infos[i].up = false;
-    (void)snprintf(c->infos[i].error, sizeof(c->infos[i].error), "%.*s", (int)sizeof(c->infos[i].error) - 1, ps_last_error());
+    do {
+        (*i)++;
+    } while (*i < c->task_count && (!c->infos[*i].up || !psctl_is_meant(only, *i)));
+    return *i < c->task_count;
+}
+
+bool psctl_heard(const struct psctl *c, int i, ps_status st)
+{
+    ps_task_info *t = &c->infos[i];
+    if (st != PS_OK) {
+        t->up = false;
+        (void)snprintf(t->error, sizeof(t->error), "%.*s", (int)sizeof(t->error) - 1, ps_last_error());
+    }
+    return st == PS_OK;
 }
 
 bool psctl_all_up(const struct psctl *c, int only)
@@ -121,4 +133,37 @@ bool psctl_only_task(const struct psctl *c, const char *text, int *out_task)
 {
     *out_task = text != NULL ? find_task(c, text) : -1;
     return text == NULL || *out_task >= 0;
+}
+
+/* ---- lists ---- */
+
+bool psctl_list_begin(struct psctl_list *l, struct psctl *c, const char *text, const char *key, const struct cli_column *columns,
+                      size_t column_count)
+{
+    *l = (struct psctl_list){.c = c, .task = -1};
+    if (!psctl_only_task(c, text, &l->only)) {
+        return false;
+    }
+    psctl_answer(c);
+    cli_list_begin(&l->rows, key, columns, column_count, c->json);
+    return true;
+}
+
+bool psctl_list_next(struct psctl_list *l)
+{
+    bool more = psctl_next(l->c, l->only, &l->task);
+    l->at = more ? ps_cluster_task_name(l->c->session, l->task) : NULL;
+    return more;
+}
+
+enum psctl_exit psctl_list_end(struct psctl_list *l)
+{
+    struct psctl *c = l->c;
+    cli_list_end(&l->rows, &c->room);
+    if (!c->json && l->rows.count == 0 && l->none != NULL) {
+        (void)printf("%s\n", l->none);
+    }
+    psctl_down(c, l->only);
+    psctl_answer_end(c);
+    return psctl_all_up(c, l->only) ? PSCTL_OK : PSCTL_FAILED;
 }

@@ -128,10 +128,9 @@ static enum psctl_exit watch(struct psctl *c, enum psctl_exit (*show)(struct psc
 
 enum psctl_exit psctl_rounds(struct psctl *c, enum psctl_exit (*show)(struct psctl *c))
 {
-    enum psctl_exit code = psctl_connect(c);
-    if (code == PSCTL_OK && c->watch_ms > 0) {
-        return watch(c, show);
+    enum psctl_exit code = c->watch_ms > 0 ? psctl_connect(c) : psctl_begin(c);
+    if (code != PSCTL_OK) {
+        return code;
     }
-    code = code == PSCTL_OK ? psctl_ask(c, psctl_left_ms(c) / 2) : code;
-    return code == PSCTL_OK ? show(c) : code;
+    return c->watch_ms > 0 ? watch(c, show) : show(c);
 }

@@ -152,12 +152,15 @@ TEST(test_nearest)
 
 TEST(test_tables)
 {
-    for (const struct psctl_verb *v = psctl_verbs; v->name != NULL; v++) {
-        assert_true(v->arguments != NULL && v->summary != NULL && v->words != NULL && v->run != NULL);
+    for (size_t i = 0; psctl_verbs[i] != NULL; i++) {
+        const struct psctl_verb *v = psctl_verbs[i];
+        assert_true(v->arguments != NULL && v->summary != NULL && v->words != NULL);
+        assert_true((v->run != NULL) != (v->show != NULL));
+        assert_true((v->flags & PSCTL_FLAG(WATCH)) == 0 || v->show != NULL);
         assert_true(v->args_min <= v->args_max && (v->flags & PSCTL_FLAGS_COMMON) == 0);
         assert_true(v->help != NULL && v->help[strlen(v->help) - 1] == '\n');
-        for (const struct psctl_verb *before = psctl_verbs; before < v; before++) {
-            assert_string_not_equal(v->name, before->name);
+        for (size_t before = 0; before < i; before++) {
+            assert_string_not_equal(v->name, psctl_verbs[before]->name);
         }
     }
     for (int i = 0; i < PSCTL_FLAG_COUNT; i++) {
