@@ -432,13 +432,17 @@ $(B)/completions/%.fish: $(B)/bin/% scripts/options
 	@env -u TF_CONFIG $< --help | scripts/options fish $* >$@.new && mv $@.new $@
 $(B)/psd.conf: $(B)/bin/psd
 	@env -u TF_CONFIG $< --print_config >$@.new && mv $@.new $@
-.PHONY: FORCE docs-settings docs-protocol
+.PHONY: FORCE docs-settings docs-protocol generated
 FORCE:
 docs-settings: $(B)/bin/psd ## write the table of settings into docs/OPERATIONS.md
 	@$< --help | scripts/options table docs/OPERATIONS.md >$(B)/OPERATIONS.md.new && cp $(B)/OPERATIONS.md.new docs/OPERATIONS.md
 
 docs-protocol: ## write the tables of docs/PROTOCOL.md, from the sources
 	@scripts/protocol write
+
+generated: docs-settings docs-protocol $(B)/bin/psctl ## write all that the tree has and that is made of sources: tables of docs, a completion, the ABI
+	@$(B)/bin/psctl completion bash >$(B)/psctl.bash.new && cp $(B)/psctl.bash.new scripts/completions/psctl.bash
+	@scripts/abi write
 
 # ---- install -----------------------------------------------------------------------------------------------------------
 SHARE := $(PREFIX)/share

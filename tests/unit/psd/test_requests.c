@@ -112,12 +112,14 @@ static struct fc_reply send(struct env *e, uint8_t op, const char *container, co
     return r;
 }
 
-/* What each operation asks for a variable of container "a". */
-static const struct {
+/* What each operation asks for a variable of container "a"; one that is not here lists something, and asks to READ the cluster.
+ */
+struct right {
     uint8_t op;
     enum psd_right right;
     const char *container;
-} ROWS[] = {
+};
+static const struct right ROWS[] = {
     {PS_OP_PUSH, PSD_RIGHT_WRITE, "a"},
     {PS_OP_PUSHPULL, PSD_RIGHT_WRITE, "a"},
     {PS_OP_ASSIGN, PSD_RIGHT_WRITE, "a"},
@@ -134,45 +136,46 @@ static const struct {
     {PS_OP_DELETE, PSD_RIGHT_ADMINISTER, "a"},
     {PS_OP_CHIEF, PSD_RIGHT_WRITE, CLUSTER},
     {PS_OP_WAIT_CLUSTER, PSD_RIGHT_READ, CLUSTER},
-    {PS_OP_INFO, PSD_RIGHT_READ, CLUSTER},
-    {PS_OP_VARS, PSD_RIGHT_READ, CLUSTER},
-    {PS_OP_CONFIG, PSD_RIGHT_READ, CLUSTER},
     {PS_OP_CONFIG_SET, PSD_RIGHT_ADMINISTER, CLUSTER},
     {PS_OP_SHUTDOWN, PSD_RIGHT_ADMINISTER, CLUSTER},
-    {PS_OP_SESSIONS, PSD_RIGHT_READ, CLUSTER},
-    {PS_OP_WAITS, PSD_RIGHT_READ, CLUSTER},
     {PS_OP_STOP, PSD_RIGHT_ADMINISTER, CLUSTER},
-    {PS_OP_CONTAINERS, PSD_RIGHT_READ, CLUSTER},
-    {PS_OP_TASKS, PSD_RIGHT_READ, CLUSTER},
 };
 /* Those about the connection and its own numbers, and those between tasks, which have no rights. */
 static const uint8_t WITHOUT[] = {PS_OP_HELLO,       PS_OP_GOODBYE,     PS_OP_BEAT,       PS_OP_ABANDON,
                                   PS_OP_ACK,         PS_OP_DURABLE,     PS_OP_CLOSE,      PS_OP_LIST,
                                   PS_OP_LIST_ANSWER, PS_OP_TASK_CREATE, PS_OP_TASK_RESET, PS_OP_TASK_DELETE};
 
+static struct right right_of(uint8_t op)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        if (ROWS[i].op == op) {
+            return ROWS[i];
+        }
+    }
+    return (struct right){op, PSD_RIGHT_READ, CLUSTER};
+}
+
 TEST(test_every_operation_is_asked)
 {
     struct env e;
-    uint32_t known = 0;
+    uint32_t tried = 0;
     env_init(&e, NULL);
     ps_v1_OpenAnswer v = make(&e, "a");
     for (uint32_t op = 0; op < 256; op++) {
-        known += psi_form_find((uint8_t)op) != NULL;
-    }
-    assert_int_equal(known, ARRAY_COUNT(ROWS) + ARRAY_COUNT(WITHOUT)); /* a new one has a line above */
-    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        if (psi_form_find((uint8_t)op) == NULL || memchr(WITHOUT, (int)op, sizeof(WITHOUT)) != NULL) {
+            continue;
+        }
+        struct right want = right_of((uint8_t)op);
         refuse(&e, NULL);
-        struct fc_reply r = send(&e, ROWS[i].op, "a", &v);
-        if (r.status != PS_PERMISSION_DENIED || strstr(r.text, psi_op_name(ROWS[i].op)) == NULL) {
-            fail_msg("%s gave %s '%s'", psi_op_name(ROWS[i].op), r.status == FC_NONE ? "nothing" : ps_status_name(r.status),
-                     r.text);
+        struct fc_reply r = send(&e, want.op, "a", &v);
+        if (r.status != PS_PERMISSION_DENIED || strstr(r.text, psi_op_name(want.op)) == NULL) {
+            fail_msg("%s gave %s '%s'", psi_op_name(want.op), r.status == FC_NONE ? "nothing" : ps_status_name(r.status), r.text);
         }
         assert_int_equal(asked.count, 1);
-        assert_asked(0, ROWS[i].right, ROWS[i].container);
+        assert_asked(0, want.right, want.container);
+        tried++;
     }
-    for (size_t i = 0; i < ARRAY_COUNT(WITHOUT); i++) {
-        assert_non_null(psi_form_find(WITHOUT[i]));
-    }
+    assert_true(tried > ARRAY_COUNT(ROWS));
     struct peek p = peek_at(e.t, "w");
     assert_true(p.found && !p.initialised && p.count == 1); /* nothing was done */
     env_fini(&e);
