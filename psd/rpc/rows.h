@@ -9,7 +9,7 @@
 /* clang-format off */
 /* ROW(operation, which connection may send it, place and right, handler)
  * AT_CLIENT, AT_TASK, AT_DIRECTORY: the other side's role; REPLIES: as a reply instead of a request; ONLY_DIRECTORY: served by
- * that task only; NUMBERED: a mutation with a sequence number; IN_PARTS: its body is taken as it comes, its handler gets the head.
+ * that task only; NUMBERED: a mutation with a sequence number; IN_PARTS: its body comes in parts, the handler gets its head.
  * NONE: no right; CLUSTER(right); OF(place, right) where its containers come from, enum psd_place; OF_FIXED(right, meta): that of
  * the header's handle, and the meta of a first frame is this structure. */
 #define PSD_REQUESTS(ROW) \

@@ -474,6 +474,39 @@ TEST(test_put_off_half_written)
     fake_fini(&f);
 }
 
+/* The same, and meanwhile the variable has gone: there is nothing to repeat it on, and it ends once. */
+TEST(test_half_written_and_gone)
+{
+    struct fake_request push, pull;
+    struct fake f;
+    fake_init(&f, SPEC, "", 0, false);
+    struct psi_var *w = fake_get(&f, 0, "w", 2 * FRAME, 9, 1);
+    float *grad = numbers_from(2 * FRAME, 1);
+    float *dst = numbers_from(2 * FRAME, 0);
+    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 100000);
+    uint64_t asked = fake_take(&f, 0, PS_OP_PULL)->h.id;
+    f.task[0].take = PS_SEGMENT_BYTES * 2 + 100;
+    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    struct fake_answer busy = {.status = PS_RESOURCE_EXHAUSTED, .text = "busy", .retry_after_ms = 1};
+    fake_reply(&f, 0, PS_OP_PUSH, 1, true, &busy);
+    struct fake_answer gone = {.status = PS_ABORTED, .text = "was reset"};
+    fake_reply(&f, 0, PS_OP_PULL, asked, false, &gone);
+    assert_int_equal(pull.req.status, PS_ABORTED);
+    assert_int_equal(push.dones, 0); /* half of a frame of its memory is out */
+    fake_wait(&f, 1001);
+    assert_int_equal(push.dones, 1);
+    assert_int_equal(push.req.status, PS_ABORTED);
+    assert_int_equal(push.req.applied, PS_NOTHING_APPLIED);
+    assert_non_null(strstr(push.err.text, "before it could be repeated"));
+    assert_int_equal(f.task[0].closes, 1);
+    fake_wait(&f, 2000);
+    assert_int_equal(push.dones, 1);
+    assert_int_equal(psi_client_pending(f.c), 0);
+    free(grad);
+    free(dst);
+    fake_fini(&f);
+}
+
 TEST(test_add_and_init)
 {
     struct fake_request add, init;
