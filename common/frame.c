@@ -4,6 +4,7 @@
  *
  * Happy path: a frame's header and meta are gathered in r->head, checked, and handed out; each segment that lies whole in the
  * bytes given is handed out where it lies; the part of a segment at their end goes to the lent buffer and is completed there.
+ * With a target each segment is values, which go there, then padding and CRC, which go to r->tails, in whatever portions they come.
  * Failure: anything the header claims beyond the limits, a bad CRC, a reserved field: PSI_PIECE_BAD, the connection is lost.
  */
 #include "frame.h"
@@ -26,6 +27,13 @@ void psi_reader_init(struct psi_reader *r, uint32_t body_limit)
     r->foreign = false;
     r->has_trailer = false;
     r->buffer = NULL;
+    r->targeted = false;
+    r->large = false;
+    r->tail = 0;
+    r->target = NULL;
+    r->target_left = 0;
+    r->placed = 0;
+    r->sum = 0;
 }
 
 uint64_t psi_body_bytes(uint64_t payload_bytes, bool crc, bool trailer)
@@ -48,7 +56,17 @@ void psi_frame_seal(void *dst)
 
 bool psi_reader_holds_buffer(const struct psi_reader *r)
 {
-    return r->buffer != NULL && r->state == READ_BODY && r->have > 0;
+    return r->buffer != NULL && r->state == READ_BODY && !r->targeted && r->have > 0;
+}
+
+static bool has_crc(const struct psi_reader *r)
+{
+    return (r->header.flags & PS_FLAG_CRC) != 0;
+}
+
+static uint32_t trailer_bytes(const struct psi_reader *r)
+{
+    return r->has_trailer ? (uint32_t)sizeof(struct ps_pull_trailer) : 0;
 }
 
 static bool is_hot(uint8_t op)
@@ -70,13 +88,13 @@ static ps_status check_header(const struct psi_reader *r, struct psi_err *err)
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_TOO_LARGE, "frame header: TOO_LARGE or ragged meta of %u bytes",
                            h->meta_bytes);
     }
-    bool crc = (h->flags & PS_FLAG_CRC) != 0;
+    bool crc = has_crc(r);
     uint64_t most = psi_body_bytes(is_hot(h->op) ? PS_FRAME_BODY_MAX : PS_CONTROL_BODY_MAX, crc, r->has_trailer);
     if (h->body_bytes > most || h->body_bytes > r->body_limit) {
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_TOO_LARGE, "frame header: TOO_LARGE body of %u bytes (op %u)",
                            h->body_bytes, h->op);
     }
-    uint32_t trailer = r->has_trailer ? (uint32_t)sizeof(struct ps_pull_trailer) : 0;
+    uint32_t trailer = trailer_bytes(r);
     if (h->body_bytes % 8 != 0 || h->body_bytes < trailer) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "frame header: ragged body of %u bytes", h->body_bytes);
     }
@@ -118,49 +136,176 @@ static enum psi_piece head_complete(struct psi_reader *r, struct psi_err *err)
     r->meta_bytes = r->header.meta_bytes;
     r->body_left = r->header.body_bytes;
     r->have = 0;
-    uint32_t trailer = r->has_trailer ? (uint32_t)sizeof(struct ps_pull_trailer) : 0;
+    r->targeted = false;
+    r->large = false;
+    r->target = NULL;
+    uint32_t trailer = trailer_bytes(r);
     r->state = r->body_left > trailer ? READ_BODY : r->has_trailer ? READ_TRAILER : READ_END;
     return PSI_PIECE_HEAD;
 }
 
-static enum psi_piece next_segment(struct psi_reader *r, const uint8_t **p, size_t *n, struct psi_err *err)
+/* The segment that begins `left` bytes before the end of its body, the trailer apart, where `values` bytes of values are left. */
+struct segment {
+    uint32_t values; /* bytes of values */
+    uint32_t padded; /* the same with the padding */
+    uint32_t whole;  /* and with the CRC */
+};
+
+static struct segment segment_at(const struct psi_reader *r, uint32_t left, uint64_t values)
 {
-    bool crc = (r->header.flags & PS_FLAG_CRC) != 0;
-    uint32_t trailer = r->has_trailer ? (uint32_t)sizeof(struct ps_pull_trailer) : 0;
-    uint32_t whole = PS_SEGMENT_BYTES + (crc ? 8u : 0u);
-    uint32_t left = r->body_left - trailer;
-    uint32_t want = left < whole ? left : whole;
-    const uint8_t *at = NULL;
-    if (r->have == 0 && *n >= want) {
-        at = *p;
-        *p += want;
-        *n -= want;
-    } else {
-        if (r->buffer == NULL) {
-            return PSI_PIECE_NONE; /* the owner lends a buffer and calls again */
-        }
-        if (!gather(r, r->buffer, want, p, n)) {
-            return PSI_PIECE_NONE;
-        }
-        at = r->buffer;
-    }
+    uint32_t crc = has_crc(r) ? 8 : 0;
+    struct segment s = {.whole = left < PS_SEGMENT_BYTES + crc ? left : PS_SEGMENT_BYTES + crc};
+    s.padded = s.whole - crc;
+    s.values = values < s.padded ? (uint32_t)values : s.padded;
+    return s;
+}
+
+/* The segment is here, its CRC is `sum` and was told at `crc`. */
+static enum psi_piece segment_end(struct psi_reader *r, const struct segment *s, uint32_t sum, const uint8_t *crc,
+                                  struct psi_err *err)
+{
     r->have = 0;
-    r->body_left -= want;
-    r->payload = at;
-    r->payload_bytes = want - (crc ? 8u : 0u);
-    if (crc) {
+    r->body_left -= s->whole;
+    r->payload_bytes = s->padded;
+    if (has_crc(r)) {
         uint32_t told[2];
-        memcpy(told, at + r->payload_bytes, sizeof(told));
-        if (told[1] != 0 || psi_crc32c(0, at, r->payload_bytes) != told[0]) {
+        memcpy(told, crc, sizeof(told));
+        if (told[1] != 0 || sum != told[0]) {
             PSI_IGNORE(psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_BAD_CRC, "BAD_CRC of a segment (op %u)",
                                    r->header.op)); /* piece says it */
             return broken(r);
         }
     }
-    if (r->body_left == trailer) {
+    if (r->body_left == trailer_bytes(r)) {
         r->state = r->has_trailer ? READ_TRAILER : READ_END;
     }
     return PSI_PIECE_SEGMENT;
+}
+
+static enum psi_piece next_segment(struct psi_reader *r, const uint8_t **p, size_t *n, struct psi_err *err)
+{
+    struct segment s = segment_at(r, r->body_left - trailer_bytes(r), UINT64_MAX);
+    const uint8_t *at = NULL;
+    if (r->have == 0 && *n >= s.whole) {
+        at = *p;
+        *p += s.whole;
+        *n -= s.whole;
+    } else {
+        if (r->buffer == NULL) {
+            return PSI_PIECE_NONE; /* the owner lends a buffer and calls again */
+        }
+        if (!gather(r, r->buffer, s.whole, p, n)) {
+            return PSI_PIECE_NONE;
+        }
+        at = r->buffer;
+    }
+    r->payload = at;
+    return segment_end(r, &s, has_crc(r) ? psi_crc32c(0, at, s.padded) : 0, at + s.padded, err);
+}
+
+/* ---- values that go straight to their place ---- */
+
+void psi_reader_target(struct psi_reader *r, void *dst, uint64_t bytes)
+{
+    PSI_ASSERT(r->state != READ_BODY || (r->have == 0 && r->body_left == r->header.body_bytes));
+    PSI_ASSERT(psi_body_bytes(bytes, has_crc(r), r->has_trailer) == r->header.body_bytes);
+    r->targeted = true;
+    r->large = bytes >= PS_SEGMENT_BYTES;
+    r->target = dst;
+    r->target_left = bytes;
+    r->placed = 0;
+    r->sum = 0;
+}
+
+void psi_reader_release(struct psi_reader *r)
+{
+    r->target = NULL;
+    if (r->placed > 0) {
+        (void)broken(r); /* what lies there cannot be checked any more */
+    }
+}
+
+size_t psi_reader_places(struct psi_reader *r, struct psi_space out[PSI_PLACES_MAX], size_t *rest)
+{
+    size_t count = 0;
+    *rest = r->large ? PSI_REST_BYTES : SIZE_MAX;
+    if (r->state != READ_BODY || r->target == NULL) {
+        return 0;
+    }
+    uint32_t left = r->body_left - trailer_bytes(r);
+    uint32_t have = r->have;
+    uint8_t *at = r->target;
+    uint64_t values = r->target_left;
+    for (uint32_t i = 0; i < PSI_PLACE_SEGMENTS && left > 0; i++) {
+        struct segment s = segment_at(r, left, values);
+        if (have < s.values) {
+            out[count++] = (struct psi_space){.base = at + have, .bytes = s.values - have};
+            have = s.values;
+        }
+        if (have < s.whole) {
+            uint8_t *tail = r->tails[(r->tail + i) % PSI_PLACE_SEGMENTS];
+            out[count++] = (struct psi_space){.base = tail + (have - s.values), .bytes = s.whole - have};
+        }
+        have = 0;
+        left -= s.whole;
+        at += s.values;
+        values -= s.values;
+    }
+    *rest = left > 0 ? 0 : *rest;
+    return count;
+}
+
+void psi_reader_placed(struct psi_reader *r, size_t n)
+{
+    PSI_ASSERT(r->placed == 0 && (n == 0 || (r->state == READ_BODY && r->target != NULL)));
+    r->placed = n;
+}
+
+/* Whatever is here of the segment under way; true when that is all of it. */
+static bool take_targeted(struct psi_reader *r, const struct segment *s, const uint8_t **p, size_t *n)
+{
+    while (r->have < s->whole) {
+        bool value = r->have < s->values;
+        size_t left = (value ? s->values : s->whole) - r->have;
+        size_t here = r->placed > 0 ? r->placed : *n;
+        size_t take = here < left ? here : left;
+        if (take == 0) {
+            return false;
+        }
+        uint8_t *at = !value ? r->tails[r->tail] + (r->have - s->values) : r->target != NULL ? r->target + r->have : NULL;
+        const uint8_t *from = at;
+        if (r->placed > 0) {
+            r->placed -= take;
+        } else {
+            from = *p;
+            if (at != NULL) {
+                memcpy(at, from, take);
+            }
+            *p += take;
+            *n -= take;
+        }
+        if (value && has_crc(r)) {
+            r->sum = psi_crc32c(r->sum, from, take);
+        }
+        r->have += (uint32_t)take;
+    }
+    return true;
+}
+
+static enum psi_piece next_targeted(struct psi_reader *r, const uint8_t **p, size_t *n, struct psi_err *err)
+{
+    struct segment s = segment_at(r, r->body_left - trailer_bytes(r), r->target_left);
+    if (!take_targeted(r, &s, p, n)) {
+        return PSI_PIECE_NONE;
+    }
+    const uint8_t *tail = r->tails[r->tail];
+    uint32_t sum = has_crc(r) ? psi_crc32c(r->sum, tail, s.padded - s.values) : 0;
+    r->payload = r->target;
+    r->target = r->target != NULL ? r->target + s.values : NULL;
+    r->target_left -= s.values;
+    r->tail = (uint8_t)((r->tail + 1) % PSI_PLACE_SEGMENTS);
+    r->sum = 0;
+    return segment_end(r, &s, sum, tail + (s.padded - s.values), err);
 }
 
 enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *n, struct psi_err *err)
@@ -195,14 +340,14 @@ enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *
             }
             return head_complete(r, err);
         case READ_BODY:
-            return next_segment(r, p, n, err);
+            return r->targeted ? next_targeted(r, p, n, err) : next_segment(r, p, n, err);
         case READ_TRAILER:
             if (!gather(r, (uint8_t *)&r->trailer, (uint32_t)sizeof(r->trailer), p, n)) {
                 return PSI_PIECE_NONE;
             }
             r->body_left = 0;
             uint32_t crc =
-                (r->header.flags & PS_FLAG_CRC) != 0 ? psi_crc32c(0, &r->trailer, offsetof(struct ps_pull_trailer, crc)) : 0;
+                has_crc(r) ? psi_crc32c(0, &r->trailer, offsetof(struct ps_pull_trailer, crc)) : 0;
             if (crc != r->trailer.crc) {
                 PSI_IGNORE(psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_BAD_CRC, "BAD_CRC of a trailer (op %u)",
                                        r->header.op)); /* as above */

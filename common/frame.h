@@ -4,6 +4,8 @@
  *
  * The reader copies nothing when a whole segment lies in the bytes it is given; only a header, a meta or a segment that is cut
  * by the end of the bytes is gathered (header and meta inside the reader, a segment in a 64 KiB buffer that the owner lends).
+ * Values may also go straight to where they belong: the owner says after a HEAD where (psi_reader_target()), and a shell that can
+ * reads what comes next there (psi_reader_places()); else the reader copies it there, and its CRC is made on the way.
  * It checks the header against the limits before a byte of meta or body is taken, header+meta CRC always, segment CRCs when
  * the flag is set. It never resynchronises: after an error the connection is closed.
  */
@@ -23,6 +25,17 @@ enum psi_piece {
     PSI_PIECE_BAD      /* the stream is unusable: close; *err says why */
 };
 
+/* Memory for bytes that are read next. */
+struct psi_space {
+    void *base;
+    size_t bytes;
+};
+enum {
+    PSI_PLACE_SEGMENTS = 4, /* of a frame, at most, are read at a time: what was read is still in cache when its CRC is made */
+    PSI_PLACES_MAX = 2 * PSI_PLACE_SEGMENTS,
+    PSI_REST_BYTES = 4096 /* what is read to nowhere in particular where large values may follow */
+};
+
 struct psi_reader {
     struct ps_frame_header header;
     uint32_t meta_bytes;    /* of the current frame, with padding */
@@ -36,6 +49,14 @@ struct psi_reader {
     bool has_trailer;               /* the body of the current frame ends in a pull trailer */
     struct ps_pull_trailer trailer; /* valid at END of such a frame */
     uint8_t *buffer;                /* lent by the owner, PSI_READER_BUFFER_BYTES; NULL when none */
+    /* of a frame whose values go straight to their place */
+    bool targeted, large;                  /* it is one; the last frame was one of whole segments */
+    uint8_t tail;                          /* index in tails of the segment under way */
+    uint8_t *target;                       /* of the segment under way; NULL: nobody wants the values any more */
+    uint64_t target_left;                  /* bytes of values from target on; padding follows */
+    size_t placed;                         /* psi_reader_placed(), not taken yet */
+    uint32_t sum;                          /* CRC of the values of the segment that are here */
+    uint8_t tails[PSI_PLACE_SEGMENTS][16]; /* padding and CRC */
     _Alignas(8) uint8_t head[PS_FRAME_HEADER_BYTES + PS_META_BYTES_MAX];
 };
 #define PSI_READER_BUFFER_BYTES (PS_SEGMENT_BYTES + 32)
@@ -56,6 +77,23 @@ bool psi_reader_holds_buffer(const struct psi_reader *r);
  * An unknown op, flag or dtype is not the reader's business, except PULL replies and VALUE frames, whose bodies end in a trailer.
  */
 enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *n, struct psi_err *err);
+
+/**
+ * Between HEAD and the first SEGMENT: the values of this frame's body, `bytes` and padding, belong at dst, which may be anything
+ * until PSI_PIECE_END: bytes are there before their CRC is known to be right. No buffer is needed; r->payload of its SEGMENTs is
+ * where they lie now, NULL after psi_reader_release(). The body must be one of that size.
+ */
+void psi_reader_target(struct psi_reader *r, void *dst, uint64_t bytes);
+/** The memory of psi_reader_target() is not touched from here on: the rest of the frame is read, checked and dropped. Within the
+ * event that brought psi_reader_placed() bytes it ends the stream. */
+void psi_reader_release(struct psi_reader *r);
+/**
+ * Where the next bytes of the stream belong, in order; 0 places: nowhere in particular. At most *rest bytes may be read behind
+ * them, to memory of the shell's, for psi_reader_next(). Valid until the next event of the owner. A shell need not ask.
+ */
+size_t psi_reader_places(struct psi_reader *r, struct psi_space out[PSI_PLACES_MAX], size_t *rest);
+/** The first n bytes of those places are there: the next psi_reader_next() takes them before its own bytes. */
+void psi_reader_placed(struct psi_reader *r, size_t n);
 
 /** Bytes of a body with payload_bytes of payload: padding, CRCs (if crc) and the trailer (if trailer) included. */
 uint64_t psi_body_bytes(uint64_t payload_bytes, bool crc, bool trailer);

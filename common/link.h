@@ -6,6 +6,10 @@
  * the core's functions, one at a time; after every event it carries out all effects before the next one:
  *   - while (link = core's next dirty link): see PSI_LINK_* below
  *   - the core's other effects (dial, log, shut down ...), see psd/task.h and worker/core/core.h.
+ *
+ * Before it reads, the shell may ask where the next bytes belong (psi_reader_places() of link->in), read them to there, say how
+ * many came (psi_reader_placed()), and give those that came behind them, none maybe, to the core in the bytes event, all without
+ * another event in between: the places may be a caller's memory, which is the caller's again after any event.
  */
 #ifndef PSI_LINK_H
 #define PSI_LINK_H

@@ -156,7 +156,7 @@ PS_API ps_status ps_session_ready(ps_session *s);
 PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
 
 /** Pull all parameters into their value buffers, in order of creation. Blocks, for two operation timeouts at most when parameters
- *  are yet to be got. */
+ *  are yet to be got. After an error the buffers may be torn, as dst of ps_variable_read(). */
 PS_API ps_status ps_pull(ps_session *s);
 /** Pull one. */
 PS_API ps_status ps_pull_param(ps_param *p);
@@ -303,6 +303,9 @@ PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact); /* o
  * ps_variable_bytes(). Buffers borrow. Errors of all: INVALID_ARGUMENT (bytes, NULL, a PS_STRING variable), FAILED_PRECONDITION
  * (no value yet, the session closes, in a callback, after fork), ABORTED (it was reset or deleted), RESOURCE_EXHAUSTED (a task's
  * memory budget), DEADLINE_EXCEEDED.
+ *
+ * What is read arrives in dst before it is checked, so dst is torn until the call has returned PS_OK: old, new and damaged bytes
+ * beside each other. That is also what an error leaves there; nothing is written to it after the end.
  */
 /** The value into dst [dst_bytes]; ps_variable_version() then says of which moment. */
 PS_API ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes);
@@ -389,7 +392,8 @@ struct ps_request {
 
 /** PS_OK: the callback runs exactly once, on the loop thread, never from within the call (it may run before a call made on
  *  another thread has returned). Anything else: it never runs.
- *  timeout_ms <= 0: the session's operation timeout. grad, src, dst are kept. Any thread. */
+ *  timeout_ms <= 0: the session's operation timeout. grad, src, dst are kept until the callback; dst is torn until then, and after
+ *  an error (see ps_variable_read). Any thread. */
 PS_API ps_status ps_push_start(ps_variable *v, const void *grad, size_t bytes, float scale, int64_t timeout_ms, ps_request *req,
                                ps_done_fn done, void *ctx);
 PS_API ps_status ps_pull_start(ps_variable *v, void *dst, size_t bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done,

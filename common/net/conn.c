@@ -2,7 +2,7 @@
 /*
  * One connection over a transport.
  *
- * Happy path: bytes are read into the net's scratch -> ops->bytes -> drain, where psi_conn_update() of a dirty link sends what is
+ * Happy path: bytes are read to their places, or into the net's scratch -> ops->bytes -> drain, where psi_conn_update() of a dirty link sends what is
  * queued. What the transport does not take waits: the rest of the current segment as the queue's hold, everything else in the
  * queue until that is out.
  *
@@ -203,37 +203,62 @@ static void flush(struct psi_conn *conn)
     }
 }
 
-static uint8_t *on_space(struct psi_transport *tr, size_t *n)
+/* Where the bytes go that belong nowhere else. */
+static uint8_t *scratch_at(const struct psi_conn *conn)
 {
-    struct psi_conn *conn = of(tr);
-    turn_begin(conn);
-    *n = conn->turn_in >= PSI_NET_TURN_BYTES ? 0 : PSI_NET_SCRATCH_BYTES;
-    return *n == 0 ? NULL : conn->net->scratch + (conn->stream_in & 63u);
+    return conn->net->scratch + ((conn->stream_in + conn->places_in) & 63u);
 }
 
-static void on_arrived(struct psi_transport *tr, uint8_t *p, ssize_t n)
+static size_t on_space(struct psi_transport *tr, struct psi_space places[PSI_READ_PLACES_MAX])
+{
+    struct psi_conn *conn = of(tr);
+    size_t rest = SIZE_MAX;
+    size_t count = 0;
+    turn_begin(conn);
+    conn->places_in = 0;
+    if (conn->turn_in >= PSI_NET_TURN_BYTES) {
+        return 0;
+    }
+    if (conn->state == PSI_CONN_OPEN) {
+        count = psi_reader_places(&conn->link->in, places, &rest);
+    }
+    for (size_t i = 0; i < count; i++) {
+        conn->places_in += places[i].bytes;
+    }
+    rest = rest < PSI_NET_SCRATCH_BYTES ? rest : PSI_NET_SCRATCH_BYTES;
+    if (rest > 0) {
+        places[count++] = (struct psi_space){.base = scratch_at(conn), .bytes = rest};
+    }
+    return count;
+}
+
+/* n bytes are in the places of on_space(). */
+static void bytes_arrived(struct psi_conn *conn, size_t n)
+{
+    const uint8_t *rest = scratch_at(conn);
+    size_t placed = n < conn->places_in ? n : conn->places_in;
+    conn->stream_in += n;
+    conn->turn_in += n;
+    if (conn->state == PSI_CONN_OPEN) {
+        psi_reader_placed(&conn->link->in, placed);
+        conn->net->ops->bytes(conn->net->ctx, conn->link, rest, n - placed);
+    }
+}
+
+static void on_arrived(struct psi_transport *tr, ssize_t n)
 {
     struct psi_conn *conn = of(tr);
     struct psi_net *net = conn->net;
-    if (conn->state == PSI_CONN_LINGERING) {
-        if (n > 0) {
-            conn->stream_in += (uint64_t)n;
-            conn->turn_in += (size_t)n;
-        } else if (n == UV_EOF && psi_conn_sending(conn)) {
-            conn->peer_ended = true;
-            conn->reading = false;
-            PSI_IGNORE(tr->row->read(tr, false)); /* nothing more comes of it */
-        } else {
-            close_now(conn);
-        }
-        return;
-    }
     if (n > 0) {
-        conn->stream_in += (uint64_t)n;
-        conn->turn_in += (size_t)n;
-        net->ops->bytes(net->ctx, conn->link, p, (size_t)n);
-    } else {
+        bytes_arrived(conn, (size_t)n);
+    } else if (conn->state != PSI_CONN_LINGERING) {
         lose(conn, conn->write_dead ? conn->why : n == UV_EOF ? "closed by peer" : uv_strerror((int)n));
+    } else if (n == UV_EOF && psi_conn_sending(conn)) {
+        conn->peer_ended = true;
+        conn->reading = false;
+        PSI_IGNORE(tr->row->read(tr, false)); /* nothing more comes of it */
+    } else {
+        close_now(conn);
     }
     psi_net_settle(net);
 }

@@ -5,7 +5,8 @@
  *   psi_conn_new(fd) -> core makes a link with the connection as its shell -> psi_conn_attach(link) -> bytes, writable ...
  *   -> the peer closes: ops->closed, or the core sets link->closing -> handles closed, link and connection freed.
  *
- * Reading: into the net's scratch, at a position congruent to the stream offset modulo 64, so payload is aligned in memory.
+ * Reading: to where the reader of the link wants the bytes (psi_reader_places()), what is behind them, or all, into the net's
+ * scratch, at a position congruent to the stream offset modulo 64, so payload is aligned in memory.
  * Writing: psi_outq_compose() -> the transport's write -> psi_outq_accepted(); what was not taken of the current segment is the
  * queue's hold, which the transport takes whole; that it is out is the writable event.
  * Loop thread only.
@@ -36,6 +37,7 @@ struct psi_conn {
     bool broken;        /* event: closed, because of `why` */
     bool room;          /* event: writable */
     uint64_t stream_in; /* bytes read so far */
+    size_t places_in;   /* of the read under way: bytes that belong to the reader's places */
     uint64_t turn;      /* net->turn that turn_in and turn_out belong to */
     size_t turn_in, turn_out;
     uint64_t deadline_ms; /* while in net->lingers */

@@ -27,7 +27,7 @@ enum {
 
 /* What the owner of a core provides. Called on the loop thread, one at a time. */
 struct psi_net_ops {
-    /* n bytes arrived on link; borrows p. Not called while link->paused. */
+    /* n bytes arrived on link, behind those of psi_reader_placed(), 0 maybe; borrows p. Not called while link->paused. */
     void (*bytes)(void *ctx, struct psi_link *link, const uint8_t *p, size_t n);
     /* The connection ended (why: for logs). The core must let go of link before this returns; the net frees it. Not called for a
      * link that the core has marked closing. */

@@ -2,12 +2,19 @@
 /*
  * The rows of sockets: TCP and Unix, both streams of libuv. Happy path: uv_read_start() -> space, arrived; uv_try_write(), and
  * uv_write() for what did not fit. Failure modes: libuv's errors, as they are; the owner decides what they mean.
+ *
+ * libuv reads to one piece of memory at a time. It is given none, says so (UV_ENOBUFS), and there, in the last thing that it does
+ * for a readable stream, on_read() reads to all places with one readv().
  */
 #include "transport.h"
 
 #include "../status.h"
 
+#include <errno.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
+
+enum { READS_MAX = 32 }; /* of one connection and loop turn; its owner's bound is in bytes */
 
 static struct psi_transport *of(void *handle)
 {
@@ -32,21 +39,55 @@ static int unix_open(struct psi_transport *tr, uv_loop_t *loop, int fd)
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
-    struct psi_transport *tr = of(handle);
+    (void)handle;
     (void)suggested;
-    buf->base = (char *)tr->events->space(tr, &buf->len); /* no memory: UV_ENOBUFS, and readable again next turn */
+    *buf = uv_buf_init(NULL, 0);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+/* One read to all places; UV_EAGAIN: nothing is there, or no place now. */
+static ssize_t read_once(struct psi_transport *tr, int fd, bool *out_full)
+{
+    struct psi_space places[PSI_READ_PLACES_MAX];
+    struct iovec iov[PSI_READ_PLACES_MAX];
+    size_t room = 0;
+    ssize_t n;
+    size_t count = tr->events->space(tr, places);
+    for (size_t i = 0; i < count; i++) {
+        iov[i] = (struct iovec){.iov_base = places[i].base, .iov_len = places[i].bytes};
+        room += places[i].bytes;
+    }
+    if (count == 0) {
+        return UV_EAGAIN;
+    }
+    do {
+        n = readv(fd, iov, (int)count);
+    } while (n < 0 && errno == EINTR);
+    *out_full = n > 0 && (size_t)n == room;
+    return n > 0 ? n : n == 0 ? UV_EOF : errno == EWOULDBLOCK ? UV_EAGAIN : uv_translate_sys_error(errno);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t status, const uv_buf_t *buf)
 {
     struct psi_transport *tr = of(stream);
-    if (n != 0 && n != UV_ENOBUFS) {
-        tr->events->arrived(tr, (uint8_t *)buf->base, n);
+    uv_os_fd_t fd;
+    (void)buf;
+    if (status != UV_ENOBUFS || uv_fileno(&tr->u.handle, &fd) != 0) {
+        tr->events->arrived(tr, status != UV_ENOBUFS && status < 0 ? status : UV_EBADF);
+        return;
+    }
+    bool full = true;
+    for (int i = 0; i < READS_MAX && full && tr->reading; i++) { /* a read that is not full has emptied the socket */
+        ssize_t n = read_once(tr, fd, &full);
+        if (n == UV_EAGAIN) {
+            return;
+        }
+        tr->events->arrived(tr, n);
     }
 }
 
 static int stream_read(struct psi_transport *tr, bool on)
 {
+    tr->reading = on;
     return on ? uv_read_start(&tr->u.stream, on_alloc, on_read) : uv_read_stop(&tr->u.stream);
 }
 
@@ -92,6 +133,7 @@ static void on_closed(uv_handle_t *handle)
 
 static void stream_close(struct psi_transport *tr)
 {
+    tr->reading = false;
     uv_close(&tr->u.handle, on_closed);
 }
 

@@ -10,11 +10,13 @@
 #ifndef PSI_NET_TRANSPORT_H
 #define PSI_NET_TRANSPORT_H
 
+#include "../frame.h"
 #include "../outq.h"
 
 #include <uv.h>
 
 struct psi_transport;
+enum { PSI_READ_PLACES_MAX = PSI_PLACES_MAX + 1 }; /* of one read */
 
 /* What a row does. Errors are libuv's, below 0. */
 struct psi_transport_row {
@@ -38,10 +40,10 @@ struct psi_transport_row {
 
 /* What its owner hears. */
 struct psi_transport_events {
-    /* Room for one read; *n 0: not now, ask again next turn. */
-    uint8_t *(*space)(struct psi_transport *tr, size_t *n);
-    /* n > 0 bytes are in p, or n < 0: the end (UV_EOF) or an error. */
-    void (*arrived)(struct psi_transport *tr, uint8_t *p, ssize_t n);
+    /* Room for one read, in order; 0 places: not now, ask again next turn. */
+    size_t (*space)(struct psi_transport *tr, struct psi_space places[PSI_READ_PLACES_MAX]);
+    /* The first n > 0 bytes of the places are there, or n < 0: the end (UV_EOF) or an error. It may stop reading, or close. */
+    void (*arrived)(struct psi_transport *tr, ssize_t n);
     /* The hold is out, or failed (status < 0). */
     void (*written)(struct psi_transport *tr, int status);
     void (*closed)(struct psi_transport *tr);
@@ -51,6 +53,7 @@ struct psi_transport_events {
 struct psi_transport {
     const struct psi_transport_row *row;
     const struct psi_transport_events *events;
+    bool reading;
     uv_write_t write;
     union {
         uv_handle_t handle;

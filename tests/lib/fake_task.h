@@ -40,7 +40,7 @@ struct fake {
     uint64_t now;
     bool crc; /* of the connections */
     struct fake_task task[FAKE_TASKS];
-    uint32_t logs, acks;
+    uint32_t logs, acks, deliveries;
     uint64_t acked; /* number of the last ACK */
     char last_event[48], last_log[1024];
     ps_applied told_applied; /* in every number of HELLO's answer */

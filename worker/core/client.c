@@ -389,5 +389,9 @@ void psi_client_check_invariants(const struct psi_client *c)
             bytes += k->bytes;
         }
         PSI_ASSERT(bytes == peer->pull_bytes);
+        if (peer->target != NULL) { /* a request that waits */
+            PSI_ASSERT(peer->link != NULL && (peer->target->flags & PSI_REQUEST_TARGET) != 0);
+            PSI_ASSERT(peer->target->stage != PSI_STAGE_NONE && peer->target->stage != PSI_STAGE_DONE);
+        }
     }
 }

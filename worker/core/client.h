@@ -69,7 +69,8 @@ enum {
     PSI_REQUEST_PUSHED = 2, /* PUSH_PULL: applied, values that are missing are being pulled */
     PSI_REQUEST_SENT = 4,   /* RESET, DELETE, SHUTDOWN: may have been carried out */
     PSI_REQUEST_INNER = 8,  /* part of a READY: its done() is called at once */
-    PSI_REQUEST_OVER = 16   /* its deadline has come, and half of its frame is out: over with the connection */
+    PSI_REQUEST_OVER = 16,  /* its deadline has come, and half of its frame is out: over with the connection */
+    PSI_REQUEST_TARGET = 32 /* a connection is receiving into its dst: some peer's target */
 };
 
 /* Whom a request talks to. */
@@ -257,6 +258,7 @@ struct psi_peer {
     uint64_t sink_number;           /* VALUE: of the entry */
     uint64_t sink_first;            /* element */
     uint64_t sink_bytes, sink_done; /* of values, padding apart */
+    struct psi_request *target;     /* whose dst the reader has as its target; NULL: nobody's */
     struct ps_pull_reply_meta sink_meta;
 };
 
@@ -443,6 +445,10 @@ void psi_peer_end(struct psi_peer *peer);
 
 /* ---- receive.c ---- */
 void psi_peer_bytes(struct psi_peer *peer, const uint8_t *p, size_t n);
+/** Nothing is written to req's dst from here on, whatever is being received. */
+void psi_receive_release(struct psi_request *req);
+/** The same for whatever this peer's connection is receiving; the frame goes on being read. */
+void psi_receive_stop(struct psi_peer *peer);
 /** Bytes of a list without the zeros at its end; broken lists are returned whole. */
 size_t psi_list_strip(const uint8_t *p, size_t n);
 

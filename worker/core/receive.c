@@ -2,8 +2,9 @@
 /*
  * Frames from a task: where each one's bytes go, and who is told when it is complete.
  *
- * Happy path: HEAD names a sink: values go straight to the caller's memory segment by segment, everything else is gathered in the
- * session's body buffer; END hands it to window.c, pull.c, ask.c or peer.c.
+ * Happy path: HEAD names a sink: values go straight to the caller's memory, where the reader checks them (its target), and what is
+ * converted on the way goes there segment by segment; everything else is gathered in the session's body buffer; END hands it to
+ * window.c, pull.c, ask.c or peer.c. A request that ends meanwhile takes the target away first: its memory is the caller's again.
  * Failure: a task's bytes are as untrusted as a client's: what does not fit the protocol closes the connection, with one log
  * line.
  */
@@ -43,6 +44,65 @@ static void parse_reply(struct psi_peer *peer, const struct ps_frame_header *h, 
     r->body_bytes = 0;
 }
 
+/* Who wants the values of the frame that is being received; NULL: nobody any more. */
+static struct psi_request *wanted_by(const struct psi_peer *peer)
+{
+    if (peer->sink == PSI_SINK_CHUNK) {
+        return peer->sink_chunk->req;
+    }
+    const struct psi_entry *e = psi_window_find(peer, peer->sink_number);
+    return e != NULL ? e->req : NULL;
+}
+
+/* Where the frame's value number `done` (of bytes that have come) belongs. */
+static uint8_t *place_of(const struct psi_peer *peer, const struct psi_request *req)
+{
+    const struct psi_var *var = req->var;
+    uint64_t first = peer->sink_first - req->part_first + peer->sink_done / psi_wire_unit(var->wire);
+    return (uint8_t *)req->dst + first * psi_wire_unit(var->dtype);
+}
+
+/* A frame of values begins: those that need no conversion go straight to where the caller wants them. */
+static void aim(struct psi_peer *peer)
+{
+    struct psi_request *req = wanted_by(peer);
+    if (req != NULL && req->var->wire == req->var->dtype) {
+        psi_reader_target(&peer->link->in, place_of(peer, req), peer->sink_bytes);
+        PSI_ASSERT((req->flags & PSI_REQUEST_TARGET) == 0); /* the frames of a request come on one connection, one at a time */
+        peer->target = req;
+        req->flags |= PSI_REQUEST_TARGET;
+    }
+}
+
+void psi_receive_stop(struct psi_peer *peer)
+{
+    if (peer->target != NULL) {
+        peer->target->flags &= (uint8_t)~PSI_REQUEST_TARGET;
+        peer->target = NULL;
+        psi_reader_release(&peer->link->in);
+    }
+}
+
+void psi_receive_release(struct psi_request *req)
+{
+    struct psi_client *c = req->owner;
+    for (uint32_t i = 0; (req->flags & PSI_REQUEST_TARGET) != 0; i++) {
+        PSI_ASSERT(i < c->peer_count);
+        if (c->peers[i]->target == req) {
+            psi_receive_stop(c->peers[i]);
+        }
+    }
+}
+
+/* n bytes of values to where the caller wants them, unless they are there. */
+static void put_values(const struct psi_peer *peer, const uint8_t *p, size_t n)
+{
+    const struct psi_request *req = wanted_by(peer);
+    if (req != NULL && peer->target == NULL) {
+        psi_half_widen(req->var->wire, p, place_of(peer, req), n / psi_wire_unit(req->var->wire));
+    }
+}
+
 static ps_status head(struct psi_peer *peer, struct psi_err *err)
 {
     const struct psi_reader *in = &peer->link->in;
@@ -64,39 +124,17 @@ static ps_status head(struct psi_peer *peer, struct psi_err *err)
     if ((peer->state == PSI_PEER_HELLO) != (h->op == PS_OP_HELLO) && h->op != PS_OP_CLOSE) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "a reply to op %u is out of place", h->op);
     }
-    if ((h->flags & PS_FLAG_VALUE) != 0) {
-        return psi_push_value_head(peer, err);
-    }
-    if (in->has_trailer) {
-        return psi_pull_head(peer, err);
+    if ((h->flags & PS_FLAG_VALUE) != 0 || in->has_trailer) {
+        st = (h->flags & PS_FLAG_VALUE) != 0 ? psi_push_value_head(peer, err) : psi_pull_head(peer, err);
+        if (st == PS_OK && peer->sink != PSI_SINK_NONE) {
+            aim(peer);
+        }
+        return st;
     }
     parse_reply(peer, h, psi_reader_meta(in));
     peer->sink = PSI_SINK_BODY;
     psi_buf_clear(&peer->body);
     return PS_OK;
-}
-
-/* n bytes of values, in the dtype that they travel in, to where the caller wants them. */
-static void put_values(const struct psi_peer *peer, const uint8_t *p, size_t n)
-{
-    const struct psi_request *req = NULL;
-    if (peer->sink == PSI_SINK_CHUNK) {
-        req = peer->sink_chunk->req;
-    } else {
-        const struct psi_entry *e = psi_window_find(peer, peer->sink_number);
-        req = e != NULL ? e->req : NULL;
-    }
-    if (req == NULL) {
-        return; /* nobody waits for them any more */
-    }
-    const struct psi_var *var = req->var;
-    uint32_t unit = psi_wire_unit(var->wire);
-    uint8_t *at = (uint8_t *)req->dst + (peer->sink_first - req->part_first + peer->sink_done / unit) * psi_wire_unit(var->dtype);
-    if (var->wire == var->dtype) {
-        memcpy(at, p, n);
-    } else {
-        psi_half_widen(var->wire, p, at, n / unit);
-    }
 }
 
 static ps_status segment(struct psi_peer *peer, struct psi_err *err)
@@ -143,6 +181,7 @@ static ps_status reply_end(struct psi_peer *peer, struct psi_err *err)
 static ps_status frame_end(struct psi_peer *peer, struct psi_err *err)
 {
     ps_status st = PS_OK;
+    psi_receive_stop(peer);
     switch (peer->sink) {
     case PSI_SINK_BODY:
         st = reply_end(peer, err);

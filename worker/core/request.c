@@ -317,6 +317,7 @@ static void learn_step(struct psi_client *c, const struct psi_request *req)
 void psi_request_ended(struct psi_request *req)
 {
     struct psi_client *c = req->owner;
+    PSI_ASSERT((req->flags & PSI_REQUEST_TARGET) == 0);
     learn_step(c, req);
     psi_request_move(req, PSI_STAGE_DONE);
     req->extra = NULL;

@@ -3,8 +3,8 @@
  * One call: a ledger entry, a request with buffers of its own, and the callback that compares what it is told with the ledger.
  *
  * The law of callbacks is checked here: exactly once, never from within the start, never later than the deadline. After a
- * callback the gradient buffer is scribbled over and all memory is freed, so a library that still reads it sends nonsense (or is
- * caught by the address sanitizer).
+ * callback the gradient buffer is scribbled over and freed, so a library that still reads it sends nonsense (or is caught by the
+ * address sanitizer); the memory for values is filled and looked at again later: nobody may have written to it.
  */
 #include "sim.h"
 
@@ -35,8 +35,28 @@ static struct sim_op *op_new(struct sim *s, struct sim_program *p, enum psi_requ
     return op;
 }
 
-static void call_free(struct sim_call *call)
+enum { SCRIBBLE = 0x5a };
+
+/* The memory for values of a call that is over takes the place of an earlier one's. */
+static void keep_dst(struct sim *s, struct sim_call *call)
 {
+    struct sim_freed *f = &s->freed[s->freed_next++ % SIM_FREED_MAX];
+    for (size_t i = 0; i < f->bytes; i++) {
+        if (f->dst[i] != SCRIBBLE) {
+            sim_fail(s, "WRITTEN AFTER ITS END: byte %zu of the %zu of call %llu", i, f->bytes, (unsigned long long)f->op);
+        }
+    }
+    free(f->dst);
+    memset(call->dst, SCRIBBLE, call->bytes);
+    *f = (struct sim_freed){.dst = call->dst, .bytes = call->bytes, .op = call->op->id};
+}
+
+static void call_free(struct sim *s, struct sim_call *call)
+{
+    if (call->dst != NULL && call->req.var != NULL) {
+        keep_dst(s, call);
+        call->dst = NULL;
+    }
     if (call->src != NULL) {
         memset(call->src, 0x41, call->bytes); /* as f64 about 2.2e6, no power of four */
     }
@@ -53,7 +73,7 @@ static void on_done(struct psi_request *req)
     struct sim_op *op = call->op;
     if (op->state == SIM_OP_KILLED) {
         p->calls[call->slot] = NULL;
-        call_free(call);
+        call_free(s, call);
         return;
     }
     char text[200];
@@ -92,7 +112,7 @@ static void on_done(struct psi_request *req)
     p->calls[call->slot] = NULL;
     p->calls_out--;
     sim_program_done(s, p, call);
-    call_free(call);
+    call_free(s, call);
 }
 
 static double power4(uint32_t k)
@@ -318,7 +338,7 @@ struct sim_op *sim_call_start(struct sim *s, struct sim_program *p, enum psi_req
     sim_trace(s, "client%u.%u refused: %s", p->index, p->life, err.text);
     p->calls[slot] = NULL;
     p->calls_out--;
-    call_free(call);
+    call_free(s, call);
     return NULL;
 }
 

@@ -283,6 +283,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
         break;
     }
     k->calls_many = 600;
+    k->unplaced_in = (uint32_t)(s->seed % 3); /* never, always, half of them */
     k->init_slice_bytes = s->seed % 3 == 0 ? k->frame_bytes / 16 : 0;
     if (k->frame_bytes > 1u << 20 && k->profile != SIM_RACE && !k->twin) { /* full frames: everything is 32 times as large */
         k->pipe_bytes *= 32;

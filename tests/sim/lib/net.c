@@ -8,6 +8,7 @@
  */
 #include "sim.h"
 
+#include "places.h"
 #include "common/form.h"
 
 #include <stdlib.h>
@@ -183,11 +184,17 @@ static size_t read_size(struct sim *s, struct sim_pipe *p)
     return n;
 }
 
-size_t sim_pipe_read(struct sim *s, struct sim_end *e, uint8_t **out)
+size_t sim_pipe_read(struct sim *s, struct sim_end *e, uint8_t **out, size_t *out_placed)
 {
     struct sim_pipe *p = &e->conn->pipe[1 - e->side];
     size_t n = read_size(s, p);
     *out = s->scratch + p->delivered % 64;
+    *out_placed = 0;
+    if (!e->is_task && !sim_one_in(s, s->k.unplaced_in)) {
+        struct places_read r = places_read(&e->link->in, p->data + p->head, n);
+        *out_placed = r.placed;
+        n = r.placed + r.rest;
+    }
     memcpy(*out, p->data + p->head, n);
     p->head += n;
     p->len -= n;

@@ -453,7 +453,8 @@ void sim_deliver(struct sim *s, struct sim_end *e)
 {
     struct sim_pipe *p = &e->conn->pipe[1 - e->side];
     uint8_t *bytes = NULL;
-    size_t n = sim_pipe_read(s, e, &bytes);
+    size_t placed = 0;
+    size_t n = sim_pipe_read(s, e, &bytes, &placed);
     bool cut = p->cut_at != 0 && p->delivered == p->cut_at;
     struct sim_conn *c = e->conn;
     if (s->verbose) {
@@ -472,7 +473,7 @@ void sim_deliver(struct sim *s, struct sim_end *e)
     if (e->is_task) {
         psd_task_bytes(s->task[e->node].core, e->link, bytes, n);
     } else {
-        psi_client_bytes(s->program[e->node].core, e->link, bytes, n);
+        psi_client_bytes(s->program[e->node].core, e->link, bytes + placed, n - placed);
     }
     memset(bytes, 0xa5, n < 4096 ? n : 4096); /* nobody may look at them again */
     sim_node_settle(s, e);

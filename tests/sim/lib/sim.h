@@ -92,6 +92,7 @@ struct sim_knobs {
     uint32_t fault_weight[SIM_FAULT_COUNT];
     uint32_t delay_ms;                        /* of bytes, at most */
     uint32_t pipe_bytes;                      /* what the kernel takes */
+    uint32_t unplaced_in; /* one read in n of a client is not to where the values belong; 0 never */
     uint32_t small_read_in, boundary_read_in; /* one read in n is small, ends at a boundary; 0 never */
     uint32_t short_write_in;                  /* one write in n is taken in part */
     uint32_t advance_in;                      /* time goes on after one event in n */
@@ -353,6 +354,13 @@ enum sim_boundary_var {
     SIM_BOUNDARY_STRINGS
 };
 
+/* Memory for values whose call is over. */
+struct sim_freed {
+    uint8_t *dst;
+    size_t bytes;
+    uint64_t op;
+};
+enum { SIM_FREED_MAX = 16 };
 struct sim {
     uint64_t seed, rng;
     struct sim_knobs k;
@@ -361,6 +369,8 @@ struct sim {
     uint64_t now, event, steps;
     uint64_t next_fault, reset_wanted_at;
     struct psi_cluster cluster;
+    struct sim_freed freed[SIM_FREED_MAX]; /* a ring */
+    uint32_t freed_next;
     uint32_t task_count, program_count;
     struct sim_task task[SIM_TASKS_MAX];
     struct sim_program program[SIM_PROGRAMS_MAX];
@@ -506,7 +516,7 @@ void sim_end_drop(struct sim *s, struct sim_end *e); /* the process is gone: no 
 size_t sim_pipe_room(const struct sim *s, const struct sim_pipe *p);
 void sim_older_check(struct sim *s, const struct sim_end *e, const bool *open_before);
 bool sim_pipe_readable(const struct sim_pipe *p);
-size_t sim_pipe_read(struct sim *s, struct sim_end *e, uint8_t **out);
+size_t sim_pipe_read(struct sim *s, struct sim_end *e, uint8_t **out, size_t *out_placed);
 void sim_half_open_check(struct sim *s, const struct sim_end *e);
 const char *sim_end_name(const struct sim *s, const struct sim_end *e, char buf[32]);
 

@@ -227,6 +227,9 @@ static void unmake_world(struct sim *s)
         free(s->op[i]);
     }
     free(s->op);
+    for (uint32_t i = 0; i < SIM_FREED_MAX; i++) {
+        free(s->freed[i].dst);
+    }
     free(s->birth);
     free(s->scratch);
     psi_cluster_fini(&s->cluster);

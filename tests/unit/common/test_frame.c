@@ -4,6 +4,7 @@
  * prefix of a frame is never a frame, and a flipped bit is rejected or harmless. The bytes come from tests/lib/wire.c.
  */
 #include "test.h"
+#include "places.h"
 #include "wire.h"
 
 #include "common/frame.h"
@@ -534,6 +535,239 @@ TEST(test_cut_segment_waits_for_a_buffer)
     assert_int_equal(psi_reader_next(&o.r, &p, &n, &o.err), PSI_PIECE_NONE);
     owner_fini(&o);
     wire_fini(&w);
+}
+
+/* ---- values that go straight to their place ---- */
+
+enum target_how { COPIED, PLACED, MIXED, HOWS };
+enum { GUARD = 64, NEVER = -1 };
+
+/* A frame's values, read to `memory` behind a guard. */
+struct aim {
+    struct psi_reader r;
+    struct psi_err err;
+    uint8_t *memory;
+    size_t bytes;
+    uint32_t segments, ends;
+    bool bad;
+};
+
+static void aim_init(struct aim *a, size_t bytes)
+{
+    memset(a, 0, sizeof(*a));
+    psi_reader_init(&a->r, UINT32_MAX);
+    a->bytes = bytes;
+    a->memory = malloc(bytes + 2 * GUARD);
+    assert_non_null(a->memory);
+    memset(a->memory, 0xee, bytes + 2 * GUARD);
+}
+
+static void assert_untouched(const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(p[i], 0xee);
+    }
+}
+
+static void aim_fini(struct aim *a)
+{
+    assert_untouched(a->memory, GUARD);
+    assert_untouched(a->memory + GUARD + a->bytes, GUARD);
+    free(a->memory);
+}
+
+/* Pieces of a frame without a lent buffer; the memory is the target. */
+static void aim_take(struct aim *a, const uint8_t *p, size_t n)
+{
+    for (;;) {
+        switch (psi_reader_next(&a->r, &p, &n, &a->err)) {
+        case PSI_PIECE_NONE:
+            assert_int_equal(n, 0);
+            return;
+        case PSI_PIECE_HEAD:
+            psi_reader_target(&a->r, a->memory + GUARD, a->bytes);
+            break;
+        case PSI_PIECE_SEGMENT:
+            assert_true(a->r.payload == NULL || a->r.payload == a->memory + GUARD + (size_t)a->segments * PS_SEGMENT_BYTES);
+            assert_false(psi_reader_holds_buffer(&a->r));
+            a->segments++;
+            break;
+        case PSI_PIECE_END:
+            a->ends++;
+            break;
+        case PSI_PIECE_BAD:
+            a->bad = true;
+            return;
+        }
+    }
+}
+
+static size_t aim_read(struct aim *a, const uint8_t *p, size_t n, bool placed)
+{
+    struct places_read r = {.rest = n};
+    if (placed) {
+        r = places_read(&a->r, p, n);
+    }
+    uint8_t *exact = malloc(r.rest + 1);
+    assert_non_null(exact);
+    memcpy(exact, p + r.placed, r.rest);
+    aim_take(a, exact, r.rest);
+    free(exact);
+    return r.placed + r.rest;
+}
+
+/* Portions of the stream; release: the memory is given up when so many of its bytes have been read. */
+static void aim_run(struct aim *a, const struct wire *w, size_t portion, enum target_how how, long release)
+{
+    size_t at = 0;
+    for (size_t i = 0; at < w->len && !a->bad; i++) {
+        size_t n = w->len - at < portion ? w->len - at : portion;
+        if (release != NEVER && at < (size_t)release && at + n > (size_t)release) {
+            n = (size_t)release - at;
+        }
+        at += aim_read(a, w->data + at, n, how == PLACED || (how == MIXED && i % 3 != 0));
+        if (at == (size_t)release) {
+            psi_reader_release(&a->r);
+            memset(a->memory, 0xee, a->bytes + 2 * GUARD);
+        }
+    }
+}
+
+/* A frame of values, n bytes of them, to be read with and without CRCs. */
+static size_t value_frame(struct wire *w, size_t n, bool crc)
+{
+    static uint8_t payload[5 * PS_SEGMENT_BYTES + 128];
+    static const struct ps_pull_trailer trailer = {.version = 77, .in_progress = 3};
+    for (size_t i = 0; i < sizeof(payload); i++) {
+        payload[i] = (uint8_t)(i * 7 + i / 251 + 1);
+    }
+    wire_init(w);
+    struct wire_frame f = {.op = PS_OP_PULL, .dtype = PS_F32, .flags = (uint16_t)(PS_FLAG_REPLY | (crc ? PS_FLAG_CRC : 0))};
+    f.payload = payload;
+    f.payload_bytes = n;
+    f.trailer = &trailer;
+    PSI_IGNORE(wire_frame(w, &f));
+    return (size_t)(w->len - psi_body_bytes(n, crc, true)); /* where the body begins */
+}
+
+static const size_t value_bytes[] = {
+    4, 12, 4096, PS_SEGMENT_BYTES, PS_SEGMENT_BYTES + 4, 2 * PS_SEGMENT_BYTES - 4, 5 * PS_SEGMENT_BYTES + 100};
+
+TEST(test_values_arrive_in_place)
+{
+    static const size_t portions[] = {1, 41, 1000, 4096, PS_SEGMENT_BYTES + 3, 300000, 1 << 20};
+    for (size_t i = 0; i < ARRAY_COUNT(value_bytes) * 2; i++) {
+        size_t n = value_bytes[i / 2];
+        struct wire w;
+        size_t body = value_frame(&w, n, i % 2 == 0);
+        for (size_t j = n > PS_SEGMENT_BYTES + 4 ? 1 : 0; j < ARRAY_COUNT(portions) * HOWS; j++) {
+            struct aim a;
+            aim_init(&a, n);
+            aim_run(&a, &w, portions[j / HOWS], (enum target_how)(j % HOWS), NEVER);
+            assert_false(a.bad);
+            assert_int_equal(a.ends, 1);
+            assert_int_equal(a.segments, (n + PS_SEGMENT_BYTES - 1) / PS_SEGMENT_BYTES);
+            assert_int_equal(a.r.trailer.version, 77);
+            for (size_t at = 0; at < n; at += PS_SEGMENT_BYTES) { /* the stream has CRCs in between */
+                size_t part = n - at < PS_SEGMENT_BYTES ? n - at : PS_SEGMENT_BYTES;
+                size_t from = body + at + (i % 2 == 0 ? at / PS_SEGMENT_BYTES * 8 : 0);
+                assert_memory_equal(a.memory + GUARD + at, w.data + from, part);
+            }
+            aim_fini(&a);
+        }
+        wire_fini(&w);
+    }
+}
+
+/* Whoever gives the memory up finds it as it left it; the frame is still read to its end, and still checked. */
+TEST(test_released_memory_is_not_touched)
+{
+    struct wire_random random = {.state = 11};
+    for (size_t i = 0; i < 200; i++) {
+        size_t n = value_bytes[2 + i % 5];
+        struct wire w;
+        struct aim a;
+        size_t body = value_frame(&w, n, true);
+        bool flip = i % 4 == 3;
+        size_t release = body + (size_t)wire_below(&random, n);
+        if (flip) { /* before or after that */
+            w.data[body + (size_t)wire_below(&random, n)] ^= 4;
+        }
+        aim_init(&a, n);
+        aim_run(&a, &w, 1 + (size_t)wire_below(&random, 100000), (enum target_how)(i % HOWS), (long)release);
+        assert_int_equal(a.bad, flip);
+        assert_int_equal(a.ends, flip ? 0 : 1);
+        if (!flip) {
+            assert_untouched(a.memory, n + 2 * GUARD);
+        }
+        aim_fini(&a);
+        wire_fini(&w);
+    }
+}
+
+/* Values, padding, CRC, the zero behind it: a segment that is wrong in any of them is not handed out. */
+TEST(test_bad_crc_in_place)
+{
+    size_t n = PS_SEGMENT_BYTES + 12;
+    struct wire w;
+    size_t second = value_frame(&w, n, true) + PS_SEGMENT_BYTES + 8;
+    static const size_t where[] = {0, 11, 12, 15, 16, 19, 20, 23};
+    for (size_t i = 0; i < ARRAY_COUNT(where) * HOWS; i++) {
+        struct aim a;
+        aim_init(&a, n);
+        w.data[second + where[i / HOWS]] ^= 0x10;
+        aim_run(&a, &w, 1000 + 100000 * (i % 2), (enum target_how)(i % HOWS), NEVER);
+        w.data[second + where[i / HOWS]] ^= 0x10;
+        assert_true(a.bad);
+        assert_non_null(strstr(a.err.text, "BAD_CRC"));
+        assert_int_equal(a.segments, 1);
+        aim_fini(&a);
+    }
+    wire_fini(&w);
+}
+
+/* How much is asked for: values to the end of the frame, four segments at most, and behind a frame's end what bounds the copying
+ * of the next one's values. */
+TEST(test_places)
+{
+    struct wire w;
+    struct aim a;
+    struct psi_space at[PSI_PLACES_MAX];
+    size_t rest = 0;
+    size_t n = 5 * PS_SEGMENT_BYTES + 100;
+    size_t body = value_frame(&w, n, true);
+    aim_init(&a, n);
+    assert_int_equal(psi_reader_places(&a.r, at, &rest), 0);
+    assert_true(rest == SIZE_MAX);
+    assert_int_equal(aim_read(&a, w.data, body + 10, false), body + 10);
+    assert_int_equal(psi_reader_places(&a.r, at, &rest), 8);
+    assert_ptr_equal(at[0].base, a.memory + GUARD + 10);
+    assert_int_equal(at[0].bytes, PS_SEGMENT_BYTES - 10);
+    assert_int_equal(at[1].bytes, 8);
+    assert_ptr_equal(at[2].base, a.memory + GUARD + PS_SEGMENT_BYTES);
+    assert_int_equal(at[6].bytes, PS_SEGMENT_BYTES);
+    assert_int_equal(rest, 0);
+    size_t all = 4 * (PS_SEGMENT_BYTES + 8);
+    assert_int_equal(aim_read(&a, w.data + body + 10, all, true), all - 10);
+    assert_int_equal(psi_reader_places(&a.r, at, &rest), 4);
+    assert_int_equal(at[3].bytes, 4 + 8); /* padding and CRC */
+    assert_int_equal(rest, PSI_REST_BYTES);
+    assert_int_equal(aim_read(&a, w.data + body + all, w.len - body - all, true), w.len - body - all);
+    assert_int_equal(a.ends, 1);
+    assert_int_equal(psi_reader_places(&a.r, at, &rest), 0);
+    assert_int_equal(rest, PSI_REST_BYTES); /* more like it may follow */
+    wire_fini(&w);
+    aim_fini(&a);
+    PSI_IGNORE(value_frame(&w, 4096, true));
+    struct psi_reader large = a.r;
+    aim_init(&a, 4096);
+    a.r = large;
+    aim_run(&a, &w, w.len, PLACED, NEVER);
+    assert_int_equal(a.ends, 1);
+    assert_int_equal(psi_reader_places(&a.r, at, &rest), 0);
+    assert_true(rest == SIZE_MAX);
+    wire_fini(&w);
+    aim_fini(&a);
 }
 
 TEST(test_body_bytes_and_seal)

@@ -37,11 +37,12 @@ struct end {
     struct psi_conn *conn;
     struct psi_link *link; /* NULL once the core let go of it */
     unsigned closed_events, writable_events, bytes_events, frames, uneven_segments;
-    uint64_t bytes, payload_sum, payload_bytes, misaligned;
+    uint64_t bytes, placed, payload_sum, payload_bytes, misaligned;
     uint64_t turn, turn_bytes, turn_bytes_max;
     bool bad;
     char why[128];
     uint8_t *buffer;
+    uint8_t *target; /* where the values of each frame go; NULL: nowhere in particular */
 };
 
 struct bed {
@@ -85,6 +86,9 @@ static inline void decode(struct end *end, const uint8_t *p, size_t n)
         case PSI_PIECE_NONE:
             return;
         case PSI_PIECE_HEAD:
+            if (end->target != NULL && end->link->in.header.op == PS_OP_PUSH) {
+                psi_reader_target(&end->link->in, end->target, TEST_FRAME_BYTES);
+            }
             break;
         case PSI_PIECE_SEGMENT: {
             const uint8_t *q = end->link->in.payload;
@@ -114,17 +118,20 @@ static inline void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, 
 {
     struct bed *bed = ctx;
     struct end *end = end_of(link);
+    size_t placed = link->in.placed; /* before them */
     assert_false(link->paused);
-    if (((uintptr_t)p & 63u) != (end->bytes & 63u)) {
+    end->bytes += placed;
+    if (n > 0 && ((uintptr_t)p & 63u) != (end->bytes & 63u)) {
         end->misaligned++;
     }
     end->bytes += n;
+    end->placed += placed;
     end->bytes_events++;
     if (end->turn != bed->net.turn) {
         end->turn = bed->net.turn;
         end->turn_bytes = 0;
     }
-    end->turn_bytes += n;
+    end->turn_bytes += placed + n;
     if (end->turn_bytes > end->turn_bytes_max) {
         end->turn_bytes_max = end->turn_bytes;
     }

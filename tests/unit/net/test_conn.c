@@ -55,6 +55,37 @@ TEST(big_frames_arrive_whole_and_aligned)
     }
 }
 
+/* All but the first read is to where the values belong; small frames come in between. */
+TEST(values_are_read_to_their_place)
+{
+    static uint8_t note[100];
+    for (size_t k = 0; k < 2; k++) {
+        struct bed *bed = bed_new();
+        struct stream streams[STREAMS];
+        bed_connect(bed, kinds[k], 0);
+        bed->b.target = malloc(TEST_FRAME_BYTES);
+        assert_non_null(bed->b.target);
+        for (unsigned i = 0; i < STREAMS; i++) {
+            streams_push(&bed->a, streams + i, 1);
+            memset(streams[i].payload, (int)i + 1, TEST_FRAME_BYTES);
+            small_push(&bed->a, note, sizeof(note));
+        }
+        psi_net_settle(&bed->net);
+        RUN_UNTIL(bed, bed->b.frames == 2 * STREAMS || bed->b.bad);
+        assert_false(bed->b.bad);
+        assert_int_equal(bed->b.misaligned, 0);
+        assert_int_equal(bed->b.uneven_segments, 0);
+        for (unsigned i = 0; i < TEST_FRAME_BYTES; i++) {
+            assert_int_equal(bed->b.target[i], STREAMS);
+        }
+        uint64_t all = (uint64_t)STREAMS * TEST_FRAME_BYTES;
+        assert_true(bed->b.placed > all - PSI_NET_SCRATCH_BYTES - STREAMS * PSI_REST_BYTES);
+        free(bed->b.target);
+        bed_free(bed);
+        streams_free(streams, STREAMS);
+    }
+}
+
 /* The sender's memory changes all the time, as a variable's does: every 64 KiB segment must be of one moment. */
 static struct stream *changing;
 

@@ -2,6 +2,7 @@
 /* worker/core/pull.c and the values of PUSHPULL: chunks, exactness, reconnects, refusals, deadlines. */
 #include "test.h"
 #include "../../lib/fake_task.h"
+#include "../../lib/wire.h"
 
 #include <stdlib.h>
 
@@ -145,6 +146,169 @@ TEST(test_deadline)
     assert_memory_equal(mine, now, SMALL * 4);
     free(now);
     free(mine);
+    fake_fini(&f);
+}
+
+/* ---- values go straight to the caller's memory ---- */
+
+enum { SEGMENT = PS_SEGMENT_BYTES / 4, THREE = 2 * SEGMENT + 100 };
+
+/* The answer to `ask` as bytes: head, then segments of PS_SEGMENT_BYTES + 8. Returns where the first segment begins. */
+static size_t answer_bytes(struct wire *w, const struct fake_frame *ask, bool value, const float *values, size_t n)
+{
+    struct ps_pull_reply_meta m = {.version = 12};
+    struct ps_pull_trailer t = {.version = 12};
+    struct wire_frame frame = {.op = ask->h.op,
+                               .dtype = ask->h.dtype,
+                               .flags = (uint16_t)(PS_FLAG_REPLY | PS_FLAG_CRC | (value ? PS_FLAG_SEQ | PS_FLAG_VALUE : 0)),
+                               .id = ask->h.id,
+                               .meta = &m,
+                               .meta_bytes = sizeof(m),
+                               .payload = values,
+                               .payload_bytes = n * 4,
+                               .trailer = &t};
+    wire_init(w);
+    return wire_frame(w, &frame) + PS_FRAME_HEADER_BYTES + sizeof(m);
+}
+
+static bool all_are(const float *p, size_t n, float value)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] != value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A deadline while values arrive: after the callback nothing more is written, the rest is read and dropped, the connection goes
+ * on. cut: of the answer, what has come by then. */
+static void ends_while_values_arrive(enum psi_request_kind kind, size_t cut)
+{
+    struct fake f;
+    struct fake_request r, next;
+    struct wire w;
+    fake_init(&f, SPEC, "", 0, true);
+    struct psi_var *var = fake_get(&f, 0, "w", THREE, 9, 1);
+    float *now = filled(THREE, 3);
+    float *grad = filled(THREE, 1);
+    float *dst = filled(THREE, 0);
+    float *mine = filled(THREE, 0);
+    fake_start(&f, &r, kind, var, grad, dst, 1000);
+    struct fake_frame ask = kind == PSI_REQ_PULL ? take_pull(&f, 0, THREE) : *fake_take(&f, 0, PS_OP_PUSHPULL);
+    size_t body = answer_bytes(&w, &ask, kind == PSI_REQ_PUSH_PULL, now, THREE);
+    f.deliveries = 0; /* the next one is read in place */
+    fake_bytes(&f, 0, w.data, body);
+    f.deliveries = 0;
+    fake_bytes(&f, 0, w.data + body, cut);
+    assert_memory_equal(dst, now, cut < PS_SEGMENT_BYTES ? cut : PS_SEGMENT_BYTES); /* it was on its way there */
+    fake_wait(&f, 1001);
+    assert_int_equal(r.dones, 1);
+    assert_int_equal(r.req.status, PS_DEADLINE_EXCEEDED);
+    for (size_t i = 0; i < THREE; i++) {
+        dst[i] = -7;
+    }
+    fake_bytes(&f, 0, w.data + body + cut, w.len - body - cut);
+    assert_true(all_are(dst, THREE, -7));
+    assert_int_equal(f.task[0].closes, 0);
+    if (kind == PSI_REQ_PUSH_PULL) {
+        struct fake_answer gone = {.status = PS_ABORTED, .text = "abandoned"};
+        fake_reply(&f, 0, PS_OP_PUSHPULL, ask.h.id, true, &gone);
+        assert_int_equal(fake_take(&f, 0, PS_OP_ABANDON)->h.id, ask.h.id);
+    }
+    fake_start(&f, &next, PSI_REQ_PULL, var, NULL, mine, 1000);
+    ask = take_pull(&f, 0, THREE);
+    fake_values(&f, 0, &ask, false, 0, now, THREE * 4, 12, 0);
+    assert_int_equal(next.req.status, PS_OK);
+    assert_memory_equal(mine, now, THREE * 4);
+    assert_true(all_are(dst, THREE, -7));
+    wire_fini(&w);
+    free(now);
+    free(grad);
+    free(dst);
+    free(mine);
+    fake_fini(&f);
+}
+
+TEST(test_nothing_is_written_after_the_end)
+{
+    static const size_t cuts[] = {4, 1000, PS_SEGMENT_BYTES - 4, PS_SEGMENT_BYTES, PS_SEGMENT_BYTES + 4, PS_SEGMENT_BYTES + 5000};
+    for (size_t i = 0; i < ARRAY_COUNT(cuts); i++) {
+        ends_while_values_arrive(PSI_REQ_PULL, cuts[i]);
+        ends_while_values_arrive(PSI_REQ_PUSH_PULL, cuts[i]);
+    }
+}
+
+/* Damaged bytes are in the caller's memory by then: the request is not done, and what it reports in the end is right. */
+static void damaged_in_place(uint32_t first_delivery, size_t where)
+{
+    struct fake f;
+    struct fake_request pull;
+    struct wire w;
+    fake_init(&f, SPEC, "", 0, true);
+    struct psi_var *var = fake_get(&f, 0, "w", THREE, 9, 1);
+    float *now = filled(THREE, 3);
+    float *dst = filled(THREE, 0);
+    fake_start(&f, &pull, PSI_REQ_PULL, var, NULL, dst, 1000);
+    struct fake_frame ask = take_pull(&f, 0, THREE);
+    size_t body = answer_bytes(&w, &ask, false, now, THREE);
+    w.data[body + where] ^= 1;
+    fake_bytes(&f, 0, w.data, body);
+    f.deliveries = first_delivery;
+    fake_bytes(&f, 0, w.data + body, w.len - body);
+    assert_int_equal(pull.dones, 0);
+    assert_int_equal(f.task[0].closes, 1);
+    assert_non_null(strstr(f.last_log, "BAD_CRC"));
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    ask = take_pull(&f, 0, THREE);
+    fake_values(&f, 0, &ask, false, 0, now, THREE * 4, 13, 0);
+    assert_int_equal(pull.dones, 1);
+    assert_int_equal(pull.req.status, PS_OK);
+    assert_true(pull.req.version == 13);
+    assert_memory_equal(dst, now, THREE * 4);
+    wire_fini(&w);
+    free(now);
+    free(dst);
+    fake_fini(&f);
+}
+
+TEST(test_damaged_in_place)
+{
+    for (uint32_t way = 0; way < 2; way++) {
+        damaged_in_place(way, 12);
+        damaged_in_place(way, PS_SEGMENT_BYTES + 8 + 70);
+        damaged_in_place(way, 2 * (PS_SEGMENT_BYTES + 8) + 401); /* the last CRC itself */
+    }
+}
+
+/* A connection that breaks while values arrive: the same request gets them on the next one, whole. */
+TEST(test_cut_in_place)
+{
+    struct fake f;
+    struct fake_request pull;
+    struct wire w;
+    fake_init(&f, SPEC, "", 0, true);
+    struct psi_var *var = fake_get(&f, 0, "w", THREE, 9, 1);
+    float *now = filled(THREE, 3);
+    float *later = filled(THREE, 5);
+    float *dst = filled(THREE, 0);
+    fake_start(&f, &pull, PSI_REQ_PULL, var, NULL, dst, 1000);
+    struct fake_frame ask = take_pull(&f, 0, THREE);
+    size_t body = answer_bytes(&w, &ask, false, now, THREE);
+    f.deliveries = 0;
+    fake_bytes(&f, 0, w.data, body);
+    fake_bytes(&f, 0, w.data + body, PS_SEGMENT_BYTES + 1000);
+    fake_cut(&f, 0);
+    assert_int_equal(pull.dones, 0);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    ask = take_pull(&f, 0, THREE);
+    fake_values(&f, 0, &ask, false, 0, later, THREE * 4, 13, 0);
+    assert_int_equal(pull.req.status, PS_OK);
+    assert_memory_equal(dst, later, THREE * 4);
+    wire_fini(&w);
+    free(now);
+    free(later);
+    free(dst);
     fake_fini(&f);
 }
 
