@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers for people. No failure modes: a text that does not fit is cut. */
+/* Numbers and errors for people. No failure modes: a text that does not fit is cut. */
 #include "text.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -40,6 +41,15 @@ const char *cli_bar(double part, int cells, char full, char empty, char *buf)
     memset(buf + done, empty, (size_t)(cells - done));
     buf[cells] = '\0';
     return buf;
+}
+
+int cli_error(char *err, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(err, CLI_ERR_BYTES, format, ap);
+    va_end(ap);
+    return -1;
 }
 
 int64_t cli_clock_ms(void)

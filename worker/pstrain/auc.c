@@ -6,6 +6,7 @@
 #include "auc.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 struct scored {
@@ -25,15 +26,14 @@ double auc_of(const float *scores, const int32_t *labels, int64_t count)
     struct scored *all = count > 0 ? malloc((size_t)count * sizeof(*all)) : NULL;
     int64_t positives = 0;
     double ranks = 0;
-    if (all == NULL) {
-        return NAN;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        if (isnan(scores[i])) {
-            free(all);
-            return NAN;
-        }
+    bool known = all != NULL;
+    for (int64_t i = 0; known && i < count; i++) {
         all[i] = (struct scored){scores[i], labels[i]};
+        known = !isnan(scores[i]);
+    }
+    if (!known) {
+        free(all);
+        return NAN;
     }
     qsort(all, (size_t)count, sizeof(*all), by_score);
     for (int64_t i = 0; i < count;) {

@@ -2,14 +2,16 @@
 /*
  * Children of --local.
  *
- * Happy path: fork, exec of this same program with pipes as its standard output and error -> its lines are passed on with its
- * name in front -> it is reaped. Failure modes: no process or descriptor left; a line longer than CHILD_LINE_BYTES is cut in two.
+ * Happy path: this same program, spawned with pipes as its standard output and error -> its lines are passed on with its name in
+ * front -> it is reaped. Failure modes: no process or descriptor left; a line longer than CHILD_LINE_BYTES is cut in two; a
+ * parent that is gone (SIGKILL comes); a bad variable counts as none.
  */
 #include "child.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,71 +19,70 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LISTEN_FD = 3, ARGUMENTS_MAX = 64, EXIT_NO_EXEC = 127 };
+#define LINK_VARIABLE "PSTRAIN_LOCAL"
+
+/* In a worker's pipe; shorter than PIPE_BUF, so it comes whole. */
+struct message {
+    uint32_t kind; /* enum link_kind */
+    uint32_t reserved;
+    struct work work; /* LINK_DONE */
+};
 
 extern char **environ;
 
+/* ---- in the child ---- */
+
+void link_read(struct link *out)
+{
+    const char *text = getenv(LINK_VARIABLE);
+    char *flags = NULL; /* ",BAR,QUIET" */
+    long parent = text != NULL ? strtol(text, &flags, 10) : 0;
+    *out = (struct link){.child = false};
+    if (text == NULL || strlen(flags) != 4 || flags[0] != ',' || flags[2] != ',') {
+        return;
+    }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || fcntl(CHILD_FD, F_SETFD, FD_CLOEXEC) != 0) {
+        _exit(EXIT_FAILURE); /* the parent ended meanwhile */
+    }
+    *out = (struct link){.child = true, .bar = flags[1] == '1', .quiet = flags[3] == '1'};
+}
+
+void link_tell(const struct link *l, enum link_kind kind, const struct work *work)
+{
+    struct message m = {.kind = kind};
+    if (work != NULL) {
+        m.work = *work;
+    }
+    if (l->child && write(CHILD_FD, &m, sizeof(m)) < 0) {
+        return; /* the parent is gone */
+    }
+}
+
 /* ---- start ---- */
 
-static bool replaced(const char *variable)
+static int spawn(struct child *c, char **argv, const int *ends, const sigset_t *mask)
 {
-    static const char *const names[] = {LINK_VARIABLE, "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "TF_CONFIG"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        size_t n = strlen(names[i]);
-        if (strncmp(variable, names[i], n) == 0 && variable[n] == '=') {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Ours without what is replaced; room for three more at the end. free() the array only. */
-static char **environment_copy(size_t *out_count)
-{
-    size_t count = 0;
-    for (char **e = environ; *e != NULL; e++) {
-        count++;
-    }
-    char **copy = (char **)calloc(count + 4, sizeof(*copy));
-    *out_count = 0;
-    for (size_t i = 0; copy != NULL && i < count; i++) {
-        if (!replaced(environ[i])) {
-            copy[(*out_count)++] = environ[i];
-        }
-    }
-    return copy;
-}
-
-/* In the child; nothing here allocates. */
-_Noreturn static void become(char *const *argv, char **environment, size_t at, const char *link, const int *ends, int listen_fd,
-                             const sigset_t *mask, pid_t parent)
-{
-    char link_text[64];
-    char fds[] = "LISTEN_FDS=1";
-    char pid[48];
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    (void)snprintf(link_text, sizeof(link_text), "%s", link);
-    (void)snprintf(pid, sizeof(pid), "LISTEN_PID=%ld", (long)getpid());
-    environment[at++] = link_text;
-    (void)setpgid(0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)signal(SIGPIPE, SIG_DFL);
-    (void)sigprocmask(SIG_SETMASK, mask, NULL);
-    if (getppid() == parent && dup2(null, STDIN_FILENO) >= 0 && dup2(ends[CHILD_OUT], STDOUT_FILENO) >= 0 &&
-        dup2(ends[CHILD_ERR], STDERR_FILENO) >= 0) {
-        bool good = true;
-        if (listen_fd >= 0) {
-            environment[at++] = fds;
-            environment[at++] = pid;
-            good = (listen_fd == LISTEN_FD ? fcntl(listen_fd, F_SETFD, 0) : dup2(listen_fd, LISTEN_FD)) >= 0;
-        } else {
-            good = fcntl(ends[CHILD_MESSAGES], F_SETFD, 0) == 0;
-        }
-        if (good) {
-            (void)execve("/proc/self/exe", argv, environment);
-        }
-    }
-    _exit(EXIT_NO_EXEC);
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t defaults;
+    (void)sigemptyset(&defaults);
+    (void)sigaddset(&defaults, SIGPIPE);
+    (void)posix_spawn_file_actions_init(&files);
+    (void)posix_spawnattr_init(&attributes);
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    (void)posix_spawnattr_setsigmask(&attributes, mask);
+    (void)posix_spawnattr_setsigdefault(&attributes, &defaults);
+    int why = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    why = why == 0 ? posix_spawn_file_actions_adddup2(&files, ends[CHILD_OUT], STDOUT_FILENO) : why;
+    why = why == 0 ? posix_spawn_file_actions_adddup2(&files, ends[CHILD_ERR], STDERR_FILENO) : why;
+    why = why == 0 ? posix_spawn_file_actions_adddup2(&files, c->worker ? ends[CHILD_MESSAGES] : c->socket, CHILD_FD) : why;
+    why = why == 0 ? posix_spawn(&c->pid, "/proc/self/exe", &files, &attributes, argv, environ) : why;
+    (void)posix_spawnattr_destroy(&attributes);
+    (void)posix_spawn_file_actions_destroy(&files);
+    c->pid = why == 0 ? c->pid : 0;
+    errno = why;
+    return why == 0 ? 0 : -1;
 }
 
 static void close_all(int *fds)
@@ -94,54 +95,31 @@ static void close_all(int *fds)
     }
 }
 
-int child_start(struct child *c, char *const *arguments, const char *environment, int listen_fd, const sigset_t *mask)
+int child_start(struct child *c, char **argv, bool bar, const sigset_t *mask)
 {
-    char name[] = "pstrain";
-    char *argv[ARGUMENTS_MAX] = {name};
     char link[64];
     int ends[CHILD_PIPES] = {-1, -1, -1};
-    size_t count = 0;
-    size_t variables = 0;
-    for (int i = 0; i < CHILD_PIPES; i++) {
-        c->pipes[i] = -1;
-    }
-    for (; count < ARGUMENTS_MAX - 2 && arguments[count] != NULL; count++) {
-        argv[count + 1] = arguments[count];
-    }
-    char **copy = environment_copy(&variables);
-    if (copy == NULL) {
-        return -1;
-    }
-    for (int i = 0; i < CHILD_PIPES; i++) {
-        int pair[2];
-        if (pipe2(pair, O_CLOEXEC) != 0) {
-            goto fail;
-        }
+    int result = 0;
+    for (int i = 0; i < CHILD_PIPES && result == 0; i++) {
+        int pair[2] = {-1, -1};
+        result = pipe2(pair, O_CLOEXEC);
         c->pipes[i] = pair[0];
         ends[i] = pair[1];
         (void)fcntl(pair[0], F_SETFL, O_NONBLOCK);
     }
-    (void)snprintf(link, sizeof(link), LINK_VARIABLE "=%s", listen_fd >= 0 ? "ps" : "");
-    if (listen_fd < 0) {
-        (void)snprintf(link, sizeof(link), LINK_VARIABLE "=%d%s", ends[CHILD_MESSAGES], environment);
+    (void)snprintf(link, sizeof(link), "%d,%d,%d", (int)getpid(), c->chief && bar, !c->chief);
+    if (result == 0) {
+        (void)unsetenv("TF_CONFIG");
+        result = setenv(LINK_VARIABLE, link, 1) == 0 ? spawn(c, argv, ends, mask) : -1;
+        (void)unsetenv(LINK_VARIABLE);
     }
-    pid_t parent = getpid();
-    pid_t pid = fork();
-    if (pid < 0) {
-        goto fail;
-    }
-    if (pid == 0) {
-        become(argv, copy, variables, link, ends, listen_fd, mask, parent);
-    }
-    c->pid = pid;
+    int why = errno;
     close_all(ends);
-    free((void *)copy);
-    return 0;
-fail:
-    close_all(ends);
-    close_all(c->pipes);
-    free((void *)copy);
-    return -1;
+    if (result != 0) {
+        close_all(c->pipes);
+    }
+    errno = why;
+    return result;
 }
 
 /* ---- what it writes ---- */
@@ -163,10 +141,11 @@ static void put(int fd, const char *data, size_t bytes)
     }
 }
 
-static void put_line(const struct child *c, const struct child_line *line, struct child_output *output)
+static void put_line(const struct child *c, struct child_line *line, struct child_output *output)
 {
     char text[CHILD_LINE_BYTES + 64];
     int n = snprintf(text, sizeof(text), "[%s] %.*s\n", c->name, (int)line->used, line->text);
+    line->used = 0;
     if (output->mute) {
         return;
     }
@@ -191,44 +170,34 @@ static void take_text(struct child *c, int i, const char *data, size_t bytes, st
         }
         if (data[k] == '\n' || line->used == sizeof(line->text)) {
             put_line(c, line, output);
-            line->used = 0;
         }
     }
 }
 
-static void take_messages(struct child *c, const char *data, size_t bytes)
+static void take_message(struct child *c, const struct message *m)
 {
-    for (size_t k = 0; k < bytes; k++) {
-        ((char *)&c->message)[c->message_bytes++] = data[k];
-        if (c->message_bytes < sizeof(c->message)) {
-            continue;
-        }
-        c->message_bytes = 0;
-        c->ready = c->ready || c->message.kind == LINK_READY;
-        if (c->message.kind == LINK_DONE) {
-            c->done = true;
-            c->work = c->message.work;
-        }
-    }
+    c->ready = c->ready || m->kind == LINK_READY;
+    c->done = c->done || m->kind == LINK_DONE;
+    c->work = m->kind == LINK_DONE ? m->work : c->work;
 }
 
 void child_read(struct child *c, int i, struct child_output *output)
 {
-    char data[CHILD_LINE_BYTES];
+    union {
+        char text[CHILD_LINE_BYTES];
+        struct message message;
+    } data;
     while (c->pipes[i] >= 0) {
-        ssize_t n = read(c->pipes[i], data, sizeof(data));
+        ssize_t n = read(c->pipes[i], &data, i == CHILD_MESSAGES ? sizeof(data.message) : sizeof(data.text));
         if (n > 0 && i == CHILD_MESSAGES) {
-            take_messages(c, data, (size_t)n);
+            take_message(c, &data.message);
         } else if (n > 0) {
-            take_text(c, i, data, (size_t)n, output);
-        } else if (n < 0 && errno == EINTR) {
-            continue;
+            take_text(c, i, data.text, (size_t)n, output);
         } else if (n < 0 && errno == EAGAIN) {
             return;
-        } else {
+        } else if (n == 0 || errno != EINTR) {
             if (i != CHILD_MESSAGES && c->line[i].used > 0) {
                 put_line(c, &c->line[i], output);
-                c->line[i].used = 0;
             }
             (void)close(c->pipes[i]);
             c->pipes[i] = -1;

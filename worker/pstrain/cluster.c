@@ -10,20 +10,9 @@
 #include "cluster.h"
 
 #include <ps.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int fail(char *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static int fail(char *err, const char *format, ...)
-{
-    va_list ap;
-    va_start(ap, format);
-    (void)vsnprintf(err, CLUSTER_ERR_BYTES, format, ap);
-    va_end(ap);
-    return -1;
-}
 
 /* Where the cluster comes from, and who it says that this process is. */
 struct source {
@@ -41,26 +30,36 @@ static int count_of(const ps_cluster_spec *spec, const char *job)
 static int add_hosts(ps_cluster_spec *spec, const char *job, const char *hosts, char *err)
 {
     if (hosts[0] != '\0' && ps_cluster_spec_add_job(spec, job, hosts) != PS_OK) {
-        return fail(err, "--%s_hosts: %s", job, ps_last_error());
+        return cli_error(err, "--%s_hosts: %s", job, ps_last_error());
     }
     return 0;
+}
+
+static int read_tf_config(const char *json, struct source *out, char *err)
+{
+    ps_status st = ps_cluster_spec_from_tf_config(json, &out->spec, out->type, &out->index);
+    return st == PS_OK ? 0 : cli_error(err, "%s", ps_last_error());
 }
 
 static int read_source(const struct flags *f, const char *tf_config, struct source *out, char *err)
 {
     bool hosts = flags_given(f, "ps_hosts") || flags_given(f, "worker_hosts");
     if (flags_given(f, "cluster") && hosts) {
-        return fail(err, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts; drop one of them");
+        return cli_error(err, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts; drop one of them");
     }
     if (!hosts && !flags_given(f, "cluster") && tf_config != NULL && tf_config[0] != '\0') {
-        return ps_cluster_spec_from_tf_config(tf_config, &out->spec, out->type, &out->index) == PS_OK
-                   ? 0
-                   : fail(err, "%s", ps_last_error());
+        return read_tf_config(tf_config, out, err);
     }
     if (ps_cluster_spec_new(f->cluster, &out->spec) != PS_OK) {
-        return fail(err, "--cluster: %s", ps_last_error());
+        return cli_error(err, "--cluster: %s", ps_last_error());
     }
     return add_hosts(out->spec, "ps", f->ps_hosts, err) == 0 ? add_hosts(out->spec, "worker", f->worker_hosts, err) : -1;
+}
+
+static char *text_of(ps_cluster_spec *spec)
+{
+    const char *text = ps_cluster_spec_text(spec);
+    return text != NULL ? strdup(text) : NULL;
 }
 
 /* ---- this process ---- */
@@ -77,9 +76,9 @@ static int bad_job(const struct flags *f, const struct source *s, const char *jo
     const char *list = count_of(s->spec, "master") > 0  ? "ps, worker, master, evaluator"
                        : count_of(s->spec, "chief") > 0 ? "ps, worker, chief, evaluator"
                                                         : "ps, worker, evaluator";
-    return job[0] == '\0' ? fail(err, "%s is empty: it must be one of %s%s", from, list,
-                                 flags_given(f, "job_name") ? "" : " (or let --local ps=2,workers=3 start all of them here)")
-                          : fail(err, "%s '%.100s' is unknown: it must be one of %s", from, job, list);
+    return job[0] == '\0' ? cli_error(err, "%s is empty: it must be one of %s%s", from, list,
+                                      flags_given(f, "job_name") ? "" : " (or let --local ps=2,workers=3 start all of them here)")
+                          : cli_error(err, "%s '%.100s' is unknown: it must be one of %s", from, job, list);
 }
 
 /* "0 to 3", or "0, 2, 5": the indices of a job. */
@@ -111,16 +110,16 @@ static int check_task(const struct flags *f, const struct source *s, const char 
         return bad_job(f, s, job, err);
     }
     if (count_of(s->spec, "ps") == 0 && !f->serve) {
-        return flags_given(f, "cluster") ? fail(err, "--cluster has no job ps: where are the ps tasks?")
-                                         : fail(err, "--ps_hosts is empty: where are the ps tasks?");
+        return flags_given(f, "cluster") ? cli_error(err, "--cluster has no job ps: where are the ps tasks?")
+                                         : cli_error(err, "--ps_hosts is empty: where are the ps tasks?");
     }
     if (count_of(s->spec, job) == 0) {
-        return flags_given(f, "cluster") ? fail(err, "--cluster has no job %s, which this process is to be of", job)
-                                         : fail(err, "--%s_hosts is empty: it must list the tasks of job %s", job, job);
+        return flags_given(f, "cluster") ? cli_error(err, "--cluster has no job %s, which this process is to be of", job)
+                                         : cli_error(err, "--%s_hosts is empty: it must list the tasks of job %s", job, job);
     }
     if (ps_cluster_spec_task_address(s->spec, job, (int)index) == NULL) {
-        return fail(err, "--task_index %lld: job %s has %d task%s, %s", (long long)index, job, count_of(s->spec, job),
-                    count_of(s->spec, job) == 1 ? "" : "s", indices_text(s->spec, job, indices, sizeof(indices)));
+        return cli_error(err, "--task_index %lld: job %s has %d task%s, %s", (long long)index, job, count_of(s->spec, job),
+                         count_of(s->spec, job) == 1 ? "" : "s", indices_text(s->spec, job, indices, sizeof(indices)));
     }
     return 0;
 }
@@ -143,17 +142,16 @@ static int fill(ps_cluster_spec *spec, const char *job, int index, struct cluste
     const char *home = count_of(spec, "ps") > 0 ? "ps" : job;
     int first = 0;
     (void)ps_cluster_spec_task_indices(spec, home, &first, 1);
-    const char *text = ps_cluster_spec_text(spec);
     (void)snprintf(c.job, sizeof(c.job), "%s", job);
     c.ps_count = count_of(spec, "ps");
     c.trainer_count = chiefs + count_of(spec, "worker");
     c.trainer = strcmp(job, "ps") == 0 ? -1 : position_of(spec, job, index) + (worker ? chiefs : 0);
     c.chief = worker ? chiefs == 0 && index == 0 : strcmp(job, chief_job(spec)) == 0;
-    c.spec = text != NULL ? strdup(text) : NULL;
+    c.spec = text_of(spec);
     c.target = strdup(ps_cluster_spec_task_address(spec, home, first));
     if (c.spec == NULL || c.target == NULL) {
         cluster_fini(&c);
-        return fail(err, "no memory for the cluster");
+        return cli_error(err, "no memory for the cluster");
     }
     *out = c;
     return 0;
@@ -175,6 +173,32 @@ int cluster_find(const struct flags *f, const char *tf_config, struct cluster *o
     }
     ps_cluster_spec_free(s.spec);
     return result;
+}
+
+int cluster_find_tested(const struct flags *f, const char *tf_config, const char *psd_target, struct cluster *out, char *err)
+{
+    struct source s = {.index = -1};
+    struct cluster c = {.spec = NULL};
+    int result = 0;
+    bool from_config = !flags_given(f, "ps_hosts") && tf_config != NULL && tf_config[0] != '\0';
+    if (flags_given(f, "cluster") || from_config) { /* which task of it this process is does not matter */
+        result = flags_given(f, "cluster") ? read_source(f, NULL, &s, err) : read_tf_config(tf_config, &s, err);
+        c.spec = result == 0 ? text_of(s.spec) : NULL;
+    } else if (flags_given(f, "ps_hosts")) {
+        c.target = strndup(f->ps_hosts, strcspn(f->ps_hosts, ","));
+    } else {
+        c.target = strdup(psd_target != NULL && psd_target[0] != '\0' ? psd_target : "127.0.0.1:2222");
+    }
+    ps_cluster_spec_free(s.spec);
+    if (result == 0 && c.spec == NULL && c.target == NULL) {
+        result = cli_error(err, "no memory for the cluster");
+    }
+    if (result != 0) {
+        cluster_fini(&c);
+        return result;
+    }
+    *out = c;
+    return 0;
 }
 
 void cluster_fini(struct cluster *c)

@@ -5,7 +5,7 @@
 
 #include "flags.h"
 
-enum { CLUSTER_ERR_BYTES = 512, CLUSTER_JOB_BYTES = 64 };
+enum { CLUSTER_JOB_BYTES = 64 };
 
 struct cluster {
     char *spec;                  /* "ps=h:p,h:p;worker=1@h:p" */
@@ -22,11 +22,15 @@ struct cluster {
 /**
  * Find out.
  *
- * tf_config  text of the environment variable, NULL: none. It counts where no flag gives the cluster;
- * --job_name and --task_index win over its task. out        gives; cluster_fini(). Untouched on failure. Returns    0, or -1 with
- * one line in err (CLUSTER_ERR_BYTES).
+ * tf_config  text of the environment variable, NULL: none. It counts where no flag gives the cluster; --job_name and --task_index
+ *            win over its task.
+ * out        gives; cluster_fini(). Untouched on failure.
+ * Returns    0, or -1 with one line in err (CLI_ERR_BYTES).
  */
 int cluster_find(const struct flags *f, const char *tf_config, struct cluster *out, char *err);
+/** For --eval: of --cluster, the first task of --ps_hosts, the cluster of TF_CONFIG, or what psctl would take (psd_target: the
+ *  environment variable, or NULL). Only spec or target of out is set. */
+int cluster_find_tested(const struct flags *f, const char *tf_config, const char *psd_target, struct cluster *out, char *err);
 void cluster_fini(struct cluster *c);
 
 #endif

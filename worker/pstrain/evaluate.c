@@ -1,43 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Test, export and report of the model on the ps tasks.
+ * The test of the model on the ps tasks.
  *
- * Happy path: look each variable up, compare it with what --model and --data make of it, read it -> test -> one line. --eval does
- * that alone, in a session without a job, against tasks that run already. Failure modes: no such variable, one of another shape,
- * one without a value; a task that does not answer: each is said with what would help.
+ * Happy path: look each variable up, compare it with what --model and --data make of it, read it -> the test examples through the
+ * model -> one line -> report.c. --eval does that alone, in a session without a job, against tasks that run already.
+ * Failure modes: no such variable, one of another shape, one without a value; a task that does not answer: each is said with what
+ * would help. After a run what can still be done is done.
  */
 #include "evaluate.h"
 
 #include "common/shape.h"
 
-#include "finish.h"
+#include "auc.h"
+#include "report.h"
 #include "say.h"
-#include "start.h"
-#include "stop.h"
+#include "session.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { TIMEOUT_MS = 10000 };
+enum { TIMEOUT_MS = 10000, TEST_ROWS = 500 /* examples at a time */ };
 
-/* ---- the model ---- */
-
-struct copy {
-    float *weights[MODEL_LAYERS_MAX];
-    float *biases[MODEL_LAYERS_MAX];
-};
-
-static void copy_free(struct copy *copy)
-{
-    for (int l = 0; l < MODEL_LAYERS_MAX; l++) {
-        free(copy->weights[l]);
-        free(copy->biases[l]);
-    }
-}
+/* ---- the model on the ps tasks ---- */
 
 /* It must be float32 of this shape. */
 static int check_fits(const ps_variable *v, const ps_shape *wanted)
@@ -54,10 +40,12 @@ static int check_fits(const ps_variable *v, const ps_shape *wanted)
     return -1;
 }
 
-static float *read_one(ps_session *s, const char *name, ps_shape shape)
+static float *read_one(ps_session *s, const struct model_spec *spec, int layer, bool biases, ps_shape shape)
 {
+    char name[MODEL_NAME_BYTES];
+    char what[MODEL_NAME_BYTES + 64];
     ps_variable *v = NULL;
-    ps_status st = ps_variable_find(s, name, &v);
+    ps_status st = ps_variable_find(s, model_variable_name(spec, layer, biases, name), &v);
     if (st == PS_NOT_FOUND) {
         (void)say_error("there is no such model on the ps tasks: %s; --container and --model say which", ps_last_error());
         return NULL;
@@ -73,32 +61,26 @@ static float *read_one(ps_session *s, const char *name, ps_shape shape)
     }
     st = st == PS_OK ? ps_variable_read(v, values, bytes) : st;
     if (st != PS_OK) {
-        (void)say_error("the model cannot be read: %s: %s: %s%s", name, ps_status_name(st), ps_last_error(),
-                        say_remedy(st, ps_last_reason()));
+        (void)snprintf(what, sizeof(what), "the model cannot be read: %s", name);
+        (void)session_call_failed(st, what);
         free(values);
         return NULL;
     }
     return values;
 }
 
-static int read_model(ps_session *s, const struct model_spec *spec, struct copy *copy, struct model_values *out)
+static int read_model(ps_session *s, struct model *m)
 {
-    char name[MODEL_NAME_BYTES];
-    for (int l = 0; l < spec->layers; l++) {
-        int64_t in = spec->units[l];
-        int64_t units = spec->units[l + 1];
-        copy->weights[l] = read_one(s, model_variable_name(spec, l, false, name), PS_SHAPE(in, units));
-        if (copy->weights[l] == NULL) {
-            return -1;
+    for (int l = 0; l < m->spec.layers; l++) {
+        int64_t in = m->spec.units[l];
+        int64_t out = m->spec.units[l + 1];
+        m->weight_values[l] = read_one(s, &m->spec, l, false, PS_SHAPE(in, out));
+        m->bias_values[l] = m->weight_values[l] != NULL ? read_one(s, &m->spec, l, true, PS_SHAPE(out)) : NULL;
+        if (m->bias_values[l] == NULL) {
+            return EXIT_FAILED;
         }
-        copy->biases[l] = read_one(s, model_variable_name(spec, l, true, name), PS_SHAPE(units));
-        if (copy->biases[l] == NULL) {
-            return -1;
-        }
-        out->weights[l] = copy->weights[l];
-        out->biases[l] = copy->biases[l];
     }
-    return 0;
+    return EXIT_DONE;
 }
 
 /* An imported model of somebody else's may have none. */
@@ -107,146 +89,103 @@ static int read_step(ps_session *s, int64_t *out_step)
     ps_variable *step = NULL;
     *out_step = 0;
     ps_status st = ps_variable_find(s, "global_step", &step);
-    if (st == PS_NOT_FOUND) {
-        return 0;
-    }
     if (st == PS_OK && ps_variable_bytes(step) != sizeof(*out_step)) {
-        (void)say_error("global_step is no int64 scalar");
-        return -1;
+        return say_error("global_step is no int64 scalar");
     }
     st = st == PS_OK ? ps_variable_read(step, out_step, sizeof(*out_step)) : st;
-    if (st != PS_OK) {
-        (void)say_error("global_step cannot be read: %s: %s", ps_status_name(st), ps_last_error());
-        return -1;
+    return st == PS_OK || (st == PS_NOT_FOUND && step == NULL)
+               ? EXIT_DONE
+               : say_error("global_step cannot be read: %s: %s", ps_status_name(st), ps_last_error());
+}
+
+/* ---- the test ---- */
+
+/* All test examples through m. scores: of two classes, how much rather 1 than 0; may be NULL. 0, or -1: ps_nn_error(). */
+static int test(struct model *m, const struct dataset *data, float *scores, struct report *r)
+{
+    double loss_sum = 0;
+    int64_t correct = 0;
+    for (int64_t at = 0; at < data->test_count; at += TEST_ROWS) {
+        ps_tensor x;
+        int64_t rows = data->test_count - at < TEST_ROWS ? data->test_count - at : TEST_ROWS;
+        ps_tensor_wrap(&x, &data->test_x[at * data->features], rows, data->features);
+        const ps_tensor *logits = model_forward(m, &x);
+        if (logits == NULL) {
+            return -1;
+        }
+        for (int64_t i = 0; scores != NULL && i < rows; i++) {
+            scores[at + i] = logits->data[2 * i + 1] - logits->data[2 * i];
+        }
+        loss_sum += ps_softmax_xent(logits, &data->test_y[at], NULL) * (double)rows;
+        correct += ps_argmax_count(logits, &data->test_y[at]);
     }
+    r->test_accuracy = (double)correct / (double)data->test_count;
+    r->test_loss = loss_sum / (double)data->test_count;
+    r->test_auc = scores != NULL ? auc_of(scores, data->test_y, data->test_count) : NAN;
     return 0;
 }
 
-static void print_line(const struct report *r)
+/* Read the model, test it, print the line. Returns the exit status. */
+static int evaluate(ps_session *s, const struct model_spec *spec, const struct dataset *data, struct report *r)
 {
     char auc[40] = "";
+    struct model m;
+    bool binary = data->classes == 2;
+    float *scores = binary ? malloc((size_t)data->test_count * sizeof(*scores)) : NULL;
+    bool room = model_init(&m, spec, TEST_ROWS) == 0 && (!binary || scores != NULL);
+    int status = room ? read_model(s, &m) : say_error("test: no memory");
+    if (status == EXIT_DONE && test(&m, data, scores, r) != 0) {
+        status = say_error("test: %s", ps_nn_error());
+    }
+    model_fini(&m);
+    free(scores);
+    status = status == EXIT_DONE ? read_step(s, &r->global_step) : status;
+    if (status != EXIT_DONE) {
+        return status;
+    }
+    r->variables = model_variable_count(spec);
+    r->values = model_value_count(spec);
     if (!isnan(r->test_auc)) {
         (void)snprintf(auc, sizeof(auc), "  test auc %.4f", r->test_auc);
     }
-    (void)printf("test accuracy %.4f%s  test loss %.4f  global_step %" PRId64 "\n", r->test_accuracy, auc, r->test_loss,
-                 r->global_step);
-    (void)fflush(stdout);
-}
-
-int evaluate(ps_session *s, const struct model_spec *spec, const struct dataset *data, struct report *r)
-{
-    struct copy copy = {.weights = {NULL}};
-    struct model_values values;
-    struct model_result result = {.accuracy = 0};
-    int status = read_model(s, spec, &copy, &values);
-    if (status == 0) {
-        status = model_test(spec, &values, data, &result);
-        if (status != 0) {
-            (void)say_error("test: %s", ps_nn_error()[0] != '\0' ? ps_nn_error() : "no memory");
-        }
-    }
-    copy_free(&copy);
-    if (status != 0 || read_step(s, &r->global_step) != 0) {
-        return -1;
-    }
-    r->test_accuracy = result.accuracy;
-    r->test_loss = result.loss;
-    r->test_auc = result.auc;
-    r->variables = model_variable_count(spec);
-    r->values = model_value_count(spec);
-    print_line(r);
-    return 0;
-}
-
-/* ---- report and export ---- */
-
-int evaluate_report(ps_session *s, const struct flags *f, struct report *r)
-{
-    ps_task_info *infos = calloc((size_t)r->ps, sizeof(*infos));
-    int status = EXIT_DONE;
-    if (infos == NULL) {
-        return say_error("--report: no memory");
-    }
-    ps_status st = ps_cluster_info(s, infos, sizeof(*infos), r->ps, TIMEOUT_MS);
-    for (int i = 0; st == PS_OK && i < r->ps; i++) {
-        if (!infos[i].up) {
-            status = say_error("--report: /job:%s/task:%u at %s does not answer: %s", infos[i].job, (unsigned)infos[i].task,
-                               infos[i].address, infos[i].error);
-        }
-    }
-    if (st != PS_OK) {
-        status = say_error("--report: what the ps tasks have counted: %s: %s", ps_status_name(st), ps_last_error());
-    }
-    r->tasks = infos;
-    if (status == EXIT_DONE && report_write(f->report, r) != 0) {
-        status = say_error("--report %s: %s", f->report, strerror(errno));
-    }
-    r->tasks = NULL;
-    free(infos);
-    return status;
-}
-
-int evaluate_export(ps_session *s, const struct flags *f)
-{
-    int variables = 0;
-    ps_status st = ps_export(s, f->export_file, NULL, &variables);
-    if (st != PS_OK) {
-        return say_error("--export: %s: %s%s", ps_status_name(st), ps_last_error(), say_remedy(st, ps_last_reason()));
-    }
-    (void)printf("exported %d variables to %s\n", variables, f->export_file);
-    (void)fflush(stdout);
+    say_result("test accuracy %.4f%s  test loss %.4f  global_step %" PRId64 "\n", r->test_accuracy, auc, r->test_loss,
+               r->global_step);
     return EXIT_DONE;
 }
 
+/* ---- after a run ---- */
+
+static void fill(struct report *r, const struct cluster *c, const struct totals *totals)
+{
+    const struct work *w = &totals->work;
+    int64_t others = r->global_step - totals->first_step - w->steps;
+    int64_t samples = w->samples + (totals->complete || others < 0 ? 0 : others * totals->batch);
+    r->train_loss = w->loss;
+    r->epochs = w->epochs;
+    r->seconds = w->seconds;
+    r->samples_per_second = w->seconds > 0 ? (double)samples / w->seconds : 0;
+    r->ps = c->ps_count;
+    r->workers = c->trainer_count;
+}
+
+int evaluate_after(const struct flags *f, const struct cluster *c, const struct model_spec *spec, const struct dataset *data,
+                   const struct totals *totals)
+{
+    struct report r = {.ps = 0};
+    int64_t timeout_ms = f->timeout_s * 1000 < TIMEOUT_MS ? f->timeout_s * 1000 : TIMEOUT_MS;
+    ps_session *s = session_open(f, c, NULL, timeout_ms, true);
+    if (s == NULL) {
+        return EXIT_FAILED;
+    }
+    int status = evaluate(s, spec, data, &r);
+    fill(&r, c, totals);
+    status = status == EXIT_DONE ? report_write(s, f, &r) : status;
+    (void)session_close(s); /* its errors were said */
+    int shown = f->status_at_end ? report_status(c) : EXIT_DONE;
+    return status != EXIT_DONE ? status : shown;
+}
+
 /* ---- --eval ---- */
-
-/* The cluster of TF_CONFIG; which task of it this process is does not matter. */
-static int from_tf_config(const char *json, struct cluster *c)
-{
-    ps_cluster_spec *spec = NULL;
-    char job[64];
-    int task = 0;
-    if (ps_cluster_spec_from_tf_config(json, &spec, job, &task) != PS_OK) {
-        return say_error("%s", ps_last_error());
-    }
-    const char *text = ps_cluster_spec_text(spec);
-    c->spec = text == NULL ? NULL : strdup(text);
-    ps_cluster_spec_free(spec);
-    return c->spec != NULL ? EXIT_DONE : say_error("no memory for the cluster");
-}
-
-static int from_flag(const struct flags *f, struct cluster *c)
-{
-    ps_cluster_spec *spec = NULL;
-    if (flags_given(f, "ps_hosts") || flags_given(f, "worker_hosts")) {
-        return say_error("the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts; drop one of them");
-    }
-    if (ps_cluster_spec_new(f->cluster, &spec) != PS_OK) {
-        return say_error("--cluster: %s", ps_last_error());
-    }
-    const char *text = ps_cluster_spec_text(spec);
-    c->spec = text == NULL ? NULL : strdup(text);
-    ps_cluster_spec_free(spec);
-    return c->spec != NULL ? EXIT_DONE : say_error("no memory for the cluster");
-}
-
-/* The first ps task of the flags, the cluster of TF_CONFIG, or what psctl would take. */
-static int find_cluster(const struct flags *f, struct cluster *c)
-{
-    const char *tf_config = getenv("TF_CONFIG");
-    const char *target = getenv("PSD_TARGET");
-    if (flags_given(f, "cluster")) {
-        return from_flag(f, c);
-    }
-    if (flags_given(f, "ps_hosts")) {
-        c->target = strndup(f->ps_hosts, strcspn(f->ps_hosts, ","));
-    } else if (tf_config != NULL && tf_config[0] != '\0') {
-        return from_tf_config(tf_config, c);
-    } else {
-        c->target = strdup(target != NULL && target[0] != '\0' ? target : "127.0.0.1:2222");
-    }
-    return c->target != NULL ? EXIT_DONE : say_error("no memory for the target");
-}
 
 static int evaluate_there(const struct flags *f, ps_session *s, const struct dataset *data)
 {
@@ -260,37 +199,33 @@ static int evaluate_there(const struct flags *f, ps_session *s, const struct dat
     }
     r.ps = ps_ps_count(s);
     if (r.ps == 0) {
-        return say_error("--eval: the cluster cannot be reached: %s%s", ps_last_error(),
-                         say_remedy(PS_UNAVAILABLE, ps_last_reason()));
+        (void)session_call_failed(PS_UNAVAILABLE, "--eval: the cluster cannot be reached");
+        return EXIT_FAILED;
     }
-    int status = evaluate(s, &spec, data, &r) == 0 ? EXIT_DONE : EXIT_FAILED;
-    if (status == EXIT_DONE && f->export_file[0] != '\0') {
-        status = evaluate_export(s, f);
-    }
-    if (status == EXIT_DONE && f->report[0] != '\0') {
-        status = evaluate_report(s, f, &r);
-    }
-    return status;
+    int status = evaluate(s, &spec, data, &r);
+    return status == EXIT_DONE ? report_write(s, f, &r) : status;
 }
 
 int evaluate_run(const struct flags *f)
 {
-    char err[DATA_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     struct dataset data;
-    int status = finish_check(f);
+    struct cluster c = {.spec = NULL};
+    int status = report_check(f);
     if (status != EXIT_DONE) {
         return status;
     }
     if (data_load(f->data, &data, err) != 0) {
         return say_error("--data: %s", err);
     }
-    struct cluster c = {.spec = NULL};
-    status = ps_nn_open() == PS_OK ? find_cluster(f, &c) : say_error("%s", ps_nn_error());
-    if (status == EXIT_DONE) {
-        ps_session *s = start_session(f, &c, NULL, f->timeout_s * 1000, true);
+    if (ps_nn_open() != PS_OK) {
+        status = say_error("%s", ps_nn_error());
+    } else if (cluster_find_tested(f, getenv("TF_CONFIG"), getenv("PSD_TARGET"), &c, err) != 0) {
+        status = say_error("%s", err);
+    } else {
+        ps_session *s = session_open(f, &c, NULL, f->timeout_s * 1000, true);
         status = s == NULL ? EXIT_FAILED : evaluate_there(f, s, &data);
-        stop_session(NULL);
-        (void)ps_session_close(s); /* its errors were said */
+        (void)session_close(s); /* its errors were said */
     }
     cluster_fini(&c);
     data_free(&data);

@@ -3,17 +3,26 @@
 #ifndef PSTRAIN_EVALUATE_H
 #define PSTRAIN_EVALUATE_H
 
-#include "flags.h"
+#include "child.h"
+#include "cluster.h"
+#include "data/data.h"
 #include "model.h"
-#include "report.h"
 
-/** Read the model, test it, print the line, fill the results in. 0, or -1: said. */
-int evaluate(ps_session *s, const struct model_spec *spec, const struct dataset *data, struct report *r);
-/** --report: ask the ps tasks what they have counted, write it. Returns the exit status. */
-int evaluate_report(ps_session *s, const struct flags *f, struct report *r);
-/** --export. Returns the exit status. */
-int evaluate_export(ps_session *s, const struct flags *f);
-/** --eval: all of it. Returns the exit status. */
+/** What is known of the run. */
+struct totals {
+    struct work work; /* of all workers when `complete`, else of this one */
+    bool complete;
+    int64_t first_step; /* not complete: the global step at its start and */
+    int64_t batch;      /* the examples per step, from which the others' share is estimated */
+};
+
+/**
+ * The end of a run, with a session of its own: read the model, test it, print the line, --export, --report, --status_at_end.
+ * Returns the exit status.
+ */
+int evaluate_after(const struct flags *f, const struct cluster *c, const struct model_spec *spec, const struct dataset *data,
+                   const struct totals *totals);
+/** --eval: against tasks that run already. Returns the exit status. */
 int evaluate_run(const struct flags *f);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "model.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,193 +19,74 @@ enum { HELP_BYTES_MAX = 64 << 10, NUMBER_BYTES_MAX = 64 /* with --, = and NUL */
 
 enum { TO_WORKERS = 1 }; /* tag: --local hands it on */
 
-#define FIELD(field_) PSI_OPTION_FIELD(struct flags, field_)
-#define TEXT .type = PSI_OPTION_TEXT, .flag_only = true
-#define WHOLE .type = PSI_OPTION_INT, .flag_only = true
-#define NUMBER .type = PSI_OPTION_REAL, .flag_only = true
-#define ON .type = PSI_OPTION_BOOL, .flag_only = true
+/* FLAG(name, field, type, default, what its value is called, help, more of struct psi_option) */
+#define FLAG(name_, field_, type_, default_, metavar_, help_, ...)                                                               \
+    {                                                                                                                            \
+        .name = (name_), PSI_OPTION_FIELD(struct flags, field_), .type = PSI_OPTION_##type_, .flag_only = true,                  \
+        .default_text = (default_), .metavar = (metavar_), .help = (help_), __VA_ARGS__                                          \
+    }
 static const struct psi_option rows[] = {
-    {.name = "cluster",
-     TEXT,
-     .default_text = "",
-     .metavar = "SPEC",
-     .group = "The cluster",
-     .help = "All tasks: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE",
-     FIELD(cluster)},
-    {.name = "ps_hosts",
-     TEXT,
-     .default_text = "",
-     .metavar = "HOST:PORT,...",
-     .help = "Comma-separated list of hostname:port pairs",
-     FIELD(ps_hosts)},
-    {.name = "worker_hosts",
-     TEXT,
-     .default_text = "",
-     .metavar = "HOST:PORT,...",
-     .help = "Comma-separated list of hostname:port pairs",
-     FIELD(worker_hosts)},
-    {.name = "cluster_name",
-     TEXT,
-     .default_text = "",
-     .metavar = "NAME",
-     .help = "What the cluster is called (psd --cluster_name)",
-     FIELD(cluster_name)},
-    {.name = "job_name", TEXT, .default_text = "", .metavar = "JOB", .help = "One of 'ps', 'worker'", FIELD(job_name)},
-    {.name = "task_index",
-     WHOLE,
-     .max = 65535,
-     .default_text = "0",
-     .metavar = "N",
-     .help = "Index of task within the job",
-     FIELD(task_index)},
-    {.name = "local",
-     TEXT,
-     .default_text = "",
-     .metavar = "ps=P,workers=W",
-     .help = "Instead of the six above: start P ps tasks and W workers on this machine, and stop them all at the end",
-     FIELD(local)},
-    {.name = "serve",
-     ON,
-     .help = "Serve as the task, whatever its job, instead of training: it holds the variables that are pinned to it and runs "
-             "calls (ps_call; psd.echo gives back its input)",
-     FIELD(serve)},
-    {.name = "insecure_any_peer",
-     ON,
-     .help = "A ps task may listen on an address that other machines reach. There is no TLS yet: everybody who reaches the port "
-             "can read and change everything",
-     FIELD(insecure_any_peer)},
-    {.name = "data",
-     TEXT,
-     .default_text = "digits",
-     .metavar = "DATA",
-     .group = "What is trained",
-     .tag = TO_WORKERS,
-     .help = "digits (UCI, in the distribution), mnist:DIR with the four MNIST files, or libsvm:TRAIN[,TEST] with sparse text "
-             "(without TEST a fifth of TRAIN, always the same one, is held out for the test); plain or .gz",
-     FIELD(data)},
-    {.name = "model",
-     TEXT,
-     .default_text = "mlp:128",
-     .metavar = "MODEL",
-     .tag = TO_WORKERS,
-     .help = "softmax (with two classes this is logistic regression, and it may be written logistic), or mlp:N,N,... with hidden "
-             "layers of N units (relu)",
-     FIELD(model)},
-    {.name = "optimizer",
-     TEXT,
-     .default_text = "adagrad",
-     .metavar = "RULE",
-     .tag = TO_WORKERS,
-     .help = "sgd, momentum, nesterov, adagrad or adam; runs on the ps tasks",
-     FIELD(optimizer)},
-    {.name = "learning_rate",
-     NUMBER,
-     .default_text = "0.05",
-     .metavar = "R",
-     .tag = TO_WORKERS,
-     .help = "Above 0. With libsvm data and sgd or adagrad the default is 0.1; where the rows have few values that are not 0, "
-             "try 0.5",
-     FIELD(learning_rate)},
-    {.name = "momentum",
-     NUMBER,
-     .default_text = "0.9",
-     .metavar = "M",
-     .tag = TO_WORKERS,
-     .help = "Of momentum and nesterov",
-     FIELD(momentum)},
-    {.name = "batch_size",
-     WHOLE,
-     .min = 1,
-     .max = 1 << 20,
-     .default_text = "32",
-     .metavar = "N",
-     .tag = TO_WORKERS,
-     .help = "Examples in a step of one worker",
-     FIELD(batch_size)},
-    {.name = "epochs",
-     WHOLE,
-     .min = 1,
-     .max = 1000000,
-     .default_text = "10",
-     .metavar = "N",
-     .tag = TO_WORKERS,
-     .help = "Passes over the data in this run, all workers together",
-     FIELD(epochs)},
-    {.name = "steps",
-     WHOLE,
-     .min = 1,
-     .max = INT64_MAX,
-     .metavar = "N",
-     .tag = TO_WORKERS,
-     .help = "Instead of --epochs: the global step to reach",
-     FIELD(steps)},
-    {.name = "seed",
-     WHOLE,
-     .max = INT64_MAX,
-     .default_text = "0",
-     .metavar = "N",
-     .tag = TO_WORKERS,
-     .help = "Of the first weights and of the order of the data; the same for all workers",
-     FIELD(seed)},
-    {.name = "fresh",
-     ON,
-     .group = "How it runs",
-     .help = "Start over on running ps tasks: the chief empties them first, other workers wait for that, --timeout at most. Give "
-             "it to all workers",
-     FIELD(fresh)},
-    {.name = "container",
-     TEXT,
-     .default_text = "localhost",
-     .metavar = "NAME",
-     .tag = TO_WORKERS,
-     .help = "Of the model: programs with different ones never meet",
-     FIELD(container)},
-    {.name = "placement",
-     TEXT,
-     .default_text = "round_robin",
-     .metavar = "WAY",
-     .tag = TO_WORKERS,
-     .help = "Of the variables on the ps tasks: round_robin, in turn; or balanced, each where the fewest bytes are",
-     FIELD(placement)},
-    {.name = "log_device_placement",
-     ON,
-     .tag = TO_WORKERS,
-     .help = "Say for each variable where it is",
-     FIELD(log_device_placement)},
-    {.name = "allow_soft_placement",
-     ON,
-     .tag = TO_WORKERS,
-     .help = "A device that a task lacks becomes its CPU:0",
-     FIELD(allow_soft_placement)},
-    {.name = "eval",
-     ON,
-     .help = "Do not train: test the model that is on the ps tasks (of --ps_hosts, else TF_CONFIG, else PSD_TARGET, else "
-             "127.0.0.1:2222)",
-     FIELD(eval)},
-    {.name = "export",
-     TEXT,
-     .default_text = "",
-     .metavar = "FILE",
-     .help = "The chief writes all variables into a safetensors file at the end",
-     FIELD(export_file)},
-    {.name = "report",
-     TEXT,
-     .default_text = "",
-     .metavar = "FILE.json",
-     .help = "The chief writes the results there",
-     FIELD(report)},
-    {.name = "status_at_end", ON, .help = "The chief shows `psctl status` of the cluster at the end", FIELD(status_at_end)},
-    {.name = "timeout",
-     WHOLE,
-     .min = 1,
-     .max = 86400,
-     .default_text = "60",
-     .metavar = "SECONDS",
-     .tag = TO_WORKERS,
-     .help = "How long an operation may take, reconnects included",
-     FIELD(timeout_s)},
-    {.name = "version", ON, .help = "Print the version and exit", FIELD(version)},
-    {.name = "help", ON, .letter = 'h', .help = "Print this and exit", FIELD(help)},
+    FLAG("cluster", cluster, TEXT, "", "SPEC",
+         "All tasks: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE",
+         .group = "The cluster"),
+    FLAG("ps_hosts", ps_hosts, TEXT, "", "HOST:PORT,...", "Comma-separated list of hostname:port pairs"),
+    FLAG("worker_hosts", worker_hosts, TEXT, "", "HOST:PORT,...", "Comma-separated list of hostname:port pairs"),
+    FLAG("cluster_name", cluster_name, TEXT, "", "NAME", "What the cluster is called (psd --cluster_name)"),
+    FLAG("job_name", job_name, TEXT, "", "JOB", "One of 'ps', 'worker'"),
+    FLAG("task_index", task_index, INT, "0", "N", "Index of task within the job", .max = 65535),
+    FLAG("local", local, TEXT, "", "ps=P,workers=W",
+         "Instead of the six above: start P ps tasks and W workers on this machine, and stop them all at the end"),
+    FLAG("serve", serve, BOOL, NULL, NULL,
+         "Serve as the task, whatever its job, instead of training: it holds the variables that are pinned to it and runs calls "
+         "(ps_call; psd.echo gives back its input)"),
+    FLAG("insecure_any_peer", insecure_any_peer, BOOL, NULL, NULL,
+         "A ps task may listen on an address that other machines reach. There is no TLS yet: everybody who reaches the port can "
+         "read and change everything"),
+    FLAG("data", data, TEXT, "digits", "DATA",
+         "digits (UCI, in the distribution), mnist:DIR with the four MNIST files, or libsvm:TRAIN[,TEST] with sparse text "
+         "(without TEST a fifth of TRAIN, always the same one, is held out for the test); plain or .gz",
+         .group = "What is trained", .tag = TO_WORKERS),
+    FLAG("model", model, TEXT, "mlp:128", "MODEL",
+         "softmax (with two classes this is logistic regression, and it may be written logistic), or mlp:N,N,... with hidden "
+         "layers of N units (relu)",
+         .tag = TO_WORKERS),
+    FLAG("optimizer", optimizer, TEXT, "adagrad", "RULE", "sgd, momentum, nesterov, adagrad or adam; runs on the ps tasks",
+         .tag = TO_WORKERS),
+    FLAG(
+        "learning_rate", learning_rate, REAL, "0.05", "R",
+        "Above 0. With libsvm data and sgd or adagrad the default is 0.1; where the rows have few values that are not 0, try 0.5",
+        .tag = TO_WORKERS),
+    FLAG("momentum", momentum, REAL, "0.9", "M", "Of momentum and nesterov", .tag = TO_WORKERS),
+    FLAG("batch_size", batch_size, INT, "32", "N", "Examples in a step of one worker", .tag = TO_WORKERS, .min = 1,
+         .max = 1 << 20),
+    FLAG("epochs", epochs, INT, "10", "N", "Passes over the data in this run, all workers together", .tag = TO_WORKERS, .min = 1,
+         .max = 1000000),
+    FLAG("steps", steps, INT, NULL, "N", "Instead of --epochs: the global step to reach", .tag = TO_WORKERS, .min = 1,
+         .max = INT64_MAX),
+    FLAG("seed", seed, INT, "0", "N", "Of the first weights and of the order of the data; the same for all workers",
+         .tag = TO_WORKERS, .max = INT64_MAX),
+    FLAG("fresh", fresh, BOOL, NULL, NULL,
+         "Start over on running ps tasks: the chief empties them first, other workers wait for that, --timeout at most. Give it "
+         "to all workers",
+         .group = "How it runs"),
+    FLAG("container", container, TEXT, "localhost", "NAME", "Of the model: programs with different ones never meet",
+         .tag = TO_WORKERS),
+    FLAG("placement", placement, TEXT, "round_robin", "WAY",
+         "Of the variables on the ps tasks: round_robin, in turn; or balanced, each where the fewest bytes are",
+         .tag = TO_WORKERS),
+    FLAG("log_device_placement", log_device_placement, BOOL, NULL, NULL, "Say for each variable where it is", .tag = TO_WORKERS),
+    FLAG("allow_soft_placement", allow_soft_placement, BOOL, NULL, NULL, "A device that a task lacks becomes its CPU:0",
+         .tag = TO_WORKERS),
+    FLAG("eval", eval, BOOL, NULL, NULL,
+         "Do not train: test the model that is on the ps tasks (of --ps_hosts, else TF_CONFIG, else PSD_TARGET, else "
+         "127.0.0.1:2222)"),
+    FLAG("export", export_file, TEXT, "", "FILE", "The chief writes all variables into a safetensors file at the end"),
+    FLAG("report", report, TEXT, "", "FILE.json", "The chief writes the results there"),
+    FLAG("status_at_end", status_at_end, BOOL, NULL, NULL, "The chief shows `psctl status` of the cluster at the end"),
+    FLAG("timeout", timeout_s, INT, "60", "SECONDS", "How long an operation may take, reconnects included", .tag = TO_WORKERS,
+         .min = 1, .max = 86400),
+    FLAG("version", version, BOOL, NULL, NULL, "Print the version and exit"),
+    FLAG("help", help, BOOL, NULL, NULL, "Print this and exit", .letter = 'h'),
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) <= FLAGS_COUNT, "struct flags has room for all rows");
@@ -230,16 +110,6 @@ static const char end_text[] =
     "signal\n"
     "that comes more than a second after the first ends what still goes on at once.\n"
     "Exit status: 0 done, 1 failed, 2 usage, 3 a ps task that was told to end at once, 128 + N ended by signal N.\n";
-
-static int fail(char *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static int fail(char *err, const char *format, ...)
-{
-    va_list ap;
-    va_start(ap, format);
-    (void)vsnprintf(err, FLAGS_ERR_BYTES, format, ap);
-    va_end(ap);
-    return -1;
-}
 
 /* ---- checks that concern several flags ---- */
 
@@ -275,12 +145,12 @@ static int check_local(struct flags *f, char *err)
     int good = local_part(f, &p) == 0 && *p == ',';
     p += good;
     if (!good || local_part(f, &p) != 0 || *p != '\0') {
-        return fail(err, "--local %.100s: must be ps=P,workers=W, each from 1 to %d, such as ps=2,workers=3", f->local,
-                    FLAGS_LOCAL_MAX);
+        return cli_error(err, "--local %.100s: must be ps=P,workers=W, each from 1 to %d, such as ps=2,workers=3", f->local,
+                         FLAGS_LOCAL_MAX);
     }
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
-            return fail(err, "--local and --%s: --local makes a cluster of its own; drop one of them", others[i]);
+            return cli_error(err, "--local and --%s: --local makes a cluster of its own; drop one of them", others[i]);
         }
     }
     return 0;
@@ -291,7 +161,8 @@ static int check_eval(const struct flags *f, char *err)
     static const char *const others[] = {"local", "serve", "job_name", "task_index", "epochs", "steps", "fresh", "status_at_end"};
     for (size_t i = 0; f->eval && i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
-            return fail(err, "--eval and --%s: --eval trains nothing and is no task of the cluster; drop one of them", others[i]);
+            return cli_error(err, "--eval and --%s: --eval trains nothing and is no task of the cluster; drop one of them",
+                             others[i]);
         }
     }
     return 0;
@@ -304,32 +175,34 @@ static int check(struct flags *f, char *err)
         return -1;
     }
     if (flags_given(f, "epochs") && flags_given(f, "steps")) {
-        return fail(err, "--epochs and --steps: epochs are of this run, steps is the global step to reach; drop one of them");
+        return cli_error(err,
+                         "--epochs and --steps: epochs are of this run, steps is the global step to reach; drop one of them");
     }
     if (f->learning_rate <= 0) {
-        return fail(err, "--learning_rate %g: must be above 0", f->learning_rate);
+        return cli_error(err, "--learning_rate %g: must be above 0", f->learning_rate);
     }
     if (f->momentum < 0 || f->momentum >= 1) {
-        return fail(err, "--momentum %g: must be from 0 on and below 1", f->momentum);
+        return cli_error(err, "--momentum %g: must be from 0 on and below 1", f->momentum);
     }
     if (strcmp(f->placement, "round_robin") != 0 && strcmp(f->placement, "balanced") != 0) {
-        return fail(err, "--placement '%.100s': must be round_robin or balanced", f->placement);
+        return cli_error(err, "--placement '%.100s': must be round_robin or balanced", f->placement);
     }
     if (flags_optimizer(f)->kind == PS_OPT_NONE) {
-        return fail(err, "--optimizer '%.100s': must be one of sgd, momentum, nesterov, adagrad, adam", f->optimizer);
+        return cli_error(err, "--optimizer '%.100s': must be one of sgd, momentum, nesterov, adagrad, adam", f->optimizer);
     }
     if (strcmp(f->data, "digits") != 0 && (strncmp(f->data, "mnist:", 6) != 0 || f->data[6] == '\0') &&
         (strncmp(f->data, "libsvm:", 7) != 0 || f->data[7] == '\0')) {
-        return fail(err, "--data '%.100s': must be digits, mnist:DIR, or libsvm:TRAIN[,TEST]", f->data);
+        return cli_error(err, "--data '%.100s': must be digits, mnist:DIR, or libsvm:TRAIN[,TEST]", f->data);
     }
     if (model_spec_parse(f->model, 1, 1, &spec) != 0) {
-        return fail(
+        return cli_error(
             err,
             "--model '%.100s': must be softmax (or logistic), or mlp: and 1 to %d layer sizes from 1 to %d, such as mlp:512,512",
             f->model, MODEL_LAYERS_MAX - 1, MODEL_UNITS_MAX);
     }
     if ((flags_given(f, "report") && f->report[0] == '\0') || (flags_given(f, "export") && f->export_file[0] == '\0')) {
-        return fail(err, "--%s is empty: name a file", flags_given(f, "report") && f->report[0] == '\0' ? "report" : "export");
+        return cli_error(err, "--%s is empty: name a file",
+                         flags_given(f, "report") && f->report[0] == '\0' ? "report" : "export");
     }
     return 0;
 }
@@ -343,10 +216,10 @@ int flags_parse(int argc, char **argv, struct flags *out, char *err)
     memset(out, 0, sizeof(*out));
     psi_options_init(&o, rows, ROWS, out, out->from);
     if (psi_options_parse_argv(&o, &argc, argv, true, &wrong) != PS_OK) {
-        return fail(err, "%s; pstrain --help lists the flags", wrong.text);
+        return cli_error(err, "%s; pstrain --help lists the flags", wrong.text);
     }
     if (argc > 1) {
-        return fail(err, "'%.100s' is not understood: pstrain takes flags only; pstrain --help lists them", argv[1]);
+        return cli_error(err, "'%.100s' is not understood: pstrain takes flags only; pstrain --help lists them", argv[1]);
     }
     if (out->help || out->version) {
         return 0;

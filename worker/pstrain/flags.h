@@ -3,6 +3,7 @@
 #ifndef PSTRAIN_FLAGS_H
 #define PSTRAIN_FLAGS_H
 
+#include "common/cli/text.h"
 #include "common/options.h"
 
 #include <ps_types.h>
@@ -10,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FLAGS_ERR_BYTES = 512, FLAGS_COUNT = 40, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts */ };
+enum { FLAGS_COUNT = 40, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts */ };
 
 struct flags {
     /* the cluster */
@@ -55,7 +56,7 @@ struct flags {
  * Read the command line. `--flag value` and `--flag=value`, `-` and `_` alike in names; the last of several counts.
  *
  * argv     borrows; texts in out point into it.
- * Returns  0, or -1 with one line in err (FLAGS_ERR_BYTES) that names the flag and what is allowed.
+ * Returns  0, or -1 with one line in err (CLI_ERR_BYTES) that names the flag and what is allowed.
  */
 int flags_parse(int argc, char **argv, struct flags *out, char *err);
 /** True if the command line has the flag. */

@@ -11,14 +11,13 @@
 #include "local.h"
 
 #include "child.h"
-#include "finish.h"
+#include "evaluate.h"
+#include "report.h"
 #include "say.h"
 #include "stop.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -32,18 +31,17 @@
 enum {
     WORKERS_END_MS = 2000, /* after SIGTERM: to finish a step */
     PS_END_MS = 4000,      /* after SIGTERM: to finish what is in progress; more than their own bound */
-    ADDRESS_BYTES = 24,
+    CHILDREN_MAX = 2 * FLAGS_LOCAL_MAX,
+    HOSTS_BYTES = 64 + FLAGS_LOCAL_MAX * 24, /* as the addresses of struct child */
     LISTEN_BACKLOG = 128
 };
 
 struct local {
     const struct flags *f;
-    int ps, count;          /* ps tasks first, then the workers */
-    struct child *children; /* [count] */
-    int *sockets;           /* [count] */
-    char *ps_hosts;         /* "--ps_hosts=h:p,..." */
-    char *worker_hosts;
-    char (*addresses)[ADDRESS_BYTES];
+    int ps, count; /* ps tasks first, then the workers */
+    struct child children[CHILDREN_MAX];
+    char ps_hosts[HOSTS_BYTES]; /* "--ps_hosts=h:p,..." */
+    char worker_hosts[HOSTS_BYTES];
     int signal_fd;
     sigset_t mask;     /* before ours */
     int signal;        /* the first one that came */
@@ -52,74 +50,46 @@ struct local {
     bool failed;
     bool stop; /* everything is to end */
     struct child_output output;
-    struct pollfd *polls; /* [1 + count * CHILD_PIPES] */
-    int *poll_child;      /* [likewise]: which pipe each is */
 };
-
-static bool is_worker(const struct local *l, int i)
-{
-    return i >= l->ps;
-}
 
 /* ---- start ---- */
 
-static int bind_one(struct local *l, int i)
+static int bind_one(struct child *c)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    l->sockets[i] = fd;
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) != 0 || (!is_worker(l, i) && listen(fd, LISTEN_BACKLOG) != 0) ||
-        getsockname(fd, (struct sockaddr *)&a, &bytes) != 0) {
+    c->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (c->socket < 0 || bind(c->socket, (struct sockaddr *)&a, sizeof(a)) != 0 ||
+        (!c->worker && listen(c->socket, LISTEN_BACKLOG) != 0) || getsockname(c->socket, (struct sockaddr *)&a, &bytes) != 0) {
         return say_error("--local: a port of 127.0.0.1: %s", strerror(errno));
     }
-    (void)snprintf(l->addresses[i], ADDRESS_BYTES, "127.0.0.1:%u", (unsigned)ntohs(a.sin_port));
+    (void)snprintf(c->address, sizeof(c->address), "127.0.0.1:%u", (unsigned)ntohs(a.sin_port));
     return EXIT_DONE;
 }
 
-/* "--NAME=h:p,h:p" of children from .. to - 1 */
-static char *hosts_flag(const struct local *l, const char *name, int from, int to)
+/* "--NAME=h:p,h:p" of the ps tasks or the workers */
+static void hosts_flag(const struct local *l, const char *name, bool worker, char *text)
 {
-    size_t bytes = strlen(name) + 4 + (size_t)(to - from) * ADDRESS_BYTES;
-    size_t used = 0;
-    char *text = malloc(bytes);
-    if (text == NULL) {
-        return NULL;
+    int used = snprintf(text, HOSTS_BYTES, "--%s", name);
+    for (int i = worker ? l->ps : 0; i < (worker ? l->count : l->ps); i++) {
+        used +=
+            snprintf(text + used, HOSTS_BYTES - (size_t)used, "%c%s", i == 0 || i == l->ps ? '=' : ',', l->children[i].address);
     }
-    used += (size_t)snprintf(text, bytes, "--%s=", name);
-    for (int i = from; i < to; i++) {
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i > from ? "," : "", l->addresses[i]);
-    }
-    return text;
 }
 
 static int make(struct local *l)
 {
-    size_t n = (size_t)l->count;
-    size_t polls = 1 + n * CHILD_PIPES;
-    l->children = calloc(n, sizeof(*l->children));
-    l->sockets = malloc(n * sizeof(*l->sockets));
-    l->addresses = calloc(n, sizeof(*l->addresses));
-    l->polls = calloc(polls, sizeof(*l->polls));
-    l->poll_child = calloc(polls, sizeof(*l->poll_child));
-    if (l->children == NULL || l->sockets == NULL || l->addresses == NULL || l->polls == NULL || l->poll_child == NULL) {
-        return say_error("--local: no memory");
-    }
     for (int i = 0; i < l->count; i++) {
-        l->sockets[i] = -1;
-        (void)memset(l->children[i].pipes, 0xff, sizeof(l->children[i].pipes)); /* -1 */
-        (void)snprintf(l->children[i].name, sizeof(l->children[i].name), "/job:%s/task:%d", is_worker(l, i) ? "worker" : "ps",
-                       is_worker(l, i) ? i - l->ps : i);
-        l->children[i].chief = i == l->ps;
-    }
-    for (int i = 0; i < l->count; i++) {
-        if (bind_one(l, i) != EXIT_DONE) {
+        struct child *c = &l->children[i];
+        *c = (struct child){.worker = i >= l->ps, .chief = i == l->ps, .pipes = {-1, -1, -1}};
+        (void)snprintf(c->name, sizeof(c->name), "/job:%s/task:%d", c->worker ? "worker" : "ps", c->worker ? i - l->ps : i);
+        if (bind_one(c) != EXIT_DONE) {
             return EXIT_FAILED;
         }
     }
-    l->ps_hosts = hosts_flag(l, "ps_hosts", 0, l->ps);
-    l->worker_hosts = hosts_flag(l, "worker_hosts", l->ps, l->count);
-    return l->ps_hosts != NULL && l->worker_hosts != NULL ? EXIT_DONE : say_error("--local: no memory");
+    hosts_flag(l, "ps_hosts", false, l->ps_hosts);
+    hosts_flag(l, "worker_hosts", true, l->worker_hosts);
+    return EXIT_DONE;
 }
 
 /* Signals are read from a descriptor; the children's ends too. */
@@ -137,48 +107,40 @@ static int take_signals(struct local *l)
 static int start_all(struct local *l)
 {
     char *texts[FLAGS_COUNT] = {NULL};
-    char *arguments[FLAGS_COUNT + 8];
-    int status = EXIT_DONE;
     int given = flags_for_workers(l->f, texts);
-    for (int i = 0; i < l->count && status == EXIT_DONE && given >= 0; i++) {
+    int status = given >= 0 ? EXIT_DONE : say_error("--local: no memory");
+    for (int i = 0; i < l->count && status == EXIT_DONE; i++) {
+        struct child *c = &l->children[i];
+        char program[] = "pstrain";
         char job[32];
         char task[40];
-        char link[8];
-        int n = 0;
-        bool chief = l->children[i].chief;
-        (void)snprintf(job, sizeof(job), "--job_name=%s", is_worker(l, i) ? "worker" : "ps");
-        (void)snprintf(task, sizeof(task), "--task_index=%d", is_worker(l, i) ? i - l->ps : i);
-        (void)snprintf(link, sizeof(link), ",%d,%d", chief && l->output.bar ? 1 : 0, chief ? 0 : 1);
-        arguments[n++] = l->ps_hosts;
-        arguments[n++] = l->worker_hosts;
-        arguments[n++] = job;
-        arguments[n++] = task;
-        for (int k = 0; k < given && is_worker(l, i); k++) {
-            arguments[n++] = texts[k];
+        char *argv[FLAGS_COUNT + 8] = {program, l->ps_hosts, l->worker_hosts, job, task};
+        (void)snprintf(job, sizeof(job), "--job_name=%s", c->worker ? "worker" : "ps");
+        (void)snprintf(task, sizeof(task), "--task_index=%d", c->worker ? i - l->ps : i);
+        for (int k = 0; k < given && c->worker; k++) {
+            argv[5 + k] = texts[k];
         }
-        arguments[n] = NULL;
-        if (child_start(&l->children[i], arguments, link, is_worker(l, i) ? -1 : l->sockets[i], &l->mask) != 0) {
-            status = say_error("--local: %s cannot be started: %s", l->children[i].name, strerror(errno));
+        if (child_start(c, argv, l->output.bar, &l->mask) != 0) {
+            status = say_error("--local: %s cannot be started: %s", c->name, strerror(errno));
         }
     }
     for (int k = 0; k < FLAGS_COUNT; k++) {
         free(texts[k]);
     }
-    return given < 0 ? say_error("--local: no memory") : status;
+    return status;
 }
 
 /* ---- watch ---- */
 
-static void on_end(struct local *l, int i)
+static void on_end(struct local *l, const struct child *c)
 {
-    struct child *c = &l->children[i];
     char how[80];
     (void)child_how(c, how, sizeof(how));
     if (l->stopping) {
         return;
     }
-    if (!is_worker(l, i)) {
-        (void)say_error("%s (pid %ld, %s) %s: stopping everything", c->name, (long)c->pid, l->addresses[i], how);
+    if (!c->worker) {
+        (void)say_error("%s (pid %ld, %s) %s: stopping everything", c->name, (long)c->pid, c->address, how);
         l->failed = true;
         l->stop = true;
     } else if (c->status != 0) {
@@ -216,7 +178,7 @@ static void on_signals(struct local *l)
     }
     for (int i = 0; i < l->count; i++) {
         if (child_reap(&l->children[i], &l->output)) {
-            on_end(l, i);
+            on_end(l, &l->children[i]);
         }
     }
 }
@@ -224,24 +186,21 @@ static void on_signals(struct local *l)
 /* Wait for something until the time is up (-1: no limit), and deal with it. */
 static void pump(struct local *l, int timeout_ms)
 {
-    nfds_t n = 1;
-    l->polls[0] = (struct pollfd){.fd = l->signal_fd, .events = POLLIN};
-    for (int i = 0; i < l->count * CHILD_PIPES; i++) {
-        int fd = l->children[i / CHILD_PIPES].pipes[i % CHILD_PIPES];
-        if (fd >= 0) {
-            l->poll_child[n] = i;
-            l->polls[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
-        }
+    struct pollfd polls[1 + CHILDREN_MAX * CHILD_PIPES];
+    int n = l->count * CHILD_PIPES;
+    for (int i = 0; i < n; i++) { /* one that is closed is negative, and passed over */
+        polls[i] = (struct pollfd){.fd = l->children[i / CHILD_PIPES].pipes[i % CHILD_PIPES], .events = POLLIN};
     }
-    if (poll(l->polls, n, timeout_ms) < 0) {
+    polls[n] = (struct pollfd){.fd = l->signal_fd, .events = POLLIN};
+    if (poll(polls, (nfds_t)n + 1, timeout_ms) < 0) {
         return; /* EINTR: the caller looks and comes again */
     }
-    for (nfds_t k = 1; k < n; k++) {
-        if (l->polls[k].revents != 0) {
-            child_read(&l->children[l->poll_child[k] / CHILD_PIPES], l->poll_child[k] % CHILD_PIPES, &l->output);
+    for (int i = 0; i < n; i++) {
+        if (polls[i].revents != 0) {
+            child_read(&l->children[i / CHILD_PIPES], i % CHILD_PIPES, &l->output);
         }
     }
-    if (l->polls[0].revents != 0) {
+    if (polls[n].revents != 0) {
         on_signals(l);
     }
 }
@@ -273,31 +232,25 @@ static void end_group(struct local *l, bool workers, int within_ms)
 static int finish(struct local *l, const struct dataset *data)
 {
     struct totals totals = {.complete = true};
+    struct work *all = &totals.work;
     struct model_spec spec;
-    struct cluster c = {.ps_count = l->ps, .trainer_count = l->count - l->ps, .target = l->addresses[0]};
+    char text[2 * HOSTS_BYTES];
+    struct cluster c = {.ps_count = l->ps, .trainer_count = l->count - l->ps, .target = l->children[0].address, .spec = text};
     double loss = 0;
     for (int i = l->ps; i < l->count; i++) {
-        const struct work *w = &l->children[i].work;
-        if (!l->children[i].done || w->steps == 0) {
-            continue;
-        }
-        totals.work.steps += w->steps;
-        totals.work.samples += w->samples;
-        totals.work.seconds = w->seconds > totals.work.seconds ? w->seconds : totals.work.seconds;
-        loss += w->loss * (double)w->samples;
+        const struct work *w = &l->children[i].work; /* zeros where it was not done */
+        all->steps += w->steps;
+        all->samples += w->samples;
+        all->seconds = w->seconds > all->seconds ? w->seconds : all->seconds;
+        loss += w->steps > 0 ? w->loss * (double)w->samples : 0;
     }
-    totals.work.loss = totals.work.samples > 0 ? loss / (double)totals.work.samples : NAN;
-    totals.work.epochs = (double)totals.work.samples / (double)data->train_count;
-    size_t bytes = strlen(l->ps_hosts) + strlen(l->worker_hosts);
-    c.spec = malloc(bytes);
-    if (c.spec == NULL || model_spec_parse(l->f->model, data->features, data->classes, &spec) != 0) {
-        free(c.spec);
-        return say_error("--local: no memory");
+    all->loss = all->samples > 0 ? loss / (double)all->samples : NAN;
+    all->epochs = (double)all->samples / (double)data->train_count;
+    (void)snprintf(text, sizeof(text), "ps=%s;worker=%s", strchr(l->ps_hosts, '=') + 1, strchr(l->worker_hosts, '=') + 1);
+    if (model_spec_parse(l->f->model, data->features, data->classes, &spec) != 0) {
+        return say_error("--model %s is not understood", l->f->model);
     }
-    (void)snprintf(c.spec, bytes, "ps=%s;worker=%s", strchr(l->ps_hosts, '=') + 1, strchr(l->worker_hosts, '=') + 1);
-    int status = finish_run(l->f, &c, &spec, data, &totals);
-    free(c.spec);
-    return status;
+    return evaluate_after(l->f, &c, &spec, data, &totals);
 }
 
 static bool any_done(const struct local *l)
@@ -340,10 +293,11 @@ static int run(struct local *l, const struct dataset *data)
 
 int local_run(const struct flags *f)
 {
-    char err[DATA_ERR_BYTES];
+    static struct local l;
+    char err[CLI_ERR_BYTES];
     struct dataset data;
-    struct local l = {.f = f, .ps = f->local_ps, .count = f->local_ps + f->local_workers, .signal_fd = -1};
-    int status = finish_check(f);
+    l = (struct local){.f = f, .ps = f->local_ps, .count = f->local_ps + f->local_workers, .signal_fd = -1};
+    int status = report_check(f);
     if (status != EXIT_DONE) {
         return status;
     }
@@ -354,25 +308,9 @@ int local_run(const struct flags *f)
     data.train_x = NULL;
     l.output.bar = isatty(STDOUT_FILENO) == 1;
     if (data.note[0] != '\0') {
-        (void)printf("%s\n", data.note);
-        (void)fflush(stdout);
+        say_result("%s\n", data.note);
     }
     status = run(&l, &data);
-    for (int i = 0; l.sockets != NULL && i < l.count; i++) {
-        if (l.sockets[i] >= 0) {
-            (void)close(l.sockets[i]);
-        }
-    }
-    if (l.signal_fd >= 0) {
-        (void)close(l.signal_fd);
-    }
-    free(l.children);
-    free(l.sockets);
-    free(l.addresses);
-    free(l.ps_hosts);
-    free(l.worker_hosts);
-    free(l.polls);
-    free(l.poll_child);
     data_free(&data);
-    return status;
+    return status; /* sockets are closed with this process */
 }

@@ -8,9 +8,8 @@
 #include "cluster.h"
 #include "evaluate.h"
 #include "flags.h"
-#include "finish.h"
-#include "link.h"
 #include "local.h"
+#include "report.h"
 #include "say.h"
 #include "serve.h"
 #include "train.h"
@@ -30,7 +29,7 @@ static int usage(const char *err)
 
 static int task_run(const struct flags *f)
 {
-    char err[CLUSTER_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     struct cluster c;
     struct link link;
     int status = EXIT_DONE;
@@ -43,7 +42,7 @@ static int task_run(const struct flags *f)
     } else if (c.trainer < 0 || f->serve) {
         status = serve_run(f, &c, link.child);
     } else {
-        status = c.chief ? finish_check(f) : EXIT_DONE;
+        status = c.chief ? report_check(f) : EXIT_DONE;
         status = status == EXIT_DONE ? train_run(f, &c, &link) : status;
     }
     cluster_fini(&c);
@@ -65,7 +64,7 @@ static int open_standard(void)
 
 int main(int argc, char **argv)
 {
-    char err[FLAGS_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     struct flags f;
     int status = EXIT_DONE;
     if (open_standard() != 0) {

@@ -4,45 +4,36 @@
  *
  *   a0 = x,  zl = a(l-1) wl + bl,  al = relu(zl),  loss = mean over the batch of cross-entropy(softmax(z_last), labels)
  *
- * Happy path: model_init(), model_params() -> model_step() per batch -> model_test(). Failure modes: no memory; errors of the
- * session stick there; a batch with a label outside the classes cannot come from the readers.
+ * From top to bottom: what --model says, the variables, forward, one step of training. Another model is another text in
+ * model_spec_parse(), and what follows from it in the functions below. Failure modes: no memory; errors of the session stick
+ * there; a batch with a label outside the classes cannot come from the readers.
  */
 #include "model.h"
 
-#include "auc.h"
-
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEST_ROWS = 500 /* examples at a time in a test */ };
-
-/* ---- what it is made of ---- */
+/* ---- what --model says ---- */
 
 int model_spec_parse(const char *text, int64_t features, int64_t classes, struct model_spec *out)
 {
-    struct model_spec spec = {.layers = 1, .units = {features, classes}};
-    if (strcmp(text, "softmax") == 0 || strcmp(text, "logistic") == 0) {
-        *out = spec;
-        return 0;
-    }
-    if (strncmp(text, "mlp:", 4) != 0) {
+    struct model_spec spec = {.units = {features}};
+    bool layers = strncmp(text, "mlp:", 4) == 0;
+    if (!layers && strcmp(text, "softmax") != 0 && strcmp(text, "logistic") != 0) {
         return -1;
     }
-    const char *p = text + 3;
-    for (spec.layers = 0; *p != '\0'; spec.layers++) {
+    for (const char *p = text + 3; layers && *p != '\0';) {
         char *end = NULL;
         p++; /* the colon, or a comma */
         long units = *p >= '0' && *p <= '9' ? strtol(p, &end, 10) : 0;
         if (units < 1 || units > MODEL_UNITS_MAX || spec.layers == MODEL_LAYERS_MAX - 1 || (*end != ',' && *end != '\0')) {
             return -1;
         }
-        spec.units[spec.layers + 1] = units;
+        spec.units[++spec.layers] = units;
         p = end;
     }
-    spec.layers++;
-    spec.units[spec.layers] = classes;
+    spec.units[++spec.layers] = classes;
     *out = spec;
     return 0;
 }
@@ -72,7 +63,7 @@ const char *model_variable_name(const struct model_spec *spec, int layer, bool b
     return name;
 }
 
-/* ---- training ---- */
+/* ---- variables and buffers ---- */
 
 int model_init(struct model *m, const struct model_spec *spec, int64_t batch)
 {
@@ -90,12 +81,13 @@ int model_init(struct model *m, const struct model_spec *spec, int64_t batch)
 
 void model_fini(struct model *m)
 {
-    for (int l = 0; l < MODEL_LAYERS_MAX; l++) {
+    for (int l = 0; l < m->spec.layers; l++) {
+        free(m->weight_values[l]);
+        free(m->bias_values[l]);
         ps_tensor_free(m->out[l]);
         ps_tensor_free(m->grad[l]);
-        m->out[l] = NULL;
-        m->grad[l] = NULL;
     }
+    memset(m, 0, sizeof(*m));
 }
 
 void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
@@ -110,103 +102,53 @@ void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
     }
 }
 
+/* ---- forward and backward ---- */
+
+static ps_status dense(struct model *m, int l, const ps_tensor *x)
+{
+    /* x (B,I), weights[l] (I,O), out[l] (B,O) */
+    ps_tensor *y = m->out[l];
+    (void)ps_tensor_set_rows(y, x->rows); /* fits: it was made for a whole batch */
+    return m->weights[l] != NULL
+               ? ps_dense(x, m->weights[l], m->biases[l], y)
+               : ps_nn_dense_forward(x->data, m->weight_values[l], m->bias_values[l], y->data, x->rows, x->cols, y->cols);
+}
+
+const ps_tensor *model_forward(struct model *m, const ps_tensor *x)
+{
+    for (int l = 0; l < m->spec.layers; l++) {
+        if (l > 0) {
+            (void)ps_relu(x, m->out[l - 1]); /* in place */
+        }
+        if (dense(m, l, x) != PS_OK) {
+            return NULL;
+        }
+        x = m->out[l];
+    }
+    return x;
+}
+
 /* The calls' statuses are not looked at: the first error sticks to the session, and everything after it does nothing. */
 double model_step(struct model *m, ps_session *s, const ps_tensor *x, const int32_t *labels, int64_t *out_correct)
 {
-    /* x (B,I), weights[l] (I,O), out[l] (B,O) */
-    int last = m->spec.layers - 1;
     (void)ps_pull(s);
-    for (int l = 0; l <= last; l++) {
-        (void)ps_tensor_set_rows(m->out[l], x->rows);
+    const ps_tensor *logits = model_forward(m, x);
+    for (int l = 0; l < m->spec.layers; l++) {
         (void)ps_tensor_set_rows(m->grad[l], x->rows);
-        (void)ps_dense(l == 0 ? x : m->out[l - 1], m->weights[l], m->biases[l], m->out[l]);
-        if (l < last) {
-            (void)ps_relu(m->out[l], m->out[l]);
-        }
     }
-    double loss = ps_softmax_xent(m->out[last], labels, m->grad[last]);
-    int64_t correct = ps_argmax_count(m->out[last], labels);
-    for (int l = last; l >= 0; l--) {
-        ps_tensor *dx = l > 0 ? m->grad[l - 1] : NULL;
-        (void)ps_dense_backward(l == 0 ? x : m->out[l - 1], m->grad[l], m->weights[l], m->biases[l], dx);
+    double loss = ps_softmax_xent(logits, labels, m->grad[m->spec.layers - 1]);
+    int64_t correct = ps_argmax_count(logits, labels);
+    for (int l = m->spec.layers - 1; l >= 0; l--) {
+        const ps_tensor *in = l == 0 ? x : m->out[l - 1];
+        ps_tensor *dx = l == 0 ? NULL : m->grad[l - 1];
+        (void)ps_dense_backward(in, m->grad[l], m->weights[l], m->biases[l], dx);
         (void)ps_push(s, m->weights[l]); /* on its way while the layers before it are done */
         (void)ps_push(s, m->biases[l]);
         if (dx != NULL) {
-            (void)ps_relu_backward(m->out[l - 1], dx, dx);
+            (void)ps_relu_backward(in, dx, dx);
         }
     }
     (void)ps_step_done(s);
     *out_correct = correct > 0 ? correct : 0;
     return loss;
-}
-
-/* ---- test ---- */
-
-void model_values_of(const struct model *m, struct model_values *out)
-{
-    for (int l = 0; l < m->spec.layers; l++) {
-        out->weights[l] = ps_param_value(m->weights[l]);
-        out->biases[l] = ps_param_value(m->biases[l]);
-    }
-}
-
-/* One chunk through all layers: buffers a and b take turns. scores (may be NULL): how much rather class 1 than class 0. */
-static ps_status test_chunk(const struct model_spec *spec, const struct model_values *v, const float *x, const int32_t *y,
-                            int64_t rows, float *const buffers[2], float *scores, double *out_loss, int64_t *out_correct)
-{
-    const float *in = x;
-    ps_status st = PS_OK;
-    for (int l = 0; st == PS_OK && l < spec->layers; l++) {
-        float *out = buffers[l % 2];
-        st = ps_nn_dense_forward(in, v->weights[l], v->biases[l], out, rows, spec->units[l], spec->units[l + 1]);
-        if (st == PS_OK && l < spec->layers - 1) {
-            st = ps_nn_relu_forward(out, out, rows * spec->units[l + 1]);
-        }
-        in = out;
-    }
-    int64_t classes = spec->units[spec->layers];
-    for (int64_t i = 0; st == PS_OK && scores != NULL && i < rows; i++) {
-        scores[i] = in[2 * i + 1] - in[2 * i];
-    }
-    if (st == PS_OK) {
-        st = ps_nn_softmax_xent(in, y, NULL, rows, classes, out_loss);
-    }
-    return st == PS_OK ? ps_nn_argmax_count(in, y, rows, classes, out_correct) : st;
-}
-
-int model_test(const struct model_spec *spec, const struct model_values *values, const struct dataset *data,
-               struct model_result *out)
-{
-    int64_t widest = 0;
-    double loss_sum = 0;
-    int64_t correct = 0;
-    bool binary = data->classes == 2;
-    ps_status st = PS_OK;
-    for (int l = 1; l <= spec->layers; l++) {
-        widest = spec->units[l] > widest ? spec->units[l] : widest;
-    }
-    size_t bytes = (size_t)widest * TEST_ROWS * sizeof(float);
-    float *buffers[2] = {malloc(bytes), malloc(bytes)};
-    float *scores = binary ? malloc((size_t)data->test_count * sizeof(*scores)) : NULL;
-    if (buffers[0] == NULL || buffers[1] == NULL || (binary && scores == NULL)) {
-        st = PS_RESOURCE_EXHAUSTED;
-    }
-    for (int64_t at = 0; st == PS_OK && at < data->test_count; at += TEST_ROWS) {
-        int64_t rows = data->test_count - at < TEST_ROWS ? data->test_count - at : TEST_ROWS;
-        double loss = 0;
-        int64_t right = 0;
-        st = test_chunk(spec, values, &data->test_x[at * data->features], &data->test_y[at], rows, buffers,
-                        binary ? &scores[at] : NULL, &loss, &right);
-        loss_sum += loss * (double)rows;
-        correct += right;
-    }
-    if (st == PS_OK) {
-        out->accuracy = (double)correct / (double)data->test_count;
-        out->loss = loss_sum / (double)data->test_count;
-        out->auc = binary ? auc_of(scores, data->test_y, data->test_count) : NAN;
-    }
-    free(scores);
-    free(buffers[0]);
-    free(buffers[1]);
-    return st == PS_OK ? 0 : -1;
 }

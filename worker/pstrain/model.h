@@ -3,8 +3,6 @@
 #ifndef PSTRAIN_MODEL_H
 #define PSTRAIN_MODEL_H
 
-#include "data/data.h"
-
 #include <ps.h>
 #include <ps_nn.h>
 
@@ -26,17 +24,23 @@ const char *model_variable_name(const struct model_spec *spec, int layer, bool b
 
 struct model {
     struct model_spec spec;
-    ps_param *weights[MODEL_LAYERS_MAX];
+    ps_param *weights[MODEL_LAYERS_MAX]; /* that are trained: model_params() */
     ps_param *biases[MODEL_LAYERS_MAX];
-    ps_tensor *out[MODEL_LAYERS_MAX];  /* of the layers, (batch, units) */
+    float *weight_values[MODEL_LAYERS_MAX]; /* or values that were read, for a test; freed by model_fini() */
+    float *bias_values[MODEL_LAYERS_MAX];
+    ps_tensor *out[MODEL_LAYERS_MAX];  /* of the layers, (batch, units); the last one is the logits */
     ps_tensor *grad[MODEL_LAYERS_MAX]; /* of out */
 };
 
 /** Buffers for batches of up to batch examples. Returns 0, or -1 without memory; model_fini() either way. */
 int model_init(struct model *m, const struct model_spec *spec, int64_t batch);
+/** One that is all zeros is fine. */
 void model_fini(struct model *m);
 /** Get or create the variables, in order of first use. An error sticks to the session. */
 void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer);
+/** x (B, features) through all layers. Returns the logits; NULL on an error: ps_nn_error(), of parameters also in their session.
+ */
+const ps_tensor *model_forward(struct model *m, const ps_tensor *x);
 /**
  * One step: pull, forward, backward with a push of each layer as soon as its gradients are there, global step + 1.
  *
@@ -46,20 +50,5 @@ void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
  * Returns      the mean loss before the update. An error sticks to the session.
  */
 double model_step(struct model *m, ps_session *s, const ps_tensor *x, const int32_t *labels, int64_t *out_correct);
-
-/** The values of a model wherever they are: of parameters, or read variables. */
-struct model_values {
-    const float *weights[MODEL_LAYERS_MAX];
-    const float *biases[MODEL_LAYERS_MAX];
-};
-/** The values that the last pull brought. */
-void model_values_of(const struct model *m, struct model_values *out);
-struct model_result {
-    double accuracy, loss; /* the mean */
-    double auc;            /* of two classes; NaN otherwise */
-};
-/** Test examples through the model. Returns 0, or -1: ps_nn_error(), or no memory when that is empty. */
-int model_test(const struct model_spec *spec, const struct model_values *values, const struct dataset *data,
-               struct model_result *out);
 
 #endif

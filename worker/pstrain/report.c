@@ -1,38 +1,146 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as one object of JSON. Failure modes: the file cannot be made or written; an older report is then untouched. */
+/*
+ * Happy path: export -> what the tasks counted -> the report, one object of JSON, written whole or not at all -> psctl status.
+ * Failure modes: a ps task does not answer, a file cannot be written (an older one is then untouched), psctl is not there or
+ * fails: each is said.
+ */
 #include "report.h"
 
 #include "common/cli/file.h"
 #include "common/cli/json.h"
 
-#include <inttypes.h>
+#include "say.h"
+#include "session.h"
 
-static json_t *object_of(const struct report *r)
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TIMEOUT_MS = 10000 };
+
+extern char **environ;
+
+int report_check(const struct flags *f)
 {
-    json_t *tasks = json_object();
+    if (f->report[0] != '\0' && cli_file_check(f->report) != 0) {
+        return say_error("--report %s: %s", f->report, strerror(errno));
+    }
+    if (f->export_file[0] != '\0' && cli_file_check(f->export_file) != 0) {
+        return say_error("--export %s: %s", f->export_file, strerror(errno));
+    }
+    return EXIT_DONE;
+}
+
+/* ---- the report ---- */
+
+static json_t *object_of(const struct report *r, const ps_task_info *tasks)
+{
+    json_t *pushes = json_object();
     uint64_t total = 0;
     for (int i = 0; i < r->ps; i++) {
         char name[96];
-        (void)snprintf(name, sizeof(name), "/job:%s/task:%u", r->tasks[i].job, (unsigned)r->tasks[i].task);
-        (void)json_object_set_new(tasks, name, json_integer((json_int_t)r->tasks[i].pushes_applied));
-        total += r->tasks[i].pushes_applied;
+        (void)snprintf(name, sizeof(name), "/job:%s/task:%u", tasks[i].job, (unsigned)tasks[i].task);
+        (void)json_object_set_new(pushes, name, json_integer((json_int_t)tasks[i].pushes_applied));
+        total += tasks[i].pushes_applied;
     }
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:i, s:i, s:i, s:I, s:o, s:I}", "test_accuracy", cli_json_f64(r->test_accuracy),
         "test_auc", cli_json_f64(r->test_auc), "test_loss", cli_json_f64(r->test_loss), "train_loss", cli_json_f64(r->train_loss),
         "global_step", (json_int_t)r->global_step, "epochs", cli_json_f64(r->epochs), "samples_per_second",
         cli_json_f64(r->samples_per_second), "seconds", cli_json_f64(r->seconds), "ps", r->ps, "workers", r->workers, "variables",
-        r->variables, "values", (json_int_t)r->values, "pushes_applied", tasks, "pushes_applied_total", (json_int_t)total);
+        r->variables, "values", (json_int_t)r->values, "pushes_applied", pushes, "pushes_applied_total", (json_int_t)total);
 }
 
-int report_write(const char *path, const struct report *r)
+static int write_report(const char *path, const struct report *r, const ps_task_info *tasks)
 {
     struct cli_file file;
     if (cli_file_open(&file, path) != 0) {
-        return -1;
+        return say_error("--report %s: %s", path, strerror(errno));
     }
-    json_t *object = object_of(r);
+    json_t *object = object_of(r, tasks);
     bool good = json_dumpf(object, file.stream, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && fputs("\n", file.stream) >= 0;
     json_decref(object);
-    return cli_file_close(&file, good);
+    return cli_file_close(&file, good) == 0 ? EXIT_DONE : say_error("--report %s: %s", path, strerror(errno));
+}
+
+static int report(ps_session *s, const char *path, const struct report *r)
+{
+    ps_task_info *tasks = calloc((size_t)r->ps, sizeof(*tasks));
+    int status = EXIT_DONE;
+    if (tasks == NULL) {
+        return say_error("--report: no memory");
+    }
+    ps_status st = ps_cluster_info(s, tasks, sizeof(*tasks), r->ps, TIMEOUT_MS);
+    for (int i = 0; st == PS_OK && i < r->ps; i++) {
+        if (!tasks[i].up) {
+            status = say_error("--report: /job:%s/task:%u at %s does not answer: %s", tasks[i].job, (unsigned)tasks[i].task,
+                               tasks[i].address, tasks[i].error);
+        }
+    }
+    if (st != PS_OK) {
+        status = say_error("--report: what the ps tasks have counted: %s: %s", ps_status_name(st), ps_last_error());
+    }
+    status = status == EXIT_DONE ? write_report(path, r, tasks) : status;
+    free(tasks);
+    return status;
+}
+
+int report_write(ps_session *s, const struct flags *f, const struct report *r)
+{
+    int variables = 0;
+    if (f->export_file[0] != '\0') {
+        ps_status st = ps_export(s, f->export_file, NULL, &variables);
+        if (st != PS_OK) {
+            (void)session_call_failed(st, "--export");
+            return EXIT_FAILED;
+        }
+        say_result("exported %d variables to %s\n", variables, f->export_file);
+    }
+    return f->report[0] != '\0' ? report(s, f->report, r) : EXIT_DONE;
+}
+
+/* ---- psctl ---- */
+
+/* psctl beside this program, or the one that PATH finds. */
+static void find_psctl(char *path)
+{
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 16);
+    path[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(path, '/');
+    memcpy(slash != NULL ? slash + 1 : path, "psctl", 6);
+    if (access(path, X_OK) != 0) {
+        memcpy(path, "psctl", 6);
+    }
+}
+
+int report_status(const struct cluster *c)
+{
+    char path[PATH_MAX];
+    char t[] = "-t";
+    char verb[] = "status";
+    char *argv[] = {path, t, c->target, verb, NULL};
+    sigset_t none;
+    posix_spawnattr_t attributes;
+    pid_t pid = 0;
+    int ended = 0;
+    find_psctl(path);
+    sigemptyset(&none);
+    (void)posix_spawnattr_init(&attributes);
+    (void)posix_spawnattr_setsigmask(&attributes, &none); /* --local blocks signals */
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    int why = posix_spawnp(&pid, path, NULL, &attributes, argv, environ);
+    (void)posix_spawnattr_destroy(&attributes);
+    if (why != 0) {
+        return say_error("--status_at_end: %s: %s", path, strerror(why));
+    }
+    while (waitpid(pid, &ended, 0) < 0 && errno == EINTR) {
+        ended = 0;
+    }
+    return WIFEXITED(ended) && WEXITSTATUS(ended) == 0 ? EXIT_DONE : say_error("--status_at_end: psctl status failed");
 }

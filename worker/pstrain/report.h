@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report: one JSON object. */
+/* What is left of a run: the report, the exported model, the cluster's status. */
 #ifndef PSTRAIN_REPORT_H
 #define PSTRAIN_REPORT_H
 
+#include "cluster.h"
+
 #include <ps.h>
-#include <stdint.h>
 
 struct report {
     double test_accuracy, test_loss, train_loss; /* NaN and infinity are written as null */
@@ -14,12 +15,15 @@ struct report {
     double samples_per_second; /* of all workers */
     double seconds;            /* of training */
     int ps, workers;
-    int variables;             /* that are trained: each step pushes each of them once */
-    int64_t values;            /* in them */
-    const ps_task_info *tasks; /* [ps] */
+    int variables;  /* that are trained: each step pushes each of them once */
+    int64_t values; /* in them */
 };
 
-/** Write it, whole or not at all (beside it, then renamed; devices, pipes and links as they are). Returns 0, or -1 and errno. */
-int report_write(const char *path, const struct report *r);
+/** Complain now, not after an hour, about a file that cannot be written. Returns the exit status. */
+int report_check(const struct flags *f);
+/** --export, then --report with what the ps tasks have counted: what of it is asked for. Returns the exit status. */
+int report_write(ps_session *s, const struct flags *f, const struct report *r);
+/** --status_at_end. Returns the exit status. */
+int report_status(const struct cluster *c);
 
 #endif

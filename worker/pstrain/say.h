@@ -5,9 +5,6 @@
 
 #include "common/cli/text.h"
 
-#include <ps_types.h>
-#include <stdint.h>
-
 enum {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,
@@ -16,12 +13,14 @@ enum {
     EXIT_SIGNAL = 128 /* + the signal's number */
 };
 
-/** One line "pstrain: ..." on standard error, in one write. Returns EXIT_FAILED. */
+/** One line on standard error, in one write; one that cannot be written must not stop training. Any thread. */
+void say_line(const char *line);
+/** "pstrain: ...". Returns EXIT_FAILED. */
 int say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** The same for what is no error. */
 void say_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/** What a person can do about an error of a training session; "" where the error's own text says it. */
-const char *say_remedy(ps_status st, ps_reason reason);
+/** printf to standard output, at once. */
+void say_result(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** Let ms pass, or until a signal comes: for states on the ps that nothing announces. */
 void clock_wait(int ms);
 

@@ -6,7 +6,6 @@
  */
 #include "serve.h"
 
-#include "calls.h"
 #include "say.h"
 #include "stop.h"
 
@@ -21,30 +20,44 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { DRAIN_MS = 10000, LOCAL_DRAIN_MS = 1000, LISTEN_FIRST = 3, LISTEN_MAX = 16, LOG_LINE_BYTES = 4096 };
+enum { DRAIN_MS = 10000, LOCAL_DRAIN_MS = 1000, LISTEN_FIRST = 3, LISTEN_MAX = 16 };
 
 static int ended_fd = -1;
+
+/* ---- on a compute thread ---- */
+
+/* What clients may have run here (ps_call): is the task there, does it run calls, how long does one take. It cannot fail: input
+ * and output have the same bound. */
+static ps_status echo(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
+                      size_t *out_bytes, char *error, size_t error_bytes)
+{
+    (void)ctx;
+    (void)call;
+    (void)error;
+    (void)error_bytes;
+    size_t n = in_bytes < out_capacity ? in_bytes : out_capacity;
+    if (n > 0) {
+        memcpy(out, in, n);
+    }
+    *out_bytes = n;
+    return PS_OK;
+}
+static const psd_call_row call_rows[] = {{.name = "psd.echo", .run = echo}};
 
 /* ---- on the task's thread ---- */
 
 static void on_log(void *ctx, int level, const char *line)
 {
-    char text[LOG_LINE_BYTES];
     (void)ctx;
     (void)level;
-    int n = snprintf(text, sizeof(text), "%s\n", line);
-    size_t bytes = n > 0 && (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
-    if (write(STDERR_FILENO, text, bytes) < 0) {
-        return; /* nobody reads it: that must not stop training */
-    }
+    say_line(line);
 }
 
 static void on_ready(void *ctx, psd_server *server)
 {
     const char *address = psd_server_address(server);
     (void)ctx;
-    (void)printf("ready: %s%s\n", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
-    (void)fflush(stdout); /* whoever started this may be gone: no reason to end */
+    say_result("ready: %s%s\n", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
 }
 
 static void on_ended(void *ctx, psd_server *server)
@@ -65,18 +78,15 @@ static long env_number(const char *name)
     return text != NULL && end != text && *end == '\0' ? value : -1;
 }
 
-/* Inherited sockets; how many. */
-static size_t inherited(int fds[LISTEN_MAX])
+/* Inherited sockets; how many. A child of --local always has one. */
+static size_t inherited(bool local, int fds[LISTEN_MAX])
 {
-    long count = env_number("LISTEN_FDS");
-    if (count < 1 || env_number("LISTEN_PID") != (long)getpid()) {
-        return 0;
-    }
+    long count = local ? 1 : env_number("LISTEN_PID") == (long)getpid() ? env_number("LISTEN_FDS") : 0;
     count = count > LISTEN_MAX ? LISTEN_MAX : count;
     for (int i = 0; i < count; i++) {
         fds[i] = LISTEN_FIRST + i;
     }
-    return (size_t)count;
+    return count > 0 ? (size_t)count : 0;
 }
 
 static int wait_for_end(psd_server *server, int signal_fd, int64_t drain_ms)
@@ -100,7 +110,7 @@ static int wait_for_end(psd_server *server, int signal_fd, int64_t drain_ms)
     return at_once ? EXIT_AT_ONCE : EXIT_DONE;
 }
 
-int serve_run(const struct flags *f, const struct cluster *c, bool quiet)
+int serve_run(const struct flags *f, const struct cluster *c, bool local)
 {
     char error[1024] = "";
     int fds[LISTEN_MAX];
@@ -123,19 +133,19 @@ int serve_run(const struct flags *f, const struct cluster *c, bool quiet)
     o.task_index = c->task;
     o.insecure_any_peer = f->insecure_any_peer;
     o.listen_fds = fds;
-    o.listen_fd_count = inherited(fds);
+    o.listen_fd_count = inherited(local, fds);
     o.listen_fds = o.listen_fd_count > 0 ? fds : NULL;
-    o.log_level = quiet ? 2 : 1; /* warnings, or information too */
+    o.log_level = local ? 2 : 1; /* warnings, or information too */
     o.log = on_log;
     o.ready = on_ready;
     o.ended = on_ended;
-    o.calls = calls_table();
+    o.calls = (psd_call_table){.rows = call_rows, .row_bytes = sizeof(call_rows[0]), .count = 1};
     ps_status st = psd_server_start(&o, &server, error, sizeof(error));
     if (st != PS_OK) {
         (void)say_error("%s", error);
         return st == PS_INVALID_ARGUMENT || st == PS_PERMISSION_DENIED ? EXIT_USAGE : EXIT_FAILED;
     }
-    int status = wait_for_end(server, signal_fd, quiet ? LOCAL_DRAIN_MS : DRAIN_MS);
+    int status = wait_for_end(server, signal_fd, local ? LOCAL_DRAIN_MS : DRAIN_MS);
     psd_server_free(server);
     return status;
 }

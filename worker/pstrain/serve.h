@@ -7,10 +7,12 @@
 
 /**
  * Serve until SIGTERM, SIGINT or SIGHUP (finish what is in progress; one more than a second later: at once) or `psctl shutdown`.
- * The line `ready: psd://HOST:PORT` goes to standard output. The task runs the calls of calls.h. Inherited listening sockets
- * (LISTEN_FDS, LISTEN_PID) replace the task's address. quiet    log warnings and errors only, and do not wait long for what is in
- * progress: a ps task of --local. Returns  the exit status.
+ * The line `ready: psd://HOST:PORT` goes to standard output. The task runs one call, psd.echo. Inherited listening sockets
+ * (LISTEN_FDS, LISTEN_PID) replace the task's address.
+ *
+ * local    a ps task of --local: log warnings and errors only, and do not wait long for what is in progress.
+ * Returns  the exit status.
  */
-int serve_run(const struct flags *f, const struct cluster *c, bool quiet);
+int serve_run(const struct flags *f, const struct cluster *c, bool local);
 
 #endif

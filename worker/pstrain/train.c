@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One worker: between-graph, asynchronous.
+ * One worker: between-graph, asynchronous. From top to bottom: data and buffers -> session, variables, ready -> for each epoch
+ * its share of the examples, batch by batch (model_step() is one step) -> as the chief: wait for the others, test, report.
  *
- * Happy path: data -> session, variables, ready (start.c) -> for each epoch its share of the examples, batch by batch -> as the
- * chief: wait for the others -> test, report (finish.c). In --local the process that started us does that last part. Failure
- * modes: an error of the session ends it with the task named; a signal lets it finish the step.
+ * --fresh: the chief empties the container before it creates variables; the others wait for that (team.c). A reset that hits a
+ * worker before it has begun is no failure: it starts over. In --local the process that started us does what comes after
+ * training. Failure modes: an error of the session ends it with the task named and a remedy; a signal lets it finish the step.
  */
 #include "train.h"
 
-#include "finish.h"
-#include "model.h"
-#include "others.h"
+#include "data/data.h"
+#include "evaluate.h"
 #include "progress.h"
 #include "say.h"
-#include "start.h"
+#include "session.h"
 #include "stop.h"
+#include "team.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -27,32 +28,37 @@ struct trainer {
     const struct flags *f;
     const struct cluster *c;
     const struct link *link;
+    bool alone; /* a child of --local: nobody else uses these ps tasks, and the parent does what comes after training */
     struct dataset data;
     struct model model;
-    struct start start;
     int64_t *order; /* [train_count] */
     ps_tensor *x;   /* (batch, features) */
     int32_t *y;     /* [batch] */
+    ps_session *session;
+    struct team team;
+    int64_t first_step; /* the global step that was found */
+    bool reached;       /* --steps is reached already */
     struct work work;
-    struct others others; /* the chief's, in a cluster */
 };
 
 /* Steps that worker `trainer` makes in one epoch. */
 static int64_t epoch_steps(const struct trainer *t, int trainer)
 {
-    int64_t share = t->data.train_count / t->c->trainer_count + (trainer < t->data.train_count % t->c->trainer_count ? 1 : 0);
+    int64_t share = data_share_count(t->data.train_count, trainer, t->c->trainer_count);
     return (share + t->f->batch_size - 1) / t->f->batch_size;
 }
 
+/* ---- data and buffers ---- */
+
 static int prepare(struct trainer *t)
 {
-    char err[DATA_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     struct model_spec spec;
     int64_t batch = t->f->batch_size;
     if (data_load(t->f->data, &t->data, err) != 0) {
         return say_error("--data: %s", err);
     }
-    if (t->data.note[0] != '\0' && t->c->chief && !t->link->child) {
+    if (t->data.note[0] != '\0' && t->c->chief && !t->alone) {
         (void)printf("%s\n", t->data.note);
     }
     if (t->data.train_count < t->c->trainer_count) {
@@ -68,16 +74,113 @@ static int prepare(struct trainer *t)
     if (model_init(&t->model, &spec, batch) != 0 || t->order == NULL || t->x == NULL || t->y == NULL) {
         return say_error("no memory for batches of %" PRId64 " examples", batch);
     }
-    if (ps_nn_open() != PS_OK) {
-        return say_error("%s", ps_nn_error());
+    return ps_nn_open() == PS_OK ? EXIT_DONE : say_error("%s", ps_nn_error());
+}
+
+/* ---- session, variables, ready ---- */
+
+/* --placement balanced: variables go where the fewest bytes are. */
+static int balance(ps_session *s, const struct cluster *c)
+{
+    ps_setter_options o;
+    ps_cluster_spec *spec = NULL;
+    ps_setter_options_init(&o);
+    ps_status st = ps_cluster_spec_new(c->spec, &spec);
+    o.cluster = spec;
+    o.strategy = PS_GREEDY_BYTES;
+    st = st == PS_OK ? ps_device_push_setter(s, &o) : st;
+    ps_cluster_spec_free(spec);
+    return st == PS_OK ? 0 : session_call_failed(st, "--placement balanced");
+}
+
+/* 0; 1: the model was reset meanwhile, try again with a new session; -1: said. */
+static int attempt(struct trainer *t, int64_t deadline_ms)
+{
+    bool fresh = t->f->fresh && !t->alone; /* --local has new ps tasks */
+    ps_session *s = session_open(t->f, t->c, t->c->job, t->f->timeout_s * 1000, t->alone);
+    t->session = s;
+    team_init(&t->team, s, t->f->container[0] != '\0' ? t->f->container : "localhost");
+    if (s == NULL) {
+        return -1;
     }
-    return EXIT_DONE;
+    ps_status st = ps_session_wait_cluster(s, "ps", SESSION_READY_TIMEOUT_MS);
+    if (st != PS_OK) {
+        return session_call_failed(st, "waiting for the ps tasks");
+    }
+    if (fresh && t->c->chief) {
+        st = team_reset(&t->team);
+        if (st != PS_OK) {
+            return session_call_failed(st, "--fresh: cannot empty the ps tasks");
+        }
+    } else if (fresh) {
+        st = team_wait_for_chief(&t->team, deadline_ms, t->f->timeout_s);
+        if (st != PS_OK) {
+            return st == PS_ABORTED ? 1 : -1;
+        }
+    }
+    if (strcmp(t->f->placement, "balanced") == 0 && balance(s, t->c) != 0) {
+        return -1;
+    }
+    model_params(&t->model, s, flags_optimizer(t->f));
+    st = ps_session_ready(s); /* the chief initialises, the others wait */
+    if (st == PS_ABORTED && fresh && !t->c->chief) {
+        return 1;
+    }
+    return st == PS_OK ? 0 : session_failed(s, "the model is not ready");
+}
+
+/* The first line. */
+static void say_found(const struct trainer *t, int found)
+{
+    int variables = model_variable_count(&t->model.spec);
+    if (t->reached) {
+        say_result("%d variables, global_step %" PRId64 ": the goal of --steps %" PRId64
+                   " is already reached; --fresh starts over\n",
+                   variables, t->first_step, t->f->steps);
+    } else if (found == variables && (t->c->chief || (t->first_step > 0 && !t->alone))) { /* alone: the chief was only faster */
+        say_result("%d variables, global_step %" PRId64 ": continuing\n", variables, t->first_step);
+    } else if (!t->c->chief) {
+        say_result("%d variables, made ready by the chief\n", variables);
+    } else if (found > 0) {
+        say_result("%d variables created, %d more were there: an earlier chief had begun\n", variables - found, found);
+    } else {
+        say_result("%d variables created%s\n", variables, t->f->fresh ? ": starting over" : "");
+    }
+}
+
+/* Open a session, wait for the ps tasks, get the variables, wait until they are ready; print what was found. From then on a
+ * signal is only noted (stop.h). */
+static int begin(struct trainer *t)
+{
+    int64_t deadline_ms = cli_clock_ms() + t->f->timeout_s * 1000;
+    int result = attempt(t, deadline_ms);
+    while (result > 0) {
+        (void)session_close(t->session);
+        t->session = NULL;
+        if (cli_clock_ms() >= deadline_ms) {
+            (void)say_error("--fresh: the model was reset again and again");
+            return -1;
+        }
+        result = attempt(t, deadline_ms);
+    }
+    if (result < 0) {
+        return -1;
+    }
+    int found = ps_session_found(t->session, &t->first_step);
+    t->reached = t->f->steps > 0 && t->first_step >= t->f->steps;
+    ps_set_steps(t->session, t->f->steps);
+    if (t->c->chief && !t->alone && team_begin(&t->team, t->c->trainer_count) != 0) {
+        return -1;
+    }
+    stop_gently(true); /* whoever has read the first line may end this worker gently */
+    say_found(t, found);
+    return 0;
 }
 
 /* ---- the loop ---- */
 
 struct epoch {
-    int64_t steps, samples, correct;
+    int64_t samples, correct;
     double loss_sum; /* times examples */
 };
 
@@ -89,11 +192,11 @@ static double loss_of(const struct epoch *e)
 static void look(const struct trainer *t, const struct epoch *e, int64_t epoch, struct progress_now *now)
 {
     bool by_step = t->f->steps > 0;
-    now->global_step = ps_global_step(t->start.session);
-    int64_t others = now->global_step - t->start.global_step - t->work.steps;
+    now->global_step = ps_global_step(t->session);
+    int64_t others = now->global_step - t->first_step - t->work.steps;
     now->others_samples = others > 0 ? others * t->f->batch_size : 0;
-    now->done = by_step ? now->global_step - t->start.global_step : t->work.steps;
-    now->goal = by_step ? t->f->steps - t->start.global_step : t->f->epochs * epoch_steps(t, t->c->trainer);
+    now->done = by_step ? now->global_step - t->first_step : t->work.steps;
+    now->goal = by_step ? t->f->steps - t->first_step : t->f->epochs * epoch_steps(t, t->c->trainer);
     now->epoch = epoch + 1;
     now->epochs = by_step ? 0 : t->f->epochs;
     now->loss = loss_of(e);
@@ -106,21 +209,17 @@ static bool step(struct trainer *t, const int64_t *indices, int64_t rows, struct
     int64_t correct = 0;
     data_gather(&t->data, indices, rows, t->x->data, t->y);
     (void)ps_tensor_set_rows(t->x, rows); /* fits: it was made for a whole batch */
-    double loss = model_step(&t->model, t->start.session, t->x, t->y, &correct);
-    if (ps_session_status(t->start.session) != PS_OK) {
+    double loss = model_step(&t->model, t->session, t->x, t->y, &correct);
+    if (ps_session_status(t->session) != PS_OK) {
         return true;
     }
-    e->steps++;
     e->samples += rows;
     e->correct += correct;
     e->loss_sum += loss * (double)rows;
     t->work.steps++;
     t->work.samples += rows;
-    if (start_alive(&t->start) != 0) {
-        (void)ps_session_fail(t->start.session, PS_ABORTED, ps_last_error());
-    }
-    others_look(&t->others);
-    return stop_signal() != 0 || ps_should_stop(t->start.session);
+    team_step(&t->team);
+    return stop_signal() != 0 || ps_should_stop(t->session);
 }
 
 static void train(struct trainer *t)
@@ -128,17 +227,18 @@ static void train(struct trainer *t)
     struct progress progress;
     struct progress_now now = {.goal = 0};
     int64_t started_ms = cli_clock_ms();
-    bool over = t->start.reached;
+    int64_t batch = t->f->batch_size;
+    bool over = t->reached;
     progress_start(&progress, t->link->child ? t->link->bar : isatty(STDOUT_FILENO) == 1, t->link->quiet);
     t->work.loss = NAN;
     for (int64_t epoch = 0; !over; epoch++) {
-        struct epoch e = {.steps = 0};
+        struct epoch e = {.samples = 0};
         int64_t first = 0;
         int64_t count = 0;
         data_share(t->data.train_count, (uint64_t)t->f->seed, (uint64_t)epoch, t->c->trainer, t->c->trainer_count, t->order,
                    &first, &count);
-        for (int64_t at = 0; at < count && !over; at += t->f->batch_size) {
-            int64_t rows = count - at < t->f->batch_size ? count - at : t->f->batch_size;
+        for (int64_t at = 0; at < count && !over; at += batch) {
+            int64_t rows = count - at < batch ? count - at : batch;
             over = step(t, &t->order[first + at], rows, &e);
             look(t, &e, epoch, &now);
             progress_step(&progress, &now, rows);
@@ -153,29 +253,30 @@ static void train(struct trainer *t)
 
 /* ---- the end ---- */
 
-static int session_error(const struct trainer *t)
+static int stopped(const struct trainer *t)
 {
-    ps_session *s = t->start.session;
-    ps_status st = ps_session_status(s);
-    return say_error("/job:%s/task:%u stopped at global_step %" PRId64 ": %s: %s%s", t->c->job, (unsigned)t->c->task,
-                     ps_global_step(s), ps_status_name(st), ps_session_error(s), say_remedy(st, ps_session_reason(s)));
+    char what[128];
+    (void)snprintf(what, sizeof(what), "/job:%s/task:%u stopped at global_step %" PRId64, t->c->job, (unsigned)t->c->task,
+                   ps_global_step(t->session));
+    (void)session_failed(t->session, what);
+    return EXIT_FAILED;
 }
 
 static int chief_end(struct trainer *t)
 {
     bool by_step = t->f->steps > 0;
-    int64_t goal = by_step ? t->f->steps : t->start.global_step;
+    int64_t goal = by_step ? t->f->steps : t->first_step;
     for (int i = 0; !by_step && i < t->c->trainer_count; i++) {
         goal += t->f->epochs * epoch_steps(t, i);
     }
-    if (t->c->trainer_count > 1 && !t->start.reached && others_wait(&t->others, goal, by_step) != 0) {
-        return session_error(t);
+    if (t->c->trainer_count > 1 && !t->reached && team_wait(&t->team, goal, by_step) != 0) {
+        return stopped(t);
     }
     if (stop_signal() != 0) {
         return EXIT_SIGNAL + stop_signal();
     }
-    struct totals totals = {.work = t->work, .first_step = t->start.global_step, .batch = t->f->batch_size};
-    return finish_run(t->f, t->c, &t->model.spec, &t->data, &totals);
+    struct totals totals = {.work = t->work, .first_step = t->first_step, .batch = t->f->batch_size};
+    return evaluate_after(t->f, t->c, &t->model.spec, &t->data, &totals);
 }
 
 static int run(struct trainer *t)
@@ -184,17 +285,16 @@ static int run(struct trainer *t)
     if (status != EXIT_DONE) {
         return status;
     }
-    if (start_run(t->f, t->c, t->link->child, &t->model, &t->start) != 0) {
+    if (begin(t) != 0) {
         return EXIT_FAILED;
     }
     link_tell(t->link, LINK_READY, NULL);
-    others_init(&t->others, &t->start, t->c->chief && !t->link->child ? t->c->trainer_count : 1);
     train(t);
-    if (ps_session_status(t->start.session) != PS_OK) {
-        return session_error(t);
+    if (ps_session_status(t->session) != PS_OK) {
+        return stopped(t);
     }
-    if (!t->c->chief && !t->link->child) {
-        others_leave(&t->start);
+    if (!t->c->chief && !t->alone) {
+        team_leave(&t->team);
     }
     if (stop_signal() != 0) {
         say_note("/job:%s/task:%u: stopped by signal %d after %" PRId64 " steps of its own", t->c->job, (unsigned)t->c->task,
@@ -202,18 +302,17 @@ static int run(struct trainer *t)
         return EXIT_SIGNAL + stop_signal();
     }
     link_tell(t->link, LINK_DONE, &t->work);
-    return t->c->chief && !t->link->child ? chief_end(t) : EXIT_DONE;
+    return t->c->chief && !t->alone ? chief_end(t) : EXIT_DONE;
 }
 
 int train_run(const struct flags *f, const struct cluster *c, const struct link *link)
 {
-    struct trainer t = {.f = f, .c = c, .link = link};
+    struct trainer t = {.f = f, .c = c, .link = link, .alone = link->child};
     stop_watch();
     int status = run(&t);
     stop_gently(false); /* nothing is left that a signal could cut */
-    stop_session(NULL);
-    int code = ps_session_close(t.start.session);
-    others_fini(&t.others);
+    int code = session_close(t.session);
+    team_fini(&t.team);
     model_fini(&t.model);
     ps_tensor_free(t.x);
     free(t.y);

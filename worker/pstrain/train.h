@@ -3,8 +3,8 @@
 #ifndef PSTRAIN_TRAIN_H
 #define PSTRAIN_TRAIN_H
 
+#include "child.h"
 #include "cluster.h"
-#include "link.h"
 
 /** Train, and as the chief of a cluster wait for the others, test, report. Returns the exit status. */
 int train_run(const struct flags *f, const struct cluster *c, const struct link *link);

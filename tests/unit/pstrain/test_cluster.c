@@ -14,7 +14,7 @@ static int find(struct cluster *c, char *err, const char *ps, const char *worker
     const char *const names[5] = {"ps_hosts", "worker_hosts", "job_name", "task_index", "cluster"};
     const char *const values[5] = {ps, workers, job, index, cluster_flag};
     static struct flags f;
-    char flags_err[FLAGS_ERR_BYTES];
+    char flags_err[CLI_ERR_BYTES];
     char *argv[7] = {texts[5]};
     int argc = 1;
     for (int i = 0; i < 5; i++) {
@@ -38,7 +38,7 @@ static const char *config(const char *task)
 TEST(test_flags)
 {
     struct cluster c;
-    char err[CLUSTER_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     assert_int_equal(find(&c, err, "a:1,[::1]:2", "b:1,b:2,b:3", "worker", "2", "not JSON, and not looked at"), 0);
     assert_string_equal(c.spec, "ps=a:1,[::1]:2;worker=b:1,b:2,b:3");
     assert_string_equal(c.target, "a:1");
@@ -62,7 +62,7 @@ TEST(test_flags)
 TEST(test_tf_config)
 {
     struct cluster c;
-    char err[CLUSTER_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     assert_int_equal(find(&c, err, NULL, NULL, NULL, NULL, config("{\"type\": \"worker\", \"index\": 1}")), 0);
     assert_string_equal(c.spec, "chief=c:1;ps=p:1,p:2;worker=w:1,w:2");
     assert_int_equal(c.trainer_count, 3);
@@ -85,7 +85,7 @@ static void refused(const char *word, const char *ps, const char *workers, const
                     const char *tf_config)
 {
     struct cluster c = {.task = 77};
-    char err[CLUSTER_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     assert_int_equal(find(&c, err, ps, workers, job, index, tf_config), -1);
     if (strstr(err, word) == NULL) {
         fail_msg("'%s' is not in: %s", word, err);
@@ -97,7 +97,7 @@ static void refused(const char *word, const char *ps, const char *workers, const
 TEST(test_cluster_flag)
 {
     struct cluster c;
-    char err[CLUSTER_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     cluster_flag = "{'ps': {2: 'p:1', 5: 'p:2'}, 'worker': {0: 'w:1', 3: 'w:2'}}";
     assert_int_equal(find(&c, err, NULL, NULL, "worker", "3", config("{}")), 0); /* and TF_CONFIG is not looked at */
     assert_string_equal(c.spec, "ps=2@p:1,5@p:2;worker=w:1,3@w:2");
@@ -135,7 +135,7 @@ TEST(test_cluster_flag)
 TEST(test_evaluator)
 {
     struct cluster c;
-    char err[CLUSTER_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     assert_int_equal(find(&c, err, NULL, NULL, NULL, NULL, config("{\"type\": \"evaluator\", \"index\": 0}")), 0);
     assert_true(c.evaluator && !c.chief && c.spec == NULL);
     assert_int_equal(find(&c, err, NULL, NULL, "worker", NULL, config("{\"type\": \"evaluator\", \"index\": 0}")), 0);

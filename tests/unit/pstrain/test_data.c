@@ -26,7 +26,7 @@ static const char *temp_dir;
 static char digits_path[PATH_MAX]; /* the one in the repository */
 static char *digits_text;          /* its content, NUL-terminated */
 static size_t digits_bytes;
-static char err[DATA_ERR_BYTES];
+static char err[CLI_ERR_BYTES];
 
 static const char *in_temp(const char *name, const char *ending)
 {

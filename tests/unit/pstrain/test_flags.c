@@ -30,7 +30,7 @@ static int parse(struct flags *f, char *err, ...)
 static void refused(const char *word, const char *arg1, const char *arg2)
 {
     struct flags f;
-    char err[FLAGS_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     assert_int_equal(parse(&f, err, arg1, arg2, NULL), -1);
     if (strstr(err, word) == NULL) {
         fail_msg("'%s' is not in: %s", word, err);
@@ -40,7 +40,7 @@ static void refused(const char *word, const char *arg1, const char *arg2)
 TEST(test_defaults_are_the_seed_s)
 {
     struct flags f;
-    char err[FLAGS_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     assert_int_equal(parse(&f, err, NULL), 0);
     assert_string_equal(f.ps_hosts, "");
     assert_string_equal(f.worker_hosts, "");
@@ -58,7 +58,7 @@ TEST(test_defaults_are_the_seed_s)
 TEST(test_ways_to_write_a_flag)
 {
     struct flags f;
-    char err[FLAGS_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     assert_int_equal(
         parse(&f, err, "--learning-rate=0.5", "--batch_size", "7", "--fresh", "--seed=3", "--seed=4", "--job_name=", NULL), 0);
     assert_true(f.learning_rate == 0.5);
@@ -110,7 +110,7 @@ TEST(test_limits)
 TEST(test_workers_get_what_was_given_and_concerns_them)
 {
     struct flags f;
-    char err[FLAGS_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     char *texts[FLAGS_COUNT] = {NULL};
     assert_int_equal(parse(&f, err, "--local", "ps=1,workers=1", "--learning_rate", "1e-3", "--report", "r.json", "--export=m",
                            "--data=digits", NULL),
@@ -125,7 +125,7 @@ TEST(test_workers_get_what_was_given_and_concerns_them)
 TEST(test_optimizers)
 {
     struct flags f;
-    char err[FLAGS_ERR_BYTES];
+    char err[CLI_ERR_BYTES];
     assert_int_equal(parse(&f, err, "--optimizer=nesterov", "--momentum=0.5", "--learning_rate=0.25", NULL), 0);
     const ps_optimizer *o = flags_optimizer(&f);
     assert_int_equal(o->kind, PS_OPT_MOMENTUM);
@@ -148,7 +148,7 @@ TEST(test_learning_rates)
                 {"libsvm:x", "sgd", "0.3", 0.3}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct flags f;
-        char err[FLAGS_ERR_BYTES], texts[4][64];
+        char err[CLI_ERR_BYTES], texts[4][64];
         char *argv[4] = {texts[0], texts[1], texts[2], texts[3]};
         (void)snprintf(texts[0], sizeof(texts[0]), "pstrain");
         (void)snprintf(texts[1], sizeof(texts[1]), "--data=%s", rows[i].data);

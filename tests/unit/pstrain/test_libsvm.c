@@ -9,7 +9,7 @@
 #include <zlib.h>
 
 static const char *dir, *train, *test;
-static char err[DATA_ERR_BYTES];
+static char err[CLI_ERR_BYTES];
 
 BEFORE_ALL
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The trainer's data: two sets of labelled examples in memory, and which of them a worker reads in an epoch.
- * Functions that can fail return 0 or -1 and then have written one line to err, which names the file, the position in it and what
- * was expected there. No thread, no state.
+ * Functions that can fail return 0 or -1 and then have written one line to err (CLI_ERR_BYTES), which names the file, the
+ * position in it and what was expected there. No thread, no state.
  */
 #ifndef PSTRAIN_DATA_H
 #define PSTRAIN_DATA_H
 
+#include "common/cli/text.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#define DATA_ERR_BYTES 4096 /* size of every err buffer here: a few paths fit */
 
 struct dataset {
     int64_t train_count;
@@ -49,6 +49,8 @@ int data_load_libsvm(const char *train_path, const char *test_path, struct datas
 /** Permutation of 0 .. count-1 into order: depends on count, seed and stream only (Fisher-Yates over splitmix64). */
 void data_shuffle(int64_t count, uint64_t seed, uint64_t stream, int64_t *order);
 
+/** How many examples one worker reads in an epoch. */
+int64_t data_share_count(int64_t count, int64_t worker_index, int64_t worker_count);
 /**
  * The examples that one worker reads in one epoch: order[*out_first] to order[*out_first + *out_count - 1].
  *
@@ -66,8 +68,6 @@ void data_gather(const struct dataset *set, const int64_t *indices, int64_t coun
 
 /* ---- for the readers ---------------------------------------------------------------------------------------------------- */
 
-/** printf into err (DATA_ERR_BYTES; cut); returns -1. */
-int data_fail(char *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** Allocate the four arrays for the counts that are set; on failure frees what it has, zeroes set and returns -1. */
 int data_allocate(struct dataset *set, const char *path, char *err);
 
@@ -86,6 +86,8 @@ int data_file_open(struct data_file *file, const char *path, char *err);
 int data_file_read(struct data_file *file, void *buf, size_t bytes, const char *what, char *err);
 /** Up to bytes bytes: how many, fewer only at the end of the file; -1 on error. */
 int64_t data_file_some(struct data_file *file, void *buf, size_t bytes, char *err);
+/** The next line, its newline included, if room has space for it and a NUL: how many bytes of it; 0 at the end; -1 on error. */
+int64_t data_file_line(struct data_file *file, char *line, int room, char *err);
 /** Nothing may follow (this also makes zlib verify its checksum). */
 int data_file_end(struct data_file *file, char *err);
 /** NULL in gz is fine. */

@@ -33,13 +33,17 @@ struct entry {
     float value;
 };
 
+struct row {
+    int64_t end;   /* entries before its end */
+    int32_t label; /* as it stands there */
+};
+
 /* The examples of one file. */
 struct examples {
     const char *path;
     struct entry *entries;
     int64_t entry_count, entry_room;
-    int64_t *ends;   /* entries before the end of each row */
-    int32_t *labels; /* as they stand there */
+    struct row *rows;
     int64_t count, room;
     int64_t columns; /* the highest index */
 };
@@ -47,19 +51,14 @@ struct examples {
 /* Where the reader is. */
 struct reader {
     struct data_file file;
-    char *line; /* LINE_BYTES_MAX + 2 */
-    char *chunk;
-    size_t chunk_bytes, chunk_at;
+    char *line;     /* LINE_BYTES_MAX + 2 */
     int64_t number; /* of the line, from 1 */
-    bool end;
 };
-enum { CHUNK_BYTES = 1 << 16 };
 
 static void examples_free(struct examples *e)
 {
     free(e->entries);
-    free(e->ends);
-    free(e->labels);
+    free(e->rows);
     memset(e, 0, sizeof(*e));
 }
 
@@ -68,52 +67,32 @@ static void examples_free(struct examples *e)
 /* The next line into r->line, without its end. 1: there is one; 0: the file ends; -1. */
 static int next_line(struct reader *r, char *err)
 {
-    size_t used = 0;
-    for (;;) {
-        if (r->chunk_at == r->chunk_bytes) {
-            int64_t n = r->end ? 0 : data_file_some(&r->file, r->chunk, CHUNK_BYTES, err);
-            if (n < 0) {
-                return -1;
-            }
-            r->end = n < CHUNK_BYTES;
-            r->chunk_bytes = (size_t)n;
-            r->chunk_at = 0;
-            if (n == 0) {
-                break;
-            }
-        }
-        const char *from = r->chunk + r->chunk_at;
-        const char *newline = memchr(from, '\n', r->chunk_bytes - r->chunk_at);
-        size_t n = newline != NULL ? (size_t)(newline - from) : r->chunk_bytes - r->chunk_at;
-        if (used + n > LINE_BYTES_MAX) {
-            return data_fail(err, "%s:%" PRId64 ": the line is longer than %d bytes", r->file.path, r->number + 1,
-                             LINE_BYTES_MAX);
-        }
-        memcpy(r->line + used, from, n);
-        used += n;
-        r->chunk_at += n + (newline != NULL ? 1 : 0);
-        if (newline != NULL) {
-            r->line[used] = '\0';
-            r->number++;
-            return strlen(r->line) == used ? 1 : data_fail(err, "%s:%" PRId64 ": a byte 0 in the line", r->file.path, r->number);
-        }
+    int64_t n = data_file_line(&r->file, r->line, LINE_BYTES_MAX + 2, err);
+    if (n <= 0) {
+        return (int)n;
     }
-    r->line[used] = '\0';
-    r->number += used > 0 ? 1 : 0;
-    return used > 0 ? 1 : 0;
+    r->number++;
+    n -= r->line[n - 1] == '\n' ? 1 : 0;
+    r->line[n] = '\0';
+    if (n > LINE_BYTES_MAX) {
+        return cli_error(err, "%s:%" PRId64 ": the line is longer than %d bytes", r->file.path, r->number, LINE_BYTES_MAX);
+    }
+    return (int64_t)strlen(r->line) == n ? 1 : cli_error(err, "%s:%" PRId64 ": a byte 0 in the line", r->file.path, r->number);
 }
 
 /* ---- one line ---- */
 
-static bool is_blank(char c)
+static const char BLANKS[] = " \t\r";
+
+static bool ends_word(char c)
 {
-    return c == ' ' || c == '\t' || c == '\r';
+    return strchr(BLANKS, c) != NULL; /* the end of the text too */
 }
 
 static int bad(const struct reader *r, const char *at, const char *expected, char *err)
 {
-    int n = (int)strcspn(at, " \t\r");
-    return data_fail(err, "%s:%" PRId64 ": '%.*s': expected %s", r->file.path, r->number, n < 40 ? n : 40, at, expected);
+    int n = (int)strcspn(at, BLANKS);
+    return cli_error(err, "%s:%" PRId64 ": '%.*s': expected %s", r->file.path, r->number, n < 40 ? n : 40, at, expected);
 }
 
 /* LABEL at the start of the line: a whole number. */
@@ -122,8 +101,7 @@ static int read_label(const struct reader *r, char **p, int32_t *out, char *err)
     char *end = NULL;
     errno = 0;
     double label = strtod(*p, &end);
-    if (end == *p || (*end != '\0' && !is_blank(*end)) || !isfinite(label) || label != floor(label) || label < -1 ||
-        label >= CLASSES_MAX) {
+    if (end == *p || !ends_word(*end) || !isfinite(label) || label != floor(label) || label < -1 || label >= CLASSES_MAX) {
         return bad(r, *p, "a label: -1 or +1, or a class from 0 to 65535", err);
     }
     *out = (int32_t)label;
@@ -150,8 +128,8 @@ static int read_entry(const struct reader *r, char **p, int64_t before, struct e
         return bad(r, *p, text, err);
     }
     char *value_at = end + 1;
-    double value = is_blank(*value_at) || *value_at == '\0' ? NAN : strtod(value_at, &end);
-    if (end == value_at || (*end != '\0' && !is_blank(*end)) || !isfinite(value) || fabs(value) > FLT_MAX) {
+    double value = ends_word(*value_at) ? NAN : strtod(value_at, &end);
+    if (end == value_at || !ends_word(*end) || !isfinite(value) || fabs(value) > FLT_MAX) {
         return bad(r, *p, "a finite number behind the colon, not beyond float32", err);
     }
     *out = (struct entry){(int32_t)(index - 1), (float)value};
@@ -173,21 +151,17 @@ static void *grow(void *items, int64_t count, int64_t *room, size_t item_bytes)
 
 static int no_memory(const struct reader *r, char *err)
 {
-    return data_fail(err, "%s:%" PRId64 ": no memory", r->file.path, r->number);
+    return cli_error(err, "%s:%" PRId64 ": no memory", r->file.path, r->number);
 }
 
 static int add_example(struct examples *e, int32_t label, const struct reader *r, char *err)
 {
-    int64_t ends_room = e->room;
-    int64_t *ends = grow(e->ends, e->count, &ends_room, sizeof(*ends));
-    e->ends = ends != NULL ? ends : e->ends;
-    int32_t *labels = ends != NULL ? grow(e->labels, e->count, &e->room, sizeof(*labels)) : NULL;
-    if (labels == NULL) {
+    struct row *rows = grow(e->rows, e->count, &e->room, sizeof(*rows));
+    if (rows == NULL) {
         return no_memory(r, err);
     }
-    e->labels = labels;
-    e->labels[e->count] = label;
-    e->ends[e->count++] = e->entry_count;
+    e->rows = rows;
+    e->rows[e->count++] = (struct row){e->entry_count, label};
     return 0;
 }
 
@@ -197,9 +171,7 @@ static int read_line(const struct reader *r, struct examples *e, char *err)
     int32_t label = 0;
     int64_t before = 0;
     p[strcspn(p, "#")] = '\0';
-    while (is_blank(*p)) {
-        p++;
-    }
+    p += strspn(p, BLANKS);
     if (*p == '\0') {
         return 0; /* nothing on it, or a comment */
     }
@@ -208,9 +180,7 @@ static int read_line(const struct reader *r, struct examples *e, char *err)
     }
     for (;;) {
         struct entry entry;
-        while (is_blank(*p)) {
-            p++;
-        }
+        p += strspn(p, BLANKS);
         if (*p == '\0') {
             return add_example(e, label, r, err);
         }
@@ -238,8 +208,7 @@ static int read_examples(const char *path, struct examples *e, char *err)
         return -1;
     }
     r.line = malloc(LINE_BYTES_MAX + 2);
-    r.chunk = malloc(CHUNK_BYTES);
-    if (r.line == NULL || r.chunk == NULL) {
+    if (r.line == NULL) {
         (void)no_memory(&r, err);
     } else {
         do {
@@ -250,10 +219,9 @@ static int read_examples(const char *path, struct examples *e, char *err)
         } while (more > 0);
     }
     free(r.line);
-    free(r.chunk);
     data_file_close(&r.file);
     if (more == 0 && e->count == 0) {
-        return data_fail(err, "%s: no example in it", path);
+        return cli_error(err, "%s: no example in it", path);
     }
     return more;
 }
@@ -262,14 +230,13 @@ static int read_examples(const char *path, struct examples *e, char *err)
 
 struct labels {
     int32_t least, most; /* over both files */
-    int32_t minus;       /* 1: the labels are -1 and +1 */
 };
 
 static void see_labels(struct labels *l, const struct examples *e)
 {
     for (int64_t i = 0; i < e->count; i++) {
-        l->least = e->labels[i] < l->least ? e->labels[i] : l->least;
-        l->most = e->labels[i] > l->most ? e->labels[i] : l->most;
+        l->least = e->rows[i].label < l->least ? e->rows[i].label : l->least;
+        l->most = e->rows[i].label > l->most ? e->rows[i].label : l->most;
     }
 }
 
@@ -277,9 +244,9 @@ static void see_labels(struct labels *l, const struct examples *e)
 static int check_labels(const struct labels *l, const struct examples *e, char *err)
 {
     for (int64_t i = 0; i < e->count; i++) {
-        if (l->least < 0 && e->labels[i] != -1 && e->labels[i] != 1) {
-            return data_fail(err, "%s: example %" PRId64 " has the label %d, others have -1: they must be -1 and +1, or 0 to k-1",
-                             e->path, i + 1, e->labels[i]);
+        if (l->least < 0 && e->rows[i].label != -1 && e->rows[i].label != 1) {
+            return cli_error(err, "%s: example %" PRId64 " has the label %d, others have -1: they must be -1 and +1, or 0 to k-1",
+                             e->path, i + 1, e->rows[i].label);
         }
     }
     return 0;
@@ -294,10 +261,10 @@ static int32_t class_of(const struct labels *l, int32_t label)
 static int map_labels(const struct labels *l, const char *path, struct dataset *out, char *err)
 {
     if (l->least > 1) {
-        return data_fail(err, "%s: the lowest label is %d: labels must be -1 and +1, 0 to k-1, or 1 to k", path, l->least);
+        return cli_error(err, "%s: the lowest label is %d: labels must be -1 and +1, 0 to k-1, or 1 to k", path, l->least);
     }
     if (l->least == l->most) {
-        return data_fail(err, "%s: all labels are %d: there is nothing to tell apart", path, l->least);
+        return cli_error(err, "%s: all labels are %d: there is nothing to tell apart", path, l->least);
     }
     out->classes = class_of(l, l->most) + 1;
     if (l->least < 0) {
@@ -314,10 +281,10 @@ static int map_labels(const struct labels *l, const char *path, struct dataset *
 
 static void put_row(const struct examples *e, const struct labels *l, int64_t row, float *x, int32_t *y)
 {
-    for (int64_t i = row == 0 ? 0 : e->ends[row - 1]; i < e->ends[row]; i++) {
+    for (int64_t i = row == 0 ? 0 : e->rows[row - 1].end; i < e->rows[row].end; i++) {
         x[e->entries[i].column] = e->entries[i].value;
     }
-    *y = class_of(l, e->labels[row]);
+    *y = class_of(l, e->rows[row].label);
 }
 
 /* All rows, or with a split: those of order[] from the test share on, the first ones for the test. */
@@ -328,11 +295,11 @@ static int fill(const struct examples *train, const struct examples *test, const
     out->train_count = train->count - cut;
     out->test_count = test == NULL ? cut : test->count;
     if (order == NULL) {
-        return data_fail(err, "%s: no memory", train->path);
+        return cli_error(err, "%s: no memory", train->path);
     }
     if (out->test_count == 0) {
         free(order);
-        return data_fail(err, "%s: %" PRId64 " examples are too few to keep a fifth for the test; name a file for it",
+        return cli_error(err, "%s: %" PRId64 " examples are too few to keep a fifth for the test; name a file for it",
                          train->path, train->count);
     }
     if (data_allocate(out, train->path, err) != 0) {
@@ -372,7 +339,7 @@ int data_load_libsvm(const char *train_path, const char *test_path, struct datas
     if (result == 0) {
         out->features = train.columns > test.columns ? train.columns : test.columns;
         result = out->features > 0 ? fill(&train, test_path == NULL ? NULL : &test, &l, out, err)
-                                   : data_fail(err, "%s: no example has a feature", train_path);
+                                   : cli_error(err, "%s: no example has a feature", train_path);
     }
     examples_free(&train);
     examples_free(&test);

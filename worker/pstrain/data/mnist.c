@@ -50,20 +50,20 @@ static int open_either(struct data_file *file, const char *dir, const char *name
     for (size_t i = 0; i < 2; i++) {
         int length = snprintf(path, PATH_MAX, "%s/%s%s", dir, name, endings[i]);
         if (length < 0 || length >= PATH_MAX) {
-            return data_fail(err, "mnist: path too long: %.200s...", dir);
+            return cli_error(err, "mnist: path too long: %.200s...", dir);
         }
         int result = data_file_open(file, path, err);
         if (result != 1) {
             return result;
         }
     }
-    return data_fail(err, "mnist: %s/%s: no such file, neither plain nor with .gz", dir, name);
+    return cli_error(err, "mnist: %s/%s: no such file, neither plain nor with .gz", dir, name);
 }
 
 static int check_magic(const struct data_file *file, const uint8_t *header, int64_t magic, const char *what, char *err)
 {
     if (u32_at(header) != magic) {
-        return data_fail(err, "%s: byte 0: magic number 0x%08" PRIx64 ": expected 0x%08" PRIx64 " (%s)", file->path,
+        return cli_error(err, "%s: byte 0: magic number 0x%08" PRIx64 ": expected 0x%08" PRIx64 " (%s)", file->path,
                          u32_at(header), magic, what);
     }
     return 0;
@@ -72,7 +72,7 @@ static int check_magic(const struct data_file *file, const uint8_t *header, int6
 static int check_size(const struct data_file *file, int64_t value, int64_t limit, int byte, const char *what, char *err)
 {
     if (value < 1 || value > limit) {
-        return data_fail(err, "%s: byte %d: %" PRId64 " %s: expected 1 to %" PRId64, file->path, byte, value, what, limit);
+        return cli_error(err, "%s: byte %d: %" PRId64 " %s: expected 1 to %" PRId64, file->path, byte, value, what, limit);
     }
     return 0;
 }
@@ -81,10 +81,10 @@ static int check_size(const struct data_file *file, int64_t value, int64_t limit
 static int check_content(const struct data_file *file, int64_t content, char *err)
 {
     if (file->plain != 0 && file->stored_bytes != content) {
-        return data_fail(err, "%s: %" PRId64 " bytes: its header asks for %" PRId64, file->path, file->stored_bytes, content);
+        return cli_error(err, "%s: %" PRId64 " bytes: its header asks for %" PRId64, file->path, file->stored_bytes, content);
     }
     if (file->plain == 0 && file->stored_bytes < content / INFLATE_MAX) {
-        return data_fail(err, "%s: its header asks for %" PRId64 " bytes, which %" PRId64 " bytes of gzip cannot hold",
+        return cli_error(err, "%s: its header asks for %" PRId64 " bytes, which %" PRId64 " bytes of gzip cannot hold",
                          file->path, content, file->stored_bytes);
     }
     return 0;
@@ -112,7 +112,7 @@ static int read_headers(struct pair *p, char *err)
         return -1;
     }
     if (u32_at(h + 4) != p->count) {
-        return data_fail(err, "%s: byte 4: %" PRId64 " labels: expected %" PRId64 ", one for each image of %s", p->labels.path,
+        return cli_error(err, "%s: byte 4: %" PRId64 " labels: expected %" PRId64 ", one for each image of %s", p->labels.path,
                          u32_at(h + 4), p->count, p->images.path);
     }
     return check_content(&p->labels, HEADER_LABELS + p->count, err);
@@ -163,7 +163,7 @@ static int read_labels(struct pair *p, int32_t *y, char *err)
         }
         for (int64_t i = 0; i < n; i++) {
             if (chunk[i] >= CLASSES) {
-                return data_fail(err, "%s: byte %" PRId64 ": label %d: expected 0 to %d", p->labels.path,
+                return cli_error(err, "%s: byte %" PRId64 ": label %d: expected 0 to %d", p->labels.path,
                                  HEADER_LABELS + done + i, chunk[i], CLASSES - 1);
             }
             y[done + i] = chunk[i];
@@ -185,7 +185,7 @@ int data_load_mnist(const char *dir, struct dataset *out, char *err)
         goto end;
     }
     if (test.rows != train.rows || test.columns != train.columns) {
-        data_fail(err, "%s: byte 8: images of %" PRId64 " x %" PRId64 ": expected %" PRId64 " x %" PRId64 " as in %s",
+        cli_error(err, "%s: byte 8: images of %" PRId64 " x %" PRId64 ": expected %" PRId64 " x %" PRId64 " as in %s",
                   test.images.path, test.rows, test.columns, train.rows, train.columns, train.images.path);
         goto end;
     }

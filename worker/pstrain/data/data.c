@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A data set by its name on the command line, which of it a worker reads (data_share() once an epoch, data_gather() once a
+ * batch), and the files that the readers read.
+ * Failure modes: unknown name (the error lists the known ones), no digits file (the error lists where it looked), what the
+ * readers find in the files, no memory. Files may be gzip; zlib reads plain ones as they are. A gzip file that is cut short
+ * gives fewer bytes and only an error code on the side, so each short read asks for it; its checksum is verified when its end is
+ * read, hence data_file_end().
+ */
+#include "data.h"
+
+#include "common/rng.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define DIGITS_FILE "digits/digits.csv.gz"
+#define PLACES_MAX 3
+
+/* ---- by name ---- */
+
+/* BASE/relative/digits/digits.csv.gz; 0 if it does not fit */
+static int join(char *path, const char *base, const char *relative)
+{
+    int length = snprintf(path, PATH_MAX, "%s/%s%s", base, relative, DIGITS_FILE);
+    return length > 0 && length < PATH_MAX;
+}
+
+/* The directory of the running program; 0 where /proc is not mounted. */
+static int program_dir(char *dir)
+{
+    ssize_t length = readlink("/proc/self/exe", dir, PATH_MAX - 1);
+    dir[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(dir, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+    }
+    return slash != NULL;
+}
+
+static int find_digits(char *path, char *err)
+{
+    char dir[PATH_MAX];
+    char places[PLACES_MAX][PATH_MAX];
+    size_t count = 0;
+    const char *chosen = getenv("PS_DATA_DIR");
+    if (chosen != NULL && chosen[0] != '\0') {
+        /* what the user names is used or refused, never passed over */
+        return join(path, chosen, "") ? 0 : cli_error(err, "PS_DATA_DIR: path too long: %.200s...", chosen);
+    }
+    if (program_dir(dir)) {
+        count += join(places[count], dir, "../share/psd/data/") ? 1 : 0;
+        count += join(places[count], dir, "../../../data/") ? 1 : 0;
+    }
+#ifdef PSI_DATADIR
+    count += join(places[count], PSI_DATADIR, "") ? 1 : 0;
+#endif
+    size_t used = (size_t)snprintf(err, CLI_ERR_BYTES, "digits: no %s in PS_DATA_DIR (not set)", DIGITS_FILE);
+    for (size_t i = 0; i < count; i++) {
+        if (access(places[i], F_OK) == 0) {
+            memcpy(path, places[i], PATH_MAX);
+            return 0;
+        }
+        if (used < CLI_ERR_BYTES) {
+            used += (size_t)snprintf(err + used, CLI_ERR_BYTES - used, ", %s", places[i]);
+        }
+    }
+    return -1;
+}
+
+/* "TRAIN" or "TRAIN,TEST" */
+static int load_libsvm(const char *files, struct dataset *out, char *err)
+{
+    size_t n = strcspn(files, ",");
+    if (n == 0 || (files[n] == ',' && files[n + 1] == '\0')) {
+        return cli_error(err, "libsvm:%.200s: expected libsvm:TRAIN or libsvm:TRAIN,TEST", files);
+    }
+    char *train = strndup(files, n);
+    if (train == NULL) {
+        return cli_error(err, "libsvm: no memory");
+    }
+    int result = data_load_libsvm(train, files[n] == ',' ? files + n + 1 : NULL, out, err);
+    free(train);
+    return result;
+}
+
+int data_load(const char *spec, struct dataset *out, char *err)
+{
+    char path[PATH_MAX];
+    memset(out, 0, sizeof(*out));
+    if (strcmp(spec, "digits") == 0) {
+        return find_digits(path, err) == 0 ? data_load_digits(path, out, err) : -1;
+    }
+    if (strncmp(spec, "mnist:", 6) == 0 && spec[6] != '\0') {
+        return data_load_mnist(spec + 6, out, err);
+    }
+    if (strncmp(spec, "libsvm:", 7) == 0 && spec[7] != '\0') {
+        return load_libsvm(spec + 7, out, err);
+    }
+    return cli_error(err, "unknown data '%.200s': expected digits, mnist:DIR or libsvm:TRAIN[,TEST]", spec);
+}
+
+/* ---- in memory ---- */
+
+int data_allocate(struct dataset *set, const char *path, char *err)
+{
+    size_t row_bytes = (size_t)set->features * sizeof(float);
+    set->train_x = calloc((size_t)set->train_count, row_bytes);
+    set->test_x = calloc((size_t)set->test_count, row_bytes);
+    set->train_y = calloc((size_t)set->train_count, sizeof(int32_t));
+    set->test_y = calloc((size_t)set->test_count, sizeof(int32_t));
+    if (set->train_x == NULL || set->test_x == NULL || set->train_y == NULL || set->test_y == NULL) {
+        cli_error(err, "%s: no memory for %" PRId64 " + %" PRId64 " examples of %" PRId64 " values", path, set->train_count,
+                  set->test_count, set->features);
+        data_free(set);
+        return -1;
+    }
+    return 0;
+}
+
+void data_free(struct dataset *set)
+{
+    free(set->train_x);
+    free(set->test_x);
+    free(set->train_y);
+    free(set->test_y);
+    memset(set, 0, sizeof(*set));
+}
+
+void data_shuffle(int64_t count, uint64_t seed, uint64_t stream, int64_t *order)
+{
+    uint64_t state = seed;
+    state = psi_random_u64(&state) ^ stream;
+    for (int64_t i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    for (int64_t i = count - 1; i > 0; i--) {
+        int64_t j = (int64_t)psi_random_below(&state, (uint64_t)i + 1);
+        int64_t kept = order[i];
+        order[i] = order[j];
+        order[j] = kept;
+    }
+}
+
+int64_t data_share_count(int64_t count, int64_t worker_index, int64_t worker_count)
+{
+    return count / worker_count + (worker_index < count % worker_count ? 1 : 0); /* the first ones read one more */
+}
+
+void data_share(int64_t count, uint64_t seed, uint64_t epoch, int64_t worker_index, int64_t worker_count, int64_t *order,
+                int64_t *out_first, int64_t *out_count)
+{
+    int64_t extra = count % worker_count;
+    data_shuffle(count, seed, epoch, order);
+    *out_first = worker_index * (count / worker_count) + (worker_index < extra ? worker_index : extra);
+    *out_count = data_share_count(count, worker_index, worker_count);
+}
+
+void data_gather(const struct dataset *set, const int64_t *indices, int64_t count, float *x, int32_t *y)
+{
+    size_t row_bytes = (size_t)set->features * sizeof(float);
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(&x[i * set->features], &set->train_x[indices[i] * set->features], row_bytes);
+        y[i] = set->train_y[indices[i]];
+    }
+}
+
+/* ---- files ---- */
+
+int data_file_open(struct data_file *file, const char *path, char *err)
+{
+    struct stat st;
+    memset(file, 0, sizeof(*file));
+    file->path = path;
+    /* O_NONBLOCK: a FIFO must not hang the open; regular files do not notice */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        int absent = errno == ENOENT;
+        cli_error(err, "%s: %s", path, strerror(errno));
+        return absent ? 1 : -1;
+    }
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return cli_error(err, "%s: not a regular file", path);
+    }
+    file->stored_bytes = st.st_size;
+    file->gz = gzdopen(fd, "rb");
+    if (file->gz == NULL) {
+        close(fd);
+        return cli_error(err, "%s: no memory for decompression", path);
+    }
+    file->plain = gzdirect(file->gz);
+    return 0;
+}
+
+/* What zlib has to say after a read that gave less than was asked for. */
+static int check_short(const struct data_file *file, char *err)
+{
+    int code = Z_OK;
+    const char *text = gzerror(file->gz, &code);
+    return code == Z_OK ? 0
+                        : cli_error(err, "%s: damaged after byte %" PRId64 " of its content: %s", file->path, file->position,
+                                    code == Z_ERRNO ? strerror(errno) : text);
+}
+
+int64_t data_file_some(struct data_file *file, void *buf, size_t bytes, char *err)
+{
+    size_t got = gzfread(buf, 1, bytes, file->gz);
+    file->position += (int64_t)got;
+    return got < bytes && check_short(file, err) != 0 ? -1 : (int64_t)got;
+}
+
+int64_t data_file_line(struct data_file *file, char *line, int room, char *err)
+{
+    const char *text = gzgets(file->gz, line, room);
+    int64_t bytes = text != NULL ? gztell(file->gz) - file->position : 0;
+    file->position += bytes;
+    return (bytes == 0 || line[bytes - 1] != '\n') && check_short(file, err) != 0 ? -1 : bytes;
+}
+
+int data_file_read(struct data_file *file, void *buf, size_t bytes, const char *what, char *err)
+{
+    int64_t start = file->position;
+    int64_t got = data_file_some(file, buf, bytes, err);
+    if (got >= 0 && got < (int64_t)bytes) {
+        return cli_error(err, "%s: ends at byte %" PRId64 ": expected %zu bytes of %s from byte %" PRId64, file->path,
+                         file->position, bytes, what, start);
+    }
+    return got < 0 ? -1 : 0;
+}
+
+int data_file_end(struct data_file *file, char *err)
+{
+    char extra = 0;
+    int64_t got = data_file_some(file, &extra, 1, err);
+    return got <= 0 ? (int)got
+                    : cli_error(err, "%s: goes on at byte %" PRId64 ": expected its end there", file->path, file->position - 1);
+}
+
+void data_file_close(struct data_file *file)
+{
+    if (file->gz != NULL) {
+        gzclose(file->gz);
+        file->gz = NULL;
+    }
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions. Failure modes: one that cannot be opened, and what else goes wrong in them: each is said with its remedy. */
+#include "session.h"
+
+#include "say.h"
+#include "stop.h"
+
+/* The library's lines; what it says about the end of the session is said by this program with a remedy. */
+static void on_log(void *ctx, ps_log_level level, const char *line)
+{
+    (void)ctx;
+    if (level != PS_LOG_ERROR) {
+        say_line(line);
+    }
+}
+
+ps_session *session_open(const struct flags *f, const struct cluster *c, const char *job, int64_t timeout_ms, bool quiet)
+{
+    char error[1024] = "";
+    ps_session_options o;
+    ps_session *s = NULL;
+    ps_session_options_init(&o);
+    o.cluster_spec = c->spec;
+    o.target = c->spec == NULL ? c->target : NULL;
+    o.job = job;
+    o.task_index = job != NULL ? c->task : 0;
+    o.operation_timeout_ms = timeout_ms;
+    o.ready_timeout_ms = SESSION_READY_TIMEOUT_MS;
+    o.log_level = quiet ? PS_LOG_WARN : PS_LOG_INFO;
+    o.log = on_log;
+    o.program = "pstrain";
+    o.seed = (uint64_t)f->seed;
+    o.container = f->container[0] != '\0' ? f->container : NULL;
+    o.cluster_name = f->cluster_name[0] != '\0' ? f->cluster_name : o.cluster_name;
+    o.allow_soft_placement = f->allow_soft_placement;
+    o.log_device_placement = f->log_device_placement && job != NULL; /* not again at the end */
+    if (ps_session_open(&o, &s, error, sizeof(error)) != PS_OK) {
+        (void)say_error("cannot open a session: %s", error);
+        return NULL;
+    }
+    stop_session(s);
+    return s;
+}
+
+int session_close(ps_session *s)
+{
+    stop_session(NULL);
+    return ps_session_close(s);
+}
+
+/* What a person can do about an error of a training session; "" where the error's own text says it. */
+static const char *remedy(ps_status st, ps_reason reason)
+{
+    static const char other_model[] = "; or use the flags of the run that made the model; --fresh on all trainers starts over";
+    switch (st) {
+    case PS_ABORTED:
+        return "; the model was reset (by a trainer with --fresh) or its ps task restarted: start this trainer again, all "
+               "trainers with --fresh if part of the model is lost";
+    case PS_DATA_LOSS:
+        return "; --fresh on all trainers starts over, --container NAME keeps another model apart";
+    case PS_FAILED_PRECONDITION:
+        return reason == PS_REASON_OTHER_CLUSTER
+                   ? "; --ps_hosts must be the same list, in the same order, and --cluster_name the same, for every task and "
+                     "trainer"
+                   : other_model;
+    case PS_UNAVAILABLE:
+        return "; is that ps task running and its address right?";
+    case PS_INVALID_ARGUMENT:
+        return reason == PS_REASON_NOT_FINITE ? "; a smaller --learning_rate may help"
+               : reason == PS_REASON_SHAPE_MISMATCH || reason == PS_REASON_OPTIMIZER_MISMATCH ||
+                       reason == PS_REASON_ATOMIC_MISMATCH
+                   ? other_model
+                   : "";
+    default:
+        return "";
+    }
+}
+
+int session_call_failed(ps_status st, const char *what)
+{
+    (void)say_error("%s: %s: %s%s", what, ps_status_name(st), ps_last_error(), remedy(st, ps_last_reason()));
+    return -1;
+}
+
+int session_failed(ps_session *s, const char *what)
+{
+    ps_status st = ps_session_status(s);
+    (void)say_error("%s: %s: %s%s", what, ps_status_name(st), ps_session_error(s), remedy(st, ps_session_reason(s)));
+    return -1;
+}
