@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of one task, shared by task.c and psd/rpc/. One thread; no part of it is shared with another task.
+ * The state of one task: no functions. One thread; no part of it is shared with another task.
  */
 #ifndef PSD_STATE_H
 #define PSD_STATE_H
@@ -20,11 +20,10 @@ struct psd_conn {
     /* volatile: */
     struct psi_link *link;
     struct psi_list all; /* task->conns */
-    struct psi_list buffer_wait;
     struct psd_record *record; /* role client, after HELLO */
     struct psd_peer *peer;     /* role task and directory */
     enum psd_role role;
-    bool hello_done, closing, draining;
+    bool hello_done, closing;
     bool list_begun; /* role task: its first list has begun to arrive */
     bool list_open;  /* ... and the one that arrives now has not ended */
     bool list_drops; /* roles task and directory: the answer to that list has names to drop, so another list follows */
@@ -150,7 +149,9 @@ struct psd_task {
     uint64_t rate_pushes, rate_bytes, rate_at_ms;
     double pushes_per_second, bytes_per_second;
     /* volatile: connections */
-    struct psi_list conns, dead, dirty, effects;
+    struct psi_list conns, dirty, effects;
+    struct psi_list ended; /* connections that something may still refer to, until the end of the event */
+    struct psi_list dead;  /* ... that nothing refers to */
     uint32_t conn_count;
     bool crowded; /* the shell takes no further connection for now */
     uint64_t next_link_name;
@@ -186,34 +187,5 @@ struct psd_task {
     uint64_t refusal_logged_ms;
     ps_status refusal; /* what that line said */
 };
-
-/* ---- task.c: helpers for all of rpc ---- */
-uint64_t psd_random(struct psd_task *t); /* never 0 */
-void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count);
-/** psd_log(t, level, "ev", PSI_KV(...), ...) */
-#define psd_log(t_, level_, event_, ...) psd_log_fields(t_, level_, event_, PSI_KVS(__VA_ARGS__))
-/** False when there was no memory for it. */
-bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text) PSI_MUST;
-/** A zeroed effect, queued; NULL without memory. */
-struct psd_effect *psd_effect_new(struct psd_task *t, enum psd_effect_kind kind);
-void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
-struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text);
-/** The core lets go of c: everything tied to it ends; the shell closes the link (after its queue when flush). */
-void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
-/** Close c for the peer's fault; a last frame says why, unless half of another one is out or places are full. */
-void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why);
-/** Bounded outstanding replies: stop or start reading as the queue demands. */
-void psd_conn_balance(struct psd_task *t, struct psd_conn *c);
-/* ---- rpc/peers.c ---- */
-ps_status psd_peers_init(struct psd_task *t, struct psi_err *err) PSI_MUST;
-struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32_t task);
-/** "/job:ps/task:1 (host:port)" into a buffer of the caller. */
-const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
-/** This task has left that life of the directory. */
-bool psd_peers_left(const struct psd_task *t, uint64_t life);
-/** Another process says that it is p. */
-void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life);
-/** Which other process says that it is p: "" when none has for a while. */
-const char *psd_peer_conflict(const struct psd_task *t, const struct psd_peer *p);
 
 #endif

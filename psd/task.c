@@ -7,12 +7,12 @@
  * Failure: a connection that misbehaves is closed (psd_conn_close), the task goes on; without memory a connection or request is
  * refused.
  */
-#include "psd/rpc/rpc.h"
+#include "psd/directory/directory.h"
+#include "psd/rpc/requests.h"
 
 #include "common/hash.h"
 #include "common/mem.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { CROWDED_HELLO_MS = 250 }; /* who connects says HELLO with its first bytes */
@@ -47,175 +47,17 @@ void psd_task_set(struct psd_task *t, const psd_server_options *o)
     psd_store_set_budget(&t->store, t->config.memory_budget_bytes);
 }
 
-uint64_t psd_random(struct psd_task *t)
-{
-    uint64_t v = 0;
-    while (v == 0) {
-        v = psi_siphash13_u64(t->random_key, t->random_count++);
-    }
-    return v;
-}
-
-/* ---- effects ---- */
-
-struct psd_effect *psd_effect_new(struct psd_task *t, enum psd_effect_kind kind)
-{
-    struct psd_effect_node *node = psi_calloc(1, sizeof(*node));
-    if (node == NULL) {
-        return NULL; /* a lost log line; anything else is tried again */
-    }
-    node->effect.kind = kind;
-    psi_list_push_back(&t->effects, &node->link);
-    return &node->effect;
-}
-
-bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text)
-{
-    struct psd_effect *e = psd_effect_new(t, kind);
-    if (e != NULL) {
-        PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", text)); /* bounded by the sender */
-    }
-    return e != NULL;
-}
-
-void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count)
-{
-    struct psd_effect *e = psd_effect_new(t, PSD_EFFECT_LOG);
-    if (e != NULL) {
-        e->level = (int)level;
-        PSI_IGNORE(snprintf(e->event, sizeof(e->event), "%s", event)); /* cut is fine */
-        PSI_IGNORE(psi_log_format(e->text, sizeof(e->text), kv, count));
-    }
-}
-
-bool psd_task_next_effect(struct psd_task *t, struct psd_effect *out)
-{
-    struct psi_list *link = psi_list_pop_front(&t->effects);
-    if (link == NULL) {
-        return false;
-    }
-    struct psd_effect_node *node = PSI_CONTAINER_OF(link, struct psd_effect_node, link);
-    *out = node->effect;
-    psi_free(node);
-    return true;
-}
-
-static void free_dead(struct psd_task *t)
-{
-    struct psi_list *link = NULL;
-    while ((link = psi_list_pop_front(&t->dead)) != NULL) {
-        struct psd_conn *c = PSI_CONTAINER_OF(link, struct psd_conn, all);
-        psi_buf_fini(&c->body); /* not before: a handler may be reading it while its reply closes the connection */
-        psi_free(c);
-    }
-}
-
-struct psi_link *psd_task_next_dirty(struct psd_task *t)
-{
-    free_dead(t);
-    struct psi_list *link = psi_list_pop_front(&t->dirty);
-    return link == NULL ? NULL : PSI_CONTAINER_OF(link, struct psi_link, dirty);
-}
-
-void psd_mark_dirty(struct psd_task *t, struct psd_conn *c)
-{
-    if (!c->closing && !psi_list_linked(&c->link->dirty)) {
-        psi_list_push_back(&t->dirty, &c->link->dirty);
-    }
-}
-
 /* ---- connections ---- */
 
-struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text)
+/* The end of an event: whoever has to do with a connection that ended in it lets go of it. That may end others. */
+static void settle(struct psd_task *t)
 {
-    struct psd_conn *c = psi_calloc(1, sizeof(*c));
-    struct psi_link *link = psi_link_new(shell, t->next_link_name++, role == PSD_ROLE_CLIENT ? PS_PREAUTH_BYTES_MAX : UINT32_MAX);
-    if (c == NULL || link == NULL) {
-        psi_free(c);
-        psi_link_free(link);
-        return NULL;
-    }
-    c->link = link;
-    link->owner = c;
-    link->out.scratch = &t->scratch;
-    c->role = role;
-    c->opened_ms = c->heard_ms = c->beat_sent_ms = c->stuck_since_ms = t->now_ms;
-    psi_list_init(&c->buffer_wait);
-    psi_buf_init(&c->body, PS_PREAUTH_BYTES_MAX);
-    PSI_IGNORE(snprintf(c->text, sizeof(c->text), "%s", text == NULL ? "?" : text)); /* cut is fine */
-    psi_list_push_back(&t->conns, &c->all);
-    t->conn_count++;
-    psd_buffer_join(t, c);
-    return c;
-}
-
-/* What both ends of a connection's life share: nothing refers to c afterwards but the dead list. */
-static void detach(struct psd_task *t, struct psd_conn *c)
-{
-    c->closing = true;
-    psd_slow_drop(t, c);
-    psd_buffer_return(t, c);
-    psi_list_remove(&c->buffer_wait);
-    if (c->record != NULL && c->record->conn == c) {
-        c->record->conn = NULL;
-        c->record->heard_ms = c->heard_ms;
-        psd_silent_begin(t, c->record);
-    }
-    if (c->peer != NULL) {
+    while (!psi_list_empty(&t->ended)) {
+        struct psd_conn *c = psd_conn_next_ended(t);
+        psd_slow_drop(t, c);
+        psd_session_left(t, c);
         psd_task_link_lost(t, c);
     }
-    psi_list_remove(&c->all);
-    t->conn_count--;
-    psi_list_push_back(&t->dead, &c->all);
-    c->link->owner = NULL;
-}
-
-void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush)
-{
-    if (c->closing) {
-        return;
-    }
-    struct psi_link *link = c->link;
-    psd_mark_dirty(t, c);
-    detach(t, c);
-    flush = flush && psi_outq_drop_streams(&link->out);
-    if (!flush) {
-        psi_outq_drop(&link->out);
-    }
-    link->closing = true;
-    link->close_after_flush = flush;
-}
-
-void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why)
-{
-    struct psi_err err;
-    PSI_IGNORE(psi_fail_as(&err, st, reason, "%s", why)); /* sent below */
-    psd_reply(t, c, PS_OP_CLOSE, 0, 0, 0, &err, 0, NULL, NULL);
-    psd_conn_close(t, c, !t->crowded); /* each that lingers has the place of one that waits */
-}
-
-void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
-{
-    if (c->closing) {
-        return;
-    }
-    const struct psi_outq *q = &c->link->out;
-    if (q->queued_bytes > PS_OUT_QUEUE_STOP_BYTES || q->frame_count > 1024) {
-        c->paused_out = true;
-    } else if (q->queued_bytes < PS_OUT_QUEUE_RESUME_BYTES && q->frame_count < 256) {
-        c->paused_out = false;
-    }
-    t->count.bytes_out += q->sent_bytes - c->counted_out;
-    c->counted_out = q->sent_bytes;
-    bool paused = c->paused_out || c->link->want_buffer || c->slow != NULL;
-    if (paused != c->link->paused) {
-        c->link->paused = paused;
-        c->heard_ms = t->now_ms; /* no deadline runs against a peer that we do not read */
-        c->segment_begun_ms = c->segment_moved_ms = t->now_ms;
-        c->opened_ms += paused ? 0 : t->now_ms - c->paused_since_ms;
-        c->paused_since_ms = t->now_ms;
-    }
-    psd_mark_dirty(t, c);
 }
 
 struct psi_link *psd_task_accepted(struct psd_task *t, void *shell, const char *peer)
@@ -239,8 +81,22 @@ void psd_task_closed(struct psd_task *t, struct psi_link *link)
         return;
     }
     psi_list_remove(&link->dirty);
-    detach(t, c);
+    psd_conn_end(t, c);
     psi_outq_drop(&link->out);
+    settle(t);
+}
+
+struct psi_link *psd_task_dialed(struct psd_task *t, void *shell, const char *why)
+{
+    struct psd_conn *c = psd_task_link_dialed(t, shell, why);
+    struct psi_link *link = c == NULL ? NULL : c->link;
+    bool closed = c != NULL && c->closing;
+    settle(t);
+    if (closed) { /* the shell has never heard of the link: it gets no effect of it */
+        psi_list_remove(&link->dirty);
+        psi_link_free(link);
+    }
+    return closed ? NULL : link;
 }
 
 void psd_task_bytes(struct psd_task *t, struct psi_link *link, const uint8_t *p, size_t n)
@@ -254,6 +110,7 @@ void psd_task_bytes(struct psd_task *t, struct psi_link *link, const uint8_t *p,
     t->count.bytes_in += n;
     psd_dispatch(t, c, p, n);
     psd_conn_balance(t, c);
+    settle(t);
 }
 
 void psd_task_writable(struct psd_task *t, struct psi_link *link)
@@ -262,6 +119,33 @@ void psd_task_writable(struct psd_task *t, struct psi_link *link)
     if (c != NULL) {
         psd_conn_balance(t, c);
     }
+}
+
+void psd_task_call_finished(struct psd_task *t, uint64_t call, ps_status st, size_t out_bytes, const char *error)
+{
+    psd_call_finished(t, call, st, out_bytes, error);
+    settle(t);
+}
+
+bool psd_task_has_work(const struct psd_task *t)
+{
+    return psd_slow_has_work(t);
+}
+
+void psd_task_work(struct psd_task *t)
+{
+    struct psi_buf rest;
+    size_t at = 0;
+    struct psd_conn *c = psd_slow_has_work(t) ? psd_slow_work(t, &rest, &at) : NULL;
+    if (c == NULL) {
+        return;
+    }
+    if (rest.len > 0) {
+        psd_dispatch(t, c, rest.data + at, rest.len - at);
+    }
+    psi_buf_fini(&rest);
+    psd_conn_balance(t, c);
+    settle(t);
 }
 
 /* ---- time ---- */
@@ -371,10 +255,12 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
         }
     }
     tick_conns(t);
+    settle(t);
     tick_records(t, grace);
     psd_wait_tick(t);
     psd_slow_tick(t);
     psd_task_link_tick(t);
+    settle(t);
     if (now_ms - t->rate_at_ms >= 1000) {
         double seconds = (double)(now_ms - t->rate_at_ms) / 1000.0;
         uint64_t bytes = t->count.bytes_in + t->count.bytes_out;
@@ -422,6 +308,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     t->now_ms = t->started_ms = t->last_tick_ms = t->rate_at_ms = t->directory_heard_ms = t->dial_at_ms = now_ms;
     t->life = psd_random(t);
     psi_list_init(&t->conns);
+    psi_list_init(&t->ended);
     psi_list_init(&t->dead);
     psi_list_init(&t->dirty);
     psi_list_init(&t->effects);
@@ -473,7 +360,7 @@ void psd_task_free(struct psd_task *t)
         psd_task_closed(t, link);
         psi_link_free(link);
     }
-    free_dead(t);
+    psd_conns_free(t);
     uint64_t cursor = 0;
     const char *key = NULL;
     size_t len = 0;
@@ -526,6 +413,11 @@ uint32_t psd_task_session_count(const struct psd_task *t)
     return psi_map_count(&t->records);
 }
 
+uint64_t psd_task_forgotten(const struct psd_task *t)
+{
+    return t->store.dropped + t->names.forgotten + t->count.sessions_ended;
+}
+
 uint32_t psd_task_variable_count(const struct psd_task *t)
 {
     return t->store.variable_count;
@@ -553,11 +445,13 @@ void psd_task_check_invariants(const struct psd_task *t)
         const struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
         PSI_ASSERT(!c->closing && c->link->owner == c);
         PSI_ASSERT(c->record == NULL || c->record->conn == c);
+        PSI_ASSERT(c->peer == NULL || c->peer->conn == c);
         PSI_ASSERT(c->slow == NULL || c->link->paused);
         conns++;
     }
-    PSI_ASSERT(conns == t->conn_count);
+    PSI_ASSERT(conns == t->conn_count && psi_list_empty(&t->ended));
     psd_wait_check_invariants(t);
+    psd_presences_check_invariants(t);
     psd_call_check_invariants(t);
     PSI_ASSERT(t->free_buffer_count <= t->buffer_count && t->buffer_count <= t->config.segment_buffers_max);
 }

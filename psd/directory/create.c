@@ -8,7 +8,7 @@
  * that has not answered when the time is over that the client gave: DEADLINE_EXCEEDED, which names it; what it was asked for goes
  * on.
  */
-#include "psd/rpc/rpc.h"
+#include "directory.h"
 
 #include "common/mem.h"
 #include "common/name.h"

@@ -9,7 +9,7 @@
  * of those who have not answered, when the time that it gave is over; the reset goes on. A task of another job that was away for
  * more than a lease is not waited for: it is owed the RESET when it lists, and what it lists of that container is not taken in.
  */
-#include "psd/rpc/rpc.h"
+#include "directory.h"
 
 #include "common/mem.h"
 #include "common/name.h"

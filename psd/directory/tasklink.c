@@ -8,7 +8,7 @@
  * directory discards what it had not read and counts the task as not connected; the task dials anew with back-off. A task lists
  * on every new connection, and never talks to a directory life that it has left.
  */
-#include "psd/rpc/rpc.h"
+#include "directory.h"
 
 #include "common/form.h"
 #include "common/mem.h"
@@ -55,6 +55,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
 {
     struct psi_err err;
     char job[PS_JOB_BYTES_MAX + 1];
+    c->hello_done = true;
     if (!t->is_directory) {
         PSI_IGNORE(psi_fail_as(&err, PS_FAILED_PRECONDITION, PS_REASON_NOT_DIRECTORY, "%s is not the directory",
                                t->name)); /* sent below */
@@ -92,8 +93,10 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
                     PSI_KV("was", was), PSI_KV("now", now));
         }
     }
-    if (p->conn != NULL) {
-        psd_conn_close(t, p->conn, false);
+    struct psd_conn *older = p->conn;
+    if (older != NULL) {
+        psd_task_link_lost(t, older);
+        psd_conn_close(t, older, false);
     }
     if (p->conflict_life == hello->life) { /* it is the one now, and no longer another one */
         p->conflict[0] = '\0';
@@ -216,7 +219,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         p->listed = true;
         p->settled_life = p->life;
         psd_log(t, PSI_LOG_INFO, "task_connected", PSI_KV("peer", c->text));
-        psd_wait_presence(t, p->job, p->task);
+        psd_presence_look(t, p->job, p->task);
     }
 }
 
@@ -255,7 +258,7 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
 {
     p->listed = false;
     p->missing_since_ms = t->now_ms;
-    psd_wait_presence(t, p->job, p->task);
+    psd_presence_look(t, p->job, p->task);
     struct psi_list *link = NULL;
     while ((link = psi_list_first(&p->asks)) != NULL) {
         struct psd_ask *a = PSI_CONTAINER_OF(link, struct psd_ask, link);
@@ -272,7 +275,7 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
 
 /* ---- at the other tasks ---- */
 
-void psd_task_link_up(struct psd_task *t, struct psd_conn *c)
+static void say_hello(struct psd_task *t, struct psd_conn *c)
 {
     ps_v1_Hello hello = ps_v1_Hello_init_zero;
     const struct psd_peer *d = &t->peers[t->directory];
@@ -533,10 +536,10 @@ static void dial_later(struct psd_task *t)
 void psd_task_link_lost(struct psd_task *t, struct psd_conn *c)
 {
     struct psd_peer *p = c->peer;
-    c->peer = NULL;
-    if (p->conn != c) {
+    if (p == NULL) {
         return;
     }
+    c->peer = NULL;
     p->conn = NULL;
     if (c->role == PSD_ROLE_TASK) {
         lost_at_directory(t, p);
@@ -548,7 +551,7 @@ void psd_task_link_lost(struct psd_task *t, struct psd_conn *c)
     }
 }
 
-struct psi_link *psd_task_dialed(struct psd_task *t, void *shell, const char *why)
+struct psd_conn *psd_task_link_dialed(struct psd_task *t, void *shell, const char *why)
 {
     struct psd_peer *p = &t->peers[t->directory];
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
@@ -567,13 +570,8 @@ struct psi_link *psd_task_dialed(struct psd_task *t, void *shell, const char *wh
     c->peer = p;
     c->body.max = PS_CONTROL_BODY_MAX;
     p->conn = c;
-    psd_task_link_up(t, c);
-    if (c->closing) { /* the shell has never heard of the link: it gets no effect of it */
-        psi_list_remove(&c->link->dirty);
-        psi_link_free(c->link);
-        return NULL;
-    }
-    return c->link;
+    say_hello(t, c);
+    return c;
 }
 
 void psd_task_link_tick(struct psd_task *t)

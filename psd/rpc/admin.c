@@ -23,7 +23,7 @@ static void describe_held(const struct psd_task *t, ps_v1_InfoAnswer *a)
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *record = value;
         const struct psd_conn *conn = record->conn;
-        uint64_t staged = psd_record_staged_bytes(record);
+        uint64_t staged = psd_session_staged_bytes(record) + (conn != NULL ? psd_slow_bytes(conn) : 0);
         uint64_t copies = conn != NULL ? conn->copy_bytes : 0;
         a->connected += conn != NULL;
         a->staged_bytes += staged;

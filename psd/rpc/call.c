@@ -229,7 +229,7 @@ static void keep(struct psd_task *t, struct psd_wait *w, struct psd_work *k, uin
     }
 }
 
-void psd_task_call_finished(struct psd_task *t, uint64_t call, ps_status st, size_t out_bytes, const char *error)
+void psd_call_finished(struct psd_task *t, uint64_t call, ps_status st, size_t out_bytes, const char *error)
 {
     struct psd_work *k = NULL;
     struct psi_list *it = NULL;

@@ -10,72 +10,6 @@
 #include "requests.h"
 
 #include "common/form.h"
-#include "common/mem.h"
-
-#include <string.h>
-
-/* ---- segment buffers: 64 KiB each, shared by all connections of the task ---- */
-
-static void set_wanting(struct psd_task *t, bool wanting)
-{
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->conns) {
-        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
-        if (c->link->in.buffer == NULL && c->link->want_buffer != wanting) {
-            c->link->want_buffer = wanting;
-            psd_conn_balance(t, c);
-        }
-    }
-}
-
-bool psd_buffers_exhausted(const struct psd_task *t)
-{
-    return t->free_buffer_count == 0 && t->buffer_count >= t->config.segment_buffers_max;
-}
-
-void psd_buffer_join(struct psd_task *t, struct psd_conn *c)
-{
-    if (psd_buffers_exhausted(t)) {
-        c->link->want_buffer = true;
-        psd_conn_balance(t, c);
-    }
-}
-
-static bool buffer_lend(struct psd_task *t, struct psd_conn *c)
-{
-    uint8_t *buffer = NULL;
-    if (t->free_buffer_count > 0) {
-        buffer = t->free_buffers[--t->free_buffer_count];
-    } else if (t->buffer_count < t->config.segment_buffers_max) {
-        buffer = psi_aligned_malloc(64, PSI_READER_BUFFER_BYTES);
-        t->buffer_count += buffer != NULL;
-    }
-    if (buffer == NULL) {
-        return false;
-    }
-    c->link->in.buffer = buffer;
-    c->segment_begun_ms = c->segment_moved_ms = t->now_ms;
-    c->segment_seen = 0;
-    if (psd_buffers_exhausted(t)) {
-        set_wanting(t, true); /* nobody else is read until one comes back: their bytes would have no place */
-    }
-    return true;
-}
-
-void psd_buffer_return(struct psd_task *t, struct psd_conn *c)
-{
-    if (c->link->in.buffer == NULL) {
-        return;
-    }
-    bool was_exhausted = psd_buffers_exhausted(t);
-    t->free_buffers[t->free_buffer_count++] = c->link->in.buffer;
-    c->link->in.buffer = NULL;
-    if (was_exhausted) {
-        set_wanting(t, false);
-    }
-}
-
-/* ---- frames ---- */
 
 static void reject_as(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why)
 {
@@ -205,7 +139,7 @@ void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size
             if (n == 0) {
                 return;
             }
-            if (in->buffer == NULL && !buffer_lend(t, c)) {
+            if (in->buffer == NULL && !psd_buffer_lend(t, c)) {
                 reject_as(t, c, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "no buffer for a cut segment");
             }
             break;
@@ -214,7 +148,9 @@ void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size
             break;
         case PSI_PIECE_SEGMENT:
             on_segment(t, c);
-            psd_buffer_return(t, c);
+            if (in->buffer != NULL) {
+                psd_buffer_return(t, c);
+            }
             break;
         case PSI_PIECE_END:
             on_end(t, c);

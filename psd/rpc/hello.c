@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HELLO, GOODBYE, BEAT, and the end of a session's record.
+ * HELLO of a client, GOODBYE, BEAT, CLOSE.
  *
  * Happy path: HELLO names the session -> its record (found or new) -> the older connection is closed -> numbers that nobody will
  * go on with end as torn -> the reply says what became of every unresolved number. docs/PROTOCOL.md §2 is the contract, the
@@ -17,9 +17,9 @@
 
 enum { SESSIONS_RESERVE = 64 /* for psctl and other sessions that belong to no job */ };
 
-static void refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err,
-                   uint32_t retry_after_ms)
+void psd_hello_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
 {
+    uint32_t retry_after_ms = err->code == PS_UNAVAILABLE || err->code == PS_RESOURCE_EXHAUSTED ? 1000 : 0;
     psd_log(t, PSI_LOG_WARN, "hello_refused", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(err->code)),
             PSI_KV("msg", err->text));
     psd_reply(t, c, PS_OP_HELLO, 0, r->header.id, 0, err, retry_after_ms, NULL, NULL);
@@ -123,18 +123,6 @@ static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hell
     return record;
 }
 
-static void end_waits(struct psd_task *t, struct psd_record *record, bool collecting_only)
-{
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (psi_u64_map_next(&record->waits, &cursor, NULL, &value)) {
-        struct psd_wait *w = value;
-        if (!collecting_only || w->stage == PSD_WAIT_COLLECTING) {
-            psd_wait_free(t, w);
-        }
-    }
-}
-
 struct unresolved {
     uint64_t numbers[PS_WINDOW];
     bool abandoned[PS_WINDOW];
@@ -181,12 +169,12 @@ static void settle(struct psd_task *t, struct psd_record *record, const struct u
         bool abandoned = false;
         bool is_listed = listed(u, number, &abandoned);
         if (abandoned || (is_listed && !known) || (!is_listed && number < next)) {
-            psd_push_tear(t, record, psd_record_find(record, number));
+            psd_outcome_tear(t, record, psd_record_find(record, number));
         }
     }
     for (uint32_t i = 0; known && i < u->count; i++) {
         if (u->abandoned[i] && psd_record_find(record, u->numbers[i]) == NULL && psd_record_admits(record, u->numbers[i])) {
-            psd_push_abandon(t, record, u->numbers[i]);
+            psd_outcome_abandon(t, record, u->numbers[i]);
         }
     }
 }
@@ -279,29 +267,26 @@ static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *
     }
 }
 
-void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+ps_status psd_hello_check(const struct psd_task *t, const struct psd_request *r, ps_v1_Hello *out, struct psi_err *err)
 {
-    ps_v1_Hello hello;
+    ps_status st = psi_msg_decode(&ps_v1_Hello_msg, out, r->meta, r->header.meta_bytes, err);
+    if (st == PS_OK) {
+        st = check_belief(t, out, err);
+    }
+    if (st == PS_OK) {
+        st = psi_features_check(out->needs, "the other side", err);
+    }
+    if (st == PS_OK && out->role != PSD_ROLE_CLIENT && out->role != PSD_ROLE_TASK) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "HELLO: role %u is not known; 0 is a client, 1 a task", out->role);
+    }
+    return st;
+}
+
+void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r)
+{
     struct psi_err err;
     struct unresolved u = {.count = 0};
-    ps_status st = psi_msg_decode(&ps_v1_Hello_msg, &hello, r->meta, r->header.meta_bytes, &err);
-    if (st == PS_OK) {
-        st = check_belief(t, &hello, &err);
-    }
-    if (st == PS_OK) {
-        st = psi_features_check(hello.needs, "the other side", &err);
-    }
-    if (st == PS_OK && hello.role == PSD_ROLE_TASK) {
-        c->hello_done = true;
-        psd_task_link_hello(t, c, &hello, r);
-        return;
-    }
-    if (st == PS_OK && hello.role != PSD_ROLE_CLIENT) {
-        st = psi_fail(&err, PS_INVALID_ARGUMENT, "HELLO: role %u is not known; 0 is a client, 1 a task", hello.role);
-    }
-    if (st == PS_OK) {
-        st = check_session(&hello, &err);
-    }
+    ps_status st = check_session(hello, &err);
     if (st == PS_OK && t->draining) {
         st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
     }
@@ -309,44 +294,27 @@ void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         st = read_unresolved(r, &u, &err);
     }
     bool fresh = false;
-    struct psd_record *record = st == PS_OK ? record_get(t, &hello, &fresh, &err) : NULL;
+    struct psd_record *record = st == PS_OK ? record_get(t, hello, &fresh, &err) : NULL;
     if (record == NULL) {
-        refuse(t, c, r, &err, err.code == PS_UNAVAILABLE || err.code == PS_RESOURCE_EXHAUSTED ? 1000 : 0);
+        psd_hello_refuse(t, c, r, &err);
         return;
     }
-    if (record->conn != NULL) {
-        psd_conn_close(t, record->conn, false); /* and everything of it that was read and not applied */
+    struct psd_conn *older = record->conn;
+    if (older != NULL) {
+        psd_session_left(t, older);
+        psd_conn_close(t, older, false); /* and everything of it that was read and not applied */
     }
     c->record = record;
     c->hello_done = true;
     c->body.max = PS_CONTROL_BODY_MAX;
     c->link->in.body_limit = UINT32_MAX;
-    describe(t, c, &hello);
-    bool known = !fresh && hello.record == record->name;
-    end_waits(t, record, true); /* their lists come again, whole */
-    settle(t, record, &u, hello.next_number, known);
-    answer(t, c, r, &hello, &u, known);
+    describe(t, c, hello);
+    bool known = !fresh && hello->record == record->name;
+    psd_session_end_waits(t, record, true); /* their lists come again, whole */
+    settle(t, record, &u, hello->next_number, known);
+    answer(t, c, r, hello, &u, known);
     psd_lease_renew(t, record);
     psd_log(t, PSI_LOG_DEBUG, "session_up", PSI_KV("peer", c->text), PSI_KV("fresh", fresh), PSI_KV("unresolved", u.count));
-}
-
-void psd_session_drop(struct psd_task *t, struct psd_record *record)
-{
-    struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress) {
-        uint64_t number = PSI_CONTAINER_OF(it, struct psd_progress, link)->number;
-        psd_push_tear(t, record, psd_record_find(record, number));
-    }
-    end_waits(t, record, false);
-    psd_lease_end(t, record);
-    struct psd_conn *conn = record->conn;
-    if (conn != NULL) {
-        conn->record = NULL;
-        psd_conn_close(t, conn, true);
-    }
-    struct psd_change c = {.kind = PSD_CHANGE_SESSION_END, .record = record};
-    psd_commit(t, &c);
-    t->count.sessions_ended++;
 }
 
 void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -364,38 +332,6 @@ void psd_rpc_close(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     psd_log(t, PSI_LOG_WARN, "closed_by_peer", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(st)),
             PSI_KV("msg", st == PS_OK ? "" : err.text));
     psd_conn_close(t, c, false);
-}
-
-void psd_lease_renew(struct psd_task *t, struct psd_record *record)
-{
-    record->lease_until_ms = t->now_ms + t->config.lease_ms;
-    if (!record->member) {
-        record->member = true;
-        psd_wait_presence(t, record->job, record->task);
-    }
-}
-
-void psd_lease_end(struct psd_task *t, struct psd_record *record)
-{
-    if (record->member) {
-        record->member = false;
-        psd_wait_presence(t, record->job, record->task);
-    }
-}
-
-bool psd_chief_alive(const struct psd_task *t)
-{
-    uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
-    void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
-        const struct psd_record *r = value;
-        if (r->chief_number != 0 && r->chief_number == t->chief_number && r->lease_until_ms > t->now_ms) {
-            return true;
-        }
-    }
-    return false;
 }
 
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)

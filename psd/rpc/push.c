@@ -18,8 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOAD_RETRY_MS = 20, DRAIN_RETRY_MS = 1000 };
-
 static enum psd_push_kind kind_of(uint8_t op)
 {
     switch (op) {
@@ -34,118 +32,11 @@ static enum psd_push_kind kind_of(uint8_t op)
     }
 }
 
-static uint8_t op_of(uint8_t kind)
-{
-    return kind == PSD_PUSH ? PS_OP_PUSH : kind == PSD_PUSH_PULL ? PS_OP_PUSHPULL : kind == PSD_ASSIGN ? PS_OP_ASSIGN : PS_OP_ADD;
-}
-
-static void gap(struct psd_task *t, struct psd_conn *c, const char *why)
-{
-    const struct ps_frame_header *h = &c->link->in.header;
-    psd_log(t, PSI_LOG_WARN, "gap", PSI_KV("peer", c->text), PSI_KV("number", h->id), PSI_KV("offset", h->offset),
-            PSI_KV("msg", why));
-    psd_conn_fault(t, c, PS_FAILED_PRECONDITION, PS_REASON_GAP, why);
-}
-
 void psd_progress_free_all(struct psd_task *t)
 {
     struct psi_list *link = NULL;
     while ((link = psi_list_pop_front(&t->free_progress)) != NULL) {
         psi_free(PSI_CONTAINER_OF(link, struct psd_progress, link));
-    }
-}
-
-/* ---- outcomes ---- */
-
-void psd_push_outcome(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32_t handle, const struct psd_number *n)
-{
-    struct ps_reply_meta m = {.position = n->position, .version = n->version};
-    if (n->state == PS_NUMBER_APPLIED) {
-        m.result_bytes = n->result_bytes;
-        psd_reply(t, c, op, PS_FLAG_SEQ, n->number, handle, NULL, 0, &m, n->result);
-        return;
-    }
-    struct psi_err err = {.code = PS_ABORTED, .applied = (ps_applied)n->applied, .text = "abandoned"};
-    uint32_t retry = 0;
-    if (n->state == PS_NUMBER_REFUSED) {
-        PSI_IGNORE(psi_fail_as(&err, (ps_status)n->status, (ps_reason)n->reason, "%s",
-                               n->text == NULL ? "refused" : n->text)); /* sent below */
-        err.applied = (ps_applied)n->applied;
-        retry = n->status == PS_RESOURCE_EXHAUSTED ? LOAD_RETRY_MS : n->status == PS_UNAVAILABLE ? DRAIN_RETRY_MS : 0;
-    }
-    psd_reply(t, c, op, PS_FLAG_SEQ, n->number, handle, &err, retry, &m, NULL);
-}
-
-/* It ends before its end, and part of it is in the variable. */
-static bool is_torn(const struct psd_number *n)
-{
-    return n != NULL && n->progress != NULL && psd_progress_streams(n->progress) && n->offset > 0;
-}
-
-void psd_push_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err)
-{
-    if (is_torn(psd_record_find(record, number))) {
-        err->applied = PS_MAYBE_PARTLY_APPLIED;
-        t->count.pushes_torn++;
-    }
-    struct psd_change c = {.kind = PSD_CHANGE_REFUSE,
-                           .end = {.record = record,
-                                   .number = number,
-                                   .status = err->code,
-                                   .reason = err->reason,
-                                   .applied = err->applied,
-                                   .text = psi_strndup(err->text, strlen(err->text))}}; /* without memory the status must do */
-    psd_commit(t, &c);
-}
-
-/* number of record ends refused, and c, which may be NULL, is told. */
-static void refuse(struct psd_task *t, struct psd_record *record, struct psd_conn *c, uint8_t op, uint32_t handle,
-                   uint64_t number, struct psi_err *err)
-{
-    psd_push_refuse(t, record, number, err);
-    t->count.pushes_refused++;
-    if (c != NULL) {
-        psd_push_outcome(t, c, op, handle, psd_record_find(record, number));
-    }
-}
-
-static void abandon(struct psd_task *t, struct psd_record *record, uint64_t number, ps_applied applied)
-{
-    struct psd_change c = {.kind = PSD_CHANGE_ABANDON, .end = {.record = record, .number = number, .applied = applied}};
-    psd_commit(t, &c);
-}
-
-void psd_push_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n)
-{
-    t->count.pushes_torn += is_torn(n);
-    abandon(t, record, n->number, n->progress->staging != NULL ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
-}
-
-void psd_push_abandon(struct psd_task *t, struct psd_record *record, uint64_t number)
-{
-    abandon(t, record, number, PS_OUTCOME_UNKNOWN);
-}
-
-void psd_push_abort_variable(struct psd_task *t, const struct psd_variable *v)
-{
-    uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
-    void *value = NULL;
-    while (v->refs > 1 && psi_map_next(&t->records, &cursor, &key, &len, &value)) {
-        struct psd_record *record = value;
-        struct psi_list *it = NULL, *tmp = NULL;
-        PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress) {
-            const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
-            if (p->variable != v) {
-                continue;
-            }
-            struct psi_err err;
-            PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_LOST,
-                                   "variable '%s' at %s was reset or deleted during the operation", v->name,
-                                   t->name)); /* kept and sent below */
-            refuse(t, record, record->conn, op_of(p->kind), v->handle, p->number, &err);
-        }
     }
 }
 
@@ -318,7 +209,7 @@ static void first_frame(struct psd_task *t, struct psd_conn *c, const struct psd
     const struct ps_frame_header *h = &r->header;
     struct psd_record *record = c->record;
     if (h->offset != 0 || h->id <= c->last_first || !psd_record_admits(record, h->id)) {
-        gap(t, c, "GAP: a first frame out of order, or a number outside the window");
+        psd_outcome_gap(t, c, "GAP: a first frame out of order, or a number outside the window");
         return;
     }
     c->last_first = h->id;
@@ -330,7 +221,7 @@ static void first_frame(struct psd_task *t, struct psd_conn *c, const struct psd
         memcpy(&m, r->meta, sizeof(m));
     }
     if (r->refusal != NULL || begin(t, record, r, &m, &c->payload_left, &err) != PS_OK) {
-        refuse(t, record, c, h->op, h->handle, h->id, &err);
+        psd_outcome_refuse_push(t, record, c, h->op, h->handle, h->id, &err);
         c->discard = true;
         return;
     }
@@ -347,12 +238,12 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         if (first) {
             first_frame(t, c, r);
         } else {
-            gap(t, c, "GAP: a continuation of a number that is not in progress");
+            psd_outcome_gap(t, c, "GAP: a continuation of a number that is not in progress");
         }
         return;
     }
     if (first && h->id <= c->last_first) {
-        gap(t, c, "GAP: numbers of first frames fall");
+        psd_outcome_gap(t, c, "GAP: numbers of first frames fall");
         return;
     }
     if (first) {
@@ -364,12 +255,12 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         return;
     }
     if (n->offset != h->offset || first != (h->offset == 0) || kind_of(h->op) != n->progress->kind) {
-        gap(t, c, "GAP: not where this number stands");
+        psd_outcome_gap(t, c, "GAP: not where this number stands");
         return;
     }
     c->payload_left = frame_payload(h, (n->progress->total - n->offset) * n->progress->unit);
     if (c->payload_left == 0) {
-        gap(t, c, "GAP: a length that does not fit the operation");
+        psd_outcome_gap(t, c, "GAP: a length that does not fit the operation");
         return;
     }
     c->number = n;
@@ -450,7 +341,7 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
         st = psd_change_reserve(t, &change, &err);
     }
     if (st != PS_OK) {
-        refuse(t, c->record, c, h->op, h->handle, n->number, &err);
+        psd_outcome_refuse_push(t, c->record, c, h->op, h->handle, n->number, &err);
         c->number = NULL;
         c->discard = true;
         return;
@@ -466,7 +357,7 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
     if (h->op == PS_OP_PUSHPULL) {
         send_values(t, c, v, wire, n);
     }
-    psd_push_outcome(t, c, h->op, h->handle, n);
+    psd_outcome_send(t, c, h->op, h->handle, n);
     if (first && v->initialised) {
         psd_wait_look(t, psd_variable_waiters(v));
     }
@@ -479,7 +370,7 @@ void psd_push_end(struct psd_task *t, struct psd_conn *c)
     if (n == NULL) {
         n = c->resend ? psd_record_find(c->record, h->id) : NULL;
         if (n != NULL && n->state != PS_NUMBER_IN_PROGRESS) {
-            psd_push_outcome(t, c, h->op, h->handle, n);
+            psd_outcome_send(t, c, h->op, h->handle, n);
         }
         return;
     }
@@ -487,36 +378,4 @@ void psd_push_end(struct psd_task *t, struct psd_conn *c)
     if (n->progress != NULL && h->op == PS_OP_PUSHPULL) {
         send_values(t, c, n->progress->variable, n->progress->wire, n);
     }
-}
-
-bool psd_push_may_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    const struct psd_number *n = psd_record_find(c->record, r->header.id);
-    if (n != NULL && n->state != PS_NUMBER_IN_PROGRESS) {
-        psd_push_outcome(t, c, r->header.op, r->header.handle, n);
-        return false;
-    }
-    if (n != NULL || r->header.id <= c->last_first || !psd_record_admits(c->record, r->header.id)) {
-        gap(t, c, "GAP: a number out of order, or outside the window");
-        return false;
-    }
-    c->last_first = r->header.id;
-    return true;
-}
-
-void psd_rpc_abandon(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    const struct psd_number *n = psd_record_find(c->record, r->header.id);
-    if (n == NULL && !psd_record_admits(c->record, r->header.id)) {
-        gap(t, c, "GAP: ABANDON of a number outside the window");
-        return;
-    }
-    if (n == NULL) {
-        psd_push_abandon(t, c->record, r->header.id);
-        n = psd_record_find(c->record, r->header.id);
-    } else if (n->state == PS_NUMBER_IN_PROGRESS) {
-        psd_push_tear(t, c->record, n);
-    }
-    struct ps_reply_meta m = {.position = n->position, .version = n->version, .result_bytes = 1};
-    psd_reply(t, c, PS_OP_ABANDON, PS_FLAG_SEQ, r->header.id, 0, NULL, 0, &m, &n->state);
 }

@@ -11,6 +11,7 @@
 
 #include "common/form.h"
 #include "common/name.h"
+#include "psd/directory/directory.h"
 
 enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, REPLIES = 8, ONLY_DIRECTORY = 16, NUMBERED = 32, IN_PARTS = 64 };
 
@@ -21,6 +22,20 @@ enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, REPLIES = 8, ONLY_DIRECTORY
 
 #define ROW(op_, rules_, place_, handler_) {PS_OP_##op_, rules_, place_, handler_},
 static const struct psd_row rows[] = {PSD_REQUESTS(ROW)};
+
+/* A client's, or another task's. */
+void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_Hello m;
+    struct psi_err err;
+    if (psd_hello_check(t, r, &m, &err) != PS_OK) {
+        psd_hello_refuse(t, c, r, &err);
+    } else if (m.role == PSD_ROLE_TASK) {
+        psd_task_link_hello(t, c, &m, r);
+    } else {
+        psd_hello_session(t, c, &m, r);
+    }
+}
 
 const struct psd_row *psd_request_row(const struct psd_conn *c, const struct ps_frame_header *h)
 {

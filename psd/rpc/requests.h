@@ -39,4 +39,8 @@ bool psd_request_is_numbered(const struct psd_row *row);
 /** Its body goes to psd_push_segment(), and its end to psd_push_end(); the handler has had its head. */
 bool psd_request_is_in_parts(const struct psd_row *row);
 
+/* ---- dispatch.c ---- */
+/** Bytes of c: frames, and what they ask for, until they are used up or c is closed. */
+void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size_t n);
+
 #endif

@@ -18,53 +18,6 @@ static bool past_lease(const struct psd_task *t, const struct psd_record *r)
     return r->guest || t->now_ms - r->idle_since_ms >= t->config.lease_ms;
 }
 
-void psd_silent_begin(struct psd_task *t, struct psd_record *r)
-{
-    bool empty = r->highest == 0 && psi_u64_map_count(&r->waits) == 0;
-    r->idle_since_ms = t->now_ms; /* never falls: the lists are in order */
-    r->just_silent = !r->guest;
-    if (r->guest) {
-        psi_list_push_front(&t->silent_empty, &r->silent);
-    } else {
-        psi_list_push_back(empty ? &t->silent_empty : &t->silent, &r->silent);
-    }
-}
-
-static void silent_until(struct psi_list *silent, uint64_t now_ms)
-{
-    for (struct psi_list *it = silent->prev; it != silent; it = it->prev) {
-        struct psd_record *r = PSI_CONTAINER_OF(it, struct psd_record, silent);
-        if (!r->just_silent) {
-            return;
-        }
-        r->just_silent = false;
-        r->idle_since_ms = now_ms;
-    }
-}
-
-void psd_silent_tick(struct psd_task *t, uint64_t now_ms)
-{
-    silent_until(&t->silent, now_ms);
-    silent_until(&t->silent_empty, now_ms);
-}
-
-uint64_t psd_record_staged_bytes(const struct psd_record *r)
-{
-    uint64_t bytes = r->conn == NULL ? 0 : psd_slow_bytes(r->conn);
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &r->progress) {
-        const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
-        bytes += p->staging != NULL ? p->staging_bytes : 0;
-    }
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (psi_u64_map_next(&r->waits, &cursor, NULL, &value)) {
-        const struct psd_wait *w = value;
-        bytes += w->out_staged + w->working_bytes;
-    }
-    return bytes;
-}
-
 static void log_end(struct psd_task *t, const struct psd_record *r, const char *what)
 {
     char who[96];
@@ -118,7 +71,7 @@ static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum
     case PSD_ROOM_PUSHES:
         return r->progress_count;
     case PSD_ROOM_MEMORY:
-        return psd_record_staged_bytes(r) + (psd_store_records_over(&t->store) > 0 ? PSD_RECORD_BYTES : 0);
+        return psd_session_staged_bytes(r) + (psd_store_records_over(&t->store) > 0 ? PSD_RECORD_BYTES : 0);
     case PSD_ROOM_LISTS:
         return psd_wait_lists_bytes(r);
     }
@@ -151,7 +104,7 @@ static void end_pushes(struct psd_task *t, struct psd_record *r, enum psd_room w
     PSI_LIST_FOREACH_SAFE(it, tmp, &r->progress) {
         const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
         if (what == PSD_ROOM_PUSHES || (what == PSD_ROOM_MEMORY && p->staging != NULL)) {
-            psd_push_tear(t, r, psd_record_find(r, p->number));
+            psd_outcome_tear(t, r, psd_record_find(r, p->number));
         }
     }
     if (r->progress_count < before) {
@@ -211,9 +164,4 @@ void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uin
         p = psd_variable_stage_first(&t->store, v, bytes); /* who staged there may just have given way */
     }
     return p;
-}
-
-uint64_t psd_task_forgotten(const struct psd_task *t)
-{
-    return t->store.dropped + t->names.forgotten + t->count.sessions_ended;
 }

@@ -80,7 +80,7 @@ void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_r
         a.waits = waits_of(record);
         a.in_progress = record->progress_count;
         a.stopping = record->stopping;
-        a.held_bytes = psd_record_staged_bytes(record) + (conn != NULL ? conn->copy_bytes : 0);
+        a.held_bytes = psd_session_staged_bytes(record) + (conn != NULL ? conn->copy_bytes + psd_slow_bytes(conn) : 0);
         psd_list_add(&l, &ps_v1_SessionAnswer_msg, &a);
     }
     psd_list_end(&l);

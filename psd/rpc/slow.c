@@ -2,7 +2,7 @@
 /*
  * The INIT of a large variable: its values are made in slices, so that everybody else is served meanwhile.
  *
- * Happy path: psd_slow_begin() -> its connection is not read, everything is as if the INIT had not come -> psd_task_work(), one
+ * Happy path: psd_rpc_init() -> its connection is not read, everything is as if the INIT had not come -> psd_slow_work(), one
  * slice a turn of the shell's loop, the oldest INIT first -> all is made: the INIT is carried out in one step, with all checks ->
  * what came behind it is read, then its connection.
  * Failure: its connection ends: nothing has happened, the session says the INIT again. What would refuse it now, a first value
@@ -41,7 +41,7 @@ static bool runs(const struct psd_task *t, const struct psd_request *r, struct p
     return psd_init_check(t, r, out, &err) == PS_OK && (!out->variable->initialised || out->force);
 }
 
-bool psd_slow_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+static bool slow_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_init in;
     bool begins = psd_record_find(c->record, r->header.id) == NULL && r->header.id > c->last_first;
@@ -156,22 +156,19 @@ static struct psd_slow *oldest(const struct psd_task *t)
     return link == NULL ? NULL : PSI_CONTAINER_OF(link, struct psd_slow, link);
 }
 
-bool psd_task_has_work(const struct psd_task *t)
+bool psd_slow_has_work(const struct psd_task *t)
 {
     const struct psd_slow *s = oldest(t);
     return s != NULL && !s->conn->link->want_buffer; /* what came behind it may need one */
 }
 
-void psd_task_work(struct psd_task *t)
+struct psd_conn *psd_slow_work(struct psd_task *t, struct psi_buf *out_rest, size_t *out_at)
 {
     bool made = false;
-    if (!psd_task_has_work(t)) {
-        return;
-    }
     struct psd_slow *s = oldest(t);
     struct psd_conn *c = s->conn;
     if (go_on(t, s, &made)) {
-        return;
+        return NULL;
     }
     leave(s);
     struct psd_request r = request_of(s);
@@ -179,11 +176,11 @@ void psd_task_work(struct psd_task *t)
         psd_variable_make_end(&t->store, s->variable, &s->making); /* it may need that memory itself */
     }
     psd_init_carry_out(t, c, &r, made ? &s->making : NULL);
-    if (s->rest.len > 0) {
-        psd_dispatch(t, c, s->rest.data + s->rest_at, s->rest.len - s->rest_at);
-    }
-    psd_conn_balance(t, c);
+    *out_rest = s->rest;
+    *out_at = s->rest_at;
+    psi_buf_init(&s->rest, 0);
     release(t, s);
+    return c;
 }
 
 void psd_slow_tick(struct psd_task *t)
@@ -195,5 +192,12 @@ void psd_slow_tick(struct psd_task *t)
             s->beat_ms = t->now_ms;
             psd_beat_answer(t, s->conn, 0); /* to none: anything that comes says that we live */
         }
+    }
+}
+
+void psd_rpc_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    if (!slow_begin(t, c, r)) {
+        psd_init_carry_out(t, c, r, NULL);
     }
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of all waiting requests (wait.h): found or made, hung on what they wait for, looked at when that changes, ended, kept
- * until their ACK.
+ * The life of all waiting requests (wait.h) from their beginning on (wait_begin.c): hung on what they wait for, looked at when
+ * that changes, ended, kept until their ACK.
  *
- * Failure: too many of one session, or no room for its lists: RESOURCE_EXHAUSTED, to be asked again. Its deadline: what its kind
- * says. A need that is lost ends the request with the reason of its kind.
+ * Failure: its deadline: what its kind says. A need that is lost ends the request with the reason of its kind.
  */
 #include "rpc.h"
 
@@ -12,11 +11,7 @@
 
 #include <string.h>
 
-enum {
-    CONDITION_MAX = 2,
-    LISTS_BYTES_LEAST = 64 << 20, /* however small the memory budget is */
-    GET_RETRY_MS = 50
-};
+enum { LISTS_BYTES_LEAST = 64 << 20 /* however small the memory budget is */ };
 
 /* ---- deadlines: a heap, each with its place in it ---- */
 
@@ -57,8 +52,7 @@ static void heap_remove(struct psd_task *t, struct psd_wait *w)
     }
 }
 
-/* Room for one wait more, so that psd_wait_open() cannot fail. */
-static bool heap_reserve(struct psd_task *t)
+bool psd_wait_reserve(struct psd_task *t)
 {
     if (t->wait_count < t->deadline_capacity) {
         return true;
@@ -89,7 +83,7 @@ uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms)
 
 /* ---- their lists: what a peer sends as a few bytes takes up to 600 here, and stays until its ACK ---- */
 
-static uint64_t lists_most(const struct psd_task *t)
+uint64_t psd_wait_lists_most(const struct psd_task *t)
 {
     uint64_t share = t->config.memory_budget_bytes / 8;
     return share > LISTS_BYTES_LEAST ? share : LISTS_BYTES_LEAST;
@@ -97,7 +91,7 @@ static uint64_t lists_most(const struct psd_task *t)
 
 uint64_t psd_wait_lists_missing(const struct psd_task *t, uint64_t n)
 {
-    uint64_t most = lists_most(t);
+    uint64_t most = psd_wait_lists_most(t);
     return t->wait_list_bytes + n > most ? t->wait_list_bytes + n - most : 0;
 }
 
@@ -111,7 +105,7 @@ uint64_t psd_wait_lists_bytes(const struct psd_record *r)
     return bytes;
 }
 
-static void take(struct psd_task *t, struct psd_wait *w, uint64_t bytes)
+void psd_wait_take(struct psd_task *t, struct psd_wait *w, uint64_t bytes)
 {
     t->wait_list_bytes += bytes;
     w->bytes += bytes;
@@ -128,28 +122,7 @@ void psd_wait_item_refused(struct psd_task *t, struct psd_wait *w, struct psd_cr
     item->status = err->code;
     item->reason = err->reason;
     item->text = psi_strndup(err->text, strlen(err->text)); /* without memory status and reason must do */
-    take(t, w, item->text == NULL ? 0 : strlen(err->text) + 1);
-}
-
-void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, size_t item_bytes, uint32_t *capacity,
-                         struct psi_err *err)
-{
-    uint32_t want = *capacity == 0 ? 1 : *capacity * 2;
-    uint64_t more = (uint64_t)(want - *capacity) * item_bytes;
-    bool fits = want <= PS_VARIABLES_MAX && psd_room(t, PSD_ROOM_LISTS, more);
-    void *grown = fits ? psi_realloc(list, (size_t)want * item_bytes) : NULL;
-    if (grown == NULL) {
-        PSI_IGNORE(
-            psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
-                        "%s: no room for a list of more than %u; the lists of waiting requests take %llu bytes of %llu (an "
-                        "eighth of psd --memory_budget)",
-                        t->name, *capacity, (unsigned long long)t->wait_list_bytes,
-                        (unsigned long long)lists_most(t))); /* the caller sees NULL */
-        return NULL;
-    }
-    take(t, w, more);
-    *capacity = want;
-    return grown;
+    psd_wait_take(t, w, item->text == NULL ? 0 : strlen(err->text) + 1);
 }
 
 static void free_needs(struct psd_task *t, struct psd_wait *w)
@@ -174,7 +147,7 @@ static void free_creates(struct psd_task *t, struct psd_wait *w)
 
 /* ---- the beginning ---- */
 
-static void answer(struct psd_task *t, struct psd_wait *w)
+void psd_wait_answer(struct psd_task *t, struct psd_wait *w)
 {
     struct psd_conn *c = w->record->conn;
     if (c == NULL) {
@@ -187,85 +160,7 @@ static void answer(struct psd_task *t, struct psd_wait *w)
     }
 }
 
-static struct psd_wait *wait_new(struct psd_task *t, struct psd_record *record, uint64_t id, struct psi_err *err)
-{
-    uint32_t count = psi_u64_map_count(&record->waits);
-    if (count >= PS_WAITS_PER_SESSION_MAX) {
-        PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
-                               "%s: this session already has %u waiting requests", t->name, count)); /* the caller sees NULL */
-        return NULL;
-    }
-    struct psd_wait *w = heap_reserve(t) && psd_room(t, PSD_ROOM_LISTS, sizeof(*w)) ? psi_calloc(1, sizeof(*w)) : NULL;
-    if (w == NULL || psi_u64_map_put(&record->waits, id, w, NULL, err) != PS_OK) {
-        psi_free(w);
-        PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
-                               "%s: no memory for a waiting request; all of them take %llu bytes", t->name,
-                               (unsigned long long)t->wait_list_bytes)); /* likewise */
-        return NULL;
-    }
-    w->record = record;
-    w->id = id;
-    w->begun_ms = t->now_ms;
-    t->wait_count++;
-    take(t, w, sizeof(*w));
-    return w;
-}
-
-struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const struct psd_request *r,
-                              const struct psd_wait_kind *kind, bool *out_old)
-{
-    const struct ps_frame_header *h = &r->header;
-    struct psd_wait *w = psi_u64_map_find(&c->record->waits, h->id);
-    struct psi_err err;
-    *out_old = w != NULL && w->stage != PSD_WAIT_COLLECTING;
-    if (w == NULL) {
-        w = wait_new(t, c->record, h->id, &err);
-        if (w == NULL) {
-            psd_reply(t, c, h->op, 0, h->id, 0, &err, GET_RETRY_MS, NULL, NULL);
-            return NULL;
-        }
-        w->kind = kind;
-        w->op = h->op;
-    } else if (w->op != h->op) {
-        PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "request number %llu is that of another operation (%u)",
-                            (unsigned long long)w->id, w->op)); /* sent below */
-        psd_reply(t, c, h->op, 0, h->id, 0, &err, 0, NULL, NULL);
-        return NULL;
-    } else if (w->stage == PSD_WAIT_DONE && (h->flags & PS_FLAG_MORE) == 0) {
-        answer(t, w);
-    }
-    return w;
-}
-
-ps_status psd_wait_meta(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
-{
-    ps_v1_Wait m;
-    ps_status st = psi_msg_decode(&ps_v1_Wait_msg, &m, r->meta, r->header.meta_bytes, err);
-    if (st == PS_OK && w->op == PS_OP_WAIT && (m.condition == 0 || m.condition > CONDITION_MAX)) {
-        st = psi_fail(err, PS_INVALID_ARGUMENT, "WAIT for condition %u; known: 1 initialised, 2 sealed", m.condition);
-    }
-    if (st == PS_OK) {
-        w->condition = (uint8_t)m.condition;
-        w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
-    }
-    return st;
-}
-
 /* ---- what it waits for ---- */
-
-struct psd_need *psd_wait_need(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
-{
-    if (w->need_count == w->need_capacity) {
-        struct psd_need *more = psd_wait_list_grow(t, w, w->needs, sizeof(*more), &w->need_capacity, err);
-        if (more == NULL) {
-            return NULL;
-        }
-        w->needs = more;
-    }
-    struct psd_need *n = &w->needs[w->need_count++];
-    memset(n, 0, sizeof(*n));
-    return n;
-}
 
 void psd_wait_hang(struct psd_wait *w, struct psd_need *n, struct psi_list *waiters)
 {
@@ -354,7 +249,7 @@ void psd_wait_done(struct psd_task *t, struct psd_wait *w)
     PSI_ASSERT(w->stage != PSD_WAIT_DONE);
     let_go(t, w);
     w->stage = PSD_WAIT_DONE;
-    answer(t, w);
+    psd_wait_answer(t, w);
 }
 
 void psd_wait_refused(struct psd_task *t, struct psd_wait *w, const struct psi_err *err, uint32_t retry_after_ms)
@@ -414,7 +309,7 @@ static void check_open(const struct psd_wait *w)
 
 void psd_wait_check_invariants(const struct psd_task *t)
 {
-    uint64_t bytes = psd_wait_presences_bytes(t), cursor = 0;
+    uint64_t bytes = (uint64_t)psi_map_count(&t->presences) * PSD_PRESENCE_BYTES, cursor = 0;
     uint32_t count = 0, open_with_deadline = 0;
     void *value = NULL, *item = NULL;
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
@@ -439,5 +334,4 @@ void psd_wait_check_invariants(const struct psd_task *t)
         const struct psd_wait *w = t->deadlines[place - 1];
         PSI_ASSERT(w->place == place && (place == 1 || t->deadlines[place / 2 - 1]->deadline_ms <= w->deadline_ms));
     }
-    psd_wait_presences_check_invariants(t);
 }

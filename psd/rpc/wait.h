@@ -14,9 +14,7 @@
 #ifndef PSD_WAIT_H
 #define PSD_WAIT_H
 
-#include "psd/state.h"
-
-struct psd_request;
+#include "psd/base/base.h"
 
 /* Names in a text for people (names_text.c); zero before the first. */
 enum { PSD_NAMES_BYTES = 256 };
@@ -82,16 +80,22 @@ struct psd_wait {
     uint64_t working_bytes; /* CALL: staged while it runs */
 };
 
+/* ---- wait_begin.c ---- */
 /** The waiting request (c's session, id): an old one (returned, *out_old true: joined, nothing to do), a new one, or NULL when
  * refused (already answered). */
 struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const struct psd_request *r,
                               const struct psd_wait_kind *kind, bool *out_old);
-/** When a client's timeout ends; 0: it has none. */
-uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms);
 /** Deadline and condition out of a request's meta, a `Wait`. */
 ps_status psd_wait_meta(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err) PSI_MUST;
 /** One need more; the others may move: none of w hangs yet. NULL (err filled): all lists of the task have no more room. */
 struct psd_need *psd_wait_need(struct psd_task *t, struct psd_wait *w, struct psi_err *err);
+/** A list of w with twice the capacity; NULL (err filled, the old list stays): all lists of the task have no more room. */
+void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, size_t item_bytes, uint32_t *capacity,
+                         struct psi_err *err);
+
+/* ---- wait.c ---- */
+/** When a client's timeout ends; 0: it has none. */
+uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms);
 /** n, of w, waits for what has this list of waiters. */
 void psd_wait_hang(struct psd_wait *w, struct psd_need *n, struct psi_list *waiters);
 /** All needs that are not met hang: from now on it waits. It is done at once when all are met. */
@@ -110,19 +114,23 @@ void psd_wait_done(struct psd_task *t, struct psd_wait *w);
 void psd_wait_refused(struct psd_task *t, struct psd_wait *w, const struct psi_err *err, uint32_t retry_after_ms);
 /** Given up by its client, or its session is gone. */
 void psd_wait_free(struct psd_task *t, struct psd_wait *w);
-/** A list of w with twice the capacity; NULL (err filled, the old list stays): all lists of the task have no more room. */
-void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, size_t item_bytes, uint32_t *capacity,
-                         struct psi_err *err);
 /** Why an item of w is refused. */
 void psd_wait_item_refused(struct psd_task *t, struct psd_wait *w, struct psd_create *item, const struct psi_err *err);
-/** By how much n more bytes of lists are too many; what those of r take. */
+/** Its answer, which is kept, goes out, when its session is connected. */
+void psd_wait_answer(struct psd_task *t, struct psd_wait *w);
+/** Room for one wait more, so that psd_wait_open() cannot fail; false: no memory. */
+bool psd_wait_reserve(struct psd_task *t) PSI_MUST;
+/** w has this many bytes of the budget for lists from now on. */
+void psd_wait_take(struct psd_task *t, struct psd_wait *w, uint64_t bytes);
+/** What all lists may take; by how much n more bytes are too many; what those of r take. */
+uint64_t psd_wait_lists_most(const struct psd_task *t);
 uint64_t psd_wait_lists_missing(const struct psd_task *t, uint64_t n);
 uint64_t psd_wait_lists_bytes(const struct psd_record *r);
 /** Frees what the task has for its waits, which are gone. */
 void psd_wait_fini(struct psd_task *t);
 void psd_wait_check_invariants(const struct psd_task *t);
 
-/* ---- wait_for.c: WAIT, WAIT_CLUSTER ---- */
+/* ---- presence.c ---- */
 /* A task that some WAIT_CLUSTER names, of the cluster spec or not. */
 struct psd_presence {
     struct psi_list waiters;
@@ -130,11 +138,18 @@ struct psd_presence {
     bool up;
     char job[PS_JOB_BYTES_MAX + 1];
 };
+enum { PSD_PRESENCE_BYTES = sizeof(struct psd_presence) + 2 * PSI_TASK_NAME_MAX /* with its entry of the map */ };
+struct psd_presence *psd_presence_find(const struct psd_task *t, const char *job, uint32_t task);
+/** Of a task that nobody waits for so far; counted in the budget for lists. NULL: no memory. */
+struct psd_presence *psd_presence_new(struct psd_task *t, const char *job, uint32_t task);
+/** One need less; with the last one it goes. */
+void psd_presence_put(struct psd_task *t, struct psd_presence *p);
+/** This task may have come or gone. */
+void psd_presence_look(struct psd_task *t, const char *job, uint32_t task);
+void psd_presences_check_invariants(const struct psd_task *t);
+
+/* ---- wait_for.c: WAIT, WAIT_CLUSTER ---- */
 /** v goes: every WAIT for it ends ABORTED, whatever else it misses. */
 void psd_wait_abort_variable(struct psd_task *t, const struct psd_variable *v);
-/** This task may have come or gone. */
-void psd_wait_presence(struct psd_task *t, const char *job, uint32_t task);
-uint64_t psd_wait_presences_bytes(const struct psd_task *t);
-void psd_wait_presences_check_invariants(const struct psd_task *t);
 
 #endif

@@ -14,11 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    CONDITION_SEALED = 2,
-    LISTS_RETRY_MS = 100,
-    PRESENCE_BYTES = sizeof(struct psd_presence) + 2 * PSI_TASK_NAME_MAX /* with its entry of the map */
-};
+enum { CONDITION_SEALED = 2, LISTS_RETRY_MS = 100 };
 
 static ps_status fail_gone(const struct psd_task *t, const char *name, struct psi_err *err)
 {
@@ -95,78 +91,22 @@ static const struct psd_wait_kind of_variables = {
 
 /* ---- tasks of the cluster ---- */
 
-static bool is_up(const struct psd_task *t, const struct psd_presence *p)
+static struct psd_presence *get_presence(struct psd_task *t, const char *job, uint32_t task, struct psi_err *err)
 {
-    const struct psd_peer *peer = psd_peer_find(t, p->job, p->task);
-    if (peer != NULL && (peer->self || peer->listed)) {
-        return true;
+    struct psd_presence *p = psd_presence_find(t, job, task);
+    if (p == NULL && psd_room(t, PSD_ROOM_LISTS, PSD_PRESENCE_BYTES)) {
+        p = psd_presence_new(t, job, task);
     }
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
-        const struct psd_record *r = value;
-        if (r->member && r->task == p->task && strcmp(r->job, p->job) == 0) {
-            return true;
-        }
+    if (p == NULL) {
+        PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "%s: no room to wait for /job:%s/task:%u",
+                               t->name, job, task)); /* the caller sees NULL */
     }
-    return false;
+    return p;
 }
 
 static struct psd_presence *presence_of(const struct psd_need *n)
 {
     return PSI_CONTAINER_OF(n->of, struct psd_presence, waiters);
-}
-
-static struct psd_presence *find_presence(const struct psd_task *t, const char *job, uint32_t task)
-{
-    char name[PSI_TASK_NAME_MAX];
-    PSI_IGNORE(psi_task_name_format(name, sizeof(name), job, task)); /* fits */
-    return psi_map_find(&t->presences, name, strlen(name));
-}
-
-static struct psd_presence *get_presence(struct psd_task *t, const char *job, uint32_t task, struct psi_err *err)
-{
-    char name[PSI_TASK_NAME_MAX];
-    PSI_IGNORE(psi_task_name_format(name, sizeof(name), job, task)); /* fits */
-    struct psd_presence *p = psi_map_find(&t->presences, name, strlen(name));
-    if (p != NULL) {
-        return p;
-    }
-    p = psd_room(t, PSD_ROOM_LISTS, PRESENCE_BYTES) ? psi_calloc(1, sizeof(*p)) : NULL;
-    if (p == NULL || psi_map_put(&t->presences, name, strlen(name), p, NULL, err) != PS_OK) {
-        psi_free(p);
-        PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "%s: no room to wait for %s", t->name,
-                               name)); /* the caller sees NULL */
-        return NULL;
-    }
-    t->wait_list_bytes += PRESENCE_BYTES;
-    psi_list_init(&p->waiters);
-    memcpy(p->job, job, strlen(job) + 1);
-    p->task = task;
-    p->up = is_up(t, p);
-    return p;
-}
-
-/* One need less. */
-static void put_presence(struct psd_task *t, struct psd_presence *p)
-{
-    if (--p->need_count == 0) {
-        char name[PSI_TASK_NAME_MAX];
-        PSI_IGNORE(psi_task_name_format(name, sizeof(name), p->job, p->task)); /* fits */
-        PSI_IGNORE(psi_map_remove(&t->presences, name, strlen(name)));         /* it is p */
-        t->wait_list_bytes -= PRESENCE_BYTES;
-        psi_free(p);
-    }
-}
-
-void psd_wait_presence(struct psd_task *t, const char *job, uint32_t task)
-{
-    struct psd_presence *p = find_presence(t, job, task);
-    bool up = p != NULL && is_up(t, p);
-    if (p != NULL && up != p->up) {
-        p->up = up;
-        psd_wait_look(t, &p->waiters); /* may be the end of p */
-    }
 }
 
 static bool look_at_presence(const struct psd_wait *w, const struct psd_need *n)
@@ -220,7 +160,7 @@ static void drop_tasks(struct psd_task *t, struct psd_wait *w)
             psi_list_remove(&n->at);
         }
         if (n->of != NULL) {
-            put_presence(t, presence_of(n));
+            psd_presence_put(t, presence_of(n));
         }
     }
 }
@@ -338,21 +278,4 @@ void psd_rpc_wait(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 void psd_rpc_wait_cluster(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     start(t, c, r, &of_tasks, read_tasks, hang_on_tasks);
-}
-
-/* ---- invariants ---- */
-
-uint64_t psd_wait_presences_bytes(const struct psd_task *t)
-{
-    return (uint64_t)psi_map_count(&t->presences) * PRESENCE_BYTES;
-}
-
-void psd_wait_presences_check_invariants(const struct psd_task *t)
-{
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (psi_map_next(&t->presences, &cursor, NULL, NULL, &value)) {
-        const struct psd_presence *p = value;
-        PSI_ASSERT(p->need_count > 0 && p->up == is_up(t, p)); /* otherwise somebody came or went unheard */
-    }
 }

@@ -11,7 +11,7 @@
  */
 #include "sim.h"
 
-#include "psd/state.h"
+#include "psd/base/base.h"
 
 #include <string.h>
 

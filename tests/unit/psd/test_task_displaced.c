@@ -5,7 +5,7 @@
  */
 #include "cluster_test.h"
 
-#include "psd/state.h"
+#include "psd/base/base.h"
 
 static void named(struct psd_task_config *config)
 {

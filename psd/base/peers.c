@@ -6,7 +6,7 @@
  * the old connection a half-open one). But only a process that is new, that no directory has taken yet, displaces one that is
  * connected; any other is refused meanwhile (tasklink.c). Otherwise the two would displace each other for ever.
  */
-#include "psd/state.h"
+#include "base.h"
 
 #include "common/mem.h"
 

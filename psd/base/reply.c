@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replies: one fixed meta for all of them, and lists that are cut into frames. Without memory for a reply the connection is
  * closed: the client reconnects and asks again, so nothing is lost. */
-#include "rpc.h"
+#include "base.h"
 
 #include <string.h>
 
@@ -52,6 +52,14 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
         return;
     }
     psd_mark_dirty(t, c);
+}
+
+void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why)
+{
+    struct psi_err err;
+    PSI_IGNORE(psi_fail_as(&err, st, reason, "%s", why)); /* sent below */
+    psd_reply(t, c, PS_OP_CLOSE, 0, 0, 0, &err, 0, NULL, NULL);
+    psd_conn_close(t, c, !t->crowded); /* each that lingers has the place of one that waits */
 }
 
 void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

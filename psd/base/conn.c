@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections, and the segment buffers that they share.
+ *
+ * Happy path: new -> read, and not read while its queue is long or there is no buffer -> its end, by the shell or by us: from
+ * then on it is closed, and what has to do with it (its session, its task, an INIT in the making) lets go of it at the end of the
+ * event (psd_conn_next_ended(), task.c) -> freed. Failure: without memory it is refused.
+ */
+#include "base.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+
+void psd_mark_dirty(struct psd_task *t, struct psd_conn *c)
+{
+    if (!c->closing && !psi_list_linked(&c->link->dirty)) {
+        psi_list_push_back(&t->dirty, &c->link->dirty);
+    }
+}
+
+struct psi_link *psd_task_next_dirty(struct psd_task *t)
+{
+    psd_conns_free(t);
+    struct psi_list *link = psi_list_pop_front(&t->dirty);
+    return link == NULL ? NULL : PSI_CONTAINER_OF(link, struct psi_link, dirty);
+}
+
+void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
+{
+    if (c->closing) {
+        return;
+    }
+    const struct psi_outq *q = &c->link->out;
+    if (q->queued_bytes > PS_OUT_QUEUE_STOP_BYTES || q->frame_count > 1024) {
+        c->paused_out = true;
+    } else if (q->queued_bytes < PS_OUT_QUEUE_RESUME_BYTES && q->frame_count < 256) {
+        c->paused_out = false;
+    }
+    t->count.bytes_out += q->sent_bytes - c->counted_out;
+    c->counted_out = q->sent_bytes;
+    bool paused = c->paused_out || c->link->want_buffer || c->slow != NULL;
+    if (paused != c->link->paused) {
+        c->link->paused = paused;
+        c->heard_ms = t->now_ms; /* no deadline runs against a peer that we do not read */
+        c->segment_begun_ms = c->segment_moved_ms = t->now_ms;
+        c->opened_ms += paused ? 0 : t->now_ms - c->paused_since_ms;
+        c->paused_since_ms = t->now_ms;
+    }
+    psd_mark_dirty(t, c);
+}
+
+/* ---- segment buffers: 64 KiB each, shared by all connections of the task ---- */
+
+static void set_wanting(struct psd_task *t, bool wanting)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->conns) {
+        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
+        if (c->link->in.buffer == NULL && c->link->want_buffer != wanting) {
+            c->link->want_buffer = wanting;
+            psd_conn_balance(t, c);
+        }
+    }
+}
+
+bool psd_buffers_exhausted(const struct psd_task *t)
+{
+    return t->free_buffer_count == 0 && t->buffer_count >= t->config.segment_buffers_max;
+}
+
+static void buffer_join(struct psd_task *t, struct psd_conn *c)
+{
+    if (psd_buffers_exhausted(t)) {
+        c->link->want_buffer = true;
+        psd_conn_balance(t, c);
+    }
+}
+
+bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c)
+{
+    uint8_t *buffer = NULL;
+    if (t->free_buffer_count > 0) {
+        buffer = t->free_buffers[--t->free_buffer_count];
+    } else if (t->buffer_count < t->config.segment_buffers_max) {
+        buffer = psi_aligned_malloc(64, PSI_READER_BUFFER_BYTES);
+        t->buffer_count += buffer != NULL;
+    }
+    if (buffer == NULL) {
+        return false;
+    }
+    c->link->in.buffer = buffer;
+    c->segment_begun_ms = c->segment_moved_ms = t->now_ms;
+    c->segment_seen = 0;
+    if (psd_buffers_exhausted(t)) {
+        set_wanting(t, true); /* nobody else is read until one comes back: their bytes would have no place */
+    }
+    return true;
+}
+
+void psd_buffer_return(struct psd_task *t, struct psd_conn *c)
+{
+    if (c->link->in.buffer == NULL) {
+        return;
+    }
+    bool was_exhausted = psd_buffers_exhausted(t);
+    t->free_buffers[t->free_buffer_count++] = c->link->in.buffer;
+    c->link->in.buffer = NULL;
+    if (was_exhausted) {
+        set_wanting(t, false);
+    }
+}
+
+/* ---- their life ---- */
+
+struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text)
+{
+    struct psd_conn *c = psi_calloc(1, sizeof(*c));
+    struct psi_link *link = psi_link_new(shell, t->next_link_name++, role == PSD_ROLE_CLIENT ? PS_PREAUTH_BYTES_MAX : UINT32_MAX);
+    if (c == NULL || link == NULL) {
+        psi_free(c);
+        psi_link_free(link);
+        return NULL;
+    }
+    c->link = link;
+    link->owner = c;
+    link->out.scratch = &t->scratch;
+    c->role = role;
+    c->opened_ms = c->heard_ms = c->beat_sent_ms = c->stuck_since_ms = t->now_ms;
+    psi_buf_init(&c->body, PS_PREAUTH_BYTES_MAX);
+    PSI_IGNORE(snprintf(c->text, sizeof(c->text), "%s", text == NULL ? "?" : text)); /* cut is fine */
+    psi_list_push_back(&t->conns, &c->all);
+    t->conn_count++;
+    buffer_join(t, c);
+    return c;
+}
+
+void psd_conn_end(struct psd_task *t, struct psd_conn *c)
+{
+    c->closing = true;
+    psd_buffer_return(t, c);
+    psi_list_remove(&c->all);
+    t->conn_count--;
+    psi_list_push_back(&t->ended, &c->all);
+    c->link->owner = NULL;
+}
+
+void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush)
+{
+    if (c->closing) {
+        return;
+    }
+    struct psi_link *link = c->link;
+    psd_mark_dirty(t, c);
+    psd_conn_end(t, c);
+    flush = flush && psi_outq_drop_streams(&link->out);
+    if (!flush) {
+        psi_outq_drop(&link->out);
+    }
+    link->closing = true;
+    link->close_after_flush = flush;
+}
+
+struct psd_conn *psd_conn_next_ended(struct psd_task *t)
+{
+    struct psi_list *link = psi_list_pop_front(&t->ended);
+    psi_list_push_back(&t->dead, link);
+    return PSI_CONTAINER_OF(link, struct psd_conn, all);
+}
+
+void psd_conns_free(struct psd_task *t)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(&t->dead)) != NULL) {
+        struct psd_conn *c = PSI_CONTAINER_OF(link, struct psd_conn, all);
+        psi_buf_fini(&c->body); /* not before: a handler may be reading it while its reply closes the connection */
+        psi_free(c);
+    }
+}

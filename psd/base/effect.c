@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a task asks of its shell, its log lines among them, and its random numbers, which derive from the seed that it got. */
+#include "base.h"
+
+#include "common/hash.h"
+#include "common/mem.h"
+
+#include <stdio.h>
+
+uint64_t psd_random(struct psd_task *t)
+{
+    uint64_t v = 0;
+    while (v == 0) {
+        v = psi_siphash13_u64(t->random_key, t->random_count++);
+    }
+    return v;
+}
+
+struct psd_effect *psd_effect_new(struct psd_task *t, enum psd_effect_kind kind)
+{
+    struct psd_effect_node *node = psi_calloc(1, sizeof(*node));
+    if (node == NULL) {
+        return NULL; /* a lost log line; anything else is tried again */
+    }
+    node->effect.kind = kind;
+    psi_list_push_back(&t->effects, &node->link);
+    return &node->effect;
+}
+
+bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text)
+{
+    struct psd_effect *e = psd_effect_new(t, kind);
+    if (e != NULL) {
+        PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", text)); /* bounded by the sender */
+    }
+    return e != NULL;
+}
+
+void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count)
+{
+    struct psd_effect *e = psd_effect_new(t, PSD_EFFECT_LOG);
+    if (e != NULL) {
+        e->level = (int)level;
+        PSI_IGNORE(snprintf(e->event, sizeof(e->event), "%s", event)); /* cut is fine */
+        PSI_IGNORE(psi_log_format(e->text, sizeof(e->text), kv, count));
+    }
+}
+
+bool psd_task_next_effect(struct psd_task *t, struct psd_effect *out)
+{
+    struct psi_list *link = psi_list_pop_front(&t->effects);
+    if (link == NULL) {
+        return false;
+    }
+    struct psd_effect_node *node = PSI_CONTAINER_OF(link, struct psd_effect_node, link);
+    *out = node->effect;
+    psi_free(node);
+    return true;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names and definitions as the items of lists carry them, both ways. What cannot be understood is refused. */
+#include "rpc.h"
+
+#include "common/name.h"
+
+#include <string.h>
+
+ps_status psd_container_parse(const pb_bytes_array_t *field, char container[PS_CONTAINER_BYTES_MAX + 1], struct psi_err *err)
+{
+    if (field->size == 0) {
+        memcpy(container, PSI_CONTAINER_DEFAULT, sizeof(PSI_CONTAINER_DEFAULT));
+        return PS_OK;
+    }
+    ps_status st = psi_container_name_check((const char *)field->bytes, field->size, err);
+    return st != PS_OK ? st : psi_bytes_text(field, container, PS_CONTAINER_BYTES_MAX + 1);
+}
+
+static ps_status name_parse(const pb_bytes_array_t *field, char name[PS_NAME_BYTES_MAX + 1], struct psi_err *err)
+{
+    ps_status st = psi_variable_name_check((const char *)field->bytes, field->size, err);
+    return st != PS_OK ? st : psi_bytes_text(field, name, PS_NAME_BYTES_MAX + 1);
+}
+
+ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1], char name[PS_NAME_BYTES_MAX + 1],
+                         struct psi_err *err)
+{
+    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
+    return st != PS_OK ? st : name_parse((const pb_bytes_array_t *)(const void *)&item->name, name, err);
+}
+
+ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err)
+{
+    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, out->container, err);
+    if (st == PS_OK) {
+        st = name_parse((const pb_bytes_array_t *)(const void *)&item->name, out->name, err);
+    }
+    if (st == PS_OK) {
+        st = psi_shape_from_dims(item->dims, item->dims_count, &out->definition.shape, err);
+    }
+    if (st == PS_OK) {
+        st = psi_optimizer_from_msg(&item->optimizer, &out->definition.optimizer, err);
+    }
+    if (st == PS_OK) {
+        out->definition.dtype = (ps_dtype)item->dtype; /* checked below */
+        out->definition.atomic = item->atomic;
+        out->pinned = item->pinned;
+        st = psd_definition_check(&out->definition, out->name, err);
+    }
+    return st;
+}
+
+void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out)
+{
+    *out = (ps_v1_CreateItem)ps_v1_CreateItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(out->container, create->container)); /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(out->name, create->name));           /* likewise */
+    out->dtype = (uint32_t)create->definition.dtype;
+    out->dims_count = (pb_size_t)create->definition.shape.rank;
+    memcpy(out->dims, create->definition.shape.dims, create->definition.shape.rank * sizeof(int64_t));
+    out->atomic = create->definition.atomic;
+    out->has_optimizer = true;
+    psi_optimizer_to_msg(&create->definition.optimizer, &out->optimizer);
+}
+
+ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_err *err)
+{
+    return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the variable was reset or deleted", handle, t->name);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What becomes of a sequence number other than by its last segment: its outcome is kept and sent (again), it is refused, torn,
+ * abandoned; and ABANDON, the request for that.
+ *
+ * Failure: a number out of order, or outside the window, is a GAP: the connection is closed, the client resumes from what HELLO
+ * tells it.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+
+#include <string.h>
+
+enum { LOAD_RETRY_MS = 20, DRAIN_RETRY_MS = 1000 };
+
+void psd_outcome_gap(struct psd_task *t, struct psd_conn *c, const char *why)
+{
+    const struct ps_frame_header *h = &c->link->in.header;
+    psd_log(t, PSI_LOG_WARN, "gap", PSI_KV("peer", c->text), PSI_KV("number", h->id), PSI_KV("offset", h->offset),
+            PSI_KV("msg", why));
+    psd_conn_fault(t, c, PS_FAILED_PRECONDITION, PS_REASON_GAP, why);
+}
+
+void psd_outcome_send(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32_t handle, const struct psd_number *n)
+{
+    struct ps_reply_meta m = {.position = n->position, .version = n->version};
+    if (n->state == PS_NUMBER_APPLIED) {
+        m.result_bytes = n->result_bytes;
+        psd_reply(t, c, op, PS_FLAG_SEQ, n->number, handle, NULL, 0, &m, n->result);
+        return;
+    }
+    struct psi_err err = {.code = PS_ABORTED, .applied = (ps_applied)n->applied, .text = "abandoned"};
+    uint32_t retry = 0;
+    if (n->state == PS_NUMBER_REFUSED) {
+        PSI_IGNORE(psi_fail_as(&err, (ps_status)n->status, (ps_reason)n->reason, "%s",
+                               n->text == NULL ? "refused" : n->text)); /* sent below */
+        err.applied = (ps_applied)n->applied;
+        retry = n->status == PS_RESOURCE_EXHAUSTED ? LOAD_RETRY_MS : n->status == PS_UNAVAILABLE ? DRAIN_RETRY_MS : 0;
+    }
+    psd_reply(t, c, op, PS_FLAG_SEQ, n->number, handle, &err, retry, &m, NULL);
+}
+
+/* It ends before its end, and part of it is in the variable. */
+static bool is_torn(const struct psd_number *n)
+{
+    return n != NULL && n->progress != NULL && psd_progress_streams(n->progress) && n->offset > 0;
+}
+
+void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err)
+{
+    if (is_torn(psd_record_find(record, number))) {
+        err->applied = PS_MAYBE_PARTLY_APPLIED;
+        t->count.pushes_torn++;
+    }
+    struct psd_change c = {.kind = PSD_CHANGE_REFUSE,
+                           .end = {.record = record,
+                                   .number = number,
+                                   .status = err->code,
+                                   .reason = err->reason,
+                                   .applied = err->applied,
+                                   .text = psi_strndup(err->text, strlen(err->text))}}; /* without memory the status must do */
+    psd_commit(t, &c);
+}
+
+/* ---- refused, torn, abandoned ---- */
+
+/* number of record ends refused, and c, which may be NULL, is told. */
+void psd_outcome_refuse_push(struct psd_task *t, struct psd_record *record, struct psd_conn *c, uint8_t op, uint32_t handle,
+                             uint64_t number, struct psi_err *err)
+{
+    psd_outcome_refuse(t, record, number, err);
+    t->count.pushes_refused++;
+    if (c != NULL) {
+        psd_outcome_send(t, c, op, handle, psd_record_find(record, number));
+    }
+}
+
+static void abandon(struct psd_task *t, struct psd_record *record, uint64_t number, ps_applied applied)
+{
+    struct psd_change c = {.kind = PSD_CHANGE_ABANDON, .end = {.record = record, .number = number, .applied = applied}};
+    psd_commit(t, &c);
+}
+
+void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n)
+{
+    t->count.pushes_torn += is_torn(n);
+    abandon(t, record, n->number, n->progress->staging != NULL ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
+}
+
+void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number)
+{
+    abandon(t, record, number, PS_OUTCOME_UNKNOWN);
+}
+
+static uint8_t op_of(uint8_t kind)
+{
+    return kind == PSD_PUSH ? PS_OP_PUSH : kind == PSD_PUSH_PULL ? PS_OP_PUSHPULL : kind == PSD_ASSIGN ? PS_OP_ASSIGN : PS_OP_ADD;
+}
+
+void psd_outcome_abort_variable(struct psd_task *t, const struct psd_variable *v)
+{
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    void *value = NULL;
+    while (v->refs > 1 && psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+        struct psd_record *record = value;
+        struct psi_list *it = NULL, *tmp = NULL;
+        PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress) {
+            const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
+            if (p->variable != v) {
+                continue;
+            }
+            struct psi_err err;
+            PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_LOST,
+                                   "variable '%s' at %s was reset or deleted during the operation", v->name,
+                                   t->name)); /* kept and sent below */
+            psd_outcome_refuse_push(t, record, record->conn, op_of(p->kind), v->handle, p->number, &err);
+        }
+    }
+}
+
+/* ---- mutations without a body ---- */
+
+bool psd_outcome_may_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    const struct psd_number *n = psd_record_find(c->record, r->header.id);
+    if (n != NULL && n->state != PS_NUMBER_IN_PROGRESS) {
+        psd_outcome_send(t, c, r->header.op, r->header.handle, n);
+        return false;
+    }
+    if (n != NULL || r->header.id <= c->last_first || !psd_record_admits(c->record, r->header.id)) {
+        psd_outcome_gap(t, c, "GAP: a number out of order, or outside the window");
+        return false;
+    }
+    c->last_first = r->header.id;
+    return true;
+}
+
+void psd_rpc_abandon(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    const struct psd_number *n = psd_record_find(c->record, r->header.id);
+    if (n == NULL && !psd_record_admits(c->record, r->header.id)) {
+        psd_outcome_gap(t, c, "GAP: ABANDON of a number outside the window");
+        return;
+    }
+    if (n == NULL) {
+        psd_outcome_abandon(t, c->record, r->header.id);
+        n = psd_record_find(c->record, r->header.id);
+    } else if (n->state == PS_NUMBER_IN_PROGRESS) {
+        psd_outcome_tear(t, c->record, n);
+    }
+    struct ps_reply_meta m = {.position = n->position, .version = n->version, .result_bytes = 1};
+    psd_reply(t, c, PS_OP_ABANDON, PS_FLAG_SEQ, r->header.id, 0, NULL, 0, &m, &n->state);
+}
