@@ -15,22 +15,39 @@
 
 enum psd_role { PSD_ROLE_CLIENT = 0, PSD_ROLE_TASK = 1, PSD_ROLE_DIRECTORY = 2 /* the connection we dialled */ };
 
+/* A list of a task's names, as the directory gets it, or its answer, as the task does. The ways between are a table in
+ * directory/tasklink.c. */
+enum psd_list_stage {
+    PSD_LIST_NONE,  /* nothing has come on this connection */
+    PSD_LIST_COMES, /* some has; so far there is nothing to drop */
+    PSD_LIST_DROPS, /* ... and the task has to drop some of it */
+    PSD_LIST_AGAIN, /* that one is over: the task drops them and lists again */
+    PSD_LIST_TAKEN, /* it is over, with nothing to drop: the task is connected */
+    PSD_LIST_STAGES
+};
+
+/* Is another process this task as well? The ways between are a table in directory/tasklink.c. */
+enum psd_twin {
+    PSD_TWIN_NONE,      /* not as far as this one knows */
+    PSD_TWIN_DISPLACED, /* the directory has refused this one for it; until a list of this one is answered */
+    PSD_TWIN_FIRST,     /* ... that directory is gone, and at another life of it the other one comes first */
+    PSD_TWINS
+};
+
 /* One connection. */
 struct psd_conn {
     /* volatile: */
     struct psi_link *link;
-    struct psi_list all; /* task->conns */
+    struct psi_list all;       /* task->conns */
     struct psd_record *record; /* role client, after HELLO */
     struct psd_peer *peer;     /* role task and directory */
     enum psd_role role;
     bool hello_done, closing;
-    bool list_begun; /* role task: its first list has begun to arrive */
-    bool list_open;  /* ... and the one that arrives now has not ended */
-    bool list_drops; /* roles task and directory: the answer to that list has names to drop, so another list follows */
-    bool returned;   /* role task: what it lists may be stale, tasklink.c */
-    bool discard;    /* the body of the current frame is read and dropped */
-    bool resend;     /* at its end the recorded outcome is sent again */
-    bool paused_out; /* not read because its queue is long */
+    enum psd_list_stage list; /* roles task and directory */
+    bool returned;            /* role task: what it lists may be stale, tasklink.c */
+    bool discard;             /* the body of the current frame is read and dropped */
+    bool resend;              /* at its end the recorded outcome is sent again */
+    bool paused_out;          /* not read because its queue is long */
     uint64_t opened_ms, heard_ms, beat_sent_ms;
     uint64_t segment_begun_ms;            /* half a segment lies in our buffer: when it was lent */
     uint64_t segment_moved_ms;            /* ... and when PS_SEGMENT_PROGRESS_BYTES more had come */
@@ -182,8 +199,8 @@ struct psd_task {
     uint64_t left_lives[16];
     uint32_t left_count;
     uint64_t directory_life;
-    bool displaced;         /* the directory has refused us: another process is this task; until a list of ours is answered */
-    uint64_t let_past_life; /* of a directory that we came to in that state: the other process comes first */
+    enum psd_twin twin;
+    uint64_t let_past_life; /* PSD_TWIN_FIRST: of that directory */
     uint64_t refusal_logged_ms;
     ps_status refusal; /* what that line said */
 };

@@ -218,7 +218,7 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
     struct psi_list *it = NULL;
     for (uint32_t i = 0; reset != NULL && i < t->peer_count; i++) {
         const struct psd_conn *conn = t->peers[i].conn;
-        if (reset->pending || (reset->owed[i] && conn != NULL && conn->list_begun)) {
+        if (reset->pending || (reset->owed[i] && conn != NULL && conn->list != PSD_LIST_NONE)) {
             return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "another reset of container '%s' is pending",
                                container);
         }

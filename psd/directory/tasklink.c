@@ -16,12 +16,65 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- at the directory ---- */
-
 enum {
     CONFLICT_DIAL_MS = 5000, /* another process is this task: until it is gone */
     REFUSAL_LOG_MS = 5000
 };
+
+#define TO(stage) (1u << PSD_LIST_##stage)
+static const uint8_t LIST_WAYS[PSD_LIST_STAGES] = {
+    [PSD_LIST_NONE] = TO(COMES),  [PSD_LIST_COMES] = TO(DROPS) | TO(TAKEN),
+    [PSD_LIST_DROPS] = TO(AGAIN), [PSD_LIST_AGAIN] = TO(COMES),
+    [PSD_LIST_TAKEN] = TO(COMES), /* nobody does, and it does no harm */
+};
+#undef TO
+
+static void list_move(struct psd_conn *c, enum psd_list_stage to)
+{
+    PSI_ASSERT((LIST_WAYS[c->list] >> to & 1u) != 0);
+    c->list = to;
+}
+
+/* A frame of it has come; true: the first. */
+static bool list_comes(struct psd_conn *c)
+{
+    if (c->list == PSD_LIST_COMES || c->list == PSD_LIST_DROPS) {
+        return false;
+    }
+    list_move(c, PSD_LIST_COMES);
+    return true;
+}
+
+/* It has a name to drop. */
+static void list_drops(struct psd_conn *c)
+{
+    if (c->list == PSD_LIST_COMES) {
+        list_move(c, PSD_LIST_DROPS);
+    }
+}
+
+/* Its last frame has come; true: there is nothing to drop. */
+static bool list_over(struct psd_conn *c)
+{
+    list_move(c, c->list == PSD_LIST_DROPS ? PSD_LIST_AGAIN : PSD_LIST_TAKEN);
+    return c->list == PSD_LIST_TAKEN;
+}
+
+#define TO(twin) (1u << PSD_TWIN_##twin)
+static const uint8_t TWIN_WAYS[PSD_TWINS] = {
+    [PSD_TWIN_NONE] = TO(DISPLACED),
+    [PSD_TWIN_DISPLACED] = TO(FIRST) | TO(NONE),
+    [PSD_TWIN_FIRST] = TO(FIRST) | TO(DISPLACED) | TO(NONE),
+};
+#undef TO
+
+static void twin_move(struct psd_task *t, enum psd_twin to)
+{
+    PSI_ASSERT((TWIN_WAYS[t->twin] >> to & 1u) != 0);
+    t->twin = to;
+}
+
+/* ---- at the directory ---- */
 
 /* This process is not new, and it is not the one that listed last and had nothing to drop: it may have missed names, resets and
  * deletes. One that came in its place and did not list has had none of these. */
@@ -163,9 +216,7 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
 void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_peer *p = c->peer;
-    if (!c->list_open) {
-        c->list_begun = c->list_open = true;
-        c->list_drops = false;
+    if (list_comes(c)) {
         p->settled_life = p->settled_life == p->life ? p->life : 0;
         psd_reset_join(t, p); /* before its list is answered */
     }
@@ -194,7 +245,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
             return;
         }
         if (drop) {
-            c->list_drops = true;
+            list_drops(c);
             ps_v1_NameItem name = ps_v1_NameItem_init_zero;
             name.container.size = item.container.size;
             memcpy(name.container.bytes, item.container.bytes, item.container.size);
@@ -210,12 +261,11 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         return;
     }
     psd_list_end(&l);
-    c->list_open = false;
     if (c->closing) {
         return;
     }
     p->heard = true;
-    if (!c->list_drops) {
+    if (list_over(c)) {
         p->listed = true;
         p->settled_life = p->life;
         psd_log(t, PSI_LOG_INFO, "task_connected", PSI_KV("peer", c->text));
@@ -366,7 +416,9 @@ static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct 
     if (st != PS_OK) {
         struct psi_err said;
         bool by_it = psd_reply_error(r, &said) != PS_OK; /* and not by us: it will say so again at every attempt */
-        t->displaced = t->displaced || (by_it && said.reason == PS_REASON_DISPLACED);
+        if (by_it && said.reason == PS_REASON_DISPLACED && t->twin == PSD_TWIN_NONE) {
+            twin_move(t, PSD_TWIN_DISPLACED);
+        }
         if (!by_it || st != t->refusal || t->refusal_logged_ms == 0 || t->now_ms - t->refusal_logged_ms >= REFUSAL_LOG_MS) {
             t->refusal_logged_ms = by_it ? t->now_ms : 0;
             t->refusal = st;
@@ -376,12 +428,14 @@ static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct 
         psd_conn_close(t, c, false);
         return;
     }
-    if (t->displaced && t->directory_life != a.life) {
-        if (t->let_past_life != a.life) { /* the other one, which has what we lack, dials more often */
+    if (t->twin != PSD_TWIN_NONE && t->directory_life != a.life) {
+        if (t->twin != PSD_TWIN_FIRST || t->let_past_life != a.life) { /* that one, which has what we lack, dials more often */
             t->let_past_life = a.life;
+            twin_move(t, PSD_TWIN_FIRST);
             psd_conn_close(t, c, false);
             return;
         }
+        twin_move(t, PSD_TWIN_DISPLACED);
         fence(t, "another process was this task, and the directory that knew it is gone: shared variables dropped");
     }
     t->refusal_logged_ms = 0;
@@ -399,6 +453,7 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
+    PSI_IGNORE(list_comes(c)); /* each frame of it is read alike */
     for (;;) {
         ps_v1_NameItem item;
         char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
@@ -416,19 +471,23 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
         if (end) {
             break;
         }
-        c->list_drops = true;
+        list_drops(c);
         const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, container), name);
         if (v != NULL) {
             psd_log(t, PSI_LOG_WARN, "name_elsewhere", PSI_KV("var", name), PSI_KV("msg", "dropped here"));
             psd_drop_here(t, v);
         }
     }
-    if ((r->header.flags & PS_FLAG_MORE) == 0 && c->list_drops) {
-        c->list_drops = false;
+    if ((r->header.flags & PS_FLAG_MORE) != 0) {
+        return;
+    }
+    if (!list_over(c)) {
         send_list(t, c); /* nothing of that is left */
-    } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
+    } else {
         t->fenced = false;
-        t->displaced = false;
+        if (t->twin != PSD_TWIN_NONE) {
+            twin_move(t, PSD_TWIN_NONE);
+        }
         psd_log(t, PSI_LOG_INFO, "directory_connected", PSI_KV("peer", c->text));
     }
 }
@@ -525,9 +584,8 @@ static void dial_later(struct psd_task *t)
 {
     uint32_t shift = t->dial_failures < 7 ? t->dial_failures : 7;
     uint64_t wait = (uint64_t)PS_RECONNECT_FIRST_MS << shift;
-    uint64_t most = t->displaced ? CONFLICT_DIAL_MS : PS_RECONNECT_MAX_MS;
-    bool lets_past = t->let_past_life != 0 && t->let_past_life != t->directory_life && t->displaced;
-    wait = wait > most || lets_past ? most : wait;
+    uint64_t most = t->twin != PSD_TWIN_NONE ? CONFLICT_DIAL_MS : PS_RECONNECT_MAX_MS;
+    wait = wait > most || t->twin == PSD_TWIN_FIRST ? most : wait;
     wait = wait * (75 + psd_random(t) % 51) / 100; /* +- 25 % */
     t->dial_failures++;
     t->dial_at_ms = t->now_ms + wait;

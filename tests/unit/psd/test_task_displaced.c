@@ -487,6 +487,33 @@ TEST(test_a_ghost_leaves_nothing_stale)
     }
 }
 
+/* Somebody waits for ps:1 and worker:7. While a process that has not listed yet has the place of ps:1, it is not up. */
+TEST(test_displaced_while_somebody_waits_for_it)
+{
+    struct wire body;
+    struct fc worker;
+    struct fc_hello hello;
+    struct ghosts *g = ghosts_new();
+    const char *jobs[] = {"ps", "worker"};
+    wire_init(&body);
+    for (uint32_t i = 0; i < 2; i++) {
+        ps_v1_TaskItem item = {.task = i == 0 ? 1 : 7};
+        PSI_IGNORE(PSI_BYTES_SET(item.job, jobs[i])); /* fits */
+        wire_item(&body, &ps_v1_TaskItem_msg, &item);
+    }
+    assert_int_equal(fc_call(&g->cl.c, PS_OP_WAIT_CLUSTER, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+    wire_fini(&body);
+    ghost_comes(g, true);
+    fc_init(&worker, g->cl.ps0, 9);
+    fc_hello_default(&worker, &hello);
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.job, "worker")); /* fits */
+    hello.m.task = 7;
+    assert_int_equal(fc_hello(&worker, &hello), PS_OK);
+    assert_int_equal(fc_take(&g->cl.c, NULL).status, FC_NONE);
+    shell_thaw(g->ghost_conn->peer); /* it lists */
+    assert_applied(fc_take(&g->cl.c, NULL));
+}
+
 /* Refused while a ghost has its place that never lists, and then the directory is restarted: it keeps what it has. */
 TEST(test_a_ghost_is_no_successor)
 {
