@@ -320,12 +320,14 @@ $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/obj/tests/fuzz/replay_main.o $(SI
 	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)))
 endif
 
+# what tests/system/test_bench.py runs
+BENCH_LOADS := $(B)/tests/bench/load $(B)/tests/bench/bare
 RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)',$(LEFT_OUT))
 .PHONY: check check-unit check-models check-kernels check-parity check-golden check-sim check-system check-fuzz
 # replays of corpora have one thread: nothing for the thread sanitizer to see; models are Python: nothing for any sanitizer
 REPLAYS := $(if $(filter tsan,$(VARIANT)),,$(FUZZ))
 MODELS := $(if $(filter asan tsan,$(VARIANT)),,$(MODEL_SCRIPTS))
-check: all stage $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ## all tests (T=word: only programs with that word in their name)
+check: all stage $(BENCH_LOADS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ## all tests (T=word: only programs with that word in their name)
 	$(RUN_TESTS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) $(MODELS) $(SYSTEM_SCRIPTS)
 check-unit: $(UNIT) ## tests of single files
 	$(RUN_TESTS) $(UNIT)
@@ -339,7 +341,7 @@ check-sim: $(SIM) ## simulated clusters with faults
 	$(RUN_TESTS) $(SIM)
 check-models: ## models of the protocol, explored within bounds
 	$(RUN_TESTS) $(MODEL_SCRIPTS)
-check-system: all stage $(SYSTEM) ## real processes
+check-system: all stage $(BENCH_LOADS) $(SYSTEM) ## real processes
 	$(RUN_TESTS) $(SYSTEM) $(SYSTEM_SCRIPTS)
 check-fuzz: $(FUZZ) ## replay of the fuzz corpora
 	$(RUN_TESTS) $(FUZZ)
@@ -362,10 +364,20 @@ $(B)/tests/bench/bare: tests/bench/bare.c
 	@mkdir -p $(@D)
 	$(say) "  CC    $<"
 	$(Q)$(CC) -O3 -fno-math-errno -ffp-contract=off -o $@ $< -lm -lpthread
-.PHONY: bench-programs bench-quick
+BENCH_PY := PSD_BUILD=$(B) python3 -B tests/bench/bench.py
+.PHONY: bench-programs bench bench-quick bench-goals bench-docs bench-plot
 bench-programs: all $(BENCH) $(B)/tests/bench/bare
-bench-quick: bench-programs ## push and pull against the bare loop, about a minute
-	@PSD_BUILD=$(B) python3 tests/bench/quick.py
+bench: bench-programs ## all rows against the bare loop, redis and TensorFlow, ten minutes (ONLY=PATTERN ROUNDS=5)
+	@scripts/deps --bench || true
+	@$(BENCH_PY) $(if $(ONLY),--only '$(ONLY)' --out build/bench/only) $(if $(ROUNDS),--rounds $(ROUNDS))
+bench-quick: bench-programs ## what the goals are about, without TensorFlow, a minute or two; fails where a must does not hold
+	@$(BENCH_PY) --quick --strict --out build/bench/quick
+bench-goals: ## the goals' table of the last make bench; fails where a must does not hold
+	@$(BENCH_PY) --goals
+bench-docs: ## write the tables of the last make bench into docs/BENCHMARKS.md and README.md
+	@$(BENCH_PY) --docs
+bench-plot: ## figures of the last make bench: docs/bench-*.svg
+	@python=build/bench/venv/bin/python; [ -x $$python ] || python=python3; $$python -B tests/bench/plot.py
 
 .PHONY: bench-cost
 # the difference of two runs: what comes before the pushes cancels out

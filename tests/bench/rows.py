@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `make bench` measures: steps, each of which gives some rows one value per round, and the goals.
+
+A step runs what it compares one right after the other, so that a ratio is of one window. Names: FAMILY.OPERATION.SIZE.VARIANT, then
+what of it: nothing (throughput or time), p50_us, p99_us, server_cpu, client_cpu, or vs_PEER, a ratio.
+"""
+from servers import Failed
+
+KIB, MIB, MB = 1 << 10, 1 << 20, 1000000
+SIZES = {"4KiB": 4 * KIB, "64KiB": 64 * KIB, "1MiB": MIB, "16MiB": 16 * MIB, "100MiB": 100 * MIB, "256MiB": 256 * MIB}
+SECONDS = {"4KiB": 0.05, "64KiB": 0.05, "1MiB": 0.05, "16MiB": 0.08, "100MiB": 0.15, "256MiB": 0.15}
+OPERATIONS = {"pull": "pull", "push_sgd": "sgd", "push_adagrad": "adagrad", "push_adam": "adam", "push_pull": "pushpull"}
+BARE = ("pull", "sgd", "adagrad")  # what the bare loop does
+CLIENTS = (1, 2, 4, 8, 16, 32, 64)
+VARIABLES = {"1": 1, "100": 100, "1k": 1000, "10k": 10000, "100k": 100000}
+WAYS = ("thread", "caller")
+
+# names, True where more is better, must, goal
+GOALS = [
+    (("dense.pull.16MiB.tcp.vs_bare", "dense.push_sgd.16MiB.tcp.vs_bare", "dense.push_adagrad.100MiB.tcp.vs_bare"), True, 0.85, 0.97),
+    (("dense.push_adagrad.100MiB.bf16.vs_bare",), True, 1.3, 1.7),
+    (("dense.pull.16MiB.2ps.vs_bare2",), True, 0.8, 0.95),
+    (("small.pull.4KiB.p64.vs_redis_get",), True, 1.0, 1.4),
+    (("small.push.4KiB.p64.vs_redis_set",), True, 1.5, 2.2),
+    (("small.pull.4KiB.c50p64.vs_redis_get",), True, 0.9, 1.5),
+    (("small.push.4KiB.c50p64.vs_redis_set",), True, 1.4, 2.2),
+    (("nullstep.scalar.vs_tensorflow", "nullstep.scalar16.vs_tensorflow"), True, 10, 20),
+    (("nullstep.dense100MB.tcp.vs_tensorflow", "push_adagrad.100MB.tcp.vs_tensorflow"), True, 2.8, 3.5),
+    (("cpu.push_sgd.server.vs_bare",), False, 1.25, 1.08),
+    (("scale.clients64.cost_per_op.vs_1", "scale.vars100k.cost_per_op.vs_1"), False, 1.5, 1.2),
+    (("start.ready_ms",), False, 10, 2),
+    (("idle.rss_mib",), False, 5, 2.5),
+    (("fairness.pull.4KiB.p99.vs_idle",), False, 20, 20),
+]
+GOAL_NAMES = [name for names, *_ in GOALS for name in names]
+
+
+class Step:
+    """rows: {name: unit}, of which run(servers) gives {name: value}; one that it leaves out has a peer that is missing."""
+
+    def __init__(self, family, name, seconds, rows, run):
+        self.family, self.name, self.seconds, self.rows, self.run = family, name, seconds, rows, run
+
+
+class Scale:
+    """How long and how large: the smoke test of the harness measures next to nothing."""
+
+    def __init__(self, smoke=False):
+        self.smoke = smoke
+
+    def seconds(self, seconds):
+        return 0.003 if self.smoke else seconds
+
+    def size(self, size):
+        return min(size, 96 * KIB) if self.smoke else size
+
+    def count(self, count):
+        return min(count, 300) if self.smoke else count
+
+
+def checked(run):
+    """Every run says whether its values are right; None: a peer that is missing."""
+    if run is not None and run["values"] != "right":
+        raise Failed("wrong values: %s" % run)
+    return run
+
+
+# ---- dense
+
+def variant(transport, tasks, wire):
+    return ".".join(w for w in ("unix" if transport == "unix" else "", "bf16" if wire == "bfloat16" else "", "2ps" if tasks == 2 else "") if w) or "tcp"
+
+
+def dense_step(scale, operation, label, transport, tasks, wires):
+    """The bare loop, then psd with float32, and with bfloat16."""
+    mode, size = OPERATIONS[operation], scale.size(SIZES[label])
+    goal = [n for n in GOAL_NAMES if n.startswith("dense.%s.%s." % (operation, label))] and transport == "tcp"
+    seconds = scale.seconds(SECONDS[label] * (3 if goal else 1))
+    names = {wire: "dense.%s.%s.%s" % (operation, label, variant(transport, tasks, wire)) for wire in wires}
+    cpu = operation == "push_sgd" and label == "16MiB" and (transport, tasks) == ("tcp", 1)
+    peer = "vs_bare2" if tasks == 2 else "vs_bare"
+    rows = {}
+    for wire in wires:
+        rows.update({names[wire]: "GB/s", names[wire] + ".server_cpu": "CPU s/GB", names[wire] + ".client_cpu": "CPU s/GB"})
+        if size <= 64 * KIB:
+            rows.update({names[wire] + ".p50_us": "us", names[wire] + ".p99_us": "us"})
+        if mode in BARE:
+            rows[names[wire] + "." + peer] = "ratio"
+    if mode in BARE:
+        bare_name = "bare.%s.%s.%s" % (operation, label, variant(transport, tasks, "float32"))
+        rows.update({bare_name: "GB/s", bare_name + ".server_cpu": "CPU s/GB"})
+    if cpu:
+        rows["cpu.push_sgd.server.vs_bare"] = "ratio"
+
+    def run(servers):
+        out = {}
+        limit = None
+        if mode in BARE:
+            reps = max(3, min(5000, int(seconds / (size / 5e9 + 30e-6))))
+            limit = checked(servers.run([_bare(), mode, str(size), str(reps), str(tasks), transport]))
+            out[bare_name], out[bare_name + ".server_cpu"] = limit["gb_per_s"], limit["server_cpu_s_per_gb"]
+        for wire, name in names.items():
+            got = checked(servers.load(servers.psd(transport, tasks), "dense", mode, size, seconds, wire, tasks, cpu=1 if tasks == 1 else None))
+            out.update({name: got["gb_per_s"], name + ".server_cpu": got["server_s_per_gb"], name + ".client_cpu": got["client_s_per_gb"]})
+            if size <= 64 * KIB:
+                out.update({name + ".p50_us": got["p50_us"], name + ".p99_us": got["p99_us"]})
+            if limit is not None:
+                out[name + "." + peer] = got["gb_per_s"] / limit["gb_per_s"]
+            if cpu and wire == "float32":
+                out["cpu.push_sgd.server.vs_bare"] = got["server_s_per_gb"] / max(limit["server_cpu_s_per_gb"], 1e-9)
+        return {n: v for n, v in out.items() if n in rows}
+
+    cost = 0.1 + len(wires) * (0.06 + seconds + 9 * size / 3e9) + 6 * size / 3e9
+    return Step("dense", names["float32"], cost, rows, run)
+
+
+def _bare():
+    from servers import program
+    return program("bare")
+
+
+def dense_steps(scale):
+    """All variants up to 16 MiB; at 100 MiB and 256 MiB one difference at a time from TCP, float32 and one task."""
+    for label in SIZES:
+        for operation in OPERATIONS:
+            for transport, tasks in (("tcp", 1), ("unix", 1), ("tcp", 2), ("unix", 2)):
+                if scale.smoke and label not in ("16MiB", "100MiB"):
+                    continue
+                if label in ("100MiB", "256MiB"):
+                    if (transport, tasks) == ("unix", 2) or (label == "256MiB" and (transport, tasks) != ("tcp", 1) and
+                                                           operation not in ("pull", "push_adagrad")):
+                        continue
+                    wires = ["float32"] + (["bfloat16"] if (transport, tasks) == ("tcp", 1) else [])
+                else:
+                    wires = ["float32", "bfloat16"]
+                yield dense_step(scale, operation, label, transport, tasks, wires)
+
+
+# ---- small
+
+def small_step(scale, operation, sessions, depth):
+    """psd and redis, 4 KiB values; one session: with the I/O thread, and driven by the caller as a row of its own."""
+    command = {"pull": "get", "push": "set"}[operation]
+    shape = "p%d" % depth if sessions == 1 else "c%dp%d" % (sessions, depth)
+    seconds = scale.seconds(0.3)
+    ways = {"small.%s.4KiB.%s" % (operation, shape): "thread" if sessions == 1 else "caller"}
+    if sessions == 1:
+        ways["small.%s.4KiB.%s.caller" % (operation, shape)] = "caller"
+    redis_name = "redis.%s.4KiB.%s" % (command, shape)
+    rows = {}
+    for name in [*ways, redis_name]:
+        rows.update({name: "op/s", name + ".p50_us": "us", name + ".p99_us": "us", name + ".server_cpu": "us/op", name + ".client_cpu": "us/op"})
+    rows.update({name + ".vs_redis_" + command: "ratio" for name in ways})
+
+    def run(servers):
+        got = {redis_name: checked(servers.redis(command, 4096, depth, sessions, seconds))}
+        for name, way in ways.items():
+            got[name] = checked(servers.load(servers.psd(), "small", operation, 4096, depth, sessions, seconds, way))
+        out = {}
+        for name, g in got.items():
+            if g is not None:
+                out.update({name: g["ops_per_s"], name + ".p50_us": g["p50_us"], name + ".p99_us": g["p99_us"],
+                            name + ".server_cpu": g["server_us"], name + ".client_cpu": g["client_us"]})
+        for name in ways:
+            if got[redis_name] is not None:
+                out[name + ".vs_redis_" + command] = got[name]["ops_per_s"] / got[redis_name]["ops_per_s"]
+        return out
+
+    return Step("small", next(iter(ways)), (0.45 + sessions * 0.004) * (len(ways) + 1), rows, run)
+
+
+def small_steps(scale):
+    for sessions in (1, 50):
+        for depth in (1, 32, 64):
+            for operation in ("pull", "push"):
+                yield small_step(scale, operation, sessions, depth)
+
+
+# ---- null steps
+
+def null_step(scale, names, shapes, label, seconds):
+    """names: of each (variables, bytes) of shapes; psd both ways and TensorFlow. label: the ratio at TensorFlow's best shape."""
+    seconds = scale.seconds(seconds)
+    rows = {}
+    for name in names:
+        for full in [name] + [name + ".caller", "tensorflow." + name]:
+            rows.update({full: "ms", full + ".p99_ms": "ms"})
+    for suffix in ("", ".caller"):
+        rows["%s%s.vs_tensorflow" % (label, suffix)] = "ratio"
+
+    def run(servers):
+        out = {}
+        theirs = {}
+        ours = {way: {} for way in WAYS}
+        for name, (variables, size) in zip(names, shapes):
+            for way in WAYS:
+                ours[way][name] = checked(servers.load(servers.psd(), "null", variables, scale.size(size), seconds, way))
+            theirs[name] = checked(servers.tensorflow("null", variables, scale.size(size), seconds))
+            for full, got in ((name, ours["thread"][name]), (name + ".caller", ours["caller"][name]), ("tensorflow." + name, theirs[name])):
+                if got is not None:
+                    out[full], out[full + ".p99_ms"] = got["p50_us"] / 1e3, got["p99_us"] / 1e3
+        if None not in theirs.values():
+            best = min(names, key=lambda n: theirs[n]["p50_us"])
+            out[label + ".vs_tensorflow"] = theirs[best]["p50_us"] / ours["thread"][best]["p50_us"]
+            out[label + ".caller.vs_tensorflow"] = theirs[best]["p50_us"] / ours["caller"][best]["p50_us"]
+        return out
+
+    return Step("nullstep", label, sum(3 * (seconds + 0.1 + 12 * size / 2e9) for _, size in shapes), rows, run)
+
+
+def null_steps(scale):
+    yield null_step(scale, ["nullstep.scalar"], [(1, 4)], "nullstep.scalar", 0.4)
+    yield null_step(scale, ["nullstep.scalar16"], [(16, 64)], "nullstep.scalar16", 0.4)
+    yield null_step(scale, ["nullstep.4KiB"], [(1, 4096)], "nullstep.4KiB", 0.3)
+    yield null_step(scale, ["nullstep.dense100MB.1var.tcp", "nullstep.dense100MB.25var.tcp"], [(1, 100 * MB), (25, 100 * MB)],
+                    "nullstep.dense100MB.tcp", 0.5)
+    name = "push_adagrad.100MB.tcp"
+    size, seconds = scale.size(100 * MB), scale.seconds(0.5)
+
+    def run(servers):
+        ours = checked(servers.load(servers.psd(), "dense", "adagrad", size, seconds))
+        theirs = checked(servers.tensorflow("adagrad", size, seconds))
+        out = {name: ours["p50_us"] / 1e3}
+        if theirs is not None:
+            out["tensorflow." + name] = theirs["p50_us"] / 1e3
+            out[name + ".vs_tensorflow"] = theirs["p50_us"] / ours["p50_us"]
+        return out
+
+    yield Step("nullstep", name, 2.0, {name: "ms", "tensorflow." + name: "ms", name + ".vs_tensorflow": "ratio"}, run)
+
+
+# ---- cost over clients and variables, fairness, start
+
+def cost_step(scale, name, points, words, seconds):
+    """CPU of the server for one operation, at each point against the first, on a psd of its own; words(n): of the load."""
+    rows = {}
+    for label in points:
+        rows.update({"%s%s" % (name, label): "op/s", "%s%s.cost_per_op" % (name, label): "us/op"})
+    first = next(iter(points))
+    rows.update({"%s%s.cost_per_op.vs_%s" % (name, label, first): "ratio" for label in points if label != first})
+
+    def run(servers):
+        out = {}
+        for label, n in points.items():
+            child, target, _ = servers.start_psd()
+            got = checked(servers.load(target, *words(scale.count(n))))
+            servers.end(child)
+            full = "%s%s" % (name, label)
+            out[full], out[full + ".cost_per_op"] = got["ops_per_s"], got["server_us"]
+            if label != first:
+                out["%s.cost_per_op.vs_%s" % (full, first)] = got["server_us"] / max(out["%s%s.cost_per_op" % (name, first)], 1e-9)
+        return out
+
+    return Step("scale", name, seconds, rows, run)
+
+
+def fairness_step(scale):
+    """p99 of a 4 KiB pull, one at a time, alone and beside four sessions that move 100 MiB each, again and again."""
+    name = "fairness.pull.4KiB"
+    seconds = scale.seconds(0.8)
+    streams = {"": ("pull", "push"), ".4pulls": ("pull",), ".4pushes": ("push",)}
+    rows = {name + ".idle.p99_us": "us"}
+    for key in streams:
+        rows.update({name + key + ".p99_us": "us", name + key + ".p99.vs_idle": "ratio"})
+
+    def run(servers):
+        target = servers.psd()
+
+        def probe():
+            return checked(servers.load(target, "small", "pull", 4096, 1, 1, seconds, "caller", fifo=True))["p99_us"]
+
+        idle = probe()
+        out = {name + ".idle.p99_us": idle}
+        for key, operations in streams.items():
+            moving = [servers.stream(target, "small", o, scale.size(100 * MIB), 1, 4 // len(operations), 600, "caller") for o in operations]
+            p99 = probe()
+            for child in moving:
+                checked(servers.end_stream(child))
+            out[name + key + ".p99_us"], out[name + key + ".p99.vs_idle"] = p99, p99 / idle
+        return out
+
+    return Step("fairness", name, 8.0, rows, run)
+
+
+def start_step():
+    rows = {"start.ready_ms": "ms", "idle.rss_mib": "MiB", "psctl.status_ms": "ms"}
+
+    def run(servers):
+        child, target, seconds = servers.start_psd()
+        with open("/proc/%d/status" % child.pid, encoding="utf-8") as f:
+            rss = next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+        status = servers.psctl_status(target)
+        servers.end(child)
+        return {"start.ready_ms": 1e3 * seconds, "idle.rss_mib": rss / 1024, "psctl.status_ms": 1e3 * status}
+
+    return Step("start", "start", 0.1, rows, run)
+
+
+def all_steps(scale):
+    yield start_step()
+    yield from dense_steps(scale)
+    yield from small_steps(scale)
+    yield from null_steps(scale)
+    yield cost_step(scale, "scale.clients", {str(n): n for n in CLIENTS},
+                    lambda n: ("small", "push", 4096, 16, n, scale.seconds(0.2), "caller"), 3.5)
+    yield cost_step(scale, "scale.vars", VARIABLES,
+                    lambda n: ("small", "push", 256, 64, 1, scale.seconds(0.2), "thread", n), 6.0)
+    yield fairness_step(scale)

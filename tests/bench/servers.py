@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of a benchmark: psd, redis-server, TensorFlow's ps and worker, and the programs that load them. None outlives it."""
+import ctypes
+import itertools
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ.get("PSD_BUILD", "build/release")
+HERE = os.path.dirname(os.path.abspath(__file__))
+VENV = os.path.join("build", "bench", "venv")
+TENSORFLOW = "tensorflow-cpu==2.21.*"
+READY_S = 60
+
+
+class Failed(Exception):
+    """A row could not be measured, or its values are wrong."""
+
+
+def program(name):
+    for folder in ("bin", "tests/bench"):
+        path = os.path.join(BUILD, folder, name)
+        if os.path.exists(path):
+            return path
+    raise Failed("%s is not built: make bench-programs" % name)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def environment(**more):
+    clean = {k: v for k, v in os.environ.items() if k not in ("TF_CONFIG", "LISTEN_FDS", "LISTEN_PID", "PSD_TARGET")}
+    clean.update(more)
+    return clean
+
+
+def prepare(cpu, fifo):
+    """What a child does before it becomes its program: it ends with us, has its CPU, and (fifo) is never made to wait for it."""
+    def run():
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if cpu is not None and cpu < os.cpu_count():
+            os.sched_setaffinity(0, {cpu})
+        if fifo:
+            try:
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+            except PermissionError:
+                pass
+    return run
+
+
+class Servers:
+    """Starts what a step asks for, at most one of each kind; end_round() ends the psd, end_family() everything."""
+
+    def __init__(self, redis=True, tensorflow=True):
+        ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER, for reap()
+        self.folder = tempfile.mkdtemp(prefix="psd-bench-")
+        self.number = itertools.count()
+        self.psds = {}
+        self.peers = {}
+        self.children = []
+        self.said = {}  # by pid: what came after the last line()
+        self.missing = {}  # peer: why it is not here
+        if not redis or shutil.which("redis-server") is None:
+            self.missing["redis"] = "redis-server is not installed: scripts/deps --bench" if redis else "not asked for"
+        if not tensorflow:
+            self.missing["tensorflow"] = "not asked for"
+
+    def popen(self, args, cpu=None, fifo=False, **more):
+        child = subprocess.Popen(args, preexec_fn=prepare(cpu, fifo), text=True, **more)
+        self.children.append(child)
+        return child
+
+    def end(self, child, patience=15):
+        if child.poll() is None:
+            child.terminate()
+            try:
+                child.wait(patience)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        for stream in (child.stdin, child.stdout):
+            if stream is not None:
+                stream.close()
+        self.said.pop(child.pid, None)
+        self.children.remove(child)
+
+    def line(self, child, what):
+        """The next line that it prints."""
+        said = self.said.setdefault(child.pid, bytearray())
+        while b"\n" not in said:
+            if not select.select([child.stdout], [], [], READY_S)[0]:
+                raise Failed("%s says nothing for %d s" % (what, READY_S))
+            more = os.read(child.stdout.fileno(), 65536)
+            if not more:
+                raise Failed("%s: status %s" % (what, child.wait()))
+            said += more
+        text, _, said[:] = said.partition(b"\n")
+        return text.decode().strip()
+
+    # ---- psd
+
+    def start_psd(self, transport="tcp", tasks=1, cpu=0):
+        """(process, target, seconds to the last ready line) of a psd that serves all tasks of a cluster."""
+        if transport == "unix":
+            addresses = ["unix:%s/%d" % (self.folder, next(self.number)) for _ in range(tasks)]
+        else:
+            addresses = ["127.0.0.1:%d" % free_port() for _ in range(tasks)]
+        begin = time.monotonic()
+        child = self.popen([program("psd"), "--cluster", "ps=" + ",".join(addresses), "--task_index", "0-%d" % (tasks - 1) if tasks > 1 else "0",
+                            "--log_level", "error"], cpu=cpu, stdout=subprocess.PIPE, env=environment())
+        for _ in range(tasks):
+            self.line(child, "psd")
+        return child, addresses[0], time.monotonic() - begin
+
+    def psd(self, transport="tcp", tasks=1):
+        """Address of task 0 of a cluster that lasts until the round ends: one task on CPU 0, of several none is pinned."""
+        key = (transport, tasks)
+        if key not in self.psds:
+            self.psds[key] = self.start_psd(transport, tasks, 0 if tasks == 1 else None)
+        return self.psds[key][1]
+
+    def load(self, target, *words, cpu=1, fifo=False):
+        """One run of tests/bench/load.c."""
+        return self.run([program("load"), *map(str, words)], cpu, fifo, PSD_TARGET=target)
+
+    def run(self, args, cpu=None, fifo=False, **env):
+        child = self.popen(args, cpu=cpu, fifo=fifo, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment(**env))
+        try:
+            out = child.communicate(timeout=120)[0]
+        except subprocess.TimeoutExpired:
+            raise Failed("%s: not done after 120 s" % " ".join(args)) from None
+        finally:
+            self.end(child)
+        if child.returncode != 0:
+            raise Failed("%s: status %d: %s" % (" ".join(args), child.returncode, out))
+        return json.loads(out.splitlines()[-1])
+
+    def psctl_status(self, target):
+        """Seconds that `psctl status` takes."""
+        begin = time.monotonic()
+        child = self.popen([program("psctl"), "-t", target, "status"], stdout=subprocess.DEVNULL, env=environment())
+        if child.wait(30) != 0:
+            raise Failed("psctl status: %d" % child.returncode)
+        self.end(child)
+        return time.monotonic() - begin
+
+    def stream(self, target, *words, cpu=1):
+        """A load in the background, when it has begun; end_stream() gives its figures."""
+        child = self.popen([program("load"), *map(str, words)], cpu=cpu, stdout=subprocess.PIPE, env=environment(PSD_TARGET=target))
+        self.line(child, "load")
+        return child
+
+    def end_stream(self, child):
+        if child.poll() is not None:
+            raise Failed("the load in the background ended too early: status %d" % child.returncode)
+        child.terminate()
+        out = child.communicate(timeout=60)[0]
+        self.end(child)
+        if child.returncode != 0:
+            raise Failed("the load in the background: status %d: %s" % (child.returncode, out))
+        return json.loads(out.splitlines()[-1])
+
+    # ---- peers; None: missing says why
+
+    def redis(self, *words):
+        """One run of tests/bench/redis_load.c against a redis-server on CPU 0 without persistence."""
+        if "redis" in self.missing:
+            return None
+        if "redis" not in self.peers:
+            port = free_port()
+            child = self.popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir",
+                                self.folder], cpu=0, stdout=subprocess.DEVNULL)
+            self.peers["redis"] = (child, port)
+            for _ in range(READY_S * 10):
+                with socket.socket() as s:
+                    if s.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.1)
+        child, port = self.peers["redis"]
+        return self.run([program("redis_load"), str(port), str(child.pid), *map(str, words)], cpu=1)
+
+    def install_tensorflow(self):
+        """An environment of its own under build/; says what it does, since the first time takes a minute."""
+        if "tensorflow" in self.missing or os.path.exists(os.path.join(VENV, "ready")):
+            return
+        print("bench: installing %s and matplotlib in %s (once)" % (TENSORFLOW, VENV), file=sys.stderr, flush=True)
+        for args in (["/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable, "-m", "venv", "--clear", VENV],
+                     [VENV + "/bin/pip", "install", "-q", "--disable-pip-version-check", TENSORFLOW, "matplotlib"]):
+            done = subprocess.run(args, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                said = (done.stdout + done.stderr).strip().splitlines() or [""]
+                self.missing["tensorflow"] = "%s: status %d: %s (python3-venv: scripts/deps --bench)" % (
+                    " ".join(args[:3]), done.returncode, said[-1])
+                return
+        with open(os.path.join(VENV, "ready"), "w", encoding="utf-8"):
+            pass
+
+    def tensorflow(self, *words):
+        """One command for tests/bench/tf_load.py; its ps and its worker use all CPUs."""
+        if "tensorflow" in self.missing:
+            return None
+        if "tensorflow" not in self.peers:
+            python, script = os.path.join(VENV, "bin", "python"), os.path.join(HERE, "tf_load.py")
+            ports = [str(free_port()), str(free_port())]
+            tasks = [self.popen([python, script, job, *ports], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                env=environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")) for job in ("ps", "worker")]
+            self.peers["tensorflow"] = tasks
+            for child in tasks:
+                self.line(child, "TensorFlow")
+        worker = self.peers["tensorflow"][1]
+        worker.stdin.write(" ".join(map(str, words)) + "\n")
+        worker.stdin.flush()
+        return json.loads(self.line(worker, "TensorFlow"))
+
+    # ---- ends
+
+    def end_round(self):
+        for child, _, _ in self.psds.values():
+            self.end(child)
+        self.psds.clear()
+
+    def end_family(self):
+        self.end_round()
+        self.peers.clear()
+        for child in list(self.children):
+            self.end(child, 2)
+
+    def reap(self):
+        """What children of ours had started (the bare loop's server) is ours now and ends with its peer."""
+        patience = time.monotonic() + 5
+        while time.monotonic() < patience:
+            try:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    time.sleep(0.01)
+            except ChildProcessError:
+                return
+
+    def close(self):
+        for child in self.children:
+            child.kill()
+        self.end_family()
+        self.reap()
+        shutil.rmtree(self.folder, ignore_errors=True)
