@@ -3,8 +3,9 @@
  * A libuv loop between the pure core and common/net, on a thread per session or in turns on the caller's. The only file of the
  * library that knows sockets and loops.
  *
- * Happy path: psi_io_submit() puts a work into the queue and wakes the loop -> on_wake() tells the core the time, runs every
- * work that is there and lets psi_net_settle() carry out the effects -> bytes of connections become core events in common/net,
+ * Happy path: psi_io_submit() puts a work into the queue and, where the loop sleeps, wakes it -> before it sleeps again, in
+ * on_prepare(), or in on_wake(), run_works() tells the core the time, runs every work that is there and lets psi_net_settle()
+ * carry out the effects, so that all of them leave in one write -> bytes of connections become core events in common/net,
  * which drains the same way -> done() of finished requests, on this thread, from drain().
  *
  * By the caller: psi_io_turn() does the same until something has happened. The loop has watchers that epoll hears of at the next
@@ -24,6 +25,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -31,6 +33,7 @@
 #include <uv.h>
 
 enum { IO_SETTLE_MAX = 8 }; /* turns without waiting that follow a turn: each may make more to do */
+enum { IO_WORKS_MAX = 8 };  /* rounds of works before a look at the sockets: callbacks may submit without end */
 enum { IO_TICK_MS = 25 };   /* the core asks for 50 at most */
 enum { IO_DIAL_MS = 5000 }; /* one attempt, look-up and all addresses; the core's own deadlines go on meanwhile */
 
@@ -49,19 +52,24 @@ struct psi_io {
     uv_loop_t loop;
     uv_async_t wake;
     uv_timer_t tick;
+    uv_prepare_t prepare;
     struct psi_net net;
     struct psi_list dials, spare_dials; /* of struct io_dial.link */
     pthread_t thread;                   /* unless by_caller */
     bool by_caller;
     uint64_t events;          /* loop thread: what has happened; a turn ends when it counts on */
     bool unsettled;           /* by_caller: events in the last turn */
+    bool ended;               /* a work ended at once, or with it something else, before the loop sleeps */
     uint64_t turned_ms;       /* by_caller: end of the last turn */
     uv_timer_t limit;         /* by_caller: of a turn */
     bool loop_open, net_open; /* they were initialised */
     bool closing;             /* loop thread: their handles are being closed */
-    pthread_mutex_t lock;     /* of the two below */
+    pthread_mutex_t lock;     /* of those below */
     struct psi_list queue;    /* of struct psi_io_work.link */
+    bool turning;             /* by_caller: a thread is in psi_io_turn() */
+    bool watched;             /* by_caller: the program has asked for the descriptor, and may wait for it between two turns */
     bool stop;
+    atomic_bool asleep; /* the loop looks at the queue when it is woken only; set under the lock, with the queue empty in a turn */
 };
 
 uint64_t psi_io_now_ms(void)
@@ -99,6 +107,7 @@ static void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, size_t 
 {
     struct psi_io *io = ctx;
     io->events++;
+    atomic_store_explicit(&io->asleep, false, memory_order_relaxed); /* it looks before it sleeps again */
     psi_client_bytes(io->client, link, p, n);
 }
 
@@ -227,43 +236,81 @@ static void close_handles(struct psi_io *io)
     }
     uv_close((uv_handle_t *)&io->tick, NULL);
     uv_close((uv_handle_t *)&io->wake, NULL);
+    uv_close((uv_handle_t *)&io->prepare, NULL);
     uv_close((uv_handle_t *)&io->limit, NULL);
+}
+
+/* Whatever is in the queue; false: nothing was. */
+static bool run_works(struct psi_io *io)
+{
+    struct psi_list works;
+    psi_list_init(&works);
+    (void)pthread_mutex_lock(&io->lock);
+    psi_list_move_all(&works, &io->queue);
+    bool none = psi_list_empty(&works);
+    atomic_store(&io->asleep, none);
+    (void)pthread_mutex_unlock(&io->lock);
+    if (none) {
+        return false;
+    }
+    psi_client_tick(io->client, psi_io_now_ms());
+    psi_net_settle(&io->net);
+    uint32_t pending = psi_client_pending(io->client);
+    struct psi_list *it;
+    while ((it = psi_list_pop_front(&works)) != NULL) {
+        io->events++;
+        pending++;
+        struct psi_io_work *work = PSI_CONTAINER_OF(it, struct psi_io_work, link);
+        work->run(work, io->client);
+    }
+    psi_net_settle(&io->net);
+    io->ended = io->ended || psi_client_pending(io->client) < pending;
+    return true;
+}
+
+/* The loop is about to sleep. */
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct psi_io *io = prepare->data;
+    io->ended = false;
+    for (int i = 0; run_works(io); i++) {
+        if (i == IO_WORKS_MAX) {
+            PSI_IGNORE(uv_async_send(&io->wake)); /* it is open, as this handle is: the rest after a look at the sockets */
+            break;
+        }
+    }
+    if (io->by_caller && io->ended) {
+        uv_stop(&io->loop); /* whoever waits for it waits here: no sleep in this turn */
+    }
 }
 
 static void on_wake(uv_async_t *async)
 {
     struct psi_io *io = async->data;
-    struct psi_list works;
-    psi_list_init(&works);
+    PSI_IGNORE(run_works(io)); /* on_prepare() runs what is submitted meanwhile */
     (void)pthread_mutex_lock(&io->lock);
-    psi_list_move_all(&works, &io->queue);
     bool stop = io->stop;
     (void)pthread_mutex_unlock(&io->lock);
-    if (!psi_list_empty(&works)) {
-        psi_client_tick(io->client, psi_io_now_ms());
-        psi_net_settle(&io->net);
-    }
-    struct psi_list *it;
-    while ((it = psi_list_pop_front(&works)) != NULL) {
-        io->events++;
-        struct psi_io_work *work = PSI_CONTAINER_OF(it, struct psi_io_work, link);
-        work->run(work, io->client);
-    }
-    psi_net_settle(&io->net);
     if (stop) {
         close_handles(io);
     }
 }
 
-void psi_io_submit_all(struct psi_io *io, struct psi_list *works)
+/* waits: as in psi_io_submit_all(). Between two turns nobody sleeps unless the program waits for the descriptor. */
+static void submit(struct psi_io *io, struct psi_list *works, bool waits)
 {
     (void)pthread_mutex_lock(&io->lock);
-    bool first = psi_list_empty(&io->queue);
     psi_list_move_all(&io->queue, works);
-    if (first) {
+    bool sleeper = !io->by_caller || io->turning || (io->watched && !waits);
+    if (sleeper && atomic_exchange(&io->asleep, false)) {
         PSI_IGNORE(uv_async_send(&io->wake)); /* fails for a closed handle only: nothing is submitted then (psi_io_close) */
     }
     (void)pthread_mutex_unlock(&io->lock);
+}
+
+void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits)
+{
+    submit(io, works, waits);
 }
 
 void psi_io_submit(struct psi_io *io, struct psi_io_work *work)
@@ -271,7 +318,7 @@ void psi_io_submit(struct psi_io *io, struct psi_io_work *work)
     struct psi_list works;
     psi_list_init(&works);
     psi_list_push_back(&works, &work->link);
-    psi_io_submit_all(io, &works);
+    submit(io, &works, false);
 }
 
 /* ---- life ---- */
@@ -314,8 +361,11 @@ static ps_status loop_init(struct psi_io *io, struct psi_err *err)
     }
     PSI_IGNORE(uv_timer_init(&io->loop, &io->tick));  /* always 0 */
     PSI_IGNORE(uv_timer_init(&io->loop, &io->limit)); /* likewise */
+    PSI_IGNORE(uv_prepare_init(&io->loop, &io->prepare));
     io->wake.data = io;
     io->tick.data = io;
+    io->prepare.data = io;
+    PSI_IGNORE(uv_prepare_start(&io->prepare, on_prepare)); /* as the one below */
     PSI_IGNORE(uv_timer_start(&io->tick, on_tick, IO_TICK_MS, IO_TICK_MS)); /* fails without a callback only */
     return PS_OK;
 }
@@ -376,6 +426,7 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
     psi_list_init(&io->dials);
     psi_list_init(&io->spare_dials);
     (void)pthread_mutex_init(&io->lock, NULL); /* cannot fail with default attributes */
+    atomic_init(&io->asleep, true);
     ps_status st = client_new(&config->client, &io->client, err);
     if (st == PS_OK) {
         st = loop_init(io, err);
@@ -419,8 +470,11 @@ static void turn_begin(struct psi_io *io, struct io_turn *turn)
     running = &turn->self;
     (void)sigemptyset(&pipe);
     (void)sigaddset(&pipe, SIGPIPE);
-    turn->take = !sigpipe_pending();
     (void)pthread_sigmask(SIG_BLOCK, &pipe, &turn->before);
+    turn->take = sigismember(&turn->before, SIGPIPE) == 0 || !sigpipe_pending(); /* unblocked, it would not be pending */
+    (void)pthread_mutex_lock(&io->lock);
+    io->turning = true;
+    (void)pthread_mutex_unlock(&io->lock);
 }
 
 static void turn_end(struct io_turn *turn)
@@ -435,6 +489,19 @@ static void turn_end(struct io_turn *turn)
     }
     (void)pthread_sigmask(SIG_SETMASK, &turn->before, NULL);
     running = turn->self.outer;
+}
+
+/* Between two turns whoever submits makes the descriptor readable. */
+static void turn_over(struct psi_io *io)
+{
+    (void)pthread_mutex_lock(&io->lock);
+    io->turning = false;
+    bool left = !psi_list_empty(&io->queue);
+    atomic_store(&io->asleep, !left);
+    if (left && io->watched) {
+        PSI_IGNORE(uv_async_send(&io->wake)); /* it is open until psi_io_close() */
+    }
+    (void)pthread_mutex_unlock(&io->lock);
 }
 
 static void on_limit(uv_timer_t *timer)
@@ -477,17 +544,27 @@ void psi_io_turn(struct psi_io *io, int64_t timeout_ms)
         io->unsettled = io->events != seen;
     }
     io->turned_ms = psi_io_now_ms();
+    turn_over(io);
     turn_end(&turn);
 }
 
-int psi_io_fd(const struct psi_io *io)
+int psi_io_fd(struct psi_io *io)
 {
+    (void)pthread_mutex_lock(&io->lock);
+    io->watched = true;
+    if (!psi_list_empty(&io->queue)) {
+        PSI_IGNORE(uv_async_send(&io->wake)); /* as above */
+    }
+    (void)pthread_mutex_unlock(&io->lock);
     return uv_backend_fd(&io->loop);
 }
 
 int64_t psi_io_due_ms(struct psi_io *io)
 {
-    if (io->unsettled) {
+    (void)pthread_mutex_lock(&io->lock);
+    bool left = !psi_list_empty(&io->queue);
+    (void)pthread_mutex_unlock(&io->lock);
+    if (io->unsettled || left) {
         return 0;
     }
     uv_update_time(&io->loop);

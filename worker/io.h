@@ -37,8 +37,9 @@ struct psi_io_config {
 ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io, struct psi_err *err) PSI_MUST;
 /** Queue work; it runs once, later, also when it comes from the loop thread itself. Any thread; never blocks, never allocates. */
 void psi_io_submit(struct psi_io *io, struct psi_io_work *work);
-/** Queue these works (their links), which the list then has no more: they run together, before any effect of the first. */
-void psi_io_submit_all(struct psi_io *io, struct psi_list *works);
+/** Queue these works (their links), which the list then has no more: they run together, before any effect of the first. waits: the
+ * calling thread waits for them next, in turns where it is by_caller; then nobody is woken for them. */
+void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits);
 /** True on the loop thread, where nothing may block. Any thread. */
 bool psi_io_on_loop(const struct psi_io *io);
 /**
@@ -49,7 +50,7 @@ void psi_io_turn(struct psi_io *io, int64_t timeout_ms);
 /** Has it no thread of its own? Any thread. */
 bool psi_io_by_caller(const struct psi_io *io);
 /** by_caller: a descriptor that is readable when psi_io_turn(io, 0) has something to do. Any thread. */
-int psi_io_fd(const struct psi_io *io);
+int psi_io_fd(struct psi_io *io);
 /** by_caller: milliseconds until psi_io_turn() has something to do though the descriptor is silent. Not while it runs. */
 int64_t psi_io_due_ms(struct psi_io *io);
 /** End the thread and free all: no work may be queued any more and no request be in flight. Not on the loop thread. NULL is fine.

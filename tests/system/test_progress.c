@@ -30,6 +30,23 @@ int clock_gettime(clockid_t clock, struct timespec *now)
     return rc;
 }
 
+/* What the library and its loop ask of the system. */
+static atomic_int getpids, wakes;
+
+pid_t getpid(void)
+{
+    atomic_fetch_add(&getpids, 1);
+    return (pid_t)syscall(SYS_getpid);
+}
+
+__attribute__((visibility("default"))) ssize_t write(int fd, const void *bytes, size_t n)
+{
+    if (n == sizeof(uint64_t)) { /* no frame is so short */
+        atomic_fetch_add(&wakes, 1);
+    }
+    return syscall(SYS_write, fd, bytes, n);
+}
+
 static int threads(void)
 {
     int count = 0;
@@ -322,6 +339,70 @@ static void a_program_that_comes_back_late(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* ---- what a call costs ---- */
+
+enum { CALLS = 200 };
+
+static void set_done(void *ctx, ps_request *req, const ps_result *result)
+{
+    (void)req;
+    assert_int_equal(result->status, PS_OK);
+    *(bool *)ctx = true;
+}
+
+/* Nobody is woken for the work of a thread that drives the loop itself, and fork is noticed without asking. */
+static void a_blocking_call_wakes_nobody(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(30000);
+    ps_variable *v = get(s, "progress/cost", PS_I64, PS_SCALAR, NULL);
+    int64_t one = 1;
+    int64_t value = 0;
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    int pids = atomic_load(&getpids);
+    int woken = atomic_load(&wakes);
+    for (int i = 0; i < CALLS; i++) {
+        assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value), PS_OK);
+    }
+    assert_int_equal(value, CALLS);
+    ps_request req = {0};
+    bool done = false;
+    assert_true(ps_progress_timeout_ms(s) >= 0);
+    for (int i = 0; i < CALLS; i++) { /* nor for what it starts before it drives */
+        done = false;
+        assert_int_equal(ps_pull_start(v, &value, sizeof(value), 0, &req, set_done, &done), PS_OK);
+        assert_int_equal(ps_progress_timeout_ms(s), 0);
+        while (!done) {
+            assert_int_equal(ps_progress_run(s, 1000), PS_OK);
+        }
+    }
+    assert_int_equal(atomic_load(&getpids), pids);
+    assert_int_equal(atomic_load(&wakes), woken);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+/* What ends without an answer of the task ends in the turn that begins it, not with the next tick of 25 ms. */
+static void what_ends_at_once_does_not_wait(void **state)
+{
+    (void)state;
+    struct timespec from;
+    struct timespec to;
+    ps_session *s = open_session(30000);
+    ps_variable *v = get(s, "progress/gone", PS_I64, PS_SCALAR, NULL);
+    int64_t value = 0;
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(ps_variable_read(v, &value, sizeof(value)), PS_OK);
+    assert_int_equal(ps_variable_delete(s, "progress/gone"), PS_OK);
+    assert_int_equal(ps_variable_read(v, &value, sizeof(value)), PS_ABORTED);
+    assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &from), 0);
+    for (int i = 0; i < CALLS; i++) {
+        assert_int_equal(ps_variable_read(v, &value, sizeof(value)), PS_ABORTED);
+    }
+    assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &to), 0);
+    assert_true(to.tv_sec - from.tv_sec < CALLS * 25 / 1000 / 2); /* s; half of what ticks would take */
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +411,8 @@ int main(void)
         cmocka_unit_test(one_thread_drives_others_call),
         cmocka_unit_test(sigpipe_does_not_reach_the_program),
         cmocka_unit_test(a_program_that_comes_back_late),
+        cmocka_unit_test(a_blocking_call_wakes_nobody),
+        cmocka_unit_test(what_ends_at_once_does_not_wait),
         cmocka_unit_test(a_task_that_dies_while_much_is_written),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

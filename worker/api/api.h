@@ -62,6 +62,7 @@ struct ps_variable {
 struct ps_session {
     struct psi_io *io; /* NULL: it was never opened; every call gets `error` */
     pid_t pid;         /* of the process that opened it */
+    unsigned forks;    /* as at its opening: psi_api_here() */
     bool is_static;    /* the object for when there is no memory */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* of what params wait for: pushing, pulling, pushes */
@@ -108,6 +109,8 @@ struct ps_session {
 /* ---- object.c ---- */
 /** As a session begins, all zero before. */
 void psi_api_session_init(ps_session *s);
+/** The calling process is the one that opened it, not a child of it. No system call. */
+bool psi_api_here(const ps_session *s);
 /* ---- errors.c; psi_api_broken(): object.c ---- */
 /** Errors that every call looks for first: never opened, called after fork() or in a callback, closing. NULL s is
  * INVALID_ARGUMENT. */

@@ -100,7 +100,7 @@ ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_
         call->ended = false;
         call->work.run = begin;
     }
-    psi_io_submit_all(s->io, works);
+    psi_io_submit_all(s->io, works, true);
     return PS_OK;
 }
 

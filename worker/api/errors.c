@@ -97,7 +97,7 @@ ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
     if (s == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the session is NULL");
     }
-    if (s->pid != getpid()) {
+    if (!psi_api_here(s)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, FORKED, (long)s->pid);
     }
     if (s->io == NULL) {
@@ -112,7 +112,7 @@ ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
 
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
 {
-    if (s->pid != getpid()) {
+    if (!psi_api_here(s)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, FORKED,
                         (long)s->pid); /* the lock may be held by a thread that is not here */
     }
@@ -127,7 +127,7 @@ ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
 
 ps_status psi_api_stick(ps_session *s, const struct psi_err *err)
 {
-    if (s->pid != getpid()) {
+    if (!psi_api_here(s)) {
         return err->code;
     }
     (void)pthread_mutex_lock(&s->lock);

@@ -102,7 +102,7 @@ static ps_param *dummy(ps_session *s, const char *name, const ps_shape *shape)
     if (s == NULL) {
         return &psi_api_broken(NULL)->spare;
     }
-    if (!s->is_static && s->pid == getpid() && psi_shape_check(shape, &err) == PS_OK) {
+    if (!s->is_static && psi_api_here(s) && psi_shape_check(shape, &err) == PS_OK) {
         p = param_new(s, name, shape, (size_t)ps_shape_elements(shape) * sizeof(float));
     }
     if (p == NULL) {
@@ -325,7 +325,7 @@ ps_status ps_pull(ps_session *s)
     for (ps_param *p = NULL; st == PS_OK && (p = param_next(s, p)) != NULL;) {
         st = pull_begin(p);
     }
-    if (s == NULL || s->io == NULL || s->pid != getpid()) {
+    if (s == NULL || s->io == NULL || !psi_api_here(s)) {
         return st;
     }
     for (ps_param *p = NULL; (p = param_next(s, p)) != NULL;) {

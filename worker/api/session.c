@@ -315,7 +315,7 @@ int ps_session_close(ps_session *s)
     if (s == NULL) {
         return 0;
     }
-    if (s->pid != getpid() || (s->io != NULL && psi_io_on_loop(s->io))) {
+    if (!psi_api_here(s) || (s->io != NULL && psi_io_on_loop(s->io))) {
         struct psi_err err = {0};
         PSI_IGNORE(psi_api_check(s, true, &err)); /* says which of the two it is */
         return (int)psi_api_last_error_set(&err);
