@@ -301,6 +301,13 @@ static ps_v1_NameItem name_item(const char *name)
     return m;
 }
 
+ps_status fc_make(struct fc *c, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt)
+{
+    ps_v1_CreateItem m;
+    fc_create_item(&m, name, dtype, elements, opt);
+    return fc_create(c, &m, NULL);
+}
+
 ps_status fc_open(struct fc *c, const char *name, ps_v1_OpenAnswer *answer)
 {
     ps_v1_NameItem m = name_item(name);
@@ -413,14 +420,20 @@ struct fc_reply fc_abandon(struct fc *c, uint64_t number)
     return fc_call(c, PS_OP_ABANDON, PS_FLAG_SEQ, number, 0, NULL, 0, NULL);
 }
 
+ps_v1_OpenAnswer fc_created(struct fc *c, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt)
+{
+    ps_v1_OpenAnswer a = ps_v1_OpenAnswer_init_zero;
+    if (fc_make(c, name, dtype, elements, opt) != PS_OK || fc_open(c, name, &a) != PS_OK) {
+        broken("fc_created");
+    }
+    return a;
+}
+
 ps_v1_OpenAnswer fc_ready(struct fc *c, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt,
                           double value)
 {
-    ps_v1_CreateItem m;
-    ps_v1_OpenAnswer a = ps_v1_OpenAnswer_init_zero;
-    fc_create_item(&m, name, dtype, elements, opt);
-    if (fc_create(c, &m, NULL) != PS_OK || fc_open(c, name, &a) != PS_OK ||
-        fc_init_var(c, a.handle, ps_constant(value), opt, 0, false).status != PS_OK || fc_open(c, name, &a) != PS_OK) {
+    ps_v1_OpenAnswer a = fc_created(c, name, dtype, elements, opt);
+    if (fc_init_var(c, a.handle, ps_constant(value), opt, 0, false).status != PS_OK || fc_open(c, name, &a) != PS_OK) {
         broken("fc_ready");
     }
     return a;

@@ -77,7 +77,11 @@ bool fc_item(const uint8_t **p, size_t *n, const pb_msgdesc_t *d, void *m);
 void fc_create_item(ps_v1_CreateItem *m, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt);
 /** CREATE of one item; the item's own status, or the request's when it failed. ACKs. answer may be NULL. */
 ps_status fc_create(struct fc *c, const ps_v1_CreateItem *m, ps_v1_CreateAnswer *answer);
+/** Likewise, of a variable that is like this and nothing else. */
+ps_status fc_make(struct fc *c, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt);
 ps_status fc_open(struct fc *c, const char *name, ps_v1_OpenAnswer *answer);
+/** create, open; aborts when one fails. It has no value. */
+ps_v1_OpenAnswer fc_created(struct fc *c, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt);
 ps_status fc_find(struct fc *c, const char *name, ps_v1_CreateAnswer *answer);
 struct fc_reply fc_delete(struct fc *c, uint64_t id, const char *name);
 struct fc_reply fc_reset(struct fc *c, uint64_t id, const char *container);

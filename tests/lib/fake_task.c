@@ -83,6 +83,11 @@ void fake_fini(struct fake *f)
     psi_client_free(f->c);
     psi_cluster_fini(&f->cluster);
     psi_cluster_fini(&f->told);
+    while (f->begun != NULL) {
+        struct fake_request *r = f->begun;
+        f->begun = r->next;
+        free(r);
+    }
 }
 
 /* What the network took, as frames. */
@@ -519,6 +524,17 @@ void fake_start(struct fake *f, struct fake_request *r, enum psi_request_kind ki
         fail_msg("start: %s", err.text);
     }
     fake_run(f);
+}
+
+struct fake_request *fake_begin(struct fake *f, enum psi_request_kind kind, struct psi_var *var, const void *src, void *dst,
+                                uint64_t timeout_ms)
+{
+    struct fake_request *r = malloc(sizeof(*r));
+    assert_non_null(r);
+    fake_start(f, r, kind, var, src, dst, timeout_ms);
+    r->next = f->begun;
+    f->begun = r;
+    return r;
 }
 
 void fake_open(struct fake *f, uint32_t task, uint32_t handle, uint64_t incarnation, uint64_t creation, const struct psi_var *var)

@@ -40,6 +40,7 @@ struct fake {
     uint64_t now;
     bool crc; /* of the connections */
     struct fake_task task[FAKE_TASKS];
+    struct fake_request *begun; /* by fake_begin() */
     uint32_t logs, acks, deliveries;
     uint64_t acked; /* number of the last ACK */
     char last_event[48], last_log[1024];
@@ -107,9 +108,13 @@ struct fake_request {
     struct psi_request req;
     uint32_t dones;
     struct psi_err err;
+    struct fake_request *next; /* of those that fake_begin() made */
 };
 void fake_start(struct fake *f, struct fake_request *r, enum psi_request_kind kind, struct psi_var *var, const void *src,
                 void *dst, uint64_t timeout_ms);
+/** Likewise, of a new request, which lives as long as f. */
+struct fake_request *fake_begin(struct fake *f, enum psi_request_kind kind, struct psi_var *var, const void *src, void *dst,
+                                uint64_t timeout_ms);
 
 /** Answers of an owner: handle h, creation, incarnation for every item of the OPEN that is next. */
 void fake_open(struct fake *f, uint32_t task, uint32_t handle, uint64_t incarnation, uint64_t creation,

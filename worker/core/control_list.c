@@ -40,7 +40,7 @@ static bool take_id(const uint8_t *bytes, size_t n, char id[17])
 static bool take_session_rest(const struct psi_peer *peer, const ps_v1_SessionAnswer *m, ps_session_info *info)
 {
     (void)peer;
-    info->global_step = (int64_t)m->global_step - 1;
+    info->global_step = (int64_t)(m->global_step - 1); /* 0: none */
     return take_id(m->session.bytes, m->session.size, info->id) && m->global_step <= (uint64_t)INT64_MAX &&
            isfinite(m->steps_per_second) && m->steps_per_second >= 0;
 }

@@ -4,7 +4,7 @@
 #define TESTS_UNIT_COMMON_OUTQ_TEST_H
 
 #include "test.h"
-#include "wire.h"
+#include "wire_test.h"
 
 #include "common/mem.h"
 #include "common/outq.h"

@@ -47,8 +47,7 @@ TEST(test_published_values)
 TEST(test_lengths_and_alignments)
 {
     const size_t room = 66000;
-    uint8_t *bytes = malloc(room + 16);
-    assert_non_null(bytes);
+    uint8_t *bytes = test_alloc(room + 16);
     for (size_t i = 0; i < room + 16; i++) {
         bytes[i] = (uint8_t)((i * i * 2654435761u) >> 13);
     }
@@ -67,7 +66,6 @@ TEST(test_lengths_and_alignments)
             assert_int_equal(psi_crc32c_software(0xffffffff, bytes + n % 16, n), expected);
         }
     }
-    free(bytes);
 }
 
 TEST(test_parts_and_flips)

@@ -5,7 +5,7 @@
  */
 #include "test.h"
 #include "places.h"
-#include "wire.h"
+#include "wire_test.h"
 
 #include "common/frame.h"
 
@@ -221,20 +221,16 @@ TEST(test_every_split)
 
 TEST(test_thousand_frames_in_one_piece)
 {
-    struct wire w, want;
     struct owner o;
-    wire_init(&w);
-    wire_init(&want);
+    struct wire *w = wire_new(), *want = wire_new();
     owner_init(&o, UINT32_MAX);
     for (int i = 0; i < 1000; i++) {
-        expect(&want, &w, build(&w, i % KINDS, false));
+        expect(want, w, build(w, i % KINDS, false));
     }
-    deliver(&o, w.data, w.len);
-    assert_same(&o.out, &want);
+    deliver(&o, w->data, w->len);
+    assert_same(&o.out, want);
     assert_int_equal(o.ends, 1000);
     owner_fini(&o);
-    wire_fini(&want);
-    wire_fini(&w);
 }
 
 /* A prefix gives a prefix of what the whole gives, never an end, never an error. */
@@ -315,25 +311,23 @@ TEST(test_every_bit_flip)
 /* The second of two segments is bad: the first was handed out, the second is not. */
 TEST(test_bad_segment_after_a_good_one)
 {
-    struct wire w;
-    wire_init(&w);
-    size_t at = build(&w, 1, true);
+    struct wire *w = wire_new();
+    size_t at = build(w, 1, true);
     size_t second = at + 40 + 16 + PS_SEGMENT_BYTES + 8;
     static const size_t where[] = {0, 12, 15, 16, 19, 20, 23}; /* payload, padding, CRC, the zero behind it */
     for (size_t i = 0; i < ARRAY_COUNT(where); i++) {
         struct owner o;
         owner_init(&o, UINT32_MAX);
-        w.data[second + where[i]] ^= 0x10;
-        for (size_t n = 0; n < w.len && !o.bad; n += 1000) {
-            deliver(&o, w.data + n, w.len - n < 1000 ? w.len - n : 1000);
+        w->data[second + where[i]] ^= 0x10;
+        for (size_t n = 0; n < w->len && !o.bad; n += 1000) {
+            deliver(&o, w->data + n, w->len - n < 1000 ? w->len - n : 1000);
         }
-        w.data[second + where[i]] ^= 0x10;
+        w->data[second + where[i]] ^= 0x10;
         assert_true(o.bad);
         assert_non_null(strstr(o.err.text, "BAD_CRC"));
         assert_int_equal(o.out.len, 1 + 56 + 1 + PS_SEGMENT_BYTES + 1);
         owner_fini(&o);
     }
-    wire_fini(&w);
 }
 
 struct limit {
@@ -478,47 +472,44 @@ TEST(test_foreign_protocols)
 /* After an error nothing is ever handed out again. */
 TEST(test_broken_stays_broken)
 {
-    struct wire w;
     struct owner o;
-    wire_init(&w);
+    struct wire *w = wire_new();
     owner_init(&o, UINT32_MAX);
-    size_t bad = build(&w, 4, false);
-    w.data[bad + 8] ^= 1;
+    size_t bad = build(w, 4, false);
+    w->data[bad + 8] ^= 1;
     for (int i = 0; i < KINDS; i++) {
-        PSI_IGNORE(build(&w, i, false)); /* good frames behind it */
+        PSI_IGNORE(build(w, i, false)); /* good frames behind it */
     }
-    const uint8_t *p = w.data;
-    size_t n = w.len;
+    const uint8_t *p = w->data;
+    size_t n = w->len;
     assert_int_equal(psi_reader_next(&o.r, &p, &n, NULL), PSI_PIECE_BAD); /* err may be NULL */
     for (int i = 0; i < 3; i++) {
-        n = w.len - 40;
-        p = w.data + 40;
+        n = w->len - 40;
+        p = w->data + 40;
         assert_int_equal(psi_reader_next(&o.r, &p, &n, &o.err), PSI_PIECE_BAD);
         assert_int_equal(n, 0);
-        assert_ptr_equal(p, w.data + w.len);
+        assert_ptr_equal(p, w->data + w->len);
     }
     owner_fini(&o);
-    wire_fini(&w);
 }
 
 /* Without a buffer a cut segment stays where it is, however often it is asked for; whole ones need none. */
 TEST(test_cut_segment_waits_for_a_buffer)
 {
-    struct wire w;
     struct owner o;
-    wire_init(&w);
+    struct wire *w = wire_new();
     owner_init(&o, UINT32_MAX);
-    PSI_IGNORE(build(&w, 1, true));
-    const uint8_t *p = w.data;
+    PSI_IGNORE(build(w, 1, true));
+    const uint8_t *p = w->data;
     size_t first = 56 + PS_SEGMENT_BYTES + 8;
     size_t n = first + 5; /* five bytes of the second segment */
     assert_int_equal(psi_reader_next(&o.r, &p, &n, &o.err), PSI_PIECE_HEAD);
     assert_int_equal(psi_reader_next(&o.r, &p, &n, &o.err), PSI_PIECE_SEGMENT);
-    assert_ptr_equal(o.r.payload, w.data + 56); /* where it lies */
+    assert_ptr_equal(o.r.payload, w->data + 56); /* where it lies */
     for (int i = 0; i < 2; i++) {
         assert_int_equal(psi_reader_next(&o.r, &p, &n, &o.err), PSI_PIECE_NONE);
         assert_int_equal(n, 5);
-        assert_ptr_equal(p, w.data + first);
+        assert_ptr_equal(p, w->data + first);
         assert_false(psi_reader_holds_buffer(&o.r));
     }
     o.r.buffer = o.buffer;
@@ -526,7 +517,7 @@ TEST(test_cut_segment_waits_for_a_buffer)
     assert_int_equal(psi_reader_next(&o.r, &p, &n, &o.err), PSI_PIECE_NONE);
     assert_int_equal(n, 0);
     assert_true(psi_reader_holds_buffer(&o.r));
-    n = w.len - first - 5;
+    n = w->len - first - 5;
     assert_int_equal(psi_reader_next(&o.r, &p, &n, &o.err), PSI_PIECE_SEGMENT);
     assert_ptr_equal(o.r.payload, o.buffer);
     assert_int_equal(o.r.payload_bytes, 16);
@@ -534,7 +525,6 @@ TEST(test_cut_segment_waits_for_a_buffer)
     assert_int_equal(psi_reader_next(&o.r, &p, &n, &o.err), PSI_PIECE_END);
     assert_int_equal(psi_reader_next(&o.r, &p, &n, &o.err), PSI_PIECE_NONE);
     owner_fini(&o);
-    wire_fini(&w);
 }
 
 /* ---- values that go straight to their place ---- */

@@ -169,10 +169,9 @@ TEST(test_no_allocation_in_steady_state)
     struct wire_random random = {.state = 2};
     struct psi_outq q;
     struct stream s;
-    struct wire out;
     struct ps_frame_header h = control_header(48);
     psi_outq_init(&q);
-    wire_init(&out);
+    struct wire *out = wire_new();
     stream_init(&s, 100000, true, true);
     uint64_t before = 0;
     for (int round = 0; round < 200; round++) {
@@ -183,14 +182,13 @@ TEST(test_no_allocation_in_steady_state)
         assert_int_equal(psi_outq_push_body(&q, &h, s.memory, s.memory, 300, true), PS_OK);
         s.done = 0;
         psi_outq_push_stream(&q, &s.out);
-        wire_clear(&out);
-        while (write_once(&q, &out, &random, (int)wire_below(&random, 3), PS_SEND_TRY_BYTES)) {
+        wire_clear(out);
+        while (write_once(&q, out, &random, (int)wire_below(&random, 3), PS_SEND_TRY_BYTES)) {
         }
     }
     assert_int_equal(psi_mem_count(), before);
     psi_outq_fini(&q);
     stream_fini(&s);
-    wire_fini(&out);
 }
 
 TEST(test_no_memory)
@@ -198,14 +196,12 @@ TEST(test_no_memory)
     struct wire_random random = {.state = 2};
     struct psi_outq q;
     struct stream s;
-    struct wire want, out;
     struct ps_frame_header h = control_header(40);
     const struct psi_iov *iov = NULL;
     const void *hold = &q;
     size_t hold_bytes = 1;
     psi_outq_init(&q);
-    wire_init(&want);
-    wire_init(&out);
+    struct wire *want = wire_new(), *out = wire_new();
     stream_init(&s, 70000, true, true);
     psi_mem_fail_after(0);
     assert_int_equal(psi_outq_push(&q, &h, s.memory, NULL), PS_RESOURCE_EXHAUSTED);
@@ -213,8 +209,8 @@ TEST(test_no_memory)
     assert_int_equal(psi_outq_push_body(&q, &h, s.memory, s.memory, 1000, true), PS_RESOURCE_EXHAUSTED);
     assert_int_equal(q.frame_count, 0);
     assert_int_equal(q.queued_bytes, 0);
-    push_body(&q, &want, &s, 1000, true);
-    stream_expect(&want, &s);
+    push_body(&q, want, &s, 1000, true);
+    stream_expect(want, &s);
     psi_outq_push_stream(&q, &s.out); /* needs none */
     size_t count = psi_outq_compose(&q, PS_SEND_TRY_BYTES, &iov);
     assert_true(count > 0);
@@ -223,11 +219,9 @@ TEST(test_no_memory)
     assert_int_equal(psi_mem_fail_left(), -1);
     assert_null(hold);
     assert_int_equal(hold_bytes, 0);
-    while (write_once(&q, &out, &random, 1, PS_SEND_TRY_BYTES)) { /* had nothing left before, all would still be there */
+    while (write_once(&q, out, &random, 1, PS_SEND_TRY_BYTES)) { /* had nothing left before, all would still be there */
     }
-    assert_same(&out, &want);
+    assert_same(out, want);
     psi_outq_fini(&q);
     stream_fini(&s);
-    wire_fini(&out);
-    wire_fini(&want);
 }

@@ -103,29 +103,25 @@ TEST(test_hold_cannot_change)
     const struct psi_iov *iov = NULL;
     const void *hold = NULL;
     size_t hold_bytes = 0;
-    struct wire want, out;
     psi_outq_init(&q);
-    wire_init(&want);
-    wire_init(&out);
+    struct wire *want = wire_new(), *out = wire_new();
     stream_init(&s, 100000, true, true);
-    stream_expect(&want, &s);
+    stream_expect(want, &s);
     psi_outq_push_stream(&q, &s.out);
     size_t count = psi_outq_compose(&q, PS_SEND_TRY_BYTES, &iov);
-    PSI_IGNORE(append_pieces(&out, iov, count, 64 + 5));
+    PSI_IGNORE(append_pieces(out, iov, count, 64 + 5));
     assert_int_equal(psi_outq_accepted(&q, 64 + 5, &hold, &hold_bytes), PS_OK); /* five bytes of the first segment */
     assert_int_equal(hold_bytes, PS_SEGMENT_BYTES + 8 - 5);
     memset(s.memory, 0xee, PS_SEGMENT_BYTES);
-    wire_append(&out, hold, hold_bytes);
+    wire_append(out, hold, hold_bytes);
     psi_outq_held_written(&q);
     struct wire_random random = {.state = 1};
-    while (write_once(&q, &out, &random, 0, PS_SEND_TRY_BYTES)) {
+    while (write_once(&q, out, &random, 0, PS_SEND_TRY_BYTES)) {
     }
-    assert_same(&out, &want);
+    assert_same(out, want);
     assert_int_equal(s.begun, 1);
     psi_outq_fini(&q);
     stream_fini(&s);
-    wire_fini(&out);
-    wire_fini(&want);
 }
 
 TEST(test_cancel)
@@ -136,13 +132,11 @@ TEST(test_cancel)
     const struct psi_iov *iov = NULL;
     const void *hold = NULL;
     size_t hold_bytes = 0;
-    struct wire want, out;
     psi_outq_init(&q);
-    wire_init(&want);
-    wire_init(&out);
+    struct wire *want = wire_new(), *out = wire_new();
     stream_init(&a, 3 * PS_SEGMENT_BYTES, false, false);
     stream_init(&b, 50, false, false);
-    stream_expect(&want, &a);
+    stream_expect(want, &a);
     psi_outq_push_stream(&q, &a.out);
     psi_outq_push_stream(&q, &b.out);
     assert_true(psi_outq_cancel(&q, &b.out)); /* behind another */
@@ -156,13 +150,13 @@ TEST(test_cancel)
     size_t count = psi_outq_compose(&q, 1, &iov); /* its head and its first segment: one unit */
     assert_int_equal(count, 2);
     size_t unit = iov[0].bytes + iov[1].bytes;
-    PSI_IGNORE(append_pieces(&out, iov, count, unit));
+    PSI_IGNORE(append_pieces(out, iov, count, unit));
     assert_int_equal(psi_outq_accepted(&q, unit, &hold, &hold_bytes), PS_OK);
     assert_false(psi_outq_cancel(&q, &a.out)); /* begun: it must go out */
     assert_true(psi_outq_cancel(&q, &b.out));
-    while (write_once(&q, &out, &random, 1, PS_SEND_TRY_BYTES)) {
+    while (write_once(&q, out, &random, 1, PS_SEND_TRY_BYTES)) {
     }
-    assert_same(&out, &want);
+    assert_same(out, want);
     assert_int_equal(a.done, 1);
     assert_int_equal(b.done, 0); /* cancelled ones are the owner's again without a word */
     /* a refused attempt moves the first unit to the hold: that has begun, too; the whole of a short frame is gone with it */
@@ -177,8 +171,6 @@ TEST(test_cancel)
     stream_fini(&c);
     stream_fini(&a);
     stream_fini(&b);
-    wire_fini(&out);
-    wire_fini(&want);
 }
 
 TEST(test_drop)
@@ -209,21 +201,17 @@ TEST(test_drop)
     assert_false(psi_outq_ready(&q));
     assert_int_equal(psi_outq_compose(&q, PS_SEND_TRY_BYTES, &iov), 0);
     /* and the queue works again */
-    struct wire want, out;
     struct wire_random random = {.state = 1};
-    wire_init(&want);
-    wire_init(&out);
+    struct wire *want = wire_new(), *out = wire_new();
     a.done = 0;
-    stream_expect(&want, &a);
+    stream_expect(want, &a);
     psi_outq_push_stream(&q, &a.out);
-    while (write_once(&q, &out, &random, 2, PS_SEND_TRY_BYTES)) {
+    while (write_once(&q, out, &random, 2, PS_SEND_TRY_BYTES)) {
     }
-    assert_same(&out, &want);
+    assert_same(out, want);
     psi_outq_fini(&q);
     stream_fini(&a);
     stream_fini(&b);
-    wire_fini(&out);
-    wire_fini(&want);
 }
 
 /* Before a last frame: what streams goes, unless half of it is out. */
@@ -232,14 +220,12 @@ TEST(test_drop_streams)
     struct wire_random random = {.state = 1};
     struct psi_outq q;
     struct stream a;
-    struct wire want, out;
     struct ps_frame_header h = control_header(0);
     const struct psi_iov *iov = NULL;
     const void *hold = NULL;
     size_t hold_bytes = 0;
     psi_outq_init(&q);
-    wire_init(&want);
-    wire_init(&out);
+    struct wire *out = wire_new();
     stream_init(&a, 3 * PS_SEGMENT_BYTES, true, true);
     assert_true(psi_outq_drop_streams(&q));
     assert_int_equal(psi_outq_push(&q, &h, NULL, NULL), PS_OK);
@@ -248,9 +234,9 @@ TEST(test_drop_streams)
     assert_true(psi_outq_drop_streams(&q));
     assert_int_equal(a.done, -1);
     assert_int_equal(q.frame_count, 2);
-    while (write_once(&q, &out, &random, 0, PS_SEND_TRY_BYTES)) {
+    while (write_once(&q, out, &random, 0, PS_SEND_TRY_BYTES)) {
     }
-    assert_int_equal(out.len, 2 * sizeof(h)); /* whole frames, in order */
+    assert_int_equal(out->len, 2 * sizeof(h)); /* whole frames, in order */
     a.done = 0;
     psi_outq_push_stream(&q, &a.out);
     PSI_IGNORE(psi_outq_compose(&q, PS_SEND_TRY_BYTES, &iov));
@@ -258,6 +244,4 @@ TEST(test_drop_streams)
     assert_false(psi_outq_drop_streams(&q));
     psi_outq_fini(&q);
     stream_fini(&a);
-    wire_fini(&out);
-    wire_fini(&want);
 }

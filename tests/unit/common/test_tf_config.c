@@ -117,8 +117,7 @@ TEST(test_size_and_depth)
 {
     struct psi_err err;
     json_t *value = NULL;
-    char *text = malloc(PSI_JSON_BYTES_MAX + 2);
-    assert_non_null(text);
+    char *text = test_alloc(PSI_JSON_BYTES_MAX + 2);
     for (size_t n = PSI_JSON_BYTES_MAX - 1; n <= PSI_JSON_BYTES_MAX + 1; n++) {
         memset(text, ' ', n);
         memcpy(text, "{}", 2);
@@ -133,7 +132,6 @@ TEST(test_size_and_depth)
     assert_fails(psi_json_parse("it", text, 100000, &value, &err), PS_INVALID_ARGUMENT, &err, "it: line 1");
     assert_fails(psi_json_parse("it", "{\"a\\u0000\":1}", 13, &value, &err), PS_INVALID_ARGUMENT, &err, "it: line 1");
     assert_fails(psi_json_parse("it", "\"\xff\"", 3, &value, &err), PS_INVALID_ARGUMENT, &err, "it: line 1");
-    free(text);
 }
 
 TEST(test_type_names)

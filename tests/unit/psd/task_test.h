@@ -5,6 +5,7 @@
 
 #include "fake_client.h"
 #include "test.h"
+#include "wire_test.h"
 
 #include <math.h>
 
@@ -72,6 +73,15 @@ static inline struct env *env_new_unconnected(shell_tweak tweak)
     env_start(e, tweak);
     test_later(env_end, e);
     return e;
+}
+
+/* One more session with the task, connected. */
+static inline struct fc *fc_new(struct shell_task *t, uint8_t id)
+{
+    struct fc *c = test_alloc(sizeof(*c));
+    fc_init(c, t, id);
+    assert_int_equal(fc_connect(c), PS_OK);
+    return c;
 }
 
 /* n floats of one value; the caller's buffer */

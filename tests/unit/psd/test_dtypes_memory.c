@@ -111,9 +111,7 @@ TEST(test_every_allocation_fails_once)
         assert_int_equal(fc_open(&e.c, "atomic", &atomic), PS_OK);
         assert_applied(fc_init_var(&e.c, atomic.handle, ps_zeros(), ps_sgd(1), 0, false));
         ps_v1_OpenAnswer plain = fc_ready(&e.c, "plain", PS_F32, N, ps_sgd(1), 0);
-        fc_create_item(&m, "text", PS_STRING, 1, ps_no_optimizer());
-        assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-        assert_int_equal(fc_open(&e.c, "text", &text), PS_OK);
+        text = fc_created(&e.c, "text", PS_STRING, 1, ps_no_optimizer());
         static const int64_t blob[] = {0, 8, 0x4141414141414141};
         text.dims[0] = sizeof(blob); /* ASSIGN's total */
         uint64_t memory = psd_task_memory_bytes(e.t->core);

@@ -157,17 +157,16 @@ static struct right right_of(uint8_t op)
 
 TEST(test_every_operation_is_asked)
 {
-    struct env e;
     uint32_t tried = 0;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = make(&e, "a");
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = make(e, "a");
     for (uint32_t op = 0; op < 256; op++) {
         if (psi_form_find((uint8_t)op) == NULL || memchr(WITHOUT, (int)op, sizeof(WITHOUT)) != NULL) {
             continue;
         }
         struct right want = right_of((uint8_t)op);
-        refuse(&e, NULL);
-        struct fc_reply r = send(&e, want.op, "a", &v);
+        refuse(e, NULL);
+        struct fc_reply r = send(e, want.op, "a", &v);
         if (r.status != PS_PERMISSION_DENIED || strstr(r.text, psi_op_name(want.op)) == NULL) {
             fail_msg("%s gave %s '%s'", psi_op_name(want.op), r.status == FC_NONE ? "nothing" : ps_status_name(r.status), r.text);
         }
@@ -176,82 +175,71 @@ TEST(test_every_operation_is_asked)
         tried++;
     }
     assert_true(tried > ARRAY_COUNT(ROWS));
-    struct peek p = peek_at(e.t, "w");
+    struct peek p = peek_at(e->t, "w");
     assert_true(p.found && !p.initialised && p.count == 1); /* nothing was done */
-    env_fini(&e);
 }
 
 /* The second item is refused: the right to each was asked, and nothing of the first is done. */
 TEST(test_each_item_of_a_list)
 {
     static const uint8_t lists[] = {PS_OP_OPEN, PS_OP_FIND, PS_OP_CREATE, PS_OP_SEAL, PS_OP_WAIT};
-    struct env e;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer in_a = make(&e, "a"), in_b = make(&e, "b");
-    assert_applied(fc_init_var(&e.c, in_a.handle, ps_zeros(), ps_sgd(1), 0, false));
-    assert_applied(fc_init_var(&e.c, in_b.handle, ps_zeros(), ps_sgd(1), 0, false));
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer in_a = make(e, "a"), in_b = make(e, "b");
+    assert_applied(fc_init_var(&e->c, in_a.handle, ps_zeros(), ps_sgd(1), 0, false));
+    assert_applied(fc_init_var(&e->c, in_b.handle, ps_zeros(), ps_sgd(1), 0, false));
     for (size_t i = 0; i < ARRAY_COUNT(lists); i++) {
         struct wire body;
         wire_init(&body);
         add_item(&body, lists[i], "a", &in_a);
         add_item(&body, lists[i], "b", &in_b);
         add_item(&body, lists[i], "a", &in_a);
-        refuse(&e, "b");
-        assert_reply(fc_call(&e.c, lists[i], 0, e.c.next_id++, 0, NULL, 0, &body), PS_PERMISSION_DENIED, "container 'b'");
+        refuse(e, "b");
+        assert_reply(fc_call(&e->c, lists[i], 0, e->c.next_id++, 0, NULL, 0, &body), PS_PERMISSION_DENIED, "container 'b'");
         assert_int_equal(asked.count, 2);
         assert_string_equal(asked.containers[0], "a");
         assert_string_equal(asked.containers[1], "b");
         wire_fini(&body);
     }
-    struct peek p = peek_at(e.t, "w");
+    struct peek p = peek_at(e->t, "w");
     assert_true(p.count == 2 && !p.sealed);
-    env_fini(&e);
 }
 
 /* What has no container is its handler's to refuse; a RESET without an item is about the default container. */
 TEST(test_no_container)
 {
-    struct env e;
-    struct wire body;
     ps_v1_OpenAnswer gone = {.handle = 777};
-    env_init(&e, NULL);
-    refuse(&e, NULL);
-    assert_reply(send(&e, PS_OP_SEAL, "a", &gone), PS_ABORTED, "handle 777");
-    assert_reply(send(&e, PS_OP_OPEN, "!", &gone), PS_OK, "");
+    struct env *e = env_new(NULL);
+    refuse(e, NULL);
+    assert_reply(send(e, PS_OP_SEAL, "a", &gone), PS_ABORTED, "handle 777");
+    assert_reply(send(e, PS_OP_OPEN, "!", &gone), PS_OK, "");
     assert_int_equal(asked.count, 0);
-    wire_init(&body);
-    assert_reply(fc_call(&e.c, PS_OP_RESET, 0, 900, 0, NULL, 0, &body), PS_PERMISSION_DENIED, "localhost");
+    struct wire *body = wire_new();
+    assert_reply(fc_call(&e->c, PS_OP_RESET, 0, 900, 0, NULL, 0, body), PS_PERMISSION_DENIED, "localhost");
     assert_asked(0, PSD_RIGHT_ADMINISTER, "localhost");
-    wire_fini(&body);
-    env_fini(&e);
 }
 
 /* A refused mutation is the outcome of its number, also when it comes again after the right was given. */
 TEST(test_a_refused_number_stays_refused)
 {
     static const float ones[4] = {1, 1, 1, 1};
-    struct env e;
-    struct wire w;
-    env_init(&e, NULL);
-    ps_v1_OpenAnswer v = make(&e, "a");
-    assert_applied(fc_init_var(&e.c, v.handle, ps_zeros(), ps_sgd(1), 0, false));
-    refuse(&e, "a");
-    uint64_t number = e.c.next_number;
-    assert_reply(fc_push(&e.c, PS_OP_PUSH, &v, ones, 1, 0), PS_PERMISSION_DENIED, "container 'a'");
-    assert_reply(fc_init_var(&e.c, v.handle, ps_ones(), ps_sgd(1), 0, true), PS_PERMISSION_DENIED, "container 'a'");
-    refuse(&e, "");
-    fc_cut(&e.c);
-    assert_int_equal(fc_connect(&e.c), PS_OK);
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = make(e, "a");
+    assert_applied(fc_init_var(&e->c, v.handle, ps_zeros(), ps_sgd(1), 0, false));
+    refuse(e, "a");
+    uint64_t number = e->c.next_number;
+    assert_reply(fc_push(&e->c, PS_OP_PUSH, &v, ones, 1, 0), PS_PERMISSION_DENIED, "container 'a'");
+    assert_reply(fc_init_var(&e->c, v.handle, ps_ones(), ps_sgd(1), 0, true), PS_PERMISSION_DENIED, "container 'a'");
+    refuse(e, "");
+    fc_cut(&e->c);
+    assert_int_equal(fc_connect(&e->c), PS_OK);
     struct fc_part part = {.op = PS_OP_PUSH, .dtype = PS_F32, .number = number, .handle = v.handle, .total = 4, .scale = 1};
     part.payload = ones;
     part.payload_bytes = sizeof(ones);
-    wire_init(&w);
-    fc_frames(&e.c, &w, &part, 0, 0);
-    shell_send(e.c.conn, &w);
-    assert_reply(fc_take(&e.c, NULL), PS_PERMISSION_DENIED, "container 'a'");
+    struct wire *w = wire_new();
+    fc_frames(&e->c, w, &part, 0, 0);
+    shell_send(e->c.conn, w);
+    assert_reply(fc_take(&e->c, NULL), PS_PERMISSION_DENIED, "container 'a'");
     assert_int_equal(asked.count, 1);
-    assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, ones, 1, 0));
-    assert_floats(peek_at(e.t, "w").value, 0, 4, -1);
-    wire_fini(&w);
-    env_fini(&e);
+    assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, ones, 1, 0));
+    assert_floats(peek_at(e->t, "w").value, 0, 4, -1);
 }

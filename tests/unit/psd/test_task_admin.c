@@ -73,10 +73,8 @@ TEST(test_tasks)
     cl_pass(cl, 300);
     assert_int_equal(tasks(&cl->c, t), 3);
     assert_true(!t[1].connected && t[1].heard && t[1].missing_ms == 300 && t[1].pid == 4711); /* who it was */
-    struct wire back;
-    wire_init(&back);
-    assert_reply(fc_list(&cl->atw, PS_OP_TASKS, NULL, NULL, &back), PS_FAILED_PRECONDITION, "/job:ps/task:0");
-    wire_fini(&back);
+    struct wire *back = wire_new();
+    assert_reply(fc_list(&cl->atw, PS_OP_TASKS, NULL, NULL, back), PS_FAILED_PRECONDITION, "/job:ps/task:0");
 }
 
 /* A task that comes back empty: what it had is counted and named, until it is made again or given up. */
@@ -262,7 +260,6 @@ TEST(test_config_set)
 
 TEST(test_config_set_bounds)
 {
-    struct wire body;
     char name[64], value[512];
     ps_v1_ConfigItem m = ps_v1_ConfigItem_init_zero;
     struct env *e = env_new(with_settings);
@@ -277,24 +274,20 @@ TEST(test_config_set_bounds)
     m.value.bytes[0] = '1'; /* and a NUL */
     assert_reply(fc_list(&e->c, PS_OP_CONFIG_SET, &ps_v1_ConfigItem_msg, &m, NULL), PS_INVALID_ARGUMENT, "not understood");
     assert_reply(fc_list(&e->c, PS_OP_CONFIG_SET, NULL, NULL, NULL), PS_INVALID_ARGUMENT, "not understood"); /* no item */
-    wire_init(&body);
-    wire_append(&body, "\x45\x0a\x40", 3); /* 69 bytes: a name of 64 */
-    wire_append(&body, value, 64);
-    wire_append(&body, "\x12\x01\x31\0\0\0", 6);
-    assert_reply(fc_call(&e->c, PS_OP_CONFIG_SET, 0, 900, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "");
-    wire_fini(&body);
+    struct wire *body = wire_new();
+    wire_append(body, "\x45\x0a\x40", 3); /* 69 bytes: a name of 64 */
+    wire_append(body, value, 64);
+    wire_append(body, "\x12\x01\x31\0\0\0", 6);
+    assert_reply(fc_call(&e->c, PS_OP_CONFIG_SET, 0, 900, 0, NULL, 0, body), PS_INVALID_ARGUMENT, "");
     assert_string_equal(settings.limit, "10");
 }
 
 TEST(test_config_set_without_a_shell_for_it)
 {
-    struct env e;
-    env_init(&e, with_fixed_settings);
-    assert_int_equal(reloadable(&e.c), 0);
-    assert_reply(config_set(&e.c, "push_limit", "20"), PS_FAILED_PRECONDITION, "while it runs: none");
-    env_fini(&e);
-    env_init(&e, with_sets_only); /* what is not listed cannot be set */
-    assert_reply(config_set(&e.c, "push_limit", "20"), PS_NOT_FOUND, "push_limit");
+    struct env *e = env_new(with_fixed_settings);
+    assert_int_equal(reloadable(&e->c), 0);
+    assert_reply(config_set(&e->c, "push_limit", "20"), PS_FAILED_PRECONDITION, "while it runs: none");
+    e = env_new(with_sets_only); /* what is not listed cannot be set */
+    assert_reply(config_set(&e->c, "push_limit", "20"), PS_NOT_FOUND, "push_limit");
     assert_int_equal(settings.calls, 0);
-    env_fini(&e);
 }

@@ -69,12 +69,8 @@ TEST(test_assign_is_staged)
 
 TEST(test_assign_initialises)
 {
-    ps_v1_CreateItem m;
-    ps_v1_OpenAnswer v;
     struct env *e = env_new(NULL);
-    fc_create_item(&m, "v", PS_F32, N, ps_adagrad(1));
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
+    ps_v1_OpenAnswer v = fc_created(&e->c, "v", PS_F32, N, ps_adagrad(1));
     struct fc_reply r = fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, 0);
     assert_applied(r);
     assert_int_equal(r.version, 0);
@@ -85,12 +81,8 @@ TEST(test_assign_initialises)
 
 TEST(test_assign_init_only)
 {
-    ps_v1_CreateItem m;
-    ps_v1_OpenAnswer v;
     struct env *e = env_new(NULL);
-    fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
+    ps_v1_OpenAnswer v = fc_created(&e->c, "v", PS_F32, N, ps_sgd(1));
     uint64_t late = begin(&e->c, PS_OP_ASSIGN, &v); /* 7; not init-only: for comparison below */
     assert_applied(fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, PS_ASSIGN_INIT_ONLY));
     assert_all(e, "v", 4);
@@ -115,32 +107,27 @@ static void assert_giver(struct fc *c, const char *name, const struct fc *giver)
 TEST(test_giver)
 {
     static const uint32_t flags[] = {0, PS_ASSIGN_INIT_ONLY};
-    struct fc other;
-    ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
     struct env *e = env_new(NULL);
-    fc_init(&other, e->t, 2);
-    assert_int_equal(fc_connect(&other), PS_OK);
+    struct fc *other = fc_new(e->t, 2);
     for (size_t i = 0; i < ARRAY_COUNT(flags); i++) {
-        fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
-        assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-        assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
-        fc_abandon(&other, begin(&other, PS_OP_ASSIGN, &v));
-        uint64_t late = begin(&other, PS_OP_ASSIGN, &v);
+        v = fc_created(&e->c, "v", PS_F32, N, ps_sgd(1));
+        fc_abandon(other, begin(other, PS_OP_ASSIGN, &v));
+        uint64_t late = begin(other, PS_OP_ASSIGN, &v);
         assert_giver(&e->c, "v", NULL); /* not before its end */
         assert_applied(fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, flags[i]));
-        assert_giver(&other, "v", &e->c);
-        assert_applied(finish(&other, PS_OP_ASSIGN, &v, late));
-        assert_applied(fc_push(&other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, PS_ASSIGN_INIT_ONLY));
-        assert_applied(fc_init_var(&other, v.handle, ps_zeros(), ps_sgd(1), 3, false));
-        assert_applied(fc_init_var(&other, v.handle, ps_zeros(), ps_sgd(1), 3, true));
-        assert_applied(fc_push(&other, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
-        assert_giver(&other, "v", &e->c);
+        assert_giver(other, "v", &e->c);
+        assert_applied(finish(other, PS_OP_ASSIGN, &v, late));
+        assert_applied(fc_push(other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, PS_ASSIGN_INIT_ONLY));
+        assert_applied(fc_init_var(other, v.handle, ps_zeros(), ps_sgd(1), 3, false));
+        assert_applied(fc_init_var(other, v.handle, ps_zeros(), ps_sgd(1), 3, true));
+        assert_applied(fc_push(other, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
+        assert_giver(other, "v", &e->c);
         assert_applied(fc_delete(&e->c, e->c.next_id++, "v"));
     }
     v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 1); /* made anew; what INIT gave nobody has given, also not who comes after */
-    assert_applied(fc_push(&other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, PS_ASSIGN_INIT_ONLY));
-    assert_applied(fc_push(&other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, 0));
+    assert_applied(fc_push(other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, PS_ASSIGN_INIT_ONLY));
+    assert_applied(fc_push(other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, 0));
     assert_giver(&e->c, "v", NULL);
 }
 
@@ -154,7 +141,6 @@ TEST(test_budget)
 {
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
-    ps_v1_OpenAnswer v, w;
     struct env *e = env_new(small_budget);
     fc_create_item(&m, "huge", PS_F32, 10 * N + 1, ps_sgd(1));
     assert_int_equal(fc_create(&e->c, &m, &a), PS_FAILED_PRECONDITION); /* it never fits: not worth repeating */
@@ -166,8 +152,8 @@ TEST(test_budget)
     assert_int_equal(fc_create(&e->c, &m, &a), PS_OK);
     assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
     assert_applied(fc_delete(&e->c, e->c.next_id++, "huge"));
-    v = fc_ready(&e->c, "v", PS_F32, N, ps_adam(1), 1);            /* 3 */
-    w = fc_ready(&e->c, "w", PS_F32, 6 * N, ps_no_optimizer(), 1); /* 9 */
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_adam(1), 1);            /* 3 */
+    ps_v1_OpenAnswer w = fc_ready(&e->c, "w", PS_F32, 6 * N, ps_no_optimizer(), 1); /* 9 */
     assert_int_equal(psd_task_memory_bytes(e->t->core), 9 * N * 4);
     fc_create_item(&m, "x", PS_F32, N, ps_sgd(1));
     assert_int_equal(fc_create(&e->c, &m, &a), PS_OK); /* 10 */
@@ -192,28 +178,22 @@ TEST(test_first_assign_of_a_large_one)
 {
     enum { LARGE = 9 * N };
     static float large[LARGE];
-    struct fc other;
     ps_v1_CreateItem m;
-    ps_v1_OpenAnswer v;
     struct env *e = env_new(small_budget);
-    fc_init(&other, e->t, 2);
-    assert_int_equal(fc_connect(&other), PS_OK);
-    fc_create_item(&m, "v", PS_F32, LARGE, ps_no_optimizer());
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
+    struct fc *other = fc_new(e->t, 2);
+    ps_v1_OpenAnswer v = fc_created(&e->c, "v", PS_F32, LARGE, ps_no_optimizer());
     struct fc_part whole = {.op = PS_OP_ASSIGN, .dtype = PS_F32, .handle = v.handle, .total = LARGE, .scale = 1, .first = true};
-    struct wire w;
-    wire_init(&w);
+    struct wire *w = wire_new();
     for (int round = 0; round < 2; round++) {
         whole.number = e->c.next_number++;
         whole.payload = filled(large, LARGE, 3);
         whole.payload_bytes = SEGMENT;
-        wire_clear(&w);
-        fc_part_frame(&e->c, &w, &whole);
-        shell_send(e->c.conn, &w);
+        wire_clear(w);
+        fc_part_frame(&e->c, w, &whole);
+        shell_send(e->c.conn, w);
         assert_int_equal(psd_task_memory_bytes(e->t->core), LARGE * 4);
-        assert_reply(fc_push(&other, PS_OP_ASSIGN, &v, large, 1, 0), PS_RESOURCE_EXHAUSTED, "no room to stage");
-        assert_reply(fc_init_var(&other, v.handle, ps_zeros(), ps_no_optimizer(), 0, false), PS_RESOURCE_EXHAUSTED,
+        assert_reply(fc_push(other, PS_OP_ASSIGN, &v, large, 1, 0), PS_RESOURCE_EXHAUSTED, "no room to stage");
+        assert_reply(fc_init_var(other, v.handle, ps_zeros(), ps_no_optimizer(), 0, false), PS_RESOURCE_EXHAUSTED,
                      "an assign that is under way");
         psd_task_check_invariants(e->t->core);
         if (round == 0) {
@@ -221,9 +201,9 @@ TEST(test_first_assign_of_a_large_one)
             assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
         }
     }
-    wire_clear(&w);
-    fc_frames(&e->c, &w, &whole, SEGMENT / 4, 0);
-    shell_send(e->c.conn, &w);
+    wire_clear(w);
+    fc_frames(&e->c, w, &whole, SEGMENT / 4, 0);
+    shell_send(e->c.conn, w);
     struct fc_reply r = fc_take(&e->c, NULL);
     assert_applied(r);
     assert_int_equal(r.version, 0);
@@ -231,11 +211,9 @@ TEST(test_first_assign_of_a_large_one)
     assert_int_equal(psd_task_memory_bytes(e->t->core), LARGE * 4);
     fc_create_item(&m, "rest", PS_F32, N, ps_no_optimizer()); /* the budget is what it was */
     assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-    fc_create_item(&m, "more", PS_F32, 1, ps_no_optimizer());
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(fc_make(&e->c, "more", PS_F32, 1, ps_no_optimizer()), PS_RESOURCE_EXHAUSTED);
     assert_applied(fc_delete(&e->c, e->c.next_id++, "v"));
     assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
-    wire_fini(&w);
 }
 
 /* With room for both the second assign, or an INIT, may end first: the promises change hands, none is lost or doubled. */
@@ -249,9 +227,7 @@ TEST(test_first_assigns_at_once)
         env_init(&e, small_budget);
         fc_init(&other, e.t, 2);
         assert_int_equal(fc_connect(&other), PS_OK);
-        fc_create_item(&m, "v", PS_F32, N, ps_adagrad(1));
-        assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-        assert_int_equal(fc_open(&e.c, "v", &v), PS_OK);
+        v = fc_created(&e.c, "v", PS_F32, N, ps_adagrad(1));
         uint64_t first = begin(&e.c, PS_OP_ASSIGN, &v);
         if (how % 2 == 0) {
             assert_applied(fc_push(&other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, 0));
@@ -269,8 +245,7 @@ TEST(test_first_assigns_at_once)
         assert_int_equal(psd_task_memory_bytes(e.t->core), 2 * N * 4);
         fc_create_item(&m, "rest", PS_F32, 8 * N, ps_no_optimizer()); /* 10 - 2: no promise is left over */
         assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-        fc_create_item(&m, "more", PS_F32, 1, ps_no_optimizer());
-        assert_int_equal(fc_create(&e.c, &m, NULL), PS_RESOURCE_EXHAUSTED);
+        assert_int_equal(fc_make(&e.c, "more", PS_F32, 1, ps_no_optimizer()), PS_RESOURCE_EXHAUSTED);
         env_fini(&e);
     }
 }
@@ -314,63 +289,53 @@ TEST(test_delete_and_reset_under_way)
 /* The variable goes while a frame of a push is half read: the rest of the frame is dropped, the connection lives. */
 TEST(test_delete_within_a_frame)
 {
-    struct fc chief;
     struct env *e = env_new(NULL);
-    fc_init(&chief, e->t, 2);
-    assert_int_equal(fc_connect(&chief), PS_OK);
+    struct fc *chief = fc_new(e->t, 2);
     ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 1);
     struct fc_part whole = {.op = PS_OP_PUSHPULL, .dtype = PS_F32, .handle = v.handle, .total = N, .scale = 1};
-    struct wire w;
-    wire_init(&w);
+    struct wire *w = wire_new();
     whole.number = e->c.next_number++;
     whole.payload = filled(values, N, 1);
-    fc_frames(&e->c, &w, &whole, 0, 0);
-    struct wire first = {.data = w.data, .len = 100000}, second = {.data = w.data + 100000, .len = w.len - 100000};
+    fc_frames(&e->c, w, &whole, 0, 0);
+    struct wire first = {.data = w->data, .len = 100000}, second = {.data = w->data + 100000, .len = w->len - 100000};
     shell_send(e->c.conn, &first);
-    assert_applied(fc_delete(&chief, chief.next_id++, "v"));
+    assert_applied(fc_delete(chief, chief->next_id++, "v"));
     assert_reply(fc_take(&e->c, NULL), PS_ABORTED, "reset or deleted");
     assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
     shell_send(e->c.conn, &second);
     assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE);
     v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 2);
     assert_all(e, "v", 2);
-    wire_fini(&w);
 }
 
 /* A pull that has begun ends on the variable that it began with, also after a delete. */
 TEST(test_delete_under_a_pull)
 {
-    struct fc chief;
     struct env *e = env_new(NULL);
-    fc_init(&chief, e->t, 2);
-    assert_int_equal(fc_connect(&chief), PS_OK);
+    struct fc *chief = fc_new(e->t, 2);
     ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 6);
     e->c.conn->stuck = true;
     assert_int_equal(fc_pull(&e->c, &v, 0, N, values).status, FC_NONE);
-    assert_applied(fc_delete(&chief, chief.next_id++, "v"));
+    assert_applied(fc_delete(chief, chief->next_id++, "v"));
     assert_int_equal(psd_task_memory_bytes(e->t->core), N * 4);
     shell_unstick(e->c.conn);
-    struct wire body;
-    wire_init(&body);
-    assert_applied(fc_take(&e->c, &body));
-    memcpy(values, body.data, sizeof(values));
+    struct wire *body = wire_new();
+    assert_applied(fc_take(&e->c, body));
+    memcpy(values, body->data, sizeof(values));
     assert_floats(values, 0, N, 6);
     assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
-    wire_fini(&body);
 }
 
 /* Versions and the count of pushes in progress, at the first and at the last byte. */
 TEST(test_pull_says_whether_it_is_a_snapshot)
 {
-    struct fc other;
     struct env *e = env_new(NULL);
-    fc_init(&other, e->t, 2);
-    assert_int_equal(fc_connect(&other), PS_OK);
+    struct fc *other = fc_new(e->t, 2);
     ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
-    uint64_t number = begin(&other, PS_OP_PUSH, &v);
+    uint64_t number = begin(other, PS_OP_PUSH, &v);
     e->c.conn->stuck = true; /* the head is in the hold now, composed while one push was in progress */
     assert_int_equal(fc_pull(&e->c, &v, 0, N, values).status, FC_NONE);
-    assert_applied(finish(&other, PS_OP_PUSH, &v, number));
+    assert_applied(finish(other, PS_OP_PUSH, &v, number));
     shell_unstick(e->c.conn);
     struct shell_frame *f = shell_take(e->c.conn);
     assert_non_null(f);
@@ -385,28 +350,20 @@ TEST(test_pull_says_whether_it_is_a_snapshot)
 
 TEST(test_waits)
 {
-    struct fc chief;
-    ps_v1_CreateItem m;
-    ps_v1_OpenAnswer v, w;
     struct env *e = env_new(NULL);
-    fc_init(&chief, e->t, 2);
-    assert_int_equal(fc_connect(&chief), PS_OK);
-    fc_create_item(&m, "v", PS_F32, 10, ps_sgd(1));
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
-    fc_create_item(&m, "w", PS_F32, 10, ps_sgd(1));
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e->c, "w", &w), PS_OK);
+    struct fc *chief = fc_new(e->t, 2);
+    ps_v1_OpenAnswer v = fc_created(&e->c, "v", PS_F32, 10, ps_sgd(1));
+    ps_v1_OpenAnswer w = fc_created(&e->c, "w", PS_F32, 10, ps_sgd(1));
     assert_int_equal(fc_wait(&e->c, 100, v.handle, v.creation, 1, 0).status, FC_NONE); /* initialised */
     assert_int_equal(fc_wait(&e->c, 101, v.handle, v.creation, 2, 0).status, FC_NONE); /* sealed */
     assert_int_equal(fc_wait(&e->c, 102, w.handle, w.creation, 1, 1000).status, FC_NONE);
     assert_int_equal(fc_wait(&e->c, 103, w.handle, w.creation, 2, 0).status, FC_NONE);
-    assert_applied(fc_init_var(&chief, v.handle, ps_zeros(), ps_sgd(1), 0, false));
+    assert_applied(fc_init_var(chief, v.handle, ps_zeros(), ps_sgd(1), 0, false));
     struct fc_reply r = fc_take(&e->c, NULL);
     assert_applied(r);
     assert_int_equal(r.h.id, 100);
     assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE);
-    assert_applied(fc_seal(&chief, v.handle, v.creation, 0));
+    assert_applied(fc_seal(chief, v.handle, v.creation, 0));
     r = fc_take(&e->c, NULL);
     assert_applied(r);
     assert_int_equal(r.h.id, 101);
@@ -416,7 +373,7 @@ TEST(test_waits)
     r = fc_take(&e->c, NULL);
     assert_reply(r, PS_DEADLINE_EXCEEDED, "w");
     assert_int_equal(r.h.id, 102);
-    assert_applied(fc_delete(&chief, chief.next_id++, "w"));
+    assert_applied(fc_delete(chief, chief->next_id++, "w"));
     r = fc_take(&e->c, NULL);
     assert_reply(r, PS_ABORTED, "w"); /* gone while waiting */
     assert_int_equal(r.h.id, 103);
@@ -428,31 +385,25 @@ TEST(test_waits)
 /* Kept with its result until ACK; sent again it joins or gets the result; on a new connection, too. */
 TEST(test_waiting_request_survives_its_connection)
 {
-    struct fc chief;
-    ps_v1_CreateItem m;
-    ps_v1_OpenAnswer v;
     struct env *e = env_new(NULL);
-    fc_init(&chief, e->t, 2);
-    assert_int_equal(fc_connect(&chief), PS_OK);
-    fc_create_item(&m, "v", PS_F32, 10, ps_sgd(1));
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
+    struct fc *chief = fc_new(e->t, 2);
+    ps_v1_OpenAnswer v = fc_created(&e->c, "v", PS_F32, 10, ps_sgd(1));
     assert_int_equal(fc_wait(&e->c, 100, v.handle, v.creation, 1, 0).status, FC_NONE);
     assert_int_equal(fc_wait(&e->c, 100, v.handle, v.creation, 1, 0).status, FC_NONE); /* joins */
     fc_cut(&e->c);
-    assert_applied(fc_init_var(&chief, v.handle, ps_zeros(), ps_sgd(1), 0, false));
+    assert_applied(fc_init_var(chief, v.handle, ps_zeros(), ps_sgd(1), 0, false));
     assert_int_equal(fc_connect(&e->c), PS_OK);
     assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE); /* not before it is asked for */
-    assert_applied(fc_delete(&chief, 500, "v"));
+    assert_applied(fc_delete(chief, 500, "v"));
     for (int i = 0; i < 2; i++) {
         assert_applied(fc_wait(&e->c, 100, v.handle, v.creation, 1, 0)); /* the kept result, though v is gone */
     }
     fc_ack(&e->c, 100);
     assert_reply(fc_wait(&e->c, 100, v.handle, v.creation, 1, 0), PS_ABORTED, "deleted"); /* a new request */
     /* DELETE again: the kept answer, not NOT_FOUND */
-    assert_applied(fc_delete(&chief, 500, "v"));
-    fc_ack(&chief, 500);
-    assert_reply(fc_delete(&chief, 500, "v"), PS_NOT_FOUND, "'v'");
+    assert_applied(fc_delete(chief, 500, "v"));
+    fc_ack(chief, 500);
+    assert_reply(fc_delete(chief, 500, "v"), PS_NOT_FOUND, "'v'");
 }
 
 /* One number, two operations: an error, whichever came first, and the first one is not disturbed. */
@@ -460,52 +411,47 @@ TEST(test_waiting_number_taken_by_another_operation)
 {
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
-    struct wire body;
     struct env *e = env_new(NULL);
-    wire_init(&body);
+    struct wire *body = wire_new();
     fc_create_item(&m, "v", PS_F32, 10, ps_sgd(1));
-    wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    assert_int_equal(fc_call(&e->c, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, &body).status, FC_NONE); /* its list goes on */
+    wire_item(body, &ps_v1_CreateItem_msg, &m);
+    assert_int_equal(fc_call(&e->c, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, body).status, FC_NONE); /* its list goes on */
     assert_reply(fc_wait(&e->c, 50, 1, 1, 1, 0), PS_INVALID_ARGUMENT, "50");
     assert_reply(fc_delete(&e->c, 50, "v"), PS_INVALID_ARGUMENT, "50");
     assert_reply(fc_reset(&e->c, 50, ""), PS_INVALID_ARGUMENT, "50");
-    wire_clear(&body);
+    wire_clear(body);
     fc_create_item(&m, "w", PS_F32, 10, ps_sgd(1));
-    wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    assert_applied(fc_call(&e->c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body));
+    wire_item(body, &ps_v1_CreateItem_msg, &m);
+    assert_applied(fc_call(&e->c, PS_OP_CREATE, 0, 50, 0, NULL, 0, body));
     assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
     assert_int_equal(fc_open(&e->c, "w", &v), PS_OK);
     assert_reply(fc_wait(&e->c, 50, v.handle, v.creation, 1, 0), PS_INVALID_ARGUMENT, "50");
-    wire_fini(&body);
 }
 
 /* A list in several frames; the connection breaks in its middle: it comes again, whole. And at most 64 waiting requests. */
 TEST(test_collected_lists_and_their_cap)
 {
     ps_v1_CreateItem m;
-    struct wire body;
     struct env *e = env_new(NULL);
-    wire_init(&body);
+    struct wire *body = wire_new();
     fc_create_item(&m, "a", PS_F32, 10, ps_sgd(1));
-    wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    assert_int_equal(fc_call(&e->c, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, &body).status, FC_NONE);
+    wire_item(body, &ps_v1_CreateItem_msg, &m);
+    assert_int_equal(fc_call(&e->c, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, body).status, FC_NONE);
     assert_int_equal(peek_at(e->t, "a").count, 0);
     fc_cut(&e->c);
     assert_int_equal(fc_connect(&e->c), PS_OK);
-    struct wire w, back;
-    wire_init(&w);
-    wire_init(&back);
-    fc_frame(&e->c, &w, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, &body);
-    wire_clear(&body);
+    struct wire *w = wire_new(), *back = wire_new();
+    fc_frame(&e->c, w, PS_OP_CREATE, PS_FLAG_MORE, 50, 0, NULL, 0, body);
+    wire_clear(body);
     fc_create_item(&m, "b", PS_F32, 10, ps_sgd(1));
-    wire_item(&body, &ps_v1_CreateItem_msg, &m);
+    wire_item(body, &ps_v1_CreateItem_msg, &m);
     fc_create_item(&m, "a", PS_F64, 10, ps_sgd(1));
-    wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    fc_frame(&e->c, &w, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body);
-    shell_send(e->c.conn, &w);
-    assert_applied(fc_take(&e->c, &back));
-    const uint8_t *p = back.data;
-    size_t n = back.len;
+    wire_item(body, &ps_v1_CreateItem_msg, &m);
+    fc_frame(&e->c, w, PS_OP_CREATE, 0, 50, 0, NULL, 0, body);
+    shell_send(e->c.conn, w);
+    assert_applied(fc_take(&e->c, back));
+    const uint8_t *p = back->data;
+    size_t n = back->len;
     ps_v1_CreateAnswer a;
     static const ps_status want[] = {PS_OK, PS_OK, PS_INVALID_ARGUMENT};
     for (uint32_t i = 0; i < 3; i++) {
@@ -525,7 +471,4 @@ TEST(test_collected_lists_and_their_cap)
     assert_int_not_equal(r.retry_after_ms, 0);
     fc_ack(&e->c, 1003); /* given up */
     assert_int_equal(fc_wait(&e->c, 5001, v.handle, v.creation, 1, 0).status, FC_NONE);
-    wire_fini(&w);
-    wire_fini(&back);
-    wire_fini(&body);
 }

@@ -118,13 +118,11 @@ TEST(test_torn_is_nothing)
     assert_int_equal(e->c.numbers[0].applied, PS_NOTHING_APPLIED);
     assert_all(e, 3, 0);
     /* a replay of its first frame gets the same */
-    struct wire w;
-    wire_init(&w);
+    struct wire *w = wire_new();
     struct fc_part part = {.op = PS_OP_PUSH, .dtype = PS_F32, .number = number, .handle = v.handle, .total = N, .scale = 1};
     part.payload = values;
-    fc_frames(&e->c, &w, &part, 0, 0);
-    shell_send(e->c.conn, &w);
-    wire_fini(&w);
+    fc_frames(&e->c, w, &part, 0, 0);
+    shell_send(e->c.conn, w);
     struct fc_reply r = fc_take(&e->c, NULL);
     assert_reply(r, PS_ABORTED, "abandoned");
     assert_int_equal(r.applied, PS_NOTHING_APPLIED);
@@ -281,32 +279,26 @@ static void much_memory(struct psd_task_config *config)
 TEST(test_copies_of_one_connection_are_bounded)
 {
     enum { ELEMENTS = 1 << 20, MOST = 16 /* of 4 MiB */, ASKED = 40 };
-    struct fc other;
-    struct wire w;
     struct env *e = env_new(much_memory);
-    fc_init(&other, e->t, 2);
-    assert_int_equal(fc_connect(&other), PS_OK);
+    struct fc *other = fc_new(e->t, 2);
     ps_v1_OpenAnswer v = ready(e, "v", ELEMENTS, ps_sgd(1), 3);
     uint64_t memory = psd_task_memory_bytes(e->t->core);
     struct ps_pull_meta m = {.elements = ELEMENTS};
     struct wire_frame f = {.op = PS_OP_PULL, .dtype = PS_F32, .handle = v.handle, .meta = &m, .meta_bytes = sizeof(m)};
-    wire_init(&w);
+    struct wire *w = wire_new();
     for (int i = 0; i < ASKED; i++) {
-        f.id = other.next_id++;
-        PSI_IGNORE(wire_frame(&w, &f)); /* it fits */
+        f.id = other->next_id++;
+        PSI_IGNORE(wire_frame(w, &f)); /* it fits */
     }
-    other.conn->stuck = true;
-    shell_send(other.conn, &w);
-    wire_fini(&w);
+    other->conn->stuck = true;
+    shell_send(other->conn, w);
     assert_in_range(psd_task_memory_bytes(e->t->core) - memory, 1, MOST * sizeof(float) * ELEMENTS);
-    float *whole = calloc(ELEMENTS, sizeof(*whole));
-    assert_non_null(whole);
+    float *whole = test_alloc(ELEMENTS * sizeof(*whole));
     assert_applied(fc_pull(&e->c, &v, 0, ELEMENTS, whole));
     assert_true(whole[ELEMENTS - 1] == 3);
-    free(whole);
-    shell_unstick(other.conn);
+    shell_unstick(other->conn);
     int ok = 0, refused = 0;
-    for (struct shell_frame *got; (got = shell_take(other.conn)) != NULL; shell_frame_free(got)) {
+    for (struct shell_frame *got; (got = shell_take(other->conn)) != NULL; shell_frame_free(got)) {
         bool later = got->h.offset == PS_RESOURCE_EXHAUSTED;
         assert_true(later || got->h.offset == PS_OK);
         refused += later;
@@ -378,11 +370,10 @@ TEST(test_definition)
     m.atomic = true;
     assert_int_equal(fc_create(&e->c, &m, &a), PS_OK);
     assert_false(a.created);
-    struct wire list;
-    wire_init(&list);
-    assert_applied(fc_list(&e->c, PS_OP_VARS, NULL, NULL, &list));
-    const uint8_t *p = list.data;
-    size_t n = list.len;
+    struct wire *list = wire_new();
+    assert_applied(fc_list(&e->c, PS_OP_VARS, NULL, NULL, list));
+    const uint8_t *p = list->data;
+    size_t n = list->len;
     ps_v1_VarAnswer var;
     uint32_t seen = 0;
     while (fc_item(&p, &n, &ps_v1_VarAnswer_msg, &var)) {
@@ -391,7 +382,6 @@ TEST(test_definition)
         seen++;
     }
     assert_int_equal(seen, 3);
-    wire_fini(&list);
 }
 
 /* CREATE to the owner, LIST to a directory that starts again: it is part of the definition everywhere. */

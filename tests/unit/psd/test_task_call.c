@@ -84,9 +84,8 @@ static void assert_no_memory_left(const struct env *e)
 
 TEST(test_runs_once_and_is_answered)
 {
-    struct wire out;
     struct env *e = env_new(with_table);
-    wire_init(&out);
+    struct wire *out = wire_new();
     assert_reply(call(&e->c, 1, "test.echo", "hello", 0), FC_NONE, "");
     assert_int_equal(e->t->call_count, 1);
     assert_int_equal(e->t->calls[0].row, 0);
@@ -94,57 +93,51 @@ TEST(test_runs_once_and_is_answered)
     assert_memory_equal(e->t->calls[0].in, "hello", 5);
     assert_int_equal(e->t->calls[0].out_bytes, PS_CALL_BYTES_MAX);
     shell_finish(e->t, 0, PS_OK, "world!", 6, NULL);
-    struct fc_reply r = fc_take(&e->c, &out);
+    struct fc_reply r = fc_take(&e->c, out);
     assert_applied(r);
     assert_int_equal(result_bytes(&r), 6);
-    assert_memory_equal(out.data, "world!", 6);
+    assert_memory_equal(out->data, "world!", 6);
     assert_int_equal(e->t->call_count, 0);
     /* asked again: the kept result, nothing runs */
-    r = call_as(&e->c, 1, "test.echo", "hello", 5, 5, 0, &out);
+    r = call_as(&e->c, 1, "test.echo", "hello", 5, 5, 0, out);
     assert_applied(r);
     assert_int_equal(result_bytes(&r), 6);
-    assert_memory_equal(out.data, "world!", 6);
+    assert_memory_equal(out->data, "world!", 6);
     assert_int_equal(e->t->call_count, 0);
     assert_true(psd_task_memory_bytes(e->t->core) > 0);
     fc_ack(&e->c, 1);
     assert_no_memory_left(e);
-    wire_fini(&out);
 }
 
 /* WAITS tells of it while it runs. */
 TEST(test_is_listed_while_it_runs)
 {
-    struct fc other;
-    struct wire back;
     ps_v1_WaitAnswer a;
     struct env *e = env_new(with_table);
-    wire_init(&back);
-    fc_init(&other, e->t, 2);
-    assert_int_equal(fc_connect(&other), PS_OK);
+    struct wire *back = wire_new();
+    struct fc *other = fc_new(e->t, 2);
     assert_reply(call(&e->c, 1, "test.echo", "hello", 5000), FC_NONE, "");
     shell_pass(&e->net, 100);
-    assert_applied(fc_list(&other, PS_OP_WAITS, NULL, NULL, &back));
-    const uint8_t *p = back.data;
-    size_t n = back.len;
+    assert_applied(fc_list(other, PS_OP_WAITS, NULL, NULL, back));
+    const uint8_t *p = back->data;
+    size_t n = back->len;
     assert_true(fc_item(&p, &n, &ps_v1_WaitAnswer_msg, &a));
     assert_true(a.op == PS_OP_CALL && a.since_ms == 100 && a.left_ms == 4900);
     assert_true(a.what.size == 17 && memcmp(a.what.bytes, "called: test.echo", 17) == 0);
     assert_true(a.release.size == 13 && memcmp(a.release.bytes, "the call ends", 13) == 0);
     assert_false(fc_item(&p, &n, &ps_v1_WaitAnswer_msg, &a));
     shell_finish(e->t, 0, PS_OK, "", 0, NULL);
-    wire_clear(&back);
-    assert_applied(fc_list(&other, PS_OP_WAITS, NULL, NULL, &back));
-    assert_int_equal(back.len, 0);
-    wire_fini(&back);
+    wire_clear(back);
+    assert_applied(fc_list(other, PS_OP_WAITS, NULL, NULL, back));
+    assert_int_equal(back->len, 0);
 }
 
 TEST(test_bounds_of_input_and_output)
 {
     static uint8_t large[PS_CALL_BYTES_MAX + 8];
-    struct wire out;
     memset(large, 0x5a, sizeof(large));
     struct env *e = env_new(with_table);
-    wire_init(&out);
+    struct wire *out = wire_new();
     static const uint32_t sizes[] = {0, 1, 7, 8, 9, (uint32_t)PS_CALL_BYTES_MAX - 1, (uint32_t)PS_CALL_BYTES_MAX};
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
         for (size_t k = 0; k < ARRAY_COUNT(sizes); k++) {
@@ -152,12 +145,12 @@ TEST(test_bounds_of_input_and_output)
             assert_reply(call_as(&e->c, id, "test.echo", large, sizes[i], sizes[i], 0, NULL), FC_NONE, "");
             assert_int_equal(e->t->calls[0].in_bytes, sizes[i]);
             shell_finish(e->t, 0, PS_OK, large, sizes[k], NULL);
-            wire_clear(&out);
-            struct fc_reply r = fc_take(&e->c, &out);
+            wire_clear(out);
+            struct fc_reply r = fc_take(&e->c, out);
             assert_applied(r);
             assert_int_equal(result_bytes(&r), sizes[k]);
-            assert_int_equal(out.len, psi_pad8(sizes[k]));
-            assert_memory_equal(out.data, large, sizes[k]);
+            assert_int_equal(out->len, psi_pad8(sizes[k]));
+            assert_memory_equal(out->data, large, sizes[k]);
             fc_ack(&e->c, id);
             assert_no_memory_left(e);
         }
@@ -168,7 +161,6 @@ TEST(test_bounds_of_input_and_output)
     assert_reply(call_as(&e->c, 1002, "test.echo", large, 0, 1, 0, NULL), PS_INVALID_ARGUMENT, "and 0 have come");
     assert_reply(call_as(&e->c, 1003, "test.echo", large, 8, 0, 0, NULL), PS_INVALID_ARGUMENT, "0 bytes are to go in");
     assert_int_equal(e->t->call_count, 0);
-    wire_fini(&out);
 }
 
 TEST(test_what_is_refused_did_not_run)
@@ -201,9 +193,8 @@ TEST(test_no_table_no_calls)
 
 TEST(test_a_reconnect_joins)
 {
-    struct wire out;
     struct env *e = env_new(with_table);
-    wire_init(&out);
+    struct wire *out = wire_new();
     assert_reply(call(&e->c, 1, "test.echo", "x", 0), FC_NONE, "");
     fc_cut(&e->c);
     assert_int_equal(fc_connect(&e->c), PS_OK);
@@ -212,11 +203,10 @@ TEST(test_a_reconnect_joins)
     fc_cut(&e->c);
     shell_finish(e->t, 0, PS_OK, "y", 1, NULL); /* while nobody is connected */
     assert_int_equal(fc_connect(&e->c), PS_OK);
-    struct fc_reply r = call_as(&e->c, 1, "test.echo", "x", 1, 1, 0, &out);
+    struct fc_reply r = call_as(&e->c, 1, "test.echo", "x", 1, 1, 0, out);
     assert_applied(r);
-    assert_memory_equal(out.data, "y", 1);
+    assert_memory_equal(out->data, "y", 1);
     assert_int_equal(e->t->call_count, 0);
-    wire_fini(&out);
 }
 
 /* A status of run() says that it ran: the client must not repeat it by itself. */
@@ -254,19 +244,17 @@ TEST(test_deadline_cancels)
 
 TEST(test_ack_goodbye_and_a_forgotten_session_cancel)
 {
-    struct fc other;
     struct env *e = env_new(with_table);
-    fc_init(&other, e->t, 2);
-    assert_int_equal(fc_connect(&other), PS_OK);
+    struct fc *other = fc_new(e->t, 2);
     assert_reply(call(&e->c, 1, "test.echo", "x", 0), FC_NONE, "");
     assert_reply(call(&e->c, 2, "test.echo", "y", 0), FC_NONE, "");
-    assert_reply(call(&other, 1, "test.echo", "z", 0), FC_NONE, "");
+    assert_reply(call(other, 1, "test.echo", "z", 0), FC_NONE, "");
     fc_ack(&e->c, 1);
     assert_true(e->t->calls[0].cancelled);
     assert_false(e->t->calls[1].cancelled);
     assert_applied(fc_call(&e->c, PS_OP_GOODBYE, 0, 3, 0, NULL, 0, NULL));
     assert_true(e->t->calls[1].cancelled);
-    fc_cut(&other);
+    fc_cut(other);
     assert_false(e->t->calls[2].cancelled);
     shell_pass(&e->net, PS_SESSION_KEEP_MS + 1000);
     assert_true(e->t->calls[2].cancelled);

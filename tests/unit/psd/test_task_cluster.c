@@ -332,18 +332,16 @@ TEST(test_create_behind_delete)
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
     ps_v1_CreateItem m;
-    struct wire body;
     struct cl *cl = cl_new_apart();
     struct shell_conn *end = cl_join(cl, cl->ps1);
     assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_OK);
     end->peer->frozen = true;
     assert_int_equal(fc_delete(&cl->c, 50, "x").status, FC_NONE);
-    wire_init(&body);
+    struct wire *body = wire_new();
     fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
     m.task = 1;
-    wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    assert_int_equal(fc_call(&cl->c, PS_OP_CREATE, 0, 51, 0, NULL, 0, &body).status, FC_NONE);
-    wire_fini(&body);
+    wire_item(body, &ps_v1_CreateItem_msg, &m);
+    assert_int_equal(fc_call(&cl->c, PS_OP_CREATE, 0, 51, 0, NULL, 0, body).status, FC_NONE);
     shell_thaw(end->peer);
     shell_forget(cl->c.conn);
     assert_int_equal(fc_open(&cl->at1, "x", &v), PS_OK);
@@ -418,28 +416,26 @@ TEST(test_hello_of_tasks)
 
 TEST(test_wait_cluster)
 {
-    struct wire body;
     struct cl *cl = cl_new_apart();
-    wire_init(&body);
+    struct wire *body = wire_new();
     for (uint32_t i = 0; i < 2; i++) {
         ps_v1_TaskItem item = {.task = i};
         PSI_IGNORE(PSI_BYTES_SET(item.job, "ps")); /* fits */
-        wire_item(&body, &ps_v1_TaskItem_msg, &item);
+        wire_item(body, &ps_v1_TaskItem_msg, &item);
     }
-    assert_int_equal(fc_call(&cl->c, PS_OP_WAIT_CLUSTER, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+    assert_int_equal(fc_call(&cl->c, PS_OP_WAIT_CLUSTER, 0, 50, 0, NULL, 0, body).status, FC_NONE);
     struct shell_conn *end = cl_join(cl, cl->ps1);
     assert_applied(fc_take(&cl->c, NULL));
     shell_cut(end);
     uint8_t meta[2] = {0x08, 0x64}; /* 100 ms */
-    assert_int_equal(fc_call(&cl->c, PS_OP_WAIT_CLUSTER, 0, 51, 0, meta, 2, &body).status, FC_NONE);
+    assert_int_equal(fc_call(&cl->c, PS_OP_WAIT_CLUSTER, 0, 51, 0, meta, 2, body).status, FC_NONE);
     shell_pass(&cl->net, 200);
     assert_reply(fc_take(&cl->c, NULL), PS_DEADLINE_EXCEEDED, "/job:ps/task:1");
-    wire_clear(&body);
+    wire_clear(body);
     ps_v1_TaskItem item = {.task = 0};
     PSI_IGNORE(PSI_BYTES_SET(item.job, "9 lives")); /* fits */
-    wire_item(&body, &ps_v1_TaskItem_msg, &item);
-    assert_reply(fc_call(&cl->c, PS_OP_WAIT_CLUSTER, 0, 52, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "9 lives");
-    wire_fini(&body);
+    wire_item(body, &ps_v1_TaskItem_msg, &item);
+    assert_reply(fc_call(&cl->c, PS_OP_WAIT_CLUSTER, 0, 52, 0, NULL, 0, body), PS_INVALID_ARGUMENT, "9 lives");
 }
 
 /* Redials go on, further and further apart, at most about a second; with back-off jitter. */

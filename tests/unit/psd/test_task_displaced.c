@@ -336,10 +336,8 @@ TEST(test_a_life_that_was_away)
 {
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer v;
-    struct fc at_right;
     struct twins *w = twins_new();
-    fc_init(&at_right, w->right, 1);
-    assert_int_equal(fc_connect(&at_right), PS_OK);
+    struct fc *at_right = fc_new(w->right, 1);
     assert_int_equal(cl_create(&w->cl, "y", "ps", 1, true, &a), PS_OK); /* at the right one */
     assert_true(shell_is_closed(left_dials(w)));
     shell_cut(w->right_conn);
@@ -354,7 +352,7 @@ TEST(test_a_life_that_was_away)
         shell_pass(&w->cl.net, 100);
     }
     assert_false(shell_is_closed(shell_dial(w->right, w->cl.ps0)));
-    assert_int_equal(fc_open(&at_right, "y", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_open(at_right, "y", &v), PS_NOT_FOUND);
 }
 
 /* The request for `x` arrives at the task at that end of a connection, its answer does not. */

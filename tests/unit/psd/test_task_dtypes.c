@@ -232,18 +232,16 @@ TEST(test_many_pulls_at_once)
         values[i] = (float)(i % 256);
     }
     assert_applied(fc_push(&e->c, PS_OP_ASSIGN, &v, values, 1, 0));
-    struct wire w;
-    wire_init(&w);
+    struct wire *w = wire_new();
     for (uint32_t i = 0; i < 40; i++) {
         struct ps_pull_meta m = {.elements = i % 3 == 0 ? 40000 : 1 + i};
         struct wire_frame f = {.op = PS_OP_PULL, .dtype = PS_BF16, .id = 1000 + i, .handle = v.handle, .offset = i * 11};
         f.flags = PS_FLAG_CRC;
         f.meta = &m;
         f.meta_bytes = sizeof(m);
-        PSI_IGNORE(wire_frame(&w, &f)); /* it fits */
+        PSI_IGNORE(wire_frame(w, &f)); /* it fits */
     }
-    shell_send(e->c.conn, &w);
-    wire_fini(&w);
+    shell_send(e->c.conn, w);
     for (uint32_t i = 0; i < 40; i++) {
         struct wire body;
         wire_init(&body);

@@ -60,18 +60,17 @@ TEST(test_reserved_bits)
     };
     struct env *e = env_new(NULL);
     ps_v1_OpenAnswer v = fc_ready(&e->c, "w", PS_F32, 16, ps_sgd(1), 1);
-    struct wire w;
-    wire_init(&w);
+    struct wire *w = wire_new();
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         assert_int_equal(fc_connect(&e->c), PS_OK);
         struct wire_frame f = rows[i].f;
         bool data = f.op >= PS_OP_PUSH && f.op <= PS_OP_ADD;
         f.id = (f.flags & PS_FLAG_SEQ) != 0 ? e->c.next_number : e->c.next_id++;
         f.handle = data ? v.handle : f.handle;
-        wire_clear(&w);
-        PSI_IGNORE(wire_frame(&w, &f));
+        wire_clear(w);
+        PSI_IGNORE(wire_frame(w, &f));
         shell_log_clear(e->t);
-        shell_send(e->c.conn, &w);
+        shell_send(e->c.conn, w);
         if (!shell_logged(e->t, rows[i].why) || !fc_closed_for(e->c.conn, rows[i].why)) {
             fail_msg("row %zu, op %u: closed %d, '%s' is not in: %s", i, f.op, shell_is_closed(e->c.conn), rows[i].why,
                      e->t->log);
@@ -82,17 +81,16 @@ TEST(test_reserved_bits)
     assert_int_equal(p.version, 0);
     assert_false(e->t->shutdown);
     assert_int_equal(fc_connect(&e->c), PS_OK);
-    wire_clear(&w);
-    fc_frame(&e->c, &w, PS_OP_INFO, 0, 0, 0, NULL, 0, NULL); /* request number 0 */
-    shell_send(e->c.conn, &w);
+    wire_clear(w);
+    fc_frame(&e->c, w, PS_OP_INFO, 0, 0, 0, NULL, 0, NULL); /* request number 0 */
+    shell_send(e->c.conn, w);
     assert_true(shell_is_closed(e->c.conn));
-    wire_clear(&w);
+    wire_clear(w);
     uint8_t meta[128] = {8, 1};
-    fc_frame(&e->c, &w, PS_OP_HELLO, 0, 5, 0, meta, 8, NULL); /* HELLO has no number */
+    fc_frame(&e->c, w, PS_OP_HELLO, 0, 5, 0, meta, 8, NULL); /* HELLO has no number */
     e->c.conn = shell_connect(e->t);
-    shell_send(e->c.conn, &w);
+    shell_send(e->c.conn, w);
     assert_true(shell_is_closed(e->c.conn));
-    wire_fini(&w);
 }
 
 /* The last frame on a connection that is closed for the peer's fault says why, behind what was answered before. */
@@ -100,26 +98,25 @@ TEST(test_close_says_why)
 {
     enum { BIG = 1 << 20 };
     static float values[BIG];
-    struct wire w;
     struct env *e = env_new(NULL);
-    wire_init(&w);
+    struct wire *w = wire_new();
     ps_v1_OpenAnswer v = fc_ready(&e->c, "w", PS_F32, BIG, ps_sgd(1), 1);
     const struct ps_pull_meta all = {.elements = BIG};
     for (int half = 0; half < 2; half++) {
-        wire_clear(&w);
+        wire_clear(w);
         assert_int_equal(fc_connect(&e->c), PS_OK);
-        fc_frame(&e->c, &w, PS_OP_BEAT, 0, 8, 0, NULL, 0, NULL);
+        fc_frame(&e->c, w, PS_OP_BEAT, 0, 8, 0, NULL, 0, NULL);
         struct wire_frame pull = {
             .op = PS_OP_PULL, .dtype = PS_F32, .id = 9, .handle = v.handle, .meta = &all, .meta_bytes = sizeof(all)};
-        PSI_IGNORE(wire_frame(&w, &pull));
+        PSI_IGNORE(wire_frame(w, &pull));
         if (half == 1) { /* the system takes the beginning of the reply, and then no more */
             e->c.conn->write_most = 100000;
             e->c.conn->stuck = true;
-            shell_send(e->c.conn, &w);
-            wire_clear(&w);
+            shell_send(e->c.conn, w);
+            wire_clear(w);
         }
-        fc_frame(&e->c, &w, PS_OP_INFO, PS_FLAG_FIRST, 10, 0, NULL, 0, NULL);
-        shell_send(e->c.conn, &w);
+        fc_frame(&e->c, w, PS_OP_INFO, PS_FLAG_FIRST, 10, 0, NULL, 0, NULL);
+        shell_send(e->c.conn, w);
         assert_true(shell_is_closed(e->c.conn));
         if (half == 0) {
             assert_applied(fc_take(&e->c, NULL));                      /* the BEAT */
@@ -130,10 +127,10 @@ TEST(test_close_says_why)
     }
     assert_int_equal(fc_connect(&e->c), PS_OK);
     assert_applied(fc_pull(&e->c, &v, 0, BIG, values));
-    wire_clear(&w);
-    fc_frame(&e->c, &w, PS_OP_INFO, 0, 11, 0, NULL, 0, NULL);
-    w.data[0] = 'X'; /* not our protocol any more */
-    shell_send(e->c.conn, &w);
+    wire_clear(w);
+    fc_frame(&e->c, w, PS_OP_INFO, 0, 11, 0, NULL, 0, NULL);
+    w->data[0] = 'X'; /* not our protocol any more */
+    shell_send(e->c.conn, w);
     assert_true(shell_is_closed(e->c.conn) && e->c.conn->frame_count == 0);
     /* deadlines */
     struct shell_conn *c = shell_connect(e->t);
@@ -142,28 +139,25 @@ TEST(test_close_says_why)
     assert_int_equal(fc_connect(&e->c), PS_OK);
     shell_pass(&e->net, PS_LEASE_MS);
     assert_true(fc_closed_for(e->c.conn, "nothing was heard"));
-    wire_fini(&w);
 }
 
 /* A client may say it too. */
 TEST(test_close_from_a_client)
 {
-    struct wire w;
     struct env *e = env_new(NULL);
-    wire_init(&w);
+    struct wire *w = wire_new();
     for (int greeted = 0; greeted < 2; greeted++) {
         struct shell_conn *c = greeted != 0 ? e->c.conn : shell_connect(e->t);
         uint8_t meta[48] = {[26] = 3, [40] = 'o', [41] = 'd', [42] = 'd'};
         struct wire_frame f = {
             .op = PS_OP_CLOSE, .flags = PS_FLAG_REPLY, .offset = PS_INVALID_ARGUMENT, .meta = meta, .meta_bytes = sizeof(meta)};
-        wire_clear(&w);
-        PSI_IGNORE(wire_frame(&w, &f));
+        wire_clear(w);
+        PSI_IGNORE(wire_frame(w, &f));
         shell_log_clear(e->t);
-        shell_send(c, &w);
+        shell_send(c, w);
         assert_true(shell_is_closed(c) && c->frame_count == 0);
         assert_true(shell_logged(e->t, "closed_by_peer") && shell_logged(e->t, "odd"));
     }
-    wire_fini(&w);
 }
 
 /* What is wrong is said, where it can be said. */

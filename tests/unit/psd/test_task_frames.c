@@ -82,9 +82,8 @@ TEST(test_unknown_version_is_answered)
 TEST(test_unknown_op_keeps_in_step)
 {
     struct env *e = env_new(NULL);
-    struct wire body;
-    wire_init(&body);
-    wire_zeros(&body, 70000);
+    struct wire *body = wire_new();
+    wire_zeros(body, 70000);
     for (unsigned op = 0; op < 256; op++) {
         bool known = (op >= 1 && op <= 5) || (op >= 16 && op <= 20) || (op >= 32 && op <= 36) || (op >= 48 && op <= 53) ||
                      (op >= 64 && op <= 73);
@@ -95,13 +94,12 @@ TEST(test_unknown_op_keeps_in_step)
             if ((flags & PS_FLAG_REPLY) != 0) {
                 continue;
             }
-            struct fc_reply r = fc_call(&e->c, (uint8_t)op, flags, 1234567, 9, "12345678", 8, flags == 0 ? NULL : &body);
+            struct fc_reply r = fc_call(&e->c, (uint8_t)op, flags, 1234567, 9, "12345678", 8, flags == 0 ? NULL : body);
             assert_reply(r, PS_UNIMPLEMENTED, "UNSUPPORTED");
             assert_int_equal(r.h.op, op);
             assert_int_equal(r.h.id, 1234567);
         }
     }
-    wire_fini(&body);
     assert_serves(e); /* in step */
 }
 
@@ -182,29 +180,25 @@ TEST(test_header_limits)
 TEST(test_bad_header_crc)
 {
     struct env *e = env_new(NULL);
-    struct wire w;
-    wire_init(&w);
-    fc_frame(&e->c, &w, PS_OP_INFO, 0, 1, 0, NULL, 0, NULL);
-    w.data[36] ^= 0x80;
-    shell_send(e->c.conn, &w);
+    struct wire *w = wire_new();
+    fc_frame(&e->c, w, PS_OP_INFO, 0, 1, 0, NULL, 0, NULL);
+    w->data[36] ^= 0x80;
+    shell_send(e->c.conn, w);
     assert_true(fc_closed_for(e->c.conn, "BAD_CRC"));
     assert_true(shell_logged(e->t, "BAD_CRC"));
-    wire_fini(&w);
 }
 
 /* Good frames before the bad one count; what stands behind it is not looked at. */
 TEST(test_garbage_behind_a_frame)
 {
     struct env *e = env_new(NULL);
-    struct wire w;
-    wire_init(&w);
-    fc_frame(&e->c, &w, PS_OP_BEAT, 0, 7, 0, NULL, 0, NULL);
-    wire_append(&w, "garbage garbage garbage garbage garbage garbage", 47);
-    fc_frame(&e->c, &w, PS_OP_SHUTDOWN, 0, 8, 0, NULL, 0, NULL);
-    shell_send(e->c.conn, &w);
+    struct wire *w = wire_new();
+    fc_frame(&e->c, w, PS_OP_BEAT, 0, 7, 0, NULL, 0, NULL);
+    wire_append(w, "garbage garbage garbage garbage garbage garbage", 47);
+    fc_frame(&e->c, w, PS_OP_SHUTDOWN, 0, 8, 0, NULL, 0, NULL);
+    shell_send(e->c.conn, w);
     assert_true(shell_is_closed(e->c.conn));
     assert_false(e->t->shutdown);
-    wire_fini(&w);
 }
 
 TEST(test_out_of_place)
@@ -251,20 +245,18 @@ TEST(test_value_flag_on_a_request)
     ps_v1_OpenAnswer v = fc_ready(&e->c, "w", PS_F32, 16, ps_sgd(1), 1);
     float g[16];
     struct ps_push_meta m = {.total_elements = 16, .scale = 1};
-    struct wire w;
-    wire_init(&w);
+    struct wire *w = wire_new();
     struct wire_frame f = {
         .op = PS_OP_PUSH, .dtype = PS_F32, .id = e->c.next_number, .handle = v.handle, .meta = &m, .meta_bytes = sizeof(m)};
     f.flags = PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST | PS_FLAG_VALUE;
     f.payload = filled(g, 16, 1);
     f.payload_bytes = sizeof(g);
-    PSI_IGNORE(wire_frame(&w, &f));
-    shell_send(e->c.conn, &w);
+    PSI_IGNORE(wire_frame(w, &f));
+    shell_send(e->c.conn, w);
     assert_true(shell_is_closed(e->c.conn));
     struct peek p = peek_at(e->t, "w");
     assert_floats(p.value, 0, 16, 1); /* nothing applied */
     assert_int_equal(p.version, 0);
-    wire_fini(&w);
 }
 
 /* Every bit of a HELLO, an OPEN and a PUSH with CRCs: closed, or waiting for more; never served, never a crash. */
@@ -273,33 +265,29 @@ TEST(test_bit_flips)
     struct env *e = env_new(NULL);
     ps_v1_OpenAnswer v = fc_ready(&e->c, "w", PS_F32, 8, ps_sgd(1), 1);
     float g[8];
-    struct wire w, body;
     ps_v1_NameItem name = ps_v1_NameItem_init_zero;
-    wire_init(&w);
-    wire_init(&body);
+    struct wire *w = wire_new(), *body = wire_new();
     PSI_IGNORE(PSI_BYTES_SET(name.name, "w")); /* fits */
-    wire_item(&body, &ps_v1_NameItem_msg, &name);
+    wire_item(body, &ps_v1_NameItem_msg, &name);
     for (int kind = 0; kind < 2; kind++) {
-        wire_clear(&w);
+        wire_clear(w);
         if (kind == 0) {
-            fc_frame(&e->c, &w, PS_OP_OPEN, 0, 1, 0, NULL, 0, &body);
+            fc_frame(&e->c, w, PS_OP_OPEN, 0, 1, 0, NULL, 0, body);
         } else {
             struct fc_part part = {
                 .op = PS_OP_PUSH, .dtype = PS_F32, .handle = v.handle, .total = 8, .payload = filled(g, 8, 1), .scale = 1};
             part.number = e->c.next_number;
-            fc_frames(&e->c, &w, &part, 0, 0);
+            fc_frames(&e->c, w, &part, 0, 0);
         }
-        for (size_t bit = 0; bit < w.len * 8; bit++) {
+        for (size_t bit = 0; bit < w->len * 8; bit++) {
             assert_int_equal(fc_connect(&e->c), PS_OK);
-            w.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-            shell_send(e->c.conn, &w);
-            w.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+            w->data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+            shell_send(e->c.conn, w);
+            w->data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
             assert_true(e->c.conn->frame_count == 0 || fc_closed_for(e->c.conn, "")); /* no CLOSE after a bad magic */
         }
     }
     assert_floats(peek_at(e->t, "w").value, 0, 8, 1);
-    wire_fini(&body);
-    wire_fini(&w);
 }
 
 /* A whole conversation in pieces of 1, 3 and 1000 bytes is that in one piece. */
@@ -326,18 +314,16 @@ TEST(test_pieces)
 TEST(test_thousand_requests_in_one_piece)
 {
     struct env *e = env_new(NULL);
-    struct wire w;
-    wire_init(&w);
+    struct wire *w = wire_new();
     for (uint64_t i = 0; i < 1000; i++) {
-        fc_frame(&e->c, &w, PS_OP_BEAT, 0, 5000 + i, 0, NULL, 0, NULL);
+        fc_frame(&e->c, w, PS_OP_BEAT, 0, 5000 + i, 0, NULL, 0, NULL);
     }
-    shell_send(e->c.conn, &w);
+    shell_send(e->c.conn, w);
     for (uint64_t i = 0; i < 1000; i++) {
         struct fc_reply r = fc_take(&e->c, NULL);
         assert_applied(r);
         assert_int_equal(r.h.id, 5000 + i);
     }
-    wire_fini(&w);
 }
 
 /* Bytes that are no message, for every control request: INVALID_ARGUMENT that names the message, and the connection lives. */

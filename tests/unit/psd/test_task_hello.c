@@ -165,23 +165,19 @@ TEST(test_too_many_unresolved)
     struct fc_hello h;
     uint8_t meta[PS_META_BYTES_MAX] = {0};
     size_t meta_bytes = 0;
-    struct wire w, body;
     struct env *e = env_new_unconnected(NULL);
-    wire_init(&w);
-    wire_init(&body);
+    struct wire *w = wire_new(), *body = wire_new();
     fc_hello_default(&e->c, &h);
     assert_int_equal(psi_msg_encode(&ps_v1_Hello_msg, &h.m, meta, sizeof(meta), &meta_bytes, NULL), PS_OK);
     for (uint32_t i = 0; i < PS_WINDOW + 1; i++) {
         ps_v1_UnresolvedItem item = {.number = i + 1};
-        wire_item(&body, &ps_v1_UnresolvedItem_msg, &item);
+        wire_item(body, &ps_v1_UnresolvedItem_msg, &item);
     }
-    fc_frame(&e->c, &w, PS_OP_HELLO, 0, 0, 0, meta, (uint32_t)meta_bytes, &body);
+    fc_frame(&e->c, w, PS_OP_HELLO, 0, 0, 0, meta, (uint32_t)meta_bytes, body);
     e->c.conn = shell_connect(e->t);
-    shell_send(e->c.conn, &w);
+    shell_send(e->c.conn, w);
     assert_reply(fc_take(&e->c, NULL), PS_INVALID_ARGUMENT, "256");
     assert_true(shell_is_closed(e->c.conn));
-    wire_fini(&w);
-    wire_fini(&body);
 }
 
 /* The states that a listed number can have, all in one HELLO. */
@@ -317,18 +313,17 @@ TEST(test_two_connections)
     uint64_t number = begin_push(e, &w, 1);
     /* half a segment of the second frame is with the task, the rest on its way */
     struct fc_part part = {.op = PS_OP_PUSH, .dtype = PS_F32, .handle = w.handle, .total = 40000, .scale = 1};
-    struct wire bytes;
-    wire_init(&bytes);
+    struct wire *bytes = wire_new();
     part.number = number;
     part.offset = 16384;
     part.payload = filled(ones, 40000, 1);
     part.payload_bytes = SEGMENT;
-    fc_part_frame(&e->c, &bytes, &part);
+    fc_part_frame(&e->c, bytes, &part);
     first->piece = 1000;
     first->frozen = true;
-    shell_send(first, &bytes);
+    shell_send(first, bytes);
     first->frozen = false;
-    struct wire half = {.data = bytes.data, .len = 30000};
+    struct wire half = {.data = bytes->data, .len = 30000};
     wire_clear(&first->in);
     shell_send(first, &half);
     fc_hello_default(&e->c, &h);
@@ -354,7 +349,6 @@ TEST(test_two_connections)
     ps_v1_InfoAnswer info;
     assert_int_equal(fc_info(&e->c, &info), PS_OK);
     assert_int_equal(info.sessions, 1);
-    wire_fini(&bytes);
 }
 
 TEST(test_goodbye_forgets)
@@ -441,17 +435,15 @@ TEST(test_draining)
     assert_null(shell_connect(e->t));
     /* a connection that was there already: its HELLO is refused */
     struct fc_hello h;
-    struct wire bytes;
     uint8_t meta[PS_META_BYTES_MAX] = {0};
     size_t n = 0;
-    wire_init(&bytes);
+    struct wire *bytes = wire_new();
     fc_hello_default(&other, &h);
     assert_int_equal(psi_msg_encode(&ps_v1_Hello_msg, &h.m, meta, sizeof(meta), &n, NULL), PS_OK);
-    fc_frame(&other, &bytes, PS_OP_HELLO, 0, 0, 0, meta, (uint32_t)n, NULL);
+    fc_frame(&other, bytes, PS_OP_HELLO, 0, 0, 0, meta, (uint32_t)n, NULL);
     other.conn = early;
-    shell_send(early, &bytes);
+    shell_send(early, bytes);
     assert_reply(fc_take(&other, NULL), PS_UNAVAILABLE, "shutting down");
-    wire_fini(&bytes);
     assert_reply(fc_push(&e->c, PS_OP_PUSH, &w, filled(ones, 40000, 1), 1, 0), PS_UNAVAILABLE, "shutting down");
     continue_push(e, &w, number, 32768); /* what is in progress may end */
     assert_applied(fc_take(&e->c, NULL));

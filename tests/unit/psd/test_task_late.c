@@ -22,7 +22,6 @@ static void take_items(struct cl *cl, ps_v1_CreateAnswer *answers, uint32_t coun
 /* Of three items one's owner is silent: the others have their answers, this one's names the owner. */
 TEST(test_create)
 {
-    struct wire body;
     ps_v1_CreateAnswer a[3];
     ps_v1_OpenAnswer v;
     uint8_t meta[PS_META_BYTES_MAX];
@@ -31,16 +30,16 @@ TEST(test_create)
     struct shell_conn *end = cl_join(cl, cl->ps1);
     PSI_IGNORE(cl_join(cl, cl->w0)); /* the connection stays with the tasks */
     end->frozen = true;              /* the request never arrives */
-    wire_init(&body);
+    struct wire *body = wire_new();
     for (uint32_t i = 0; i < 3; i++) {
         ps_v1_CreateItem m;
         fc_create_item(&m, NAMES[i], PS_F32, 100, ps_sgd(1));
         m.task = i == 1 ? 1 : 0;
         PSI_IGNORE(PSI_BYTES_SET(m.job, i == 2 ? "worker" : "ps")); /* fits */
         m.pinned = i == 2;
-        wire_item(&body, &ps_v1_CreateItem_msg, &m);
+        wire_item(body, &ps_v1_CreateItem_msg, &m);
     }
-    assert_int_equal(fc_call(&cl->c, PS_OP_CREATE, 0, 50, 0, meta, wait_meta(700, meta), &body).status, FC_NONE);
+    assert_int_equal(fc_call(&cl->c, PS_OP_CREATE, 0, 50, 0, meta, wait_meta(700, meta), body).status, FC_NONE);
     cl_pass(cl, 600);
     assert_int_equal(fc_take(&cl->c, NULL).status, FC_NONE);
     cl_pass(cl, 200);
@@ -55,7 +54,6 @@ TEST(test_create)
     assert_int_equal(cl_create(cl, "y", "ps", 0, false, &a[1]), PS_OK);
     assert_true(a[1].task == 1 && !a[1].created);
     assert_int_equal(fc_open(&cl->at1, "y", &v), PS_OK);
-    wire_fini(&body);
 }
 
 /* A list in several frames: the time of the last one counts; without one nothing ends. */
@@ -88,7 +86,6 @@ TEST(test_create_without_a_time)
 /* Nobody knows whether it is deleted until the owner says so. */
 TEST(test_delete)
 {
-    struct wire body;
     ps_v1_CreateAnswer a;
     ps_v1_NameItem m = ps_v1_NameItem_init_zero;
     uint8_t meta[PS_META_BYTES_MAX];
@@ -96,10 +93,10 @@ TEST(test_delete)
     struct shell_conn *end = cl_join(cl, cl->ps1);
     assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_OK);
     end->frozen = true;
-    wire_init(&body);
+    struct wire *body = wire_new();
     PSI_IGNORE(PSI_BYTES_SET(m.name, "x")); /* fits */
-    wire_item(&body, &ps_v1_NameItem_msg, &m);
-    assert_int_equal(fc_call(&cl->c, PS_OP_DELETE, 0, 50, 0, meta, wait_meta(700, meta), &body).status, FC_NONE);
+    wire_item(body, &ps_v1_NameItem_msg, &m);
+    assert_int_equal(fc_call(&cl->c, PS_OP_DELETE, 0, 50, 0, meta, wait_meta(700, meta), body).status, FC_NONE);
     cl_pass(cl, 600);
     assert_int_equal(fc_take(&cl->c, NULL).status, FC_NONE);
     cl_pass(cl, 200);
@@ -110,5 +107,4 @@ TEST(test_delete)
     shell_thaw(end);
     shell_forget(cl->c.conn);
     assert_int_equal(fc_find(&cl->c, "x", &a), PS_NOT_FOUND);
-    wire_fini(&body);
 }

@@ -242,11 +242,7 @@ TEST(test_window_is_held_by_what_is_in_progress)
     uint64_t number = p->e.c.next_number++;
     send_third(p, number, 0);
     float g[8];
-    ps_v1_OpenAnswer s;
-    ps_v1_CreateItem m;
-    fc_create_item(&m, "s", PS_F32, 8, ps_sgd(1));
-    assert_int_equal(fc_create(&p->e.c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&p->e.c, "s", &s), PS_OK);
+    ps_v1_OpenAnswer s = fc_created(&p->e.c, "s", PS_F32, 8, ps_sgd(1));
     assert_applied(fc_init_var(&p->e.c, s.handle, ps_zeros(), ps_sgd(1), 0, false));
     p->e.c.next_number = number + 255;
     assert_applied(fc_push(&p->e.c, PS_OP_PUSH, &s, filled(g, 8, 1), 1, 0));
@@ -420,11 +416,10 @@ TEST(test_nonfinite_is_applied_when_told_so)
 TEST(test_pushpull)
 {
     struct push_env *p = push_new(NULL);
-    struct wire w;
-    wire_init(&w);
+    struct wire *w = wire_new();
     struct fc_part whole = part_of(p, PS_OP_PUSHPULL, p->e.c.next_number++);
-    fc_frames(&p->e.c, &w, &whole, 0, SEGMENT);
-    shell_send(p->e.c.conn, &w);
+    fc_frames(&p->e.c, w, &whole, 0, SEGMENT);
+    shell_send(p->e.c.conn, w);
     uint64_t at = 0;
     for (int i = 0; i < 3; i++) {
         struct shell_frame *f = shell_take(p->e.c.conn);
@@ -446,7 +441,6 @@ TEST(test_pushpull)
     assert_applied(r);
     assert_int_equal(r.h.flags & PS_FLAG_VALUE, 0);
     assert_int_equal(r.version, 1);
-    wire_fini(&w);
 }
 
 TEST(test_add)

@@ -11,7 +11,6 @@ static void one_in_progress(struct psd_task_config *config)
 TEST(test_gone_before_load)
 {
     static const float values[2 * SEGMENT / 4];
-    struct wire w;
     float g[8];
     struct env *e = env_new(one_in_progress);
     ps_v1_OpenAnswer large = fc_ready(&e->c, "large", PS_F32, ARRAY_COUNT(values), ps_sgd(1), 0);
@@ -22,10 +21,9 @@ TEST(test_gone_before_load)
     part.number = e->c.next_number++;
     part.payload = values;
     part.payload_bytes = SEGMENT;
-    wire_init(&w);
-    fc_part_frame(&e->c, &w, &part);
-    shell_send(e->c.conn, &w); /* the one that is in progress */
-    wire_fini(&w);
+    struct wire *w = wire_new();
+    fc_part_frame(&e->c, w, &part);
+    shell_send(e->c.conn, w); /* the one that is in progress */
     static const uint8_t ops[] = {PS_OP_PUSH, PS_OP_PUSHPULL, PS_OP_ASSIGN, PS_OP_ADD};
     for (int draining = 0; draining < 2; draining++) {
         for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {

@@ -198,17 +198,15 @@ TEST(test_fenced_on_a_live_connection)
     PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
     struct shell_conn *end = cl_join(cl, cl->w0);
     ps_v1_OpenAnswer old = ready_at(cl, &cl->atw, "c", "worker", 0);
-    struct wire w;
-    wire_init(&w);
-    (void)wire_frame(&w, &(struct wire_frame){.op = PS_OP_CREATE, .id = 1});
+    struct wire *w = wire_new();
+    (void)wire_frame(w, &(struct wire_frame){.op = PS_OP_CREATE, .id = 1});
     end->frozen = true; /* of what the directory sends some bytes of a header come */
     for (int i = 0; !shell_logged(cl->w0, "fenced"); i++) {
         assert_in_range(i, 0, 12);
         assert_false(shell_is_closed(end));
-        psd_task_bytes(cl->w0->core, end->core, w.data + i, 1);
+        psd_task_bytes(cl->w0->core, end->core, w->data + i, 1);
         cl_pass(cl, PS_LEASE_MS / 11);
     }
-    wire_fini(&w);
     assert_true(shell_is_closed(end));
     assert_int_equal(fc_open(&cl->atw, "c", &v), PS_NOT_FOUND);
     PSI_IGNORE(cl_join(cl, cl->w0)); /* likewise */
@@ -350,25 +348,23 @@ TEST(test_bad_requests_of_the_directory)
     fc_init(&d, cl->ps1, 9);
     d.conn = be_the_directory(cl, cl->ps1, 5);
     shell_forget(d.conn);
-    struct wire body;
-    wire_init(&body);
+    struct wire *body = wire_new();
     for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {
-        wire_clear(&body);
-        assert_reply(fc_call(&d, ops[i], 0, 1 + i, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "names no");
+        wire_clear(body);
+        assert_reply(fc_call(&d, ops[i], 0, 1 + i, 0, NULL, 0, body), PS_INVALID_ARGUMENT, "names no");
         static const uint8_t bad[] = {3, 0x0a, 0x7f, 1};
-        wire_append(&body, bad, sizeof(bad));
-        assert_reply(fc_call(&d, ops[i], 0, 10 + i, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "Item");
+        wire_append(body, bad, sizeof(bad));
+        assert_reply(fc_call(&d, ops[i], 0, 10 + i, 0, NULL, 0, body), PS_INVALID_ARGUMENT, "Item");
     }
     assert_reply(fc_call(&d, 99, 0, 7, 0, NULL, 0, NULL), PS_UNIMPLEMENTED, "99");
     assert_applied(fc_call(&d, PS_OP_BEAT, 0, 8, 0, NULL, 0, NULL));
-    wire_clear(&body);
+    wire_clear(body);
     static const uint8_t bad_name[] = {5, 0x12, 3, '.', '.', '/'};
-    wire_append(&body, bad_name, sizeof(bad_name));
+    wire_append(body, bad_name, sizeof(bad_name));
     static const struct ps_reply_meta good;
-    assert_int_equal(fc_call(&d, PS_OP_LIST_ANSWER, PS_FLAG_REPLY, 1, 0, &good, sizeof(good), &body).status, FC_NONE);
+    assert_int_equal(fc_call(&d, PS_OP_LIST_ANSWER, PS_FLAG_REPLY, 1, 0, &good, sizeof(good), body).status, FC_NONE);
     assert_true(shell_is_closed(d.conn));
     assert_true(shell_logged(cl->ps1, "list_answer_rejected"));
-    wire_fini(&body);
 }
 
 /* A directory that says nothing is left after the hello deadline, one that falls silent after a lease. */

@@ -170,7 +170,6 @@ static void little_memory(struct psd_task_config *config)
 TEST(test_records_count_in_the_budget)
 {
     struct fc ghost, worker, psctl;
-    ps_v1_CreateItem m;
     uint32_t count = 0;
     struct env *e = env_new_unconnected(little_memory);
     for (;; count++) {
@@ -183,12 +182,11 @@ TEST(test_records_count_in_the_budget)
     assert_reply(ghost.hello_reply, PS_RESOURCE_EXHAUSTED, "memory_budget");
     assert_in_range(count * PSD_RECORD_BYTES, 19 << 20, 20 << 20); /* 16 MiB beside the budget, and the budget */
     assert_applied(hello_as(&psctl, e, 5000, ""));
-    fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
-    assert_int_equal(fc_create(&psctl, &m, NULL), PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(fc_make(&psctl, "v", PS_F32, N, ps_sgd(1)), PS_RESOURCE_EXHAUSTED);
     shell_pass(&e->net, PS_LEASE_MS - 100);
     assert_applied(fc_beat(&psctl, -1, NULL));
     shell_pass(&e->net, 200);
-    assert_int_equal(fc_create(&psctl, &m, NULL), PS_OK); /* some went */
+    assert_int_equal(fc_make(&psctl, "v", PS_F32, N, ps_sgd(1)), PS_OK); /* some went */
     assert_applied(hello_as(&worker, e, 5001, "worker"));
     assert_in_range(known(e), count - 8, count);
 }
@@ -270,10 +268,9 @@ static void staging(struct psd_task_config *config)
 TEST(test_staged_values_of_the_vanished)
 {
     struct fc ghost[20];
-    struct wire list;
     ps_v1_InfoAnswer info;
     struct env *e = env_new(staging);
-    wire_init(&list);
+    struct wire *list = wire_new();
     ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_no_optimizer(), 5);
     ps_v1_OpenAnswer w = fc_ready(&e->c, "w", PS_F32, N, ps_sgd(1), 5);
     for (uint32_t i = 0; i < 20; i++) {
@@ -286,15 +283,14 @@ TEST(test_staged_values_of_the_vanished)
     assert_true(info.sessions == 21 && info.connected == 1 && info.records_bytes == 21 * PSD_RECORD_BYTES);
     assert_true(info.in_progress == 21 && info.staged_bytes == 20 * N * 4 && info.copies_bytes == 0);
     assert_int_equal(info.most_bytes, N * 4);
-    assert_int_equal(fc_list(&e->c, PS_OP_SESSIONS, NULL, NULL, &list).status, PS_OK);
-    const uint8_t *p = list.data;
-    size_t n = list.len;
+    assert_int_equal(fc_list(&e->c, PS_OP_SESSIONS, NULL, NULL, list).status, PS_OK);
+    const uint8_t *p = list->data;
+    size_t n = list->len;
     uint64_t held = 0;
     for (ps_v1_SessionAnswer s; fc_item(&p, &n, &ps_v1_SessionAnswer_msg, &s); held += s.held_bytes) {
         assert_true(s.held_bytes == N * 4 || s.held_bytes == 0);
     }
     assert_int_equal(held, 20 * N * 4);
-    wire_fini(&list);
     assert_reply(fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0), PS_RESOURCE_EXHAUSTED, "no room to stage");
     shell_pass(&e->net, PS_LEASE_MS - 100);
     assert_applied(fc_beat(&e->c, -1, NULL));
@@ -326,8 +322,7 @@ TEST(test_nothing_ends_for_nothing)
     shell_pass(&e->net, PS_LEASE_MS - 100);
     assert_applied(fc_beat(&e->c, -1, NULL));
     shell_pass(&e->net, 200);
-    fc_create_item(&m, "large", PS_F32, 22 * N, ps_no_optimizer());
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(fc_make(&e->c, "large", PS_F32, 22 * N, ps_no_optimizer()), PS_RESOURCE_EXHAUSTED);
     again(&ghost[0], 1);
     assert_int_equal(ghost[0].numbers[0].state, PS_NUMBER_IN_PROGRESS);
     shell_pass(&e->net, 100);
@@ -342,29 +337,27 @@ TEST(test_nothing_ends_for_nothing)
 TEST(test_lists_of_the_vanished)
 {
     struct fc ghost;
-    struct wire items;
     ps_v1_CreateItem create;
     uint32_t count = 0;
     struct env *e = env_new(little_memory);
-    wire_init(&items);
+    struct wire *items = wire_new();
     fc_create_item(&create, "v", PS_F32, 1, ps_no_optimizer());
-    while (items.len < PS_CONTROL_BODY_MAX - 64) {
-        wire_item(&items, &ps_v1_CreateItem_msg, &create);
+    while (items->len < PS_CONTROL_BODY_MAX - 64) {
+        wire_item(items, &ps_v1_CreateItem_msg, &create);
     }
     struct fc_reply r = {.status = FC_NONE};
     for (; r.status == FC_NONE; count++) {
         assert_in_range(count, 0, 200);
         assert_applied(hello_as(&ghost, e, count + 1, "worker"));
-        r = fc_call(&ghost, PS_OP_CREATE, PS_FLAG_MORE, 1, 0, NULL, 0, &items);
+        r = fc_call(&ghost, PS_OP_CREATE, PS_FLAG_MORE, 1, 0, NULL, 0, items);
         fc_cut(&ghost);
     }
     assert_reply(r, PS_RESOURCE_EXHAUSTED, "lists of waiting requests");
     shell_pass(&e->net, PS_LEASE_MS - 100);
     assert_applied(fc_beat(&e->c, -1, NULL));
     shell_pass(&e->net, 200);
-    assert_int_equal(fc_call(&e->c, PS_OP_CREATE, PS_FLAG_MORE, 1000, 0, NULL, 0, &items).status, FC_NONE);
+    assert_int_equal(fc_call(&e->c, PS_OP_CREATE, PS_FLAG_MORE, 1000, 0, NULL, 0, items).status, FC_NONE);
     assert_in_range(known(e), count - 3, count);
-    wire_fini(&items);
 }
 
 /* ---- readers that do not read ---- */
@@ -379,11 +372,10 @@ static void two_copies(struct psd_task_config *config)
 TEST(test_readers_that_do_not_read)
 {
     struct fc stuck[2];
-    struct wire w;
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer v;
     struct env *e = env_new(two_copies);
-    wire_init(&w);
+    struct wire *w = wire_new();
     fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
     m.atomic = true;
     assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
@@ -392,19 +384,19 @@ TEST(test_readers_that_do_not_read)
     struct ps_pull_meta pull = {.elements = N};
     struct wire_frame f = {
         .op = PS_OP_PULL, .dtype = PS_F32, .id = 1, .handle = v.handle, .meta = &pull, .meta_bytes = sizeof(pull)};
-    PSI_IGNORE(wire_frame(&w, &f)); /* where it begins */
+    PSI_IGNORE(wire_frame(w, &f)); /* where it begins */
     for (uint32_t i = 0; i < 2; i++) {
         assert_applied(hello_as(&stuck[i], e, i + 1, "worker"));
         stuck[i].conn->stuck = true;
-        shell_send(stuck[i].conn, &w);
+        shell_send(stuck[i].conn, w);
     }
-    wire_clear(&w);
-    fc_frame(&e->c, &w, PS_OP_BEAT, 0, 2, 0, NULL, 0, NULL);
+    wire_clear(w);
+    fc_frame(&e->c, w, PS_OP_BEAT, 0, 2, 0, NULL, 0, NULL);
     for (uint64_t ms = 0; ms < PS_LEASE_MS - 500; ms += 500) {
         assert_reply(fc_pull(&e->c, &v, 0, N, values), PS_RESOURCE_EXHAUSTED, "no room to copy");
         shell_pass(&e->net, 500);
-        shell_send(stuck[0].conn, &w);
-        shell_send(stuck[1].conn, &w);
+        shell_send(stuck[0].conn, w);
+        shell_send(stuck[1].conn, w);
         assert_false(shell_is_closed(stuck[0].conn));
         psi_outq_held_left(&stuck[1].conn->core->out, stuck[1].conn->core->out.hold_bytes - 1 - ms / 500);
     }
@@ -416,5 +408,4 @@ TEST(test_readers_that_do_not_read)
     shell_unstick(stuck[1].conn);
     assert_applied(fc_take(&stuck[1], NULL));
     again(&stuck[0], 0);
-    wire_fini(&w);
 }

@@ -93,8 +93,7 @@ TEST(test_counts_of_a_session)
     ps_v1_OpenAnswer v = fc_ready(&w, "v", PS_F32, ARRAY_COUNT(grad), ps_sgd(1), 0);
     assert_int_equal(fc_wait(&w, 500, v.handle, v.creation, 2, 0).status, FC_NONE);
     assert_applied(fc_wait(&w, 501, v.handle, v.creation, 1, 0)); /* answered, kept until it is acknowledged: no wait */
-    struct wire part;
-    wire_init(&part);
+    struct wire *part = wire_new();
     struct fc_part half = {.op = PS_OP_PUSH,
                            .dtype = PS_F32,
                            .number = w.next_number,
@@ -104,9 +103,8 @@ TEST(test_counts_of_a_session)
                            .payload_bytes = PS_SEGMENT_BYTES,
                            .scale = 1,
                            .first = true};
-    fc_part_frame(&w, &part, &half);
-    shell_send(w.conn, &part);
-    wire_fini(&part);
+    fc_part_frame(&w, part, &half);
+    shell_send(w.conn, part);
     assert_int_equal(sessions(&e->c, a), 2);
     assert_true(a[1].waits == 1 && a[1].in_progress == 1 && a[0].waits == 0 && a[0].in_progress == 0);
     fc_ack(&w, 500); /* given up */
@@ -271,11 +269,7 @@ TEST(test_waits_for_seals)
     connect_as(&chief, e->t, 2, "worker", 0);
     connect_as(&w, e->t, 3, "worker", 1);
     assert_int_equal(waits(&e->c, a), 0);
-    ps_v1_CreateItem m;
-    ps_v1_OpenAnswer v;
-    fc_create_item(&m, "w", PS_F32, 10, ps_sgd(1));
-    assert_int_equal(fc_create(&w, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&w, "w", &v), PS_OK);
+    ps_v1_OpenAnswer v = fc_created(&w, "w", PS_F32, 10, ps_sgd(1));
     assert_int_equal(fc_wait(&w, 500, v.handle, v.creation, 2, 60000).status, FC_NONE);
     shell_pass(&e->net, 1000);
     assert_int_equal(fc_wait(&e->c, 501, v.handle, v.creation, 1, 0).status, FC_NONE);
@@ -300,34 +294,29 @@ TEST(test_waits_for_seals)
 /* Names are cut, with a count; a list that is coming in is a wait too. */
 TEST(test_waits_with_many_names)
 {
-    struct wire body, frame;
     uint8_t meta[8] = {16, 2}; /* Wait.condition = 2 */
     ps_v1_WaitAnswer a[LIST_MAX];
     struct env *e = env_new(NULL);
-    wire_init(&body);
-    wire_init(&frame);
+    struct wire *body = wire_new(), *frame = wire_new();
     for (int i = 0; i < 30; i++) {
         char name[PS_NAME_BYTES_MAX + 1];
-        ps_v1_CreateItem m;
         ps_v1_OpenAnswer v;
         PSI_IGNORE(snprintf(name, sizeof(name), "variable_%d", i)); /* fits */
         if (i == 29) {
             memset(name, 'x', sizeof(name) - 1);
             name[sizeof(name) - 1] = '\0';
         }
-        fc_create_item(&m, name, PS_F32, 10, ps_sgd(1));
-        assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-        assert_int_equal(fc_open(&e->c, name, &v), PS_OK);
+        v = fc_created(&e->c, name, PS_F32, 10, ps_sgd(1));
         ps_v1_HandleItem item = {.handle = v.handle, .creation = v.creation};
-        wire_item(&body, &ps_v1_HandleItem_msg, &item);
+        wire_item(body, &ps_v1_HandleItem_msg, &item);
         if (i == 29) {
             assert_int_equal(fc_wait(&e->c, 900, v.handle, v.creation, 2, 0).status, FC_NONE);
         }
     }
-    fc_frame(&e->c, &frame, PS_OP_WAIT, PS_FLAG_MORE, 901, 0, meta, 8, &body);
-    shell_send(e->c.conn, &frame);
+    fc_frame(&e->c, frame, PS_OP_WAIT, PS_FLAG_MORE, 901, 0, meta, 8, body);
+    shell_send(e->c.conn, frame);
     shell_pass(&e->net, 100);
-    assert_int_equal(fc_call(&e->c, PS_OP_WAIT, 0, 902, 0, meta, 8, &body).status, FC_NONE);
+    assert_int_equal(fc_call(&e->c, PS_OP_WAIT, 0, 902, 0, meta, 8, body).status, FC_NONE);
     assert_int_equal(waits(&e->c, a), 3);
     assert_true(a[0].what.size < 128 && memcmp(a[0].what.bytes, "sealed: xxxxx", 13) == 0);
     assert_memory_equal(a[0].what.bytes + a[0].what.size - 4, "x...", 4);
@@ -336,8 +325,6 @@ TEST(test_waits_with_many_names)
                                "variable_7 and 22 more"));
     assert_true(is(&a[2].release, "the chief seals variable_0, variable_1, variable_2, variable_3, variable_4, variable_5, "
                                   "variable_6, variable_7 and 22 more; no chief is connected"));
-    wire_fini(&body);
-    wire_fini(&frame);
 }
 
 /* 4,095, 4,096 and 4,097 of them. */
@@ -345,16 +332,11 @@ TEST(test_very_many_waits)
 {
     enum { SESSIONS = 65 };
     struct fc *w = calloc(SESSIONS, sizeof(*w)); /* too much for the stack */
-    struct wire back;
-    ps_v1_OpenAnswer v;
-    ps_v1_CreateItem m;
     uint32_t made = 0;
     assert_non_null(w);
     struct env *e = env_new(NULL);
-    wire_init(&back);
-    fc_create_item(&m, "w", PS_F32, 10, ps_sgd(1));
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e->c, "w", &v), PS_OK);
+    struct wire *back = wire_new();
+    ps_v1_OpenAnswer v = fc_created(&e->c, "w", PS_F32, 10, ps_sgd(1));
     for (uint32_t i = 0; i < SESSIONS; i++) {
         connect_as(&w[i], e->t, (uint8_t)(i + 2), "worker", i);
         for (uint32_t k = 0; k < PS_WAITS_PER_SESSION_MAX && made < 4097; k++) {
@@ -363,10 +345,10 @@ TEST(test_very_many_waits)
             if (made < 4095) {
                 continue;
             }
-            wire_clear(&back);
-            assert_applied(fc_list(&e->c, PS_OP_WAITS, NULL, NULL, &back));
-            const uint8_t *p = back.data;
-            size_t n = back.len;
+            wire_clear(back);
+            assert_applied(fc_list(&e->c, PS_OP_WAITS, NULL, NULL, back));
+            const uint8_t *p = back->data;
+            size_t n = back->len;
             uint32_t count = 0;
             ps_v1_WaitAnswer a;
             while (n > 0) {
@@ -381,7 +363,6 @@ TEST(test_very_many_waits)
         }
     }
     assert_int_equal(made, 4097);
-    wire_fini(&back);
     free(w);
 }
 
@@ -389,38 +370,34 @@ TEST(test_waits_of_names)
 {
     ps_v1_WaitAnswer a[LIST_MAX];
     ps_v1_CreateAnswer created;
-    struct fc other;
     struct cl *cl = cl_new_apart();
     struct shell_conn *end = cl_join(cl, cl->ps1);
-    fc_init(&other, cl->ps0, 9);
-    assert_int_equal(fc_connect(&other), PS_OK);
+    struct fc *other = fc_new(cl->ps0, 9);
     assert_int_equal(cl_create(cl, "old", "ps", 1, false, &created), PS_OK);
     end->frozen = true; /* ps:1 hears nothing */
-    struct wire body;
-    wire_init(&body);
+    struct wire *body = wire_new();
     ps_v1_CreateItem m;
     fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
     m.task = 1;
-    wire_item(&body, &ps_v1_CreateItem_msg, &m);
+    wire_item(body, &ps_v1_CreateItem_msg, &m);
     fc_create_item(&m, "here", PS_F32, 100, ps_sgd(1)); /* answered at once by ps:0 itself */
-    wire_item(&body, &ps_v1_CreateItem_msg, &m);
-    assert_int_equal(fc_call(&cl->c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
-    wire_fini(&body);
+    wire_item(body, &ps_v1_CreateItem_msg, &m);
+    assert_int_equal(fc_call(&cl->c, PS_OP_CREATE, 0, 50, 0, NULL, 0, body).status, FC_NONE);
     shell_pass(&cl->net, 100);
     assert_int_equal(fc_delete(&cl->c, 51, "old").status, FC_NONE);
     shell_pass(&cl->net, 100);
     assert_int_equal(fc_reset(&cl->c, 52, "box").status, FC_NONE);
-    assert_int_equal(waits(&other, a), 3);
+    assert_int_equal(waits(other, a), 3);
     assert_true(a[0].op == PS_OP_CREATE && is(&a[0].what, "created: x") && is(&a[0].release, "/job:ps/task:1 answers"));
     assert_true(a[1].op == PS_OP_DELETE && is(&a[1].what, "deleted: old") && is(&a[1].release, "/job:ps/task:1 answers"));
     assert_true(a[2].op == PS_OP_RESET && is(&a[2].what, "empty: box") && is(&a[2].release, "/job:ps/task:1 answers"));
     assert_true(a[0].since_ms == 200 && a[1].since_ms == 100 && a[0].left_ms == 0);
     cl->ps1->dials = 0;
     shell_cut(end); /* create and delete are answered; the reset stays */
-    assert_int_equal(waits(&other, a), 1);
+    assert_int_equal(waits(other, a), 1);
     assert_true(a[0].op == PS_OP_RESET && is(&a[0].release, "/job:ps/task:1 connects and answers"));
     PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
-    assert_int_equal(waits(&other, a), 0);
+    assert_int_equal(waits(other, a), 0);
 }
 
 TEST(test_waits_for_the_cluster)
@@ -428,26 +405,22 @@ TEST(test_waits_for_the_cluster)
     ps_v1_WaitAnswer a[LIST_MAX];
     struct fc worker;
     struct cl *cl = cl_new_apart();
-    struct wire body;
-    wire_init(&body);
+    struct wire *body = wire_new();
     ps_v1_TaskItem item = {.task = 1};
     PSI_IGNORE(PSI_BYTES_SET(item.job, "ps")); /* fits */
-    wire_item(&body, &ps_v1_TaskItem_msg, &item);
+    wire_item(body, &ps_v1_TaskItem_msg, &item);
     item.task = 0;
-    wire_item(&body, &ps_v1_TaskItem_msg, &item);  /* the directory itself: not missing */
+    wire_item(body, &ps_v1_TaskItem_msg, &item);   /* the directory itself: not missing */
     PSI_IGNORE(PSI_BYTES_SET(item.job, "worker")); /* fits */
-    wire_item(&body, &ps_v1_TaskItem_msg, &item);
-    assert_int_equal(fc_call(&cl->c, PS_OP_WAIT_CLUSTER, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
-    wire_fini(&body);
-    struct fc other;
-    fc_init(&other, cl->ps0, 9);
-    assert_int_equal(fc_connect(&other), PS_OK);
-    assert_int_equal(waits(&other, a), 1);
+    wire_item(body, &ps_v1_TaskItem_msg, &item);
+    assert_int_equal(fc_call(&cl->c, PS_OP_WAIT_CLUSTER, 0, 50, 0, NULL, 0, body).status, FC_NONE);
+    struct fc *other = fc_new(cl->ps0, 9);
+    assert_int_equal(waits(other, a), 1);
     assert_true(a[0].op == PS_OP_WAIT_CLUSTER && is(&a[0].what, "up: /job:ps/task:1, /job:worker/task:0"));
     assert_true(is(&a[0].release, "/job:ps/task:1, /job:worker/task:0 connect or open their sessions"));
     connect_as(&worker, cl->ps0, 8, "worker", 0);
-    assert_int_equal(waits(&other, a), 1);
+    assert_int_equal(waits(other, a), 1);
     assert_true(is(&a[0].release, "/job:ps/task:1 connects"));
     PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
-    assert_int_equal(waits(&other, a), 0);
+    assert_int_equal(waits(other, a), 0);
 }

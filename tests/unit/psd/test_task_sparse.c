@@ -116,25 +116,24 @@ TEST(test_names_go_to_their_owners)
 TEST(test_wait_cluster)
 {
     struct sparse s;
-    struct wire body;
     start(&s);
-    wire_init(&body);
+    struct wire *body = wire_new();
     static const uint32_t tasks[] = {1, 3};
     for (size_t i = 0; i < ARRAY_COUNT(tasks); i++) {
         ps_v1_TaskItem item = {.task = tasks[i]};
         PSI_IGNORE(PSI_BYTES_SET(item.job, "ps")); /* fits */
-        wire_item(&body, &ps_v1_TaskItem_msg, &item);
+        wire_item(body, &ps_v1_TaskItem_msg, &item);
     }
-    assert_int_equal(fc_call(&s.at1, PS_OP_WAIT_CLUSTER, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+    assert_int_equal(fc_call(&s.at1, PS_OP_WAIT_CLUSTER, 0, 50, 0, NULL, 0, body).status, FC_NONE);
     join(&s, s.ps3);
     assert_applied(fc_take(&s.at1, NULL));
     /* a worker is up where a session that named it holds a lease: index 5, not position 0 */
-    wire_clear(&body);
+    wire_clear(body);
     ps_v1_TaskItem item = {.task = 5};
     PSI_IGNORE(PSI_BYTES_SET(item.job, "worker")); /* fits */
-    wire_item(&body, &ps_v1_TaskItem_msg, &item);
+    wire_item(body, &ps_v1_TaskItem_msg, &item);
     uint8_t meta[2] = {0x08, 0x64}; /* 100 ms */
-    assert_int_equal(fc_call(&s.at1, PS_OP_WAIT_CLUSTER, 0, 51, 0, meta, 2, &body).status, FC_NONE);
+    assert_int_equal(fc_call(&s.at1, PS_OP_WAIT_CLUSTER, 0, 51, 0, meta, 2, body).status, FC_NONE);
     shell_pass(&s.net, 200);
     assert_reply(fc_take(&s.at1, NULL), PS_DEADLINE_EXCEEDED, "/job:worker/task:5");
     struct fc trainer;
@@ -144,8 +143,7 @@ TEST(test_wait_cluster)
     PSI_IGNORE(PSI_BYTES_SET(h.m.job, "worker")); /* fits */
     h.m.task = 5;
     assert_int_equal(fc_hello(&trainer, &h), PS_OK);
-    assert_applied(fc_call(&s.at1, PS_OP_WAIT_CLUSTER, 0, 52, 0, NULL, 0, &body));
-    wire_fini(&body);
+    assert_applied(fc_call(&s.at1, PS_OP_WAIT_CLUSTER, 0, 52, 0, NULL, 0, body));
     shell_net_fini(&s.net);
 }
 

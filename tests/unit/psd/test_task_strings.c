@@ -204,24 +204,22 @@ TEST(test_budget)
 /* Two segments; cut after the first, gone on with there; a reader that is slow gets the value of the moment when it asked. */
 TEST(test_resume_and_slow_reader)
 {
-    struct fc other;
     struct fc_hello hello;
     struct wire old, fresh, w;
     struct env *e = env_new(NULL);
-    fc_init(&other, e->t, 2);
-    assert_int_equal(fc_connect(&other), PS_OK);
+    struct fc *other = fc_new(e->t, 2);
     ps_v1_OpenAnswer v = create(e, "v", STRINGS);
     blob(&old, (const int64_t[]){0, 5, 5, 99999}, STRINGS, 99999);
     blob(&fresh, (const int64_t[]){0, 70000, 70000, 100001}, STRINGS, 100001);
     assert_applied(assign(e, &v, &old, 0));
     struct ps_pull_meta m = {0};
-    struct wire_frame f = {.op = PS_OP_PULL, .dtype = PS_STRING, .id = other.next_id++, .handle = v.handle};
+    struct wire_frame f = {.op = PS_OP_PULL, .dtype = PS_STRING, .id = other->next_id++, .handle = v.handle};
     f.meta = &m;
     f.meta_bytes = sizeof(m);
     wire_init(&w);
     PSI_IGNORE(wire_frame(&w, &f)); /* it fits */
-    other.conn->stuck = true;
-    shell_send(other.conn, &w);
+    other->conn->stuck = true;
+    shell_send(other->conn, &w);
     wire_fini(&w);
     struct fc_part part = {.op = PS_OP_ASSIGN, .dtype = PS_STRING, .number = e->c.next_number++, .handle = v.handle, .scale = 1};
     part.total = fresh.len;
@@ -245,8 +243,8 @@ TEST(test_resume_and_slow_reader)
     wire_fini(&w);
     assert_applied(fc_take(&e->c, NULL));
     assert_value(e, &v, &fresh, 1);
-    shell_unstick(other.conn);
-    struct shell_frame *got = shell_take(other.conn);
+    shell_unstick(other->conn);
+    struct shell_frame *got = shell_take(other->conn);
     assert_non_null(got);
     assert_int_equal(got->trailer.version, 0);
     assert_memory_equal(got->body.data, old.data, old.len);

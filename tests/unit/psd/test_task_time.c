@@ -33,10 +33,8 @@ TEST(test_hello_deadline)
 /* The shell takes no more: who has said nothing for 250 ms makes room, who has said HELLO stays. */
 TEST(test_crowded)
 {
-    struct fc known;
     struct env *e = env_new_unconnected(NULL);
-    fc_init(&known, e->t, 2);
-    assert_int_equal(fc_connect(&known), PS_OK);
+    struct fc *known = fc_new(e->t, 2);
     struct shell_conn *silent = shell_connect(e->t);
     shell_pass(&e->net, 200);
     psd_task_crowded(e->t->core, true);
@@ -49,19 +47,17 @@ TEST(test_crowded)
     assert_false(shell_is_closed(young));
     shell_pass(&e->net, 200);
     assert_true(shell_is_closed(young));
-    assert_false(shell_is_closed(known.conn));
+    assert_false(shell_is_closed(known->conn));
 }
 
 TEST(test_silent_peer)
 {
-    struct fc lively;
     struct env *e = env_new(NULL);
-    fc_init(&lively, e->t, 2);
-    assert_int_equal(fc_connect(&lively), PS_OK);
+    struct fc *lively = fc_new(e->t, 2);
     for (uint32_t i = 0; i < 2 * PS_LEASE_MS / PS_BEAT_MS; i++) {
         shell_pass(&e->net, PS_BEAT_MS - 100);
         assert_int_equal(shell_is_closed(e->c.conn), (i + 1) * (PS_BEAT_MS - 100) >= PS_LEASE_MS);
-        assert_applied(fc_call(&lively, PS_OP_BEAT, 0, i + 1, 0, NULL, 0, NULL));
+        assert_applied(fc_call(lively, PS_OP_BEAT, 0, i + 1, 0, NULL, 0, NULL));
     }
     assert_true(shell_logged(e->t, "peer_silent"));
     assert_int_equal(fc_connect(&e->c), PS_OK); /* its record is still there */
@@ -94,15 +90,14 @@ static void send_rest(struct fc *c, const struct wire *w, size_t cut)
 TEST(test_segment_deadline)
 {
     struct fc_hello h;
-    struct wire w;
     struct env *e = env_new(NULL);
-    wire_init(&w);
+    struct wire *w = wire_new();
     ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
     struct fc_part whole = {.op = PS_OP_PUSH, .dtype = PS_F32, .handle = v.handle, .total = N, .scale = 1};
     whole.number = e->c.next_number++;
     whole.payload = filled(values, N, 1);
-    fc_frames(&e->c, &w, &whole, 0, 0);
-    struct wire half = {.data = w.data, .len = 56 + SEGMENT + 8 + 100};
+    fc_frames(&e->c, w, &whole, 0, 0);
+    struct wire half = {.data = w->data, .len = 56 + SEGMENT + 8 + 100};
     shell_send(e->c.conn, &half);
     shell_pass(&e->net, PS_SEGMENT_DEADLINE_MS - 100);
     assert_false(shell_is_closed(e->c.conn));
@@ -114,49 +109,44 @@ TEST(test_segment_deadline)
     h.unresolved_count = 1;
     assert_int_equal(fc_hello(&e->c, &h), PS_OK);
     assert_int_equal(e->c.numbers[0].offset, 16384);
-    wire_clear(&w);
-    fc_frames(&e->c, &w, &whole, 16384, 0);
-    shell_send(e->c.conn, &w);
+    wire_clear(w);
+    fc_frames(&e->c, w, &whole, 16384, 0);
+    shell_send(e->c.conn, w);
     assert_applied(fc_take(&e->c, NULL));
     /* whole segments and then nothing: no buffer is held, so only the lease counts */
     whole.number = e->c.next_number++;
-    wire_clear(&w);
-    fc_frames(&e->c, &w, &whole, 0, 0);
-    half = (struct wire){.data = w.data, .len = 56 + SEGMENT + 8};
+    wire_clear(w);
+    fc_frames(&e->c, w, &whole, 0, 0);
+    half = (struct wire){.data = w->data, .len = 56 + SEGMENT + 8};
     shell_send(e->c.conn, &half);
     shell_pass(&e->net, PS_SEGMENT_DEADLINE_MS + 1000);
     assert_false(shell_is_closed(e->c.conn));
-    wire_fini(&w);
 }
 
 /* A slow link gets on as long as it moves; one byte now and then is no movement, and under shortage slowness is too much. */
 TEST(test_slow_link)
 {
     enum { STEP = 2048, STEP_MS = PS_SEGMENT_DEADLINE_MS - 500 };
-    struct fc other;
-    struct wire w, w2;
     struct env *e = env_new(two_buffers);
-    fc_init(&other, e->t, 20);
-    assert_int_equal(fc_connect(&other), PS_OK);
-    wire_init(&w);
-    wire_init(&w2);
+    struct fc *other = fc_new(e->t, 20);
+    struct wire *w = wire_new(), *w2 = wire_new();
     ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
-    PSI_IGNORE(half_push(&e->c, &v, &w, 100));
+    PSI_IGNORE(half_push(&e->c, &v, w, 100));
     size_t at = 100;
-    for (; at + STEP < w.len; at += STEP) { /* 455 bytes a second */
-        struct wire part = {.data = w.data + at, .len = STEP};
+    for (; at + STEP < w->len; at += STEP) { /* 455 bytes a second */
+        struct wire part = {.data = w->data + at, .len = STEP};
         shell_pass(&e->net, STEP_MS);
         assert_false(shell_is_closed(e->c.conn));
         shell_send(e->c.conn, &part);
     }
-    send_rest(&e->c, &w, at);
+    send_rest(&e->c, w, at);
     assert_applied(fc_take(&e->c, NULL));
     for (int shortage = 0; shortage < 2; shortage++) {
         size_t step = shortage != 0 ? STEP : 1;
-        PSI_IGNORE(half_push(&e->c, &v, &w, 100));
+        PSI_IGNORE(half_push(&e->c, &v, w, 100));
         at = 100;
         for (int i = 0; i < 2; i++, at += step) {
-            struct wire part = {.data = w.data + at, .len = step};
+            struct wire part = {.data = w->data + at, .len = step};
             shell_send(e->c.conn, &part);
             if (i == 0 || shortage == 0) {
                 shell_pass(&e->net, STEP_MS);
@@ -164,16 +154,14 @@ TEST(test_slow_link)
         }
         if (shortage != 0) {
             assert_false(shell_is_closed(e->c.conn));
-            assert_int_equal(fc_connect(&other), PS_OK);
-            PSI_IGNORE(half_push(&other, &v, &w2, 100)); /* the last buffer: whoever is not done in time gives way */
+            assert_int_equal(fc_connect(other), PS_OK);
+            PSI_IGNORE(half_push(other, &v, w2, 100)); /* the last buffer: whoever is not done in time gives way */
             shell_pass(&e->net, PS_SEGMENT_DEADLINE_MS - STEP_MS);
-            assert_false(shell_is_closed(other.conn));
+            assert_false(shell_is_closed(other->conn));
         }
         assert_true(shell_is_closed(e->c.conn));
         assert_int_equal(fc_connect(&e->c), PS_OK);
     }
-    wire_fini(&w);
-    wire_fini(&w2);
 }
 
 /* FAULTS 61: we were not running; nobody is expelled for it. The ticks before the pause come every few milliseconds, bytes
@@ -230,14 +218,13 @@ TEST(test_worker_leases)
 {
     struct fc worker;
     struct fc_hello h;
-    struct wire body;
     uint8_t meta[16] = {0x08, 0x80, 0xad, 0xe2, 0x04}; /* Wait: 10,000,000 ms */
     struct env *e = env_new(NULL);
-    wire_init(&body);
+    struct wire *body = wire_new();
     ps_v1_TaskItem item = {.task = 3};
     PSI_IGNORE(PSI_BYTES_SET(item.job, "worker")); /* fits */
-    wire_item(&body, &ps_v1_TaskItem_msg, &item);
-    assert_int_equal(fc_call(&e->c, PS_OP_WAIT_CLUSTER, 0, 50, 0, meta, 5, &body).status, FC_NONE);
+    wire_item(body, &ps_v1_TaskItem_msg, &item);
+    assert_int_equal(fc_call(&e->c, PS_OP_WAIT_CLUSTER, 0, 50, 0, meta, 5, body).status, FC_NONE);
     fc_init(&worker, e->t, 2);
     fc_hello_default(&worker, &h);
     PSI_IGNORE(PSI_BYTES_SET(h.m.job, "worker")); /* fits */
@@ -253,10 +240,10 @@ TEST(test_worker_leases)
     /* its lease goes on without a connection, and ends */
     fc_cut(&worker);
     for (uint32_t i = 0; i < PS_LEASE_MS / 1000; i++) {
-        assert_applied(fc_call(&e->c, PS_OP_WAIT_CLUSTER, 0, 60 + i, 0, meta, 5, &body));
+        assert_applied(fc_call(&e->c, PS_OP_WAIT_CLUSTER, 0, 60 + i, 0, meta, 5, body));
         shell_pass(&e->net, 1000);
     }
-    assert_int_equal(fc_call(&e->c, PS_OP_WAIT_CLUSTER, 0, 90, 0, meta, 5, &body).status, FC_NONE);
+    assert_int_equal(fc_call(&e->c, PS_OP_WAIT_CLUSTER, 0, 90, 0, meta, 5, body).status, FC_NONE);
     /* GOODBYE ends it at once */
     fc_hello_default(&worker, &h);
     PSI_IGNORE(PSI_BYTES_SET(h.m.job, "worker")); /* fits */
@@ -266,46 +253,39 @@ TEST(test_worker_leases)
     assert_applied(fc_call(&worker, PS_OP_GOODBYE, 0, 1, 0, NULL, 0, NULL));
     meta[1] = 0xe8; /* 1,000 ms */
     meta[2] = 0x07;
-    assert_int_equal(fc_call(&e->c, PS_OP_WAIT_CLUSTER, 0, 91, 0, meta, 3, &body).status, FC_NONE);
+    assert_int_equal(fc_call(&e->c, PS_OP_WAIT_CLUSTER, 0, 91, 0, meta, 3, body).status, FC_NONE);
     shell_pass(&e->net, 1100);
     assert_reply(fc_take(&e->c, NULL), PS_DEADLINE_EXCEEDED, "/job:worker/task:3");
-    wire_fini(&body);
 }
 
 TEST(test_chief_lease_in_beats)
 {
-    struct fc chief;
     ps_v1_BeatAnswer a = {0};
-    struct wire w, back;
     struct env *e = env_new(NULL);
-    wire_init(&w);
-    wire_init(&back);
-    fc_init(&chief, e->t, 2);
-    assert_int_equal(fc_connect(&chief), PS_OK);
+    struct wire *w = wire_new(), *back = wire_new();
+    struct fc *chief = fc_new(e->t, 2);
     for (int i = 0; i < 4; i++) {
-        uint64_t number = i == 1 ? fc_chief(&chief) : 0;
+        uint64_t number = i == 1 ? fc_chief(chief) : 0;
         if (i == 2) {
-            fc_cut(&chief);
+            fc_cut(chief);
         }
         for (uint32_t k = 0; i == 3 && k < 5; k++) {
             shell_pass(&e->net, PS_LEASE_MS / 5);
             assert_applied(fc_call(&e->c, PS_OP_BEAT, 0, k + 1000, 0, NULL, 0, NULL));
         }
-        wire_clear(&back);
-        wire_clear(&w);
-        fc_frame(&e->c, &w, PS_OP_BEAT, 0, 9, 0, NULL, 0, NULL);
-        shell_send(e->c.conn, &w);
-        assert_applied(fc_take(&e->c, &back));
-        const uint8_t *p = back.data;
-        size_t n = back.len;
+        wire_clear(back);
+        wire_clear(w);
+        fc_frame(&e->c, w, PS_OP_BEAT, 0, 9, 0, NULL, 0, NULL);
+        shell_send(e->c.conn, w);
+        assert_applied(fc_take(&e->c, back));
+        const uint8_t *p = back->data;
+        size_t n = back->len;
         assert_true(fc_item(&p, &n, &ps_v1_BeatAnswer_msg, &a));
         assert_int_equal(a.flags & 1, i == 1 || i == 2);
         if (i == 1) {
             assert_int_equal(a.chief_number, number);
         }
     }
-    wire_fini(&w);
-    wire_fini(&back);
 }
 
 /* Two holders: nobody else is read, also no newcomer, and no deadline runs against those; one buffer back: all go on. */
@@ -313,9 +293,8 @@ TEST(test_buffer_pool)
 {
     struct fc c[4];
     struct wire w[4];
-    ps_v1_OpenAnswer v;
     struct env *e = env_new(two_buffers);
-    v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
     for (uint8_t i = 0; i < 4; i++) {
         fc_init(&c[i], e->t, (uint8_t)(10 + i));
         wire_init(&w[i]);
@@ -364,9 +343,8 @@ TEST(test_no_deadline_while_paused)
 {
     struct fc c[2];
     struct wire w[2], beat;
-    ps_v1_OpenAnswer v;
     struct env *e = env_new(two_buffers_little_time);
-    v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
     wire_init(&beat);
     struct shell_conn *fresh = shell_connect(e->t);
     for (uint8_t i = 0; i < 2; i++) {
@@ -396,48 +374,42 @@ TEST(test_no_deadline_while_paused)
 /* FAULTS 37: a peer that does not read stops being read itself, its queue is bounded, and it is not killed for it. */
 TEST(test_peer_that_does_not_read)
 {
-    struct fc other;
-    struct wire w;
     struct env *e = env_new(NULL);
-    wire_init(&w);
-    fc_init(&other, e->t, 2);
-    assert_int_equal(fc_connect(&other), PS_OK);
-    ps_v1_OpenAnswer v = fc_ready(&other, "v", PS_F32, N, ps_sgd(1), 0);
+    struct wire *w = wire_new();
+    struct fc *other = fc_new(e->t, 2);
+    ps_v1_OpenAnswer v = fc_ready(other, "v", PS_F32, N, ps_sgd(1), 0);
     e->c.conn->stuck = true;
     e->c.conn->piece = 4096;
     for (uint64_t i = 0; i < 100000; i++) {
-        fc_frame(&e->c, &w, PS_OP_BEAT, 0, 1 + i, 0, NULL, 0, NULL);
+        fc_frame(&e->c, w, PS_OP_BEAT, 0, 1 + i, 0, NULL, 0, NULL);
     }
-    shell_send(e->c.conn, &w);
+    shell_send(e->c.conn, w);
     assert_true(e->c.conn->core->paused);
     assert_in_range(e->c.conn->core->out.queued_bytes, 1, PS_OUT_QUEUE_STOP_BYTES + 100000);
     assert_in_range(e->c.conn->core->out.frame_count, 1, 2000);
     shell_pass(&e->net, PS_LEASE_MS - 100);
     assert_false(shell_is_closed(e->c.conn));
-    assert_int_equal(fc_connect(&other), PS_OK);
-    assert_applied(fc_push(&other, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0)); /* others are served */
+    assert_int_equal(fc_connect(other), PS_OK);
+    assert_applied(fc_push(other, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0)); /* others are served */
     shell_unstick(e->c.conn);
     assert_false(e->c.conn->core->paused);
     assert_int_equal(e->c.conn->frame_count, 100000);
-    wire_fini(&w);
 }
 
 TEST(test_info)
 {
-    struct fc other;
     ps_v1_InfoAnswer a;
     struct env *e = env_new(NULL);
-    fc_init(&other, e->t, 2);
-    assert_int_equal(fc_connect(&other), PS_OK);
+    struct fc *other = fc_new(e->t, 2);
     ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_adam(1), 0);
     PSI_IGNORE(fc_ready(&e->c, "u", PS_I64, 3, ps_no_optimizer(), 0));
     shell_tick(&e->net, e->t->now + 900);
     for (int i = 0; i < 5; i++) {
         assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0));
-        assert_applied(fc_pull(&other, &v, 0, N, values));
+        assert_applied(fc_pull(other, &v, 0, N, values));
     }
     shell_tick(&e->net, e->t->now + 100);
-    assert_int_equal(fc_info(&other, &a), PS_OK);
+    assert_int_equal(fc_info(other, &a), PS_OK);
     assert_int_equal(a.connections, 2);
     assert_int_equal(a.sessions, 2);
     assert_int_equal(a.variables, 2);
@@ -450,7 +422,7 @@ TEST(test_info)
     assert_int_equal(a.waiting_for.size, 0);
     assert_int_equal(a.life, psd_task_life(e->t->core));
     assert_true(a.pushes_per_second == 5);
-    assert_int_equal(a.bytes_in, e->c.conn->core->bytes_in + other.conn->core->bytes_in);
-    assert_in_range(a.bytes_out, 5 * N * 4, e->c.conn->bytes_out + other.conn->bytes_out);
+    assert_int_equal(a.bytes_in, e->c.conn->core->bytes_in + other->conn->core->bytes_in);
+    assert_in_range(a.bytes_out, 5 * N * 4, e->c.conn->bytes_out + other->conn->bytes_out);
     assert_int_equal(a.budget_bytes, 64 << 20);
 }

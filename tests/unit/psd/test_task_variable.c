@@ -9,13 +9,11 @@ static float values[40000];
 
 TEST(test_create_is_idempotent)
 {
-    struct fc other;
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
     ps_v1_OpenAnswer first, second;
     struct env *e = env_new(NULL);
-    fc_init(&other, e->t, 2);
-    assert_int_equal(fc_connect(&other), PS_OK);
+    struct fc *other = fc_new(e->t, 2);
     fc_create_item(&m, "a/b", PS_F32, 10, ps_adam(0.1));
     assert_int_equal(fc_create(&e->c, &m, &a), PS_OK);
     assert_true(a.created);
@@ -26,16 +24,16 @@ TEST(test_create_is_idempotent)
     assert_false(first.initialised);
     /* again, by another session, with other hyperparameters: the kind counts */
     fc_create_item(&m, "a/b", PS_F32, 10, ps_adam(0.2));
-    assert_int_equal(fc_create(&other, &m, &a), PS_OK);
+    assert_int_equal(fc_create(other, &m, &a), PS_OK);
     assert_false(a.created);
-    assert_int_equal(fc_open(&other, "a/b", &second), PS_OK);
+    assert_int_equal(fc_open(other, "a/b", &second), PS_OK);
     assert_int_equal(second.handle, first.handle);
     assert_int_equal(second.creation, first.creation);
     assert_int_equal(second.incarnation, first.incarnation);
     assert_true(second.optimizer.learning_rate == 0.1);
-    assert_int_equal(fc_find(&other, "a/b", &a), PS_OK);
-    assert_int_equal(fc_find(&other, "a/c", &a), PS_NOT_FOUND);
-    assert_int_equal(fc_open(&other, "a/c", &second), PS_NOT_FOUND);
+    assert_int_equal(fc_find(other, "a/b", &a), PS_OK);
+    assert_int_equal(fc_find(other, "a/c", &a), PS_NOT_FOUND);
+    assert_int_equal(fc_open(other, "a/c", &second), PS_NOT_FOUND);
     assert_int_equal(peek_at(e->t, "a/b").count, 1);
 }
 
@@ -45,8 +43,7 @@ TEST(test_create_conflicts)
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
     struct env *e = env_new(NULL);
-    fc_create_item(&m, "v", PS_F32, 10, ps_sgd(0.1));
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_make(&e->c, "v", PS_F32, 10, ps_sgd(0.1)), PS_OK);
     static const struct {
         ps_dtype dtype;
         uint64_t elements;
@@ -173,26 +170,20 @@ TEST(test_bad_definitions)
         m.dims[i] = 1;
     }
     assert_int_equal(fc_create(&e->c, &m, &a), PS_OK);
-    struct wire body;
-    wire_init(&body);
+    struct wire *body = wire_new();
     static const uint8_t nine[] = {15, 0x12, 1, 'x', 0x18, 1, 0x22, 9, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    wire_append(&body, nine, sizeof(nine));
-    body.data[0] = sizeof(nine) - 1;
-    assert_reply(fc_call(&e->c, PS_OP_CREATE, 0, e->c.next_id++, 0, NULL, 0, &body), PS_INVALID_ARGUMENT, "CreateItem");
-    wire_fini(&body);
+    wire_append(body, nine, sizeof(nine));
+    body->data[0] = sizeof(nine) - 1;
+    assert_reply(fc_call(&e->c, PS_OP_CREATE, 0, e->c.next_id++, 0, NULL, 0, body), PS_INVALID_ARGUMENT, "CreateItem");
     assert_int_equal(peek_at(e->t, "v").count, 1);
 }
 
 /* FAULTS 13, 18, 21: refused on the first frame, nothing applied, the rest of the frame is skipped. */
 TEST(test_pushes_that_do_not_fit)
 {
-    ps_v1_CreateItem m;
-    ps_v1_OpenAnswer v, fresh;
     struct env *e = env_new(NULL);
-    v = fc_ready(&e->c, "v", PS_F32, 1000, ps_sgd(1), 3);
-    fc_create_item(&m, "fresh", PS_F32, 1000, ps_sgd(1));
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e->c, "fresh", &fresh), PS_OK);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, 1000, ps_sgd(1), 3);
+    ps_v1_OpenAnswer fresh = fc_created(&e->c, "fresh", PS_F32, 1000, ps_sgd(1));
     filled(values, 1002, 1);
     static const uint8_t ops[] = {PS_OP_PUSH, PS_OP_PUSHPULL, PS_OP_ASSIGN};
     for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {
@@ -274,19 +265,13 @@ TEST(test_pull_ranges)
 
 TEST(test_init_and_chief_numbers)
 {
-    struct fc second;
-    ps_v1_CreateItem m;
-    ps_v1_OpenAnswer v;
     struct env *e = env_new(NULL);
-    fc_init(&second, e->t, 2);
-    assert_int_equal(fc_connect(&second), PS_OK);
-    fc_create_item(&m, "v", PS_F32, 1000, ps_adagrad(0.1));
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e->c, "v", &v), PS_OK);
+    struct fc *second = fc_new(e->t, 2);
+    ps_v1_OpenAnswer v = fc_created(&e->c, "v", PS_F32, 1000, ps_adagrad(0.1));
     uint64_t old = fc_chief(&e->c);
-    uint64_t now = fc_chief(&second);
+    uint64_t now = fc_chief(second);
     assert_true(now > old);
-    struct fc_reply r = fc_init_var(&second, v.handle, ps_constant(2), ps_adagrad(0.5), now, false);
+    struct fc_reply r = fc_init_var(second, v.handle, ps_constant(2), ps_adagrad(0.5), now, false);
     assert_applied(r);
     assert_int_equal(r.version, 0);
     r = fc_init_var(&e->c, v.handle, ps_constant(9), ps_adagrad(0.9), old, true); /* wakes up late */
@@ -298,7 +283,7 @@ TEST(test_init_and_chief_numbers)
     assert_false(v.sealed);
     assert_floats(peek_at(e->t, "v").value, 0, 1000, 2);
     /* initialised: the value stays, the hyperparameters of a chief come into force */
-    r = fc_init_var(&second, v.handle, ps_constant(5), ps_adagrad(0.25), now, false);
+    r = fc_init_var(second, v.handle, ps_constant(5), ps_adagrad(0.25), now, false);
     assert_applied(r);
     assert_true(shell_logged(e->t, "hyperparameters"));
     assert_floats(peek_at(e->t, "v").value, 0, 1000, 2);
@@ -314,18 +299,18 @@ TEST(test_init_and_chief_numbers)
     assert_true(v.init_a == 2);
     assert_int_equal(v.seed, 17);
     /* force: a new value and new slots, the version counts on */
-    assert_applied(fc_push(&second, PS_OP_PUSH, &v, filled(values, 1000, 1), 1, 0));
-    r = fc_init_var(&second, v.handle, ps_constant(5), ps_adagrad(0.25), now, true);
+    assert_applied(fc_push(second, PS_OP_PUSH, &v, filled(values, 1000, 1), 1, 0));
+    r = fc_init_var(second, v.handle, ps_constant(5), ps_adagrad(0.25), now, true);
     assert_applied(r);
     assert_int_equal(r.version, 2);
     assert_floats(peek_at(e->t, "v").value, 0, 1000, 5);
     /* what no initializer is */
     ps_initializer bad = {.kind = 99};
-    assert_reply(fc_init_var(&second, v.handle, &bad, ps_adagrad(0.25), now, true), PS_INVALID_ARGUMENT, "'v'");
+    assert_reply(fc_init_var(second, v.handle, &bad, ps_adagrad(0.25), now, true), PS_INVALID_ARGUMENT, "'v'");
     bad = *ps_constant(NAN);
-    assert_reply(fc_init_var(&second, v.handle, &bad, ps_adagrad(0.25), now, true), PS_INVALID_ARGUMENT, "'v'");
-    assert_reply(fc_init_var(&second, v.handle, ps_zeros(), ps_adagrad(-1), now, true), PS_INVALID_ARGUMENT, "'v'");
-    assert_reply(fc_init_var(&second, 77777, ps_zeros(), ps_adagrad(1), now, true), PS_ABORTED, "77777");
+    assert_reply(fc_init_var(second, v.handle, &bad, ps_adagrad(0.25), now, true), PS_INVALID_ARGUMENT, "'v'");
+    assert_reply(fc_init_var(second, v.handle, ps_zeros(), ps_adagrad(-1), now, true), PS_INVALID_ARGUMENT, "'v'");
+    assert_reply(fc_init_var(second, 77777, ps_zeros(), ps_adagrad(1), now, true), PS_ABORTED, "77777");
     assert_floats(peek_at(e->t, "v").value, 0, 1000, 5);
 }
 
@@ -347,30 +332,25 @@ TEST(test_init_replay)
 
 TEST(test_seal)
 {
-    ps_v1_CreateItem m;
-    ps_v1_OpenAnswer fresh, o;
+    ps_v1_OpenAnswer o;
     struct env *e = env_new(NULL);
     ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, 10, ps_sgd(1), 1);
-    fc_create_item(&m, "fresh", PS_F32, 10, ps_sgd(1));
-    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-    assert_int_equal(fc_open(&e->c, "fresh", &fresh), PS_OK);
+    ps_v1_OpenAnswer fresh = fc_created(&e->c, "fresh", PS_F32, 10, ps_sgd(1));
     assert_reply(fc_seal(&e->c, fresh.handle, fresh.creation, 0), PS_FAILED_PRECONDITION, "'fresh'");
     assert_reply(fc_seal(&e->c, v.handle, v.creation + 1, 0), PS_ABORTED, "reset or deleted");
     /* all or none of a list */
-    struct wire body;
-    wire_init(&body);
+    struct wire *body = wire_new();
     ps_v1_HandleItem items[2] = {{.handle = v.handle, .creation = v.creation},
                                  {.handle = fresh.handle, .creation = fresh.creation}};
-    wire_item(&body, &ps_v1_HandleItem_msg, &items[0]);
-    wire_item(&body, &ps_v1_HandleItem_msg, &items[1]);
-    assert_reply(fc_call(&e->c, PS_OP_SEAL, 0, e->c.next_id++, 0, NULL, 0, &body), PS_FAILED_PRECONDITION, "'fresh'");
+    wire_item(body, &ps_v1_HandleItem_msg, &items[0]);
+    wire_item(body, &ps_v1_HandleItem_msg, &items[1]);
+    assert_reply(fc_call(&e->c, PS_OP_SEAL, 0, e->c.next_id++, 0, NULL, 0, body), PS_FAILED_PRECONDITION, "'fresh'");
     assert_int_equal(fc_open(&e->c, "v", &o), PS_OK);
     assert_false(o.sealed);
     assert_applied(fc_init_var(&e->c, fresh.handle, ps_zeros(), ps_sgd(1), 0, false));
-    assert_applied(fc_call(&e->c, PS_OP_SEAL, 0, e->c.next_id++, 0, NULL, 0, &body));
+    assert_applied(fc_call(&e->c, PS_OP_SEAL, 0, e->c.next_id++, 0, NULL, 0, body));
     assert_int_equal(fc_open(&e->c, "v", &o), PS_OK);
     assert_true(o.sealed);
     assert_int_equal(fc_open(&e->c, "fresh", &o), PS_OK);
     assert_true(o.sealed);
-    wire_fini(&body);
 }

@@ -132,61 +132,57 @@ static struct fc_reply wait_both(struct fc *c, uint64_t id, const ps_v1_OpenAnsw
 TEST(test_fulfilled_by_each_event)
 {
     static const float values[10] = {1};
-    struct env e;
     struct fc a, b;
     ps_v1_OpenAnswer v[2], twice[2];
-    env_init(&e, NULL);
-    worker_connect(&a, e.t, 2, 0);
-    worker_connect(&b, e.t, 3, 1);
-    make(&e, "v", &v[0]);
-    make(&e, "w", &v[1]);
+    struct env *e = env_new(NULL);
+    worker_connect(&a, e->t, 2, 0);
+    worker_connect(&b, e->t, 3, 1);
+    make(e, "v", &v[0]);
+    make(e, "w", &v[1]);
     twice[0] = twice[1] = v[1];
     assert_int_equal(wait_both(&a, 500, v, false, 0).status, FC_NONE);
     assert_int_equal(wait_both(&a, 501, v, true, 0).status, FC_NONE);
     assert_int_equal(wait_both(&b, 500, twice, false, 0).status, FC_NONE);
-    assert_applied(fc_push(&e.c, PS_OP_ASSIGN, &v[0], values, 1, 0));
+    assert_applied(fc_push(&e->c, PS_OP_ASSIGN, &v[0], values, 1, 0));
     assert_int_equal(fc_take(&a, NULL).status, FC_NONE);
-    assert_applied(fc_init_var(&e.c, v[1].handle, ps_zeros(), ps_sgd(1), 0, false));
+    assert_applied(fc_init_var(&e->c, v[1].handle, ps_zeros(), ps_sgd(1), 0, false));
     assert_applied(fc_take(&a, NULL)); /* 500 */
     assert_applied(fc_take(&b, NULL));
     assert_int_equal(fc_take(&a, NULL).status, FC_NONE);
-    uint64_t chief = fc_chief(&e.c);
-    assert_applied(fc_seal(&e.c, v[1].handle, v[1].creation, chief));
+    uint64_t chief = fc_chief(&e->c);
+    assert_applied(fc_seal(&e->c, v[1].handle, v[1].creation, chief));
     assert_int_equal(fc_take(&a, NULL).status, FC_NONE);
-    assert_applied(fc_seal(&e.c, v[0].handle, v[0].creation, chief));
+    assert_applied(fc_seal(&e->c, v[0].handle, v[0].creation, chief));
     assert_int_equal(fc_take(&a, NULL).h.id, 501);
-    env_fini(&e);
 }
 
 /* The one with the earlier deadline first, and each at its own; what is missing is named. */
 TEST(test_deadlines)
 {
     enum { COUNT = 40 };
-    struct env e;
     ps_v1_OpenAnswer v[2];
-    env_init(&e, NULL);
-    make(&e, "v", &v[0]);
-    make(&e, "w", &v[1]);
-    assert_applied(fc_init_var(&e.c, v[0].handle, ps_zeros(), ps_sgd(1), 0, false));
+    struct env *e = env_new(NULL);
+    make(e, "v", &v[0]);
+    make(e, "w", &v[1]);
+    assert_applied(fc_init_var(&e->c, v[0].handle, ps_zeros(), ps_sgd(1), 0, false));
     for (uint32_t i = 0; i < COUNT; i++) { /* in any order */
-        assert_int_equal(wait_both(&e.c, 500 + i, v, false, 100 + i * 7 % COUNT * 100).status, FC_NONE);
+        assert_int_equal(wait_both(&e->c, 500 + i, v, false, 100 + i * 7 % COUNT * 100).status, FC_NONE);
     }
     for (uint32_t i = 0; i < COUNT; i += 5) {
-        fc_ack(&e.c, 500 + i); /* given up */
+        fc_ack(&e->c, 500 + i); /* given up */
     }
     for (uint32_t at = 0; at < COUNT; at++) {
         uint32_t i = at * 23 % COUNT; /* 7 * 23 = 1 modulo 40 */
-        shell_pass(&e.net, 100);
-        struct fc_reply r = fc_take(&e.c, NULL);
+        shell_pass(&e->net, 100);
+        struct fc_reply r = fc_take(&e->c, NULL);
         if (i % 5 == 0) {
             assert_int_equal(r.status, FC_NONE);
             continue;
         }
         assert_reply(r, PS_DEADLINE_EXCEEDED, "1 of 2 not initialised at /job:ps/task:0: w");
         assert_int_equal(r.h.id, 500 + i);
-        PSI_IGNORE(fc_beat(&e.c, -1, NULL)); /* a sign of life */
+        PSI_IGNORE(fc_beat(&e->c, -1, NULL)); /* a sign of life */
     }
-    env_fini(&e);
 }
 
 /* Its connection is cut: it waits on, the same number joins it, and what came meanwhile is its answer. */
@@ -252,22 +248,20 @@ TEST(test_dropped)
 /* A session whose lease has passed does not count; its next beat brings it back. */
 TEST(test_a_lease_that_passes)
 {
-    struct env e;
     struct fc w[2];
-    env_init(&e, NULL);
-    worker_connect(&w[0], e.t, 2, 0);
+    struct env *e = env_new(NULL);
+    worker_connect(&w[0], e->t, 2, 0);
     fc_cut(&w[0]);
-    assert_int_equal(wait_workers(&e.c, 500, 2).status, FC_NONE); /* 1 */
+    assert_int_equal(wait_workers(&e->c, 500, 2).status, FC_NONE); /* 1 */
     for (uint32_t i = 0; i < 11; i++) {
-        shell_pass(&e.net, 1000);
-        assert_applied(fc_beat(&e.c, -1, NULL));
+        shell_pass(&e->net, 1000);
+        assert_applied(fc_beat(&e->c, -1, NULL));
     }
-    worker_connect(&w[1], e.t, 3, 1);
-    assert_int_equal(fc_take(&e.c, NULL).status, FC_NONE); /* 0 now */
+    worker_connect(&w[1], e->t, 3, 1);
+    assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE); /* 0 now */
     struct fc_hello hello;
     fc_hello_default(&w[0], &hello);
     PSI_IGNORE(PSI_BYTES_SET(hello.m.job, "worker")); /* fits */
     assert_int_equal(fc_hello(&w[0], &hello), PS_OK);
-    assert_applied(fc_take(&e.c, NULL));
-    env_fini(&e);
+    assert_applied(fc_take(&e->c, NULL));
 }

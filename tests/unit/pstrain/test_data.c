@@ -313,13 +313,11 @@ TEST(test_mnist_files_absent_or_odd)
         unlink(in_temp(names[file], ""));
     }
     check_refused("mnist:/nonexistent", "/nonexistent/train-images-idx3-ubyte", "no such file");
-    char *long_spec = malloc(3 * PATH_MAX);
-    assert_non_null(long_spec);
+    char *long_spec = test_alloc(3 * PATH_MAX);
     memset(long_spec, 'd', 3 * PATH_MAX);
     memcpy(long_spec, "mnist:", 6);
     long_spec[3 * PATH_MAX - 1] = '\0';
     check_refused(long_spec, "path too long", "dddd");
-    free(long_spec);
 }
 
 TEST(test_unknown_data)
@@ -415,8 +413,7 @@ TEST(test_digits_malformed)
     check_digits_edit(line2, ",", "edit.csv:2:1: expected a pixel", "");
     check_digits_edit(digits_bytes - 3, "10\n", "edit.csv:1797:", "");
 
-    char *text = malloc(digits_bytes + line2 + 1);
-    assert_non_null(text);
+    char *text = test_alloc(digits_bytes + line2 + 1);
     memcpy(text, digits_text, digits_bytes);
     memcpy(text + digits_bytes, digits_text, line2);
     write_gz(in_temp("edit.csv", ""), text, digits_bytes + line2);
@@ -425,7 +422,6 @@ TEST(test_digits_malformed)
     write_plain(in_temp("edit.csv", ""), text, line2);
     assert_int_equal(data_load_digits(in_temp("edit.csv", ""), &set, err), -1);
     assert_non_null(strstr(err, "ends after 1 rows: expected 1797"));
-    free(text);
 }
 
 TEST(test_digits_cut)

@@ -174,7 +174,7 @@ TEST(test_long_lines)
 {
     enum { MOST = 1 << 20 };
     struct dataset d;
-    char *text = malloc(MOST + 100);
+    char *text = test_alloc(MOST + 100);
     put(test, "-1 1:1\n");
     for (int n = MOST - 1; n <= MOST + 1; n++) {
         int at = sprintf(text, "+1 1:1\n+1 7:2");
@@ -191,7 +191,6 @@ TEST(test_long_lines)
             assert_non_null(strstr(err, ":2: the line is longer than 1048576 bytes"));
         }
     }
-    free(text);
 }
 
 /* Without a test file a fifth is kept, the same every time; each example is in exactly one of the sets. */

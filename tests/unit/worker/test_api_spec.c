@@ -138,8 +138,7 @@ TEST(test_from_file)
     expect_error(ps_cluster_spec_new(at, &spec), PS_INVALID_ARGUMENT, "line 1, column 1: '' is not of the form");
     assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
     /* the limit, and one more */
-    char *large = malloc((1 << 20) + 1);
-    assert_non_null(large);
+    char *large = test_alloc((1 << 20) + 1);
     memset(large, '\n', (1 << 20) + 1);
     memcpy(large, "ps=a:1", 6);
     assert_int_equal(write(fd, large, 1 << 20), 1 << 20);
@@ -148,7 +147,6 @@ TEST(test_from_file)
     spec = NULL;
     assert_int_equal(write(fd, large, 1), 1);
     expect_error(ps_cluster_spec_new(at, &spec), PS_INVALID_ARGUMENT, "has more than 1048576 bytes");
-    free(large);
     close(fd);
     unlink(path);
     expect_error(ps_cluster_spec_new(at, &spec), PS_NOT_FOUND, path);

@@ -3,8 +3,7 @@
  * worker/core/call.c and ask.c: CALL goes out with its input, joins after a reconnect, is never sent twice where that
  * could run it twice, and its results and ACKs come through.
  */
-#include "test.h"
-#include "../../lib/fake_task.h"
+#include "fake_test.h"
 
 #include "../../../common/mem.h"
 
@@ -43,13 +42,12 @@ static void answer(struct fake *f, uint64_t id, const char *out, uint64_t says)
 
 TEST(test_input_and_output)
 {
-    struct fake f;
     struct one o;
     ps_v1_Call m;
-    fake_init(&f, SPEC, "", 0, false);
-    start(&f, &o, "hello", 60000);
-    fake_hello(&f, 1, 100, 200, NULL, NULL);
-    struct fake_frame *frame = fake_take(&f, 1, PS_OP_CALL);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    start(f, &o, "hello", 60000);
+    fake_hello(f, 1, 100, 200, NULL, NULL);
+    struct fake_frame *frame = fake_take(f, 1, PS_OP_CALL);
     assert_int_equal(psi_msg_decode(&ps_v1_Call_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
     assert_int_equal(m.name.size, 9);
     assert_memory_equal(m.name.bytes, "test.echo", 9);
@@ -57,14 +55,13 @@ TEST(test_input_and_output)
     assert_in_range(m.timeout_ms, 59000, 59999); /* the task's own answer comes first */
     assert_int_equal(frame->bytes, 8);
     assert_memory_equal(frame->payload, "hello\0\0\0", 8);
-    answer(&f, frame->h.id, "world", 5);
+    answer(f, frame->h.id, "world", 5);
     assert_int_equal(o.r.dones, 1);
     assert_int_equal(o.r.req.status, PS_OK);
     assert_int_equal(o.io.out_bytes, 5);
     assert_memory_equal(o.out, "world", 6); /* no more than that */
-    assert_null(fake_next(&f, 1));
-    assert_int_equal(f.acks, 1);
-    fake_fini(&f);
+    assert_null(fake_next(f, 1));
+    assert_int_equal(f->acks, 1);
 }
 
 TEST(test_too_small_and_nonsense)
@@ -92,18 +89,16 @@ TEST(test_too_small_and_nonsense)
 
 TEST(test_a_reconnect_joins)
 {
-    struct fake f;
     struct one o;
-    fake_init(&f, SPEC, "", 0, false);
-    start(&f, &o, "x", 60000);
-    fake_hello(&f, 1, 100, 200, NULL, NULL);
-    uint64_t id = fake_take(&f, 1, PS_OP_CALL)->h.id;
-    fake_cut(&f, 1);
-    fake_hello(&f, 1, 100, 200, NULL, NULL);
-    assert_true(fake_take(&f, 1, PS_OP_CALL)->h.id == id);
-    answer(&f, id, "y", 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    start(f, &o, "x", 60000);
+    fake_hello(f, 1, 100, 200, NULL, NULL);
+    uint64_t id = fake_take(f, 1, PS_OP_CALL)->h.id;
+    fake_cut(f, 1);
+    fake_hello(f, 1, 100, 200, NULL, NULL);
+    assert_true(fake_take(f, 1, PS_OP_CALL)->h.id == id);
+    answer(f, id, "y", 1);
     assert_int_equal(o.r.req.status, PS_OK);
-    fake_fini(&f);
 }
 
 /* A record that is lost, with its task or without: it may have run. */
@@ -128,78 +123,72 @@ TEST(test_never_twice)
 
 TEST(test_what_may_be_repeated)
 {
-    struct fake f;
     struct one o;
-    fake_init(&f, SPEC, "", 0, false);
-    start(&f, &o, "x", 60000);
-    fake_hello(&f, 1, 100, 200, NULL, NULL);
-    uint64_t id = fake_take(&f, 1, PS_OP_CALL)->h.id;
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    start(f, &o, "x", 60000);
+    fake_hello(f, 1, 100, 200, NULL, NULL);
+    uint64_t id = fake_take(f, 1, PS_OP_CALL)->h.id;
     struct fake_answer full = {.status = PS_RESOURCE_EXHAUSTED, .text = "3 calls run"};
-    fake_reply(&f, 1, PS_OP_CALL, id, false, &full);
+    fake_reply(f, 1, PS_OP_CALL, id, false, &full);
     assert_int_equal(o.r.dones, 0);
-    fake_wait(&f, 200);
-    struct fake_frame *frame = fake_take(&f, 1, PS_OP_CALL);
+    fake_wait(f, 200);
+    struct fake_frame *frame = fake_take(f, 1, PS_OP_CALL);
     assert_true(frame->h.id > id); /* it did not run */
     struct fake_answer ran = {.status = PS_UNAVAILABLE, .applied = PS_MAYBE_PARTLY_APPLIED, .text = "the disk is away"};
-    fake_reply(&f, 1, PS_OP_CALL, frame->h.id, false, &ran);
+    fake_reply(f, 1, PS_OP_CALL, frame->h.id, false, &ran);
     assert_int_equal(o.r.req.status, PS_UNAVAILABLE);
     assert_int_equal(o.r.req.applied, PS_MAYBE_PARTLY_APPLIED);
-    fake_fini(&f);
 }
 
 TEST(test_deadline)
 {
-    struct fake f;
     struct one o;
-    fake_init(&f, SPEC, "", 0, false);
-    start(&f, &o, "x", 400); /* not sent: nothing can have run */
-    fake_refuse(&f, 1, "connection refused");
-    fake_wait(&f, 500);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    start(f, &o, "x", 400); /* not sent: nothing can have run */
+    fake_refuse(f, 1, "connection refused");
+    fake_wait(f, 500);
     assert_int_equal(o.r.req.status, PS_UNAVAILABLE);
     assert_int_equal(o.r.req.applied, PS_NOTHING_APPLIED);
-    start(&f, &o, "x", 10000);
-    fake_hello(&f, 1, 100, 200, NULL, NULL);
-    fake_take(&f, 1, PS_OP_CALL);
-    fake_wait(&f, 10100);
+    start(f, &o, "x", 10000);
+    fake_hello(f, 1, 100, 200, NULL, NULL);
+    fake_take(f, 1, PS_OP_CALL);
+    fake_wait(f, 10100);
     assert_int_equal(o.r.req.status, PS_DEADLINE_EXCEEDED);
     assert_int_equal(o.r.req.applied, PS_OUTCOME_UNKNOWN);
-    assert_null(fake_next(&f, 1));
-    assert_int_equal(f.acks, 1); /* the task gives it up */
-    fake_fini(&f);
+    assert_null(fake_next(f, 1));
+    assert_int_equal(f->acks, 1); /* the task gives it up */
 }
 
 /* An ACK that went down with its connection would leave the task with a result that nobody ever fetches. */
 TEST(test_acks_are_said_again)
 {
-    struct fake f;
     struct one o;
-    fake_init(&f, SPEC, "", 0, false);
-    start(&f, &o, "x", 60000);
-    fake_hello(&f, 1, 100, 200, NULL, NULL);
-    uint64_t id = fake_take(&f, 1, PS_OP_CALL)->h.id;
-    answer(&f, id, "y", 1);
-    assert_null(fake_next(&f, 1));
-    assert_int_equal(f.acks, 1);
-    fake_cut(&f, 1);
-    fake_hello(&f, 1, 100, 200, NULL, NULL);
-    assert_null(fake_next(&f, 1));
-    assert_int_equal(f.acks, 2);
-    assert_true(f.acked == id);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    start(f, &o, "x", 60000);
+    fake_hello(f, 1, 100, 200, NULL, NULL);
+    uint64_t id = fake_take(f, 1, PS_OP_CALL)->h.id;
+    answer(f, id, "y", 1);
+    assert_null(fake_next(f, 1));
+    assert_int_equal(f->acks, 1);
+    fake_cut(f, 1);
+    fake_hello(f, 1, 100, 200, NULL, NULL);
+    assert_null(fake_next(f, 1));
+    assert_int_equal(f->acks, 2);
+    assert_true(f->acked == id);
     /* given up while there was no connection */
-    start(&f, &o, "x", 1000);
-    id = fake_take(&f, 1, PS_OP_CALL)->h.id;
-    fake_cut(&f, 1);
-    fake_wait(&f, 1100);
+    start(f, &o, "x", 1000);
+    id = fake_take(f, 1, PS_OP_CALL)->h.id;
+    fake_cut(f, 1);
+    fake_wait(f, 1100);
     assert_int_equal(o.r.req.applied, PS_OUTCOME_UNKNOWN);
-    fake_hello(&f, 1, 100, 200, NULL, NULL);
-    assert_null(fake_next(&f, 1));
-    assert_true(f.acked == id);
-    fake_cut(&f, 1);
-    uint32_t before = f.acks;
-    fake_hello(&f, 1, 100, 201, NULL, NULL); /* a new record keeps nothing */
-    assert_null(fake_next(&f, 1));
-    assert_int_equal(f.acks, before);
-    fake_fini(&f);
+    fake_hello(f, 1, 100, 200, NULL, NULL);
+    assert_null(fake_next(f, 1));
+    assert_true(f->acked == id);
+    fake_cut(f, 1);
+    uint32_t before = f->acks;
+    fake_hello(f, 1, 100, 201, NULL, NULL); /* a new record keeps nothing */
+    assert_null(fake_next(f, 1));
+    assert_int_equal(f->acks, before);
 }
 
 /* The last PS_WAITS_PER_SESSION_MAX of them: the task keeps no more. */
@@ -232,30 +221,28 @@ TEST(test_so_many_acks_are_said_again)
 
 TEST(test_refused_at_the_start)
 {
-    struct fake f;
     struct psi_err err;
     struct psi_request req;
     uint8_t byte = 0;
     struct psi_call_io io = {.name = "x", .in = &byte, .in_bytes = PS_CALL_BYTES_MAX + 1};
     memset(&req, 0, sizeof(req));
-    fake_init(&f, SPEC, "", 0, false);
+    struct fake *f = fake_new(SPEC, "", 0, false);
     req.kind = PSI_REQ_CALL;
     req.done = fake_request_done;
-    req.deadline_ms = f.now + 1000;
+    req.deadline_ms = f->now + 1000;
     req.dst = &io;
-    assert_int_equal(psi_client_start(f.c, &req, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_client_start(f->c, &req, &err), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(err.text, "at most 65536"));
     io = (struct psi_call_io){.name = ""};
-    assert_int_equal(psi_client_start(f.c, &req, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_client_start(f->c, &req, &err), PS_INVALID_ARGUMENT);
     io.name = "0123456789012345678901234567890123456789012345678901234567890123"; /* 64 */
-    assert_int_equal(psi_client_start(f.c, &req, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_client_start(f->c, &req, &err), PS_INVALID_ARGUMENT);
     io.name = NULL;
-    assert_int_equal(psi_client_start(f.c, &req, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_client_start(f->c, &req, &err), PS_INVALID_ARGUMENT);
     io.name = "x";
     io.in_bytes = 1;
-    assert_int_equal(psi_client_start(f.c, &req, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_client_start(f->c, &req, &err), PS_INVALID_ARGUMENT);
     io.in_bytes = 0;
     req.task = 2;
-    assert_int_equal(psi_client_start(f.c, &req, &err), PS_INVALID_ARGUMENT);
-    fake_fini(&f);
+    assert_int_equal(psi_client_start(f->c, &req, &err), PS_INVALID_ARGUMENT);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/control.c and ask.c: RESET, WAIT_CLUSTER, INFO, VARS across a reconnect, SHUTDOWN; steady state without
  * allocations. */
-#include "test.h"
-#include "../../lib/fake_task.h"
+#include "fake_test.h"
 
 #include "../../../common/mem.h"
 
@@ -10,12 +9,10 @@
 
 TEST(test_reset)
 {
-    struct fake f;
-    struct fake_request reset;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &reset, PSI_REQ_RESET, NULL, NULL, NULL, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_RESET);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *reset = fake_begin(f, PSI_REQ_RESET, NULL, NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_RESET);
     uint64_t id = frame->h.id;
     const uint8_t *p = frame->payload;
     size_t n = frame->bytes;
@@ -23,49 +20,43 @@ TEST(test_reset)
     bool end = false;
     assert_int_equal(psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &m, &end, NULL), PS_OK);
     assert_true(!end && m.container.size == 9 && memcmp(m.container.bytes, "localhost", 9) == 0);
-    fake_cut(&f, 0);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    assert_true(fake_take(&f, 0, PS_OP_RESET)->h.id == id); /* joins the one that waits */
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    assert_true(fake_take(f, 0, PS_OP_RESET)->h.id == id); /* joins the one that waits */
     struct fake_answer busy = {.status = PS_UNAVAILABLE, .text = "/job:ps/task:1 is not connected"};
-    fake_reply(&f, 0, PS_OP_RESET, id, false, &busy);
-    assert_int_equal(reset.dones, 0);
-    fake_wait(&f, 100);
-    frame = fake_take(&f, 0, PS_OP_RESET);
+    fake_reply(f, 0, PS_OP_RESET, id, false, &busy);
+    assert_int_equal(reset->dones, 0);
+    fake_wait(f, 100);
+    frame = fake_take(f, 0, PS_OP_RESET);
     assert_true(frame->h.id > id);
     struct fake_answer ok = {0};
-    fake_reply(&f, 0, PS_OP_RESET, frame->h.id, false, &ok);
-    assert_int_equal(reset.req.status, PS_OK);
-    fake_fini(&f);
+    fake_reply(f, 0, PS_OP_RESET, frame->h.id, false, &ok);
+    assert_int_equal(reset->req.status, PS_OK);
 }
 
 /* The directory lost its record: the reset may have happened; asked again it might empty what came after it. */
 TEST(test_reset_unknown)
 {
-    struct fake f;
-    struct fake_request reset;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &reset, PSI_REQ_RESET, NULL, NULL, NULL, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    fake_take(&f, 0, PS_OP_RESET);
-    fake_cut(&f, 0);
-    fake_hello(&f, 0, 100, 201, NULL, NULL);
-    assert_int_equal(reset.req.status, PS_ABORTED);
-    assert_int_equal(reset.req.applied, PS_OUTCOME_UNKNOWN);
-    assert_null(fake_next(&f, 0));
-    fake_fini(&f);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *reset = fake_begin(f, PSI_REQ_RESET, NULL, NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    fake_take(f, 0, PS_OP_RESET);
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 201, NULL, NULL);
+    assert_int_equal(reset->req.status, PS_ABORTED);
+    assert_int_equal(reset->req.applied, PS_OUTCOME_UNKNOWN);
+    assert_null(fake_next(f, 0));
 }
 
 TEST(test_wait_cluster)
 {
-    struct fake f;
-    struct fake_request wait, bad;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &bad, PSI_REQ_WAIT_CLUSTER, NULL, "ps,nobody", NULL, 1000);
-    assert_int_equal(bad.req.status, PS_INVALID_ARGUMENT);
-    assert_non_null(strstr(bad.err.text, "'nobody'"));
-    fake_start(&f, &wait, PSI_REQ_WAIT_CLUSTER, NULL, "ps", NULL, 1000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_WAIT_CLUSTER);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *bad = fake_begin(f, PSI_REQ_WAIT_CLUSTER, NULL, "ps,nobody", NULL, 1000);
+    assert_int_equal(bad->req.status, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(bad->err.text, "'nobody'"));
+    struct fake_request *wait = fake_begin(f, PSI_REQ_WAIT_CLUSTER, NULL, "ps", NULL, 1000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_WAIT_CLUSTER);
     ps_v1_Wait m;
     assert_int_equal(psi_msg_decode(&ps_v1_Wait_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
     assert_true(m.timeout_ms == 880);
@@ -78,22 +69,19 @@ TEST(test_wait_cluster)
         assert_true(end == (i == 2) && (end || item.task == i));
     }
     struct fake_answer late = {.status = PS_DEADLINE_EXCEEDED, .text = "/job:ps/task:1 is missing"};
-    fake_reply(&f, 0, PS_OP_WAIT_CLUSTER, frame->h.id, false, &late);
-    assert_int_equal(wait.req.status, PS_DEADLINE_EXCEEDED);
-    assert_non_null(strstr(wait.err.text, "/job:ps/task:1 is missing"));
-    fake_fini(&f);
+    fake_reply(f, 0, PS_OP_WAIT_CLUSTER, frame->h.id, false, &late);
+    assert_int_equal(wait->req.status, PS_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(wait->err.text, "/job:ps/task:1 is missing"));
 }
 
 TEST(test_info)
 {
-    struct fake f;
-    struct fake_request up, down;
     ps_task_info infos[2];
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &up, PSI_REQ_INFO, NULL, NULL, &infos[0], 1000);
-    fake_start(&f, &down, PSI_REQ_INFO, NULL, NULL, &infos[1], 1000);
-    assert_int_equal(down.req.task, 0);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *up = fake_begin(f, PSI_REQ_INFO, NULL, NULL, &infos[0], 1000);
+    struct fake_request *down = fake_begin(f, PSI_REQ_INFO, NULL, NULL, &infos[1], 1000);
+    assert_int_equal(down->req.task, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
     struct psi_buf body;
     psi_buf_init(&body, 4096);
     ps_v1_InfoAnswer m = ps_v1_InfoAnswer_init_zero;
@@ -103,26 +91,25 @@ TEST(test_info)
     PSI_BYTES_SET(m.version, "0.1.0");
     assert_int_equal(psi_list_append(&body, &ps_v1_InfoAnswer_msg, &m, NULL), PS_OK);
     struct fake_answer a = {.body = &body};
-    fake_reply(&f, 0, PS_OP_INFO, fake_take(&f, 0, PS_OP_INFO)->h.id, false, &a);
-    assert_int_equal(up.req.status, PS_OK);
+    fake_reply(f, 0, PS_OP_INFO, fake_take(f, 0, PS_OP_INFO)->h.id, false, &a);
+    assert_int_equal(up->req.status, PS_OK);
     assert_true(infos[0].up && infos[0].directory && infos[0].pushes_applied == 34);
     assert_string_equal(infos[0].address, "a:1");
     assert_string_equal(infos[0].version, "0.1.0");
-    fake_cut(&f, 0);
+    fake_cut(f, 0);
     for (int i = 0; i < 3; i++) {
-        fake_wait(&f, 300);
-        if (f.task[0].dialing) {
-            fake_refuse(&f, 0, "connection refused");
+        fake_wait(f, 300);
+        if (f->task[0].dialing) {
+            fake_refuse(f, 0, "connection refused");
         }
     }
-    fake_wait(&f, 300);
-    assert_int_equal(down.dones, 1);
-    assert_int_equal(down.req.status, PS_UNAVAILABLE);
+    fake_wait(f, 300);
+    assert_int_equal(down->dones, 1);
+    assert_int_equal(down->req.status, PS_UNAVAILABLE);
     assert_false(infos[1].up);
     assert_non_null(strstr(infos[1].error, "connection refused"));
     assert_string_equal(infos[1].job, "ps");
     psi_buf_fini(&body);
-    fake_fini(&f);
 }
 
 struct seen {
@@ -150,13 +137,11 @@ static void append_var(struct psi_buf *body, const char *name)
 /* Two frames; the connection breaks between them: the whole list is asked for again and shown once. */
 TEST(test_vars)
 {
-    struct fake f;
-    struct fake_request vars;
     struct seen seen = {0};
     struct psi_list_sink sink = {.variable = see, .ctx = &seen};
-    fake_init(&f, SPEC, "", 0, true);
-    fake_start(&f, &vars, PSI_REQ_VARS, NULL, NULL, &sink, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct fake_request *vars = fake_begin(f, PSI_REQ_VARS, NULL, NULL, &sink, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
     struct psi_buf one;
     struct psi_buf two;
     psi_buf_init(&one, 4096);
@@ -166,19 +151,18 @@ TEST(test_vars)
     append_var(&two, "c");
     struct fake_answer first = {.body = &one, .flags = PS_FLAG_MORE};
     struct fake_answer last = {.body = &two};
-    fake_reply(&f, 0, PS_OP_VARS, fake_take(&f, 0, PS_OP_VARS)->h.id, false, &first);
-    fake_cut(&f, 0);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    uint64_t id = fake_take(&f, 0, PS_OP_VARS)->h.id;
-    fake_reply(&f, 0, PS_OP_VARS, id, false, &first);
+    fake_reply(f, 0, PS_OP_VARS, fake_take(f, 0, PS_OP_VARS)->h.id, false, &first);
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    uint64_t id = fake_take(f, 0, PS_OP_VARS)->h.id;
+    fake_reply(f, 0, PS_OP_VARS, id, false, &first);
     assert_int_equal(seen.count, 0);
-    fake_reply(&f, 0, PS_OP_VARS, id, false, &last);
-    assert_int_equal(vars.req.status, PS_OK);
+    fake_reply(f, 0, PS_OP_VARS, id, false, &last);
+    assert_int_equal(vars->req.status, PS_OK);
     assert_int_equal(seen.count, 3);
     assert_string_equal(seen.names, "abc");
     psi_buf_fini(&one);
     psi_buf_fini(&two);
-    fake_fini(&f);
 }
 
 static void see_container(void *ctx, const ps_container_info *info)
@@ -337,125 +321,114 @@ TEST(test_waits)
 
 TEST(test_config_set)
 {
-    struct fake f;
-    struct fake_request set;
     char name[65], value[513];
     struct psi_setting setting = {.name = name, .value = value};
     memset(name, 'n', sizeof(name));
     memset(value, 'v', sizeof(value));
     name[63] = value[511] = '\0';
-    fake_init(&f, SPEC, "", 0, true);
-    fake_start(&f, &set, PSI_REQ_CONFIG_SET, NULL, &setting, NULL, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_CONFIG_SET);
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct fake_request *set = fake_begin(f, PSI_REQ_CONFIG_SET, NULL, &setting, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_CONFIG_SET);
     const uint8_t *p = frame->payload;
     size_t n = frame->bytes;
     ps_v1_ConfigItem m;
     bool end = false;
     assert_int_equal(psi_list_next(&p, &n, &ps_v1_ConfigItem_msg, &m, &end, NULL), PS_OK);
     assert_true(!end && m.name.size == 63 && m.value.size == 511);
-    fake_cut(&f, 0);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    frame = fake_take(&f, 0, PS_OP_CONFIG_SET); /* setting it twice is setting it */
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    frame = fake_take(f, 0, PS_OP_CONFIG_SET); /* setting it twice is setting it */
     struct fake_answer bad = {.status = PS_INVALID_ARGUMENT, .text = "nnn: 1 to 10 are allowed"};
-    fake_reply(&f, 0, PS_OP_CONFIG_SET, frame->h.id, false, &bad);
-    assert_int_equal(set.req.status, PS_INVALID_ARGUMENT);
-    assert_non_null(strstr(set.err.text, "1 to 10 are allowed"));
+    fake_reply(f, 0, PS_OP_CONFIG_SET, frame->h.id, false, &bad);
+    assert_int_equal(set->req.status, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(set->err.text, "1 to 10 are allowed"));
     value[511] = 'v';
     value[512] = '\0';
-    fake_start(&f, &set, PSI_REQ_CONFIG_SET, NULL, &setting, NULL, 60000);
-    fake_run(&f);
-    assert_int_equal(set.req.status, PS_INVALID_ARGUMENT);
+    set = fake_begin(f, PSI_REQ_CONFIG_SET, NULL, &setting, NULL, 60000);
+    fake_run(f);
+    assert_int_equal(set->req.status, PS_INVALID_ARGUMENT);
     value[511] = '\0';
     name[63] = 'n';
     name[64] = '\0';
-    fake_start(&f, &set, PSI_REQ_CONFIG_SET, NULL, &setting, NULL, 60000);
-    fake_run(&f);
-    assert_int_equal(set.req.status, PS_INVALID_ARGUMENT);
-    assert_non_null(strstr(set.err.text, "at most 63"));
-    assert_null(fake_next(&f, 0));
-    fake_fini(&f);
+    set = fake_begin(f, PSI_REQ_CONFIG_SET, NULL, &setting, NULL, 60000);
+    fake_run(f);
+    assert_int_equal(set->req.status, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(set->err.text, "at most 63"));
+    assert_null(fake_next(f, 0));
 }
 
 TEST(test_stop)
 {
-    struct fake f;
-    struct fake_request stop;
     struct psi_buf body;
     uint32_t told = 0;
     ps_v1_StopAnswer m = {.sessions = 4};
     psi_buf_init(&body, 4096);
-    fake_init(&f, SPEC, "", 0, true);
-    fake_start(&f, &stop, PSI_REQ_STOP, NULL, NULL, &told, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL); /* the directory */
-    fake_take(&f, 0, PS_OP_STOP);
-    fake_cut(&f, 0);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    uint64_t id = fake_take(&f, 0, PS_OP_STOP)->h.id; /* again: it is harmless */
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct fake_request *stop = fake_begin(f, PSI_REQ_STOP, NULL, NULL, &told, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL); /* the directory */
+    fake_take(f, 0, PS_OP_STOP);
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    uint64_t id = fake_take(f, 0, PS_OP_STOP)->h.id; /* again: it is harmless */
     struct fake_answer busy = {.status = PS_UNAVAILABLE, .text = "later"};
-    fake_reply(&f, 0, PS_OP_STOP, id, false, &busy);
-    fake_wait(&f, 1000);
+    fake_reply(f, 0, PS_OP_STOP, id, false, &busy);
+    fake_wait(f, 1000);
     assert_int_equal(psi_list_append(&body, &ps_v1_StopAnswer_msg, &m, NULL), PS_OK);
     struct fake_answer a = {.body = &body};
-    fake_reply(&f, 0, PS_OP_STOP, fake_take(&f, 0, PS_OP_STOP)->h.id, false, &a);
-    assert_int_equal(stop.req.status, PS_OK);
+    fake_reply(f, 0, PS_OP_STOP, fake_take(f, 0, PS_OP_STOP)->h.id, false, &a);
+    assert_int_equal(stop->req.status, PS_OK);
     assert_int_equal(told, 4);
-    fake_start(&f, &stop, PSI_REQ_STOP, NULL, NULL, NULL, 60000); /* nobody wants the number */
-    fake_reply(&f, 0, PS_OP_STOP, fake_take(&f, 0, PS_OP_STOP)->h.id, false, &a);
-    assert_int_equal(stop.req.status, PS_OK);
-    fake_start(&f, &stop, PSI_REQ_STOP, NULL, NULL, NULL, 60000);
+    stop = fake_begin(f, PSI_REQ_STOP, NULL, NULL, NULL, 60000); /* nobody wants the number */
+    fake_reply(f, 0, PS_OP_STOP, fake_take(f, 0, PS_OP_STOP)->h.id, false, &a);
+    assert_int_equal(stop->req.status, PS_OK);
+    stop = fake_begin(f, PSI_REQ_STOP, NULL, NULL, NULL, 60000);
     struct fake_answer nothing = {0};
-    fake_reply(&f, 0, PS_OP_STOP, fake_take(&f, 0, PS_OP_STOP)->h.id, false, &nothing);
-    assert_int_equal(stop.req.status, PS_INTERNAL);
+    fake_reply(f, 0, PS_OP_STOP, fake_take(f, 0, PS_OP_STOP)->h.id, false, &nothing);
+    assert_int_equal(stop->req.status, PS_INTERNAL);
     psi_buf_fini(&body);
-    fake_fini(&f);
 }
 
 /* It may have been heard: a task that was started again must not be stopped by a second one. */
 TEST(test_shutdown_once)
 {
-    struct fake f;
-    struct fake_request down;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &down, PSI_REQ_SHUTDOWN, NULL, NULL, NULL, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    fake_take(&f, 0, PS_OP_SHUTDOWN);
-    fake_cut(&f, 0);
-    assert_int_equal(down.dones, 1);
-    assert_int_equal(down.req.status, PS_UNAVAILABLE);
-    assert_int_equal(down.req.applied, PS_OUTCOME_UNKNOWN);
-    fake_hello(&f, 0, 101, 201, NULL, NULL);
-    assert_null(fake_next(&f, 0));
-    fake_fini(&f);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *down = fake_begin(f, PSI_REQ_SHUTDOWN, NULL, NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    fake_take(f, 0, PS_OP_SHUTDOWN);
+    fake_cut(f, 0);
+    assert_int_equal(down->dones, 1);
+    assert_int_equal(down->req.status, PS_UNAVAILABLE);
+    assert_int_equal(down->req.applied, PS_OUTCOME_UNKNOWN);
+    fake_hello(f, 0, 101, 201, NULL, NULL);
+    assert_null(fake_next(f, 0));
 }
 
 /* Nothing is allocated per push or pull once everything has its size (the test's own frames come from malloc, uncounted). */
 TEST(test_no_allocations)
 {
-    struct fake f;
-    struct fake_request push, pull;
+    static struct fake_request push, pull;
     float grad[64] = {1};
     float dst[64];
     uint64_t before = 0;
-    fake_init(&f, SPEC, "", 0, true);
-    struct psi_var *w = fake_get(&f, 0, "w", 64, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *w = fake_get(f, 0, "w", 64, 9, 1);
     for (uint64_t i = 1; i <= 20; i++) {
         if (i == 10) {
             before = psi_mem_count();
         }
-        fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
-        fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
-        assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.id == i);
-        struct fake_frame ask = *fake_take(&f, 0, PS_OP_PULL);
+        fake_start(f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
+        fake_start(f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
+        assert_true(fake_take(f, 0, PS_OP_PUSH)->h.id == i);
+        struct fake_frame ask = *fake_take(f, 0, PS_OP_PULL);
         uint64_t own = psi_mem_count();
         struct fake_answer a = {0};
-        fake_reply(&f, 0, PS_OP_PUSH, i, true, &a);
-        fake_values(&f, 0, &ask, false, 0, grad, sizeof(grad), i, 0);
+        fake_reply(f, 0, PS_OP_PUSH, i, true, &a);
+        fake_values(f, 0, &ask, false, 0, grad, sizeof(grad), i, 0);
         before += i >= 10 ? psi_mem_count() - own : 0; /* the test's queues allocate, one frame each */
         assert_true(psi_mem_count() - own <= 2);
         assert_int_equal(push.req.status, PS_OK);
         assert_int_equal(pull.req.status, PS_OK);
     }
     assert_true(psi_mem_count() == before);
-    fake_fini(&f);
 }

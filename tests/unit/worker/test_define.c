@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/define.c, and what of it goes on the wire: full name, container, task and pin of CREATE; FIND, DELETE and RESET. */
-#include "test.h"
-#include "../../lib/fake_task.h"
+#include "fake_test.h"
 
 #define SPEC "ps=a:1,b:2;worker=c:3,d:4"
 
@@ -81,28 +80,26 @@ TEST(test_tasks)
         {"/device:CPU:*", false, false, "ps", 0, false},
     };
     const struct fake_answer no = {.status = PS_PERMISSION_DENIED, .text = "not yours"};
-    struct fake f;
     static struct fake_request get[sizeof(rows) / sizeof(rows[0])];
-    fake_init(&f, SPEC, "", 0, false);
+    struct fake *f = fake_new(SPEC, "", 0, false);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct psi_request_place place = {.by_strategy = rows[i].by_strategy, .setter = rows[i].setter};
         struct psi_var_scope scope = {.place = &place};
         char name[16];
         snprintf(name, sizeof(name), "v%zu", i);
         assert_int_equal(psi_device_parse(rows[i].device, &place.device, NULL), PS_OK);
-        fake_start(&f, &get[i], PSI_REQ_GET, define(&f, name, &scope), NULL, NULL, 1000);
+        fake_start(f, &get[i], PSI_REQ_GET, define(f, name, &scope), NULL, NULL, 1000);
         if (i == 0) {
-            fake_hello(&f, 0, 100, 200, NULL, NULL);
+            fake_hello(f, 0, 100, 200, NULL, NULL);
         }
-        ps_v1_CreateItem item = create_item(&f);
+        ps_v1_CreateItem item = create_item(f);
         BYTES_ARE(item.name, name);
         BYTES_ARE(item.job, rows[i].job);
         assert_int_equal(item.task, rows[i].task);
         assert_int_equal(item.pinned, rows[i].pinned);
-        fake_reply(&f, 0, PS_OP_CREATE, item_id, false, &no);
+        fake_reply(f, 0, PS_OP_CREATE, item_id, false, &no);
         assert_int_equal(get[i].req.status, PS_PERMISSION_DENIED);
     }
-    fake_fini(&f);
 }
 
 TEST(test_no_such_place)
@@ -143,36 +140,32 @@ TEST(test_no_such_place)
 
 TEST(test_soft_placement)
 {
-    struct fake f;
-    struct fake_request get;
     struct psi_request_place place = {.by_strategy = false};
     struct psi_var_scope scope = {.place = &place, .soft_placement = true};
-    fake_init(&f, SPEC, "", 0, false);
+    struct fake *f = fake_new(SPEC, "", 0, false);
     assert_int_equal(psi_device_parse("/job:worker/task:1/device:GPU:3", &place.device, NULL), PS_OK);
-    fake_start(&f, &get, PSI_REQ_GET, define(&f, "v", &scope), NULL, NULL, 1000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    ps_v1_CreateItem item = create_item(&f);
+    fake_begin(f, PSI_REQ_GET, define(f, "v", &scope), NULL, NULL, 1000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    ps_v1_CreateItem item = create_item(f);
     BYTES_ARE(item.job, "worker");
     assert_int_equal(item.task, 1);
-    fake_fini(&f);
 }
 
 /* The same name in two containers: two variables of one session, each with its own owner and definition. */
 TEST(test_containers)
 {
     static const char *const containers[] = {"localhost", "other"};
-    struct fake f;
-    struct fake_request get[2];
+    static struct fake_request get[2];
     struct psi_var *var[2];
-    fake_init(&f, SPEC, "", 0, false);
+    struct fake *f = fake_new(SPEC, "", 0, false);
     for (uint32_t i = 0; i < 2; i++) {
         struct psi_var_scope scope = {.container = i == 0 ? NULL : containers[i], .name = "scope/x"};
-        var[i] = define(&f, "x", &scope);
-        fake_start(&f, &get[i], PSI_REQ_GET, var[i], NULL, NULL, 60000);
+        var[i] = define(f, "x", &scope);
+        fake_start(f, &get[i], PSI_REQ_GET, var[i], NULL, NULL, 60000);
     }
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
     for (uint32_t i = 0; i < 2; i++) {
-        struct fake_frame *frame = fake_take(&f, 0, PS_OP_CREATE);
+        struct fake_frame *frame = fake_take(f, 0, PS_OP_CREATE);
         const uint8_t *p = frame->payload;
         size_t n = frame->bytes;
         uint64_t id = frame->h.id;
@@ -187,12 +180,12 @@ TEST(test_containers)
         PSI_BYTES_SET(a.job, "ps");
         assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
         struct fake_answer answer = {.body = &body};
-        fake_reply(&f, 0, PS_OP_CREATE, id, false, &answer);
+        fake_reply(f, 0, PS_OP_CREATE, id, false, &answer);
         psi_buf_fini(&body);
     }
     uint32_t opened = 0;
     while (opened < 2) { /* OPEN names the container too */
-        struct fake_frame *frame = fake_take(&f, 0, PS_OP_OPEN);
+        struct fake_frame *frame = fake_take(f, 0, PS_OP_OPEN);
         const uint8_t *p = frame->payload;
         size_t n = frame->bytes;
         ps_v1_NameItem item;
@@ -201,22 +194,20 @@ TEST(test_containers)
             BYTES_ARE(item.container, containers[opened++]);
         }
     }
-    fake_fini(&f);
 }
 
 /* Reuse only: FIND instead of CREATE, but the definition is compared, and the session's initializer stays its own. */
 TEST(test_must_exist)
 {
-    struct fake f;
-    struct fake_request get, other, none;
+    static struct fake_request get, other, none;
     struct psi_var_scope scope = {.must_exist = true};
-    fake_init(&f, SPEC, "", 0, false);
-    struct fake_request *const requests[] = {&get, &other, &none};
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    static struct fake_request *const requests[] = {&get, &other, &none};
     for (int i = 0; i < 3; i++) {
-        struct psi_var *w = define(&f, "w", &scope);
-        fake_start(&f, requests[i], PSI_REQ_LOOKUP, w, NULL, NULL, 60000);
+        struct psi_var *w = define(f, "w", &scope);
+        fake_start(f, requests[i], PSI_REQ_LOOKUP, w, NULL, NULL, 60000);
         if (i == 0) {
-            fake_hello(&f, 0, 100, 200, NULL, NULL);
+            fake_hello(f, 0, 100, 200, NULL, NULL);
         }
         struct psi_buf body;
         psi_buf_init(&body, 4096);
@@ -224,12 +215,12 @@ TEST(test_must_exist)
         PSI_BYTES_SET(a.job, "ps");
         assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
         struct fake_answer answer = {.body = &body};
-        fake_reply(&f, 0, PS_OP_FIND, fake_take(&f, 0, PS_OP_FIND)->h.id, false, &answer);
+        fake_reply(f, 0, PS_OP_FIND, fake_take(f, 0, PS_OP_FIND)->h.id, false, &answer);
         psi_buf_fini(&body);
         if (i < 2) {
             struct psi_var as = *w;
             as.shape.dims[0] = i == 0 ? 4 : 5;
-            fake_open(&f, 0, 4, 77, 5, &as);
+            fake_open(f, 0, 4, 77, 5, &as);
         }
     }
     assert_int_equal(get.req.status, PS_OK);
@@ -237,21 +228,18 @@ TEST(test_must_exist)
     assert_non_null(strstr(other.err.text, "SHAPE_MISMATCH"));
     assert_non_null(strstr(other.err.text, "; another --container"));
     assert_int_equal(none.req.status, PS_NOT_FOUND);
-    refused(&f, PSI_REQ_GET, none.req.var, NULL); /* it is never created */
-    fake_fini(&f);
+    refused(f, PSI_REQ_GET, none.req.var, NULL); /* it is never created */
 }
 
 TEST(test_reset_and_delete)
 {
-    struct fake f;
-    struct fake_request reset, drop;
     const struct psi_var_name name = {.container = "c/2", .name = "a/x"};
     const struct psi_var_name wrong = {.container = "c 2", .name = "a/x"};
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &reset, PSI_REQ_RESET, NULL, "c/2", NULL, 60000);
-    fake_start(&f, &drop, PSI_REQ_DELETE, NULL, &name, NULL, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_RESET);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *reset = fake_begin(f, PSI_REQ_RESET, NULL, "c/2", NULL, 60000);
+    struct fake_request *drop = fake_begin(f, PSI_REQ_DELETE, NULL, &name, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_RESET);
     const uint8_t *p = frame->payload;
     size_t n = frame->bytes;
     uint64_t id = frame->h.id;
@@ -260,44 +248,40 @@ TEST(test_reset_and_delete)
     assert_int_equal(psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &container, &end, NULL), PS_OK);
     BYTES_ARE(container.container, "c/2");
     struct fake_answer no = {.status = PS_PERMISSION_DENIED, .text = "not yours"};
-    fake_reply(&f, 0, PS_OP_RESET, id, false, &no);
-    assert_int_equal(reset.req.status, PS_PERMISSION_DENIED);
-    assert_non_null(strstr(reset.err.text, "reset of 'c/2'"));
-    frame = fake_take(&f, 0, PS_OP_DELETE);
+    fake_reply(f, 0, PS_OP_RESET, id, false, &no);
+    assert_int_equal(reset->req.status, PS_PERMISSION_DENIED);
+    assert_non_null(strstr(reset->err.text, "reset of 'c/2'"));
+    frame = fake_take(f, 0, PS_OP_DELETE);
     p = frame->payload;
     n = frame->bytes;
     ps_v1_NameItem item;
     assert_int_equal(psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, NULL), PS_OK);
     BYTES_ARE(item.container, "c/2");
     BYTES_ARE(item.name, "a/x");
-    fake_reply(&f, 0, PS_OP_DELETE, frame->h.id, false, &no);
-    assert_non_null(strstr(drop.err.text, "delete of 'a/x'"));
-    refused(&f, PSI_REQ_RESET, NULL, "../c");
-    refused(&f, PSI_REQ_DELETE, NULL, &wrong);
-    refused(&f, PSI_REQ_DELETE, NULL, NULL);
-    assert_null(fake_next(&f, 0));
-    fake_fini(&f);
+    fake_reply(f, 0, PS_OP_DELETE, frame->h.id, false, &no);
+    assert_non_null(strstr(drop->err.text, "delete of 'a/x'"));
+    refused(f, PSI_REQ_RESET, NULL, "../c");
+    refused(f, PSI_REQ_DELETE, NULL, &wrong);
+    refused(f, PSI_REQ_DELETE, NULL, NULL);
+    assert_null(fake_next(f, 0));
 }
 
 /* The directory refuses for as long as the caller waits: the error says who is missing, and which container it was about. */
 TEST(test_reset_names_the_missing)
 {
-    struct fake f;
-    struct fake_request reset;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &reset, PSI_REQ_RESET, NULL, "c", NULL, 300);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *reset = fake_begin(f, PSI_REQ_RESET, NULL, "c", NULL, 300);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
     struct fake_answer busy = {.status = PS_UNAVAILABLE, .text = "reset refused: /job:ps/task:1 (b:2) is not connected"};
-    while (reset.dones == 0) {
-        struct fake_frame *frame = fake_next(&f, 0);
+    while (reset->dones == 0) {
+        struct fake_frame *frame = fake_next(f, 0);
         if (frame != NULL) {
-            fake_reply(&f, 0, PS_OP_RESET, frame->h.id, false, &busy);
+            fake_reply(f, 0, PS_OP_RESET, frame->h.id, false, &busy);
         }
-        fake_wait(&f, 25);
+        fake_wait(f, 25);
     }
-    assert_int_equal(reset.req.status, PS_UNAVAILABLE);
-    assert_int_equal(reset.req.applied, PS_NOTHING_APPLIED);
-    assert_non_null(strstr(reset.err.text, "reset of 'c'"));
-    assert_non_null(strstr(reset.err.text, "/job:ps/task:1 (b:2) is not connected"));
-    fake_fini(&f);
+    assert_int_equal(reset->req.status, PS_UNAVAILABLE);
+    assert_int_equal(reset->req.applied, PS_NOTHING_APPLIED);
+    assert_non_null(strstr(reset->err.text, "reset of 'c'"));
+    assert_non_null(strstr(reset->err.text, "/job:ps/task:1 (b:2) is not connected"));
 }

@@ -3,8 +3,7 @@
  * What dtypes, strings and atomic variables change in the client core: how gradients and values travel narrow, where a resume
  * goes on, what a deadline says of an atomic push, and blobs from a task that lies.
  */
-#include "test.h"
-#include "../../lib/fake_task.h"
+#include "fake_test.h"
 
 #include "../../../common/blob.h"
 #include "../../../common/half.h"
@@ -188,36 +187,30 @@ TEST(test_push_pull)
 {
     enum { N = FRAME + 10 };
     float *grad = numbers(N);
-    float *dst = calloc(N, sizeof(float));
-    uint16_t *half = malloc(N * 2);
-    struct fake f;
-    struct fake_request both;
-    fake_init(&f, SPEC, "", 0, true);
-    struct psi_var *w = get(&f, PS_F32, PS_BF16, N, false);
+    float *dst = test_alloc(N * sizeof(float));
+    uint16_t *half = test_alloc(N * 2);
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *w = get(f, PS_F32, PS_BF16, N, false);
     for (uint64_t i = 0; i < N; i++) {
         half[i] = (uint16_t)(0x4000 + i % 300);
     }
-    fake_start(&f, &both, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
-    struct fake_frame one = *fake_take(&f, 0, PS_OP_PUSHPULL);
-    struct fake_frame two = *fake_take(&f, 0, PS_OP_PUSHPULL);
+    struct fake_request *both = fake_begin(f, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
+    struct fake_frame one = *fake_take(f, 0, PS_OP_PUSHPULL);
+    struct fake_frame two = *fake_take(f, 0, PS_OP_PUSHPULL);
     assert_int_equal(two.h.offset, FRAME);
-    fake_values(&f, 0, &one, true, 0, half, FRAME * 2, 4, 1);
-    fake_values(&f, 0, &two, true, FRAME, half + FRAME, 20, 5, 0);
-    ok_reply(&f, PS_OP_PUSHPULL, 1);
-    assert_int_equal(both.req.status, PS_OK);
+    fake_values(f, 0, &one, true, 0, half, FRAME * 2, 4, 1);
+    fake_values(f, 0, &two, true, FRAME, half + FRAME, 20, 5, 0);
+    ok_reply(f, PS_OP_PUSHPULL, 1);
+    assert_int_equal(both->req.status, PS_OK);
     for (uint64_t i = 0; i < N; i++) {
         assert_true(dst[i] == psi_half_value(PS_BF16, half[i]));
     }
     free(grad);
-    free(dst);
-    free(half);
-    fake_fini(&f);
 }
 
 TEST(test_wires_that_are_refused)
 {
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, true);
+    struct fake *f = fake_new(SPEC, "", 0, true);
     for (int dtype = PS_F32; dtype <= PS_STRING; dtype++) {
         for (int wire = PS_F32; wire <= PS_STRING + 1; wire++) {
             ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "w", .dtype = (ps_dtype)dtype, .shape = PS_SHAPE(4)};
@@ -225,11 +218,10 @@ TEST(test_wires_that_are_refused)
             struct psi_err err = {0};
             spec.wire_dtype = (ps_dtype)wire;
             bool good = wire == dtype || (dtype == PS_F32 && (wire == PS_F16 || wire == PS_BF16));
-            assert_int_equal(psi_client_variable(f.c, &spec, false, &var, &err), good ? PS_OK : PS_INVALID_ARGUMENT);
+            assert_int_equal(psi_client_variable(f->c, &spec, false, &var, &err), good ? PS_OK : PS_INVALID_ARGUMENT);
             assert_true(good || strstr(err.text, "allowed are bfloat16 and float16") != NULL);
         }
     }
-    fake_fini(&f);
 }
 
 /* ---- atomic ---- */
@@ -330,42 +322,38 @@ static uint32_t make_blob(uint8_t *to, const int64_t offsets[4], const char *tex
 TEST(test_strings)
 {
     _Alignas(8) uint8_t blob[64] = {0};
-    struct fake f;
-    struct fake_request r;
-    fake_init(&f, SPEC, "", 0, true);
-    struct psi_var *w = get(&f, PS_STRING, PS_DTYPE_NONE, 3, false);
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *w = get(f, PS_STRING, PS_DTYPE_NONE, 3, false);
     uint32_t bytes = make_blob(blob, (const int64_t[]){0, 3, 3, 9}, "onethree.", 9);
-    fake_start(&f, &r, PSI_REQ_ASSIGN, w, blob, NULL, 1000);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_ASSIGN);
+    struct fake_request *r = fake_begin(f, PSI_REQ_ASSIGN, w, blob, NULL, 1000);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_ASSIGN);
     struct ps_push_meta meta;
     memcpy(&meta, frame->meta, sizeof(meta));
     assert_true(meta.total_elements == 41 && frame->h.dtype == PS_STRING && (frame->h.flags & PS_FLAG_LAST) != 0);
     assert_int_equal(frame->bytes, 48);
     assert_memory_equal(frame->payload, blob, 41);
-    ok_reply(&f, PS_OP_ASSIGN, 1);
-    assert_int_equal(r.req.status, PS_OK);
-    uint8_t *dst = malloc((size_t)psi_blob_bytes_max(3));
-    fake_start(&f, &r, PSI_REQ_PULL, w, NULL, dst, 1000);
-    struct fake_frame ask = *fake_take(&f, 0, PS_OP_PULL);
+    ok_reply(f, PS_OP_ASSIGN, 1);
+    assert_int_equal(r->req.status, PS_OK);
+    uint8_t *dst = test_alloc((size_t)psi_blob_bytes_max(3));
+    r = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 1000);
+    struct fake_frame ask = *fake_take(f, 0, PS_OP_PULL);
     struct ps_pull_meta m;
     memcpy(&m, ask.meta, sizeof(m));
     assert_true(m.elements == 0 && ask.h.offset == 0 && ask.h.dtype == PS_STRING);
-    fake_values(&f, 0, &ask, false, 0, blob, bytes, 7, 0);
-    assert_int_equal(r.req.status, PS_OK);
-    assert_true(r.req.exact && r.req.version == 7);
+    fake_values(f, 0, &ask, false, 0, blob, bytes, 7, 0);
+    assert_int_equal(r->req.status, PS_OK);
+    assert_true(r->req.exact && r->req.version == 7);
     assert_memory_equal(dst, blob, bytes);
     /* a blob of the program's own that is broken is not sent */
     struct psi_err err = {0};
     make_blob(blob, (const int64_t[]){0, 5, 3, 9}, "onethree.", 9);
-    r.req.kind = PSI_REQ_ASSIGN;
-    r.req.src = blob;
-    r.req.bytes = 41;
-    assert_int_equal(psi_client_start(f.c, &r.req, &err), PS_INVALID_ARGUMENT);
-    r.req.kind = PSI_REQ_PUSH;
-    assert_int_equal(psi_client_start(f.c, &r.req, &err), PS_INVALID_ARGUMENT);
+    r->req.kind = PSI_REQ_ASSIGN;
+    r->req.src = blob;
+    r->req.bytes = 41;
+    assert_int_equal(psi_client_start(f->c, &r->req, &err), PS_INVALID_ARGUMENT);
+    r->req.kind = PSI_REQ_PUSH;
+    assert_int_equal(psi_client_start(f->c, &r->req, &err), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(err.text, "holds strings"));
-    free(dst);
-    fake_fini(&f);
 }
 
 TEST(test_strings_of_a_liar)
@@ -373,7 +361,7 @@ TEST(test_strings_of_a_liar)
     static const int64_t rows[][4] = {{1, 3, 3, 9},  {0, 3, 2, 9},         {0, 3, 3, 8 + 16},        {0, 3, 3, 0},
                                       {0, -1, 3, 9}, {0, 3, 3, INT64_MIN}, {0, 3, INT64_MAX, 9},     {0, 3, 3, 1 << 21},
                                       {0, 3, 3, -9}, {0, 10, 3, 9},        {0, 3, 3, INT64_MAX - 31}};
-    uint8_t *dst = malloc((size_t)psi_blob_bytes_max(3));
+    uint8_t *dst = test_alloc((size_t)psi_blob_bytes_max(3));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         _Alignas(8) uint8_t blob[64] = {0};
         struct fake f;
@@ -411,5 +399,4 @@ TEST(test_strings_of_a_liar)
         assert_int_equal(r.dones, 0);
         fake_fini(&f);
     }
-    free(dst);
 }

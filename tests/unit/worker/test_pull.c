@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/pull.c and the values of PUSHPULL: chunks, exactness, reconnects, refusals, deadlines. */
 #include "test.h"
-#include "../../lib/fake_task.h"
+#include "fake_test.h"
 #include "../../lib/wire.h"
 
 #include <stdlib.h>
@@ -31,23 +31,20 @@ static struct fake_frame take_pull(struct fake *f, uint64_t first, uint32_t elem
 
 TEST(test_small)
 {
-    struct fake f;
-    struct fake_request pull;
-    fake_init(&f, SPEC, "", 0, true);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *now = filled(SMALL, 3);
     float *dst = filled(SMALL, 0);
-    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
-    struct fake_frame ask = take_pull(&f, 0, SMALL);
+    struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 1000);
+    struct fake_frame ask = take_pull(f, 0, SMALL);
     assert_true((ask.h.flags & PS_FLAG_CRC) != 0); /* the reply's segments will have CRCs as well */
-    fake_values(&f, 0, &ask, false, 0, now, SMALL * 4, 12, 1);
-    assert_int_equal(pull.req.status, PS_OK);
-    assert_int_equal(pull.dones, 1);
-    assert_true(pull.req.exact && pull.req.version == 12); /* one segment: always exact */
+    fake_values(f, 0, &ask, false, 0, now, SMALL * 4, 12, 1);
+    assert_int_equal(pull->req.status, PS_OK);
+    assert_int_equal(pull->dones, 1);
+    assert_true(pull->req.exact && pull->req.version == 12); /* one segment: always exact */
     assert_memory_equal(dst, now, SMALL * 4);
     free(now);
     free(dst);
-    fake_fini(&f);
 }
 
 /* Six chunks, four at a time; the versions decide about exact. */
@@ -94,59 +91,53 @@ TEST(test_chunks)
 TEST(test_reconnect)
 {
     enum { N = 3 * FRAME };
-    struct fake f;
-    struct fake_request pull;
     struct fake_frame ask[3];
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", N, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", N, 9, 1);
     float *now = filled(N, 3);
     float *dst = filled(N, 0);
-    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
+    struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 1000);
     for (uint32_t i = 0; i < 3; i++) {
-        ask[i] = take_pull(&f, (uint64_t)i * FRAME, FRAME);
+        ask[i] = take_pull(f, (uint64_t)i * FRAME, FRAME);
     }
-    fake_values(&f, 0, &ask[0], false, 0, now, FRAME * 4, 12, 0);
-    fake_cut(&f, 0);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    struct fake_frame again = take_pull(&f, FRAME, FRAME);
+    fake_values(f, 0, &ask[0], false, 0, now, FRAME * 4, 12, 0);
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    struct fake_frame again = take_pull(f, FRAME, FRAME);
     assert_true(again.h.id > ask[2].h.id);
-    struct fake_frame last = take_pull(&f, 2 * FRAME, FRAME);
-    assert_null(fake_next(&f, 0));
-    fake_values(&f, 0, &again, false, 0, now + FRAME, FRAME * 4, 12, 0);
-    fake_values(&f, 0, &last, false, 0, now + 2 * FRAME, FRAME * 4, 12, 0);
-    assert_int_equal(pull.req.status, PS_OK);
+    struct fake_frame last = take_pull(f, 2 * FRAME, FRAME);
+    assert_null(fake_next(f, 0));
+    fake_values(f, 0, &again, false, 0, now + FRAME, FRAME * 4, 12, 0);
+    fake_values(f, 0, &last, false, 0, now + 2 * FRAME, FRAME * 4, 12, 0);
+    assert_int_equal(pull->req.status, PS_OK);
     assert_memory_equal(dst, now, (size_t)N * 4);
     free(now);
     free(dst);
-    fake_fini(&f);
 }
 
 /* After the callback the memory is not touched: values that come late are read and dropped. */
 TEST(test_deadline)
 {
-    struct fake f;
-    struct fake_request pull, next;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *now = filled(SMALL, 3);
     float *dst = filled(SMALL, 0);
     float *mine = filled(SMALL, 0);
-    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
-    struct fake_frame ask = take_pull(&f, 0, SMALL);
-    fake_wait(&f, 1001);
-    assert_int_equal(pull.req.status, PS_DEADLINE_EXCEEDED);
-    assert_int_equal(pull.req.applied, PS_NOTHING_APPLIED);
+    struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 1000);
+    struct fake_frame ask = take_pull(f, 0, SMALL);
+    fake_wait(f, 1001);
+    assert_int_equal(pull->req.status, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(pull->req.applied, PS_NOTHING_APPLIED);
     free(dst);
-    fake_start(&f, &next, PSI_REQ_PULL, w, NULL, mine, 1000);
-    fake_values(&f, 0, &ask, false, 0, now, SMALL * 4, 12, 0);
-    assert_int_equal(next.dones, 0);
-    ask = take_pull(&f, 0, SMALL);
-    fake_values(&f, 0, &ask, false, 0, now, SMALL * 4, 12, 0);
-    assert_int_equal(next.req.status, PS_OK);
+    struct fake_request *next = fake_begin(f, PSI_REQ_PULL, w, NULL, mine, 1000);
+    fake_values(f, 0, &ask, false, 0, now, SMALL * 4, 12, 0);
+    assert_int_equal(next->dones, 0);
+    ask = take_pull(f, 0, SMALL);
+    fake_values(f, 0, &ask, false, 0, now, SMALL * 4, 12, 0);
+    assert_int_equal(next->req.status, PS_OK);
     assert_memory_equal(mine, now, SMALL * 4);
     free(now);
     free(mine);
-    fake_fini(&f);
 }
 
 /* ---- values go straight to the caller's memory ---- */
@@ -284,127 +275,112 @@ TEST(test_damaged_in_place)
 /* A connection that breaks while values arrive: the same request gets them on the next one, whole. */
 TEST(test_cut_in_place)
 {
-    struct fake f;
-    struct fake_request pull;
     struct wire w;
-    fake_init(&f, SPEC, "", 0, true);
-    struct psi_var *var = fake_get(&f, 0, "w", THREE, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *var = fake_get(f, 0, "w", THREE, 9, 1);
     float *now = filled(THREE, 3);
     float *later = filled(THREE, 5);
     float *dst = filled(THREE, 0);
-    fake_start(&f, &pull, PSI_REQ_PULL, var, NULL, dst, 1000);
-    struct fake_frame ask = take_pull(&f, 0, THREE);
+    struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, var, NULL, dst, 1000);
+    struct fake_frame ask = take_pull(f, 0, THREE);
     size_t body = answer_bytes(&w, &ask, false, now, THREE);
-    f.deliveries = 0;
-    fake_bytes(&f, 0, w.data, body);
-    fake_bytes(&f, 0, w.data + body, PS_SEGMENT_BYTES + 1000);
-    fake_cut(&f, 0);
-    assert_int_equal(pull.dones, 0);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    ask = take_pull(&f, 0, THREE);
-    fake_values(&f, 0, &ask, false, 0, later, THREE * 4, 13, 0);
-    assert_int_equal(pull.req.status, PS_OK);
+    f->deliveries = 0;
+    fake_bytes(f, 0, w.data, body);
+    fake_bytes(f, 0, w.data + body, PS_SEGMENT_BYTES + 1000);
+    fake_cut(f, 0);
+    assert_int_equal(pull->dones, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    ask = take_pull(f, 0, THREE);
+    fake_values(f, 0, &ask, false, 0, later, THREE * 4, 13, 0);
+    assert_int_equal(pull->req.status, PS_OK);
     assert_memory_equal(dst, later, THREE * 4);
     wire_fini(&w);
     free(now);
     free(later);
     free(dst);
-    fake_fini(&f);
 }
 
 TEST(test_refused)
 {
-    struct fake f;
-    struct fake_request pull;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *dst = filled(SMALL, 0);
-    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
+    struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 1000);
     struct fake_answer busy = {.status = PS_RESOURCE_EXHAUSTED, .text = "busy"};
-    fake_reply(&f, 0, PS_OP_PULL, take_pull(&f, 0, SMALL).h.id, false, &busy);
-    assert_int_equal(pull.dones, 0);
-    fake_wait(&f, 100);
+    fake_reply(f, 0, PS_OP_PULL, take_pull(f, 0, SMALL).h.id, false, &busy);
+    assert_int_equal(pull->dones, 0);
+    fake_wait(f, 100);
     struct fake_answer bad = {.status = PS_FAILED_PRECONDITION, .text = "UNINITIALIZED 'w'"};
-    fake_reply(&f, 0, PS_OP_PULL, take_pull(&f, 0, SMALL).h.id, false, &bad);
-    assert_int_equal(pull.req.status, PS_FAILED_PRECONDITION);
-    assert_non_null(strstr(pull.err.text, "UNINITIALIZED"));
+    fake_reply(f, 0, PS_OP_PULL, take_pull(f, 0, SMALL).h.id, false, &bad);
+    assert_int_equal(pull->req.status, PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(pull->err.text, "UNINITIALIZED"));
     free(dst);
-    fake_fini(&f);
 }
 
 TEST(test_bad_size)
 {
-    struct fake f;
-    struct fake_request pull;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *dst = filled(SMALL + 8, 0);
-    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
-    struct fake_frame ask = take_pull(&f, 0, SMALL);
-    fake_values(&f, 0, &ask, false, 0, dst, (SMALL + 8) * 4, 1, 0);
-    assert_int_equal(f.task[0].closes, 1);
-    assert_int_equal(pull.dones, 0);
+    struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 1000);
+    struct fake_frame ask = take_pull(f, 0, SMALL);
+    fake_values(f, 0, &ask, false, 0, dst, (SMALL + 8) * 4, 1, 0);
+    assert_int_equal(f->task[0].closes, 1);
+    assert_int_equal(pull->dones, 0);
     free(dst);
-    fake_fini(&f);
 }
 
 TEST(test_push_pull)
 {
     enum { N = FRAME + 6 };
-    struct fake f;
-    struct fake_request both;
     struct fake_frame frame[2];
-    fake_init(&f, SPEC, "", 0, true);
-    struct psi_var *w = fake_get(&f, 0, "w", N, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *w = fake_get(f, 0, "w", N, 9, 1);
     float *grad = filled(N, 1);
     float *now = filled(N, 3);
     float *dst = filled(N, 0);
-    fake_start(&f, &both, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
+    struct fake_request *both = fake_begin(f, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
     for (uint32_t i = 0; i < 2; i++) {
-        frame[i] = *fake_take(&f, 0, PS_OP_PUSHPULL);
+        frame[i] = *fake_take(f, 0, PS_OP_PUSHPULL);
         frame[i].payload = NULL;
     }
-    fake_values(&f, 0, &frame[0], true, 0, now, FRAME * 4, 4, 1);
-    fake_values(&f, 0, &frame[1], true, FRAME, now + FRAME, 6 * 4, 5, 0);
-    assert_int_equal(both.dones, 0); /* a value frame is no acknowledgement */
+    fake_values(f, 0, &frame[0], true, 0, now, FRAME * 4, 4, 1);
+    fake_values(f, 0, &frame[1], true, FRAME, now + FRAME, 6 * 4, 5, 0);
+    assert_int_equal(both->dones, 0); /* a value frame is no acknowledgement */
     struct fake_answer a = {.version = 5};
-    fake_reply(&f, 0, PS_OP_PUSHPULL, 1, true, &a);
-    assert_int_equal(both.dones, 1);
-    assert_int_equal(both.req.status, PS_OK);
-    assert_true(both.req.version == 5);
+    fake_reply(f, 0, PS_OP_PUSHPULL, 1, true, &a);
+    assert_int_equal(both->dones, 1);
+    assert_int_equal(both->req.status, PS_OK);
+    assert_true(both->req.version == 5);
     assert_memory_equal(dst, now, (size_t)N * 4);
     free(grad);
     free(now);
     free(dst);
-    fake_fini(&f);
 }
 
 /* Values that a disconnect has cost come by PULL, once the push is known to be applied. */
 TEST(test_push_pull_reconnect)
 {
     enum { N = FRAME + 6 };
-    struct fake f;
-    struct fake_request both;
-    fake_init(&f, SPEC, "", 0, true);
-    struct psi_var *w = fake_get(&f, 0, "w", N, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *w = fake_get(f, 0, "w", N, 9, 1);
     float *grad = filled(N, 1);
     float *now = filled(N, 3);
     float *dst = filled(N, 0);
-    fake_start(&f, &both, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
-    struct fake_frame first = *fake_take(&f, 0, PS_OP_PUSHPULL);
-    fake_values(&f, 0, &first, true, 0, now, FRAME * 4, 4, 1);
-    fake_cut(&f, 0);
+    struct fake_request *both = fake_begin(f, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
+    struct fake_frame first = *fake_take(f, 0, PS_OP_PUSHPULL);
+    fake_values(f, 0, &first, true, 0, now, FRAME * 4, 4, 1);
+    fake_cut(f, 0);
     const struct fake_number states[] = {{1, PS_NUMBER_APPLIED, 0, 0, 5}, {0}};
-    fake_hello(&f, 0, 100, 200, states, NULL);
-    assert_int_equal(both.dones, 0);
-    struct fake_frame ask = take_pull(&f, FRAME, 6);
-    fake_values(&f, 0, &ask, false, 0, now + FRAME, 6 * 4, 5, 0);
-    assert_int_equal(both.req.status, PS_OK);
+    fake_hello(f, 0, 100, 200, states, NULL);
+    assert_int_equal(both->dones, 0);
+    struct fake_frame ask = take_pull(f, FRAME, 6);
+    fake_values(f, 0, &ask, false, 0, now + FRAME, 6 * 4, 5, 0);
+    assert_int_equal(both->req.status, PS_OK);
     assert_memory_equal(dst, now, (size_t)N * 4);
     free(grad);
     free(now);
     free(dst);
-    fake_fini(&f);
 }
 
 static ps_status start_part(struct fake *f, struct fake_request *r, struct psi_var *var, void *dst, uint64_t first,
@@ -429,33 +405,31 @@ static ps_status start_part(struct fake *f, struct fake_request *r, struct psi_v
 TEST(test_parts)
 {
     enum { N = 3 * FRAME, FIRST = 10, PART = FRAME + 5 };
-    struct fake f;
-    struct fake_request one, two;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", N, 9, 1);
+    static struct fake_request one, two;
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", N, 9, 1);
     float *now = filled(N, 3);
     float *dst = filled(FIRST + PART, 0);
-    assert_int_equal(start_part(&f, &one, w, dst, 0, N + 1), PS_INVALID_ARGUMENT);
-    assert_int_equal(start_part(&f, &one, w, dst, N, 1), PS_INVALID_ARGUMENT);
-    assert_int_equal(start_part(&f, &one, w, dst, UINT64_MAX, 2), PS_INVALID_ARGUMENT);
-    assert_int_equal(start_part(&f, &one, w, dst, 0, FIRST), PS_OK);
-    assert_int_equal(start_part(&f, &two, w, dst + FIRST, N - PART, PART), PS_OK);
-    struct fake_frame a = take_pull(&f, 0, FIRST);
-    struct fake_frame b = take_pull(&f, N - PART, FRAME);
-    struct fake_frame c = take_pull(&f, N - 5, 5);
-    fake_values(&f, 0, &a, false, 0, now, FIRST * 4, 4, 0);
+    assert_int_equal(start_part(f, &one, w, dst, 0, N + 1), PS_INVALID_ARGUMENT);
+    assert_int_equal(start_part(f, &one, w, dst, N, 1), PS_INVALID_ARGUMENT);
+    assert_int_equal(start_part(f, &one, w, dst, UINT64_MAX, 2), PS_INVALID_ARGUMENT);
+    assert_int_equal(start_part(f, &one, w, dst, 0, FIRST), PS_OK);
+    assert_int_equal(start_part(f, &two, w, dst + FIRST, N - PART, PART), PS_OK);
+    struct fake_frame a = take_pull(f, 0, FIRST);
+    struct fake_frame b = take_pull(f, N - PART, FRAME);
+    struct fake_frame c = take_pull(f, N - 5, 5);
+    fake_values(f, 0, &a, false, 0, now, FIRST * 4, 4, 0);
     assert_int_equal(one.dones, 1);
-    fake_values(&f, 0, &b, false, 0, now + N - PART, FRAME * 4, 4, 0);
+    fake_values(f, 0, &b, false, 0, now + N - PART, FRAME * 4, 4, 0);
     assert_int_equal(two.dones, 0);
-    fake_cut(&f, 0);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    c = take_pull(&f, N - 5, 5);
-    fake_values(&f, 0, &c, false, 0, now + N - 5, 5 * 4, 4, 0);
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    c = take_pull(f, N - 5, 5);
+    fake_values(f, 0, &c, false, 0, now + N - 5, 5 * 4, 4, 0);
     assert_int_equal(two.req.status, PS_OK);
     assert_true(two.req.exact);
     assert_memory_equal(dst, now, FIRST * 4);
     assert_memory_equal(dst + FIRST, now + N - PART, (size_t)PART * 4);
     free(now);
     free(dst);
-    fake_fini(&f);
 }

@@ -2,7 +2,7 @@
 /* worker/core/ready.c: chief and others, half a model, newer chiefs, other hyperparameters, the deadline's text. */
 #include "test.h"
 #include "worker/core/client.h"
-#include "../../lib/fake_task.h"
+#include "fake_test.h"
 
 #include <stdlib.h>
 
@@ -459,11 +459,8 @@ TEST(test_status)
 
 TEST(test_nothing_to_do)
 {
-    struct fake f;
-    struct fake_request ready;
-    fake_init(&f, CHIEF_SPEC, "worker", 1, false);
-    fake_start(&f, &ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
-    assert_int_equal(ready.dones, 1);
-    assert_int_equal(ready.req.status, PS_OK);
-    fake_fini(&f);
+    struct fake *f = fake_new(CHIEF_SPEC, "worker", 1, false);
+    struct fake_request *ready = fake_begin(f, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    assert_int_equal(ready->dones, 1);
+    assert_int_equal(ready->req.status, PS_OK);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/window.c: what was called for one creation of a variable is not done to another one of its name. */
-#include "test.h"
-#include "../../lib/fake_task.h"
+#include "fake_test.h"
 
 #include <stdlib.h>
 
@@ -10,7 +9,7 @@ enum { SMALL = 16 };
 
 static float *numbers_from(uint64_t n, float first)
 {
-    float *p = malloc(n * sizeof(float));
+    float *p = test_alloc(n * sizeof(float));
     for (uint64_t i = 0; i < n; i++) {
         p[i] = first + (float)i;
     }
@@ -47,7 +46,6 @@ TEST(test_refused_for_load_and_reset)
         assert_non_null(strstr(first.err.text, "'w' at /job:ps/task:0 (a:1): the variable was reset"));
         fake_wait(&f, 2000);
         assert_null(fake_next(&f, 0)); /* nor is a new one made for it */
-        free(src);
         fake_fini(&f);
     }
 }
@@ -55,25 +53,21 @@ TEST(test_refused_for_load_and_reset)
 /* Applied, and its new values have not come when the variable is reset: they are not read from another one of that name. */
 TEST(test_values_of_a_variable_that_is_gone)
 {
-    struct fake_request both, pull;
-    struct fake f;
     float dst[SMALL];
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *grad = numbers_from(SMALL, 1);
-    fake_start(&f, &both, PSI_REQ_PUSH_PULL, w, grad, dst, 10000);
-    assert_true(fake_take(&f, 0, PS_OP_PUSHPULL)->h.id == 1);
-    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 10000);
+    struct fake_request *both = fake_begin(f, PSI_REQ_PUSH_PULL, w, grad, dst, 10000);
+    assert_true(fake_take(f, 0, PS_OP_PUSHPULL)->h.id == 1);
+    fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 10000);
     struct fake_answer gone = {.status = PS_ABORTED, .text = "was reset"};
-    fake_reply(&f, 0, PS_OP_PULL, fake_take(&f, 0, PS_OP_PULL)->h.id, false, &gone);
+    fake_reply(f, 0, PS_OP_PULL, fake_take(f, 0, PS_OP_PULL)->h.id, false, &gone);
     struct fake_answer ok = {.version = 3, .position = 5};
-    fake_reply(&f, 0, PS_OP_PUSHPULL, 1, true, &ok);
-    assert_int_equal(both.dones, 1);
-    assert_int_equal(both.req.status, PS_ABORTED);
-    assert_int_equal(both.req.applied, PS_MAYBE_PARTLY_APPLIED);
-    assert_non_null(strstr(both.err.text, "the push was applied"));
-    fake_wait(&f, 2000);
-    assert_null(fake_next(&f, 0));
-    free(grad);
-    fake_fini(&f);
+    fake_reply(f, 0, PS_OP_PUSHPULL, 1, true, &ok);
+    assert_int_equal(both->dones, 1);
+    assert_int_equal(both->req.status, PS_ABORTED);
+    assert_int_equal(both->req.applied, PS_MAYBE_PARTLY_APPLIED);
+    assert_non_null(strstr(both->err.text, "the push was applied"));
+    fake_wait(f, 2000);
+    assert_null(fake_next(f, 0));
 }

@@ -3,8 +3,8 @@
  */
 #include "test.h"
 #include "worker/core/client.h"
-#include "../../lib/fake_task.h"
-#include "../../lib/wire.h"
+#include "fake_test.h"
+#include "wire_test.h"
 
 #include <stdlib.h>
 
@@ -18,63 +18,56 @@ static void answer(struct fake *f, uint32_t task, uint8_t op, uint64_t id)
 
 TEST(test_hello)
 {
-    struct fake f;
-    struct fake_request ping;
     ps_v1_Hello hello;
-    fake_init(&f, SPEC, "worker", 3, true);
-    assert_int_equal(f.task[0].dials + f.task[1].dials, 0); /* connect on first use */
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 1000);
-    assert_int_equal(f.task[0].dials, 1);
-    assert_string_equal(f.task[0].address, "a:1");
-    fake_hello(&f, 0, 100, 200, NULL, &hello);
+    struct fake *f = fake_new(SPEC, "worker", 3, true);
+    assert_int_equal(f->task[0].dials + f->task[1].dials, 0); /* connect on first use */
+    struct fake_request *ping = fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 1000);
+    assert_int_equal(f->task[0].dials, 1);
+    assert_string_equal(f->task[0].address, "a:1");
+    fake_hello(f, 0, 100, 200, NULL, &hello);
     assert_true(hello.protocol == 1 && hello.role == 0 && hello.session.size == 16 && hello.connection == 1 &&
                 hello.next_number == 1);
-    assert_true(hello.record == 0 && hello.believed_task == 0 && hello.cluster_hash == psi_cluster_hash(psi_client_cluster(f.c)));
+    assert_true(hello.record == 0 && hello.believed_task == 0 &&
+                hello.cluster_hash == psi_cluster_hash(psi_client_cluster(f->c)));
     assert_true(hello.believed_job.size == 2 && memcmp(hello.believed_job.bytes, "ps", 2) == 0);
     assert_true(hello.job.size == 6 && hello.task == 3);
     struct fake_frame *beat = NULL;
-    fake_run(&f);
-    assert_int_equal(f.task[0].count, 1); /* nothing but the PING, which is a BEAT */
-    beat = &f.task[0].frames[f.task[0].first];
+    fake_run(f);
+    assert_int_equal(f->task[0].count, 1); /* nothing but the PING, which is a BEAT */
+    beat = &f->task[0].frames[f->task[0].first];
     assert_int_equal(beat->h.op, PS_OP_BEAT);
-    answer(&f, 0, PS_OP_BEAT, beat->h.id);
-    assert_int_equal(ping.dones, 1);
-    assert_int_equal(ping.req.status, PS_OK);
-    fake_fini(&f);
+    answer(f, 0, PS_OP_BEAT, beat->h.id);
+    assert_int_equal(ping->dones, 1);
+    assert_int_equal(ping->req.status, PS_OK);
 }
 
 /* Only a target is known: it tells the cluster. */
 TEST(test_learn_cluster)
 {
-    struct fake f;
-    struct fake_request cluster;
     ps_v1_Hello hello;
-    fake_init(&f, NULL, "", 0, false);
-    assert_null(psi_client_cluster(f.c));
-    fake_start(&f, &cluster, PSI_REQ_CLUSTER, NULL, NULL, NULL, 1000);
-    fake_hello(&f, 0, 100, 200, NULL, &hello);
+    struct fake *f = fake_new(NULL, "", 0, false);
+    assert_null(psi_client_cluster(f->c));
+    struct fake_request *cluster = fake_begin(f, PSI_REQ_CLUSTER, NULL, NULL, NULL, 1000);
+    fake_hello(f, 0, 100, 200, NULL, &hello);
     assert_true(hello.cluster_hash == 0 && hello.believed_job.size == 0);
-    assert_int_equal(cluster.dones, 1);
-    assert_int_equal(cluster.req.status, PS_OK);
-    assert_int_equal(psi_client_task_count(f.c), 2);
-    assert_string_equal(psi_client_task_name(f.c, 1), "/job:ps/task:1");
-    assert_string_equal(psi_client_task_address(f.c, 1), "b:2");
-    assert_true(psi_client_is_chief(f.c));
-    fake_cut(&f, 0);
-    fake_hello(&f, 0, 100, 200, NULL, &hello);
+    assert_int_equal(cluster->dones, 1);
+    assert_int_equal(cluster->req.status, PS_OK);
+    assert_int_equal(psi_client_task_count(f->c), 2);
+    assert_string_equal(psi_client_task_name(f->c, 1), "/job:ps/task:1");
+    assert_string_equal(psi_client_task_address(f->c, 1), "b:2");
+    assert_true(psi_client_is_chief(f->c));
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, &hello);
     assert_true(hello.cluster_hash != 0 && hello.believed_job.size == 2);
-    fake_fini(&f);
 }
 
 /* The target is the second task of the list: its session gets that place. */
 TEST(test_target_is_not_first)
 {
-    struct fake f;
-    struct fake_request ping;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 1000);
-    fake_connect(&f, 0);
-    fake_take(&f, 0, PS_OP_HELLO);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *ping = fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 1000);
+    fake_connect(f, 0);
+    fake_take(f, 0, PS_OP_HELLO);
     /* /job:ps/task:1 answers where task 0 was expected */
     struct psi_buf body;
     psi_buf_init(&body, 4096);
@@ -82,108 +75,95 @@ TEST(test_target_is_not_first)
     PSI_BYTES_SET(m.job, "ps");
     assert_int_equal(psi_list_append(&body, &ps_v1_HelloAnswer_msg, &m, NULL), PS_OK);
     struct fake_answer a = {.body = &body};
-    fake_reply(&f, 0, PS_OP_HELLO, 0, false, &a);
+    fake_reply(f, 0, PS_OP_HELLO, 0, false, &a);
     psi_buf_fini(&body);
-    assert_int_equal(ping.dones, 1);
-    assert_int_equal(ping.req.status, PS_FAILED_PRECONDITION);
-    assert_non_null(strstr(ping.err.text, "/job:ps/task:0"));
-    assert_non_null(strstr(ping.err.text, "/job:ps/task:1"));
-    assert_int_equal(f.task[0].closes, 1);
-    uint32_t dials = f.task[0].dials;
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 1000);
-    assert_int_equal(ping.dones, 1); /* at once: it is for good */
-    fake_wait(&f, 3000);
-    assert_int_equal(f.task[0].dials, dials);
-    fake_fini(&f);
+    assert_int_equal(ping->dones, 1);
+    assert_int_equal(ping->req.status, PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(ping->err.text, "/job:ps/task:0"));
+    assert_non_null(strstr(ping->err.text, "/job:ps/task:1"));
+    assert_int_equal(f->task[0].closes, 1);
+    uint32_t dials = f->task[0].dials;
+    ping = fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 1000);
+    assert_int_equal(ping->dones, 1); /* at once: it is for good */
+    fake_wait(f, 3000);
+    assert_int_equal(f->task[0].dials, dials);
 }
 
 TEST(test_hello_refused)
 {
-    struct fake f;
-    struct fake_request ping;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 5000);
-    fake_connect(&f, 0);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *ping = fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 5000);
+    fake_connect(f, 0);
     struct fake_answer busy = {.status = PS_RESOURCE_EXHAUSTED, .text = "too many sessions"};
-    fake_reply(&f, 0, PS_OP_HELLO, 0, false, &busy);
-    assert_int_equal(ping.dones, 0); /* tried again */
-    fake_connect(&f, 0);
+    fake_reply(f, 0, PS_OP_HELLO, 0, false, &busy);
+    assert_int_equal(ping->dones, 0); /* tried again */
+    fake_connect(f, 0);
     struct fake_answer other = {.status = PS_FAILED_PRECONDITION, .text = "cluster 'x' with 3 ps tasks, not 'psd' with 2"};
-    fake_reply(&f, 0, PS_OP_HELLO, 0, false, &other);
-    assert_int_equal(ping.dones, 1);
-    assert_int_equal(ping.req.status, PS_FAILED_PRECONDITION);
-    assert_non_null(strstr(ping.err.text, "3 ps tasks"));
-    fake_fini(&f);
+    fake_reply(f, 0, PS_OP_HELLO, 0, false, &other);
+    assert_int_equal(ping->dones, 1);
+    assert_int_equal(ping->req.status, PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(ping->err.text, "3 ps tasks"));
 }
 
 /* 50 ms doubling to 1 s, within 25 %; the deadline names task, address and the last error. */
 TEST(test_backoff)
 {
-    struct fake f;
-    struct fake_request ping;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 8000);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *ping = fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 8000);
     uint64_t base = 50;
     for (uint32_t i = 0; i < 8; i++) {
-        assert_int_equal(f.task[0].dials, i + 1);
-        uint64_t before = f.now;
-        fake_refuse(&f, 0, "connection refused");
-        while (!f.task[0].dialing) {
-            fake_wait(&f, 1);
-            assert_true(f.now - before <= base + base / 4 + 1);
+        assert_int_equal(f->task[0].dials, i + 1);
+        uint64_t before = f->now;
+        fake_refuse(f, 0, "connection refused");
+        while (!f->task[0].dialing) {
+            fake_wait(f, 1);
+            assert_true(f->now - before <= base + base / 4 + 1);
         }
-        assert_true(f.now - before >= base - base / 4);
+        assert_true(f->now - before >= base - base / 4);
         base = base * 2 > 1000 ? 1000 : base * 2;
     }
-    fake_refuse(&f, 0, "connection refused");
-    fake_wait(&f, 8000);
-    assert_int_equal(ping.dones, 1);
-    assert_int_equal(ping.req.status, PS_UNAVAILABLE);
-    assert_int_equal(ping.req.applied, PS_NOTHING_APPLIED);
-    assert_non_null(strstr(ping.err.text, "/job:ps/task:0 (a:1)"));
-    assert_non_null(strstr(ping.err.text, "connection refused"));
-    fake_fini(&f);
+    fake_refuse(f, 0, "connection refused");
+    fake_wait(f, 8000);
+    assert_int_equal(ping->dones, 1);
+    assert_int_equal(ping->req.status, PS_UNAVAILABLE);
+    assert_int_equal(ping->req.applied, PS_NOTHING_APPLIED);
+    assert_non_null(strstr(ping->err.text, "/job:ps/task:0 (a:1)"));
+    assert_non_null(strstr(ping->err.text, "connection refused"));
 }
 
 /* A wait of more than 5 s is logged, once. */
 TEST(test_slow_is_logged)
 {
-    struct fake f;
-    struct fake_request ping;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 20000);
-    fake_wait(&f, 4990);
-    assert_int_equal(f.logs, 0);
-    fake_wait(&f, 20);
-    assert_int_equal(f.logs, 1);
-    assert_string_equal(f.last_event, "waiting");
-    assert_non_null(strstr(f.last_log, "/job:ps/task:0"));
-    fake_wait(&f, 10000);
-    assert_int_equal(f.logs, 1);
-    fake_fini(&f);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 20000);
+    fake_wait(f, 4990);
+    assert_int_equal(f->logs, 0);
+    fake_wait(f, 20);
+    assert_int_equal(f->logs, 1);
+    assert_string_equal(f->last_event, "waiting");
+    assert_non_null(strstr(f->last_log, "/job:ps/task:0"));
+    fake_wait(f, 10000);
+    assert_int_equal(f->logs, 1);
 }
 
 TEST(test_beats_and_lease)
 {
-    struct fake f;
-    struct fake_request ping;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 1000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    fake_run(&f);
-    uint32_t frames = f.task[0].count;
-    fake_wait(&f, PS_BEAT_MS - 1);
-    assert_int_equal(f.task[0].count, frames);
-    fake_wait(&f, 30);
-    assert_int_equal(f.task[0].count, frames + 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 1000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    fake_run(f);
+    uint32_t frames = f->task[0].count;
+    fake_wait(f, PS_BEAT_MS - 1);
+    assert_int_equal(f->task[0].count, frames);
+    fake_wait(f, 30);
+    assert_int_equal(f->task[0].count, frames + 1);
     /* it says nothing; that the kernel takes our beats proves nothing */
-    fake_wait(&f, PS_LEASE_MS - PS_BEAT_MS - 100);
-    assert_int_equal(f.task[0].closes, 0);
-    fake_wait(&f, 200);
-    assert_int_equal(f.task[0].closes, 1);
-    fake_wait(&f, 100);
-    assert_true(f.task[0].dialing);
-    fake_fini(&f);
+    fake_wait(f, PS_LEASE_MS - PS_BEAT_MS - 100);
+    assert_int_equal(f->task[0].closes, 0);
+    fake_wait(f, 200);
+    assert_int_equal(f->task[0].closes, 1);
+    fake_wait(f, 100);
+    assert_true(f->task[0].dialing);
 }
 
 /* Frames that have come, without looking at them; then the next beat, which must say this step (-1: none). */
@@ -297,38 +277,32 @@ TEST(test_told_to_stop)
 /* A peer that takes what could not be written for a while is alive, although its answers are far behind. */
 TEST(test_slow_peer)
 {
-    struct fake f;
-    struct fake_request ping;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 1000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    f.task[0].take = 0;
-    fake_wait(&f, PS_LEASE_MS - 1000);
-    fake_flow(&f, 0);
-    fake_wait(&f, PS_LEASE_MS - 1000);
-    assert_int_equal(f.task[0].closes, 0);
-    fake_wait(&f, 2000);
-    assert_int_equal(f.task[0].closes, 1);
-    fake_fini(&f);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 1000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    f->task[0].take = 0;
+    fake_wait(f, PS_LEASE_MS - 1000);
+    fake_flow(f, 0);
+    fake_wait(f, PS_LEASE_MS - 1000);
+    assert_int_equal(f->task[0].closes, 0);
+    fake_wait(f, 2000);
+    assert_int_equal(f->task[0].closes, 1);
 }
 
 /* This process was stopped for 20 s: that is no reason to close a connection whose bytes are still to be read. */
 TEST(test_late_tick)
 {
-    struct fake f;
-    struct fake_request ping;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    f.task[0].take = 0;
-    fake_wait(&f, 3000);
-    f.now += 20000;
-    psi_client_tick(f.c, f.now);
-    fake_run(&f);
-    assert_int_equal(f.task[0].closes, 0);
-    fake_wait(&f, PS_LEASE_MS);
-    assert_int_equal(f.task[0].closes, 1);
-    fake_fini(&f);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    f->task[0].take = 0;
+    fake_wait(f, 3000);
+    f->now += 20000;
+    psi_client_tick(f->c, f->now);
+    fake_run(f);
+    assert_int_equal(f->task[0].closes, 0);
+    fake_wait(f, PS_LEASE_MS);
+    assert_int_equal(f->task[0].closes, 1);
 }
 
 /* Whatever a task sends, the core closes and dials anew at worst. */
@@ -359,112 +333,95 @@ TEST(test_reserved_bits)
         {"no reply", {.op = PS_OP_DURABLE, .meta = &plain, .meta_bytes = sizeof(plain)}},
         {"reserved", {.op = PS_OP_PULL, .dtype = PS_F32, .meta = &values, .meta_bytes = sizeof(values)}},
     };
-    struct fake f;
-    struct fake_request ping;
-    struct wire w;
-    wire_init(&w);
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 60000);
+    struct wire *w = wire_new();
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 60000);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct wire_frame frame = rows[i].f;
         struct ps_pull_trailer tail = {0};
-        fake_hello(&f, 0, 100, 200, NULL, NULL);
+        fake_hello(f, 0, 100, 200, NULL, NULL);
         frame.flags |= PS_FLAG_REPLY;
         frame.id = 1000; /* whatever it is for */
         frame.trailer = frame.op == PS_OP_PULL ? &tail : NULL;
-        wire_clear(&w);
-        wire_frame(&w, &frame);
-        fake_wait(&f, 2000); /* one line a second */
-        uint32_t closes = f.task[0].closes;
-        fake_bytes(&f, 0, w.data, w.len);
-        if (f.task[0].closes != closes + 1 || strstr(f.last_log, rows[i].why) == NULL) {
-            fail_msg("row %zu: closed %d, '%s' is not in: %s", i, f.task[0].closes == closes + 1, rows[i].why, f.last_log);
+        wire_clear(w);
+        wire_frame(w, &frame);
+        fake_wait(f, 2000); /* one line a second */
+        uint32_t closes = f->task[0].closes;
+        fake_bytes(f, 0, w->data, w->len);
+        if (f->task[0].closes != closes + 1 || strstr(f->last_log, rows[i].why) == NULL) {
+            fail_msg("row %zu: closed %d, '%s' is not in: %s", i, f->task[0].closes == closes + 1, rows[i].why, f->last_log);
         }
-        fake_wait(&f, 2000); /* the back-off */
+        fake_wait(f, 2000); /* the back-off */
     }
-    wire_fini(&w);
-    fake_fini(&f);
 }
 
 TEST(test_bad_bytes)
 {
-    struct fake f;
-    struct fake_request ping;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 60000);
-    fake_connect(&f, 0);
-    fake_bytes(&f, 0, "HTTP/1.1 400 Bad Request\r\n", 26);
-    assert_int_equal(f.task[0].closes, 1);
-    fake_connect(&f, 0);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *ping = fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 60000);
+    fake_connect(f, 0);
+    fake_bytes(f, 0, "HTTP/1.1 400 Bad Request\r\n", 26);
+    assert_int_equal(f->task[0].closes, 1);
+    fake_connect(f, 0);
     struct fake_answer a = {0};
-    fake_reply(&f, 0, PS_OP_OPEN, 1, false, &a); /* before HELLO's answer */
-    assert_int_equal(f.task[0].closes, 2);
-    fake_connect(&f, 0);
-    fake_reply(&f, 0, PS_OP_HELLO, 0, false, &a); /* empty */
-    assert_int_equal(f.task[0].closes, 3);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    fake_reply(&f, 0, PS_OP_OPEN, 1000, false, &a); /* never asked */
-    assert_int_equal(f.task[0].closes, 4);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    fake_reply(f, 0, PS_OP_OPEN, 1, false, &a); /* before HELLO's answer */
+    assert_int_equal(f->task[0].closes, 2);
+    fake_connect(f, 0);
+    fake_reply(f, 0, PS_OP_HELLO, 0, false, &a); /* empty */
+    assert_int_equal(f->task[0].closes, 3);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    fake_reply(f, 0, PS_OP_OPEN, 1000, false, &a); /* never asked */
+    assert_int_equal(f->task[0].closes, 4);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
     struct ps_frame_header request = {.magic = PS_FRAME_MAGIC, .version = 1, .op = PS_OP_PUSH};
     psi_frame_seal(&request);
-    fake_bytes(&f, 0, &request, sizeof(request));
-    assert_int_equal(f.task[0].closes, 5);
-    assert_int_equal(ping.dones, 0);
-    fake_fini(&f);
+    fake_bytes(f, 0, &request, sizeof(request));
+    assert_int_equal(f->task[0].closes, 5);
+    assert_int_equal(ping->dones, 0);
 }
 
 /* Why the task closed is what the caller reads when its time is over, also where HELLO was the fault. */
 TEST(test_close)
 {
-    struct fake f;
-    struct fake_request ping;
     struct fake_answer close = {.status = PS_DEADLINE_EXCEEDED, .text = "half a segment\nfor too long"};
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 5000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    fake_reply(&f, 0, PS_OP_CLOSE, 0, false, &close);
-    assert_int_equal(f.task[0].closes, 1);
-    assert_non_null(strstr(f.last_log, "it closed the connection: DEADLINE_EXCEEDED: half a segment?for too long"));
-    fake_connect(&f, 0); /* and it tries again */
-    fake_take(&f, 0, PS_OP_HELLO);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *ping = fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 5000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    fake_reply(f, 0, PS_OP_CLOSE, 0, false, &close);
+    assert_int_equal(f->task[0].closes, 1);
+    assert_non_null(strstr(f->last_log, "it closed the connection: DEADLINE_EXCEEDED: half a segment?for too long"));
+    fake_connect(f, 0); /* and it tries again */
+    fake_take(f, 0, PS_OP_HELLO);
     close = (struct fake_answer){.status = PS_INVALID_ARGUMENT, .text = "HELLO: id is not 0"};
-    fake_reply(&f, 0, PS_OP_CLOSE, 0, false, &close);
-    assert_int_equal(f.task[0].closes, 2);
-    fake_wait(&f, 6000);
-    assert_int_equal(ping.dones, 1);
-    assert_int_equal(ping.req.status, PS_UNAVAILABLE);
-    assert_non_null(strstr(ping.err.text, "HELLO: id is not 0"));
-    fake_fini(&f);
+    fake_reply(f, 0, PS_OP_CLOSE, 0, false, &close);
+    assert_int_equal(f->task[0].closes, 2);
+    fake_wait(f, 6000);
+    assert_int_equal(ping->dones, 1);
+    assert_int_equal(ping->req.status, PS_UNAVAILABLE);
+    assert_non_null(strstr(ping->err.text, "HELLO: id is not 0"));
 }
 
 TEST(test_goodbye)
 {
-    struct fake f;
-    struct fake_request bye;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", 4, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 4, 9, 1);
     assert_non_null(w);
-    fake_start(&f, &bye, PSI_REQ_GOODBYE, NULL, NULL, NULL, 1000);
-    answer(&f, 0, PS_OP_GOODBYE, fake_take(&f, 0, PS_OP_GOODBYE)->h.id);
-    assert_int_equal(bye.dones, 1);
-    assert_int_equal(bye.req.status, PS_OK);
-    assert_int_equal(f.task[0].closes, 1);
-    fake_wait(&f, 5000);
-    assert_false(f.task[0].dialing);
-    fake_fini(&f);
+    struct fake_request *bye = fake_begin(f, PSI_REQ_GOODBYE, NULL, NULL, NULL, 1000);
+    answer(f, 0, PS_OP_GOODBYE, fake_take(f, 0, PS_OP_GOODBYE)->h.id);
+    assert_int_equal(bye->dones, 1);
+    assert_int_equal(bye->req.status, PS_OK);
+    assert_int_equal(f->task[0].closes, 1);
+    fake_wait(f, 5000);
+    assert_false(f->task[0].dialing);
 }
 
 TEST(test_goodbye_is_bounded)
 {
-    struct fake f;
-    struct fake_request ping, bye;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 100);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    fake_start(&f, &bye, PSI_REQ_GOODBYE, NULL, NULL, NULL, 1000);
-    fake_wait(&f, 1001);
-    assert_int_equal(bye.dones, 1);
-    assert_int_equal(bye.req.status, PS_OK);
-    fake_fini(&f);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 100);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    struct fake_request *bye = fake_begin(f, PSI_REQ_GOODBYE, NULL, NULL, NULL, 1000);
+    fake_wait(f, 1001);
+    assert_int_equal(bye->dones, 1);
+    assert_int_equal(bye->req.status, PS_OK);
 }

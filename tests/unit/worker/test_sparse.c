@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client of a cluster whose indices have holes, known from a spec or told by HELLO: names, look-ups, round robin. */
-#include "test.h"
-#include "../../lib/fake_task.h"
+#include "fake_test.h"
 
 #include "worker/core/client.h"
 
@@ -28,48 +27,43 @@ static void expect_table(const struct psi_client *c)
 
 TEST(test_known_from_a_spec)
 {
-    struct fake f;
-    struct fake_request pings[3];
+    static struct fake_request pings[3];
     ps_v1_Hello hello;
-    fake_init(&f, SPEC, "worker", 5, false);
-    expect_table(f.c);
-    assert_false(psi_client_is_chief(f.c)); /* worker 0 is, though nobody lists it */
+    struct fake *f = fake_new(SPEC, "worker", 5, false);
+    expect_table(f->c);
+    assert_false(psi_client_is_chief(f->c)); /* worker 0 is, though nobody lists it */
     for (uint32_t i = 0; i < 3; i++) {
         memset(&pings[i], 0, sizeof(pings[i]));
         pings[i].req.task = i;
         pings[i].req.kind = PSI_REQ_PING;
-        pings[i].req.deadline_ms = f.now + 1000;
+        pings[i].req.deadline_ms = f->now + 1000;
         pings[i].req.done = fake_request_done;
-        assert_int_equal(psi_client_start(f.c, &pings[i].req, NULL), PS_OK);
+        assert_int_equal(psi_client_start(f->c, &pings[i].req, NULL), PS_OK);
     }
-    fake_run(&f);
+    fake_run(f);
     for (uint32_t i = 0; i < 3; i++) {
         static const uint32_t index[] = {1, 3, 5};
-        fake_hello(&f, i, 100, 200, NULL, &hello);
+        fake_hello(f, i, 100, 200, NULL, &hello);
         assert_int_equal(hello.believed_task, index[i]); /* and the answer's task is what it is taken for */
-        struct fake_frame *beat = &f.task[i].frames[f.task[i].first];
+        struct fake_frame *beat = &f->task[i].frames[f->task[i].first];
         struct fake_answer a = {0};
-        fake_reply(&f, i, PS_OP_BEAT, beat->h.id, false, &a);
+        fake_reply(f, i, PS_OP_BEAT, beat->h.id, false, &a);
         assert_int_equal(pings[i].dones, 1);
         assert_int_equal(pings[i].req.status, PS_OK);
     }
-    fake_fini(&f);
 }
 
 TEST(test_told_by_hello)
 {
-    struct fake f;
-    struct fake_request cluster;
     struct psi_err err = {0};
-    fake_init(&f, NULL, "", 0, false);
-    assert_int_equal(psi_cluster_parse(&f.told, SPEC, &err), PS_OK);
-    fake_start(&f, &cluster, PSI_REQ_CLUSTER, NULL, NULL, NULL, 1000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    assert_int_equal(cluster.dones, 1);
-    assert_int_equal(cluster.req.status, PS_OK);
-    expect_table(f.c);
-    assert_true(psi_cluster_equal(psi_client_cluster(f.c), &f.told));
-    fake_fini(&f);
+    struct fake *f = fake_new(NULL, "", 0, false);
+    assert_int_equal(psi_cluster_parse(&f->told, SPEC, &err), PS_OK);
+    struct fake_request *cluster = fake_begin(f, PSI_REQ_CLUSTER, NULL, NULL, NULL, 1000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    assert_int_equal(cluster->dones, 1);
+    assert_int_equal(cluster->req.status, PS_OK);
+    expect_table(f->c);
+    assert_true(psi_cluster_equal(psi_client_cluster(f->c), &f->told));
 }
 
 /* HELLO's list out of order, with a task twice, with one address twice, with an index that is too high. */

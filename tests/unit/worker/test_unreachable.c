@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/request.c: tasks that refuse connections or are no psd, for who looks, who wants to fail fast, and who waits. */
-#include "test.h"
-#include "../../lib/fake_task.h"
+#include "fake_test.h"
 
 #include "worker/core/client.h"
 
@@ -23,72 +22,66 @@ static uint64_t refuse_until_done(struct fake *f, const struct fake_request *req
 /* Where the cluster is not known, who only looks is told soon that nobody is at the target; who needs it waits. */
 TEST(test_look_refused)
 {
-    struct fake f;
-    struct fake_request look, cluster;
-    fake_init(&f, NULL, "", 0, false);
-    fake_start(&f, &cluster, PSI_REQ_CLUSTER, NULL, NULL, NULL, 60000);
-    fake_start(&f, &look, PSI_REQ_LOOK, NULL, NULL, NULL, 60000);
-    uint64_t took = refuse_until_done(&f, &look);
+    struct fake *f = fake_new(NULL, "", 0, false);
+    struct fake_request *cluster = fake_begin(f, PSI_REQ_CLUSTER, NULL, NULL, NULL, 60000);
+    struct fake_request *look = fake_begin(f, PSI_REQ_LOOK, NULL, NULL, NULL, 60000);
+    uint64_t took = refuse_until_done(f, look);
     assert_true(took >= 250 && took < 1000);
-    assert_int_equal(look.req.status, PS_UNAVAILABLE);
-    assert_int_equal(look.req.applied, PS_NOTHING_APPLIED);
-    assert_non_null(strstr(look.err.text, "no connection: connection refused"));
-    assert_int_equal(cluster.dones, 0);
-    fake_fini(&f);
+    assert_int_equal(look->req.status, PS_UNAVAILABLE);
+    assert_int_equal(look->req.applied, PS_NOTHING_APPLIED);
+    assert_non_null(strstr(look->err.text, "no connection: connection refused"));
+    assert_int_equal(cluster->dones, 0);
 }
 
 /* Refused dials end INFO before its deadline, but not at the first one: the task may be starting. Others wait for its return. */
 TEST(test_info_refused)
 {
-    struct fake f;
-    struct fake_request info, again, other;
     ps_task_info infos[2];
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &other, PSI_REQ_SHUTDOWN, NULL, NULL, NULL, 60000);
-    fake_start(&f, &info, PSI_REQ_INFO, NULL, NULL, &infos[0], 60000);
-    uint64_t first = f.now;
-    uint64_t took = refuse_until_done(&f, &info);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *other = fake_begin(f, PSI_REQ_SHUTDOWN, NULL, NULL, NULL, 60000);
+    struct fake_request *info = fake_begin(f, PSI_REQ_INFO, NULL, NULL, &infos[0], 60000);
+    uint64_t first = f->now;
+    uint64_t took = refuse_until_done(f, info);
     assert_true(took >= 250 && took < 1000);
-    assert_int_equal(info.req.status, PS_UNAVAILABLE);
-    assert_int_equal(info.req.applied, PS_NOTHING_APPLIED);
+    assert_int_equal(info->req.status, PS_UNAVAILABLE);
+    assert_int_equal(info->req.applied, PS_NOTHING_APPLIED);
     assert_false(infos[0].up);
     assert_string_equal(infos[0].address, "a:1");
     assert_non_null(strstr(infos[0].error, "connection refused"));
-    assert_int_equal(other.dones, 0);
+    assert_int_equal(other->dones, 0);
     /* the back-off is long by now; who looks has it dialled at once */
-    while (f.now < first + 5000) {
-        if (f.task[0].dialing) {
-            fake_refuse(&f, 0, "connection refused");
+    while (f->now < first + 5000) {
+        if (f->task[0].dialing) {
+            fake_refuse(f, 0, "connection refused");
         }
-        fake_wait(&f, 25);
+        fake_wait(f, 25);
     }
-    while (!f.task[0].dialing) {
-        fake_wait(&f, 25);
+    while (!f->task[0].dialing) {
+        fake_wait(f, 25);
     }
-    fake_refuse(&f, 0, "connection refused");
-    fake_start(&f, &again, PSI_REQ_INFO, NULL, NULL, &infos[1], 60000);
-    fake_wait(&f, 25);
-    assert_true(f.task[0].dialing);
-    assert_int_equal(again.dones, 0);
-    fake_refuse(&f, 0, "connection refused");
-    assert_int_equal(again.dones, 1);
+    fake_refuse(f, 0, "connection refused");
+    struct fake_request *again = fake_begin(f, PSI_REQ_INFO, NULL, NULL, &infos[1], 60000);
+    fake_wait(f, 25);
+    assert_true(f->task[0].dialing);
+    assert_int_equal(again->dones, 0);
+    fake_refuse(f, 0, "connection refused");
+    assert_int_equal(again->dones, 1);
     /* it comes back: what waited is answered, and a new failure has its own grace */
-    while (!f.task[0].dialing) {
-        fake_wait(&f, 25);
+    while (!f->task[0].dialing) {
+        fake_wait(f, 25);
     }
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
     struct fake_answer ok = {0};
-    fake_reply(&f, 0, PS_OP_SHUTDOWN, fake_take(&f, 0, PS_OP_SHUTDOWN)->h.id, false, &ok);
-    assert_int_equal(other.dones, 1);
-    assert_int_equal(other.req.status, PS_OK);
-    fake_cut(&f, 0);
-    fake_start(&f, &again, PSI_REQ_INFO, NULL, NULL, &infos[1], 60000);
-    while (!f.task[0].dialing) {
-        fake_wait(&f, 25);
+    fake_reply(f, 0, PS_OP_SHUTDOWN, fake_take(f, 0, PS_OP_SHUTDOWN)->h.id, false, &ok);
+    assert_int_equal(other->dones, 1);
+    assert_int_equal(other->req.status, PS_OK);
+    fake_cut(f, 0);
+    again = fake_begin(f, PSI_REQ_INFO, NULL, NULL, &infos[1], 60000);
+    while (!f->task[0].dialing) {
+        fake_wait(f, 25);
     }
-    fake_refuse(&f, 0, "connection refused");
-    assert_int_equal(again.dones, 0);
-    fake_fini(&f);
+    fake_refuse(f, 0, "connection refused");
+    assert_int_equal(again->dones, 0);
 }
 
 /* Who wants to fail fast is told of a refused connection as soon as who looks, whatever is asked for; what may have been done
@@ -132,22 +125,19 @@ TEST(test_fail_fast)
 /* What answers HELLO with something else than frames of psd is no better than nobody. */
 TEST(test_look_at_another_protocol)
 {
-    struct fake f;
-    struct fake_request look, cluster;
-    fake_init(&f, NULL, "", 0, false);
-    fake_start(&f, &cluster, PSI_REQ_CLUSTER, NULL, NULL, NULL, 60000);
-    fake_start(&f, &look, PSI_REQ_LOOK, NULL, NULL, NULL, 60000);
-    uint64_t first = f.now;
-    while (look.dones == 0 && f.now < first + 5000) {
-        if (f.task[0].dialing) {
-            fake_connect(&f, 0);
-            fake_bytes(&f, 0, "HTTP/1.1 400 Bad Request", 24);
+    struct fake *f = fake_new(NULL, "", 0, false);
+    struct fake_request *cluster = fake_begin(f, PSI_REQ_CLUSTER, NULL, NULL, NULL, 60000);
+    struct fake_request *look = fake_begin(f, PSI_REQ_LOOK, NULL, NULL, NULL, 60000);
+    uint64_t first = f->now;
+    while (look->dones == 0 && f->now < first + 5000) {
+        if (f->task[0].dialing) {
+            fake_connect(f, 0);
+            fake_bytes(f, 0, "HTTP/1.1 400 Bad Request", 24);
         }
-        fake_wait(&f, 25);
+        fake_wait(f, 25);
     }
-    assert_true(f.now < first + 1000);
-    assert_int_equal(look.req.status, PS_UNAVAILABLE);
-    assert_non_null(strstr(look.err.text, "not a psd"));
-    assert_int_equal(cluster.dones, 0);
-    fake_fini(&f);
+    assert_true(f->now < first + 1000);
+    assert_int_equal(look->req.status, PS_UNAVAILABLE);
+    assert_non_null(strstr(look->err.text, "not a psd"));
+    assert_int_equal(cluster->dones, 0);
 }

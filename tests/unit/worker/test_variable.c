@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/variable.c: get-or-create, batches, what a task that came back means, being lost, LOOKUP. */
-#include "test.h"
-#include "../../lib/fake_task.h"
+#include "fake_test.h"
 
 #include <stdlib.h>
 
@@ -55,105 +54,93 @@ static uint32_t answer_create(struct fake *f, const uint32_t *tasks, ps_status s
 /* Three get-or-creates that are pending together: one CREATE, round robin, one OPEN per owner. */
 TEST(test_batch)
 {
-    struct fake f;
-    struct fake_request get[3];
+    static struct fake_request get[3];
     struct psi_var *var[3];
-    fake_init(&f, SPEC, "", 0, false);
+    struct fake *f = fake_new(SPEC, "", 0, false);
     for (int i = 0; i < 3; i++) {
         char name[4] = {'v', (char)('0' + i), 0};
-        var[i] = new_var(&f, name, NULL);
-        fake_start(&f, &get[i], PSI_REQ_GET, var[i], NULL, NULL, 60000);
+        var[i] = new_var(f, name, NULL);
+        fake_start(f, &get[i], PSI_REQ_GET, var[i], NULL, NULL, 60000);
     }
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
     uint32_t items = 0;
     while (items < 3) {
-        items += answer_create(&f, NULL, PS_OK, "");
+        items += answer_create(f, NULL, PS_OK, "");
     }
     assert_int_equal(var[0]->owner, 0);
     assert_int_equal(var[1]->owner, 1);
     assert_int_equal(var[2]->owner, 0);
-    fake_open(&f, 0, 9, 77, 1, var[0]);
-    fake_hello(&f, 1, 101, 201, NULL, NULL);
-    fake_open(&f, 1, 9, 77, 2, var[1]);
+    fake_open(f, 0, 9, 77, 1, var[0]);
+    fake_hello(f, 1, 101, 201, NULL, NULL);
+    fake_open(f, 1, 9, 77, 2, var[1]);
     if (get[2].dones == 0) {
-        fake_open(&f, 0, 10, 77, 3, var[2]);
+        fake_open(f, 0, 10, 77, 3, var[2]);
     }
     for (int i = 0; i < 3; i++) {
         assert_int_equal(get[i].dones, 1);
         assert_int_equal(get[i].req.status, PS_OK);
     }
-    fake_fini(&f);
 }
 
 TEST(test_many_in_one_frame)
 {
     enum { MANY = 100 };
     static struct fake_request get[MANY];
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct fake_request ping;
-    fake_start(&f, &ping, PSI_REQ_PING, NULL, NULL, NULL, 10);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 10);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
     for (int i = 0; i < MANY; i++) {
         char name[16];
         snprintf(name, sizeof(name), "v%d", i);
-        struct psi_var *var = new_var(&f, name, "/job:ps/task:0");
-        fake_start(&f, &get[i], PSI_REQ_GET, var, NULL, NULL, 60000);
+        struct psi_var *var = new_var(f, name, "/job:ps/task:0");
+        fake_start(f, &get[i], PSI_REQ_GET, var, NULL, NULL, 60000);
     }
     /* four calls are out, the others wait and then go together */
     uint32_t items = 0;
     for (int i = 0; i < 5; i++) {
-        uint32_t n = answer_create(&f, NULL, PS_OK, "");
+        uint32_t n = answer_create(f, NULL, PS_OK, "");
         items += n;
         if (i > 0 && n > 1) {
             assert_int_equal(n, MANY - 4);
         }
     }
     assert_int_equal(items, MANY);
-    fake_fini(&f);
 }
 
 TEST(test_conflict)
 {
-    struct fake f;
-    struct fake_request get;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &get, PSI_REQ_GET, new_var(&f, "w", NULL), NULL, NULL, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    answer_create(&f, NULL, PS_INVALID_ARGUMENT, "float32 (5,), asked for as float32 (4,)");
-    assert_int_equal(get.req.status, PS_INVALID_ARGUMENT);
-    assert_non_null(strstr(get.err.text, "(5,)"));
-    assert_non_null(strstr(get.err.text, "'w'"));
-    fake_fini(&f);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *get = fake_begin(f, PSI_REQ_GET, new_var(f, "w", NULL), NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    answer_create(f, NULL, PS_INVALID_ARGUMENT, "float32 (5,), asked for as float32 (4,)");
+    assert_int_equal(get->req.status, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(get->err.text, "(5,)"));
+    assert_non_null(strstr(get->err.text, "'w'"));
 }
 
 /* Not ready: again, until the deadline; then the last answer is the error. */
 TEST(test_not_ready)
 {
-    struct fake f;
-    struct fake_request get;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &get, PSI_REQ_GET, new_var(&f, "w", NULL), NULL, NULL, 1000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    answer_create(&f, NULL, PS_UNAVAILABLE, "/job:ps/task:1 is not connected");
-    fake_wait(&f, 100);
-    answer_create(&f, NULL, PS_UNAVAILABLE, "/job:ps/task:1 is not connected");
-    assert_int_equal(get.dones, 0);
-    fake_wait(&f, 1000);
-    assert_int_equal(get.req.status, PS_UNAVAILABLE);
-    assert_non_null(strstr(get.err.text, "/job:ps/task:1 is not connected"));
-    fake_fini(&f);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *get = fake_begin(f, PSI_REQ_GET, new_var(f, "w", NULL), NULL, NULL, 1000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    answer_create(f, NULL, PS_UNAVAILABLE, "/job:ps/task:1 is not connected");
+    fake_wait(f, 100);
+    answer_create(f, NULL, PS_UNAVAILABLE, "/job:ps/task:1 is not connected");
+    assert_int_equal(get->dones, 0);
+    fake_wait(f, 1000);
+    assert_int_equal(get->req.status, PS_UNAVAILABLE);
+    assert_non_null(strstr(get->err.text, "/job:ps/task:1 is not connected"));
 }
 
 /* A get that timed out names `where` and not the other task. */
-static void assert_blamed(struct fake *f, const struct fake_request *get, ps_status st, const char *where, const char *other)
+static void assert_blamed(const struct fake_request *get, ps_status st, const char *where, const char *other)
 {
     assert_int_equal(get->dones, 1);
     assert_int_equal(get->req.status, st);
     if (strstr(get->err.text, where) == NULL || strstr(get->err.text, other) != NULL) {
         fail_msg("not %s: %s", where, get->err.text);
     }
-    fake_fini(f);
 }
 
 /* The owner has not answered the directory; or it has not answered us; or it refuses us: it is named, the directory is not. What
@@ -189,8 +176,9 @@ TEST(test_blames_the_owner)
             fake_reply(&f, 1, PS_OP_OPEN, fake_take(&f, 1, PS_OP_OPEN)->h.id, false, &a);
         }
         fake_wait(&f, 1000);
-        assert_blamed(&f, &get, how == 2 ? PS_RESOURCE_EXHAUSTED : PS_DEADLINE_EXCEEDED, "get of 'w' at /job:ps/task:1 (b:2)",
+        assert_blamed(&get, how == 2 ? PS_RESOURCE_EXHAUSTED : PS_DEADLINE_EXCEEDED, "get of 'w' at /job:ps/task:1 (b:2)",
                       "task:0");
+        fake_fini(&f);
     }
 }
 
@@ -204,93 +192,84 @@ TEST(test_blames_the_directory)
     fake_start(&f, &get, PSI_REQ_GET, new_var(&f, "w", NULL), NULL, NULL, 1000);
     fake_hello(&f, 0, 100, 200, NULL, NULL);
     fake_wait(&f, 1000);
-    assert_blamed(&f, &get, PS_DEADLINE_EXCEEDED, "get of 'w' at the directory, /job:ps/task:0 (a:1): no answer", "task:1");
+    assert_blamed(&get, PS_DEADLINE_EXCEEDED, "get of 'w' at the directory, /job:ps/task:0 (a:1): no answer", "task:1");
+    fake_fini(&f);
     fake_init(&f, SPEC, "", 0, false);
     fake_start(&f, &get, PSI_REQ_GET, new_var(&f, "w", NULL), NULL, NULL, 1000);
     fake_hello(&f, 0, 100, 200, NULL, NULL);
     answer_create(&f, at1, PS_DEADLINE_EXCEEDED, "");
     fake_cut(&f, 0);
     fake_wait(&f, 1000);
-    assert_blamed(&f, &get, PS_UNAVAILABLE, "get of 'w' at the directory, /job:ps/task:0 (a:1): no connection", "task:1");
+    assert_blamed(&get, PS_UNAVAILABLE, "get of 'w' at the directory, /job:ps/task:0 (a:1): no connection", "task:1");
+    fake_fini(&f);
 }
 
 /* A push to a variable that is got again waits for the directory, not for the task that had it. */
 TEST(test_push_blames_the_directory)
 {
-    struct fake f;
-    struct fake_request push, again;
     const float grad[4] = {1, 2, 3, 4};
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 1, "w", 4, 9, 1);
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 60000);
-    fake_take(&f, 1, PS_OP_PUSH);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 1, "w", 4, 9, 1);
+    fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_take(f, 1, PS_OP_PUSH);
     struct fake_answer gone = {.status = PS_ABORTED, .text = "the container was reset"};
-    fake_reply(&f, 1, PS_OP_PUSH, 1, true, &gone);
-    fake_start(&f, &again, PSI_REQ_PUSH, w, grad, NULL, 1000);
-    fake_take(&f, 0, PS_OP_CREATE);
-    fake_wait(&f, 1000);
-    assert_blamed(&f, &again, PS_DEADLINE_EXCEEDED, "push of 'w' at /job:ps/task:0 (a:1)", "task:1");
+    fake_reply(f, 1, PS_OP_PUSH, 1, true, &gone);
+    struct fake_request *again = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    fake_take(f, 0, PS_OP_CREATE);
+    fake_wait(f, 1000);
+    assert_blamed(again, PS_DEADLINE_EXCEEDED, "push of 'w' at /job:ps/task:0 (a:1)", "task:1");
 }
 
 /* The owner came back empty between CREATE and OPEN: get-or-create is repeated. */
 TEST(test_open_not_found)
 {
-    struct fake f;
-    struct fake_request get;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = new_var(&f, "w", NULL);
-    fake_start(&f, &get, PSI_REQ_GET, w, NULL, NULL, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    answer_create(&f, NULL, PS_OK, "");
-    fake_open(&f, 0, 0, 0, 0, w);
-    assert_int_equal(get.dones, 0);
-    fake_wait(&f, 100);
-    answer_create(&f, NULL, PS_OK, "");
-    fake_open(&f, 0, 4, 77, 5, w);
-    assert_int_equal(get.req.status, PS_OK);
-    fake_fini(&f);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = new_var(f, "w", NULL);
+    struct fake_request *get = fake_begin(f, PSI_REQ_GET, w, NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    answer_create(f, NULL, PS_OK, "");
+    fake_open(f, 0, 0, 0, 0, w);
+    assert_int_equal(get->dones, 0);
+    fake_wait(f, 100);
+    answer_create(f, NULL, PS_OK, "");
+    fake_open(f, 0, 4, 77, 5, w);
+    assert_int_equal(get->req.status, PS_OK);
 }
 
 /* CREATE is waiting when the connection drops: the same number again. */
 TEST(test_create_reconnect)
 {
-    struct fake f;
-    struct fake_request get;
-    fake_init(&f, SPEC, "", 0, false);
-    fake_start(&f, &get, PSI_REQ_GET, new_var(&f, "w", NULL), NULL, NULL, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    uint64_t id = fake_take(&f, 0, PS_OP_CREATE)->h.id;
-    fake_cut(&f, 0);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    assert_true(fake_take(&f, 0, PS_OP_CREATE)->h.id == id);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *get = fake_begin(f, PSI_REQ_GET, new_var(f, "w", NULL), NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    uint64_t id = fake_take(f, 0, PS_OP_CREATE)->h.id;
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    assert_true(fake_take(f, 0, PS_OP_CREATE)->h.id == id);
     struct fake_answer bad = {.status = PS_INVALID_ARGUMENT, .text = "no"};
-    fake_reply(&f, 0, PS_OP_CREATE, id, false, &bad);
-    assert_int_equal(get.req.status, PS_INVALID_ARGUMENT);
-    assert_null(fake_next(&f, 0));
-    assert_true(f.acks == 1 && f.acked == id); /* the task may forget it */
-    fake_fini(&f);
+    fake_reply(f, 0, PS_OP_CREATE, id, false, &bad);
+    assert_int_equal(get->req.status, PS_INVALID_ARGUMENT);
+    assert_null(fake_next(f, 0));
+    assert_true(f->acks == 1 && f->acked == id); /* the task may forget it */
 }
 
 /* A new life, everything as before (a journal): OPEN comes first, then the push goes on with the new handle. */
 TEST(test_new_life_same)
 {
-    struct fake f;
-    struct fake_request push;
     const float grad[4] = {1, 2, 3, 4};
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", 4, 9, 1);
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 60000);
-    fake_cut(&f, 0);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 4, 9, 1);
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_cut(f, 0);
     const struct fake_number states[] = {{1, PS_NUMBER_NOT_RECEIVED, 0, 0, 0}, {0}};
-    fake_hello(&f, 0, 101, 200, states, NULL);
-    assert_int_equal(f.task[0].count, 1); /* OPEN and nothing else */
-    fake_open(&f, 0, 33, 77, 1, w);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_PUSH);
+    fake_hello(f, 0, 101, 200, states, NULL);
+    assert_int_equal(f->task[0].count, 1); /* OPEN and nothing else */
+    fake_open(f, 0, 33, 77, 1, w);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
     assert_true(frame->h.handle == 33 && frame->h.id == 1);
     struct fake_answer a = {0};
-    fake_reply(&f, 0, PS_OP_PUSH, 1, true, &a);
-    assert_int_equal(push.req.status, PS_OK);
-    fake_fini(&f);
+    fake_reply(f, 0, PS_OP_PUSH, 1, true, &a);
+    assert_int_equal(push->req.status, PS_OK);
 }
 
 /* A new life, and the variable is another one: what was sent is unknown, what was not is not applied; then it is gone for good.
@@ -338,130 +317,115 @@ TEST(test_new_life_other)
 /* The task restarts again while the first OPEN is under way: nothing is sent before a complete one. */
 TEST(test_new_life_twice)
 {
-    struct fake f;
-    struct fake_request push;
     const float grad[4] = {1, 2, 3, 4};
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", 4, 9, 1);
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 60000);
-    fake_cut(&f, 0);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 4, 9, 1);
+    fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_cut(f, 0);
     const struct fake_number states[] = {{1, PS_NUMBER_NOT_RECEIVED, 0, 0, 0}, {0}};
-    fake_hello(&f, 0, 101, 200, states, NULL);
-    fake_take(&f, 0, PS_OP_OPEN);
-    fake_cut(&f, 0);
+    fake_hello(f, 0, 101, 200, states, NULL);
+    fake_take(f, 0, PS_OP_OPEN);
+    fake_cut(f, 0);
     ps_v1_Hello hello;
-    fake_hello(&f, 0, 101, 200, states, &hello); /* the life that it has heard of, but nothing is open in it */
-    assert_int_equal(f.task[0].count, 1);
-    fake_open(&f, 0, 33, 77, 1, w);
-    assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.handle == 33);
-    fake_fini(&f);
+    fake_hello(f, 0, 101, 200, states, &hello); /* the life that it has heard of, but nothing is open in it */
+    assert_int_equal(f->task[0].count, 1);
+    fake_open(f, 0, 33, 77, 1, w);
+    assert_true(fake_take(f, 0, PS_OP_PUSH)->h.handle == 33);
 }
 
 /* Reset in the same life: the reply says ABORTED, what waits ends too. Before its first use the variable is got again. */
 TEST(test_aborted)
 {
-    struct fake f;
-    struct fake_request push, again;
     const float grad[4] = {1, 2, 3, 4};
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", 4, 9, 1);
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 60000);
-    fake_take(&f, 0, PS_OP_PUSH);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 4, 9, 1);
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_take(f, 0, PS_OP_PUSH);
     struct fake_answer gone = {.status = PS_ABORTED, .text = "the container was reset"};
-    fake_reply(&f, 0, PS_OP_PUSH, 1, true, &gone);
-    assert_int_equal(push.req.status, PS_ABORTED);
+    fake_reply(f, 0, PS_OP_PUSH, 1, true, &gone);
+    assert_int_equal(push->req.status, PS_ABORTED);
     assert_false(w->open);
     assert_false(w->lost);
-    fake_start(&f, &again, PSI_REQ_PUSH, w, grad, NULL, 60000);
-    answer_create(&f, NULL, PS_OK, "");
-    fake_open(&f, 0, 11, 78, 6, w);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_PUSH);
+    struct fake_request *again = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    answer_create(f, NULL, PS_OK, "");
+    fake_open(f, 0, 11, 78, 6, w);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
     assert_true(frame->h.handle == 11 && frame->h.id == 2);
     struct fake_answer ok = {0};
-    fake_reply(&f, 0, PS_OP_PUSH, 2, true, &ok);
-    assert_int_equal(again.req.status, PS_OK);
-    fake_start(&f, &again, PSI_REQ_PUSH, w, grad, NULL, 60000);
-    fake_take(&f, 0, PS_OP_PUSH);
-    fake_reply(&f, 0, PS_OP_PUSH, 3, true, &gone);
-    assert_int_equal(again.req.status, PS_ABORTED);
+    fake_reply(f, 0, PS_OP_PUSH, 2, true, &ok);
+    assert_int_equal(again->req.status, PS_OK);
+    again = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_take(f, 0, PS_OP_PUSH);
+    fake_reply(f, 0, PS_OP_PUSH, 3, true, &gone);
+    assert_int_equal(again->req.status, PS_ABORTED);
     assert_true(w->lost); /* it was in use: an error from now on */
-    fake_fini(&f);
 }
 
 TEST(test_other_definition_at_open)
 {
-    struct fake f;
-    struct fake_request get;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = new_var(&f, "w", NULL);
-    fake_start(&f, &get, PSI_REQ_GET, w, NULL, NULL, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    answer_create(&f, NULL, PS_OK, "");
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = new_var(f, "w", NULL);
+    struct fake_request *get = fake_begin(f, PSI_REQ_GET, w, NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    answer_create(f, NULL, PS_OK, "");
     struct psi_var other = *w;
     other.shape.dims[0] = 5;
-    fake_open(&f, 0, 4, 77, 5, &other);
-    assert_int_equal(get.req.status, PS_INVALID_ARGUMENT);
-    assert_non_null(strstr(get.err.text, "(4,)"));
-    assert_non_null(strstr(get.err.text, "(5,)"));
-    fake_fini(&f);
+    fake_open(f, 0, 4, 77, 5, &other);
+    assert_int_equal(get->req.status, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(get->err.text, "(4,)"));
+    assert_non_null(strstr(get->err.text, "(5,)"));
 }
 
 TEST(test_lookup)
 {
-    struct fake f;
-    struct fake_request find, none;
-    fake_init(&f, SPEC, "", 0, false);
+    struct fake *f = fake_new(SPEC, "", 0, false);
     ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "w"};
     struct psi_var *w = NULL;
     struct psi_err err = {0};
-    assert_int_equal(psi_client_variable(f.c, &spec, true, &w, &err), PS_OK);
-    fake_start(&f, &find, PSI_REQ_LOOKUP, w, NULL, NULL, 60000);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
-    uint64_t id = fake_take(&f, 0, PS_OP_FIND)->h.id;
+    assert_int_equal(psi_client_variable(f->c, &spec, true, &w, &err), PS_OK);
+    struct fake_request *find = fake_begin(f, PSI_REQ_LOOKUP, w, NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    uint64_t id = fake_take(f, 0, PS_OP_FIND)->h.id;
     struct psi_buf body;
     psi_buf_init(&body, 4096);
     ps_v1_CreateAnswer a = {.index = 1, .task = 0};
     PSI_BYTES_SET(a.job, "ps");
     assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
     struct fake_answer answer = {.body = &body};
-    fake_reply(&f, 0, PS_OP_FIND, id, false, &answer);
+    fake_reply(f, 0, PS_OP_FIND, id, false, &answer);
     struct psi_var as = {.dtype = PS_F64, .shape = {.rank = 2, .dims = {3, 5}}};
     as.optimizer = *ps_adam(0.25);
-    fake_open(&f, 0, 4, 77, 5, &as);
-    assert_int_equal(find.req.status, PS_OK);
+    fake_open(f, 0, 4, 77, 5, &as);
+    assert_int_equal(find->req.status, PS_OK);
     assert_true(w->dtype == PS_F64 && w->elements == 15 && w->optimizer.kind == PS_OPT_ADAM);
-    assert_int_equal(psi_client_variable(f.c, &spec, true, &w, &err), PS_OK);
-    fake_start(&f, &none, PSI_REQ_LOOKUP, w, NULL, NULL, 60000);
+    assert_int_equal(psi_client_variable(f->c, &spec, true, &w, &err), PS_OK);
+    struct fake_request *none = fake_begin(f, PSI_REQ_LOOKUP, w, NULL, NULL, 60000);
     psi_buf_clear(&body);
     a.status = PS_NOT_FOUND;
     assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
-    fake_reply(&f, 0, PS_OP_FIND, fake_take(&f, 0, PS_OP_FIND)->h.id, false, &answer);
-    assert_int_equal(none.req.status, PS_NOT_FOUND);
+    fake_reply(f, 0, PS_OP_FIND, fake_take(f, 0, PS_OP_FIND)->h.id, false, &answer);
+    assert_int_equal(none->req.status, PS_NOT_FOUND);
     psi_buf_fini(&body);
-    fake_fini(&f);
 }
 
 TEST(test_specs_are_checked)
 {
-    struct fake f;
-    struct fake_request get;
     struct psi_var *var = NULL;
     struct psi_err err = {0};
-    fake_init(&f, SPEC, "", 0, false);
+    struct fake *f = fake_new(SPEC, "", 0, false);
     ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "../w", .dtype = PS_F32};
-    assert_int_equal(psi_client_variable(f.c, &spec, false, &var, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_client_variable(f->c, &spec, false, &var, &err), PS_INVALID_ARGUMENT);
     spec.name = "w";
     spec.dtype = PS_DTYPE_NONE;
-    assert_int_equal(psi_client_variable(f.c, &spec, false, &var, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_client_variable(f->c, &spec, false, &var, &err), PS_INVALID_ARGUMENT);
     spec.dtype = PS_F32;
     spec.partitions = 2;
-    assert_int_equal(psi_client_variable(f.c, &spec, false, &var, &err), PS_UNIMPLEMENTED);
+    assert_int_equal(psi_client_variable(f->c, &spec, false, &var, &err), PS_UNIMPLEMENTED);
     spec.partitions = 0;
     spec.device = "/job:ps/task:x";
-    assert_int_equal(psi_client_variable(f.c, &spec, false, &var, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_client_variable(f->c, &spec, false, &var, &err), PS_INVALID_ARGUMENT);
     spec.device = "/job:ps/task:7";
-    assert_int_equal(psi_client_variable(f.c, &spec, false, &var, &err), PS_OK);
-    fake_start(&f, &get, PSI_REQ_GET, var, NULL, NULL, 1000);
-    assert_int_equal(get.req.status, PS_INVALID_ARGUMENT);
-    fake_fini(&f);
+    assert_int_equal(psi_client_variable(f->c, &spec, false, &var, &err), PS_OK);
+    struct fake_request *get = fake_begin(f, PSI_REQ_GET, var, NULL, NULL, 1000);
+    assert_int_equal(get->req.status, PS_INVALID_ARGUMENT);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/window.c and push.c: numbers, the window, refusals, deadlines, what HELLO's answer does to unresolved numbers. */
-#include "test.h"
-#include "../../lib/fake_task.h"
+#include "fake_test.h"
 
 #include <stdlib.h>
 
@@ -10,7 +9,7 @@ enum { SMALL = 16, FRAME = PS_FRAME_BODY_MAX / 4, SEGMENT = PS_SEGMENT_BYTES / 4
 
 static float *numbers_from(uint64_t n, float first)
 {
-    float *p = malloc(n * sizeof(float));
+    float *p = test_alloc(n * sizeof(float));
     for (uint64_t i = 0; i < n; i++) {
         p[i] = first + (float)i;
     }
@@ -25,55 +24,47 @@ static void ok_reply(struct fake *f, uint8_t op, uint64_t number, uint64_t versi
 
 TEST(test_push)
 {
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, true);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *grad = numbers_from(SMALL, 1);
-    struct fake_request push;
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_PUSH);
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
     assert_int_equal(frame->h.flags, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST | PS_FLAG_CRC);
     assert_true(frame->h.id == 1 && frame->h.handle == 9 && frame->h.offset == 0 && frame->h.dtype == PS_F32);
     struct ps_push_meta meta;
     memcpy(&meta, frame->meta, sizeof(meta));
     assert_true(meta.total_elements == SMALL && meta.scale == 1.0f && meta.assign_flags == 0);
     assert_memory_equal(frame->payload, grad, SMALL * 4);
-    assert_int_equal(push.dones, 0);
-    ok_reply(&f, PS_OP_PUSH, 1, 3);
-    assert_int_equal(push.dones, 1);
-    assert_int_equal(push.req.status, PS_OK);
-    assert_true(push.req.version == 3);
-    free(grad);
-    fake_fini(&f);
+    assert_int_equal(push->dones, 0);
+    ok_reply(f, PS_OP_PUSH, 1, 3);
+    assert_int_equal(push->dones, 1);
+    assert_int_equal(push->req.status, PS_OK);
+    assert_true(push->req.version == 3);
 }
 
 TEST(test_sizes_are_checked)
 {
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *grad = numbers_from(SMALL, 1);
-    struct fake_request r = {0};
     struct psi_err err = {0};
-    fake_start(&f, &r, PSI_REQ_PUSH, w, grad, NULL, 1000);
-    struct fake_request again = r;
+    struct fake_request *r = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    struct fake_request again = *r;
     again.req.bytes = SMALL * 4 - 4;
-    assert_int_equal(psi_client_start(f.c, &again.req, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_client_start(f->c, &again.req, &err), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(err.text, "60 bytes"));
     assert_non_null(strstr(err.text, "'w'"));
     again.req.bytes = SMALL * 4;
     again.req.scale = 0.0f;
-    assert_int_equal(psi_client_start(f.c, &again.req, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_client_start(f->c, &again.req, &err), PS_INVALID_ARGUMENT);
     again.req.kind = PSI_REQ_PULL;
     again.req.dst = NULL;
-    assert_int_equal(psi_client_start(f.c, &again.req, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_client_start(f->c, &again.req, &err), PS_INVALID_ARGUMENT);
     ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "new", .dtype = PS_F32};
-    assert_int_equal(psi_client_variable(f.c, &spec, false, &again.req.var, &err), PS_OK);
+    assert_int_equal(psi_client_variable(f->c, &spec, false, &again.req.var, &err), PS_OK);
     again.req.dst = grad;
-    assert_int_equal(psi_client_start(f.c, &again.req, &err), PS_FAILED_PRECONDITION);
-    ok_reply(&f, PS_OP_PUSH, 1, 1);
-    free(grad);
-    fake_fini(&f);
+    assert_int_equal(psi_client_start(f->c, &again.req, &err), PS_FAILED_PRECONDITION);
+    ok_reply(f, PS_OP_PUSH, 1, 1);
 }
 
 /* 256 unresolved numbers are the most; the 257th goes when the first is resolved, not when a later one is. */
@@ -81,92 +72,83 @@ TEST(test_window_limit)
 {
     enum { MANY = PS_WINDOW + 4 };
     static struct fake_request push[MANY];
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *grad = numbers_from(SMALL, 1);
     for (uint32_t i = 0; i < MANY; i++) {
-        fake_start(&f, &push[i], PSI_REQ_PUSH, w, grad, NULL, 100000);
+        fake_start(f, &push[i], PSI_REQ_PUSH, w, grad, NULL, 100000);
     }
     for (uint64_t n = 1; n <= PS_WINDOW; n++) {
-        assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.id == n);
+        assert_true(fake_take(f, 0, PS_OP_PUSH)->h.id == n);
     }
-    assert_null(fake_next(&f, 0));
-    ok_reply(&f, PS_OP_PUSH, 2, 1);
-    assert_null(fake_next(&f, 0));
-    ok_reply(&f, PS_OP_PUSH, 1, 2);
-    assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.id == PS_WINDOW + 1);
-    assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.id == PS_WINDOW + 2);
-    assert_null(fake_next(&f, 0));
+    assert_null(fake_next(f, 0));
+    ok_reply(f, PS_OP_PUSH, 2, 1);
+    assert_null(fake_next(f, 0));
+    ok_reply(f, PS_OP_PUSH, 1, 2);
+    assert_true(fake_take(f, 0, PS_OP_PUSH)->h.id == PS_WINDOW + 1);
+    assert_true(fake_take(f, 0, PS_OP_PUSH)->h.id == PS_WINDOW + 2);
+    assert_null(fake_next(f, 0));
     for (uint64_t n = 3; n <= MANY; n++) {
-        ok_reply(&f, PS_OP_PUSH, n, n);
+        ok_reply(f, PS_OP_PUSH, n, n);
     }
     for (uint32_t i = 0; i < MANY; i++) {
         assert_int_equal(push[i].dones, 1);
         assert_int_equal(push[i].req.status, PS_OK);
     }
-    free(grad);
-    fake_fini(&f);
 }
 
 /* At most 8 operations of several frames; a small one is not held up by them. */
 TEST(test_multi_limit)
 {
     enum { MANY = PS_MULTIFRAME_PUSHES_MAX + 1 };
-    struct fake_request push[MANY];
-    struct fake_request small;
+    static struct fake_request push[MANY];
     struct psi_var *var[MANY];
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
+    struct fake *f = fake_new(SPEC, "", 0, false);
     float *grad = numbers_from(FRAME + 8, 1);
     for (uint32_t i = 0; i < MANY; i++) {
         char name[8] = {'v', (char)('a' + i), 0};
-        var[i] = fake_get(&f, 0, name, FRAME + 8, i + 1, i + 1);
+        var[i] = fake_get(f, 0, name, FRAME + 8, i + 1, i + 1);
     }
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 99, 99);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 99, 99);
     for (uint32_t i = 0; i < MANY; i++) {
-        fake_start(&f, &push[i], PSI_REQ_PUSH, var[i], grad, NULL, 100000);
+        fake_start(f, &push[i], PSI_REQ_PUSH, var[i], grad, NULL, 100000);
     }
-    fake_start(&f, &small, PSI_REQ_PUSH, w, grad, NULL, 100000);
+    fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 100000);
     bool seen_small = false;
     uint32_t firsts = 0;
     struct fake_frame *frame = NULL;
-    while ((frame = fake_next(&f, 0)) != NULL) {
+    while ((frame = fake_next(f, 0)) != NULL) {
         seen_small = seen_small || frame->h.handle == 99;
         assert_int_not_equal(frame->h.handle, MANY);
         firsts += (frame->h.flags & PS_FLAG_FIRST) != 0 ? 1 : 0;
     }
     assert_true(seen_small);
     assert_int_equal(firsts, PS_MULTIFRAME_PUSHES_MAX + 1);
-    ok_reply(&f, PS_OP_PUSH, 1, 1);
-    frame = fake_take(&f, 0, PS_OP_PUSH);
+    ok_reply(f, PS_OP_PUSH, 1, 1);
+    frame = fake_take(f, 0, PS_OP_PUSH);
     assert_int_equal(frame->h.handle, MANY);
     assert_true(frame->h.id == MANY + 1);
-    assert_non_null(fake_next(&f, 0));
+    assert_non_null(fake_next(f, 0));
     for (uint64_t n = 2; n <= MANY + 1; n++) {
-        ok_reply(&f, PS_OP_PUSH, n, 1);
+        ok_reply(f, PS_OP_PUSH, n, 1);
     }
-    assert_int_equal(psi_client_pending(f.c), 0);
-    free(grad);
-    fake_fini(&f);
+    assert_int_equal(psi_client_pending(f->c), 0);
 }
 
 /* Frames of different variables interleave; the second push of one variable waits for the end of the first. */
 TEST(test_call_order)
 {
-    struct fake_request a1, a2, b1, pull;
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *a = fake_get(&f, 0, "a", 2 * FRAME + 8, 1, 1);
-    struct psi_var *b = fake_get(&f, 0, "b", FRAME + 8, 2, 2);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *a = fake_get(f, 0, "a", 2 * FRAME + 8, 1, 1);
+    struct psi_var *b = fake_get(f, 0, "b", FRAME + 8, 2, 2);
     float *grad = numbers_from(2 * FRAME + 8, 1);
     float *dst = numbers_from(2 * FRAME + 8, 0);
-    f.task[0].take = 0; /* all are queued before anything goes out */
-    fake_start(&f, &a1, PSI_REQ_PUSH, a, grad, NULL, 100000);
-    fake_start(&f, &pull, PSI_REQ_PULL, a, NULL, dst, 100000);
-    fake_start(&f, &a2, PSI_REQ_ASSIGN, a, grad, NULL, 100000);
-    fake_start(&f, &b1, PSI_REQ_PUSH, b, grad, NULL, 100000);
-    fake_flow(&f, 0);
+    f->task[0].take = 0; /* all are queued before anything goes out */
+    fake_begin(f, PSI_REQ_PUSH, a, grad, NULL, 100000);
+    fake_begin(f, PSI_REQ_PULL, a, NULL, dst, 100000);
+    fake_begin(f, PSI_REQ_ASSIGN, a, grad, NULL, 100000);
+    fake_begin(f, PSI_REQ_PUSH, b, grad, NULL, 100000);
+    fake_flow(f, 0);
     static const struct {
         uint8_t op;
         uint32_t handle;
@@ -186,378 +168,324 @@ TEST(test_call_order)
         {PS_OP_ASSIGN, 1, 2 * FRAME, PS_FLAG_SEQ | PS_FLAG_LAST},
     };
     for (size_t i = 0; i < sizeof(WANT) / sizeof(WANT[0]); i++) {
-        struct fake_frame *frame = fake_take(&f, 0, WANT[i].op);
+        struct fake_frame *frame = fake_take(f, 0, WANT[i].op);
         assert_int_equal(frame->h.handle, WANT[i].handle);
         assert_true(frame->h.offset == WANT[i].offset);
         assert_int_equal(frame->h.flags, WANT[i].flags);
     }
-    assert_null(fake_next(&f, 0));
-    fake_wait(&f, 100001);
-    assert_int_equal(psi_client_pending(f.c), 0);
-    free(grad);
-    free(dst);
-    fake_fini(&f);
+    assert_null(fake_next(f, 0));
+    fake_wait(f, 100001);
+    assert_int_equal(psi_client_pending(f->c), 0);
 }
 
 TEST(test_refused_for_load)
 {
-    struct fake_request push;
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *grad = numbers_from(SMALL, 1);
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
-    assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.id == 1);
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    assert_true(fake_take(f, 0, PS_OP_PUSH)->h.id == 1);
     struct fake_answer a = {.status = PS_RESOURCE_EXHAUSTED, .retry_after_ms = 300, .text = "TOO_BUSY"};
-    fake_reply(&f, 0, PS_OP_PUSH, 1, true, &a);
-    fake_wait(&f, 299);
-    assert_null(fake_next(&f, 0));
-    fake_wait(&f, 150);
-    assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.id == 2); /* a new number */
+    fake_reply(f, 0, PS_OP_PUSH, 1, true, &a);
+    fake_wait(f, 299);
+    assert_null(fake_next(f, 0));
+    fake_wait(f, 150);
+    assert_true(fake_take(f, 0, PS_OP_PUSH)->h.id == 2); /* a new number */
     a.retry_after_ms = 5000;
-    fake_reply(&f, 0, PS_OP_PUSH, 2, true, &a);
-    fake_wait(&f, 600);
-    assert_int_equal(push.dones, 1);
-    assert_int_equal(push.req.status, PS_RESOURCE_EXHAUSTED);
-    assert_int_equal(push.req.applied, PS_NOTHING_APPLIED);
-    assert_non_null(strstr(push.err.text, "TOO_BUSY"));
-    assert_non_null(strstr(push.err.text, "/job:ps/task:0 (a:1)"));
-    free(grad);
-    fake_fini(&f);
+    fake_reply(f, 0, PS_OP_PUSH, 2, true, &a);
+    fake_wait(f, 600);
+    assert_int_equal(push->dones, 1);
+    assert_int_equal(push->req.status, PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(push->req.applied, PS_NOTHING_APPLIED);
+    assert_non_null(strstr(push->err.text, "TOO_BUSY"));
+    assert_non_null(strstr(push->err.text, "/job:ps/task:0 (a:1)"));
 }
 
 TEST(test_refused_for_good)
 {
-    struct fake_request push;
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *grad = numbers_from(SMALL, 1);
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
     struct fake_answer a = {.status = PS_INVALID_ARGUMENT, .applied = PS_MAYBE_PARTLY_APPLIED, .text = "NaN at 7"};
-    fake_reply(&f, 0, PS_OP_PUSH, 1, true, &a);
-    assert_int_equal(push.dones, 1);
-    assert_int_equal(push.req.status, PS_INVALID_ARGUMENT);
-    assert_int_equal(push.req.applied, PS_MAYBE_PARTLY_APPLIED);
-    assert_non_null(strstr(push.err.text, "NaN at 7"));
-    free(grad);
-    fake_fini(&f);
+    fake_reply(f, 0, PS_OP_PUSH, 1, true, &a);
+    assert_int_equal(push->dones, 1);
+    assert_int_equal(push->req.status, PS_INVALID_ARGUMENT);
+    assert_int_equal(push->req.applied, PS_MAYBE_PARTLY_APPLIED);
+    assert_non_null(strstr(push->err.text, "NaN at 7"));
 }
 
 /* In progress at an offset: the next frame starts there, without FIRST; the next push of the variable comes after it. */
 TEST(test_resume_offset)
 {
-    struct fake_request one, two;
-    struct fake f;
     ps_v1_Hello hello;
-    fake_init(&f, SPEC, "", 0, true);
-    struct psi_var *w = fake_get(&f, 0, "w", 2 * FRAME, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *w = fake_get(f, 0, "w", 2 * FRAME, 9, 1);
     float *grad = numbers_from(2 * FRAME, 1);
-    fake_start(&f, &one, PSI_REQ_PUSH, w, grad, NULL, 100000);
-    fake_start(&f, &two, PSI_REQ_PUSH, w, grad, NULL, 100000);
+    struct fake_request *one = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 100000);
+    struct fake_request *two = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 100000);
     for (uint32_t i = 0; i < 4; i++) {
-        assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.id == 1 + i / 2);
+        assert_true(fake_take(f, 0, PS_OP_PUSH)->h.id == 1 + i / 2);
     }
-    fake_cut(&f, 0);
+    fake_cut(f, 0);
     const struct fake_number states[] = {
         {1, PS_NUMBER_IN_PROGRESS, 3 * SEGMENT, 0, 0}, {2, PS_NUMBER_NOT_RECEIVED, 0, 0, 0}, {0}};
-    fake_hello(&f, 0, 100, 200, states, &hello);
+    fake_hello(f, 0, 100, 200, states, &hello);
     assert_true(hello.record == 200 && hello.connection == 2 && hello.next_number == 3);
     assert_true(fake_listed[0].number == 1 && fake_listed[1].number == 2 && fake_listed[2].number == 0);
     assert_int_equal(fake_listed[0].state, 0);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_PUSH);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
     assert_true(frame->h.id == 1 && frame->h.offset == 3 * SEGMENT && (frame->h.flags & PS_FLAG_FIRST) == 0);
     assert_int_equal(frame->h.meta_bytes, 0);
     assert_memory_equal(frame->payload, grad + 3 * SEGMENT, PS_FRAME_BODY_MAX);
-    frame = fake_take(&f, 0, PS_OP_PUSH);
+    frame = fake_take(f, 0, PS_OP_PUSH);
     assert_true(frame->h.id == 1 && frame->h.offset == FRAME + 3 * SEGMENT && (frame->h.flags & PS_FLAG_LAST) != 0);
-    frame = fake_take(&f, 0, PS_OP_PUSH);
+    frame = fake_take(f, 0, PS_OP_PUSH);
     assert_true(frame->h.id == 2 && frame->h.offset == 0 && (frame->h.flags & PS_FLAG_FIRST) != 0);
-    ok_reply(&f, PS_OP_PUSH, 1, 1);
-    ok_reply(&f, PS_OP_PUSH, 2, 2);
-    assert_int_equal(one.dones, 1);
-    assert_int_equal(two.dones, 1);
-    free(grad);
-    fake_fini(&f);
+    ok_reply(f, PS_OP_PUSH, 1, 1);
+    ok_reply(f, PS_OP_PUSH, 2, 2);
+    assert_int_equal(one->dones, 1);
+    assert_int_equal(two->dones, 1);
 }
 
 /* What HELLO's answer can say of single-frame pushes. */
 TEST(test_resume_states)
 {
-    struct fake_request push[4];
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    static struct fake_request push[4];
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *grad = numbers_from(SMALL, 1);
     for (uint32_t i = 0; i < 4; i++) {
-        fake_start(&f, &push[i], PSI_REQ_PUSH, w, grad, NULL, 100000);
+        fake_start(f, &push[i], PSI_REQ_PUSH, w, grad, NULL, 100000);
     }
-    fake_cut(&f, 0);
+    fake_cut(f, 0);
     const struct fake_number states[] = {{1, PS_NUMBER_APPLIED, 0, 0, 41},
                                          {2, PS_NUMBER_REFUSED, 0, PS_FAILED_PRECONDITION, 0},
                                          {3, PS_NUMBER_ABANDONED, 0, 0, 0},
                                          {4, PS_NUMBER_NOT_RECEIVED, 0, 0, 0},
                                          {0}};
-    fake_hello(&f, 0, 100, 200, states, NULL);
+    fake_hello(f, 0, 100, 200, states, NULL);
     assert_int_equal(push[0].req.status, PS_OK);
     assert_true(push[0].req.version == 41);
     assert_int_equal(push[1].req.status, PS_FAILED_PRECONDITION);
     assert_int_equal(push[2].req.status, PS_ABORTED);
     assert_int_equal(push[2].req.applied, PS_OUTCOME_UNKNOWN);
     assert_int_equal(push[3].dones, 0);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_PUSH);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
     assert_true(frame->h.id == 4 && (frame->h.flags & PS_FLAG_FIRST) != 0);
-    assert_null(fake_next(&f, 0));
-    ok_reply(&f, PS_OP_PUSH, 4, 42);
+    assert_null(fake_next(f, 0));
+    ok_reply(f, PS_OP_PUSH, 4, 42);
     assert_int_equal(push[3].req.status, PS_OK);
-    free(grad);
-    fake_fini(&f);
 }
 
 /* The record has another name: what was sent is unknown and never sent again; the new name is taken with that answer only. */
 TEST(test_unknown)
 {
-    struct fake_request push, next;
-    struct fake f;
     ps_v1_Hello hello;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *grad = numbers_from(SMALL, 1);
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 100000);
-    fake_cut(&f, 0);
-    fake_connect(&f, 0); /* this HELLO's answer is lost */
-    fake_cut(&f, 0);
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 100000);
+    fake_cut(f, 0);
+    fake_connect(f, 0); /* this HELLO's answer is lost */
+    fake_cut(f, 0);
     const struct fake_number states[] = {{1, PS_NUMBER_UNKNOWN, 0, 0, 0}, {0}};
-    fake_hello(&f, 0, 100, 999, states, &hello);
+    fake_hello(f, 0, 100, 999, states, &hello);
     assert_true(hello.record == 200);
-    assert_int_equal(push.req.status, PS_ABORTED);
-    assert_int_equal(push.req.applied, PS_OUTCOME_UNKNOWN);
-    assert_null(fake_next(&f, 0));
-    fake_start(&f, &next, PSI_REQ_PUSH, w, grad, NULL, 100000);
-    assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.id == 2);
-    fake_cut(&f, 0);
+    assert_int_equal(push->req.status, PS_ABORTED);
+    assert_int_equal(push->req.applied, PS_OUTCOME_UNKNOWN);
+    assert_null(fake_next(f, 0));
+    struct fake_request *next = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 100000);
+    assert_true(fake_take(f, 0, PS_OP_PUSH)->h.id == 2);
+    fake_cut(f, 0);
     const struct fake_number then[] = {{2, PS_NUMBER_APPLIED, 0, 0, 1}, {0}};
-    fake_hello(&f, 0, 100, 999, then, &hello);
+    fake_hello(f, 0, 100, 999, then, &hello);
     assert_true(hello.record == 999);
-    assert_int_equal(next.req.status, PS_OK);
-    free(grad);
-    fake_fini(&f);
+    assert_int_equal(next->req.status, PS_OK);
 }
 
 /* The deadline while the task works: ABANDON; the number stays in the window until the answer. */
 TEST(test_abandon)
 {
-    struct fake_request push;
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *grad = numbers_from(SMALL, 1);
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
-    fake_take(&f, 0, PS_OP_PUSH);
-    fake_wait(&f, 1001);
-    assert_int_equal(push.dones, 1);
-    assert_int_equal(push.req.status, PS_DEADLINE_EXCEEDED);
-    assert_int_equal(push.req.applied, PS_OUTCOME_UNKNOWN);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_ABANDON);
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    fake_take(f, 0, PS_OP_PUSH);
+    fake_wait(f, 1001);
+    assert_int_equal(push->dones, 1);
+    assert_int_equal(push->req.status, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(push->req.applied, PS_OUTCOME_UNKNOWN);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_ABANDON);
     assert_true(frame->h.id == 1 && frame->h.flags == PS_FLAG_SEQ);
-    fake_cut(&f, 0); /* its answer is lost */
+    fake_cut(f, 0); /* its answer is lost */
     const struct fake_number states[] = {{1, PS_NUMBER_ABANDONED, 0, 0, 0}, {0}};
-    fake_hello(&f, 0, 100, 200, states, NULL);
+    fake_hello(f, 0, 100, 200, states, NULL);
     assert_true(fake_listed[0].number == 1 && fake_listed[0].state == 1);
-    fake_cut(&f, 0);
-    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
     assert_true(fake_listed[0].number == 0);
-    assert_int_equal(push.dones, 1);
-    free(grad);
-    fake_fini(&f);
+    assert_int_equal(push->dones, 1);
 }
 
 /* The deadline with half a frame written: the caller's memory is free at once, so the connection must go. */
 TEST(test_half_written)
 {
-    struct fake_request push, other;
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", FRAME, 9, 1);
-    struct psi_var *v = fake_get(&f, 0, "v", SMALL, 8, 2);
-    float *grad = numbers_from(FRAME, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", FRAME, 9, 1);
+    struct psi_var *v = fake_get(f, 0, "v", SMALL, 8, 2);
+    float *grad = calloc(FRAME, sizeof(*grad)); /* not by test_alloc(): it goes while the case runs */
     float *mine = numbers_from(SMALL, 5);
-    f.task[0].take = PS_SEGMENT_BYTES * 2 + 100;
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
-    fake_start(&f, &other, PSI_REQ_PUSH, v, mine, NULL, 100000);
-    fake_wait(&f, 1001);
-    assert_int_equal(push.dones, 1);
-    assert_int_equal(push.req.applied, PS_MAYBE_PARTLY_APPLIED);
+    f->task[0].take = PS_SEGMENT_BYTES * 2 + 100;
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    struct fake_request *other = fake_begin(f, PSI_REQ_PUSH, v, mine, NULL, 100000);
+    fake_wait(f, 1001);
+    assert_int_equal(push->dones, 1);
+    assert_int_equal(push->req.applied, PS_MAYBE_PARTLY_APPLIED);
     free(grad); /* the library may not touch it again */
-    assert_int_equal(f.task[0].closes, 1);
-    assert_int_equal(other.dones, 0);
+    assert_int_equal(f->task[0].closes, 1);
+    assert_int_equal(other->dones, 0);
     const struct fake_number states[] = {{1, PS_NUMBER_ABANDONED, 0, 0, 0}, {2, PS_NUMBER_NOT_RECEIVED, 0, 0, 0}, {0}};
-    fake_hello(&f, 0, 100, 200, states, NULL);
+    fake_hello(f, 0, 100, 200, states, NULL);
     assert_int_equal(fake_listed[0].state, 1);
     assert_int_equal(fake_listed[1].state, 0);
-    assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.id == 2);
-    ok_reply(&f, PS_OP_PUSH, 2, 1);
-    assert_int_equal(other.req.status, PS_OK);
-    free(mine);
-    fake_fini(&f);
+    assert_true(fake_take(f, 0, PS_OP_PUSH)->h.id == 2);
+    ok_reply(f, PS_OP_PUSH, 2, 1);
+    assert_int_equal(other->req.status, PS_OK);
 }
 
 /* Never sent: nothing applied, and the number is simply not used. */
 TEST(test_never_sent)
 {
-    struct fake_request first, push, later;
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", FRAME, 9, 1);
-    struct psi_var *v = fake_get(&f, 0, "v", SMALL, 8, 2);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", FRAME, 9, 1);
+    struct psi_var *v = fake_get(f, 0, "v", SMALL, 8, 2);
     float *grad = numbers_from(FRAME, 1);
-    f.task[0].take = 1000;
-    fake_start(&f, &first, PSI_REQ_PUSH, w, grad, NULL, 100000);
-    fake_start(&f, &push, PSI_REQ_PUSH, v, grad, NULL, 1000);
-    fake_wait(&f, 1001);
-    assert_int_equal(push.req.status, PS_DEADLINE_EXCEEDED);
-    assert_int_equal(push.req.applied, PS_NOTHING_APPLIED);
-    fake_flow(&f, 0);
-    assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.id == 1);
-    fake_start(&f, &later, PSI_REQ_PUSH, v, grad, NULL, 1000);
-    assert_true(fake_take(&f, 0, PS_OP_PUSH)->h.id == 3);
-    ok_reply(&f, PS_OP_PUSH, 1, 1);
-    ok_reply(&f, PS_OP_PUSH, 3, 1);
-    assert_int_equal(psi_client_pending(f.c), 0);
-    free(grad);
-    fake_fini(&f);
+    f->task[0].take = 1000;
+    fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 100000);
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, v, grad, NULL, 1000);
+    fake_wait(f, 1001);
+    assert_int_equal(push->req.status, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(push->req.applied, PS_NOTHING_APPLIED);
+    fake_flow(f, 0);
+    assert_true(fake_take(f, 0, PS_OP_PUSH)->h.id == 1);
+    fake_begin(f, PSI_REQ_PUSH, v, grad, NULL, 1000);
+    assert_true(fake_take(f, 0, PS_OP_PUSH)->h.id == 3);
+    ok_reply(f, PS_OP_PUSH, 1, 1);
+    ok_reply(f, PS_OP_PUSH, 3, 1);
+    assert_int_equal(psi_client_pending(f->c), 0);
 }
 
 /* A refusal while the frame is half out: the rest follows, then the request ends; a frame that has not begun is withdrawn. */
 TEST(test_refused_half_written)
 {
-    struct fake_request push;
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", 2 * FRAME, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 2 * FRAME, 9, 1);
     float *grad = numbers_from(2 * FRAME, 1);
-    f.task[0].take = PS_SEGMENT_BYTES * 2 + 100;
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    f->task[0].take = PS_SEGMENT_BYTES * 2 + 100;
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
     struct fake_answer a = {.status = PS_FAILED_PRECONDITION, .text = "UNINITIALIZED"};
-    fake_reply(&f, 0, PS_OP_PUSH, 1, true, &a);
-    assert_int_equal(push.dones, 0);
-    fake_flow(&f, 0);
-    assert_int_equal(push.dones, 1);
-    assert_int_equal(push.req.status, PS_FAILED_PRECONDITION);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_PUSH);
+    fake_reply(f, 0, PS_OP_PUSH, 1, true, &a);
+    assert_int_equal(push->dones, 0);
+    fake_flow(f, 0);
+    assert_int_equal(push->dones, 1);
+    assert_int_equal(push->req.status, PS_FAILED_PRECONDITION);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
     assert_int_equal(frame->bytes, PS_FRAME_BODY_MAX);
-    assert_null(fake_next(&f, 0)); /* the second frame was never queued */
-    free(grad);
-    fake_fini(&f);
+    assert_null(fake_next(f, 0)); /* the second frame was never queued */
 }
 
 /* Refused for load while the frame is half out, and then the deadline: it ends there, it is not put off. */
 TEST(test_put_off_half_written)
 {
-    struct fake_request push;
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", 2 * FRAME, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 2 * FRAME, 9, 1);
     float *grad = numbers_from(2 * FRAME, 1);
-    f.task[0].take = PS_SEGMENT_BYTES * 2 + 100;
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    f->task[0].take = PS_SEGMENT_BYTES * 2 + 100;
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
     struct fake_answer a = {.status = PS_RESOURCE_EXHAUSTED, .text = "busy", .retry_after_ms = 1};
-    fake_reply(&f, 0, PS_OP_PUSH, 1, true, &a);
-    fake_wait(&f, 990);
-    assert_int_equal(push.dones, 0);
-    fake_wait(&f, 11);
-    assert_int_equal(push.dones, 1);
-    assert_int_equal(push.req.applied, PS_NOTHING_APPLIED);
-    assert_int_equal(f.task[0].closes, 1);
-    assert_int_equal(psi_client_pending(f.c), 0);
-    free(grad);
-    fake_fini(&f);
+    fake_reply(f, 0, PS_OP_PUSH, 1, true, &a);
+    fake_wait(f, 990);
+    assert_int_equal(push->dones, 0);
+    fake_wait(f, 11);
+    assert_int_equal(push->dones, 1);
+    assert_int_equal(push->req.applied, PS_NOTHING_APPLIED);
+    assert_int_equal(f->task[0].closes, 1);
+    assert_int_equal(psi_client_pending(f->c), 0);
 }
 
 /* The same, and meanwhile the variable has gone: there is nothing to repeat it on, and it ends once. */
 TEST(test_half_written_and_gone)
 {
-    struct fake_request push, pull;
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", 2 * FRAME, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 2 * FRAME, 9, 1);
     float *grad = numbers_from(2 * FRAME, 1);
     float *dst = numbers_from(2 * FRAME, 0);
-    fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 100000);
-    uint64_t asked = fake_take(&f, 0, PS_OP_PULL)->h.id;
-    f.task[0].take = PS_SEGMENT_BYTES * 2 + 100;
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
+    struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 100000);
+    uint64_t asked = fake_take(f, 0, PS_OP_PULL)->h.id;
+    f->task[0].take = PS_SEGMENT_BYTES * 2 + 100;
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
     struct fake_answer busy = {.status = PS_RESOURCE_EXHAUSTED, .text = "busy", .retry_after_ms = 1};
-    fake_reply(&f, 0, PS_OP_PUSH, 1, true, &busy);
+    fake_reply(f, 0, PS_OP_PUSH, 1, true, &busy);
     struct fake_answer gone = {.status = PS_ABORTED, .text = "was reset"};
-    fake_reply(&f, 0, PS_OP_PULL, asked, false, &gone);
-    assert_int_equal(pull.req.status, PS_ABORTED);
-    assert_int_equal(push.dones, 0); /* half of a frame of its memory is out */
-    fake_wait(&f, 1001);
-    assert_int_equal(push.dones, 1);
-    assert_int_equal(push.req.status, PS_ABORTED);
-    assert_int_equal(push.req.applied, PS_NOTHING_APPLIED);
-    assert_non_null(strstr(push.err.text, "before it could be repeated"));
-    assert_int_equal(f.task[0].closes, 1);
-    fake_wait(&f, 2000);
-    assert_int_equal(push.dones, 1);
-    assert_int_equal(psi_client_pending(f.c), 0);
-    free(grad);
-    free(dst);
-    fake_fini(&f);
+    fake_reply(f, 0, PS_OP_PULL, asked, false, &gone);
+    assert_int_equal(pull->req.status, PS_ABORTED);
+    assert_int_equal(push->dones, 0); /* half of a frame of its memory is out */
+    fake_wait(f, 1001);
+    assert_int_equal(push->dones, 1);
+    assert_int_equal(push->req.status, PS_ABORTED);
+    assert_int_equal(push->req.applied, PS_NOTHING_APPLIED);
+    assert_non_null(strstr(push->err.text, "before it could be repeated"));
+    assert_int_equal(f->task[0].closes, 1);
+    fake_wait(f, 2000);
+    assert_int_equal(push->dones, 1);
+    assert_int_equal(psi_client_pending(f->c), 0);
 }
 
 TEST(test_add_and_init)
 {
-    struct fake_request add, init;
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, true);
-    struct psi_var *w = fake_get(&f, 0, "w", 2, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *w = fake_get(f, 0, "w", 2, 9, 1);
     const float delta[2] = {1, 2};
     const float sum[2] = {11, 12};
-    fake_start(&f, &add, PSI_REQ_ADD, w, delta, NULL, 1000);
-    struct fake_frame *frame = fake_take(&f, 0, PS_OP_ADD);
+    struct fake_request *add = fake_begin(f, PSI_REQ_ADD, w, delta, NULL, 1000);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_ADD);
     assert_memory_equal(frame->payload, delta, sizeof(delta));
     struct fake_answer a = {.result = sum, .result_bytes = sizeof(sum), .version = 8};
-    fake_reply(&f, 0, PS_OP_ADD, 1, true, &a);
-    assert_int_equal(add.req.status, PS_OK);
-    assert_int_equal(add.req.result_bytes, sizeof(sum));
-    assert_memory_equal(add.req.result, sum, sizeof(sum));
-    fake_start(&f, &init, PSI_REQ_INIT, w, NULL, NULL, 1000);
-    frame = fake_take(&f, 0, PS_OP_INIT);
+    fake_reply(f, 0, PS_OP_ADD, 1, true, &a);
+    assert_int_equal(add->req.status, PS_OK);
+    assert_int_equal(add->req.result_bytes, sizeof(sum));
+    assert_memory_equal(add->req.result, sum, sizeof(sum));
+    struct fake_request *init = fake_begin(f, PSI_REQ_INIT, w, NULL, NULL, 1000);
+    frame = fake_take(f, 0, PS_OP_INIT);
     ps_v1_Init m;
     assert_int_equal(psi_msg_decode(&ps_v1_Init_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
     assert_true(m.kind == PS_INIT_ZEROS && !m.force && m.optimizer.kind == PS_OPT_SGD && m.optimizer.learning_rate == 0.5);
-    ok_reply(&f, PS_OP_INIT, 2, 0);
-    assert_int_equal(init.req.status, PS_OK);
-    fake_fini(&f);
+    ok_reply(f, PS_OP_INIT, 2, 0);
+    assert_int_equal(init->req.status, PS_OK);
 }
 
 /* A reply for a number that was never sent, and one of another op: bad bytes, a new connection, no harm to the request. */
 TEST(test_bad_replies)
 {
-    struct fake_request push;
-    struct fake f;
-    fake_init(&f, SPEC, "", 0, false);
-    struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *grad = numbers_from(SMALL, 1);
-    fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 100000);
-    ok_reply(&f, PS_OP_PUSH, 2, 1);
-    assert_int_equal(f.task[0].closes, 1);
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 100000);
+    ok_reply(f, PS_OP_PUSH, 2, 1);
+    assert_int_equal(f->task[0].closes, 1);
     const struct fake_number again[] = {{1, PS_NUMBER_NOT_RECEIVED, 0, 0, 0}, {0}};
-    fake_hello(&f, 0, 100, 200, again, NULL);
-    ok_reply(&f, PS_OP_ADD, 1, 1);
-    assert_int_equal(f.task[0].closes, 2);
+    fake_hello(f, 0, 100, 200, again, NULL);
+    ok_reply(f, PS_OP_ADD, 1, 1);
+    assert_int_equal(f->task[0].closes, 2);
     const struct fake_number ragged[] = {{1, PS_NUMBER_IN_PROGRESS, 3, 0, 0}, {0}};
-    fake_hello(&f, 0, 100, 200, ragged, NULL);
-    assert_int_equal(f.task[0].closes, 3);
-    fake_hello(&f, 0, 100, 200, NULL, NULL); /* lacks the number */
-    assert_int_equal(f.task[0].closes, 4);
-    assert_int_equal(push.dones, 0);
+    fake_hello(f, 0, 100, 200, ragged, NULL);
+    assert_int_equal(f->task[0].closes, 3);
+    fake_hello(f, 0, 100, 200, NULL, NULL); /* lacks the number */
+    assert_int_equal(f->task[0].closes, 4);
+    assert_int_equal(push->dones, 0);
     const struct fake_number applied[] = {{1, PS_NUMBER_APPLIED, 0, 0, 7}, {0}};
-    fake_hello(&f, 0, 100, 200, applied, NULL);
-    assert_int_equal(push.dones, 1);
-    assert_int_equal(push.req.status, PS_OK);
-    free(grad);
-    fake_fini(&f);
+    fake_hello(f, 0, 100, 200, applied, NULL);
+    assert_int_equal(push->dones, 1);
+    assert_int_equal(push->req.status, PS_OK);
 }
