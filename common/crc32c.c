@@ -60,7 +60,7 @@ uint32_t psi_crc32c_software(uint32_t crc, const void *p, size_t n)
 
 enum {
     ISAL_MIN_BYTES = 128, /* below, the call costs more than it saves */
-    LONG_BYTES = 5456, /* of one of three streams; 4 * 3 * 5456 + 64 = 64 KiB, our segment */
+    LONG_BYTES = 5456,    /* of one of three streams; 4 * 3 * 5456 + 64 = 64 KiB, our segment */
     SHORT_BYTES = 128
 };
 #define LONG_SHIFT_2 UINT64_C(0x562cc096) /* x^(8 * 2 * 5456 - 33) mod P */

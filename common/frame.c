@@ -4,8 +4,9 @@
  *
  * Happy path: a frame's header and meta are gathered in r->head, checked, and handed out; each segment that lies whole in the
  * bytes given is handed out where it lies; the part of a segment at their end goes to the lent buffer and is completed there.
- * With a target each segment is values, which go there, then padding and CRC, which go to r->tails, in whatever portions they come.
- * Failure: anything the header claims beyond the limits, a bad CRC, a reserved field: PSI_PIECE_BAD, the connection is lost.
+ * With a target each segment is values, which go there, then padding and CRC, which go to r->tails, in whatever portions they
+ * come. Failure: anything the header claims beyond the limits, a bad CRC, a reserved field: PSI_PIECE_BAD, the connection is
+ * lost.
  */
 #include "frame.h"
 
@@ -346,8 +347,7 @@ enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *
                 return PSI_PIECE_NONE;
             }
             r->body_left = 0;
-            uint32_t crc =
-                has_crc(r) ? psi_crc32c(0, &r->trailer, offsetof(struct ps_pull_trailer, crc)) : 0;
+            uint32_t crc = has_crc(r) ? psi_crc32c(0, &r->trailer, offsetof(struct ps_pull_trailer, crc)) : 0;
             if (crc != r->trailer.crc) {
                 PSI_IGNORE(psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_BAD_CRC, "BAD_CRC of a trailer (op %u)",
                                        r->header.op)); /* as above */

@@ -59,7 +59,7 @@ struct psi_io {
     bool by_caller;
     uint64_t events;          /* loop thread: what has happened; a turn ends when it counts on */
     bool unsettled;           /* by_caller: events in the last turn */
-    bool ended;               /* a work ended at once, or with it something else, before the loop sleeps */
+    bool ended;               /* something ended before the loop sleeps */
     uint64_t turned_ms;       /* by_caller: end of the last turn */
     uv_timer_t limit;         /* by_caller: of a turn */
     bool loop_open, net_open; /* they were initialised */
@@ -69,7 +69,7 @@ struct psi_io {
     bool turning;             /* by_caller: a thread is in psi_io_turn() */
     bool watched;             /* by_caller: the program has asked for the descriptor, and may wait for it between two turns */
     bool stop;
-    atomic_bool asleep; /* the loop looks at the queue when it is woken only; set under the lock, with the queue empty in a turn */
+    atomic_bool asleep; /* it looks at the queue when it is woken only; set under the lock, in a turn with the queue empty */
 };
 
 uint64_t psi_io_now_ms(void)
@@ -199,6 +199,7 @@ static void drain(void *ctx)
         struct psi_request *req;
         while ((req = psi_client_next_done(io->client)) != NULL) {
             io->events++;
+            io->ended = true;
             req->done(req);
             more = true;
         }
@@ -264,7 +265,7 @@ static bool run_works(struct psi_io *io)
         work->run(work, io->client);
     }
     psi_net_settle(&io->net);
-    io->ended = io->ended || psi_client_pending(io->client) < pending;
+    io->ended = io->ended || psi_client_pending(io->client) < pending; /* a call may need no request */
     return true;
 }
 
@@ -365,7 +366,7 @@ static ps_status loop_init(struct psi_io *io, struct psi_err *err)
     io->wake.data = io;
     io->tick.data = io;
     io->prepare.data = io;
-    PSI_IGNORE(uv_prepare_start(&io->prepare, on_prepare)); /* as the one below */
+    PSI_IGNORE(uv_prepare_start(&io->prepare, on_prepare));                 /* as the one below */
     PSI_IGNORE(uv_timer_start(&io->tick, on_tick, IO_TICK_MS, IO_TICK_MS)); /* fails without a callback only */
     return PS_OK;
 }

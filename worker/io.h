@@ -37,8 +37,8 @@ struct psi_io_config {
 ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io, struct psi_err *err) PSI_MUST;
 /** Queue work; it runs once, later, also when it comes from the loop thread itself. Any thread; never blocks, never allocates. */
 void psi_io_submit(struct psi_io *io, struct psi_io_work *work);
-/** Queue these works (their links), which the list then has no more: they run together, before any effect of the first. waits: the
- * calling thread waits for them next, in turns where it is by_caller; then nobody is woken for them. */
+/** Queue these works (their links), which the list then has no more: they run together, before any effect of the first. waits:
+ * the calling thread waits for them next, in turns where it is by_caller; then nobody is woken for them. */
 void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits);
 /** True on the loop thread, where nothing may block. Any thread. */
 bool psi_io_on_loop(const struct psi_io *io);

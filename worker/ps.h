@@ -392,8 +392,8 @@ struct ps_request {
 
 /** PS_OK: the callback runs exactly once, on the loop thread, never from within the call (it may run before a call made on
  *  another thread has returned). Anything else: it never runs.
- *  timeout_ms <= 0: the session's operation timeout. grad, src, dst are kept until the callback; dst is torn until then, and after
- *  an error (see ps_variable_read). Any thread. */
+ *  timeout_ms <= 0: the session's operation timeout. grad, src, dst are kept until the callback; dst is torn until then, and
+ * after an error (see ps_variable_read). Any thread. */
 PS_API ps_status ps_push_start(ps_variable *v, const void *grad, size_t bytes, float scale, int64_t timeout_ms, ps_request *req,
                                ps_done_fn done, void *ctx);
 PS_API ps_status ps_pull_start(ps_variable *v, void *dst, size_t bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done,

@@ -2,9 +2,9 @@
 /*
  * One connection over a transport.
  *
- * Happy path: bytes are read to their places, or into the net's scratch -> ops->bytes -> drain, where psi_conn_update() of a dirty link sends what is
- * queued. What the transport does not take waits: the rest of the current segment as the queue's hold, everything else in the
- * queue until that is out.
+ * Happy path: bytes are read to their places, or into the net's scratch -> ops->bytes -> drain, where psi_conn_update() of a
+ * dirty link sends what is queued. What the transport does not take waits: the rest of the current segment as the queue's hold,
+ * everything else in the queue until that is out.
  *
  * Failure modes:
  *   the peer closes or resets        -> ops->closed, then close

@@ -431,6 +431,10 @@ void psi_peer_header(const struct psi_peer *peer, uint8_t op, uint64_t id, struc
 void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes);
 /** A chunk is free again. */
 void psi_chunk_drop(struct psi_peer *peer, struct psi_chunk *k);
+/** Nothing is written to req's dst from here on, whatever is being received. */
+void psi_target_release(struct psi_request *req);
+/** The same for whatever this peer's connection is receiving; the frame goes on being read. */
+void psi_target_stop(struct psi_peer *peer);
 
 /* ---- connection.c ---- */
 struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, bool crc, const char *why);
@@ -445,10 +449,6 @@ void psi_peer_end(struct psi_peer *peer);
 
 /* ---- receive.c ---- */
 void psi_peer_bytes(struct psi_peer *peer, const uint8_t *p, size_t n);
-/** Nothing is written to req's dst from here on, whatever is being received. */
-void psi_receive_release(struct psi_request *req);
-/** The same for whatever this peer's connection is receiving; the frame goes on being read. */
-void psi_receive_stop(struct psi_peer *peer);
 /** Bytes of a list without the zeros at its end; broken lists are returned whole. */
 size_t psi_list_strip(const uint8_t *p, size_t n);
 

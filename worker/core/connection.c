@@ -22,7 +22,7 @@ enum { BAD_LOG_MS = 1000 };
 void psi_peer_end(struct psi_peer *peer)
 {
     if (peer->link != NULL) {
-        psi_receive_stop(peer);
+        psi_target_stop(peer);
         psi_window_detach(peer);
         psi_link_free(peer->link);
         peer->link = NULL;
@@ -70,7 +70,7 @@ void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...)
     (void)vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
     PSI_ASSERT(link != NULL);
-    psi_receive_stop(peer);
+    psi_target_stop(peer);
     psi_window_detach(peer);
     peer->link = NULL;
     peer->doomed = false;

@@ -164,3 +164,25 @@ void psi_chunk_drop(struct psi_peer *peer, struct psi_chunk *k)
     k->req = NULL;
     psi_list_push_front(&peer->chunk_free, &k->link);
 }
+
+/* ---- values that are received straight into a caller's memory ---- */
+
+void psi_target_stop(struct psi_peer *peer)
+{
+    if (peer->target != NULL) {
+        peer->target->flags &= (uint8_t)~PSI_REQUEST_TARGET;
+        peer->target = NULL;
+        psi_reader_release(&peer->link->in);
+    }
+}
+
+void psi_target_release(struct psi_request *req)
+{
+    struct psi_client *c = req->owner;
+    for (uint32_t i = 0; (req->flags & PSI_REQUEST_TARGET) != 0; i++) {
+        PSI_ASSERT(i < c->peer_count);
+        if (c->peers[i]->target == req) {
+            psi_target_stop(c->peers[i]);
+        }
+    }
+}

@@ -2,11 +2,11 @@
 /*
  * Frames from a task: where each one's bytes go, and who is told when it is complete.
  *
- * Happy path: HEAD names a sink: values go straight to the caller's memory, where the reader checks them (its target), and what is
- * converted on the way goes there segment by segment; everything else is gathered in the session's body buffer; END hands it to
- * window.c, pull.c, ask.c or peer.c. A request that ends meanwhile takes the target away first: its memory is the caller's again.
- * Failure: a task's bytes are as untrusted as a client's: what does not fit the protocol closes the connection, with one log
- * line.
+ * Happy path: HEAD names a sink: values go straight to the caller's memory, where the reader checks them (its target), and what
+ * is converted on the way goes there segment by segment; everything else is gathered in the session's body buffer; END hands it
+ * to window.c, pull.c, ask.c or peer.c. A request that ends meanwhile takes the target away first: its memory is the caller's
+ * again. Failure: a task's bytes are as untrusted as a client's: what does not fit the protocol closes the connection, with one
+ * log line.
  */
 #include "client.h"
 
@@ -71,26 +71,6 @@ static void aim(struct psi_peer *peer)
         PSI_ASSERT((req->flags & PSI_REQUEST_TARGET) == 0); /* the frames of a request come on one connection, one at a time */
         peer->target = req;
         req->flags |= PSI_REQUEST_TARGET;
-    }
-}
-
-void psi_receive_stop(struct psi_peer *peer)
-{
-    if (peer->target != NULL) {
-        peer->target->flags &= (uint8_t)~PSI_REQUEST_TARGET;
-        peer->target = NULL;
-        psi_reader_release(&peer->link->in);
-    }
-}
-
-void psi_receive_release(struct psi_request *req)
-{
-    struct psi_client *c = req->owner;
-    for (uint32_t i = 0; (req->flags & PSI_REQUEST_TARGET) != 0; i++) {
-        PSI_ASSERT(i < c->peer_count);
-        if (c->peers[i]->target == req) {
-            psi_receive_stop(c->peers[i]);
-        }
     }
 }
 
@@ -181,7 +161,7 @@ static ps_status reply_end(struct psi_peer *peer, struct psi_err *err)
 static ps_status frame_end(struct psi_peer *peer, struct psi_err *err)
 {
     ps_status st = PS_OK;
-    psi_receive_stop(peer);
+    psi_target_stop(peer);
     switch (peer->sink) {
     case PSI_SINK_BODY:
         st = reply_end(peer, err);

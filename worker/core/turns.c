@@ -100,7 +100,7 @@ static void forget_chunks(struct psi_request *req)
 
 void psi_var_release(struct psi_request *req)
 {
-    psi_receive_release(req);
+    psi_target_release(req);
     if (req->flying > 0) {
         forget_chunks(req);
     }

@@ -92,7 +92,7 @@ struct sim_knobs {
     uint32_t fault_weight[SIM_FAULT_COUNT];
     uint32_t delay_ms;                        /* of bytes, at most */
     uint32_t pipe_bytes;                      /* what the kernel takes */
-    uint32_t unplaced_in; /* one read in n of a client is not to where the values belong; 0 never */
+    uint32_t unplaced_in;                     /* one read in n of a client is not to where the values belong; 0 never */
     uint32_t small_read_in, boundary_read_in; /* one read in n is small, ends at a boundary; 0 never */
     uint32_t short_write_in;                  /* one write in n is taken in part */
     uint32_t advance_in;                      /* time goes on after one event in n */
