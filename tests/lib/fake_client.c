@@ -311,6 +311,8 @@ ps_status fc_make(struct fc *c, const char *name, ps_dtype dtype, uint64_t eleme
 ps_status fc_open(struct fc *c, const char *name, ps_v1_OpenAnswer *answer)
 {
     ps_v1_NameItem m = name_item(name);
+    ps_v1_OpenAnswer own;
+    answer = answer != NULL ? answer : &own;
     *answer = (ps_v1_OpenAnswer)ps_v1_OpenAnswer_init_zero;
     struct fc_reply r = call_item(c, PS_OP_OPEN, c->next_id++, &ps_v1_NameItem_msg, &m, &ps_v1_OpenAnswer_msg, answer);
     return r.status == PS_OK ? (ps_status)answer->status : r.status;
@@ -319,6 +321,8 @@ ps_status fc_open(struct fc *c, const char *name, ps_v1_OpenAnswer *answer)
 ps_status fc_find(struct fc *c, const char *name, ps_v1_CreateAnswer *answer)
 {
     ps_v1_NameItem m = name_item(name);
+    ps_v1_CreateAnswer own;
+    answer = answer != NULL ? answer : &own;
     *answer = (ps_v1_CreateAnswer)ps_v1_CreateAnswer_init_zero;
     struct fc_reply r = call_item(c, PS_OP_FIND, c->next_id++, &ps_v1_NameItem_msg, &m, &ps_v1_CreateAnswer_msg, answer);
     return r.status == PS_OK ? (ps_status)answer->status : r.status;

@@ -75,7 +75,7 @@ bool fc_item(const uint8_t **p, size_t *n, const pb_msgdesc_t *d, void *m);
 
 /* ---- control requests with one item ---- */
 void fc_create_item(ps_v1_CreateItem *m, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt);
-/** CREATE of one item; the item's own status, or the request's when it failed. ACKs. answer may be NULL. */
+/** CREATE, OPEN, FIND of one item; the item's own status, or the request's when it failed. answer may be NULL. CREATE ACKs. */
 ps_status fc_create(struct fc *c, const ps_v1_CreateItem *m, ps_v1_CreateAnswer *answer);
 /** Likewise, of a variable that is like this and nothing else. */
 ps_status fc_make(struct fc *c, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt);

@@ -6,6 +6,16 @@
 #include "fake_task.h"
 #include "test.h"
 
+/* The request has ended once, with this status. */
+#define assert_done(request_, status_)                                                                                           \
+    do {                                                                                                                         \
+        const struct fake_request *request_tmp_ = (request_);                                                                    \
+        if (request_tmp_->dones != 1 || request_tmp_->req.status != (status_)) {                                                 \
+            fail_msg("%s: %u times, %s '%s', expected once, %s", #request_, request_tmp_->dones,                                 \
+                     ps_status_name(request_tmp_->req.status), request_tmp_->err.text, ps_status_name(status_));                 \
+        }                                                                                                                        \
+    } while (0)
+
 static inline void fake_end(void *f)
 {
     fake_fini(f);

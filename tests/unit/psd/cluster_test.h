@@ -122,6 +122,17 @@ static inline ps_status cl_create(struct cl *cl, const char *name, const char *j
     return fc_create(&cl->c, &m, a);
 }
 
+/* cl_create() gives the variable; whether it was made just now. */
+static inline bool cl_creates(struct cl *cl, const char *name, const char *job, uint32_t task, bool pinned)
+{
+    ps_v1_CreateAnswer a;
+    ps_status st = cl_create(cl, name, job, task, pinned, &a);
+    if (st != PS_OK) {
+        fail_msg("create of '%s' gave %s", name, ps_status_name(st));
+    }
+    return a.created;
+}
+
 /* The meta of a request that may take so long; its padded length. meta [PS_META_BYTES_MAX]. */
 static inline uint16_t wait_meta(uint64_t timeout_ms, uint8_t *meta)
 {

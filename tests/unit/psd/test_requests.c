@@ -188,17 +188,15 @@ TEST(test_each_item_of_a_list)
     assert_applied(fc_init_var(&e->c, in_a.handle, ps_zeros(), ps_sgd(1), 0, false));
     assert_applied(fc_init_var(&e->c, in_b.handle, ps_zeros(), ps_sgd(1), 0, false));
     for (size_t i = 0; i < ARRAY_COUNT(lists); i++) {
-        struct wire body;
-        wire_init(&body);
-        add_item(&body, lists[i], "a", &in_a);
-        add_item(&body, lists[i], "b", &in_b);
-        add_item(&body, lists[i], "a", &in_a);
+        struct wire *body = wire_new();
+        add_item(body, lists[i], "a", &in_a);
+        add_item(body, lists[i], "b", &in_b);
+        add_item(body, lists[i], "a", &in_a);
         refuse(e, "b");
-        assert_reply(fc_call(&e->c, lists[i], 0, e->c.next_id++, 0, NULL, 0, &body), PS_PERMISSION_DENIED, "container 'b'");
+        assert_reply(fc_call(&e->c, lists[i], 0, e->c.next_id++, 0, NULL, 0, body), PS_PERMISSION_DENIED, "container 'b'");
         assert_int_equal(asked.count, 2);
         assert_string_equal(asked.containers[0], "a");
         assert_string_equal(asked.containers[1], "b");
-        wire_fini(&body);
     }
     struct peek p = peek_at(e->t, "w");
     assert_true(p.count == 2 && !p.sealed);

@@ -81,11 +81,10 @@ TEST(test_tasks)
 TEST(test_lost)
 {
     ps_v1_TaskAnswer t[4];
-    ps_v1_CreateAnswer a;
     struct cl *cl = cl_new();
-    assert_int_equal(cl_create(cl, "x", "ps", 1, true, &a), PS_OK);
-    assert_int_equal(cl_create(cl, "y", "ps", 1, true, &a), PS_OK);
-    assert_int_equal(cl_create(cl, "z", "ps", 0, true, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "x", "ps", 1, true, NULL), PS_OK);
+    assert_int_equal(cl_create(cl, "y", "ps", 1, true, NULL), PS_OK);
+    assert_int_equal(cl_create(cl, "z", "ps", 0, true, NULL), PS_OK);
     assert_int_equal(tasks(&cl->c, t), 3);
     assert_true(t[1].restarts == 0 && t[1].lost == 0);
     shell_task_free(cl->ps1);
@@ -99,7 +98,7 @@ TEST(test_lost)
     assert_true(t[1].connected && t[1].restarts == 1 && t[1].lost == 2);
     assert_true(is(&t[1].lost_names, "x, y") || is(&t[1].lost_names, "y, x"));
     assert_true(t[0].restarts == 0 && t[0].lost == 0 && t[2].restarts == 0 && t[2].lost == 0);
-    assert_int_equal(cl_create(cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "x", "ps", 1, true, NULL), PS_OK);
     assert_int_equal(tasks(&cl->c, t), 3);
     assert_true(t[1].restarts == 1 && t[1].lost == 1 && is(&t[1].lost_names, "y"));
     assert_applied(fc_reset(&cl->c, 900, "localhost"));

@@ -220,33 +220,31 @@ TEST(test_first_assign_of_a_large_one)
 TEST(test_first_assigns_at_once)
 {
     for (int how = 0; how < 4; how++) {
-        struct env e;
         struct fc other;
         ps_v1_CreateItem m;
         ps_v1_OpenAnswer v;
-        env_init(&e, small_budget);
-        fc_init(&other, e.t, 2);
+        struct env *e = env_new(small_budget);
+        fc_init(&other, e->t, 2);
         assert_int_equal(fc_connect(&other), PS_OK);
-        v = fc_created(&e.c, "v", PS_F32, N, ps_adagrad(1));
-        uint64_t first = begin(&e.c, PS_OP_ASSIGN, &v);
+        v = fc_created(&e->c, "v", PS_F32, N, ps_adagrad(1));
+        uint64_t first = begin(&e->c, PS_OP_ASSIGN, &v);
         if (how % 2 == 0) {
             assert_applied(fc_push(&other, PS_OP_ASSIGN, &v, filled(values, N, 4), 1, 0));
         } else {
             assert_applied(fc_init_var(&other, v.handle, ps_constant(4), ps_adagrad(1), 0, false));
         }
-        psd_task_check_invariants(e.t->core);
-        assert_all(&e, "v", 4);
+        psd_task_check_invariants(e->t->core);
+        assert_all(e, "v", 4);
         if (how < 2) {
-            assert_applied(finish(&e.c, PS_OP_ASSIGN, &v, first));
-            assert_all(&e, "v", 7);
+            assert_applied(finish(&e->c, PS_OP_ASSIGN, &v, first));
+            assert_all(e, "v", 7);
         } else {
-            assert_int_equal(fc_abandon(&e.c, first).result[0], PS_NUMBER_ABANDONED);
+            assert_int_equal(fc_abandon(&e->c, first).result[0], PS_NUMBER_ABANDONED);
         }
-        assert_int_equal(psd_task_memory_bytes(e.t->core), 2 * N * 4);
+        assert_int_equal(psd_task_memory_bytes(e->t->core), 2 * N * 4);
         fc_create_item(&m, "rest", PS_F32, 8 * N, ps_no_optimizer()); /* 10 - 2: no promise is left over */
-        assert_int_equal(fc_create(&e.c, &m, NULL), PS_OK);
-        assert_int_equal(fc_make(&e.c, "more", PS_F32, 1, ps_no_optimizer()), PS_RESOURCE_EXHAUSTED);
-        env_fini(&e);
+        assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+        assert_int_equal(fc_make(&e->c, "more", PS_F32, 1, ps_no_optimizer()), PS_RESOURCE_EXHAUSTED);
     }
 }
 
@@ -255,34 +253,32 @@ TEST(test_delete_and_reset_under_way)
 {
     static const uint8_t ops[] = {PS_OP_PUSH, PS_OP_PUSHPULL, PS_OP_ASSIGN};
     for (int how = 0; how < 6; how++) {
-        struct env e;
         struct fc chief;
         ps_v1_OpenAnswer v, again;
-        env_init(&e, NULL);
-        fc_init(&chief, e.t, 2);
+        struct env *e = env_new(NULL);
+        fc_init(&chief, e->t, 2);
         assert_int_equal(fc_connect(&chief), PS_OK);
-        v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
+        v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 1);
         uint8_t op = ops[how % 3];
-        uint64_t number = begin(&e.c, op, &v);
-        shell_forget(e.c.conn); /* a VALUE frame */
+        uint64_t number = begin(&e->c, op, &v);
+        shell_forget(e->c.conn); /* a VALUE frame */
         bool reset = how >= 3;
         uint64_t id = chief.next_id++;
         assert_applied(reset ? fc_reset(&chief, id, "") : fc_delete(&chief, id, "v"));
-        struct fc_reply r = fc_take(&e.c, NULL);
+        struct fc_reply r = fc_take(&e->c, NULL);
         assert_reply(r, PS_ABORTED, "reset or deleted");
         assert_int_equal(r.h.op, op);
         assert_int_equal(r.h.id, number);
         assert_int_equal(r.applied, op == PS_OP_ASSIGN ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED);
-        assert_int_equal(psd_task_memory_bytes(e.t->core), 0);
-        again = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 3);
+        assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
+        again = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 3);
         assert_int_not_equal(again.handle, v.handle);
         assert_int_not_equal(again.creation, v.creation);
         assert_int_equal(again.incarnation == v.incarnation, !reset);
-        assert_int_equal(finish(&e.c, op, &v, number).status, FC_NONE); /* read and dropped */
-        assert_reply(fc_push(&e.c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0), PS_ABORTED, "reset or deleted");
-        assert_reply(fc_pull(&e.c, &v, 0, 5, values), PS_ABORTED, "reset or deleted");
-        assert_all(&e, "v", 3);
-        env_fini(&e);
+        assert_int_equal(finish(&e->c, op, &v, number).status, FC_NONE); /* read and dropped */
+        assert_reply(fc_push(&e->c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0), PS_ABORTED, "reset or deleted");
+        assert_reply(fc_pull(&e->c, &v, 0, 5, values), PS_ABORTED, "reset or deleted");
+        assert_all(e, "v", 3);
     }
 }
 

@@ -138,33 +138,31 @@ TEST(test_torn_is_nothing)
 TEST(test_resumed)
 {
     for (uint32_t cut = 1; cut < 3; cut++) {
-        struct env e;
         struct fc_hello hello;
-        env_init(&e, NULL);
-        ps_v1_OpenAnswer v = ready(&e, "v", N, ps_sgd(1), 3);
+        struct env *e = env_new(NULL);
+        ps_v1_OpenAnswer v = ready(e, "v", N, ps_sgd(1), 3);
         PSI_IGNORE(filled(values, N, 1)); /* it is in values */
-        uint64_t number = e.c.next_number++;
-        send_segments(&e, PS_OP_PUSH, &v, number, 0, cut);
-        fc_cut(&e.c);
-        fc_hello_default(&e.c, &hello);
+        uint64_t number = e->c.next_number++;
+        send_segments(e, PS_OP_PUSH, &v, number, 0, cut);
+        fc_cut(&e->c);
+        fc_hello_default(&e->c, &hello);
         hello.unresolved[0] = number;
         hello.unresolved_count = 1;
-        assert_int_equal(fc_hello(&e.c, &hello), PS_OK);
-        assert_int_equal(e.c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
-        assert_int_equal(e.c.numbers[0].offset, cut * 16384);
-        assert_all(&e, 3, 0);
-        send_segments(&e, PS_OP_PUSH, &v, number, cut, 3);
-        assert_applied(fc_take(&e.c, NULL));
-        assert_all(&e, 2, 1);
-        fc_cut(&e.c); /* and its outcome is kept */
-        fc_hello_default(&e.c, &hello);
+        assert_int_equal(fc_hello(&e->c, &hello), PS_OK);
+        assert_int_equal(e->c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
+        assert_int_equal(e->c.numbers[0].offset, cut * 16384);
+        assert_all(e, 3, 0);
+        send_segments(e, PS_OP_PUSH, &v, number, cut, 3);
+        assert_applied(fc_take(&e->c, NULL));
+        assert_all(e, 2, 1);
+        fc_cut(&e->c); /* and its outcome is kept */
+        fc_hello_default(&e->c, &hello);
         hello.unresolved[0] = number;
         hello.unresolved_count = 1;
-        assert_int_equal(fc_hello(&e.c, &hello), PS_OK);
-        assert_int_equal(e.c.numbers[0].state, PS_NUMBER_APPLIED);
-        assert_int_equal(e.c.numbers[0].version, 1);
-        assert_all(&e, 2, 1);
-        env_fini(&e);
+        assert_int_equal(fc_hello(&e->c, &hello), PS_OK);
+        assert_int_equal(e->c.numbers[0].state, PS_NUMBER_APPLIED);
+        assert_int_equal(e->c.numbers[0].version, 1);
+        assert_all(e, 2, 1);
     }
 }
 
@@ -226,29 +224,26 @@ TEST(test_reads_are_copies)
 {
     static const ps_dtype wires[] = {PS_F32, PS_BF16};
     for (size_t k = 0; k < ARRAY_COUNT(wires); k++) {
-        struct env e;
         struct fc other;
-        env_init(&e, NULL);
-        fc_init(&other, e.t, 2);
+        struct env *e = env_new(NULL);
+        fc_init(&other, e->t, 2);
         assert_int_equal(fc_connect(&other), PS_OK);
-        ps_v1_OpenAnswer v = ready(&e, "v", N, ps_sgd(1), 3);
-        uint64_t memory = psd_task_memory_bytes(e.t->core);
+        ps_v1_OpenAnswer v = ready(e, "v", N, ps_sgd(1), 3);
+        uint64_t memory = psd_task_memory_bytes(e->t->core);
         PSI_IGNORE(filled(values, N, 1)); /* it is in values */
-        assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, values, 1, 0));
+        assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, values, 1, 0));
         struct ps_pull_meta m = {.elements = N};
         struct wire_frame f = {.op = PS_OP_PULL, .dtype = (uint8_t)wires[k], .id = other.next_id++, .handle = v.handle};
         f.meta = &m;
         f.meta_bytes = sizeof(m);
-        struct wire w;
-        wire_init(&w);
-        PSI_IGNORE(wire_frame(&w, &f)); /* it fits */
+        struct wire *w = wire_new();
+        PSI_IGNORE(wire_frame(w, &f)); /* it fits */
         other.conn->stuck = true;
-        shell_send(other.conn, &w);
-        wire_fini(&w);
-        uint64_t number = e.c.next_number++;
-        send_segments(&e, PS_OP_PUSH, &v, number, 0, 2); /* in progress, but not to be seen */
-        assert_applied(fc_push(&e.c, PS_OP_PUSH, &v, values, 1, 0));
-        assert_true(psd_task_memory_bytes(e.t->core) > memory);
+        shell_send(other.conn, w);
+        uint64_t number = e->c.next_number++;
+        send_segments(e, PS_OP_PUSH, &v, number, 0, 2); /* in progress, but not to be seen */
+        assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, values, 1, 0));
+        assert_true(psd_task_memory_bytes(e->t->core) > memory);
         shell_unstick(other.conn);
         struct shell_frame *got = shell_take(other.conn);
         assert_non_null(got);
@@ -264,9 +259,8 @@ TEST(test_reads_are_copies)
             assert_true((wires[k] == PS_F32 ? x : psi_half_value(PS_BF16, h)) == 2);
         }
         shell_frame_free(got);
-        assert_int_equal(fc_abandon(&e.c, number).result[0], PS_NUMBER_ABANDONED);
-        assert_int_equal(psd_task_memory_bytes(e.t->core), memory);
-        env_fini(&e);
+        assert_int_equal(fc_abandon(&e->c, number).result[0], PS_NUMBER_ABANDONED);
+        assert_int_equal(psd_task_memory_bytes(e->t->core), memory);
     }
 }
 

@@ -31,13 +31,12 @@ TEST(test_waits_for_the_lists_of_its_job)
 TEST(test_create_goes_to_its_owner)
 {
     ps_v1_CreateAnswer a;
-    ps_v1_OpenAnswer v;
     struct cl *cl = cl_new();
     assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_OK);
     assert_true(a.created);
     assert_int_equal(a.task, 1);
-    assert_int_equal(fc_open(&cl->at1, "x", &v), PS_OK);
-    assert_int_equal(fc_open(&cl->c, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&cl->at1, "x", NULL), PS_OK);
+    assert_int_equal(fc_open(&cl->c, "x", NULL), PS_NOT_FOUND);
     /* round robin elsewhere finds it; a pin elsewhere is a conflict that names both; a pin to where it is is none */
     assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_OK);
     assert_int_equal(a.task, 1);
@@ -52,7 +51,7 @@ TEST(test_create_goes_to_its_owner)
     assert_true(says(&a, "pinned"));
     assert_int_equal(cl_create(cl, "y", "worker", 0, true, &a), PS_OK);
     assert_memory_equal(a.job.bytes, "worker", 6);
-    assert_int_equal(fc_open(&cl->atw, "y", &v), PS_OK);
+    assert_int_equal(fc_open(&cl->atw, "y", NULL), PS_OK);
     /* a conflict of definitions is told by the directory */
     ps_v1_CreateItem m;
     fc_create_item(&m, "x", PS_F64, 100, ps_sgd(1));
@@ -88,7 +87,6 @@ TEST(test_two_definitions_race)
     for (int refused = 0; refused < 2; refused++) {
         struct cl cl;
         struct fc other, third;
-        struct wire body, back;
         ps_v1_CreateItem m;
         ps_v1_CreateAnswer a;
         ps_v1_OpenAnswer v;
@@ -102,14 +100,13 @@ TEST(test_two_definitions_race)
         fc_init(&other, cl.ps0, 2);
         fc_init(&third, cl.ps0, 3);
         assert_true(fc_connect(&other) == PS_OK && fc_connect(&third) == PS_OK);
-        wire_init(&body);
-        wire_init(&back);
+        struct wire *body = wire_new(), *back = wire_new();
         fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
         m.task = 1;
-        wire_item(&body, &ps_v1_CreateItem_msg, &m);
+        wire_item(body, &ps_v1_CreateItem_msg, &m);
         end->peer->frozen = true; /* its answers do not come through */
-        assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
-        assert_int_equal(fc_call(&third, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+        assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, body).status, FC_NONE);
+        assert_int_equal(fc_call(&third, PS_OP_CREATE, 0, 50, 0, NULL, 0, body).status, FC_NONE);
         fc_create_item(&m, "x", PS_F32, 10, ps_sgd(1));
         m.task = 1;
         assert_int_equal(fc_create(&other, &m, &a), PS_INVALID_ARGUMENT);
@@ -117,10 +114,10 @@ TEST(test_two_definitions_race)
         end->peer->frozen = false;
         shell_pass(&cl.net, 100);
         for (int i = 0; i < 2; i++) {
-            wire_clear(&back);
-            assert_applied(fc_take(i == 0 ? &cl.c : &third, &back));
-            const uint8_t *p = back.data;
-            size_t n = back.len;
+            wire_clear(back);
+            assert_applied(fc_take(i == 0 ? &cl.c : &third, back));
+            const uint8_t *p = back->data;
+            size_t n = back->len;
             assert_true(fc_item(&p, &n, &ps_v1_CreateAnswer_msg, &a));
             assert_int_equal(a.status, refused == 0 ? PS_OK : PS_FAILED_PRECONDITION);
             assert_int_equal(a.created, refused == 0 && i == 0);
@@ -131,8 +128,6 @@ TEST(test_two_definitions_race)
             assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
             assert_true(v.dims_count == 1 && v.dims[0] == 100);
         }
-        wire_fini(&body);
-        wire_fini(&back);
         cl_fini(&cl);
     }
 }
@@ -143,7 +138,6 @@ TEST(test_owner_drops_out_before_it_answers)
     for (int how = 0; how < 2; how++) {
         struct cl cl;
         ps_v1_CreateAnswer a;
-        ps_v1_OpenAnswer v;
         cl_start(&cl);
         struct shell_conn *end = cl_join(&cl, cl.ps1);
         if (how == 0) {
@@ -152,17 +146,15 @@ TEST(test_owner_drops_out_before_it_answers)
             end->peer->frozen = true; /* it does; the answer does not */
         }
         ps_v1_CreateItem m;
-        struct wire body, back;
-        wire_init(&body);
-        wire_init(&back);
+        struct wire *body = wire_new(), *back = wire_new();
         fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
         m.task = 1;
-        wire_item(&body, &ps_v1_CreateItem_msg, &m);
-        assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+        wire_item(body, &ps_v1_CreateItem_msg, &m);
+        assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, body).status, FC_NONE);
         shell_cut(end);
-        assert_applied(fc_take(&cl.c, &back));
-        const uint8_t *p = back.data;
-        size_t n = back.len;
+        assert_applied(fc_take(&cl.c, back));
+        const uint8_t *p = back->data;
+        size_t n = back->len;
         assert_true(fc_item(&p, &n, &ps_v1_CreateAnswer_msg, &a));
         assert_int_equal(a.status, PS_UNAVAILABLE);
         assert_true(says(&a, "/job:ps/task:1"));
@@ -173,9 +165,7 @@ TEST(test_owner_drops_out_before_it_answers)
         assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
         assert_int_equal(a.task, 1);
         assert_int_equal(a.created, how == 0);
-        assert_int_equal(fc_open(&cl.at1, "x", &v), PS_OK);
-        wire_fini(&body);
-        wire_fini(&back);
+        assert_int_equal(fc_open(&cl.at1, "x", NULL), PS_OK);
         cl_fini(&cl);
     }
 }
@@ -186,16 +176,15 @@ TEST(test_client_is_gone_before_the_answer)
     for (int how = 0; how < 3; how++) {
         struct cl cl;
         ps_v1_CreateAnswer a;
-        struct wire body;
         cl_start(&cl);
         struct shell_conn *end = cl_join(&cl, cl.ps1);
         end->frozen = true;
-        wire_init(&body);
+        struct wire *body = wire_new();
         ps_v1_CreateItem m;
         fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
         m.task = 1;
-        wire_item(&body, &ps_v1_CreateItem_msg, &m);
-        assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body).status, FC_NONE);
+        wire_item(body, &ps_v1_CreateItem_msg, &m);
+        assert_int_equal(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, body).status, FC_NONE);
         if (how == 0) {
             fc_ack(&cl.c, 50);
         } else if (how == 1) {
@@ -208,12 +197,11 @@ TEST(test_client_is_gone_before_the_answer)
             assert_int_equal(fc_connect(&cl.c), PS_OK);
         }
         if (how == 2) { /* asked again with its number: the result was kept */
-            assert_applied(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, &body));
+            assert_applied(fc_call(&cl.c, PS_OP_CREATE, 0, 50, 0, NULL, 0, body));
         }
         assert_int_equal(cl_create(&cl, "x", "ps", 0, false, &a), PS_OK);
         assert_int_equal(a.task, 1);
         assert_false(a.created);
-        wire_fini(&body);
         cl_fini(&cl);
     }
 }
@@ -278,7 +266,6 @@ TEST(test_directory_restarts)
 TEST(test_name_elsewhere_is_dropped)
 {
     ps_v1_CreateAnswer a;
-    ps_v1_OpenAnswer v;
     struct cl *cl = cl_new();
     assert_int_equal(cl_create(cl, "x", "worker", 0, true, &a), PS_OK);
     assert_int_equal(cl_create(cl, "keep", "worker", 0, true, &a), PS_OK);
@@ -289,8 +276,8 @@ TEST(test_name_elsewhere_is_dropped)
     PSI_IGNORE(cl_join(cl, cl->w0)); /* likewise */
     assert_true(shell_logged(cl->ps0, "name_elsewhere"));
     assert_true(shell_logged(cl->w0, "name_elsewhere"));
-    assert_int_equal(fc_open(&cl->atw, "x", &v), PS_NOT_FOUND);
-    assert_int_equal(fc_open(&cl->atw, "keep", &v), PS_OK);
+    assert_int_equal(fc_open(&cl->atw, "x", NULL), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&cl->atw, "keep", NULL), PS_OK);
     assert_int_equal(fc_find(&cl->c, "x", &a), PS_OK);
     assert_memory_equal(a.job.bytes, "ps", 2);
     assert_int_equal(fc_find(&cl->c, "keep", &a), PS_OK);
@@ -299,18 +286,16 @@ TEST(test_name_elsewhere_is_dropped)
 
 TEST(test_delete)
 {
-    ps_v1_CreateAnswer a;
-    ps_v1_OpenAnswer v;
     struct cl *cl = cl_new_apart();
     struct shell_conn *end = cl_join(cl, cl->ps1);
-    assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "x", "ps", 1, false, NULL), PS_OK);
     assert_applied(fc_delete(&cl->c, 50, "x"));
-    assert_int_equal(fc_open(&cl->at1, "x", &v), PS_NOT_FOUND);
-    assert_int_equal(fc_find(&cl->c, "x", &a), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&cl->at1, "x", NULL), PS_NOT_FOUND);
+    assert_int_equal(fc_find(&cl->c, "x", NULL), PS_NOT_FOUND);
     assert_reply(fc_delete(&cl->c, 51, "x"), PS_NOT_FOUND, "'x'");
     assert_reply(fc_call(&cl->c, PS_OP_DELETE, 0, 52, 0, NULL, 0, NULL), PS_INVALID_ARGUMENT, "no variable");
     /* the owner drops out before it answers: nobody knows */
-    assert_int_equal(cl_create(cl, "x", "ps", 1, false, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "x", "ps", 1, false, NULL), PS_OK);
     end->peer->frozen = true;
     assert_int_equal(fc_delete(&cl->c, 53, "x").status, FC_NONE);
     shell_cut(end);
@@ -323,14 +308,13 @@ TEST(test_delete)
     assert_int_not_equal(r.retry_after_ms, 0);
     PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
     assert_applied(fc_delete(&cl->c, 55, "x"));
-    assert_int_equal(fc_find(&cl->c, "x", &a), PS_NOT_FOUND);
+    assert_int_equal(fc_find(&cl->c, "x", NULL), PS_NOT_FOUND);
 }
 
 /* A name is deleted and made anew at once: the answer to the DELETE does not take the later variable's name away. */
 TEST(test_create_behind_delete)
 {
     ps_v1_CreateAnswer a;
-    ps_v1_OpenAnswer v;
     ps_v1_CreateItem m;
     struct cl *cl = cl_new_apart();
     struct shell_conn *end = cl_join(cl, cl->ps1);
@@ -344,7 +328,7 @@ TEST(test_create_behind_delete)
     assert_int_equal(fc_call(&cl->c, PS_OP_CREATE, 0, 51, 0, NULL, 0, body).status, FC_NONE);
     shell_thaw(end->peer);
     shell_forget(cl->c.conn);
-    assert_int_equal(fc_open(&cl->at1, "x", &v), PS_OK);
+    assert_int_equal(fc_open(&cl->at1, "x", NULL), PS_OK);
     assert_int_equal(fc_find(&cl->c, "x", &a), PS_OK);
     assert_int_equal(a.task, 1);
     assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_OK); /* no second one elsewhere */
@@ -402,15 +386,13 @@ TEST(test_hello_of_tasks)
     /* a list that is none */
     static const uint8_t bad[] = {4, 0x12, 2, '.', '.'}, bad_container[] = {6, 0x0a, 1, ' ', 0x12, 1, 'x'};
     for (int i = 0; i < 2; i++) {
-        struct wire body;
-        wire_init(&body);
-        wire_append(&body, i == 0 ? bad : bad_container, i == 0 ? sizeof(bad) : sizeof(bad_container));
+        struct wire *body = wire_new();
+        wire_append(body, i == 0 ? bad : bad_container, i == 0 ? sizeof(bad) : sizeof(bad_container));
         h.m.connection++;
         assert_int_equal(fc_hello(&imposter, &h), PS_OK);
-        assert_int_equal(fc_call(&imposter, PS_OP_LIST, 0, 1, 0, NULL, 0, &body).status, FC_NONE);
+        assert_int_equal(fc_call(&imposter, PS_OP_LIST, 0, 1, 0, NULL, 0, body).status, FC_NONE);
         assert_true(shell_is_closed(imposter.conn));
         assert_true(shell_logged(cl->ps0, "list_rejected"));
-        wire_fini(&body);
     }
 }
 

@@ -33,6 +33,12 @@ static struct shell_task *start_twin(struct twins *w, shell_tweak tweak)
     return t;
 }
 
+static void end_task(struct shell_task **t)
+{
+    shell_task_free(*t);
+    *t = NULL;
+}
+
 /* ps:1 is connected and has `x`; then another process comes as ps:1. */
 static struct twins *twins_new(void)
 {
@@ -90,8 +96,7 @@ TEST(test_the_displaced_one_is_refused)
     struct psd_peer *p = psd_peer_find(w->cl.ps0->core, "ps", 1);
     assert_true(p->listed && p->pid == 22);
     assert_string_equal(p->host, "right");
-    shell_task_free(w->cl.ps1); /* the other process was stopped: it is forgotten */
-    w->cl.ps1 = NULL;
+    end_task(&w->cl.ps1); /* the other process was stopped: it is forgotten */
     shell_pass(&w->cl.net, 20000);
     assert_string_equal(conflict_of(w), "");
 }
@@ -146,29 +151,23 @@ TEST(test_a_wrong_cluster_is_logged_rarely)
 
 TEST(test_comes_back_when_the_other_is_gone)
 {
-    ps_v1_CreateAnswer a;
-    ps_v1_OpenAnswer v;
     struct twins *w = twins_new();
     assert_true(shell_is_closed(left_dials(w)));
-    shell_task_free(w->right);
-    w->right = NULL;
+    end_task(&w->right);
     struct shell_conn *c = left_dials(w);
     assert_false(shell_is_closed(c));
-    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_OK); /* nobody touched it */
-    assert_string_equal(conflict_of(w), "");               /* it is no other process now */
-    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK);
-    assert_false(a.created);
+    assert_int_equal(fc_open(&w->cl.at1, "x", NULL), PS_OK); /* nobody touched it */
+    assert_string_equal(conflict_of(w), "");                 /* it is no other process now */
+    assert_false(cl_creates(&w->cl, "x", "ps", 1, true));
 }
 
 /* The same where the directory has learned of the name from its list only. */
 TEST(test_brings_back_what_it_listed)
 {
     struct twins w = {.right = NULL};
-    ps_v1_CreateAnswer a;
-    ps_v1_OpenAnswer v;
     cl_start(&w.cl);
     PSI_IGNORE(cl_join(&w.cl, w.cl.ps1)); /* its end is of no use here */
-    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, NULL), PS_OK);
     cl_restart_directory(&w.cl);
     assert_false(shell_is_closed(left_dials(&w)));
     w.right = start_twin(&w, named_too);
@@ -176,90 +175,76 @@ TEST(test_brings_back_what_it_listed)
     assert_false(shell_is_closed(shell_dial(w.right, w.cl.ps0)));
     shell_task_free(w.right);
     assert_false(shell_is_closed(left_dials(&w)));
-    assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_OK);
+    assert_int_equal(fc_open(&w.cl.at1, "x", NULL), PS_OK);
     cl_fini(&w.cl);
 }
 
 /* Its successor made the name anew: two copies of one name must not be taken for one. */
 TEST(test_what_was_made_anew_is_dropped)
 {
-    ps_v1_CreateAnswer a;
-    ps_v1_OpenAnswer v;
     struct twins *w = twins_new();
-    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK);
-    assert_true(a.created); /* at the right one, which came empty */
-    shell_task_free(w->right);
-    w->right = NULL;
+    assert_true(cl_creates(&w->cl, "x", "ps", 1, true)); /* at the right one, which came empty */
+    end_task(&w->right);
     assert_false(shell_is_closed(left_dials(w)));
-    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_NOT_FOUND);
-    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK);
-    assert_true(a.created);
-    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_OK);
+    assert_int_equal(fc_open(&w->cl.at1, "x", NULL), PS_NOT_FOUND);
+    assert_true(cl_creates(&w->cl, "x", "ps", 1, true));
+    assert_int_equal(fc_open(&w->cl.at1, "x", NULL), PS_OK);
 }
 
 /* A reset that only its successor has heard of holds for it as well. */
 TEST(test_a_reset_meanwhile_reaches_it)
 {
-    ps_v1_OpenAnswer v;
     struct twins *w = twins_new();
     /* the reset needs everybody of the directory's job: worker 0 was never there, ps:1 is the right one */
     assert_applied(fc_reset(&w->cl.c, w->cl.c.next_id++, "localhost"));
-    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_OK); /* the left one has not heard of it */
-    shell_task_free(w->right);
-    w->right = NULL;
+    assert_int_equal(fc_open(&w->cl.at1, "x", NULL), PS_OK); /* the left one has not heard of it */
+    end_task(&w->right);
     assert_false(shell_is_closed(left_dials(w)));
-    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&w->cl.at1, "x", NULL), PS_NOT_FOUND);
 }
 
 /* The directory that knew of the two is gone: the left one cannot know what happened meanwhile. */
 TEST(test_a_new_directory_does_not_take_it_as_it_is)
 {
-    ps_v1_OpenAnswer v;
     struct twins *w = twins_new();
     assert_true(shell_is_closed(left_dials(w)));
-    shell_task_free(w->right);
-    w->right = NULL;
+    end_task(&w->right);
     cl_restart_directory(&w->cl);
     assert_true(shell_is_closed(left_dials(w))); /* the other one could come first */
-    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_OK);
+    assert_int_equal(fc_open(&w->cl.at1, "x", NULL), PS_OK);
     assert_false(shell_is_closed(left_dials(w)));
     assert_true(shell_logged(w->cl.ps1, "fenced"));
-    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&w->cl.at1, "x", NULL), PS_NOT_FOUND);
 }
 
 /* It is told that it was displaced, and taken again; the directory's answer to its list is lost, and the directory with it. */
 TEST(test_it_remembers_until_its_list_is_answered)
 {
-    ps_v1_CreateAnswer a;
-    ps_v1_OpenAnswer v;
     struct twins *w = twins_new();
-    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK); /* at the right one */
+    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, NULL), PS_OK); /* at the right one */
     assert_true(shell_is_closed(left_dials(w)));
-    shell_task_free(w->right);
-    w->right = NULL;
+    end_task(&w->right);
     w->cl.ps0->lists_held = true;
     assert_false(shell_is_closed(left_dials(w)));
-    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_OK);
+    assert_int_equal(fc_open(&w->cl.at1, "x", NULL), PS_OK);
     cl_restart_directory(&w->cl);
     assert_true(shell_is_closed(left_dials(w)));
     assert_false(shell_is_closed(left_dials(w)));
-    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&w->cl.at1, "x", NULL), PS_NOT_FOUND);
 }
 
 /* At a new directory the displaced one lets the other one come first, with all that it has. */
 TEST(test_the_other_one_comes_first)
 {
-    ps_v1_CreateAnswer a;
     struct twins *w = twins_new();
-    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK); /* at the right one */
+    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, NULL), PS_OK); /* at the right one */
     assert_true(shell_is_closed(left_dials(w)));
     cl_restart_directory(&w->cl);
     assert_true(shell_is_closed(left_dials(w)));
     cl_await_dial(&w->cl, w->right);
     assert_false(shell_is_closed(shell_dial(w->right, w->cl.ps0)));
     assert_true(shell_is_closed(left_dials(w)));
-    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK);
-    assert_false(a.created);
+    assert_false(cl_creates(&w->cl, "x", "ps", 1, true));
 }
 
 /* A new directory, to which a new process comes first: what the old one has from the earlier directory's time is no longer true.
@@ -268,32 +253,28 @@ TEST(test_it_comes_late_to_a_new_directory)
 {
     for (int connected = 0; connected < 2; connected++) {
         struct twins w;
-        ps_v1_CreateAnswer a;
-        ps_v1_OpenAnswer v;
         memset(&w, 0, sizeof(w));
         cl_start(&w.cl);
         w.left_conn = cl_join(&w.cl, w.cl.ps1);
-        assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
-        assert_int_equal(cl_create(&w.cl, "y", "ps", 1, true, &a), PS_OK);
+        assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, NULL), PS_OK);
+        assert_int_equal(cl_create(&w.cl, "y", "ps", 1, true, NULL), PS_OK);
         cl_restart_directory(&w.cl);
         w.right = start_twin(&w, named_too);
         cl_await_dial(&w.cl, w.right);
         w.right_conn = shell_dial(w.right, w.cl.ps0);
         assert_applied(fc_reset(&w.cl.c, w.cl.c.next_id++, "localhost"));
-        assert_int_equal(cl_create(&w.cl, "x", "ps", 1, true, &a), PS_OK);
-        assert_true(a.created);
+        assert_true(cl_creates(&w.cl, "x", "ps", 1, true));
         if (connected == 1) { /* it is not displaced by one that is older */
             assert_true(shell_is_closed(left_dials(&w)));
             assert_false(shell_is_closed(w.right_conn));
         }
-        shell_task_free(w.right);
-        w.right = NULL;
+        end_task(&w.right);
         if (connected == 1) { /* it knows: drops all, and lets the other one come first, which is gone */
             PSI_IGNORE(left_dials(&w));
         }
         assert_false(shell_is_closed(left_dials(&w)));
-        assert_int_equal(fc_open(&w.cl.at1, "x", &v), PS_NOT_FOUND);
-        assert_int_equal(fc_open(&w.cl.at1, "y", &v), PS_NOT_FOUND);
+        assert_int_equal(fc_open(&w.cl.at1, "x", NULL), PS_NOT_FOUND);
+        assert_int_equal(fc_open(&w.cl.at1, "y", NULL), PS_NOT_FOUND);
         cl_fini(&w.cl);
     }
 }
@@ -301,7 +282,6 @@ TEST(test_it_comes_late_to_a_new_directory)
 /* However many other lives its place has seen: what it missed it drops. */
 TEST(test_after_many_other_lives)
 {
-    ps_v1_OpenAnswer v;
     struct twins *w = twins_new();
     for (int i = 0; i < 40; i++) {
         shell_task_free(w->right);
@@ -311,10 +291,9 @@ TEST(test_after_many_other_lives)
     }
     assert_applied(fc_reset(&w->cl.c, w->cl.c.next_id++, "localhost"));
     assert_true(shell_is_closed(left_dials(w)));
-    shell_task_free(w->right);
-    w->right = NULL;
+    end_task(&w->right);
     assert_false(shell_is_closed(left_dials(w)));
-    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&w->cl.at1, "x", NULL), PS_NOT_FOUND);
 }
 
 /* The same life on a new connection, and a third process, are no conflict. */
@@ -334,25 +313,22 @@ TEST(test_what_is_no_conflict)
 /* A life that was away while another one had its place has missed what happened: its return is a displaced one's. */
 TEST(test_a_life_that_was_away)
 {
-    ps_v1_CreateAnswer a;
-    ps_v1_OpenAnswer v;
     struct twins *w = twins_new();
     struct fc *at_right = fc_new(w->right, 1);
-    assert_int_equal(cl_create(&w->cl, "y", "ps", 1, true, &a), PS_OK); /* at the right one */
+    assert_int_equal(cl_create(&w->cl, "y", "ps", 1, true, NULL), PS_OK); /* at the right one */
     assert_true(shell_is_closed(left_dials(w)));
     shell_cut(w->right_conn);
     assert_false(shell_is_closed(left_dials(w)));
     assert_applied(fc_reset(&w->cl.c, w->cl.c.next_id++, "localhost")); /* the right one does not hear of it */
     cl_await_dial(&w->cl, w->right);
     assert_true(shell_is_closed(shell_dial(w->right, w->cl.ps0)));
-    shell_task_free(w->cl.ps1);
-    w->cl.ps1 = NULL;
+    end_task(&w->cl.ps1);
     for (int i = 0; w->right->dials == 0; i++) {
         assert_in_range(i, 0, 120);
         shell_pass(&w->cl.net, 100);
     }
     assert_false(shell_is_closed(shell_dial(w->right, w->cl.ps0)));
-    assert_int_equal(fc_open(at_right, "y", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_open(at_right, "y", NULL), PS_NOT_FOUND);
 }
 
 /* The request for `x` arrives at the task at that end of a connection, its answer does not. */
@@ -383,7 +359,6 @@ TEST(test_a_ghost_between_request_and_answer)
 {
     for (int again = 0; again < 2; again++) {
         struct cl cl;
-        ps_v1_CreateAnswer a;
         ps_v1_OpenAnswer v;
         cl_start(&cl);
         struct shell_task *ghost = cl_task(&cl, "ps", 1);
@@ -395,8 +370,7 @@ TEST(test_a_ghost_between_request_and_answer)
         assert_true(shell_is_closed(end));
         assert_int_equal(fc_take(&cl.c, NULL).status, PS_OK); /* "not connected" in it */
         if (again == 1) {                                     /* the ghost made it: that is the later one */
-            assert_int_equal(cl_create(&cl, "x", "ps", 1, true, &a), PS_OK);
-            assert_true(a.created);
+            assert_true(cl_creates(&cl, "x", "ps", 1, true));
         }
         shell_task_free(ghost);
         PSI_IGNORE(cl_join(&cl, cl.ps1)); /* its end is of no use here */
@@ -457,7 +431,6 @@ TEST(test_a_ghost_leaves_nothing_stale)
     enum { NONE, SILENT, LISTS, KINDS };
     for (int before = NONE; before <= SILENT; before++) {
         for (int then = NONE; then < KINDS; then++) {
-            ps_v1_CreateAnswer a;
             ps_v1_OpenAnswer v;
             struct ghosts *g = ghosts_new();
             if (before == SILENT) {
@@ -479,8 +452,7 @@ TEST(test_a_ghost_leaves_nothing_stale)
             PSI_IGNORE(cl_join(&g->cl, g->cl.ps1)); /* its end is of no use here */
             assert_int_equal(fc_open(&g->cl.at1, "x", &v), PS_OK);
             assert_true(v.initialised);
-            assert_int_equal(cl_create(&g->cl, "x", "ps", 1, true, &a), PS_OK);
-            assert_false(a.created);
+            assert_false(cl_creates(&g->cl, "x", "ps", 1, true));
         }
     }
 }
@@ -515,10 +487,8 @@ TEST(test_displaced_while_somebody_waits_for_it)
 /* Refused while a ghost has its place that never lists, and then the directory is restarted: it keeps what it has. */
 TEST(test_a_ghost_is_no_successor)
 {
-    ps_v1_OpenAnswer v;
-    ps_v1_CreateAnswer a;
     struct ghosts *g = ghosts_new();
-    assert_int_equal(cl_create(&g->cl, "x", "ps", 1, true, &a), PS_OK);
+    assert_int_equal(cl_create(&g->cl, "x", "ps", 1, true, NULL), PS_OK);
     ghost_comes(g, true);
     cl_await_dial(&g->cl, g->cl.ps1);
     assert_true(shell_is_closed(shell_dial(g->cl.ps1, g->cl.ps0)));
@@ -526,30 +496,26 @@ TEST(test_a_ghost_is_no_successor)
     ghost_goes(g);
     cl_restart_directory(&g->cl);
     assert_false(shell_is_closed(cl_join(&g->cl, g->cl.ps1)));
-    assert_int_equal(fc_open(&g->cl.at1, "x", &v), PS_OK);
+    assert_int_equal(fc_open(&g->cl.at1, "x", NULL), PS_OK);
 }
 
 /* It has not read yet what it has to drop: it is asked for nothing, and what it has to drop is not forgotten. */
 TEST(test_asked_for_nothing_before_it_has_dropped)
 {
-    ps_v1_OpenAnswer v;
-    ps_v1_CreateAnswer a;
     struct twins *w = twins_new();
     assert_applied(fc_reset(&w->cl.c, w->cl.c.next_id++, "localhost"));
     assert_true(shell_is_closed(left_dials(w)));
-    shell_task_free(w->right);
-    w->right = NULL;
+    end_task(&w->right);
     w->cl.ps0->lists_held = true;
     struct shell_conn *c = left_dials(w);
     c->frozen = true;
     shell_thaw(c->peer); /* the list arrives, the answer does not */
-    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_UNAVAILABLE);
-    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_OK); /* from before the reset */
+    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, NULL), PS_UNAVAILABLE);
+    assert_int_equal(fc_open(&w->cl.at1, "x", NULL), PS_OK); /* from before the reset */
     shell_cut(c);
     assert_false(shell_is_closed(left_dials(w)));
-    assert_int_equal(fc_open(&w->cl.at1, "x", &v), PS_NOT_FOUND);
-    assert_int_equal(cl_create(&w->cl, "x", "ps", 1, true, &a), PS_OK);
-    assert_true(a.created);
+    assert_int_equal(fc_open(&w->cl.at1, "x", NULL), PS_NOT_FOUND);
+    assert_true(cl_creates(&w->cl, "x", "ps", 1, true));
 }
 
 /* ---- a random walk: whoever holds the place has nothing stale ---- */

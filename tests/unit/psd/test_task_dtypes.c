@@ -45,31 +45,29 @@ TEST(test_every_dtype)
         {PS_I64, -1, {255, 255, 255, 255, 255, 255, 255, 255}, {1}, {0}, {254, 255, 255, 255, 255, 255, 255, 255}},
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        struct env e;
         uint8_t got[3 * 8];
         uint8_t delta[3 * 8];
         size_t bytes = ps_dtype_bytes(rows[i].dtype);
-        env_init(&e, NULL);
-        ps_v1_OpenAnswer v = fc_ready(&e.c, "v", rows[i].dtype, 3, ps_no_optimizer(), rows[i].start);
+        struct env *e = env_new(NULL);
+        ps_v1_OpenAnswer v = fc_ready(&e->c, "v", rows[i].dtype, 3, ps_no_optimizer(), rows[i].start);
         assert_int_equal(v.dtype, rows[i].dtype);
-        assert_applied(fc_pull(&e.c, &v, 0, 3, got));
+        assert_applied(fc_pull(&e->c, &v, 0, 3, got));
         for (size_t k = 0; k < 3; k++) {
             assert_memory_equal(got + k * bytes, rows[i].started, bytes);
             memcpy(delta + k * bytes, rows[i].delta, bytes);
         }
-        struct fc_reply r = fc_push(&e.c, PS_OP_ADD, &v, delta, 1, 0);
+        struct fc_reply r = fc_push(&e->c, PS_OP_ADD, &v, delta, 1, 0);
         assert_applied(r);
         assert_int_equal(r.result_bytes, 3 * bytes);
         assert_memory_equal(r.result + bytes, rows[i].sum, bytes);
         for (size_t k = 0; k < 3; k++) {
             memcpy(got + k * bytes, rows[i].started, bytes);
         }
-        assert_applied(fc_push(&e.c, PS_OP_ASSIGN, &v, got, 1, 0));
-        r = fc_push(&e.c, PS_OP_ADD, &v, delta, -1, 0);
+        assert_applied(fc_push(&e->c, PS_OP_ASSIGN, &v, got, 1, 0));
+        r = fc_push(&e->c, PS_OP_ADD, &v, delta, -1, 0);
         assert_applied(r);
         assert_memory_equal(r.result + 2 * bytes, rows[i].difference, bytes);
-        assert_reply(fc_push(&e.c, PS_OP_PUSH, &v, delta, 1, 0), PS_FAILED_PRECONDITION, "no optimizer");
-        env_fini(&e);
+        assert_reply(fc_push(&e->c, PS_OP_PUSH, &v, delta, 1, 0), PS_FAILED_PRECONDITION, "no optimizer");
     }
 }
 
@@ -99,26 +97,24 @@ TEST(test_push_narrow)
 {
     static const ps_dtype wires[] = {PS_F16, PS_BF16};
     for (size_t k = 0; k < ARRAY_COUNT(wires); k++) {
-        struct env e;
-        env_init(&e, NULL);
-        ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
+        struct env *e = env_new(NULL);
+        ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 1);
         ps_v1_OpenAnswer wire = as_wire(&v, wires[k]);
-        struct fc_reply r = fc_push(&e.c, PS_OP_PUSH, &wire, half_of(wires[k], 0.1F), 0.5F, 0);
+        struct fc_reply r = fc_push(&e->c, PS_OP_PUSH, &wire, half_of(wires[k], 0.1F), 0.5F, 0);
         assert_applied(r);
         assert_int_equal(r.version, 1);
-        assert_floats(peek_at(e.t, "v").value, 0, N, 1 - 0.5F * psi_half_value(wires[k], psi_half_of(wires[k], 0.1F)));
+        assert_floats(peek_at(e->t, "v").value, 0, N, 1 - 0.5F * psi_half_value(wires[k], psi_half_of(wires[k], 0.1F)));
         /* each element its own: the values 0, 1, ... as far as they are exact, on Adagrad's slot too */
-        ps_v1_OpenAnswer w = fc_ready(&e.c, "w", PS_F32, N, ps_adagrad_from(1, 1), 0);
-        ps_v1_OpenAnswer same = fc_ready(&e.c, "same", PS_F32, N, ps_adagrad_from(1, 1), 0);
+        ps_v1_OpenAnswer w = fc_ready(&e->c, "w", PS_F32, N, ps_adagrad_from(1, 1), 0);
+        ps_v1_OpenAnswer same = fc_ready(&e->c, "same", PS_F32, N, ps_adagrad_from(1, 1), 0);
         for (size_t i = 0; i < N; i++) {
             values[i] = (float)(i % 251);
         }
         psi_half_narrow(wires[k], values, halves, N);
         wire = as_wire(&w, wires[k]);
-        assert_applied(fc_push(&e.c, PS_OP_PUSH, &wire, halves, 1, 0));
-        assert_applied(fc_push(&e.c, PS_OP_PUSH, &same, values, 1, 0));
-        assert_memory_equal(peek_at(e.t, "w").value, peek_at(e.t, "same").value, sizeof(values));
-        env_fini(&e);
+        assert_applied(fc_push(&e->c, PS_OP_PUSH, &wire, halves, 1, 0));
+        assert_applied(fc_push(&e->c, PS_OP_PUSH, &same, values, 1, 0));
+        assert_memory_equal(peek_at(e->t, "w").value, peek_at(e->t, "same").value, sizeof(values));
     }
 }
 
@@ -165,23 +161,21 @@ TEST(test_nonfinite_narrow)
 {
     static const uint16_t bad[] = {0x7f80, 0xff80, 0x7fc0, 0x7f81};
     for (size_t k = 0; k < ARRAY_COUNT(bad); k++) {
-        struct env e;
-        env_init(&e, NULL);
-        ps_v1_OpenAnswer v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 1);
+        struct env *e = env_new(NULL);
+        ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 1);
         ps_v1_OpenAnswer wire = as_wire(&v, PS_BF16);
         PSI_IGNORE(half_of(PS_BF16, 1)); /* it is in halves */
         halves[32768 + 30000] = bad[k];
-        struct fc_reply r = fc_push(&e.c, PS_OP_PUSH, &wire, halves, 1, 0);
+        struct fc_reply r = fc_push(&e->c, PS_OP_PUSH, &wire, halves, 1, 0);
         assert_reply(r, PS_INVALID_ARGUMENT, "element 62768 is NaN or infinite");
         assert_int_equal(r.applied, PS_MAYBE_PARTLY_APPLIED);
-        assert_floats(peek_at(e.t, "v").value, 0, 32768, 0);
-        assert_floats(peek_at(e.t, "v").value, 32768, N, 1); /* nothing of its segment */
+        assert_floats(peek_at(e->t, "v").value, 0, 32768, 0);
+        assert_floats(peek_at(e->t, "v").value, 32768, N, 1); /* nothing of its segment */
         halves[32768 + 30000] = psi_half_of(PS_BF16, 1);
         halves[5] = bad[k];
-        r = fc_push(&e.c, PS_OP_PUSH, &wire, halves, 1, 0);
+        r = fc_push(&e->c, PS_OP_PUSH, &wire, halves, 1, 0);
         assert_reply(r, PS_INVALID_ARGUMENT, "element 5 ");
         assert_int_equal(r.applied, PS_NOTHING_APPLIED);
-        env_fini(&e);
     }
 }
 
@@ -243,17 +237,15 @@ TEST(test_many_pulls_at_once)
     }
     shell_send(e->c.conn, w);
     for (uint32_t i = 0; i < 40; i++) {
-        struct wire body;
-        wire_init(&body);
-        struct fc_reply r = fc_take(&e->c, &body);
+        struct wire *body = wire_new();
+        struct fc_reply r = fc_take(&e->c, body);
         assert_applied(r);
         assert_int_equal(r.h.id, 1000 + i);
         for (uint32_t j = 0; j < (i % 3 == 0 ? 40000 : 1 + i); j++) {
             uint16_t got = 0;
-            memcpy(&got, body.data + j * 2, 2);
+            memcpy(&got, body->data + j * 2, 2);
             assert_int_equal(got, psi_half_of(PS_BF16, (float)((i * 11 + j) % 256)));
         }
-        wire_fini(&body);
     }
 }
 

@@ -173,15 +173,13 @@ TEST(test_wrong_values_are_named)
     assert_floats(peek_at(e->t, "w").value, 0, 16, 1);
     struct ps_push_meta wide = {.total_elements = 16};
     for (uint32_t bytes = 0; bytes <= 16; bytes += 16) {
-        struct wire w;
-        wire_init(&w);
+        struct wire *w = wire_new();
         struct wire_frame f = {
             .op = PS_OP_PULL, .dtype = PS_F32, .id = e->c.next_id++, .handle = v.handle, .meta = &wide, .meta_bytes = bytes};
-        PSI_IGNORE(wire_frame(&w, &f));
-        shell_send(e->c.conn, &w);
+        PSI_IGNORE(wire_frame(w, &f));
+        shell_send(e->c.conn, w);
         struct fc_reply r = fc_take(&e->c, NULL);
         assert_reply(r, PS_INVALID_ARGUMENT, bytes == 0 ? "meta of 0 bytes" : "meta of 16 bytes");
-        wire_fini(&w);
     }
     static const uint8_t no_beat[8] = {0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     struct fc_reply r = fc_call(&e->c, PS_OP_BEAT, 0, e->c.next_id++, 0, no_beat, sizeof(no_beat), NULL);

@@ -60,22 +60,20 @@ TEST(test_unknown_version_is_answered)
 {
     struct env *e = env_new_unconnected(NULL);
     for (unsigned version = 0; version < 256; version += version == 0 ? 2 : 50) {
-        struct wire w;
         struct fc_hello hello;
-        wire_init(&w);
+        struct wire *w = wire_new();
         fc_hello_default(&e->c, &hello);
-        fc_frame(&e->c, &w, PS_OP_HELLO, 0, 0, 0, NULL, 0, NULL);
-        struct ps_frame_header h = wire_header(&w, 0);
+        fc_frame(&e->c, w, PS_OP_HELLO, 0, 0, 0, NULL, 0, NULL);
+        struct ps_frame_header h = wire_header(w, 0);
         h.version = (uint8_t)version;
-        wire_set_header(&w, 0, &h);
+        wire_set_header(w, 0, &h);
         e->c.conn = shell_connect(e->t);
-        shell_send(e->c.conn, &w);
+        shell_send(e->c.conn, w);
         struct fc_reply r = fc_take(&e->c, NULL);
         assert_reply(r, PS_INVALID_ARGUMENT, "VERSION");
         assert_non_null(strstr(r.text, "version 1"));
         assert_int_equal(r.h.op, PS_OP_HELLO);
         assert_true(shell_is_closed(e->c.conn));
-        wire_fini(&w);
     }
 }
 
@@ -297,17 +295,15 @@ TEST(test_pieces)
     static const size_t pieces[] = {0, 1, 3, 1000};
     uint64_t bytes_out[ARRAY_COUNT(pieces)];
     for (size_t i = 0; i < ARRAY_COUNT(pieces); i++) {
-        struct env e;
-        env_init(&e, NULL);
-        e.c.conn->piece = pieces[i];
-        e.c.conn->write_most = pieces[i] == 0 ? 0 : 777;
-        ps_v1_OpenAnswer v = fc_ready(&e.c, "w", PS_F32, 40000, ps_sgd(1), 1);
-        assert_applied(fc_push(&e.c, PS_OP_PUSHPULL, &v, filled(g, 40000, 0.5F), 1, 0));
-        assert_applied(fc_pull(&e.c, &v, 1, 39998, g));
+        struct env *e = env_new(NULL);
+        e->c.conn->piece = pieces[i];
+        e->c.conn->write_most = pieces[i] == 0 ? 0 : 777;
+        ps_v1_OpenAnswer v = fc_ready(&e->c, "w", PS_F32, 40000, ps_sgd(1), 1);
+        assert_applied(fc_push(&e->c, PS_OP_PUSHPULL, &v, filled(g, 40000, 0.5F), 1, 0));
+        assert_applied(fc_pull(&e->c, &v, 1, 39998, g));
         assert_floats(g, 0, 39998, 0.5F);
-        bytes_out[i] = e.c.conn->bytes_out;
+        bytes_out[i] = e->c.conn->bytes_out;
         assert_int_equal(bytes_out[i], bytes_out[0]);
-        env_fini(&e);
     }
 }
 
@@ -363,8 +359,7 @@ TEST(test_bytes_that_are_no_message)
         for (size_t k = 0; k < ARRAY_COUNT(bad); k++) {
             uint8_t meta[32] = {0};
             uint32_t meta_bytes = rows[i].op == PS_OP_WAIT ? 2 : 0;
-            struct wire body;
-            wire_init(&body);
+            struct wire *body = wire_new();
             uint16_t flags = rows[i].op == PS_OP_INIT ? PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST : 0;
             if (rows[i].meta && (k == 3 || k >= 5)) {
                 continue; /* a meta has no length before it */
@@ -373,17 +368,16 @@ TEST(test_bytes_that_are_no_message)
                 meta_bytes = (uint32_t)bad[k].n - 1;
                 memcpy(meta, bad[k].bytes + 1, meta_bytes);
             } else {
-                wire_append(&body, bad[k].bytes, bad[k].n);
+                wire_append(body, bad[k].bytes, bad[k].n);
                 meta[0] = 0x10; /* WAIT: condition 1, so that the list is what is wrong */
                 meta[1] = 1;
             }
             uint64_t id = rows[i].op == PS_OP_INIT ? e->c.next_number++ : e->c.next_id++;
-            struct fc_reply r = fc_call(&e->c, rows[i].op, flags, id, 0, meta, meta_bytes, &body);
+            struct fc_reply r = fc_call(&e->c, rows[i].op, flags, id, 0, meta, meta_bytes, body);
             if (r.status != PS_INVALID_ARGUMENT || strstr(r.text, rows[i].name) == NULL) {
                 fail_msg("op %u, bytes %zu: status %d, '%s'", rows[i].op, k, (int)r.status, r.text);
             }
             fc_ack(&e->c, id);
-            wire_fini(&body);
         }
     }
     assert_serves(e);

@@ -241,32 +241,30 @@ TEST(test_every_state_of_a_number)
 TEST(test_torn_at_hello)
 {
     for (int how = 0; how < 3; how++) {
-        struct env e;
         struct fc_hello h;
         ps_v1_InfoAnswer info;
-        env_init(&e, NULL);
-        ps_v1_OpenAnswer w = fc_ready(&e.c, "w", PS_F32, 40000, ps_sgd(1), 0);
-        uint64_t number = begin_push(&e, &w, 1);
-        fc_cut(&e.c);
-        fc_hello_default(&e.c, &h);
+        struct env *e = env_new(NULL);
+        ps_v1_OpenAnswer w = fc_ready(&e->c, "w", PS_F32, 40000, ps_sgd(1), 0);
+        uint64_t number = begin_push(e, &w, 1);
+        fc_cut(&e->c);
+        fc_hello_default(&e->c, &h);
         h.unresolved_count = how == 0 ? 0 : 1;
         h.unresolved[0] = number;
         h.abandoned[0] = how == 1;
         h.m.next_number = how == 2 ? number : number + 1; /* 2: listed, so it goes on whatever `next` says */
-        assert_int_equal(fc_hello(&e.c, &h), PS_OK);
-        assert_int_equal(fc_info(&e.c, &info), PS_OK);
+        assert_int_equal(fc_hello(&e->c, &h), PS_OK);
+        assert_int_equal(fc_info(&e->c, &info), PS_OK);
         assert_int_equal(info.pushes_torn, how == 2 ? 0 : 1);
-        assert_int_equal(peek_at(e.t, "w").version, how == 2 ? 0 : 1);
+        assert_int_equal(peek_at(e->t, "w").version, how == 2 ? 0 : 1);
         if (how == 1) {
-            assert_int_equal(e.c.numbers[0].state, PS_NUMBER_ABANDONED);
-            assert_int_equal(e.c.numbers[0].offset, 16384);
+            assert_int_equal(e->c.numbers[0].state, PS_NUMBER_ABANDONED);
+            assert_int_equal(e->c.numbers[0].offset, 16384);
         }
         if (how == 2) {
-            continue_push(&e, &w, number, 16384);
-            assert_applied(fc_take(&e.c, NULL));
-            assert_floats(peek_at(e.t, "w").value, 0, 40000, -1);
+            continue_push(e, &w, number, 16384);
+            assert_applied(fc_take(&e->c, NULL));
+            assert_floats(peek_at(e->t, "w").value, 0, 40000, -1);
         }
-        env_fini(&e);
     }
 }
 
@@ -274,16 +272,15 @@ TEST(test_torn_at_hello)
 TEST(test_unknown_when_the_record_has_another_name)
 {
     for (int how = 0; how < 3; how++) {
-        struct env e;
         struct fc_hello h;
-        env_init(&e, NULL);
-        ps_v1_OpenAnswer w = fc_ready(&e.c, "w", PS_F32, 40000, ps_sgd(1), 0);
-        assert_applied(fc_push(&e.c, PS_OP_PUSH, &w, filled(ones, 40000, 1), 1, 0));
-        uint64_t applied = e.c.next_number - 1;
-        uint64_t going = begin_push(&e, &w, 1);
-        fc_cut(&e.c);
-        fc_hello_default(&e.c, &h);
-        h.m.record = how == 0 ? e.c.record + 1 : how == 1 ? 0 : e.c.record;
+        struct env *e = env_new(NULL);
+        ps_v1_OpenAnswer w = fc_ready(&e->c, "w", PS_F32, 40000, ps_sgd(1), 0);
+        assert_applied(fc_push(&e->c, PS_OP_PUSH, &w, filled(ones, 40000, 1), 1, 0));
+        uint64_t applied = e->c.next_number - 1;
+        uint64_t going = begin_push(e, &w, 1);
+        fc_cut(&e->c);
+        fc_hello_default(&e->c, &h);
+        h.m.record = how == 0 ? e->c.record + 1 : how == 1 ? 0 : e->c.record;
         if (how == 2) { /* a task that has never heard of this session */
             memset(h.m.session.bytes, 99, 16);
         }
@@ -291,15 +288,14 @@ TEST(test_unknown_when_the_record_has_another_name)
         h.unresolved[1] = going;
         h.abandoned[1] = how == 1;
         h.unresolved_count = 2;
-        assert_int_equal(fc_hello(&e.c, &h), PS_OK);
-        assert_int_equal(e.c.numbers[0].state, PS_NUMBER_UNKNOWN);
-        assert_int_equal(e.c.numbers[1].state, PS_NUMBER_UNKNOWN);
+        assert_int_equal(fc_hello(&e->c, &h), PS_OK);
+        assert_int_equal(e->c.numbers[0].state, PS_NUMBER_UNKNOWN);
+        assert_int_equal(e->c.numbers[1].state, PS_NUMBER_UNKNOWN);
         if (how < 2) {
-            assert_int_equal(peek_at(e.t, "w").version, 2); /* torn */
+            assert_int_equal(peek_at(e->t, "w").version, 2); /* torn */
         }
-        assert_int_not_equal(e.c.hello.record, 0);
-        assert_int_equal(e.c.hello.record == h.m.record, false);
-        env_fini(&e);
+        assert_int_not_equal(e->c.hello.record, 0);
+        assert_int_equal(e->c.hello.record == h.m.record, false);
     }
 }
 

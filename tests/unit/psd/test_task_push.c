@@ -306,13 +306,12 @@ TEST(test_bad_segment_crc)
 {
     for (uint32_t bad = 0; bad < 3; bad++) {
         struct fc_hello h;
-        struct wire w;
         struct push_env *p = push_new(NULL);
-        wire_init(&w);
+        struct wire *w = wire_new();
         struct fc_part whole = part_of(p, PS_OP_PUSH, p->e.c.next_number++);
-        fc_frames(&p->e.c, &w, &whole, 0, 0); /* one frame of three segments */
-        w.data[56 + bad * (SEGMENT + 8) + 100] ^= 1;
-        shell_send(p->e.c.conn, &w);
+        fc_frames(&p->e.c, w, &whole, 0, 0); /* one frame of three segments */
+        w->data[56 + bad * (SEGMENT + 8) + 100] ^= 1;
+        shell_send(p->e.c.conn, w);
         assert_true(shell_is_closed(p->e.c.conn));
         assert_true(shell_logged(p->e.t, "BAD_CRC"));
         assert_values(p, bad > 0 ? -1 : 0, bad > 1 ? -1 : 0, 0);
@@ -322,12 +321,11 @@ TEST(test_bad_segment_crc)
         assert_int_equal(fc_hello(&p->e.c, &h), PS_OK);
         assert_int_equal(p->e.c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
         assert_int_equal(p->e.c.numbers[0].offset, bad * 16384);
-        wire_clear(&w);
-        fc_frames(&p->e.c, &w, &whole, p->e.c.numbers[0].offset, 0);
-        shell_send(p->e.c.conn, &w);
+        wire_clear(w);
+        fc_frames(&p->e.c, w, &whole, p->e.c.numbers[0].offset, 0);
+        shell_send(p->e.c.conn, w);
         assert_applied(fc_take(&p->e.c, NULL));
         assert_values(p, -1, -1, -1);
-        wire_fini(&w);
     }
 }
 
@@ -339,13 +337,12 @@ TEST(test_cut_and_resume)
     struct push_env *p = push_new(NULL);
     for (size_t i = 0; i < ARRAY_COUNT(cuts); i++) {
         struct fc_hello h;
-        struct wire w;
-        wire_init(&w);
+        struct wire *w = wire_new();
         struct fc_part whole = part_of(p, PS_OP_PUSH, p->e.c.next_number++);
-        fc_frames(&p->e.c, &w, &whole, 0, 0);
-        assert_true(cuts[i] < w.len);
-        w.len = cuts[i];
-        shell_send(p->e.c.conn, &w);
+        fc_frames(&p->e.c, w, &whole, 0, 0);
+        assert_true(cuts[i] < w->len);
+        w->len = cuts[i];
+        shell_send(p->e.c.conn, w);
         fc_cut(&p->e.c);
         fc_hello_default(&p->e.c, &h);
         h.unresolved[0] = whole.number;
@@ -359,13 +356,12 @@ TEST(test_cut_and_resume)
             offset = p->e.c.numbers[0].offset;
             assert_int_equal(offset, (cuts[i] - 56) / 65544 * 16384);
         }
-        wire_clear(&w);
-        fc_frames(&p->e.c, &w, &whole, offset, 0);
-        shell_send(p->e.c.conn, &w);
+        wire_clear(w);
+        fc_frames(&p->e.c, w, &whole, offset, 0);
+        shell_send(p->e.c.conn, w);
         assert_applied(fc_take(&p->e.c, NULL));
         float want = -(float)(i + 1);
         assert_values(p, want, want, want);
-        wire_fini(&w);
     }
 }
 

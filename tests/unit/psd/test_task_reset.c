@@ -45,7 +45,6 @@ TEST(test_reset)
 
 TEST(test_reset_is_refused_while_a_task_is_missing)
 {
-    ps_v1_OpenAnswer v;
     struct cl *cl = cl_new_apart();
     assert_reply(fc_reset(&cl->c, 49, ""), PS_UNAVAILABLE, "/job:ps/task:1"); /* never heard */
     struct shell_conn *end = cl_join(cl, cl->ps1);
@@ -64,10 +63,10 @@ TEST(test_reset_is_refused_while_a_task_is_missing)
     assert_reply(r, PS_UNAVAILABLE, "/job:ps/task:1 (10.0.0.2:2)");
     assert_int_equal(r.applied, PS_NOTHING_APPLIED);
     assert_int_not_equal(r.retry_after_ms, 0);
-    assert_int_equal(fc_open(&cl->c, "a", &v), PS_OK);
+    assert_int_equal(fc_open(&cl->c, "a", NULL), PS_OK);
     PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
     assert_applied(fc_reset(&cl->c, 51, ""));
-    assert_int_equal(fc_open(&cl->c, "a", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&cl->c, "a", NULL), PS_NOT_FOUND);
 }
 
 /* It dropped out midway: pending, nothing is created in that container, it joins when it lists. */
@@ -75,7 +74,6 @@ TEST(test_reset_with_a_task_that_drops_out)
 {
     for (int how = 0; how < 3; how++) {
         struct cl cl;
-        ps_v1_OpenAnswer v;
         ps_v1_CreateAnswer a;
         struct fc second;
         cl_start(&cl);
@@ -104,7 +102,7 @@ TEST(test_reset_with_a_task_that_drops_out)
         } else {
             assert_int_equal(fc_connect(&cl.c), PS_OK);
         }
-        assert_int_equal(fc_open(&cl.at1, "b", &v), PS_NOT_FOUND);
+        assert_int_equal(fc_open(&cl.at1, "b", NULL), PS_NOT_FOUND);
         assert_int_equal(fc_find(&cl.c, "b", &a), PS_NOT_FOUND);
         assert_int_equal(cl_create(&cl, "b", "ps", 0, false, &a), PS_OK);
         assert_int_equal(a.task, 0);
@@ -115,7 +113,6 @@ TEST(test_reset_with_a_task_that_drops_out)
 /* The client's time is over first: it is told who has not answered, and the reset goes on. */
 TEST(test_reset_that_is_late)
 {
-    ps_v1_OpenAnswer v;
     ps_v1_CreateAnswer a;
     uint8_t meta[PS_META_BYTES_MAX];
     struct cl *cl = cl_new_apart();
@@ -134,7 +131,7 @@ TEST(test_reset_that_is_late)
     assert_reply(fc_reset(&cl->c, 51, ""), PS_UNAVAILABLE, "another reset"); /* it goes on */
     shell_cut(end);
     PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
-    assert_int_equal(fc_open(&cl->at1, "b", &v), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&cl->at1, "b", NULL), PS_NOT_FOUND);
     assert_applied(fc_reset(&cl->c, 52, ""));
 }
 

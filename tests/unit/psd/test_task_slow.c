@@ -126,18 +126,17 @@ TEST(test_what_follows)
         s.e.c.conn->piece = piece;
         ask(&s, &s.e.c, false);
         ask(&s, &s.e.c, true);
-        struct wire w;
         uint8_t meta[PS_META_BYTES_MAX] = {0};
-        wire_init(&w);
-        fc_frame(&s.e.c, &w, PS_OP_BEAT, 0, 900, 0, meta, 0, NULL);
+        struct wire *w = wire_new();
+        fc_frame(&s.e.c, w, PS_OP_BEAT, 0, 900, 0, meta, 0, NULL);
         struct fc_part part = {.op = PS_OP_PUSH, .dtype = PS_F32, .number = s.e.c.next_number++, .handle = s.v.handle};
         part.total = N;
         part.payload = filled(values, N, 0);
         part.payload_bytes = sizeof(values);
         part.scale = 1;
         part.first = part.last = true;
-        fc_part_frame(&s.e.c, &w, &part);
-        shell_send(s.e.c.conn, &w);
+        fc_part_frame(&s.e.c, w, &part);
+        shell_send(s.e.c.conn, w);
         shell_thaw(s.e.c.conn);
         assert_int_equal(fc_take(&s.e.c, NULL).status, FC_NONE);
         PSI_IGNORE(work_on(&s));
@@ -147,7 +146,6 @@ TEST(test_what_follows)
         assert_applied(fc_take(&s.e.c, NULL)); /* BEAT */
         assert_applied(fc_take(&s.e.c, NULL)); /* PUSH */
         assert_made(&s, 2);
-        wire_fini(&w);
         end(&s);
     }
 }

@@ -169,37 +169,33 @@ TEST(test_slow_link)
 TEST(test_late_tick)
 {
     for (uint64_t step = 1; step <= 30; step += 7) {
-        struct env e;
         struct fc idle;
-        struct wire w;
         ps_v1_OpenAnswer v;
-        env_init(&e, NULL);
-        wire_init(&w);
-        fc_init(&idle, e.t, 2);
-        v = fc_ready(&e.c, "v", PS_F32, N, ps_sgd(1), 0);
-        shell_tick(&e.net, e.t->now + 100);
+        struct env *e = env_new(NULL);
+        struct wire *w = wire_new();
+        fc_init(&idle, e->t, 2);
+        v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
+        shell_tick(&e->net, e->t->now + 100);
         for (int i = 0; i < 10; i++) { /* heard between two ticks that do something */
-            shell_tick(&e.net, e.t->now + step);
+            shell_tick(&e->net, e->t->now + step);
         }
         struct fc_part whole = {.op = PS_OP_PUSH, .dtype = PS_F32, .handle = v.handle, .total = N, .scale = 1};
-        whole.number = e.c.next_number++;
+        whole.number = e->c.next_number++;
         whole.payload = filled(values, N, 1);
-        fc_frames(&e.c, &w, &whole, 0, 0);
-        struct wire half = {.data = w.data, .len = 1000};
-        struct wire rest = {.data = w.data + 1000, .len = w.len - 1000};
-        shell_send(e.c.conn, &half);
-        struct shell_conn *fresh = shell_connect(e.t);
-        shell_tick(&e.net, e.t->now + 3600000); /* an hour */
-        assert_false(shell_is_closed(e.c.conn));
+        fc_frames(&e->c, w, &whole, 0, 0);
+        struct wire half = {.data = w->data, .len = 1000};
+        struct wire rest = {.data = w->data + 1000, .len = w->len - 1000};
+        shell_send(e->c.conn, &half);
+        struct shell_conn *fresh = shell_connect(e->t);
+        shell_tick(&e->net, e->t->now + 3600000); /* an hour */
+        assert_false(shell_is_closed(e->c.conn));
         assert_false(shell_is_closed(fresh));
-        shell_pass(&e.net, PS_HELLO_DEADLINE_MS - 200); /* what was left of each deadline is left */
-        assert_false(shell_is_closed(e.c.conn));
-        shell_send(e.c.conn, &rest);
-        assert_applied(fc_take(&e.c, NULL));
-        shell_pass(&e.net, 400);
+        shell_pass(&e->net, PS_HELLO_DEADLINE_MS - 200); /* what was left of each deadline is left */
+        assert_false(shell_is_closed(e->c.conn));
+        shell_send(e->c.conn, &rest);
+        assert_applied(fc_take(&e->c, NULL));
+        shell_pass(&e->net, 400);
         assert_true(shell_is_closed(fresh)); /* deadlines go on afterwards */
-        wire_fini(&w);
-        env_fini(&e);
     }
 }
 

@@ -87,7 +87,6 @@ TEST(test_bad_names)
                                       "%00", "a\\b", "\xc3\xa4", "..",     ".",    "x/./y", "a:b", "a\x7f", "\xff"};
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
-    ps_v1_OpenAnswer o;
     struct env *e = env_new(NULL);
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
         fc_create_item(&m, bad[i], PS_F32, 1, ps_sgd(1));
@@ -97,7 +96,7 @@ TEST(test_bad_names)
         if (bad[i][0] != '\0') {
             PSI_IGNORE(PSI_BYTES_SET(m.container, bad[i])); /* fits */
             assert_int_equal(fc_create(&e->c, &m, &a), PS_INVALID_ARGUMENT);
-            assert_int_equal(fc_open(&e->c, bad[i], &o), PS_INVALID_ARGUMENT);
+            assert_int_equal(fc_open(&e->c, bad[i], NULL), PS_INVALID_ARGUMENT);
             assert_int_equal(fc_find(&e->c, bad[i], &a), PS_INVALID_ARGUMENT);
             uint64_t id = e->c.next_id++;
             assert_reply(fc_delete(&e->c, id, bad[i]), PS_INVALID_ARGUMENT, "allowed are");
@@ -205,17 +204,15 @@ TEST(test_pushes_that_do_not_fit)
         for (size_t k = 0; k < ARRAY_COUNT(sizes); k++) {
             struct fc_part part = {
                 .op = ops[i], .dtype = PS_F32, .handle = v.handle, .total = 1000, .scale = 1, .first = true, .last = true};
-            struct wire w;
-            wire_init(&w);
+            struct wire *w = wire_new();
             part.number = e->c.next_number++;
             part.payload = values;
             part.payload_bytes = sizes[k];
-            fc_part_frame(&e->c, &w, &part);
-            shell_send(e->c.conn, &w);
+            fc_part_frame(&e->c, w, &part);
+            shell_send(e->c.conn, w);
             struct fc_reply r = fc_take(&e->c, NULL);
             assert_reply(r, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH");
             assert_int_equal(r.applied, PS_NOTHING_APPLIED);
-            wire_fini(&w);
         }
     }
     for (size_t i = 0; i < 2; i++) {

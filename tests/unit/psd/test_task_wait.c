@@ -53,23 +53,21 @@ TEST(test_a_whole_cluster)
 TEST(test_one_that_leaves_again)
 {
     for (uint32_t leaves = 0; leaves < 3; leaves++) {
-        struct env e;
         struct fc w[3], back;
-        env_init(&e, NULL);
+        struct env *e = env_new(NULL);
         uint32_t last = leaves == 1 ? 2 : 1; /* comes last */
-        assert_int_equal(wait_workers(&e.c, 500, 3).status, FC_NONE);
+        assert_int_equal(wait_workers(&e->c, 500, 3).status, FC_NONE);
         for (uint32_t i = 0; i < 3; i++) {
             if (i != last) {
-                worker_connect(&w[i], e.t, (uint8_t)(i + 2), i);
+                worker_connect(&w[i], e->t, (uint8_t)(i + 2), i);
             }
         }
-        assert_int_equal(fc_take(&e.c, NULL).status, FC_NONE);
+        assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE);
         assert_applied(fc_call(&w[leaves], PS_OP_GOODBYE, 0, w[leaves].next_id++, 0, NULL, 0, NULL));
-        worker_connect(&w[last], e.t, (uint8_t)(last + 2), last);
-        assert_int_equal(fc_take(&e.c, NULL).status, FC_NONE);
-        worker_connect(&back, e.t, 9, leaves);
-        assert_applied(fc_take(&e.c, NULL));
-        env_fini(&e);
+        worker_connect(&w[last], e->t, (uint8_t)(last + 2), last);
+        assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE);
+        worker_connect(&back, e->t, 9, leaves);
+        assert_applied(fc_take(&e->c, NULL));
     }
 }
 
@@ -86,27 +84,23 @@ TEST(test_gone_while_another_is_missing)
 {
     static const char *const names[] = {"a", "b", "c"};
     for (uint32_t gone = 0; gone < 3; gone++) {
-        struct env e;
         struct fc waits;
-        struct wire body;
         ps_v1_OpenAnswer v[3];
         uint8_t meta[2] = {0x10, 0x01}; /* initialised */
-        env_init(&e, NULL);
-        worker_connect(&waits, e.t, 2, 0);
-        wire_init(&body);
+        struct env *e = env_new(NULL);
+        worker_connect(&waits, e->t, 2, 0);
+        struct wire *body = wire_new();
         for (uint32_t i = 0; i < 3; i++) {
-            make(&e, names[i], &v[i]);
+            make(e, names[i], &v[i]);
             ps_v1_HandleItem item = {.handle = v[i].handle, .creation = v[i].creation};
-            wire_item(&body, &ps_v1_HandleItem_msg, &item);
+            wire_item(body, &ps_v1_HandleItem_msg, &item);
         }
-        assert_applied(fc_init_var(&e.c, v[0].handle, ps_zeros(), ps_sgd(1), 0, false));
-        assert_int_equal(fc_call(&waits, PS_OP_WAIT, 0, 500, 0, meta, sizeof(meta), &body).status, FC_NONE); /* b and c */
-        assert_applied(fc_init_var(&e.c, v[2].handle, ps_zeros(), ps_sgd(1), 0, false));
+        assert_applied(fc_init_var(&e->c, v[0].handle, ps_zeros(), ps_sgd(1), 0, false));
+        assert_int_equal(fc_call(&waits, PS_OP_WAIT, 0, 500, 0, meta, sizeof(meta), body).status, FC_NONE); /* b and c */
+        assert_applied(fc_init_var(&e->c, v[2].handle, ps_zeros(), ps_sgd(1), 0, false));
         assert_int_equal(fc_take(&waits, NULL).status, FC_NONE); /* b */
-        assert_applied(fc_delete(&e.c, 700, names[gone]));
+        assert_applied(fc_delete(&e->c, 700, names[gone]));
         assert_reply(fc_take(&waits, NULL), PS_ABORTED, "deleted");
-        wire_fini(&body);
-        env_fini(&e);
     }
 }
 
@@ -189,30 +183,28 @@ TEST(test_deadlines)
 TEST(test_joined_after_reconnect)
 {
     for (uint32_t before = 0; before < 2; before++) { /* it is fulfilled before it is joined, or after */
-        struct env e;
         struct fc a;
         ps_v1_OpenAnswer v[2];
-        env_init(&e, NULL);
-        worker_connect(&a, e.t, 2, 0);
-        make(&e, "v", &v[0]);
-        make(&e, "w", &v[1]);
-        assert_applied(fc_init_var(&e.c, v[0].handle, ps_zeros(), ps_sgd(1), 0, false));
+        struct env *e = env_new(NULL);
+        worker_connect(&a, e->t, 2, 0);
+        make(e, "v", &v[0]);
+        make(e, "w", &v[1]);
+        assert_applied(fc_init_var(&e->c, v[0].handle, ps_zeros(), ps_sgd(1), 0, false));
         assert_int_equal(wait_both(&a, 500, v, false, 0).status, FC_NONE);
         fc_cut(&a);
         if (before == 1) {
-            assert_applied(fc_init_var(&e.c, v[1].handle, ps_zeros(), ps_sgd(1), 0, false));
+            assert_applied(fc_init_var(&e->c, v[1].handle, ps_zeros(), ps_sgd(1), 0, false));
         }
         assert_int_equal(fc_connect(&a), PS_OK);
         struct fc_reply r = wait_both(&a, 500, v, false, 0);
         if (before == 0) {
             assert_int_equal(r.status, FC_NONE);
-            assert_applied(fc_init_var(&e.c, v[1].handle, ps_zeros(), ps_sgd(1), 0, false));
+            assert_applied(fc_init_var(&e->c, v[1].handle, ps_zeros(), ps_sgd(1), 0, false));
             r = fc_take(&a, NULL);
         }
         assert_applied(r);
         assert_int_equal(r.h.id, 500);
         assert_int_equal(fc_take(&a, NULL).status, FC_NONE); /* once */
-        env_fini(&e);
     }
 }
 
@@ -220,13 +212,12 @@ TEST(test_joined_after_reconnect)
 TEST(test_dropped)
 {
     for (uint32_t goodbye = 0; goodbye < 2; goodbye++) {
-        struct env e;
         struct fc a;
         ps_v1_OpenAnswer v[2];
-        env_init(&e, NULL);
-        worker_connect(&a, e.t, 2, 0);
-        make(&e, "v", &v[0]);
-        make(&e, "w", &v[1]);
+        struct env *e = env_new(NULL);
+        worker_connect(&a, e->t, 2, 0);
+        make(e, "v", &v[0]);
+        make(e, "w", &v[1]);
         assert_int_equal(wait_both(&a, 500, v, false, 60000).status, FC_NONE);
         assert_int_equal(wait_workers(&a, 501, 3).status, FC_NONE);
         if (goodbye == 1) {
@@ -235,13 +226,12 @@ TEST(test_dropped)
             fc_ack(&a, 500);
             fc_ack(&a, 501);
         }
-        assert_applied(fc_init_var(&e.c, v[0].handle, ps_zeros(), ps_sgd(1), 0, false));
-        assert_applied(fc_delete(&e.c, 700, "w"));
+        assert_applied(fc_init_var(&e->c, v[0].handle, ps_zeros(), ps_sgd(1), 0, false));
+        assert_applied(fc_delete(&e->c, 700, "w"));
         struct fc b;
-        worker_connect(&b, e.t, 3, 1);
-        shell_pass(&e.net, 100);
+        worker_connect(&b, e->t, 3, 1);
+        shell_pass(&e->net, 100);
         assert_int_equal(fc_take(&a, NULL).status, FC_NONE);
-        env_fini(&e);
     }
 }
 

@@ -73,17 +73,15 @@ TEST(test_too_small_and_nonsense)
     } cases[] = {
         {"worlds", 6, PS_OUT_OF_RANGE}, {"world", 9, PS_INTERNAL}, {"", 1, PS_INTERNAL}, {"0123456789abcdef", 5, PS_INTERNAL}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct fake f;
         struct one o;
-        fake_init(&f, SPEC, "", 0, false);
-        start(&f, &o, "", 60000);
-        fake_hello(&f, 1, 100, 200, NULL, NULL);
-        struct fake_frame *frame = fake_take(&f, 1, PS_OP_CALL);
+        struct fake *f = fake_new(SPEC, "", 0, false);
+        start(f, &o, "", 60000);
+        fake_hello(f, 1, 100, 200, NULL, NULL);
+        struct fake_frame *frame = fake_take(f, 1, PS_OP_CALL);
         assert_int_equal(frame->bytes, 0);
-        answer(&f, frame->h.id, cases[i].out, cases[i].says);
+        answer(f, frame->h.id, cases[i].out, cases[i].says);
         assert_int_equal(o.r.req.status, cases[i].status);
         assert_int_equal(o.r.req.applied, PS_MAYBE_PARTLY_APPLIED); /* it ran */
-        fake_fini(&f);
     }
 }
 
@@ -105,19 +103,17 @@ TEST(test_a_reconnect_joins)
 TEST(test_never_twice)
 {
     for (int new_life = 0; new_life < 2; new_life++) {
-        struct fake f;
         struct one o;
-        fake_init(&f, SPEC, "", 0, false);
-        start(&f, &o, "x", 60000);
-        fake_hello(&f, 1, 100, 200, NULL, NULL);
-        fake_take(&f, 1, PS_OP_CALL);
-        fake_cut(&f, 1);
-        fake_hello(&f, 1, new_life != 0 ? 101 : 100, 201, NULL, NULL);
+        struct fake *f = fake_new(SPEC, "", 0, false);
+        start(f, &o, "x", 60000);
+        fake_hello(f, 1, 100, 200, NULL, NULL);
+        fake_take(f, 1, PS_OP_CALL);
+        fake_cut(f, 1);
+        fake_hello(f, 1, new_life != 0 ? 101 : 100, 201, NULL, NULL);
         assert_int_equal(o.r.req.status, PS_ABORTED);
         assert_int_equal(o.r.req.applied, PS_OUTCOME_UNKNOWN);
         assert_non_null(strstr(o.r.err.text, "test.echo"));
-        assert_null(fake_next(&f, 1));
-        fake_fini(&f);
+        assert_null(fake_next(f, 1));
     }
 }
 
@@ -128,14 +124,13 @@ TEST(test_what_may_be_repeated)
     start(f, &o, "x", 60000);
     fake_hello(f, 1, 100, 200, NULL, NULL);
     uint64_t id = fake_take(f, 1, PS_OP_CALL)->h.id;
-    struct fake_answer full = {.status = PS_RESOURCE_EXHAUSTED, .text = "3 calls run"};
-    fake_reply(f, 1, PS_OP_CALL, id, false, &full);
+    fake_reply(f, 1, PS_OP_CALL, id, false, &(struct fake_answer){.status = PS_RESOURCE_EXHAUSTED, .text = "3 calls run"});
     assert_int_equal(o.r.dones, 0);
     fake_wait(f, 200);
     struct fake_frame *frame = fake_take(f, 1, PS_OP_CALL);
     assert_true(frame->h.id > id); /* it did not run */
-    struct fake_answer ran = {.status = PS_UNAVAILABLE, .applied = PS_MAYBE_PARTLY_APPLIED, .text = "the disk is away"};
-    fake_reply(f, 1, PS_OP_CALL, frame->h.id, false, &ran);
+    fake_reply(f, 1, PS_OP_CALL, frame->h.id, false,
+               &(struct fake_answer){.status = PS_UNAVAILABLE, .applied = PS_MAYBE_PARTLY_APPLIED, .text = "the disk is away"});
     assert_int_equal(o.r.req.status, PS_UNAVAILABLE);
     assert_int_equal(o.r.req.applied, PS_MAYBE_PARTLY_APPLIED);
 }
@@ -196,26 +191,24 @@ TEST(test_so_many_acks_are_said_again)
 {
     static const uint32_t counts[] = {1, PS_WAITS_PER_SESSION_MAX - 1, PS_WAITS_PER_SESSION_MAX, PS_WAITS_PER_SESSION_MAX + 1};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        struct fake f;
         struct one o;
         uint64_t id = 0;
-        fake_init(&f, SPEC, "", 0, false);
+        struct fake *f = fake_new(SPEC, "", 0, false);
         for (uint32_t k = 0; k < counts[i]; k++) {
-            start(&f, &o, "x", 60000);
+            start(f, &o, "x", 60000);
             if (k == 0) {
-                fake_hello(&f, 1, 100, 200, NULL, NULL);
+                fake_hello(f, 1, 100, 200, NULL, NULL);
             }
-            id = fake_take(&f, 1, PS_OP_CALL)->h.id;
-            answer(&f, id, "y", 1);
-            assert_null(fake_next(&f, 1));
+            id = fake_take(f, 1, PS_OP_CALL)->h.id;
+            answer(f, id, "y", 1);
+            assert_null(fake_next(f, 1));
         }
-        assert_int_equal(f.acks, counts[i]);
-        fake_cut(&f, 1);
-        fake_hello(&f, 1, 100, 200, NULL, NULL);
-        assert_null(fake_next(&f, 1));
+        assert_int_equal(f->acks, counts[i]);
+        fake_cut(f, 1);
+        fake_hello(f, 1, 100, 200, NULL, NULL);
+        assert_null(fake_next(f, 1));
         uint32_t again = counts[i] < PS_WAITS_PER_SESSION_MAX ? counts[i] : PS_WAITS_PER_SESSION_MAX;
-        assert_int_equal(f.acks, counts[i] + again);
-        fake_fini(&f);
+        assert_int_equal(f->acks, counts[i] + again);
     }
 }
 

@@ -23,14 +23,13 @@ TEST(test_reset)
     fake_cut(f, 0);
     fake_hello(f, 0, 100, 200, NULL, NULL);
     assert_true(fake_take(f, 0, PS_OP_RESET)->h.id == id); /* joins the one that waits */
-    struct fake_answer busy = {.status = PS_UNAVAILABLE, .text = "/job:ps/task:1 is not connected"};
-    fake_reply(f, 0, PS_OP_RESET, id, false, &busy);
+    fake_reply(f, 0, PS_OP_RESET, id, false,
+               &(struct fake_answer){.status = PS_UNAVAILABLE, .text = "/job:ps/task:1 is not connected"});
     assert_int_equal(reset->dones, 0);
     fake_wait(f, 100);
     frame = fake_take(f, 0, PS_OP_RESET);
     assert_true(frame->h.id > id);
-    struct fake_answer ok = {0};
-    fake_reply(f, 0, PS_OP_RESET, frame->h.id, false, &ok);
+    fake_reply(f, 0, PS_OP_RESET, frame->h.id, false, &(struct fake_answer){0});
     assert_int_equal(reset->req.status, PS_OK);
 }
 
@@ -68,8 +67,8 @@ TEST(test_wait_cluster)
         assert_int_equal(psi_list_next(&p, &n, &ps_v1_TaskItem_msg, &item, &end, NULL), PS_OK);
         assert_true(end == (i == 2) && (end || item.task == i));
     }
-    struct fake_answer late = {.status = PS_DEADLINE_EXCEEDED, .text = "/job:ps/task:1 is missing"};
-    fake_reply(f, 0, PS_OP_WAIT_CLUSTER, frame->h.id, false, &late);
+    fake_reply(f, 0, PS_OP_WAIT_CLUSTER, frame->h.id, false,
+               &(struct fake_answer){.status = PS_DEADLINE_EXCEEDED, .text = "/job:ps/task:1 is missing"});
     assert_int_equal(wait->req.status, PS_DEADLINE_EXCEEDED);
     assert_non_null(strstr(wait->err.text, "/job:ps/task:1 is missing"));
 }
@@ -104,8 +103,7 @@ TEST(test_info)
         }
     }
     fake_wait(f, 300);
-    assert_int_equal(down->dones, 1);
-    assert_int_equal(down->req.status, PS_UNAVAILABLE);
+    assert_done(down, PS_UNAVAILABLE);
     assert_false(infos[1].up);
     assert_non_null(strstr(infos[1].error, "connection refused"));
     assert_string_equal(infos[1].job, "ps");
@@ -339,8 +337,8 @@ TEST(test_config_set)
     fake_cut(f, 0);
     fake_hello(f, 0, 100, 200, NULL, NULL);
     frame = fake_take(f, 0, PS_OP_CONFIG_SET); /* setting it twice is setting it */
-    struct fake_answer bad = {.status = PS_INVALID_ARGUMENT, .text = "nnn: 1 to 10 are allowed"};
-    fake_reply(f, 0, PS_OP_CONFIG_SET, frame->h.id, false, &bad);
+    fake_reply(f, 0, PS_OP_CONFIG_SET, frame->h.id, false,
+               &(struct fake_answer){.status = PS_INVALID_ARGUMENT, .text = "nnn: 1 to 10 are allowed"});
     assert_int_equal(set->req.status, PS_INVALID_ARGUMENT);
     assert_non_null(strstr(set->err.text, "1 to 10 are allowed"));
     value[511] = 'v';
@@ -371,8 +369,7 @@ TEST(test_stop)
     fake_cut(f, 0);
     fake_hello(f, 0, 100, 200, NULL, NULL);
     uint64_t id = fake_take(f, 0, PS_OP_STOP)->h.id; /* again: it is harmless */
-    struct fake_answer busy = {.status = PS_UNAVAILABLE, .text = "later"};
-    fake_reply(f, 0, PS_OP_STOP, id, false, &busy);
+    fake_reply(f, 0, PS_OP_STOP, id, false, &(struct fake_answer){.status = PS_UNAVAILABLE, .text = "later"});
     fake_wait(f, 1000);
     assert_int_equal(psi_list_append(&body, &ps_v1_StopAnswer_msg, &m, NULL), PS_OK);
     struct fake_answer a = {.body = &body};
@@ -383,8 +380,7 @@ TEST(test_stop)
     fake_reply(f, 0, PS_OP_STOP, fake_take(f, 0, PS_OP_STOP)->h.id, false, &a);
     assert_int_equal(stop->req.status, PS_OK);
     stop = fake_begin(f, PSI_REQ_STOP, NULL, NULL, NULL, 60000);
-    struct fake_answer nothing = {0};
-    fake_reply(f, 0, PS_OP_STOP, fake_take(f, 0, PS_OP_STOP)->h.id, false, &nothing);
+    fake_reply(f, 0, PS_OP_STOP, fake_take(f, 0, PS_OP_STOP)->h.id, false, &(struct fake_answer){0});
     assert_int_equal(stop->req.status, PS_INTERNAL);
     psi_buf_fini(&body);
 }
@@ -397,8 +393,7 @@ TEST(test_shutdown_once)
     fake_hello(f, 0, 100, 200, NULL, NULL);
     fake_take(f, 0, PS_OP_SHUTDOWN);
     fake_cut(f, 0);
-    assert_int_equal(down->dones, 1);
-    assert_int_equal(down->req.status, PS_UNAVAILABLE);
+    assert_done(down, PS_UNAVAILABLE);
     assert_int_equal(down->req.applied, PS_OUTCOME_UNKNOWN);
     fake_hello(f, 0, 101, 201, NULL, NULL);
     assert_null(fake_next(f, 0));
@@ -422,8 +417,7 @@ TEST(test_no_allocations)
         assert_true(fake_take(f, 0, PS_OP_PUSH)->h.id == i);
         struct fake_frame ask = *fake_take(f, 0, PS_OP_PULL);
         uint64_t own = psi_mem_count();
-        struct fake_answer a = {0};
-        fake_reply(f, 0, PS_OP_PUSH, i, true, &a);
+        fake_reply(f, 0, PS_OP_PUSH, i, true, &(struct fake_answer){0});
         fake_values(f, 0, &ask, false, 0, grad, sizeof(grad), i, 0);
         before += i >= 10 ? psi_mem_count() - own : 0; /* the test's queues allocate, one frame each */
         assert_true(psi_mem_count() - own <= 2);

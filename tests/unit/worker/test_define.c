@@ -116,25 +116,22 @@ TEST(test_no_such_place)
         {"/device:GPU:*", "/job:ps/task:0 has no GPU:*"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct fake f;
-        struct fake_request bad, good;
         struct psi_request_place place = {.by_strategy = false};
         struct psi_var_scope scope = {.place = &place};
-        fake_init(&f, SPEC, "", 0, false);
+        struct fake *f = fake_new(SPEC, "", 0, false);
         assert_int_equal(psi_device_parse(rows[i].device, &place.device, NULL), PS_OK);
-        struct psi_var *var = define(&f, "v", &scope);
-        fake_start(&f, &bad, PSI_REQ_GET, var, NULL, NULL, 1000);
-        assert_int_equal(bad.req.status, PS_INVALID_ARGUMENT);
-        if (strstr(bad.err.text, rows[i].text) == NULL || strstr(bad.err.text, "'v'") == NULL) {
-            fail_msg("%s", bad.err.text);
+        struct psi_var *var = define(f, "v", &scope);
+        struct fake_request *bad = fake_begin(f, PSI_REQ_GET, var, NULL, NULL, 1000);
+        assert_int_equal(bad->req.status, PS_INVALID_ARGUMENT);
+        if (strstr(bad->err.text, rows[i].text) == NULL || strstr(bad->err.text, "'v'") == NULL) {
+            fail_msg("%s", bad->err.text);
         }
-        assert_int_equal(bad.err.reason == PS_REASON_NO_DEVICE, strstr(rows[i].device, "device:") != NULL);
-        fake_start(&f, &good, PSI_REQ_GET, define(&f, "w", &(struct psi_var_scope){0}), NULL, NULL, 1000);
-        fake_hello(&f, 0, 100, 200, NULL, NULL);
-        ps_v1_CreateItem item = create_item(&f);
+        assert_int_equal(bad->err.reason == PS_REASON_NO_DEVICE, strstr(rows[i].device, "device:") != NULL);
+        fake_begin(f, PSI_REQ_GET, define(f, "w", &(struct psi_var_scope){0}), NULL, NULL, 1000);
+        fake_hello(f, 0, 100, 200, NULL, NULL);
+        ps_v1_CreateItem item = create_item(f);
         BYTES_ARE(item.job, "ps");
         assert_int_equal(item.task, 0); /* the refused one took no turn */
-        fake_fini(&f);
     }
 }
 
@@ -179,8 +176,7 @@ TEST(test_containers)
         ps_v1_CreateAnswer a = {.index = 1, .task = 0};
         PSI_BYTES_SET(a.job, "ps");
         assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
-        struct fake_answer answer = {.body = &body};
-        fake_reply(f, 0, PS_OP_CREATE, id, false, &answer);
+        fake_reply(f, 0, PS_OP_CREATE, id, false, &(struct fake_answer){.body = &body});
         psi_buf_fini(&body);
     }
     uint32_t opened = 0;
@@ -214,8 +210,7 @@ TEST(test_must_exist)
         ps_v1_CreateAnswer a = {.index = 1, .task = 0, .status = i == 2 ? PS_NOT_FOUND : PS_OK};
         PSI_BYTES_SET(a.job, "ps");
         assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
-        struct fake_answer answer = {.body = &body};
-        fake_reply(f, 0, PS_OP_FIND, fake_take(f, 0, PS_OP_FIND)->h.id, false, &answer);
+        fake_reply(f, 0, PS_OP_FIND, fake_take(f, 0, PS_OP_FIND)->h.id, false, &(struct fake_answer){.body = &body});
         psi_buf_fini(&body);
         if (i < 2) {
             struct psi_var as = *w;

@@ -24,7 +24,7 @@ static struct psi_var *get(struct fake *f, ps_dtype dtype, ps_dtype wire, int64_
 
 static float *numbers(uint64_t n)
 {
-    float *p = malloc(n * sizeof(float));
+    float *p = test_alloc(n * sizeof(float));
     for (uint64_t i = 0; i < n; i++) {
         p[i] = (float)i * 0.37F - 12.5F;
     }
@@ -52,36 +52,32 @@ TEST(test_push)
     enum { N = FRAME + 1001 };
     float *grad = numbers(N);
     for (size_t k = 0; k < 2; k++) {
-        struct fake f;
-        struct fake_request push;
-        fake_init(&f, SPEC, "", 0, true);
-        struct psi_var *w = get(&f, PS_F32, wires[k], N, false);
-        fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 1000);
-        struct fake_frame *frame = fake_take(&f, 0, PS_OP_PUSH);
+        struct fake *f = fake_new(SPEC, "", 0, true);
+        struct psi_var *w = get(f, PS_F32, wires[k], N, false);
+        struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
+        struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
         struct ps_push_meta meta;
         memcpy(&meta, frame->meta, sizeof(meta));
         assert_true(meta.total_elements == N && frame->h.dtype == wires[k] && frame->h.offset == 0);
         assert_int_equal(frame->bytes, PS_FRAME_BODY_MAX);
         assert_narrow(frame->payload, wires[k], grad, FRAME);
-        frame = fake_take(&f, 0, PS_OP_PUSH);
+        frame = fake_take(f, 0, PS_OP_PUSH);
         assert_true(frame->h.dtype == wires[k] && frame->h.offset == FRAME && (frame->h.flags & PS_FLAG_LAST) != 0);
         assert_int_equal(frame->bytes, (1001 * 2 + 7) / 8 * 8);
         assert_narrow(frame->payload, wires[k], grad + FRAME, 1001);
-        ok_reply(&f, PS_OP_PUSH, 1);
-        assert_int_equal(push.req.status, PS_OK);
+        ok_reply(f, PS_OP_PUSH, 1);
+        assert_int_equal(push->req.status, PS_OK);
         /* values that must not change travel as they are */
-        fake_start(&f, &push, PSI_REQ_ASSIGN, w, grad, NULL, 1000);
-        frame = fake_take(&f, 0, PS_OP_ASSIGN);
+        push = fake_begin(f, PSI_REQ_ASSIGN, w, grad, NULL, 1000);
+        frame = fake_take(f, 0, PS_OP_ASSIGN);
         assert_true(frame->h.dtype == PS_F32 && frame->bytes == PS_FRAME_BODY_MAX);
         assert_memory_equal(frame->payload, grad, PS_FRAME_BODY_MAX);
-        assert_int_equal(fake_take(&f, 0, PS_OP_ASSIGN)->h.offset, PS_FRAME_BODY_MAX / 4);
-        while (fake_next(&f, 0) != NULL) {
+        assert_int_equal(fake_take(f, 0, PS_OP_ASSIGN)->h.offset, PS_FRAME_BODY_MAX / 4);
+        while (fake_next(f, 0) != NULL) {
         }
-        ok_reply(&f, PS_OP_ASSIGN, 2);
-        assert_int_equal(push.req.status, PS_OK);
-        fake_fini(&f);
+        ok_reply(f, PS_OP_ASSIGN, 2);
+        assert_int_equal(push->req.status, PS_OK);
     }
-    free(grad);
 }
 
 /* The offset counts elements: segments of 32,768 of them. */
@@ -90,21 +86,18 @@ TEST(test_resume)
     enum { N = 3 * SEGMENT + 5 };
     float *grad = numbers(N);
     for (uint64_t segments = 0; segments < 4; segments++) {
-        struct fake f;
-        struct fake_request push;
-        fake_init(&f, SPEC, "", 0, true);
-        struct psi_var *w = get(&f, PS_F32, PS_BF16, N, false);
-        fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 100000);
-        fake_cut(&f, 0);
+        struct fake *f = fake_new(SPEC, "", 0, true);
+        struct psi_var *w = get(f, PS_F32, PS_BF16, N, false);
+        struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 100000);
+        fake_cut(f, 0);
         const struct fake_number states[] = {{1, PS_NUMBER_IN_PROGRESS, segments * SEGMENT, 0, 0}, {0}};
-        fake_hello(&f, 0, 100, 200, states, NULL);
-        struct fake_frame *frame = fake_take(&f, 0, PS_OP_PUSH);
+        fake_hello(f, 0, 100, 200, states, NULL);
+        struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
         assert_int_equal(frame->h.offset, segments * SEGMENT);
         assert_int_equal(frame->bytes, ((N - segments * SEGMENT) * 2 + 7) / 8 * 8);
         assert_narrow(frame->payload, PS_BF16, grad + segments * SEGMENT, N - segments * SEGMENT);
-        ok_reply(&f, PS_OP_PUSH, 1);
-        assert_int_equal(push.req.status, PS_OK);
-        fake_fini(&f);
+        ok_reply(f, PS_OP_PUSH, 1);
+        assert_int_equal(push->req.status, PS_OK);
     }
     /* half of that is a segment of float32, and no place where this one can stand */
     struct fake f;
@@ -118,7 +111,6 @@ TEST(test_resume)
     fake_hello(&f, 0, 100, 200, states, NULL);
     assert_int_equal(f.task[0].closes, closes + 1);
     fake_fini(&f);
-    free(grad);
 }
 
 TEST(test_pull)
@@ -126,39 +118,34 @@ TEST(test_pull)
     static const uint64_t sizes[] = {1, SEGMENT, SEGMENT + 1, FRAME, FRAME + 3};
     for (size_t k = 0; k < 5; k++) {
         uint64_t n = sizes[k];
-        struct fake f;
-        struct fake_request pull;
-        fake_init(&f, SPEC, "", 0, true);
-        struct psi_var *w = get(&f, PS_F32, PS_BF16, (int64_t)n, false);
-        uint16_t *half = malloc((n + 4) * 2);
-        float *dst = calloc(n + 1, sizeof(float));
+        struct fake *f = fake_new(SPEC, "", 0, true);
+        struct psi_var *w = get(f, PS_F32, PS_BF16, (int64_t)n, false);
+        uint16_t *half = test_alloc((n + 4) * 2);
+        float *dst = test_alloc((n + 1) * sizeof(float));
         for (uint64_t i = 0; i < n; i++) {
             half[i] = (uint16_t)(0x3f00 + i % 512);
         }
         dst[n] = 77;
-        fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
+        struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 1000);
         struct fake_frame ask[2];
         uint32_t frames = n > FRAME ? 2 : 1;
         for (uint32_t i = 0; i < frames; i++) {
             struct ps_pull_meta m;
-            ask[i] = *fake_take(&f, 0, PS_OP_PULL);
+            ask[i] = *fake_take(f, 0, PS_OP_PULL);
             memcpy(&m, ask[i].meta, sizeof(m));
             assert_true(ask[i].h.dtype == PS_BF16 && ask[i].h.offset == i * FRAME);
             assert_int_equal(m.elements, i == 0 && n > FRAME ? FRAME : n - i * FRAME);
         }
         for (uint32_t i = 0; i < frames; i++) {
             uint64_t part = i + 1 < frames ? FRAME : n - i * FRAME;
-            fake_values(&f, 0, &ask[i], false, 0, half + i * FRAME, (uint32_t)part * 2, 12, 1);
+            fake_values(f, 0, &ask[i], false, 0, half + i * FRAME, (uint32_t)part * 2, 12, 1);
         }
-        assert_int_equal(pull.req.status, PS_OK);
-        assert_int_equal(pull.req.exact, n <= SEGMENT); /* a push is in progress: only one segment is exact */
+        assert_int_equal(pull->req.status, PS_OK);
+        assert_int_equal(pull->req.exact, n <= SEGMENT); /* a push is in progress: only one segment is exact */
         for (uint64_t i = 0; i < n; i++) {
             assert_true(dst[i] == psi_half_value(PS_BF16, half[i]));
         }
         assert_true(dst[n] == 77);
-        free(half);
-        free(dst);
-        fake_fini(&f);
     }
 }
 
@@ -167,19 +154,16 @@ TEST(test_pull_bad)
 {
     for (uint32_t k = 0; k < 3; k++) {
         static float values[100];
-        struct fake f;
-        struct fake_request pull;
-        fake_init(&f, SPEC, "", 0, true);
-        struct psi_var *w = get(&f, PS_F32, PS_BF16, 100, false);
+        struct fake *f = fake_new(SPEC, "", 0, true);
+        struct psi_var *w = get(f, PS_F32, PS_BF16, 100, false);
         float dst[100];
-        fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 10000);
-        struct fake_frame ask = *fake_take(&f, 0, PS_OP_PULL);
+        struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 10000);
+        struct fake_frame ask = *fake_take(f, 0, PS_OP_PULL);
         ask.h.dtype = k == 0 ? PS_F32 : k == 1 ? PS_F16 : PS_BF16;
-        uint32_t closes = f.task[0].closes;
-        fake_values(&f, 0, &ask, false, 0, values, k == 0 ? 400 : k == 1 ? 200 : 192, 12, 0);
-        assert_int_equal(f.task[0].closes, closes + 1);
-        assert_int_equal(pull.dones, 0);
-        fake_fini(&f);
+        uint32_t closes = f->task[0].closes;
+        fake_values(f, 0, &ask, false, 0, values, k == 0 ? 400 : k == 1 ? 200 : 192, 12, 0);
+        assert_int_equal(f->task[0].closes, closes + 1);
+        assert_int_equal(pull->dones, 0);
     }
 }
 
@@ -205,7 +189,6 @@ TEST(test_push_pull)
     for (uint64_t i = 0; i < N; i++) {
         assert_true(dst[i] == psi_half_value(PS_BF16, half[i]));
     }
-    free(grad);
 }
 
 TEST(test_wires_that_are_refused)
@@ -233,20 +216,15 @@ TEST(test_atomic_deadlines)
     float *grad = numbers(N);
     for (uint32_t k = 0; k < 4; k++) {
         bool atomic = k % 2 == 0;
-        struct fake f;
-        struct fake_request push;
-        fake_init(&f, SPEC, "", 0, false);
-        struct psi_var *w = get(&f, PS_F32, PS_DTYPE_NONE, N, atomic);
-        f.task[0].stopped = k < 2;
-        f.task[0].take = k < 2 ? PS_SEGMENT_BYTES * 2 + 100 : UINT64_MAX;
-        fake_start(&f, &push, PSI_REQ_PUSH, w, grad, NULL, 500);
-        fake_wait(&f, 600);
-        assert_int_equal(push.dones, 1);
-        assert_int_equal(push.req.status, PS_DEADLINE_EXCEEDED);
-        assert_int_equal(push.req.applied, k >= 2 ? PS_OUTCOME_UNKNOWN : atomic ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED);
-        fake_fini(&f);
+        struct fake *f = fake_new(SPEC, "", 0, false);
+        struct psi_var *w = get(f, PS_F32, PS_DTYPE_NONE, N, atomic);
+        f->task[0].stopped = k < 2;
+        f->task[0].take = k < 2 ? PS_SEGMENT_BYTES * 2 + 100 : UINT64_MAX;
+        struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 500);
+        fake_wait(f, 600);
+        assert_done(push, PS_DEADLINE_EXCEEDED);
+        assert_int_equal(push->req.applied, k >= 2 ? PS_OUTCOME_UNKNOWN : atomic ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED);
     }
-    free(grad);
 }
 
 TEST(test_atomic_abandoned)
@@ -255,37 +233,31 @@ TEST(test_atomic_abandoned)
     for (uint32_t k = 0; k < 6; k++) {
         bool atomic = k == 0 || k == 2;
         bool assign = k >= 4; /* staged, whatever the variable is */
-        struct fake f;
-        struct fake_request push;
-        fake_init(&f, SPEC, "", 0, false);
-        struct psi_var *w = get(&f, PS_F32, PS_DTYPE_NONE, SEGMENT * 2, atomic);
-        fake_start(&f, &push, assign ? PSI_REQ_ASSIGN : PSI_REQ_PUSH, w, grad, NULL, 100000);
-        fake_cut(&f, 0);
-        f.told_applied = k < 2 || k == 4 ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN;
+        struct fake *f = fake_new(SPEC, "", 0, false);
+        struct psi_var *w = get(f, PS_F32, PS_DTYPE_NONE, SEGMENT * 2, atomic);
+        struct fake_request *push = fake_begin(f, assign ? PSI_REQ_ASSIGN : PSI_REQ_PUSH, w, grad, NULL, 100000);
+        fake_cut(f, 0);
+        f->told_applied = k < 2 || k == 4 ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN;
         const struct fake_number states[] = {{1, PS_NUMBER_ABANDONED, 0, 0, 0}, {0}};
-        fake_hello(&f, 0, 100, 200, states, NULL);
-        assert_int_equal(push.req.status, PS_ABORTED);
-        assert_int_equal(push.req.applied, k == 0 || k == 4 ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
-        fake_fini(&f);
+        fake_hello(f, 0, 100, 200, states, NULL);
+        assert_int_equal(push->req.status, PS_ABORTED);
+        assert_int_equal(push->req.applied, k == 0 || k == 4 ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
     }
-    free(grad);
 }
 
 /* It is part of the definition. */
 TEST(test_atomic_differs)
 {
     for (uint32_t k = 0; k < 2; k++) {
-        struct fake f;
-        struct fake_request get_it;
         struct psi_err err = {0};
         struct psi_var *var = NULL;
-        fake_init(&f, SPEC, "", 0, false);
+        struct fake *f = fake_new(SPEC, "", 0, false);
         ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "w", .dtype = PS_F32, .shape = PS_SHAPE(4)};
         spec.atomic = k == 0;
-        assert_int_equal(psi_client_variable(f.c, &spec, false, &var, &err), PS_OK);
-        fake_start(&f, &get_it, PSI_REQ_GET, var, NULL, NULL, 5000);
-        fake_hello(&f, 0, 100, 200, NULL, NULL);
-        struct fake_frame *create = fake_take(&f, 0, PS_OP_CREATE);
+        assert_int_equal(psi_client_variable(f->c, &spec, false, &var, &err), PS_OK);
+        struct fake_request *get_it = fake_begin(f, PSI_REQ_GET, var, NULL, NULL, 5000);
+        fake_hello(f, 0, 100, 200, NULL, NULL);
+        struct fake_frame *create = fake_take(f, 0, PS_OP_CREATE);
         const uint8_t *p = create->payload;
         size_t n = create->bytes;
         bool end = false;
@@ -298,15 +270,13 @@ TEST(test_atomic_differs)
         a.index = 1;
         PSI_BYTES_SET(a.job, "ps");
         assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
-        struct fake_answer answer = {.body = &body};
-        fake_reply(&f, 0, PS_OP_CREATE, create->h.id, false, &answer);
+        fake_reply(f, 0, PS_OP_CREATE, create->h.id, false, &(struct fake_answer){.body = &body});
         psi_buf_fini(&body);
         struct psi_var other = *var;
         other.atomic = k != 0;
-        fake_open(&f, 0, 9, 1, 1, &other);
-        assert_int_equal(get_it.req.status, PS_INVALID_ARGUMENT);
-        assert_non_null(strstr(get_it.err.text, "atomic float32"));
-        fake_fini(&f);
+        fake_open(f, 0, 9, 1, 1, &other);
+        assert_int_equal(get_it->req.status, PS_INVALID_ARGUMENT);
+        assert_non_null(strstr(get_it->err.text, "atomic float32"));
     }
 }
 
@@ -364,39 +334,33 @@ TEST(test_strings_of_a_liar)
     uint8_t *dst = test_alloc((size_t)psi_blob_bytes_max(3));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         _Alignas(8) uint8_t blob[64] = {0};
-        struct fake f;
-        struct fake_request r;
-        fake_init(&f, SPEC, "", 0, true);
-        struct psi_var *w = get(&f, PS_STRING, PS_DTYPE_NONE, 3, false);
+        struct fake *f = fake_new(SPEC, "", 0, true);
+        struct psi_var *w = get(f, PS_STRING, PS_DTYPE_NONE, 3, false);
         make_blob(blob, rows[i], "onethree.", 9);
-        fake_start(&f, &r, PSI_REQ_PULL, w, NULL, dst, 10000);
-        struct fake_frame ask = *fake_take(&f, 0, PS_OP_PULL);
-        uint32_t closes = f.task[0].closes;
-        fake_values(&f, 0, &ask, false, 0, blob, 41, 7, 0);
-        assert_int_equal(f.task[0].closes, closes + 1);
-        assert_int_equal(r.dones, 0);
+        struct fake_request *r = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 10000);
+        struct fake_frame ask = *fake_take(f, 0, PS_OP_PULL);
+        uint32_t closes = f->task[0].closes;
+        fake_values(f, 0, &ask, false, 0, blob, 41, 7, 0);
+        assert_int_equal(f->task[0].closes, closes + 1);
+        assert_int_equal(r->dones, 0);
         /* asked again, and answered truly */
-        fake_hello(&f, 0, 100, 200, NULL, NULL);
-        ask = *fake_take(&f, 0, PS_OP_PULL);
+        fake_hello(f, 0, 100, 200, NULL, NULL);
+        ask = *fake_take(f, 0, PS_OP_PULL);
         make_blob(blob, (const int64_t[]){0, 3, 3, 9}, "onethree.", 9);
-        fake_values(&f, 0, &ask, false, 0, blob, 41, 8, 0);
-        assert_int_equal(r.req.status, PS_OK);
+        fake_values(f, 0, &ask, false, 0, blob, 41, 8, 0);
+        assert_int_equal(r->req.status, PS_OK);
         assert_memory_equal(dst, blob, 41);
-        fake_fini(&f);
     }
     /* a frame that is shorter than the offsets, or longer than any value */
     static uint8_t huge[PS_STRING_BYTES_MAX + 64];
     for (uint32_t k = 0; k < 2; k++) {
-        struct fake f;
-        struct fake_request r;
-        fake_init(&f, SPEC, "", 0, true);
-        struct psi_var *w = get(&f, PS_STRING, PS_DTYPE_NONE, 3, false);
-        fake_start(&f, &r, PSI_REQ_PULL, w, NULL, dst, 10000);
-        struct fake_frame ask = *fake_take(&f, 0, PS_OP_PULL);
-        uint32_t closes = f.task[0].closes;
-        fake_values(&f, 0, &ask, false, 0, huge, k == 0 ? 24 : (uint32_t)PS_STRING_BYTES_MAX + 40, 7, 0);
-        assert_int_equal(f.task[0].closes, closes + 1);
-        assert_int_equal(r.dones, 0);
-        fake_fini(&f);
+        struct fake *f = fake_new(SPEC, "", 0, true);
+        struct psi_var *w = get(f, PS_STRING, PS_DTYPE_NONE, 3, false);
+        struct fake_request *r = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 10000);
+        struct fake_frame ask = *fake_take(f, 0, PS_OP_PULL);
+        uint32_t closes = f->task[0].closes;
+        fake_values(f, 0, &ask, false, 0, huge, k == 0 ? 24 : (uint32_t)PS_STRING_BYTES_MAX + 40, 7, 0);
+        assert_int_equal(f->task[0].closes, closes + 1);
+        assert_int_equal(r->dones, 0);
     }
 }

@@ -103,8 +103,7 @@ TEST(test_chief)
     bool end = false;
     assert_int_equal(psi_list_next(&p, &n, &ps_v1_HandleItem_msg, &item, &end, NULL), PS_OK);
     assert_true(!end && item.handle == 9 && item.creation == 1);
-    struct fake_answer a = {0};
-    fake_reply(&t.f, 0, PS_OP_SEAL, seal->h.id, false, &a);
+    fake_reply(&t.f, 0, PS_OP_SEAL, seal->h.id, false, &(struct fake_answer){0});
     assert_int_equal(t.ready.dones, 0);
     ok(&t, 1, PS_OP_SEAL);
     assert_int_equal(t.ready.dones, 1);
@@ -247,8 +246,7 @@ TEST(test_worker_waits)
     ps_v1_Wait m;
     assert_int_equal(psi_msg_decode(&ps_v1_Wait_msg, &m, wait->meta, wait->h.meta_bytes, NULL), PS_OK);
     assert_true(m.condition == 2 && m.timeout_ms > 50000 && m.timeout_ms <= 60000);
-    struct fake_answer a = {0};
-    fake_reply(&t.f, 0, PS_OP_WAIT, wait->h.id, false, &a);
+    fake_reply(&t.f, 0, PS_OP_WAIT, wait->h.id, false, &(struct fake_answer){0});
     assert_null(fake_next(&t.f, 0)); /* the other owner has not answered */
     ok(&t, 1, PS_OP_WAIT);
     status(&t, 0, true, true, 0, 0.5, 7);
@@ -433,8 +431,7 @@ TEST(test_restart_before_use)
     ps_v1_CreateAnswer m = {.index = 1, .task = 1};
     PSI_BYTES_SET(m.job, "ps");
     assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &m, NULL), PS_OK);
-    struct fake_answer answer = {.body = &body};
-    fake_reply(&t.f, 0, PS_OP_CREATE, create->h.id, false, &answer);
+    fake_reply(&t.f, 0, PS_OP_CREATE, create->h.id, false, &(struct fake_answer){.body = &body});
     psi_buf_fini(&body);
     fake_open(&t.f, 1, 8, 78, 2, t.v[1]);
     t.v[1]->incarnation = 77; /* as status() answers */
@@ -461,6 +458,5 @@ TEST(test_nothing_to_do)
 {
     struct fake *f = fake_new(CHIEF_SPEC, "worker", 1, false);
     struct fake_request *ready = fake_begin(f, PSI_REQ_READY, NULL, NULL, NULL, 60000);
-    assert_int_equal(ready->dones, 1);
-    assert_int_equal(ready->req.status, PS_OK);
+    assert_done(ready, PS_OK);
 }

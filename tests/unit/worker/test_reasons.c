@@ -73,8 +73,8 @@ TEST(test_its_own)
     assert_reason(ping, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED);
     struct fake_request *other = fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 1000);
     fake_connect(f, 0);
-    struct fake_answer a = {.status = PS_FAILED_PRECONDITION, .reason = PS_REASON_OTHER_CLUSTER, .text = "another"};
-    fake_reply(f, 0, PS_OP_HELLO, fake_take(f, 0, PS_OP_HELLO)->h.id, false, &a);
+    fake_reply(f, 0, PS_OP_HELLO, fake_take(f, 0, PS_OP_HELLO)->h.id, false,
+               &(struct fake_answer){.status = PS_FAILED_PRECONDITION, .reason = PS_REASON_OTHER_CLUSTER, .text = "another"});
     assert_reason(other, PS_FAILED_PRECONDITION, PS_REASON_OTHER_CLUSTER);
 }
 
@@ -85,8 +85,8 @@ TEST(test_lost)
     struct psi_var *w = fake_get(f, 0, "w", 1, 5, 9);
     w->used = true;
     struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, w, NULL, &v, 60000);
-    struct fake_answer a = {.status = PS_ABORTED, .reason = PS_REASON_LOST, .text = "reset"};
-    fake_reply(f, 0, PS_OP_PULL, fake_take(f, 0, PS_OP_PULL)->h.id, false, &a);
+    fake_reply(f, 0, PS_OP_PULL, fake_take(f, 0, PS_OP_PULL)->h.id, false,
+               &(struct fake_answer){.status = PS_ABORTED, .reason = PS_REASON_LOST, .text = "reset"});
     assert_reason(pull, PS_ABORTED, PS_REASON_LOST);
     struct fake_request *again = fake_begin(f, PSI_REQ_PULL, w, NULL, &v, 60000);
     assert_reason(again, PS_ABORTED, PS_REASON_LOST);

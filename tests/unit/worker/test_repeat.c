@@ -23,30 +23,25 @@ TEST(test_refused_for_load_and_reset)
     static const enum psi_request_kind kinds[] = {PSI_REQ_PUSH,      PSI_REQ_PUSH_PULL, PSI_REQ_ASSIGN,
                                                   PSI_REQ_INIT_FROM, PSI_REQ_ADD,       PSI_REQ_INIT};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        struct fake_request first, pull;
-        struct fake f;
         float dst[SMALL];
-        fake_init(&f, SPEC, "", 0, false);
-        struct psi_var *w = fake_get(&f, 0, "w", SMALL, 9, 1);
+        struct fake *f = fake_new(SPEC, "", 0, false);
+        struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
         float *src = numbers_from(SMALL, 1);
-        fake_start(&f, &first, kinds[i], w, src, dst, 10000);
-        struct fake_frame *frame = fake_next(&f, 0);
+        struct fake_request *first = fake_begin(f, kinds[i], w, src, dst, 10000);
+        struct fake_frame *frame = fake_next(f, 0);
         assert_true(frame->h.id == 1 && (frame->h.flags & PS_FLAG_SEQ) != 0);
         uint8_t op = frame->h.op;
-        fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 10000);
-        struct fake_answer gone = {.status = PS_ABORTED, .text = "was reset"};
-        fake_reply(&f, 0, PS_OP_PULL, fake_take(&f, 0, PS_OP_PULL)->h.id, false, &gone);
-        assert_int_equal(pull.req.status, PS_ABORTED);
-        assert_int_equal(first.dones, 0); /* its outcome is not known */
-        struct fake_answer busy = {.status = PS_RESOURCE_EXHAUSTED, .text = "TOO_BUSY"};
-        fake_reply(&f, 0, op, 1, true, &busy);
-        assert_int_equal(first.dones, 1);
-        assert_int_equal(first.req.status, PS_ABORTED);
-        assert_int_equal(first.req.applied, PS_NOTHING_APPLIED);
-        assert_non_null(strstr(first.err.text, "'w' at /job:ps/task:0 (a:1): the variable was reset"));
-        fake_wait(&f, 2000);
-        assert_null(fake_next(&f, 0)); /* nor is a new one made for it */
-        fake_fini(&f);
+        struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 10000);
+        fake_reply(f, 0, PS_OP_PULL, fake_take(f, 0, PS_OP_PULL)->h.id, false,
+                   &(struct fake_answer){.status = PS_ABORTED, .text = "was reset"});
+        assert_int_equal(pull->req.status, PS_ABORTED);
+        assert_int_equal(first->dones, 0); /* its outcome is not known */
+        fake_reply(f, 0, op, 1, true, &(struct fake_answer){.status = PS_RESOURCE_EXHAUSTED, .text = "TOO_BUSY"});
+        assert_done(first, PS_ABORTED);
+        assert_int_equal(first->req.applied, PS_NOTHING_APPLIED);
+        assert_non_null(strstr(first->err.text, "'w' at /job:ps/task:0 (a:1): the variable was reset"));
+        fake_wait(f, 2000);
+        assert_null(fake_next(f, 0)); /* nor is a new one made for it */
     }
 }
 
@@ -60,12 +55,10 @@ TEST(test_values_of_a_variable_that_is_gone)
     struct fake_request *both = fake_begin(f, PSI_REQ_PUSH_PULL, w, grad, dst, 10000);
     assert_true(fake_take(f, 0, PS_OP_PUSHPULL)->h.id == 1);
     fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 10000);
-    struct fake_answer gone = {.status = PS_ABORTED, .text = "was reset"};
-    fake_reply(f, 0, PS_OP_PULL, fake_take(f, 0, PS_OP_PULL)->h.id, false, &gone);
-    struct fake_answer ok = {.version = 3, .position = 5};
-    fake_reply(f, 0, PS_OP_PUSHPULL, 1, true, &ok);
-    assert_int_equal(both->dones, 1);
-    assert_int_equal(both->req.status, PS_ABORTED);
+    fake_reply(f, 0, PS_OP_PULL, fake_take(f, 0, PS_OP_PULL)->h.id, false,
+               &(struct fake_answer){.status = PS_ABORTED, .text = "was reset"});
+    fake_reply(f, 0, PS_OP_PUSHPULL, 1, true, &(struct fake_answer){.version = 3, .position = 5});
+    assert_done(both, PS_ABORTED);
     assert_int_equal(both->req.applied, PS_MAYBE_PARTLY_APPLIED);
     assert_non_null(strstr(both->err.text, "the push was applied"));
     fake_wait(f, 2000);

@@ -37,8 +37,7 @@ TEST(test_hello)
     beat = &f->task[0].frames[f->task[0].first];
     assert_int_equal(beat->h.op, PS_OP_BEAT);
     answer(f, 0, PS_OP_BEAT, beat->h.id);
-    assert_int_equal(ping->dones, 1);
-    assert_int_equal(ping->req.status, PS_OK);
+    assert_done(ping, PS_OK);
 }
 
 /* Only a target is known: it tells the cluster. */
@@ -50,8 +49,7 @@ TEST(test_learn_cluster)
     struct fake_request *cluster = fake_begin(f, PSI_REQ_CLUSTER, NULL, NULL, NULL, 1000);
     fake_hello(f, 0, 100, 200, NULL, &hello);
     assert_true(hello.cluster_hash == 0 && hello.believed_job.size == 0);
-    assert_int_equal(cluster->dones, 1);
-    assert_int_equal(cluster->req.status, PS_OK);
+    assert_done(cluster, PS_OK);
     assert_int_equal(psi_client_task_count(f->c), 2);
     assert_string_equal(psi_client_task_name(f->c, 1), "/job:ps/task:1");
     assert_string_equal(psi_client_task_address(f->c, 1), "b:2");
@@ -74,11 +72,9 @@ TEST(test_target_is_not_first)
     ps_v1_HelloAnswer m = {.protocol = 1, .task = 1, .life = 5, .record = 6};
     PSI_BYTES_SET(m.job, "ps");
     assert_int_equal(psi_list_append(&body, &ps_v1_HelloAnswer_msg, &m, NULL), PS_OK);
-    struct fake_answer a = {.body = &body};
-    fake_reply(f, 0, PS_OP_HELLO, 0, false, &a);
+    fake_reply(f, 0, PS_OP_HELLO, 0, false, &(struct fake_answer){.body = &body});
     psi_buf_fini(&body);
-    assert_int_equal(ping->dones, 1);
-    assert_int_equal(ping->req.status, PS_FAILED_PRECONDITION);
+    assert_done(ping, PS_FAILED_PRECONDITION);
     assert_non_null(strstr(ping->err.text, "/job:ps/task:0"));
     assert_non_null(strstr(ping->err.text, "/job:ps/task:1"));
     assert_int_equal(f->task[0].closes, 1);
@@ -94,14 +90,12 @@ TEST(test_hello_refused)
     struct fake *f = fake_new(SPEC, "", 0, false);
     struct fake_request *ping = fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 5000);
     fake_connect(f, 0);
-    struct fake_answer busy = {.status = PS_RESOURCE_EXHAUSTED, .text = "too many sessions"};
-    fake_reply(f, 0, PS_OP_HELLO, 0, false, &busy);
+    fake_reply(f, 0, PS_OP_HELLO, 0, false, &(struct fake_answer){.status = PS_RESOURCE_EXHAUSTED, .text = "too many sessions"});
     assert_int_equal(ping->dones, 0); /* tried again */
     fake_connect(f, 0);
-    struct fake_answer other = {.status = PS_FAILED_PRECONDITION, .text = "cluster 'x' with 3 ps tasks, not 'psd' with 2"};
-    fake_reply(f, 0, PS_OP_HELLO, 0, false, &other);
-    assert_int_equal(ping->dones, 1);
-    assert_int_equal(ping->req.status, PS_FAILED_PRECONDITION);
+    fake_reply(f, 0, PS_OP_HELLO, 0, false,
+               &(struct fake_answer){.status = PS_FAILED_PRECONDITION, .text = "cluster 'x' with 3 ps tasks, not 'psd' with 2"});
+    assert_done(ping, PS_FAILED_PRECONDITION);
     assert_non_null(strstr(ping->err.text, "3 ps tasks"));
 }
 
@@ -124,8 +118,7 @@ TEST(test_backoff)
     }
     fake_refuse(f, 0, "connection refused");
     fake_wait(f, 8000);
-    assert_int_equal(ping->dones, 1);
-    assert_int_equal(ping->req.status, PS_UNAVAILABLE);
+    assert_done(ping, PS_UNAVAILABLE);
     assert_int_equal(ping->req.applied, PS_NOTHING_APPLIED);
     assert_non_null(strstr(ping->err.text, "/job:ps/task:0 (a:1)"));
     assert_non_null(strstr(ping->err.text, "connection refused"));
@@ -396,8 +389,7 @@ TEST(test_close)
     fake_reply(f, 0, PS_OP_CLOSE, 0, false, &close);
     assert_int_equal(f->task[0].closes, 2);
     fake_wait(f, 6000);
-    assert_int_equal(ping->dones, 1);
-    assert_int_equal(ping->req.status, PS_UNAVAILABLE);
+    assert_done(ping, PS_UNAVAILABLE);
     assert_non_null(strstr(ping->err.text, "HELLO: id is not 0"));
 }
 
@@ -408,8 +400,7 @@ TEST(test_goodbye)
     assert_non_null(w);
     struct fake_request *bye = fake_begin(f, PSI_REQ_GOODBYE, NULL, NULL, NULL, 1000);
     answer(f, 0, PS_OP_GOODBYE, fake_take(f, 0, PS_OP_GOODBYE)->h.id);
-    assert_int_equal(bye->dones, 1);
-    assert_int_equal(bye->req.status, PS_OK);
+    assert_done(bye, PS_OK);
     assert_int_equal(f->task[0].closes, 1);
     fake_wait(f, 5000);
     assert_false(f->task[0].dialing);
@@ -422,6 +413,5 @@ TEST(test_goodbye_is_bounded)
     fake_hello(f, 0, 100, 200, NULL, NULL);
     struct fake_request *bye = fake_begin(f, PSI_REQ_GOODBYE, NULL, NULL, NULL, 1000);
     fake_wait(f, 1001);
-    assert_int_equal(bye->dones, 1);
-    assert_int_equal(bye->req.status, PS_OK);
+    assert_done(bye, PS_OK);
 }

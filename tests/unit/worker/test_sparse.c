@@ -46,10 +46,8 @@ TEST(test_known_from_a_spec)
         fake_hello(f, i, 100, 200, NULL, &hello);
         assert_int_equal(hello.believed_task, index[i]); /* and the answer's task is what it is taken for */
         struct fake_frame *beat = &f->task[i].frames[f->task[i].first];
-        struct fake_answer a = {0};
-        fake_reply(f, i, PS_OP_BEAT, beat->h.id, false, &a);
-        assert_int_equal(pings[i].dones, 1);
-        assert_int_equal(pings[i].req.status, PS_OK);
+        fake_reply(f, i, PS_OP_BEAT, beat->h.id, false, &(struct fake_answer){0});
+        assert_done(&pings[i], PS_OK);
     }
 }
 
@@ -60,8 +58,7 @@ TEST(test_told_by_hello)
     assert_int_equal(psi_cluster_parse(&f->told, SPEC, &err), PS_OK);
     struct fake_request *cluster = fake_begin(f, PSI_REQ_CLUSTER, NULL, NULL, NULL, 1000);
     fake_hello(f, 0, 100, 200, NULL, NULL);
-    assert_int_equal(cluster->dones, 1);
-    assert_int_equal(cluster->req.status, PS_OK);
+    assert_done(cluster, PS_OK);
     expect_table(f->c);
     assert_true(psi_cluster_equal(psi_client_cluster(f->c), &f->told));
 }
@@ -84,13 +81,11 @@ TEST(test_told_nonsense)
         {{{"ps", "a:1", 1}, {"ps", "b:2", 2}}, "does not list itself"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct fake f;
-        struct fake_request cluster;
         struct psi_buf body;
-        fake_init(&f, NULL, "", 0, false);
-        fake_start(&f, &cluster, PSI_REQ_CLUSTER, NULL, NULL, NULL, 1000);
-        fake_connect(&f, 0);
-        fake_take(&f, 0, PS_OP_HELLO);
+        struct fake *f = fake_new(NULL, "", 0, false);
+        struct fake_request *cluster = fake_begin(f, PSI_REQ_CLUSTER, NULL, NULL, NULL, 1000);
+        fake_connect(f, 0);
+        fake_take(f, 0, PS_OP_HELLO);
         psi_buf_init(&body, 4096);
         ps_v1_HelloAnswer m = {
             .protocol = 1, .task = rows[i].items[0].task == 1 ? 0 : rows[i].items[0].task, .life = 5, .record = 6};
@@ -104,14 +99,13 @@ TEST(test_told_nonsense)
             assert_int_equal(psi_list_append(&body, &ps_v1_TaskItem_msg, &t, NULL), PS_OK);
         }
         struct fake_answer a = {.body = &body};
-        fake_reply(&f, 0, PS_OP_HELLO, 0, false, &a);
+        fake_reply(f, 0, PS_OP_HELLO, 0, false, &a);
         psi_buf_fini(&body);
-        assert_int_equal(cluster.dones, 1);
-        assert_int_not_equal(cluster.req.status, PS_OK);
-        if (strstr(cluster.err.text, rows[i].text) == NULL) {
-            fail_msg("row %zu: '%s', not '%s'", i, cluster.err.text, rows[i].text);
+        assert_int_equal(cluster->dones, 1);
+        assert_int_not_equal(cluster->req.status, PS_OK);
+        if (strstr(cluster->err.text, rows[i].text) == NULL) {
+            fail_msg("row %zu: '%s', not '%s'", i, cluster->err.text, rows[i].text);
         }
-        assert_null(psi_client_cluster(f.c));
-        fake_fini(&f);
+        assert_null(psi_client_cluster(f->c));
     }
 }

@@ -71,10 +71,8 @@ TEST(test_info_refused)
         fake_wait(f, 25);
     }
     fake_hello(f, 0, 100, 200, NULL, NULL);
-    struct fake_answer ok = {0};
-    fake_reply(f, 0, PS_OP_SHUTDOWN, fake_take(f, 0, PS_OP_SHUTDOWN)->h.id, false, &ok);
-    assert_int_equal(other->dones, 1);
-    assert_int_equal(other->req.status, PS_OK);
+    fake_reply(f, 0, PS_OP_SHUTDOWN, fake_take(f, 0, PS_OP_SHUTDOWN)->h.id, false, &(struct fake_answer){0});
+    assert_done(other, PS_OK);
     fake_cut(f, 0);
     again = fake_begin(f, PSI_REQ_INFO, NULL, NULL, &infos[1], 60000);
     while (!f->task[0].dialing) {
@@ -90,23 +88,20 @@ TEST(test_fail_fast)
 {
     static const enum psi_request_kind kinds[] = {PSI_REQ_LOOKUP, PSI_REQ_PING, PSI_REQ_STOP, PSI_REQ_RESET, PSI_REQ_SHUTDOWN};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        struct fake f;
-        struct fake_request req;
         ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "w"};
         struct psi_var *var = NULL;
-        fake_init(&f, SPEC, "", 0, false);
-        f.c->fail_fast = true;
+        struct fake *f = fake_new(SPEC, "", 0, false);
+        f->c->fail_fast = true;
         if (kinds[i] == PSI_REQ_LOOKUP) {
-            assert_int_equal(psi_client_variable(f.c, &spec, true, &var, NULL), PS_OK);
+            assert_int_equal(psi_client_variable(f->c, &spec, true, &var, NULL), PS_OK);
         }
-        fake_start(&f, &req, kinds[i], var, NULL, NULL, 60000);
-        uint64_t took = refuse_until_done(&f, &req);
+        struct fake_request *req = fake_begin(f, kinds[i], var, NULL, NULL, 60000);
+        uint64_t took = refuse_until_done(f, req);
         assert_true(took >= 250 && took < 1000);
-        assert_int_equal(req.req.status, PS_UNAVAILABLE);
-        assert_int_equal(req.req.applied, PS_NOTHING_APPLIED);
-        assert_non_null(strstr(req.err.text, "/job:ps/task:0 (a:1)"));
-        assert_non_null(strstr(req.err.text, "connection refused"));
-        fake_fini(&f);
+        assert_int_equal(req->req.status, PS_UNAVAILABLE);
+        assert_int_equal(req->req.applied, PS_NOTHING_APPLIED);
+        assert_non_null(strstr(req->err.text, "/job:ps/task:0 (a:1)"));
+        assert_non_null(strstr(req->err.text, "connection refused"));
     }
     struct fake f;
     struct fake_request req;

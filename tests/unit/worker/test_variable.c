@@ -77,8 +77,7 @@ TEST(test_batch)
         fake_open(f, 0, 10, 77, 3, var[2]);
     }
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(get[i].dones, 1);
-        assert_int_equal(get[i].req.status, PS_OK);
+        assert_done(&get[i], PS_OK);
     }
 }
 
@@ -149,36 +148,34 @@ TEST(test_blames_the_owner)
 {
     const uint32_t at1[] = {1};
     for (int how = 0; how < 3; how++) {
-        struct fake f;
-        struct fake_request get, late;
-        fake_init(&f, SPEC, "", 0, false);
-        struct psi_var *w = new_var(&f, "w", NULL);
-        fake_start(&f, &get, PSI_REQ_GET, w, NULL, NULL, 1000);
-        fake_hello(&f, 0, 100, 200, NULL, NULL);
-        answer_create(&f, NULL, PS_UNAVAILABLE, "the directory waits for /job:ps/task:0");
-        fake_wait(&f, 100);
-        fake_start(&f, &late, PSI_REQ_GET, w, NULL, NULL, 100); /* joins, and is told what the first one was told */
-        struct fake_frame *create = fake_next(&f, 0);
+        struct fake *f = fake_new(SPEC, "", 0, false);
+        struct psi_var *w = new_var(f, "w", NULL);
+        struct fake_request *get = fake_begin(f, PSI_REQ_GET, w, NULL, NULL, 1000);
+        fake_hello(f, 0, 100, 200, NULL, NULL);
+        answer_create(f, NULL, PS_UNAVAILABLE, "the directory waits for /job:ps/task:0");
+        fake_wait(f, 100);
+        struct fake_request *late =
+            fake_begin(f, PSI_REQ_GET, w, NULL, NULL, 100); /* joins, and is told what the first one was told */
+        struct fake_frame *create = fake_next(f, 0);
         ps_v1_Wait m;
         assert_int_equal(psi_msg_decode(&ps_v1_Wait_msg, &m, create->meta, create->h.meta_bytes, NULL), PS_OK);
         assert_in_range(m.timeout_ms, 700, 880); /* enough for its answer to come before our deadline */
-        fake_wait(&f, 101);
-        assert_int_equal(late.req.status, PS_UNAVAILABLE);
-        assert_non_null(strstr(late.err.text, "get of 'w': refused for 100 ms: the directory waits for /job:ps/task:0"));
-        fake_cut(&f, 0);
-        fake_hello(&f, 0, 100, 200, NULL, NULL);
-        answer_create(&f, at1, how == 0 ? PS_DEADLINE_EXCEEDED : PS_OK, how == 0 ? "it has not answered" : "");
+        fake_wait(f, 101);
+        assert_int_equal(late->req.status, PS_UNAVAILABLE);
+        assert_non_null(strstr(late->err.text, "get of 'w': refused for 100 ms: the directory waits for /job:ps/task:0"));
+        fake_cut(f, 0);
+        fake_hello(f, 0, 100, 200, NULL, NULL);
+        answer_create(f, at1, how == 0 ? PS_DEADLINE_EXCEEDED : PS_OK, how == 0 ? "it has not answered" : "");
         if (how > 0) {
-            fake_hello(&f, 1, 101, 201, NULL, NULL);
+            fake_hello(f, 1, 101, 201, NULL, NULL);
         }
         if (how == 2) {
-            struct fake_answer a = {.status = PS_RESOURCE_EXHAUSTED, .text = "no room"};
-            fake_reply(&f, 1, PS_OP_OPEN, fake_take(&f, 1, PS_OP_OPEN)->h.id, false, &a);
+            fake_reply(f, 1, PS_OP_OPEN, fake_take(f, 1, PS_OP_OPEN)->h.id, false,
+                       &(struct fake_answer){.status = PS_RESOURCE_EXHAUSTED, .text = "no room"});
         }
-        fake_wait(&f, 1000);
-        assert_blamed(&get, how == 2 ? PS_RESOURCE_EXHAUSTED : PS_DEADLINE_EXCEEDED, "get of 'w' at /job:ps/task:1 (b:2)",
+        fake_wait(f, 1000);
+        assert_blamed(get, how == 2 ? PS_RESOURCE_EXHAUSTED : PS_DEADLINE_EXCEEDED, "get of 'w' at /job:ps/task:1 (b:2)",
                       "task:0");
-        fake_fini(&f);
     }
 }
 
@@ -212,8 +209,7 @@ TEST(test_push_blames_the_directory)
     struct psi_var *w = fake_get(f, 1, "w", 4, 9, 1);
     fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 60000);
     fake_take(f, 1, PS_OP_PUSH);
-    struct fake_answer gone = {.status = PS_ABORTED, .text = "the container was reset"};
-    fake_reply(f, 1, PS_OP_PUSH, 1, true, &gone);
+    fake_reply(f, 1, PS_OP_PUSH, 1, true, &(struct fake_answer){.status = PS_ABORTED, .text = "the container was reset"});
     struct fake_request *again = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
     fake_take(f, 0, PS_OP_CREATE);
     fake_wait(f, 1000);
@@ -246,8 +242,7 @@ TEST(test_create_reconnect)
     fake_cut(f, 0);
     fake_hello(f, 0, 100, 200, NULL, NULL);
     assert_true(fake_take(f, 0, PS_OP_CREATE)->h.id == id);
-    struct fake_answer bad = {.status = PS_INVALID_ARGUMENT, .text = "no"};
-    fake_reply(f, 0, PS_OP_CREATE, id, false, &bad);
+    fake_reply(f, 0, PS_OP_CREATE, id, false, &(struct fake_answer){.status = PS_INVALID_ARGUMENT, .text = "no"});
     assert_int_equal(get->req.status, PS_INVALID_ARGUMENT);
     assert_null(fake_next(f, 0));
     assert_true(f->acks == 1 && f->acked == id); /* the task may forget it */
@@ -267,8 +262,7 @@ TEST(test_new_life_same)
     fake_open(f, 0, 33, 77, 1, w);
     struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
     assert_true(frame->h.handle == 33 && frame->h.id == 1);
-    struct fake_answer a = {0};
-    fake_reply(f, 0, PS_OP_PUSH, 1, true, &a);
+    fake_reply(f, 0, PS_OP_PUSH, 1, true, &(struct fake_answer){0});
     assert_int_equal(push->req.status, PS_OK);
 }
 
@@ -351,8 +345,7 @@ TEST(test_aborted)
     fake_open(f, 0, 11, 78, 6, w);
     struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
     assert_true(frame->h.handle == 11 && frame->h.id == 2);
-    struct fake_answer ok = {0};
-    fake_reply(f, 0, PS_OP_PUSH, 2, true, &ok);
+    fake_reply(f, 0, PS_OP_PUSH, 2, true, &(struct fake_answer){0});
     assert_int_equal(again->req.status, PS_OK);
     again = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 60000);
     fake_take(f, 0, PS_OP_PUSH);

@@ -37,8 +37,7 @@ TEST(test_push)
     assert_memory_equal(frame->payload, grad, SMALL * 4);
     assert_int_equal(push->dones, 0);
     ok_reply(f, PS_OP_PUSH, 1, 3);
-    assert_int_equal(push->dones, 1);
-    assert_int_equal(push->req.status, PS_OK);
+    assert_done(push, PS_OK);
     assert_true(push->req.version == 3);
 }
 
@@ -92,8 +91,7 @@ TEST(test_window_limit)
         ok_reply(f, PS_OP_PUSH, n, n);
     }
     for (uint32_t i = 0; i < MANY; i++) {
-        assert_int_equal(push[i].dones, 1);
-        assert_int_equal(push[i].req.status, PS_OK);
+        assert_done(&push[i], PS_OK);
     }
 }
 
@@ -194,8 +192,7 @@ TEST(test_refused_for_load)
     a.retry_after_ms = 5000;
     fake_reply(f, 0, PS_OP_PUSH, 2, true, &a);
     fake_wait(f, 600);
-    assert_int_equal(push->dones, 1);
-    assert_int_equal(push->req.status, PS_RESOURCE_EXHAUSTED);
+    assert_done(push, PS_RESOURCE_EXHAUSTED);
     assert_int_equal(push->req.applied, PS_NOTHING_APPLIED);
     assert_non_null(strstr(push->err.text, "TOO_BUSY"));
     assert_non_null(strstr(push->err.text, "/job:ps/task:0 (a:1)"));
@@ -207,10 +204,9 @@ TEST(test_refused_for_good)
     struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
     float *grad = numbers_from(SMALL, 1);
     struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
-    struct fake_answer a = {.status = PS_INVALID_ARGUMENT, .applied = PS_MAYBE_PARTLY_APPLIED, .text = "NaN at 7"};
-    fake_reply(f, 0, PS_OP_PUSH, 1, true, &a);
-    assert_int_equal(push->dones, 1);
-    assert_int_equal(push->req.status, PS_INVALID_ARGUMENT);
+    fake_reply(f, 0, PS_OP_PUSH, 1, true,
+               &(struct fake_answer){.status = PS_INVALID_ARGUMENT, .applied = PS_MAYBE_PARTLY_APPLIED, .text = "NaN at 7"});
+    assert_done(push, PS_INVALID_ARGUMENT);
     assert_int_equal(push->req.applied, PS_MAYBE_PARTLY_APPLIED);
     assert_non_null(strstr(push->err.text, "NaN at 7"));
 }
@@ -313,8 +309,7 @@ TEST(test_abandon)
     struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
     fake_take(f, 0, PS_OP_PUSH);
     fake_wait(f, 1001);
-    assert_int_equal(push->dones, 1);
-    assert_int_equal(push->req.status, PS_DEADLINE_EXCEEDED);
+    assert_done(push, PS_DEADLINE_EXCEEDED);
     assert_int_equal(push->req.applied, PS_OUTCOME_UNKNOWN);
     struct fake_frame *frame = fake_take(f, 0, PS_OP_ABANDON);
     assert_true(frame->h.id == 1 && frame->h.flags == PS_FLAG_SEQ);
@@ -384,12 +379,10 @@ TEST(test_refused_half_written)
     float *grad = numbers_from(2 * FRAME, 1);
     f->task[0].take = PS_SEGMENT_BYTES * 2 + 100;
     struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
-    struct fake_answer a = {.status = PS_FAILED_PRECONDITION, .text = "UNINITIALIZED"};
-    fake_reply(f, 0, PS_OP_PUSH, 1, true, &a);
+    fake_reply(f, 0, PS_OP_PUSH, 1, true, &(struct fake_answer){.status = PS_FAILED_PRECONDITION, .text = "UNINITIALIZED"});
     assert_int_equal(push->dones, 0);
     fake_flow(f, 0);
-    assert_int_equal(push->dones, 1);
-    assert_int_equal(push->req.status, PS_FAILED_PRECONDITION);
+    assert_done(push, PS_FAILED_PRECONDITION);
     struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
     assert_int_equal(frame->bytes, PS_FRAME_BODY_MAX);
     assert_null(fake_next(f, 0)); /* the second frame was never queued */
@@ -403,8 +396,8 @@ TEST(test_put_off_half_written)
     float *grad = numbers_from(2 * FRAME, 1);
     f->task[0].take = PS_SEGMENT_BYTES * 2 + 100;
     struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
-    struct fake_answer a = {.status = PS_RESOURCE_EXHAUSTED, .text = "busy", .retry_after_ms = 1};
-    fake_reply(f, 0, PS_OP_PUSH, 1, true, &a);
+    fake_reply(f, 0, PS_OP_PUSH, 1, true,
+               &(struct fake_answer){.status = PS_RESOURCE_EXHAUSTED, .text = "busy", .retry_after_ms = 1});
     fake_wait(f, 990);
     assert_int_equal(push->dones, 0);
     fake_wait(f, 11);
@@ -427,13 +420,11 @@ TEST(test_half_written_and_gone)
     struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
     struct fake_answer busy = {.status = PS_RESOURCE_EXHAUSTED, .text = "busy", .retry_after_ms = 1};
     fake_reply(f, 0, PS_OP_PUSH, 1, true, &busy);
-    struct fake_answer gone = {.status = PS_ABORTED, .text = "was reset"};
-    fake_reply(f, 0, PS_OP_PULL, asked, false, &gone);
+    fake_reply(f, 0, PS_OP_PULL, asked, false, &(struct fake_answer){.status = PS_ABORTED, .text = "was reset"});
     assert_int_equal(pull->req.status, PS_ABORTED);
     assert_int_equal(push->dones, 0); /* half of a frame of its memory is out */
     fake_wait(f, 1001);
-    assert_int_equal(push->dones, 1);
-    assert_int_equal(push->req.status, PS_ABORTED);
+    assert_done(push, PS_ABORTED);
     assert_int_equal(push->req.applied, PS_NOTHING_APPLIED);
     assert_non_null(strstr(push->err.text, "before it could be repeated"));
     assert_int_equal(f->task[0].closes, 1);
@@ -451,8 +442,7 @@ TEST(test_add_and_init)
     struct fake_request *add = fake_begin(f, PSI_REQ_ADD, w, delta, NULL, 1000);
     struct fake_frame *frame = fake_take(f, 0, PS_OP_ADD);
     assert_memory_equal(frame->payload, delta, sizeof(delta));
-    struct fake_answer a = {.result = sum, .result_bytes = sizeof(sum), .version = 8};
-    fake_reply(f, 0, PS_OP_ADD, 1, true, &a);
+    fake_reply(f, 0, PS_OP_ADD, 1, true, &(struct fake_answer){.result = sum, .result_bytes = sizeof(sum), .version = 8});
     assert_int_equal(add->req.status, PS_OK);
     assert_int_equal(add->req.result_bytes, sizeof(sum));
     assert_memory_equal(add->req.result, sum, sizeof(sum));
@@ -486,6 +476,5 @@ TEST(test_bad_replies)
     assert_int_equal(push->dones, 0);
     const struct fake_number applied[] = {{1, PS_NUMBER_APPLIED, 0, 0, 7}, {0}};
     fake_hello(f, 0, 100, 200, applied, NULL);
-    assert_int_equal(push->dones, 1);
-    assert_int_equal(push->req.status, PS_OK);
+    assert_done(push, PS_OK);
 }
