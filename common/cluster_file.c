@@ -3,6 +3,7 @@
 #include "cluster.h"
 
 #include "text_file.h"
+#include "utf8.h"
 
 #include <string.h>
 
@@ -27,7 +28,8 @@ ps_status psi_cluster_load(struct psi_cluster *c, const char *text, struct psi_e
     ps_status st = psi_text_file_read(what, text + 1, PSI_CLUSTER_FILE_MAX, &content, err);
     if (st == PS_OK) {
         st = parse(c, &content, err);
-        psi_err_prefix(st == PS_OK ? NULL : err, "%s %.300s", what, text + 1);
+        char shown[PSI_PATH_SHOWN];
+        psi_err_prefix(st == PS_OK ? NULL : err, "%s %s", what, psi_utf8_shorten(text + 1, shown, sizeof(shown)));
     }
     psi_buf_fini(&content);
     return st;

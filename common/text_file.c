@@ -2,6 +2,8 @@
 /* Happy path: open, read until nothing comes. Failure: no such file, not readable, more bytes than allowed; memory. */
 #include "text_file.h"
 
+#include "utf8.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,15 +30,18 @@ static ps_status read_all(FILE *f, size_t max_bytes, struct psi_buf *out, struct
 
 ps_status psi_text_file_read(const char *what, const char *path, size_t max_bytes, struct psi_buf *out, struct psi_err *err)
 {
+    char shown[PSI_PATH_SHOWN];
     psi_buf_init(out, max_bytes + 2 * STEP_BYTES); /* one step over the bound is seen, and a NUL behind it fits */
     FILE *f = fopen(path, "re");
     if (f == NULL) {
-        return psi_fail(err, errno == ENOENT ? PS_NOT_FOUND : PS_INVALID_ARGUMENT, "%s %.300s: %s", what, path, strerror(errno));
+        int why = errno;
+        return psi_fail(err, why == ENOENT ? PS_NOT_FOUND : PS_INVALID_ARGUMENT, "%s %s: %s", what,
+                        psi_utf8_shorten(path, shown, sizeof(shown)), strerror(why));
     }
     ps_status st = read_all(f, max_bytes, out, err);
     (void)fclose(f);
     if (st != PS_OK) {
-        psi_err_prefix(err, "%s %.300s", what, path);
+        psi_err_prefix(err, "%s %s", what, psi_utf8_shorten(path, shown, sizeof(shown)));
     }
     return st;
 }

@@ -55,3 +55,24 @@ void psi_utf8_printable(char *text)
         i += one == 0 ? 1 : one;
     }
 }
+
+const char *psi_utf8_shorten(const char *text, char *buf, size_t n)
+{
+    size_t len = strlen(text);
+    if (len < n) {
+        memcpy(buf, text, len + 1);
+        return buf;
+    }
+    size_t head = (n - 4) / 2;
+    size_t tail = len - (n - 4 - head);
+    while (head > 0 && ((unsigned char)text[head] & 0xc0) == 0x80) {
+        head--; /* a character that is cut: none of it */
+    }
+    while (((unsigned char)text[tail] & 0xc0) == 0x80) {
+        tail++;
+    }
+    memcpy(buf, text, head);
+    memcpy(buf + head, "...", 3);
+    memcpy(buf + head + 3, text + tail, len - tail + 1);
+    return buf;
+}

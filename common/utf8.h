@@ -14,5 +14,8 @@ bool psi_utf8_is(const char *p, size_t n);
 bool psi_utf8_is_control(const char *p, size_t bytes);
 /** Control characters, and what is no UTF-8, become '?'. */
 void psi_utf8_printable(char *text);
+enum { PSI_PATH_SHOWN = 320 }; /* of a path in an error's text: what is left is for what is wrong with it */
+/** text where buf [n] has room for it, else its beginning, "..." and its end, whole characters. n >= 16. Returns buf. */
+const char *psi_utf8_shorten(const char *text, char *buf, size_t n);
 
 #endif

@@ -299,7 +299,7 @@ static void attempt_failed(struct psi_dial *dial, int error)
 {
     char where[PS_ADDRESS_BYTES_MAX + 1];
     if (dial->count > 1) {
-        (void)snprintf(dial->last, sizeof(dial->last), "%.150s: %s",
+        (void)snprintf(dial->last, sizeof(dial->last), "%s: %s",
                        psi_sockaddr_format(&dial->addresses[dial->next - 1], where, sizeof(where)), strerror(error));
     } else {
         (void)snprintf(dial->last, sizeof(dial->last), "%s", strerror(error));

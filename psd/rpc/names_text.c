@@ -3,6 +3,8 @@
  * its beginning. */
 #include "rpc.h"
 
+#include "common/utf8.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +20,8 @@ void psd_names_add(struct psd_names *names, const char *format, ...)
     va_end(ap);
     size_t room = sizeof(names->text) / 2 - MORE_BYTES; /* two of these go into one text */
     if (names->used == 0 && strlen(one) > room) {
-        memcpy(one + room - 3, "...", 4);
+        char cut[sizeof(one)];
+        PSI_IGNORE(snprintf(one, sizeof(one), "%s", psi_utf8_shorten(one, cut, room + 1))); /* fits */
     }
     if (names->left_out > 0 || names->used + (names->used > 0 ? 2 : 0) + strlen(one) > room) {
         names->left_out++;

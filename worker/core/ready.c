@@ -12,6 +12,7 @@
 #include "ready.h"
 
 #include "common/mem.h"
+#include "common/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -328,7 +329,7 @@ static void await_seals(struct psi_ready *r)
 static void decide(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
-    char names[360];
+    char names[336]; /* beside what the text says of them */
     if (r->rounds == 1 && r->req->kind == PSI_REQ_READY) {
         c->found = 0;
         c->found_total = r->var_count;
@@ -356,11 +357,13 @@ static void decide(struct psi_ready *r)
         return;
     }
     if (live != NULL) {
-        psi_ready_name(r, psi_var_lacks, names, 230); /* room for what follows */
+        char trained[64];
+        psi_utf8_shorten(live->name, trained, sizeof(trained));
+        psi_ready_name(r, psi_var_lacks, names, sizeof(names) - strlen(trained));
         psi_ready_fail(r, PS_DATA_LOSS, PS_REASON_LOST, PS_NOTHING_APPLIED,
                        "part of the model is lost: %s; the rest is %s, as '%s' is; start over or restore all of it; if this is "
                        "another model, give it a container of its own",
-                       names, psi_var_is_trained(live) ? "trained" : "there by an import or assign", live->name);
+                       names, psi_var_is_trained(live) ? "trained" : "there by an import or assign", trained);
         end(r);
         return;
     }
@@ -398,7 +401,7 @@ static void decide(struct psi_ready *r)
 
 static void get(struct psi_ready *r)
 {
-    char names[360];
+    char names[440];
     if (psi_ready_any(r, psi_var_is_lost)) {
         psi_ready_name(r, psi_var_is_lost, names, sizeof(names));
         psi_ready_fail(r, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED, "reset, deleted or lost by a restart of its task: %s",

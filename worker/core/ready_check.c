@@ -7,11 +7,12 @@
 
 #include "common/optimizer.h"
 #include "common/shape.h"
+#include "common/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES_MAX = 4 };
+enum { NAMES_MAX = 4, MORE_BYTES = 20 }; /* " and 4294967295 more" */
 
 void psi_ready_fail(struct psi_ready *r, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
 {
@@ -33,32 +34,45 @@ bool psi_ready_is_chief(const struct psi_ready *r)
     return r->req->kind == PSI_REQ_READY && psi_client_is_chief(r->req->owner);
 }
 
+/* "one, another and 3 more" in dst [n]: the first whole, shortened where it does not fit alone; others whole or counted. */
+struct naming {
+    char *dst;
+    size_t n, at;
+    uint32_t most, named, left_out;
+};
+
+static void name_one(struct naming *names, const char *one)
+{
+    size_t room = names->n - MORE_BYTES;
+    if (names->named == 0) {
+        names->at = strlen(psi_utf8_shorten(one, names->dst, room));
+        names->named = 1;
+    } else if (names->named < names->most && names->at + strlen(one) + 2 < room) {
+        names->at += (size_t)snprintf(names->dst + names->at, names->n - names->at, ", %s", one);
+        names->named++;
+    } else {
+        names->left_out++;
+        snprintf(names->dst + names->at, names->n - names->at, " and %u more", names->left_out);
+    }
+}
+
 void psi_ready_name(const struct psi_ready *r, bool (*is)(const struct psi_var *), char *dst, size_t n)
 {
     const struct psi_client *c = r->req->owner;
-    size_t at = 0;
-    uint32_t named = 0;
-    uint32_t count = 0;
+    struct naming names = {.dst = dst, .n = n, .most = NAMES_MAX};
     dst[0] = '\0';
     for (uint32_t i = 0; i < r->var_count; i++) {
         const struct psi_var *var = r->vars[i];
         if (!is(var)) {
             continue;
         }
-        count++;
-        if (named < NAMES_MAX && at < n - 1) {
-            const struct psi_peer *peer = var->owner < c->peer_count ? c->peers[var->owner] : NULL;
-            bool other = strcmp(var->container, PSI_CONTAINER_DEFAULT) != 0;
-            int more = snprintf(dst + at, n - at, "%s'%.60s'%s%s%s%s%s%s%s%s", named > 0 ? ", " : "", var->name,
-                                other ? " in container '" : "", other ? var->container : "", other ? "'" : "",
-                                peer != NULL ? " at " : "", peer != NULL ? peer->name : "", peer != NULL ? " (" : "",
-                                peer != NULL ? peer->address : "", peer != NULL ? ")" : "");
-            at = more > 0 && (size_t)more < n - at ? at + (size_t)more : n - 1;
-            named++;
-        }
-    }
-    if (count > named && at < n - 1) {
-        snprintf(dst + at, n - at, " and %u more", count - named);
+        char one[PS_NAME_BYTES_MAX + PS_CONTAINER_BYTES_MAX + PSI_WHERE_MAX + 32];
+        char where[PSI_WHERE_MAX];
+        const struct psi_peer *peer = var->owner < c->peer_count ? c->peers[var->owner] : NULL;
+        bool other = strcmp(var->container, PSI_CONTAINER_DEFAULT) != 0;
+        snprintf(one, sizeof(one), "'%s'%s%s%s%s%s", var->name, other ? " in container '" : "", other ? var->container : "",
+                 other ? "'" : "", peer != NULL ? " at " : "", peer != NULL ? psi_peer_where(peer, where, sizeof(where)) : "");
+        name_one(&names, one);
     }
 }
 
@@ -143,8 +157,7 @@ static bool is_awaited(const struct psi_ready *r, const struct psi_peer *peer)
 static bool name_awaited(const struct psi_ready *r, char *dst, size_t n, bool *out_down)
 {
     const struct psi_client *c = r->req->owner;
-    size_t at = 0;
-    uint32_t left_out = 0;
+    struct naming names = {.dst = dst, .n = n, .most = UINT32_MAX};
     *out_down = false;
     dst[0] = '\0';
     for (uint32_t i = 0; i < c->peer_count; i++) {
@@ -155,25 +168,16 @@ static bool name_awaited(const struct psi_ready *r, char *dst, size_t n, bool *o
         char one[PSI_WHERE_MAX + sizeof(peer->last_error)];
         const char *why = psi_peer_obstacle(peer);
         *out_down = *out_down || why[0] != '\0';
-        int bytes = snprintf(one, sizeof(one), "%s%s (%s%s%s)", at > 0 ? ", " : "", peer->name, peer->address,
-                             why[0] != '\0' ? ": " : "", why);
-        if (bytes > 0 && at + (size_t)bytes + 20 < n) { /* room for the number of those left out */
-            memcpy(dst + at, one, (size_t)bytes + 1);
-            at += (size_t)bytes;
-        } else {
-            left_out++;
-        }
+        snprintf(one, sizeof(one), "%s (%s%s%s)", peer->name, peer->address, why[0] != '\0' ? ": " : "", why);
+        name_one(&names, one);
     }
-    if (left_out > 0) {
-        snprintf(dst + at, n - at, " and %u more", left_out);
-    }
-    return at > 0;
+    return names.named > 0;
 }
 
 ps_reason psi_ready_explain(const struct psi_ready *r, char *dst, size_t n)
 {
     const struct psi_client *c = r->req->owner;
-    char names[360];
+    char names[420];
     bool down = false;
     if (name_awaited(r, names, sizeof(names), &down)) {
         snprintf(dst, n, "no answer from %s", names);

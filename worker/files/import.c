@@ -13,6 +13,7 @@
 #include "common/map.h"
 #include "common/mem.h"
 #include "common/shape.h"
+#include "common/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,8 +263,9 @@ static void tell_created(const struct importer *m, struct psi_err *err)
         }
     }
     if (count > 0) {
-        psi_err_prefix(err, "%zu variable%s that it created, '%.100s'%s, ha%s no value", count, count > 1 ? "s" : "", first,
-                       count > 1 ? " the first" : "", count > 1 ? "ve" : "s");
+        char shown[128]; /* why it failed matters more */
+        psi_err_prefix(err, "%zu variable%s that it created, '%s'%s, ha%s no value", count, count > 1 ? "s" : "",
+                       psi_utf8_shorten(first, shown, sizeof(shown)), count > 1 ? " the first" : "", count > 1 ? "ve" : "s");
     }
 }
 
@@ -312,7 +314,8 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     psi_free(m->vars);
     psi_free(m);
     if (st != PS_OK) {
-        psi_err_prefix(&err, "%.200s", path == NULL ? "import" : path);
+        char shown[PSI_PATH_SHOWN];
+        psi_err_prefix(&err, "%s", psi_utf8_shorten(path == NULL ? "import" : path, shown, sizeof(shown)));
         return psi_api_last_error_set(&err);
     }
     return PS_OK;

@@ -11,6 +11,7 @@
 #include "files.h"
 
 #include "common/mem.h"
+#include "common/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,8 +37,9 @@ ps_status psi_files_errno(struct psi_err *err, int why, const char *what, const 
                                                                                             : PS_UNKNOWN;
     const char *hint = why == EFBIG ? " (a limit on the size of files, ulimit -f)" : why == ENOSPC ? " (the disk is full)" : "";
     char text[256];
-    return psi_fail(err, st, "%.300s%s%s: %s%s", path == NULL ? "" : path, path == NULL ? "" : ": ", what,
-                    strerror_r(why, text, sizeof(text)), hint);
+    char shown[PSI_PATH_SHOWN];
+    return psi_fail(err, st, "%s%s%s: %s%s", psi_utf8_shorten(path == NULL ? "" : path, shown, sizeof(shown)),
+                    path == NULL ? "" : ": ", what, strerror_r(why, text, sizeof(text)), hint);
 }
 
 /* ---- SIGXFSZ ---- */
@@ -101,7 +103,7 @@ static ps_status split(struct psi_file_target *t, const char *real, struct psi_e
                                    : psi_strndup(real, (size_t)(slash - real));
     t->name = psi_strndup(name, strlen(name));
     if (t->directory == NULL || t->name == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%.300s: out of memory", t->path);
+        return psi_files_errno(err, ENOMEM, "open", t->path);
     }
     if (name[0] == '\0') {
         return psi_files_errno(err, EISDIR, "open", t->path);
@@ -139,7 +141,9 @@ ps_status psi_file_target_open(struct psi_file_target *t, const char *path, stru
     t->fd = -1;
     char *real = resolve(path, &mode);
     if (real == NULL) {
-        return errno == ENOTSUP ? psi_fail(err, PS_INVALID_ARGUMENT, "%.300s is there and is no regular file: name another", path)
+        char shown[PSI_PATH_SHOWN];
+        return errno == ENOTSUP ? psi_fail(err, PS_INVALID_ARGUMENT, "%s is there and is no regular file: name another",
+                                           psi_utf8_shorten(path, shown, sizeof(shown)))
                                 : psi_files_errno(err, errno, "open", path);
     }
     ps_status st = split(t, real, err);

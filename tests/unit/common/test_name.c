@@ -4,6 +4,7 @@
 
 #include "common/limits.h"
 #include "common/name.h"
+#include "common/utf8.h"
 
 static const struct {
     const char *name;
@@ -117,5 +118,22 @@ TEST(test_quote)
         assert_true(strlen(buf) < n);
         assert_string_equal(buf + strlen(buf) - 4, "'...");
         assert_true(n == sizeof(buf) || buf[n] == '#');
+    }
+}
+
+TEST(test_shorten)
+{
+    static const char long_one[] = "/a/path/that/is/long/model.safetensors";
+    char buf[64];
+    assert_string_equal(psi_utf8_shorten(long_one, buf, sizeof(long_one)), long_one);
+    assert_string_equal(psi_utf8_shorten(long_one, buf, 24), "/a/path/th...afetensors");
+    assert_string_equal(psi_utf8_shorten("", buf, 16), "");
+    for (size_t n = 16; n < 33; n++) { /* 16 characters of two bytes: none is cut */
+        static const char wide[] = "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3"
+                                   "\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9";
+        memset(buf, '#', sizeof(buf));
+        psi_utf8_shorten(wide, buf, n);
+        assert_true(strlen(buf) < n && strlen(buf) + 3 >= n && buf[n] == '#');
+        assert_true(psi_utf8_is(buf, strlen(buf)) && strstr(buf, "...") != NULL);
     }
 }

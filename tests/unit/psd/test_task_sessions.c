@@ -319,7 +319,7 @@ TEST(test_waits_with_many_names)
     assert_int_equal(fc_call(&e->c, PS_OP_WAIT, 0, 902, 0, meta, 8, body).status, FC_NONE);
     assert_int_equal(waits(&e->c, a), 3);
     assert_true(a[0].what.size < 128 && memcmp(a[0].what.bytes, "sealed: xxxxx", 13) == 0);
-    assert_memory_equal(a[0].what.bytes + a[0].what.size - 4, "x...", 4);
+    assert_non_null(memmem(a[0].what.bytes, a[0].what.size, "x...x", 5));
     assert_true(is(&a[1].what, "its list has come in part") && is(&a[1].release, "the rest of its list comes"));
     assert_true(is(&a[2].what, "sealed: variable_0, variable_1, variable_2, variable_3, variable_4, variable_5, variable_6, "
                                "variable_7 and 22 more"));

@@ -15,12 +15,17 @@ struct two {
     struct fake_request ready;
 };
 
-static void two_init(struct two *t, uint32_t worker)
+static void two_named(struct two *t, uint32_t worker, const char *first, const char *second)
 {
     memset(t, 0, sizeof(*t));
     fake_init(&t->f, CHIEF_SPEC, "worker", worker, false);
-    t->v[0] = fake_get(&t->f, 0, "a", 4, 9, 1);
-    t->v[1] = fake_get(&t->f, 1, "b", 4, 8, 2);
+    t->v[0] = fake_get(&t->f, 0, first, 4, 9, 1);
+    t->v[1] = fake_get(&t->f, 1, second, 4, 8, 2);
+}
+
+static void two_init(struct two *t, uint32_t worker)
+{
+    two_named(t, worker, "a", "b");
 }
 
 /* Answer STATUS of variable i with this state. */
@@ -143,6 +148,40 @@ TEST(test_data_loss)
     data_loss(0, true, 0);
     data_loss(1, false, 5);
     data_loss(1, true, 0);
+}
+
+/* The longest name is whole in the text, and so is what is said behind it. */
+TEST(test_long_names)
+{
+    struct two t;
+    char lost[PS_NAME_BYTES_MAX + 1], says[PS_NAME_BYTES_MAX + 64];
+    memset(lost, 'x', PS_NAME_BYTES_MAX);
+    lost[PS_NAME_BYTES_MAX] = '\0';
+    two_named(&t, 0, "a", lost);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    for (int look = 0; look < 2; look++) {
+        status(&t, 0, true, false, 5, 0.5, 0);
+        status(&t, 1, false, false, 0, 0.5, 0);
+        fake_wait(&t.f, 200);
+    }
+    assert_int_equal(t.ready.req.status, PS_DATA_LOSS);
+    snprintf(says, sizeof(says), ": '%s' at /job:ps/task:1 (b:2); the rest", lost);
+    assert_non_null(strstr(t.ready.err.text, says));
+    assert_non_null(strstr(t.ready.err.text, "give it a container of its own"));
+    fake_fini(&t.f);
+    /* two such: one is named, the other is counted */
+    char both[PS_NAME_BYTES_MAX + 1];
+    memset(both, 'y', PS_NAME_BYTES_MAX);
+    both[PS_NAME_BYTES_MAX] = '\0';
+    two_named(&t, 1, both, lost);
+    fake_start(&t.f, &t.ready, PSI_REQ_READY, NULL, NULL, NULL, 9000);
+    status(&t, 0, true, false, 0, 0.5, 0);
+    status(&t, 1, true, false, 0, 0.5, 0);
+    fake_wait(&t.f, 5001);
+    snprintf(says, sizeof(says), "initialise '%s' at /job:ps/task:0 (a:1) and 1 more; no chief", both);
+    assert_non_null(strstr(t.f.last_log, says));
+    fake_wait(&t.f, 60000);
+    fake_fini(&t.f);
 }
 
 /* One was given its value by another session, which sealed nothing, and the other has none: what an import left of which a task
