@@ -149,6 +149,15 @@ const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n)
     return buf;
 }
 
+const char *psi_optimizer_hyper(const ps_optimizer *opt, size_t i, double *out_value)
+{
+    if (opt->kind >= KIND_COUNT || i >= HYPER_MAX || kinds[opt->kind].hypers[i].name == NULL) {
+        return NULL;
+    }
+    *out_value = value_of(opt, &kinds[opt->kind].hypers[i]);
+    return kinds[opt->kind].hypers[i].name;
+}
+
 bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b)
 {
     if (a->kind != b->kind || a->kind >= KIND_COUNT) {

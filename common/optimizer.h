@@ -20,6 +20,8 @@ const char *psi_optimizer_name(uint32_t kind);
 PSI_MUST ps_status psi_optimizer_parse(const char *name, uint32_t *out_kind, struct psi_err *err);
 /** Kind and every hyperparameter in force: "adagrad(learning_rate=0.1, initial_accumulator=0.1)"; values read back exactly. */
 const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n);
+/** Hyperparameter i of its kind, by name; NULL: it has fewer. */
+const char *psi_optimizer_hyper(const ps_optimizer *opt, size_t i, double *out_value);
 /** Same kind and the same bits in every hyperparameter that the kind uses. */
 bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b);
 

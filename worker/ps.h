@@ -294,7 +294,7 @@ PS_API const char *ps_variable_requested_device(const ps_variable *v);
 PS_API const char *ps_variable_container(const ps_variable *v);
 /** Bytes of its value; a string variable has none of its own: 0. */
 PS_API size_t ps_variable_bytes(const ps_variable *v);
-PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact); /* of the last read */
+PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact); /* of the last read, or after the last assign */
 
 /*
  * Blocking calls, up to the operation timeout; any thread, but not in a callback; none is sticky. Detail of the last failure of

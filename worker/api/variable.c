@@ -109,10 +109,11 @@ static void finish_op(struct psi_api_call *call)
     if (op->out_initialised != NULL) {
         *op->out_initialised = v->var->initialised;
     }
-    if (op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL) {
+    bool reads = op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL;
+    if (reads || op->kind == PSI_REQ_ASSIGN) {
         (void)pthread_mutex_lock(&v->session->lock);
         v->version = call->req.version;
-        v->exact = call->req.exact;
+        v->exact = call->req.exact || !reads;
         (void)pthread_mutex_unlock(&v->session->lock);
     }
 }

@@ -142,39 +142,16 @@ void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct ps
         return;
     }
     describe_task(ask->peer, info);
-    if (PSI_BYTES_TEXT(m.version, info->version, sizeof(info->version)) != PS_OK ||
-        PSI_BYTES_TEXT(m.waiting_for, info->waiting_for, sizeof(info->waiting_for)) != PS_OK ||
-        PSI_BYTES_TEXT(m.devices, info->devices, sizeof(info->devices)) != PS_OK ||
-        PSI_BYTES_TEXT(m.most, info->most, sizeof(info->most)) != PS_OK) {
+    bool good = true;
+#define TEXT(field) good = good && PSI_BYTES_TEXT(m.field, info->field, sizeof(info->field)) == PS_OK;
+#define SAME(field) info->field = m.field;
+    PSI_INFO_FIELDS(TEXT, SAME)
+    if (!good) {
+        describe_task(ask->peer, info);
         not_understood(ask);
         return;
     }
     info->up = true;
-    info->directory = m.directory;
-    info->pid = m.pid;
-    info->uptime_ms = m.uptime_ms;
-    info->memory_bytes = m.memory_bytes;
-    info->budget_bytes = m.budget_bytes;
-    info->variable_bytes = m.variable_bytes;
-    info->connections = m.connections;
-    info->sessions = m.sessions;
-    info->variables = m.variables;
-    info->pushes_applied = m.pushes_applied;
-    info->pushes_torn = m.pushes_torn;
-    info->pushes_refused = m.pushes_refused;
-    info->nonfinite = m.nonfinite;
-    info->pulls = m.pulls;
-    info->bytes_in = m.bytes_in;
-    info->bytes_out = m.bytes_out;
-    info->life = m.life;
-    info->pushes_per_second = m.pushes_per_second;
-    info->bytes_per_second = m.bytes_per_second;
-    info->connected = m.connected;
-    info->records_bytes = m.records_bytes;
-    info->in_progress = m.in_progress;
-    info->staged_bytes = m.staged_bytes;
-    info->copies_bytes = m.copies_bytes;
-    info->most_bytes = m.most_bytes;
     psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
 }
 

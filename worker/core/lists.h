@@ -32,6 +32,13 @@
     OWN(TASKS, "tasks", OF_DIRECTORY, task, struct psi_task_seen, NULL, TaskAnswer, \
         TEXT(job) SAME(task) SAME(pid) TEXT(address) TEXT(host) TEXT(conflict) TEXT(lost_names) SAME(restarts) SAME(lost) \
         SAME(connected) SAME(heard) SAME(missing_ms) SAME(life))
+/* The fields of INFO's answer, which is no list but one message for the caller's ps_task_info. */
+#define PSI_INFO_FIELDS(TEXT, SAME) \
+    TEXT(version) TEXT(waiting_for) TEXT(devices) TEXT(most) SAME(directory) SAME(pid) SAME(life) SAME(uptime_ms) \
+    SAME(memory_bytes) SAME(budget_bytes) SAME(variable_bytes) SAME(records_bytes) SAME(staged_bytes) SAME(copies_bytes) \
+    SAME(most_bytes) SAME(connections) SAME(sessions) SAME(connected) SAME(variables) SAME(pushes_applied) SAME(pushes_torn) \
+    SAME(pushes_refused) SAME(nonfinite) SAME(pulls) SAME(bytes_in) SAME(bytes_out) SAME(pushes_per_second) \
+    SAME(bytes_per_second) SAME(in_progress)
 /* clang-format on */
 
 #endif

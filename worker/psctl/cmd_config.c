@@ -6,11 +6,12 @@
  */
 #include "config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct row {
     const char *task;
-    ps_config_info info;
+    struct setting s;
 };
 
 static const char *or_quotes(const char *text)
@@ -20,13 +21,13 @@ static const char *or_quotes(const char *text)
 
 static const char *value_cell(const void *row, char *buf, size_t n)
 {
-    (void)snprintf(buf, n, "%s", or_quotes(((const struct row *)row)->info.value));
+    (void)snprintf(buf, n, "%s", or_quotes(((const struct row *)row)->s.value));
     return buf;
 }
 
 static const char *default_cell(const void *row, char *buf, size_t n)
 {
-    (void)snprintf(buf, n, "%s", or_quotes(((const struct row *)row)->info.default_value));
+    (void)snprintf(buf, n, "%s", or_quotes(((const struct row *)row)->s.default_value));
     return buf;
 }
 
@@ -34,79 +35,70 @@ static const char *default_cell(const void *row, char *buf, size_t n)
 /* The first one where several tasks are asked for one setting. */
 static const struct cli_column columns[] = {
     {"TASK", NULL, FIELD(CLI_STRING, task)},
-    {"SETTING", "name", FIELD(CLI_STRING, info.name)},
-    {"VALUE", "value", FIELD(CLI_STRING, info.value), .cell = value_cell},
-    {"DEFAULT", "default", FIELD(CLI_STRING, info.default_value), .cell = default_cell},
-    {"LIVE", "live", FIELD(CLI_BOOL, info.reloadable)},
-    {"MEANING", "help", FIELD(CLI_STRING, info.help)},
+    {"SETTING", "name", FIELD(CLI_TEXT, s.name)},
+    {"VALUE", "value", FIELD(CLI_TEXT, s.value), .cell = value_cell},
+    {"DEFAULT", "default", FIELD(CLI_TEXT, s.default_value), .cell = default_cell},
+    {"LIVE", "live", FIELD(CLI_BOOL, s.live)},
+    {"MEANING", "help", FIELD(CLI_TEXT, s.help)},
 };
 
-static void each(void *ctx, const ps_config_info *info)
+static void begin_list(struct cli_list *list, const char *name, bool json)
 {
-    struct settings_seen *s = ctx;
-    if (settings_wanted(s, info)) {
-        cli_list_add(s->list, &(struct row){.task = s->task, .info = *info});
+    size_t first = name == NULL ? 1 : 0;
+    cli_list_begin(list, "settings", columns + first, CLI_COUNT(columns) - first, json);
+}
+
+static size_t add_rows(struct cli_list *list, const struct settings *all, const char *task, const char *name)
+{
+    size_t before = list->count;
+    for (size_t k = 0; k < all->count; k++) {
+        if (name == NULL || strcmp(name, all->at[k].name) == 0) {
+            cli_list_add(list, &(struct row){.task = task, .s = all->at[k]});
+        }
     }
+    return list->count - before;
 }
 
-static void begin_list(struct settings_seen *s, bool json)
+/* A table, or an object of JSON, for each task; rows of one table where it is about one setting. false: a task has no such
+ * setting; one that has none at all is no failure where all were asked for. */
+static bool print_tasks(struct psctl *c, int only, const char *name, struct cli_list *list)
 {
-    size_t first = s->only == NULL ? 1 : 0;
-    cli_list_begin(s->list, "settings", columns + first, CLI_COUNT(columns) - first, json);
-}
-
-/* One task's settings, or the one that is looked for; what fails is said behind all of them. */
-static void ask_task(struct psctl *c, int i, struct settings_seen *s)
-{
-    s->found = false;
-    s->count = 0;
-    s->task = ps_cluster_task_name(c->session, i);
-    (void)psctl_heard(c, i, ps_task_config(c->session, i, psctl_left_ms(c), each, s));
-}
-
-/* An object of JSON, or a table of all settings. */
-static void print_task(struct psctl *c, int i, struct settings_seen *s)
-{
-    if (c->json) {
-        cli_json_object(NULL);
-        cli_json_put("name", json_string(ps_cluster_task_name(c->session, i)));
-    }
-    begin_list(s, c->json);
-    ask_task(c, i, s);
-    if (c->json) {
-        cli_list_end(s->list, &c->room);
-        cli_json_end();
-    } else if (s->found) {
-        (void)printf("%s (%s)\n", s->task, c->infos[i].address);
-        cli_list_end(s->list, &c->room);
-    } else {
-        cli_table_free(&s->list->table);
-    }
-}
-
-/* false: a task has no such setting; one that has none at all is no failure where all were asked for. */
-static bool print_tasks(struct psctl *c, int only, struct settings_seen *s)
-{
+    struct settings all = {.count = 0};
+    bool own_table = c->json || name == NULL;
     bool found = true;
     for (int i = -1; psctl_next(c, only, &i);) {
-        if (c->json || s->only == NULL) {
-            print_task(c, i, s);
-        } else {
-            ask_task(c, i, s);
+        const char *task = ps_cluster_task_name(c->session, i);
+        bool answered = psctl_heard(c, i, settings_ask(c, i, &all));
+        if (c->json) {
+            cli_json_object(NULL);
+            cli_json_put("name", json_string(task));
         }
-        if (c->infos[i].up && !s->found) {
-            settings_say_none(s, s->task);
-            found = found && s->only == NULL;
+        if (own_table) {
+            begin_list(list, name, c->json);
+        }
+        size_t shown = add_rows(list, &all, task, name);
+        if (c->json) {
+            cli_list_end(list, &c->room);
+            cli_json_end();
+        } else if (own_table && shown > 0) {
+            (void)printf("%s (%s)\n", task, c->infos[i].address);
+            cli_list_end(list, &c->room);
+        } else if (own_table) {
+            cli_table_free(&list->table);
+        }
+        if (answered && shown == 0) {
+            settings_say_none(&all, task, name);
+            found = found && name == NULL;
         }
     }
+    free(all.at);
     return found;
 }
 
-static enum psctl_exit config_show(struct psctl *c, const char *task, const char *only_name)
+static enum psctl_exit config_show(struct psctl *c, const char *task, const char *name)
 {
     struct cli_list list;
-    struct settings_seen s = {.only = only_name, .list = &list};
-    bool one_table = only_name != NULL && !c->json;
+    bool one_table = name != NULL && !c->json;
     int only = -1;
     enum psctl_exit code = psctl_begin(c);
     if (code != PSCTL_OK) {
@@ -119,9 +111,9 @@ static enum psctl_exit config_show(struct psctl *c, const char *task, const char
     if (c->json) {
         cli_json_list("tasks");
     } else if (one_table) {
-        begin_list(&s, false);
+        begin_list(&list, name, false);
     }
-    bool found = print_tasks(c, only, &s);
+    bool found = print_tasks(c, only, name, &list);
     if (c->json) {
         cli_json_end();
     } else if (one_table && list.count > 0) {

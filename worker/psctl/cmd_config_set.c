@@ -11,64 +11,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUE_MAX = 512 };
-
-struct looking {
-    struct settings_seen seen;
-    bool live;
-    char value[VALUE_MAX];
-};
-
-bool settings_wanted(struct settings_seen *s, const ps_config_info *info)
+static void each(void *ctx, const ps_config_info *info)
 {
-    bool is = s->only == NULL || strcmp(s->only, info->name) == 0;
-    s->found = s->found || is;
-    if (s->count < SETTINGS_MAX) {
-        (void)snprintf(s->names[s->count++], sizeof(s->names[0]), "%s", info->name);
-    }
-    return is;
+    struct settings *all = ctx;
+    all->at = cli_grow(all->at, all->count, &all->capacity, sizeof(*all->at));
+    struct setting *s = &all->at[all->count++];
+    (void)snprintf(s->name, sizeof(s->name), "%s", info->name);
+    (void)snprintf(s->value, sizeof(s->value), "%s", info->value);
+    (void)snprintf(s->default_value, sizeof(s->default_value), "%s", info->default_value);
+    (void)snprintf(s->help, sizeof(s->help), "%s", info->help);
+    s->live = info->reloadable;
 }
 
-void settings_say_none(const struct settings_seen *s, const char *task)
+ps_status settings_ask(const struct psctl *c, int i, struct settings *out)
+{
+    out->count = 0;
+    return ps_task_config(c->session, i, psctl_left_ms(c), each, out);
+}
+
+const struct setting *settings_find(const struct settings *all, const char *name)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        if (strcmp(all->at[i].name, name) == 0) {
+            return &all->at[i];
+        }
+    }
+    return NULL;
+}
+
+void settings_say_none(const struct settings *all, const char *task, const char *name)
 {
     char near[64] = "";
-    if (s->count == 0) {
+    if (all->count == 0) {
         (void)fprintf(stderr, "psctl: %s has no settings that can be seen or changed: its program is not psd\n", task);
         return;
     }
-    for (size_t i = 0; i < s->count; i++) {
-        psctl_nearer(s->only, s->names[i], near, sizeof(near));
+    for (size_t i = 0; i < all->count; i++) {
+        psctl_nearer(name, all->at[i].name, near, sizeof(near));
     }
-    (void)fprintf(stderr, "psctl: %s has no setting '%.100s'%s%s%s; psctl config lists them\n", task, s->only,
+    (void)fprintf(stderr, "psctl: %s has no setting '%.100s'%s%s%s; psctl config lists them\n", task, name,
                   near[0] != '\0' ? " (did you mean " : "", near, near[0] != '\0' ? "?)" : "");
 }
 
-static void each(void *ctx, const ps_config_info *info)
-{
-    struct looking *l = ctx;
-    if (settings_wanted(&l->seen, info)) {
-        l->live = info->reloadable;
-        (void)snprintf(l->value, sizeof(l->value), "%s", info->value);
-    }
-}
-
 /* May it be changed on this task? What it is now goes to before. */
-static bool look(struct psctl *c, int i, const char *name, char *before)
+static bool look(struct psctl *c, int i, const char *name, struct setting *before)
 {
     const char *task = ps_cluster_task_name(c->session, i);
-    struct looking l = {.seen = {.only = name}};
-    ps_status st = ps_task_config(c->session, i, psctl_left_ms(c), each, &l);
+    struct settings all = {.count = 0};
+    ps_status st = settings_ask(c, i, &all);
+    const struct setting *s = settings_find(&all, name);
+    bool may = st == PS_OK && s != NULL && s->live;
     if (st != PS_OK) {
         psctl_failed(c, st, ps_last_reason(), "%s: %s", task, ps_last_error());
-    } else if (!l.seen.found) {
-        settings_say_none(&l.seen, task);
-    } else if (!l.live) {
+    } else if (s == NULL) {
+        settings_say_none(&all, task, name);
+    } else if (!may) {
         psctl_error(c, PS_FAILED_PRECONDITION, "%s: '%s' cannot change while it runs: start it anew with --%s", task, name, name);
     } else {
-        (void)snprintf(before, VALUE_MAX, "%s", l.value);
-        return true;
+        *before = *s;
     }
-    return false;
+    free(all.at);
+    return may;
 }
 
 static bool change(struct psctl *c, int i, const char *name, const char *value, const char *before, int changed)
@@ -80,25 +83,25 @@ static bool change(struct psctl *c, int i, const char *name, const char *value, 
                       changed == 0 ? "; nothing was changed" : "; the tasks before it were changed");
         return false;
     }
-    struct looking now = {.seen = {.only = name}}; /* what the task made of it: 5 is 5s */
-    if (ps_task_config(c->session, i, psctl_left_ms(c), each, &now) == PS_OK && now.seen.found) {
-        value = now.value;
-    }
+    struct settings all = {.count = 0};
+    const struct setting *now = settings_ask(c, i, &all) == PS_OK ? settings_find(&all, name) : NULL;
+    value = now != NULL ? now->value : value; /* what the task made of it: 5 is 5s */
     if (c->json) {
         cli_json_put(NULL, json_pack("{s:s, s:s, s:o, s:o}", "name", task, "setting", name, "old", cli_json_text(before), "new",
                                      cli_json_text(value)));
     } else {
         (void)printf("%s: %s %s -> %s\n", task, name, before[0] != '\0' ? before : "\"\"", value[0] != '\0' ? value : "\"\"");
     }
+    free(all.at);
     return true;
 }
 
-static enum psctl_exit change_all(struct psctl *c, int only, const char *name, const char *value, char (*before)[VALUE_MAX])
+static enum psctl_exit change_all(struct psctl *c, int only, const char *name, const char *value, struct setting *before)
 {
     int changed = 0;
     bool ok = true;
     for (int i = 0; i < c->task_count; i++) {
-        if (psctl_is_meant(only, i) && !look(c, i, name, before[i])) {
+        if (psctl_is_meant(only, i) && !look(c, i, name, &before[i])) {
             return PSCTL_FAILED;
         }
     }
@@ -108,7 +111,7 @@ static enum psctl_exit change_all(struct psctl *c, int only, const char *name, c
     }
     for (int i = 0; i < c->task_count && ok; i++) {
         if (psctl_is_meant(only, i)) {
-            ok = change(c, i, name, value, before[i], changed);
+            ok = change(c, i, name, value, before[i].value, changed);
             changed += ok ? 1 : 0;
         }
     }
@@ -133,7 +136,7 @@ enum psctl_exit config_set(struct psctl *c, const char *name, const char *value)
         psctl_error(c, PS_UNAVAILABLE, "nothing was changed; --task changes one task");
         return PSCTL_FAILED;
     }
-    char(*before)[VALUE_MAX] = calloc((size_t)c->task_count + 1, sizeof(*before));
+    struct setting *before = calloc((size_t)c->task_count + 1, sizeof(*before));
     if (before == NULL) {
         psctl_error(c, PS_RESOURCE_EXHAUSTED, "out of memory");
         return PSCTL_FAILED;

@@ -22,8 +22,7 @@ static enum psctl_exit run_delete(struct psctl *c)
     }
     ps_status st = ps_variable_delete(c->session, c->argv[0]);
     if (st != PS_OK) {
-        psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
-        return PSCTL_FAILED;
+        return psctl_last_failed(c, st);
     }
     if (c->json) {
         cli_json_print(json_pack("{s:s, s:s, s:s, s:b}", "name", ps_variable_name(v), "container", ps_variable_container(v),

@@ -128,8 +128,7 @@ static enum psctl_exit run(struct psctl *c, copy_fn fn, const char *past)
     ps_status st = fn(c->session, c->argv[0], &o, &variables);
     wipe(&copy);
     if (st != PS_OK) {
-        psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
-        return PSCTL_FAILED;
+        return psctl_last_failed(c, st);
     }
     struct left_out left_out;
     if (fn == ps_export) {

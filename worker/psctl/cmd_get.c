@@ -113,7 +113,7 @@ static enum psctl_exit get_numbers(const struct psctl *c, ps_variable *v)
     }
     ps_status st = ps_variable_read(v, data, bytes);
     if (st != PS_OK) {
-        psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
+        (void)psctl_last_failed(c, st);
     }
     bool shown = st == PS_OK && show(c, v, data);
     free(data);
@@ -190,7 +190,7 @@ static enum psctl_exit get_strings(const struct psctl *c, ps_variable *v)
     } else {
         st = ps_variable_read_strings(v, data, PS_STRING_BYTES_MAX + 1, offsets, count, NULL);
         if (st != PS_OK) {
-            psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
+            (void)psctl_last_failed(c, st);
         } else {
             show_strings(c, v, data, offsets);
         }

@@ -90,8 +90,7 @@ static enum psctl_exit reset(struct psctl *c, const struct containers *list, con
     }
     ps_status st = c->all ? ps_reset_all(c->session) : ps_reset_containers(c->session, chosen->names, chosen->count);
     if (st != PS_OK) {
-        psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
-        return PSCTL_FAILED;
+        return psctl_last_failed(c, st);
     }
     report(c, list, chosen);
     return PSCTL_OK;

@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,7 +48,7 @@ static bool look_up(struct psctl *c, const ps_variable *v, struct before *out)
         }
         ps_status st = ps_task_variables(c->session, i, psctl_left_ms(c), each_variable, out);
         if (st != PS_OK) {
-            psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
+            (void)psctl_last_failed(c, st);
             return false;
         }
     }
@@ -94,50 +93,6 @@ static bool read_values(const struct psctl *c, const ps_variable *v, void *data)
     return ok;
 }
 
-/* ---- assign, and the version that it made ---- */
-
-struct assign {
-    sem_t ended;
-    ps_status status;
-    ps_reason reason;
-    uint64_t version;
-    char text[512];
-};
-
-static void on_assigned(void *ctx, ps_request *req, const ps_result *result)
-{
-    struct assign *a = ctx;
-    (void)req;
-    a->status = result->status;
-    a->reason = result->reason;
-    a->version = result->version;
-    (void)snprintf(a->text, sizeof(a->text), "%s", result->text != NULL ? result->text : "");
-    (void)sem_post(&a->ended);
-}
-
-static bool assign(struct psctl *c, ps_variable *v, const void *data, uint64_t *out_version)
-{
-    struct assign a = {.status = PS_OK};
-    ps_request req;
-    memset(&req, 0, sizeof(req));
-    (void)sem_init(&a.ended, 0, 0); /* cannot fail with these arguments */
-    ps_status st = ps_assign_start(v, data, ps_variable_bytes(v), psctl_left_ms(c), &req, on_assigned, &a);
-    if (st == PS_OK) { /* on_assigned() may have run already: a is its own until it posts */
-        while (sem_wait(&a.ended) != 0) {
-        }
-    } else {
-        a.status = st;
-        a.reason = ps_last_reason();
-        (void)snprintf(a.text, sizeof(a.text), "%s", ps_last_error());
-    }
-    (void)sem_destroy(&a.ended);
-    if (a.status != PS_OK) {
-        psctl_failed(c, a.status, a.reason, "%s", a.text);
-    }
-    *out_version = a.version;
-    return a.status == PS_OK;
-}
-
 /* ---- what is shown ---- */
 
 static void show(const struct psctl *c, const ps_variable *v, const struct before *before, const void *old, const void *new,
@@ -173,7 +128,6 @@ static enum psctl_exit set_numbers(struct psctl *c, ps_variable *v)
 {
     size_t bytes = ps_variable_bytes(v);
     struct before before;
-    uint64_t version = 0;
     uint64_t old = 0;
     void *data = malloc(bytes > 0 ? bytes : 1);
     bool single = ps_shape_elements(ps_variable_shape(v)) == 1;
@@ -184,9 +138,12 @@ static enum psctl_exit set_numbers(struct psctl *c, ps_variable *v)
     }
     if (read_values(c, v, data) && look_up(c, v, &before)) {
         bool show_old = single && before.initialised && ps_variable_read(v, &old, bytes) == PS_OK;
-        done = assign(c, v, data, &version);
+        ps_status st = ps_variable_assign(v, data, bytes);
+        done = st == PS_OK;
         if (done) {
-            show(c, v, &before, show_old ? &old : NULL, single ? data : NULL, version);
+            show(c, v, &before, show_old ? &old : NULL, single ? data : NULL, ps_variable_version(v, NULL));
+        } else {
+            (void)psctl_last_failed(c, st);
         }
     }
     free(data);
@@ -211,7 +168,7 @@ static enum psctl_exit set_strings(struct psctl *c, ps_variable *v)
     if (ok && look_up(c, v, &before)) {
         ps_status st = ps_variable_assign_strings(v, values.texts, values.lengths, values.count);
         if (st != PS_OK) {
-            psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
+            (void)psctl_last_failed(c, st);
         }
         ok = st == PS_OK && look_up(c, v, &after);
         if (ok) {

@@ -16,8 +16,7 @@ static enum psctl_exit stop(struct psctl *c)
     }
     ps_status st = ps_stop(c->session, psctl_left_ms(c), &sessions);
     if (st != PS_OK) {
-        psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
-        return PSCTL_FAILED;
+        return psctl_last_failed(c, st);
     }
     sessions -= sessions > 0 ? 1 : 0; /* our own is one of them */
     if (c->json) {

@@ -5,6 +5,8 @@
  * it had: these are named; nothing matches, or there is no such container: said, with what was likely meant.
  */
 #include "containers.h"
+
+#include "common/optimizer.h"
 #include "value.h"
 
 #include <fnmatch.h>
@@ -47,69 +49,19 @@ static const char *state_cell(const void *row, char *buf, size_t n)
     return buf;
 }
 
-/* ---- the optimizer ---- */
-
-struct scalar {
-    const char *name;
-    double value;
-};
-enum { SCALARS_MAX = 4 };
-
-/* What it is called, and its scalars. */
-static const char *describe(const ps_optimizer *o, struct scalar scalars[SCALARS_MAX], size_t *out_count)
-{
-    scalars[0] = (struct scalar){"learning_rate", o->learning_rate};
-    switch (o->kind) {
-    case PS_OPT_NONE:
-        *out_count = 0;
-        return "none";
-    case PS_OPT_SGD:
-        *out_count = 1;
-        return "sgd";
-    case PS_OPT_MOMENTUM:
-        scalars[1] = (struct scalar){"momentum", o->momentum};
-        *out_count = 2;
-        return "momentum";
-    case PS_OPT_ADAGRAD:
-        scalars[1] = (struct scalar){"initial_accumulator", o->initial_accumulator};
-        *out_count = 2;
-        return "adagrad";
-    case PS_OPT_ADAM:
-        scalars[1] = (struct scalar){"beta1", o->beta1};
-        scalars[2] = (struct scalar){"beta2", o->beta2};
-        scalars[3] = (struct scalar){"epsilon", o->epsilon};
-        *out_count = 4;
-        return "adam";
-    default:
-        *out_count = 1;
-        return "unknown";
-    }
-}
-
-/* "adagrad(learning_rate=0.1, initial_accumulator=0.1)" */
 static const char *optimizer_cell(const void *row, char *buf, size_t n)
 {
-    const ps_optimizer *o = &((const struct row *)row)->v.optimizer;
-    struct scalar scalars[SCALARS_MAX];
-    size_t count = 0;
-    size_t len = (size_t)snprintf(buf, n, "%s", describe(o, scalars, &count));
-    for (size_t i = 0; i < count && len < n; i++) {
-        len += (size_t)snprintf(buf + len, n - len, "%s%s=%.9g", i == 0 ? "(" : ", ", scalars[i].name, scalars[i].value);
-    }
-    if (count > 0 && len < n) {
-        (void)snprintf(buf + len, n - len, "%s)", o->kind == PS_OPT_MOMENTUM && o->nesterov != 0 ? ", nesterov" : "");
-    }
-    return buf;
+    return psi_optimizer_format(&((const struct row *)row)->v.optimizer, buf, n);
 }
 
 static json_t *optimizer_value(const void *row)
 {
     const ps_optimizer *o = &((const struct row *)row)->v.optimizer;
-    struct scalar scalars[SCALARS_MAX];
-    size_t count = 0;
-    json_t *object = json_pack("{s:s}", "kind", describe(o, scalars, &count));
-    for (size_t i = 0; i < count; i++) {
-        (void)json_object_set_new(object, scalars[i].name, cli_json_f64(scalars[i].value));
+    json_t *object = json_pack("{s:s}", "kind", psi_optimizer_name(o->kind));
+    double value = 0;
+    const char *name = NULL;
+    for (size_t i = 0; (name = psi_optimizer_hyper(o, i, &value)) != NULL; i++) {
+        (void)json_object_set_new(object, name, cli_json_f64(value));
     }
     if (o->kind == PS_OPT_MOMENTUM) {
         (void)json_object_set_new(object, "nesterov", json_boolean(o->nesterov != 0));

@@ -5,21 +5,21 @@
 
 #include "psctl.h"
 
-enum { SETTINGS_MAX = 128 };
-
-/* One task's settings as they come. */
-struct settings_seen {
-    const char *only; /* NULL: all */
-    bool found;
-    const char *task;             /* whose they are, for the caller's use */
-    struct cli_list *list;        /* for the caller's use */
-    char names[SETTINGS_MAX][64]; /* of all, to find the nearest */
-    size_t count;
+struct setting {
+    char name[64], value[512], default_value[256], help[512];
+    bool live;
 };
-/** Note it; true when it is `only`, or any will do. */
-bool settings_wanted(struct settings_seen *s, const ps_config_info *info);
-/** Say that the task has no setting `only`, and which one was likely meant. */
-void settings_say_none(const struct settings_seen *s, const char *task);
+/* One task's settings. Zero before first use; at is for free(). */
+struct settings {
+    struct setting *at;
+    size_t count, capacity;
+};
+/** Ask task i for its settings, which replace those in out. */
+ps_status settings_ask(const struct psctl *c, int i, struct settings *out);
+/** The one of that name; NULL: there is none. */
+const struct setting *settings_find(const struct settings *all, const char *name);
+/** Say that the task has no such setting, or none at all, and which one was likely meant. */
+void settings_say_none(const struct settings *all, const char *task, const char *name);
 enum psctl_exit config_set(struct psctl *c, const char *name, const char *value);
 
 #endif

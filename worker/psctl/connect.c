@@ -48,6 +48,12 @@ void psctl_failed(const struct psctl *c, ps_status st, ps_reason reason, const c
     va_end(ap);
 }
 
+enum psctl_exit psctl_last_failed(const struct psctl *c, ps_status st)
+{
+    psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
+    return PSCTL_FAILED;
+}
+
 enum psctl_exit psctl_misused(const struct psctl *c, const char *format, ...)
 {
     va_list ap;

@@ -9,6 +9,7 @@
  */
 #include "npy.h"
 
+#include "common/literal.h"
 #include "value.h"
 
 #include <errno.h>
@@ -40,84 +41,70 @@ const char *npy_descr(ps_dtype dtype)
 
 struct cursor {
     const char *text;
-    size_t n, at;
+    struct psi_literal literal;
+    struct psi_token next; /* kind 0: what comes is no token */
     char *error;
 };
 
 static bool bad(const struct cursor *c, const char *what)
 {
-    (void)snprintf(c->error, NPY_ERROR_MAX, "its header is no dictionary of .npy: at byte %zu %s", c->at, what);
+    (void)snprintf(c->error, NPY_ERROR_MAX, "its header is no dictionary of .npy: before byte %zu %s",
+                   (size_t)(c->literal.p - c->text), what);
     return false;
 }
 
-static void skip_blank(struct cursor *c)
+static void step(struct cursor *c)
 {
-    while (c->at < c->n && strchr(" \t\r\n", c->text[c->at]) != NULL && c->text[c->at] != '\0') {
-        c->at++;
+    if (psi_literal_next(&c->literal, &c->next, NULL) != PS_OK) {
+        memset(&c->next, 0, sizeof(c->next));
     }
 }
 
-/* This character next, blanks before it; it is passed over. */
+/* This mark next; it is passed over. */
 static bool take(struct cursor *c, char wanted)
 {
-    skip_blank(c);
-    if (c->at < c->n && c->text[c->at] == wanted) {
-        c->at++;
-        return true;
+    bool is = c->next.kind == PSI_TOKEN_MARK && c->next.mark == wanted;
+    if (is) {
+        step(c);
     }
-    return false;
+    return is;
 }
 
 static bool take_string(struct cursor *c, char *dst, size_t n)
 {
-    skip_blank(c);
-    char quote = c->at < c->n ? c->text[c->at] : '\0';
-    if (quote != '\'' && quote != '"') {
+    if (c->next.kind != PSI_TOKEN_STRING) {
         return bad(c, "a text in quotes must be");
     }
-    size_t end = c->at + 1;
-    while (end < c->n && c->text[end] != quote && c->text[end] != '\\' && (unsigned char)c->text[end] >= 0x20) {
-        end++;
+    if (c->next.len >= n) {
+        return bad(c, "a text is too long");
     }
-    size_t len = end - c->at - 1;
-    if (end == c->n || c->text[end] != quote || len >= n) {
-        return bad(c, "a text has no end, or is too long");
-    }
-    memcpy(dst, c->text + c->at + 1, len);
-    dst[len] = '\0';
-    c->at = end + 1;
+    memcpy(dst, c->next.text, c->next.len + 1);
+    step(c);
     return true;
-}
-
-static bool take_word(struct cursor *c, const char *word)
-{
-    size_t len = strlen(word);
-    skip_blank(c);
-    if (c->n - c->at >= len && memcmp(c->text + c->at, word, len) == 0) {
-        c->at += len;
-        return true;
-    }
-    return false;
 }
 
 static bool take_bool(struct cursor *c, bool *out)
 {
-    *out = take_word(c, "True");
-    return *out || take_word(c, "False") || bad(c, "True or False must be");
+    *out = strcmp(c->next.text, "True") == 0;
+    if (c->next.kind != PSI_TOKEN_NAME || (!*out && strcmp(c->next.text, "False") != 0)) {
+        return bad(c, "True or False must be");
+    }
+    step(c);
+    return true;
 }
 
 static bool take_dimension(struct cursor *c, int64_t *out)
 {
-    int64_t value = 0;
-    size_t start = c->at;
-    while (c->at < c->n && c->text[c->at] >= '0' && c->text[c->at] <= '9') {
-        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, c->text[c->at] - '0', &value)) {
-            return bad(c, "a dimension is too large");
-        }
-        c->at++;
+    if (c->next.kind != PSI_TOKEN_NUMBER || strspn(c->next.text, "0123456789") != c->next.len) {
+        return bad(c, "a dimension must be");
     }
-    *out = value;
-    return c->at > start || bad(c, "a dimension must be");
+    errno = 0;
+    *out = strtoll(c->next.text, NULL, 10);
+    if (errno != 0) {
+        return bad(c, "a dimension is too large");
+    }
+    step(c);
+    return true;
 }
 
 /* "()", "(3,)", "(2, 3)", "(2, 3,)" */
@@ -165,8 +152,7 @@ static bool take_entry(struct cursor *c, struct npy_header *out, unsigned *seen)
     if (!take(c, ':')) {
         return bad(c, "a : must be");
     }
-    skip_blank(c);
-    if (which == 0 && c->at < c->n && (c->text[c->at] == '[' || c->text[c->at] == '(')) {
+    if (which == 0 && (take(c, '[') || take(c, '('))) {
         return bad(c, "the dtype has fields; psd has plain dtypes only");
     }
     return which == 0   ? take_string(c, out->descr, sizeof(out->descr))
@@ -188,13 +174,14 @@ static ps_dtype dtype_of(const char *descr)
 
 bool npy_parse(const char *text, size_t n, struct npy_header *out, char *error)
 {
-    struct cursor c = {.text = text, .n = n, .error = error};
+    struct cursor c = {.text = text, .error = error};
     unsigned seen = 0;
     memset(out, 0, sizeof(*out));
+    psi_literal_init(&c.literal, text);
     if (n == 0 || text[n - 1] != '\n') {
-        c.at = n;
         return bad(&c, "a newline must end it");
     }
+    step(&c);
     if (!take(&c, '{')) {
         return bad(&c, "a { must be");
     }
@@ -208,8 +195,7 @@ bool npy_parse(const char *text, size_t n, struct npy_header *out, char *error)
         }
         comma = take(&c, ',');
     }
-    skip_blank(&c);
-    if (c.at != n) {
+    if (c.next.kind != PSI_TOKEN_END || strlen(text) != n) {
         return bad(&c, "something is behind its end");
     }
     if (seen != 7) {
@@ -266,7 +252,10 @@ bool npy_read_header(FILE *file, struct npy_header *out, char *error)
     if (text == NULL) {
         (void)snprintf(error, NPY_ERROR_MAX, "out of memory");
     }
-    ok = ok && npy_parse(text, n, out, error);
+    if (ok) {
+        text[n] = '\0';
+        ok = npy_parse(text, n, out, error);
+    }
     free(text);
     return ok;
 }

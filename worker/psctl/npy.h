@@ -17,7 +17,8 @@ struct npy_header {
 
 /** "<f4" of PS_F32, "<V2" of PS_BF16, as NumPy's ml_dtypes writes it; NULL for PS_STRING. */
 const char *npy_descr(ps_dtype dtype);
-/** Parse the dictionary, text [n] behind the length field. false: error [NPY_ERROR_MAX] says what is wrong where. */
+/** Parse the dictionary, text [n] behind the length field, and a NUL behind that. false: error [NPY_ERROR_MAX] says what is wrong
+ * where. */
 bool npy_parse(const char *text, size_t n, struct npy_header *out, char *error);
 /** Read magic, version and dictionary; the data comes next. */
 bool npy_read_header(FILE *file, struct npy_header *out, char *error);

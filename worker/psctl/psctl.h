@@ -129,6 +129,8 @@ void psctl_error(const struct psctl *c, ps_status st, const char *format, ...) _
 /** The same of what a call of the library has failed with. */
 void psctl_failed(const struct psctl *c, ps_status st, ps_reason reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/** The same of what this thread's last call has failed with: PSCTL_FAILED. */
+enum psctl_exit psctl_last_failed(const struct psctl *c, ps_status st);
 /** The same of a command line that makes no sense: PSCTL_USAGE. */
 enum psctl_exit psctl_misused(const struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -21,8 +21,7 @@ enum psctl_exit psctl_ask(struct psctl *c, int64_t timeout_ms)
     }
     ps_status st = ps_cluster_info(c->session, c->infos, sizeof(*c->infos), c->task_count, timeout_ms);
     if (st != PS_OK) {
-        psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
-        return PSCTL_FAILED;
+        return psctl_last_failed(c, st);
     }
     return PSCTL_OK;
 }

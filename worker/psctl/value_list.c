@@ -221,62 +221,21 @@ bool value_parse(const char *text, ps_dtype dtype, const ps_shape *shape, bool f
 
 /* ---- strings ---- */
 
-static size_t put_utf8(uint32_t c, char *dst)
+/* The escape at p, which begins with a backslash; *used bytes of it. Bytes of what it stands for; 0: it is not one of JSON's. */
+static size_t unescape(const char *p, size_t n, char *dst, size_t *used)
 {
-    if (c < 0x80) {
-        dst[0] = (char)c;
-        return 1;
-    }
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n - 1; i > 0; i--) {
-        dst[i] = (char)(0x80 | (c & 0x3f));
-        c >>= 6;
-    }
-    dst[0] = (char)((0xf00 >> n & 0xff) | c);
-    return n;
-}
-
-/* "\u00e9" at p, which has the u; false: not four hexadecimal digits. */
-static bool four_digits(const char *p, uint32_t *out)
-{
-    uint32_t value = 0;
-    for (int i = 1; i <= 4; i++) {
-        const char *digits = "0123456789abcdef";
-        const char *found = p[i] != '\0' ? strchr(digits, p[i] >= 'A' && p[i] <= 'F' ? p[i] + 32 : p[i]) : NULL;
-        if (found == NULL) {
-            return false;
-        }
-        value = value << 4 | (uint32_t)(found - digits);
-    }
-    *out = value;
-    return true;
-}
-
-/* An escape at p, behind its backslash; *used bytes of it. 0: not one of JSON's. */
-static size_t unescape(const char *p, char *dst, size_t *used)
-{
-    static const char from[] = "\"\\/bfnrt";
-    static const char to[] = "\"\\/\b\f\n\r\t";
-    const char *found = *p != '\0' ? strchr(from, *p) : NULL;
-    uint32_t c = 0;
-    uint32_t low = 0;
-    *used = 1;
-    if (found != NULL) {
-        *dst = to[found - from];
-        return 1;
-    }
-    if (*p != 'u' || !four_digits(p, &c)) {
+    bool pair = n >= 12 && p[1] == 'u' && strchr("dD", p[2]) != NULL && strchr("89abAB", p[3]) != NULL;
+    char quoted[16];
+    *used = p[1] != 'u' ? 2 : pair ? 12 : 6;
+    if (*used > n) {
         return 0;
     }
-    *used = 5;
-    if (c >= 0xd800 && c < 0xe000) { /* half of a pair */
-        if (c >= 0xdc00 || p[5] != '\\' || p[6] != 'u' || !four_digits(p + 6, &low) || low < 0xdc00 || low >= 0xe000) {
-            return 0;
-        }
-        *used = 11;
-        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-    }
-    return put_utf8(c, dst);
+    json_t *text = json_loadb(quoted, (size_t)snprintf(quoted, sizeof(quoted), "\"%.*s\"", (int)*used, p),
+                              JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    size_t len = text != NULL ? json_string_length(text) : 0;
+    memcpy(dst, text != NULL ? json_string_value(text) : "", len);
+    json_decref(text);
+    return len;
 }
 
 struct strings {
@@ -295,14 +254,14 @@ static bool string_leaf(void *ctx, uint64_t i, const char *text, size_t n, char 
             continue;
         }
         size_t used = 0;
-        size_t made = unescape(text + k + 1, start + len, &used);
+        size_t made = unescape(text + k, n - 1 - k, start + len, &used);
         if (made == 0) {
             (void)snprintf(error, VALUE_ERROR_MAX, "'%.12s' is no escape of JSON: \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX",
                            text + k);
             return false;
         }
         len += made;
-        k += used;
+        k += used - 1;
     }
     s->out->texts[i] = start;
     s->out->lengths[i] = len;
