@@ -8,6 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of the kinds that are whole numbers. */
+static json_int_t number_of(enum cli_kind kind, const void *field)
+{
+    return kind == CLI_BOOL  ? *(const bool *)field
+           : kind == CLI_INT ? *(const int *)field
+           : kind == CLI_U32 ? *(const uint32_t *)field
+                             : *(const json_int_t *)field;
+}
+
 static json_t *value_of(const struct cli_column *c, const void *row)
 {
     const void *field = (const char *)row + c->offset;
@@ -20,24 +29,16 @@ static json_t *value_of(const struct cli_column *c, const void *row)
     case CLI_STRING:
         return cli_json_text(*(const char *const *)field);
     case CLI_BOOL:
-        return json_boolean(*(const bool *)field);
-    case CLI_INT:
-        return json_integer(*(const int *)field);
-    case CLI_U32:
-        return json_integer(*(const uint32_t *)field);
-    case CLI_I64:
-    case CLI_U64:
-    case CLI_BYTES:
-    case CLI_TIME:
-        return json_integer(*(const json_int_t *)field);
+        return json_boolean(number_of(c->kind, field) != 0);
     case CLI_RATE:
         return cli_json_f64(*(const double *)field);
     case CLI_HEX:
         return cli_json_hex(*(const uint64_t *)field);
     case CLI_OTHER:
         return NULL;
+    default:
+        return json_integer(number_of(c->kind, field));
     }
-    return NULL;
 }
 
 static const char *cell_of(const struct cli_column *c, const void *row, char *buf, size_t n)
@@ -55,31 +56,25 @@ static const char *cell_of(const struct cli_column *c, const void *row, char *bu
     case CLI_STRING:
         return *(const char *const *)field;
     case CLI_BOOL:
-        return *(const bool *)field ? "yes" : "no";
-    case CLI_INT:
-        (void)snprintf(buf, n, "%d", *(const int *)field);
-        break;
-    case CLI_U32:
-        (void)snprintf(buf, n, "%" PRIu32, *(const uint32_t *)field);
-        break;
-    case CLI_U64:
-        (void)snprintf(buf, n, "%" PRIu64, *(const uint64_t *)field);
-        break;
-    case CLI_I64:
-        (void)snprintf(buf, n, "%" PRId64, *(const int64_t *)field);
-        break;
+        return number_of(c->kind, field) != 0 ? "yes" : "no";
     case CLI_RATE:
         (void)snprintf(buf, n, "%.1f", *(const double *)field);
         break;
     case CLI_BYTES:
-        return cli_bytes((double)*(const uint64_t *)field, buf, n);
+        return cli_bytes((double)number_of(c->kind, field), buf, n);
     case CLI_TIME:
-        return cli_duration(*(const uint64_t *)field, buf, n);
+        return cli_duration((uint64_t)number_of(c->kind, field), buf, n);
     case CLI_HEX:
         (void)snprintf(buf, n, "%016" PRIx64, *(const uint64_t *)field);
         break;
+    case CLI_U64:
+        (void)snprintf(buf, n, "%" PRIu64, *(const uint64_t *)field);
+        break;
     case CLI_OTHER:
         return "";
+    default:
+        (void)snprintf(buf, n, "%lld", (long long)number_of(c->kind, field));
+        break;
     }
     return buf;
 }

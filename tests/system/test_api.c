@@ -37,6 +37,8 @@ static void values_go_round(void **state)
         in[i] = (float)(i % 1000);
     }
     assert_int_equal(ps_variable_assign(v, in, COUNT * sizeof(*in)), PS_OK);
+    assert_int_equal(ps_variable_version(v, &exact), 1);
+    assert_true(exact);
     assert_int_equal(ps_variable_push(v, in, COUNT * sizeof(*in), 1.0F), PS_OK); /* v -= 0.5 * in */
     assert_int_equal(ps_variable_read(v, out, COUNT * sizeof(*out)), PS_OK);
     for (int i = 0; i < COUNT; i++) {

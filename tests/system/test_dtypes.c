@@ -238,6 +238,7 @@ static void strings(void **state)
     assert_int_equal(need, 11);
     assert_int_equal(ps_variable_read_strings(v, text, 11, offsets, 4, NULL), PS_OK);
     assert_int_equal(ps_variable_assign_strings(v, (const char *const[]){"a", "bc", "def", "g"}, NULL, 4), PS_OK);
+    assert_int_equal(ps_variable_version(v, NULL), 2);
     assert_int_equal(ps_variable_read_strings(v, text, sizeof(text), offsets, 4, NULL), PS_OK);
     assert_string_equal(text, "abcdefg");
     /* refusals */

@@ -232,6 +232,8 @@ ps_status psi_api_variable(ps_session *s, const ps_variable_spec *given, enum ps
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
 
 /* ---- variable.c ---- */
+/** A call has read or assigned its variable: what ps_variable_version() says from now on. */
+void psi_api_note_version(const struct psi_api_call *call);
 /** What can be seen of a request for numbers at once: memory, size, scale, and that v holds strings. Any thread. */
 ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *req, struct psi_err *err) PSI_MUST;
 

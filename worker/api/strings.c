@@ -35,13 +35,7 @@ static ps_status prepare(struct psi_api_call *call, struct psi_err *err)
 
 static void finish(struct psi_api_call *call)
 {
-    ps_variable *v = call->variable;
-    if (((const struct strings *)call->arg)->kind == PSI_REQ_PULL) {
-        (void)pthread_mutex_lock(&v->session->lock);
-        v->version = call->req.version;
-        v->exact = call->req.exact;
-        (void)pthread_mutex_unlock(&v->session->lock);
-    }
+    psi_api_note_version(call);
 }
 
 static ps_status run(ps_variable *v, struct strings *s, struct psi_err *err)

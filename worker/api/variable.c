@@ -99,6 +99,19 @@ static ps_status prepare_op(struct psi_api_call *call, struct psi_err *err)
     return PS_OK;
 }
 
+void psi_api_note_version(const struct psi_api_call *call)
+{
+    const struct psi_request *req = &call->req;
+    ps_variable *v = call->variable;
+    bool reads = req->kind == PSI_REQ_PULL || req->kind == PSI_REQ_PUSH_PULL;
+    if (reads || req->kind == PSI_REQ_ASSIGN) {
+        (void)pthread_mutex_lock(&v->session->lock);
+        v->version = req->version;
+        v->exact = req->exact || !reads;
+        (void)pthread_mutex_unlock(&v->session->lock);
+    }
+}
+
 static void finish_op(struct psi_api_call *call)
 {
     const struct op *op = call->arg;
@@ -109,13 +122,7 @@ static void finish_op(struct psi_api_call *call)
     if (op->out_initialised != NULL) {
         *op->out_initialised = v->var->initialised;
     }
-    bool reads = op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL;
-    if (reads || op->kind == PSI_REQ_ASSIGN) {
-        (void)pthread_mutex_lock(&v->session->lock);
-        v->version = call->req.version;
-        v->exact = call->req.exact || !reads;
-        (void)pthread_mutex_unlock(&v->session->lock);
-    }
+    psi_api_note_version(call);
 }
 
 ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *req, struct psi_err *err)

@@ -150,13 +150,11 @@ static enum psctl_exit set_numbers(struct psctl *c, ps_variable *v)
     return done ? PSCTL_OK : PSCTL_FAILED;
 }
 
-/* The reply to an assignment of texts does not say the version: it is looked up, and may count others' changes in. */
 static enum psctl_exit set_strings(struct psctl *c, ps_variable *v)
 {
     char error[VALUE_ERROR_MAX] = "";
     struct value_strings values;
     struct before before;
-    struct before after;
     if (c->npy != NULL) {
         psctl_error(c, PS_INVALID_ARGUMENT, "'%s' is a string variable, for which .npy has no type", ps_variable_name(v));
         return PSCTL_FAILED;
@@ -170,9 +168,9 @@ static enum psctl_exit set_strings(struct psctl *c, ps_variable *v)
         if (st != PS_OK) {
             (void)psctl_last_failed(c, st);
         }
-        ok = st == PS_OK && look_up(c, v, &after);
+        ok = st == PS_OK;
         if (ok) {
-            show(c, v, &before, NULL, NULL, after.version);
+            show(c, v, &before, NULL, NULL, ps_variable_version(v, NULL));
         }
     } else {
         ok = false;
