@@ -17,39 +17,11 @@
 
 enum { VALUES_SHOWN = 1000 };
 
-static const void *element(const ps_variable *v, const void *data, uint64_t i)
-{
-    return (const char *)data + i * ps_dtype_bytes(ps_variable_dtype(v));
-}
-
-static void print_text(const ps_variable *v, const void *data)
-{
-    const ps_shape *shape = ps_variable_shape(v);
-    uint64_t count = (uint64_t)ps_shape_elements(shape);
-    uint64_t columns = shape->rank == 0 ? 1 : (uint64_t)shape->dims[shape->rank - 1];
-    uint64_t shown = count < VALUES_SHOWN ? count : VALUES_SHOWN;
-    for (uint64_t i = 0; i < shown; i++) {
-        char text[VALUE_TEXT_MAX];
-        (void)fputs(value_text(ps_variable_dtype(v), element(v, data, i), text, sizeof(text)), stdout);
-        (void)putchar((i + 1) % columns == 0 || i + 1 == shown ? '\n' : ' ');
-    }
-    if (shown < count) {
-        (void)printf("... %" PRIu64 " values in all; --npy FILE or --json gives them\n", count);
-    }
-}
-
-/* As they come: a tree of them would take many times their memory. */
-static void put_values(const ps_variable *v, const void *data)
-{
-    ps_dtype dtype = ps_variable_dtype(v);
-    cli_json_list("values");
-    for (uint64_t i = 0; i < (uint64_t)ps_shape_elements(ps_variable_shape(v)); i++) {
-        char text[VALUE_TEXT_MAX];
-        const void *one = element(v, data, i);
-        cli_json_number(value_is_finite(dtype, one) ? value_text(dtype, one, text, sizeof(text)) : "null");
-    }
-    cli_json_end();
-}
+/* Elements of a variable; those of a string variable lie between their offsets. */
+struct values {
+    const char *data;
+    const size_t *offsets; /* NULL: numbers */
+};
 
 static bool npy_save(const struct psctl *c, const ps_variable *v, const void *data)
 {
@@ -86,42 +58,6 @@ static void print_head(const struct psctl *c, const ps_variable *v)
                  exact ? "" : ", read while it was changing", c->npy != NULL ? " -> " : "", c->npy != NULL ? c->npy : "");
 }
 
-static bool show(const struct psctl *c, const ps_variable *v, const void *data)
-{
-    bool to_stdout = c->npy != NULL && strcmp(c->npy, "-") == 0;
-    if (c->npy != NULL && (!npy_save(c, v, data) || to_stdout)) {
-        return to_stdout; /* main sees whether standard output took it */
-    }
-    psctl_answer(c);
-    print_head(c, v);
-    if (c->npy == NULL && c->json) {
-        put_values(v, data);
-    } else if (c->npy == NULL) {
-        print_text(v, data);
-    }
-    psctl_answer_end(c);
-    return true;
-}
-
-static enum psctl_exit get_numbers(const struct psctl *c, ps_variable *v)
-{
-    size_t bytes = ps_variable_bytes(v);
-    void *data = malloc(bytes > 0 ? bytes : 1);
-    if (data == NULL) {
-        psctl_error(c, PS_RESOURCE_EXHAUSTED, "out of memory for the %zu bytes of '%s'", bytes, ps_variable_name(v));
-        return PSCTL_FAILED;
-    }
-    ps_status st = ps_variable_read(v, data, bytes);
-    if (st != PS_OK) {
-        (void)psctl_last_failed(c, st);
-    }
-    bool shown = st == PS_OK && show(c, v, data);
-    free(data);
-    return shown ? PSCTL_OK : PSCTL_FAILED;
-}
-
-/* ---- strings ---- */
-
 /* In double quotes: JSON's escapes, and \xNN for what is no UTF-8. */
 static void print_quoted(const char *text, size_t n)
 {
@@ -145,33 +81,80 @@ static void print_quoted(const char *text, size_t n)
     (void)putchar('"');
 }
 
-static void show_strings(const struct psctl *c, const ps_variable *v, const char *data, const size_t *offsets)
+static void put_one(const struct psctl *c, const ps_variable *v, const struct values *values, size_t i)
+{
+    ps_dtype dtype = ps_variable_dtype(v);
+    if (values->offsets != NULL) {
+        const char *text = values->data + values->offsets[i];
+        size_t n = values->offsets[i + 1] - values->offsets[i];
+        if (c->json) {
+            cli_json_put(NULL, cli_json_bytes(text, n));
+        } else {
+            print_quoted(text, n);
+        }
+        return;
+    }
+    char text[VALUE_TEXT_MAX];
+    const char *one = values->data + i * ps_dtype_bytes(dtype);
+    if (c->json) { /* as they come: a tree of them would take many times their memory */
+        cli_json_number(value_is_finite(dtype, one) ? value_text(dtype, one, text, sizeof(text)) : "null");
+    } else {
+        (void)fputs(value_text(dtype, one, text, sizeof(text)), stdout);
+    }
+}
+
+static void show_values(const struct psctl *c, const ps_variable *v, const struct values *values)
 {
     const ps_shape *shape = ps_variable_shape(v);
     size_t count = (size_t)ps_shape_elements(shape);
     size_t columns = shape->rank == 0 ? 1 : (size_t)shape->dims[shape->rank - 1];
     size_t shown = count < VALUES_SHOWN || c->json ? count : VALUES_SHOWN;
-    psctl_answer(c);
-    print_head(c, v);
     if (c->json) {
         cli_json_list("values");
     }
     for (size_t i = 0; i < shown; i++) {
-        const char *text = data + offsets[i];
-        size_t n = offsets[i + 1] - offsets[i];
-        if (c->json) {
-            cli_json_put(NULL, cli_json_bytes(text, n));
-            continue;
+        put_one(c, v, values, i);
+        if (!c->json) {
+            (void)putchar((i + 1) % columns == 0 || i + 1 == shown ? '\n' : ' ');
         }
-        print_quoted(text, n);
-        (void)putchar((i + 1) % columns == 0 || i + 1 == shown ? '\n' : ' ');
     }
     if (c->json) {
         cli_json_end();
     } else if (shown < count) {
-        (void)printf("... %zu values in all; --json gives them\n", count);
+        (void)printf("... %zu values in all; %s--json gives them\n", count, values->offsets == NULL ? "--npy FILE or " : "");
+    }
+}
+
+static bool show(const struct psctl *c, const ps_variable *v, const struct values *values)
+{
+    bool to_stdout = c->npy != NULL && strcmp(c->npy, "-") == 0;
+    if (c->npy != NULL && (!npy_save(c, v, values->data) || to_stdout)) {
+        return to_stdout; /* main sees whether standard output took it */
+    }
+    psctl_answer(c);
+    print_head(c, v);
+    if (c->npy == NULL) {
+        show_values(c, v, values);
     }
     psctl_answer_end(c);
+    return true;
+}
+
+static enum psctl_exit get_numbers(const struct psctl *c, ps_variable *v)
+{
+    size_t bytes = ps_variable_bytes(v);
+    void *data = malloc(bytes > 0 ? bytes : 1);
+    if (data == NULL) {
+        psctl_error(c, PS_RESOURCE_EXHAUSTED, "out of memory for the %zu bytes of '%s'", bytes, ps_variable_name(v));
+        return PSCTL_FAILED;
+    }
+    ps_status st = ps_variable_read(v, data, bytes);
+    if (st != PS_OK) {
+        (void)psctl_last_failed(c, st);
+    }
+    bool shown = st == PS_OK && show(c, v, &(struct values){.data = data});
+    free(data);
+    return shown ? PSCTL_OK : PSCTL_FAILED;
 }
 
 static enum psctl_exit get_strings(const struct psctl *c, ps_variable *v)
@@ -192,7 +175,7 @@ static enum psctl_exit get_strings(const struct psctl *c, ps_variable *v)
         if (st != PS_OK) {
             (void)psctl_last_failed(c, st);
         } else {
-            show_strings(c, v, data, offsets);
+            (void)show(c, v, &(struct values){data, offsets}); /* it is no .npy */
         }
     }
     free(data);
