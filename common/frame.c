@@ -226,11 +226,26 @@ void psi_reader_release(struct psi_reader *r)
     }
 }
 
+/* How much to read of a frame whose segments are taken where they lie: to the end of one, because a cut one is copied. Near the
+ * frame's end whatever there is. */
+static size_t to_segment_end(const struct psi_reader *r)
+{
+    uint32_t left = r->body_left - trailer_bytes(r);
+    size_t n = 0;
+    for (uint32_t i = 0; i < PSI_PLACE_SEGMENTS; i++) {
+        struct segment s = segment_at(r, left, 0);
+        n += s.whole;
+        left -= s.whole;
+    }
+    return left > 0 ? n - r->have : SIZE_MAX;
+}
+
 size_t psi_reader_places(struct psi_reader *r, struct psi_space out[PSI_PLACES_MAX], size_t *rest)
 {
     size_t count = 0;
     *rest = r->large ? PSI_REST_BYTES : SIZE_MAX;
     if (r->state != READ_BODY || r->target == NULL) {
+        *rest = r->state == READ_BODY && !r->targeted ? to_segment_end(r) : *rest;
         return 0;
     }
     uint32_t left = r->body_left - trailer_bytes(r);

@@ -88,8 +88,9 @@ void psi_reader_target(struct psi_reader *r, void *dst, uint64_t bytes);
  * event that brought psi_reader_placed() bytes it ends the stream. */
 void psi_reader_release(struct psi_reader *r);
 /**
- * Where the next bytes of the stream belong, in order; 0 places: nowhere in particular. At most *rest bytes may be read behind
- * them, to memory of the shell's, for psi_reader_next(). Valid until the next event of the owner. A shell need not ask.
+ * Where the next bytes of the stream belong, in order; 0 places: nowhere in particular. At most *rest bytes should be read behind
+ * them, to memory of the shell's, for psi_reader_next(): so many that little of what comes is copied. Valid until the next event
+ * of the owner. A shell need not ask.
  */
 size_t psi_reader_places(struct psi_reader *r, struct psi_space out[PSI_PLACES_MAX], size_t *rest);
 /** The first n bytes of those places are there: the next psi_reader_next() takes them before its own bytes. */

@@ -19,10 +19,10 @@
 #include <uv.h>
 
 enum {
-    PSI_NET_SCRATCH_BYTES = 256 << 10, /* one read */
-    PSI_NET_TURN_BYTES = 2 << 20,      /* read, and written, per connection and loop turn; then the others get theirs */
-    PSI_NET_LOOP_FILES = 4,            /* that libuv 1.44 opens for a loop: epoll, a pipe for signals, a wake-up */
-    PSI_NET_FIRST_LOOP_FILES = 2       /* and for a process's first one: a pipe */
+    PSI_NET_SCRATCH_BYTES = (256 << 10) + 4096, /* one read: four segments with their CRCs, and a head */
+    PSI_NET_TURN_BYTES = 2 << 20,               /* read, and written, per connection and loop turn; then the others get theirs */
+    PSI_NET_LOOP_FILES = 4,                     /* that libuv 1.44 opens for a loop: epoll, a pipe for signals, a wake-up */
+    PSI_NET_FIRST_LOOP_FILES = 2                /* and for a process's first one: a pipe */
 };
 
 /* What the owner of a core provides. Called on the loop thread, one at a time. */

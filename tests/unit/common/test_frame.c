@@ -760,6 +760,34 @@ TEST(test_places)
     aim_fini(&a);
 }
 
+/* Segments that are taken where they lie: a read ends with one, so that none is cut. */
+TEST(test_reads_end_with_a_segment)
+{
+    static const size_t whole = PS_SEGMENT_BYTES + 8;
+    struct wire w;
+    struct owner o;
+    struct psi_space at[PSI_PLACES_MAX];
+    size_t rest = 0;
+    size_t body = value_frame(&w, 5 * PS_SEGMENT_BYTES + 100, true);
+    owner_init(&o, UINT32_MAX);
+    assert_int_equal(psi_reader_places(&o.r, at, &rest), 0);
+    assert_true(rest == SIZE_MAX);
+    deliver(&o, w.data, body + 100);
+    assert_int_equal(o.lent, 1);
+    assert_int_equal(psi_reader_places(&o.r, at, &rest), 0);
+    assert_int_equal(rest, 4 * whole - 100); /* the one that is cut, and three more */
+    deliver(&o, w.data + body + 100, rest);
+    assert_int_equal(o.lent, 1);
+    assert_null(o.r.buffer);
+    assert_int_equal(psi_reader_places(&o.r, at, &rest), 0);
+    assert_true(rest == SIZE_MAX); /* the end of the frame is near */
+    deliver(&o, w.data + body + 4 * whole, w.len - body - 4 * whole);
+    assert_int_equal(o.ends, 1);
+    assert_int_equal(o.lent, 1);
+    owner_fini(&o);
+    wire_fini(&w);
+}
+
 TEST(test_body_bytes_and_seal)
 {
     static uint8_t payload[3 * PS_SEGMENT_BYTES + 64];
