@@ -210,10 +210,8 @@ static uint64_t excused(const struct psd_task *t, uint64_t moment_ms, uint64_t g
 static void tick_records(struct psd_task *t, uint64_t grace_ms)
 {
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         struct psd_record *r = value;
         r->lease_until_ms += grace_ms;
         r->idle_since_ms = excused(t, r->idle_since_ms, grace_ms);
@@ -362,10 +360,8 @@ void psd_task_free(struct psd_task *t)
     }
     psd_conns_free(t);
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         psd_session_drop(t, value);
     }
     psi_map_fini(&t->records);
@@ -427,11 +423,9 @@ void psd_task_check_invariants(const struct psd_task *t)
 {
     psd_store_check_invariants(&t->store);
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
     uint32_t progress = 0;
-    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;
         psd_record_check_invariants(r);
         PSI_ASSERT((r->conn == NULL) == psi_list_linked(&r->silent));
@@ -459,14 +453,12 @@ void psd_task_check_invariants(const struct psd_task *t)
 void psd_task_variables(const struct psd_task *t, psd_task_variable_cb cb, void *ctx)
 {
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&t->store.containers, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         uint64_t inner = 0;
         void *item = NULL;
-        while (psi_map_next(&c->variables, &inner, &key, &len, &item)) {
+        while (psi_map_next(&c->variables, &inner, NULL, NULL, &item)) {
             const struct psd_variable *v = item;
             cb(ctx, c->name, v->name, v->creation, v->initialised, v->sealed, v->version, v->value,
                v->initialised ? v->bytes : 0);

@@ -81,6 +81,9 @@ void psd_list_add(struct psd_list *l, const pb_msgdesc_t *d, const void *m);
 void psd_list_end(struct psd_list *l);
 /** As psd_list_end, but the list goes on with another psd_list of the same op and id. */
 void psd_list_pause(struct psd_list *l);
+/** A list of one message. */
+void psd_list_one(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t flags, uint64_t id, const pb_msgdesc_t *d,
+                  const void *m);
 /** Instead of a list: there is no memory for it; to be asked for again. */
 void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** The id of the next request of ours on c. */

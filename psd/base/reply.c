@@ -108,22 +108,32 @@ void psd_list_add(struct psd_list *l, const pb_msgdesc_t *d, const void *m)
     }
 }
 
-void psd_list_end(struct psd_list *l)
+static void list_end(struct psd_list *l, bool more)
 {
-    list_flush(l, false);
+    list_flush(l, more);
     psi_buf_fini(&l->buf);
     if (l->failed) {
         psd_conn_close(l->task, l->conn, false);
     }
 }
 
+void psd_list_end(struct psd_list *l)
+{
+    list_end(l, false);
+}
+
 void psd_list_pause(struct psd_list *l)
 {
-    list_flush(l, true);
-    psi_buf_fini(&l->buf);
-    if (l->failed) {
-        psd_conn_close(l->task, l->conn, false);
-    }
+    list_end(l, true);
+}
+
+void psd_list_one(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t flags, uint64_t id, const pb_msgdesc_t *d,
+                  const void *m)
+{
+    struct psd_list l;
+    psd_list_begin(&l, t, c, op, flags, id);
+    psd_list_add(&l, d, m);
+    psd_list_end(&l);
 }
 
 ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err)
@@ -144,8 +154,5 @@ uint64_t psd_ask_id(const struct psd_conn *c)
 
 void psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m)
 {
-    struct psd_list l;
-    psd_list_begin(&l, t, c, op, 0, ++c->next_id);
-    psd_list_add(&l, d, m);
-    psd_list_end(&l);
+    psd_list_one(t, c, op, 0, ++c->next_id, d, m);
 }

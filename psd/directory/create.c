@@ -460,19 +460,11 @@ void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_req
     if (w == NULL || old) {
         return;
     }
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
     ps_v1_NameItem item;
-    bool end = false;
     struct psi_err err;
     ps_status st = psd_wait_meta(t, w, r, &err);
-    st = st == PS_OK ? psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, &err) : st;
-    if (st == PS_OK && end) {
-        st = psi_fail(&err, PS_INVALID_ARGUMENT, "DELETE names no variable");
-    }
-    if (st == PS_OK) {
-        st = delete_one(t, w, &item, &err);
-    }
+    st = st == PS_OK ? psd_item_first(r, &ps_v1_NameItem_msg, &item, "variable", &err) : st;
+    st = st == PS_OK ? delete_one(t, w, &item, &err) : st;
     if (st != PS_OK) {
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
     } else {
@@ -515,8 +507,5 @@ void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     psd_commit(t, &change);
     psd_log(t, PSI_LOG_INFO, "chief", PSI_KV("peer", c->text), PSI_KV("number", t->chief_number));
     ps_v1_ChiefAnswer a = {.number = t->chief_number};
-    struct psd_list l;
-    psd_list_begin(&l, t, c, PS_OP_CHIEF, PS_FLAG_REPLY, r->header.id);
-    psd_list_add(&l, &ps_v1_ChiefAnswer_msg, &a);
-    psd_list_end(&l);
+    psd_list_one(t, c, PS_OP_CHIEF, PS_FLAG_REPLY, r->header.id, &ps_v1_ChiefAnswer_msg, &a);
 }

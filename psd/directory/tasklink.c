@@ -385,12 +385,10 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
 static void fence(struct psd_task *t, const char *why)
 {
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
     psd_log(t, PSI_LOG_WARN, "fenced", PSI_KV("msg", why));
     t->fenced = true;
-    while (psi_map_next(&t->store.containers, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         psd_reset_here(t, c->name);
     }
@@ -494,17 +492,11 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
 
 static void task_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
     ps_v1_CreateItem item;
     struct psd_create create = {0};
-    bool end = false;
     uint8_t created[8] = {0};
     struct psi_err err;
-    ps_status st = psi_list_next(&p, &n, &ps_v1_CreateItem_msg, &item, &end, &err);
-    if (st == PS_OK && end) {
-        st = psi_fail(&err, PS_INVALID_ARGUMENT, "TASK_CREATE names no variable");
-    }
+    ps_status st = psd_item_first(r, &ps_v1_CreateItem_msg, &item, "variable", &err);
     if (st == PS_OK) {
         st = psd_create_parse(&item, &create, &err);
     }
@@ -519,16 +511,12 @@ static void task_create(struct psd_task *t, struct psd_conn *c, const struct psd
 
 static void task_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
     ps_v1_ContainerItem item;
     char container[PS_CONTAINER_BYTES_MAX + 1] = "";
-    bool end = false;
     struct psi_err err;
-    ps_status st = psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &item, &end, &err);
+    ps_status st = psd_item_first(r, &ps_v1_ContainerItem_msg, &item, "container", &err);
     if (st == PS_OK) {
-        st = end ? psi_fail(&err, PS_INVALID_ARGUMENT, "TASK_RESET names no container")
-                 : PSI_BYTES_TEXT(item.container, container, sizeof(container));
+        st = PSI_BYTES_TEXT(item.container, container, sizeof(container));
     }
     if (st == PS_OK) {
         psd_reset_here(t, container);
@@ -538,17 +526,11 @@ static void task_reset(struct psd_task *t, struct psd_conn *c, const struct psd_
 
 static void task_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
     ps_v1_NameItem item;
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
-    bool end = false;
     struct psi_err err;
-    ps_status st = psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, &err);
-    if (st == PS_OK) {
-        st = end ? psi_fail(&err, PS_INVALID_ARGUMENT, "TASK_DELETE names no variable")
-                 : psd_name_parse(&item, container, name, &err);
-    }
+    ps_status st = psd_item_first(r, &ps_v1_NameItem_msg, &item, "variable", &err);
+    st = st == PS_OK ? psd_name_parse(&item, container, name, &err) : st;
     const struct psd_variable *v = st == PS_OK ? psd_variable_find(psd_container_find(&t->store, container), name) : NULL;
     if (v != NULL) {
         psd_drop_here(t, v);

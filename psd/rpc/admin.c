@@ -80,10 +80,7 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     a.budget_bytes = t->config.memory_budget_bytes;
     a.directory = t->is_directory;
     describe_held(t, &a);
-    struct psd_list l;
-    psd_list_begin(&l, t, c, PS_OP_INFO, PS_FLAG_REPLY, r->header.id);
-    psd_list_add(&l, &ps_v1_InfoAnswer_msg, &a);
-    psd_list_end(&l);
+    psd_list_one(t, c, PS_OP_INFO, PS_FLAG_REPLY, r->header.id, &ps_v1_InfoAnswer_msg, &a);
 }
 
 /* Names recorded for a task whose process of now has not said that it has them. */
@@ -161,13 +158,11 @@ static int by_name(const void *a, const void *b)
 static void describe_container(const struct container_row *row, ps_v1_ContainerAnswer *a)
 {
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
     PSI_IGNORE(PSI_BYTES_SET(a->container, row->name)); /* fits: checked name */
     a->names = row->names;
     a->incarnation = row->container != NULL ? row->container->incarnation : 0;
-    while (row->container != NULL && psi_map_next(&row->container->variables, &cursor, &key, &len, &value)) {
+    while (row->container != NULL && psi_map_next(&row->container->variables, &cursor, NULL, NULL, &value)) {
         const struct psd_variable *v = value;
         a->variables++;
         a->initialised += v->initialised;

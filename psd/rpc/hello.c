@@ -346,10 +346,7 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
         a.flags |= 2u | (psd_chief_alive(t) ? 1u : 0u);
         a.chief_number = t->chief_number;
     }
-    struct psd_list l;
-    psd_list_begin(&l, t, c, PS_OP_BEAT, PS_FLAG_REPLY, id);
-    psd_list_add(&l, &ps_v1_BeatAnswer_msg, &a);
-    psd_list_end(&l);
+    psd_list_one(t, c, PS_OP_BEAT, PS_FLAG_REPLY, id, &ps_v1_BeatAnswer_msg, &a);
 }
 
 void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

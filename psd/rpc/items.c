@@ -2,6 +2,7 @@
 /* Names and definitions as the items of lists carry them, both ways. What cannot be understood is refused. */
 #include "rpc.h"
 
+#include "common/form.h"
 #include "common/name.h"
 
 #include <string.h>
@@ -61,6 +62,15 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out)
     out->atomic = create->definition.atomic;
     out->has_optimizer = true;
     psi_optimizer_to_msg(&create->definition.optimizer, &out->optimizer);
+}
+
+ps_status psd_item_first(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what, struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    bool end = false;
+    ps_status st = psi_list_next(&p, &n, d, out, &end, err);
+    return st == PS_OK && end ? psi_fail(err, PS_INVALID_ARGUMENT, "%s names no %s", psi_op_name(r->header.op), what) : st;
 }
 
 ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_err *err)

@@ -101,10 +101,8 @@ static uint8_t op_of(uint8_t kind)
 void psd_outcome_abort_variable(struct psd_task *t, const struct psd_variable *v)
 {
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (v->refs > 1 && psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+    while (v->refs > 1 && psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         struct psd_record *record = value;
         struct psi_list *it = NULL, *tmp = NULL;
         PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress) {

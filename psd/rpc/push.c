@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD; and ABANDON. Exactly once lives here and in store/record.c.
+ * Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD. Exactly once lives here, in outcome.c and in store/record.c.
  *
  * Happy path: FIRST frame -> admitted (everything that can be refused is refused here; optimizer scalars captured) -> each
  * segment is applied while it is in cache (apply.c), the entry's offset moves -> LAST: version, powers, position, outcome kept,
@@ -42,35 +42,32 @@ void psd_progress_free_all(struct psd_task *t)
 
 /* ---- the first frame ---- */
 
-static ps_status check_gradient(const struct psd_task *t, const struct psd_variable *v, float scale, struct psi_err *err)
+/* A kind of mutation that v does not take, or a scale that the kind does not have. */
+static ps_status check_kind(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, float scale,
+                            struct psi_err *err)
 {
-    if (v->optimizer.kind == PS_OPT_NONE) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "variable '%s' at %s has no optimizer: it can be assigned, not pushed to",
-                        v->name, t->name);
+    if (kind == PSD_ASSIGN) {
+        return scale == 1.0F ? PS_OK
+                             : psi_fail(err, PS_INVALID_ARGUMENT, "assign to '%s': scale %g; allowed: 1", v->name, (double)scale);
     }
-    if (!isfinite(scale) || scale <= 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "push to '%s': scale %g; allowed: finite and > 0", v->name, (double)scale);
-    }
-    return PS_OK;
-}
-
-static ps_status check_assign(const struct psd_variable *v, float scale, struct psi_err *err)
-{
-    return scale == 1.0F ? PS_OK
-                         : psi_fail(err, PS_INVALID_ARGUMENT, "assign to '%s': scale %g; allowed: 1", v->name, (double)scale);
-}
-
-static ps_status check_add(const struct psd_variable *v, float scale, struct psi_err *err)
-{
-    if (v->bytes > PS_RESULT_BYTES_MAX || v->dtype == PS_BOOL) {
+    if (kind == PSD_ADD && (v->bytes > PS_RESULT_BYTES_MAX || v->dtype == PS_BOOL)) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
                         "assign_add to '%s': %s of %llu bytes; allowed: numbers, at most %d bytes (larger: push, then pull)",
                         v->name, ps_dtype_name(v->dtype), (unsigned long long)v->bytes, PS_RESULT_BYTES_MAX);
     }
-    if (scale != 1.0F && scale != -1.0F) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "assign_add to '%s': scale %g; allowed: 1 and -1", v->name, (double)scale);
+    if (kind == PSD_ADD) {
+        return scale == 1.0F || scale == -1.0F
+                   ? PS_OK
+                   : psi_fail(err, PS_INVALID_ARGUMENT, "assign_add to '%s': scale %g; allowed: 1 and -1", v->name,
+                              (double)scale);
     }
-    return PS_OK;
+    if (v->optimizer.kind == PS_OPT_NONE) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "variable '%s' at %s has no optimizer: it can be assigned, not pushed to",
+                        v->name, t->name);
+    }
+    return isfinite(scale) && scale > 0
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "push to '%s': scale %g; allowed: finite and > 0", v->name, (double)scale);
 }
 
 /* ASSIGN's total counts bytes of the blob, which is looked at when it is there. */
@@ -133,16 +130,7 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
         st = psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,
                          "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
     }
-    if (st == PS_OK && psd_push_is_gradient(kind)) {
-        st = check_gradient(t, v, m->scale, err);
-    }
-    if (st == PS_OK && kind == PSD_ASSIGN) {
-        st = check_assign(v, m->scale, err);
-    }
-    if (st == PS_OK && kind == PSD_ADD) {
-        st = check_add(v, m->scale, err);
-    }
-    return st;
+    return st == PS_OK ? check_kind(t, v, kind, m->scale, err) : st;
 }
 
 /* Payload bytes of the frame in h, of an operation with `left` bytes to come; 0 when its length does not fit. */

@@ -23,6 +23,9 @@ ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out,
 ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1], char name[PS_NAME_BYTES_MAX + 1],
                          struct psi_err *err) PSI_MUST;
 void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
+/** The first item of r's body. what: "variable", for the error where there is none. */
+ps_status psd_item_first(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what,
+                         struct psi_err *err) PSI_MUST;
 /** A handle whose variable was reset or deleted. */
 ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_err *err) PSI_MUST;
 

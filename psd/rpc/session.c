@@ -28,10 +28,8 @@ void psd_lease_end(struct psd_task *t, struct psd_record *record)
 bool psd_chief_alive(const struct psd_task *t)
 {
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;
         if (r->chief_number != 0 && r->chief_number == t->chief_number && r->lease_until_ms > t->now_ms) {
             return true;

@@ -52,10 +52,8 @@ void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_r
         return;
     }
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         all[count++] = value;
     }
     qsort(all, count, sizeof(const struct psd_record *), by_job);
@@ -93,19 +91,14 @@ void psd_rpc_stop(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 {
     ps_v1_StopAnswer a = ps_v1_StopAnswer_init_zero;
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         struct psd_record *record = value;
         record->stopping = true; /* the answer to its next beat says so */
         a.sessions += record->conn != NULL || record->lease_until_ms > t->now_ms;
     }
     psd_log(t, PSI_LOG_INFO, "stop_asked", PSI_KV("peer", c->text), PSI_KV("sessions", a.sessions));
-    struct psd_list l;
-    psd_list_begin(&l, t, c, PS_OP_STOP, PS_FLAG_REPLY, r->header.id);
-    psd_list_add(&l, &ps_v1_StopAnswer_msg, &a);
-    psd_list_end(&l);
+    psd_list_one(t, c, PS_OP_STOP, PS_FLAG_REPLY, r->header.id, &ps_v1_StopAnswer_msg, &a);
 }
 
 /* ---- WAITS ---- */
@@ -147,10 +140,8 @@ static uint32_t open_waits(const struct psd_task *t, const struct psd_wait **all
 {
     uint32_t count = 0;
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *record = value;
         uint64_t inner = 0;
         void *item = NULL;

@@ -26,10 +26,8 @@ void psd_directory_init(struct psd_directory *d, const uint64_t map_seed[2])
 void psd_directory_fini(struct psd_directory *d)
 {
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&d->names, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&d->names, &cursor, NULL, NULL, &value)) {
         psi_free(value);
     }
     psi_map_fini(&d->names);
@@ -112,10 +110,8 @@ void psd_directory_forget(struct psd_directory *d, const char *container, const 
 void psd_directory_forget_container(struct psd_directory *d, const char *container)
 {
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&d->names, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&d->names, &cursor, NULL, NULL, &value)) {
         struct psd_name *n = value;
         if (strcmp(n->container, container) == 0) {
             psd_directory_forget(d, container, n->name);

@@ -28,10 +28,8 @@ void psd_store_init(struct psd_store *s, const uint64_t map_seed[2], uint64_t bu
 static void drop_all(struct psd_store *s, struct psd_container *c)
 {
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&c->variables, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&c->variables, &cursor, NULL, NULL, &value)) {
         psd_variable_drop(s, value);
     }
 }
@@ -39,10 +37,8 @@ static void drop_all(struct psd_store *s, struct psd_container *c)
 void psd_store_fini(struct psd_store *s)
 {
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&s->containers, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&s->containers, &cursor, NULL, NULL, &value)) {
         struct psd_container *c = value;
         drop_all(s, c);
         psi_map_fini(&c->variables);
@@ -539,14 +535,12 @@ void psd_store_check_invariants(const struct psd_store *s)
 {
     uint32_t count = 0;
     uint64_t cursor = 0;
-    const char *key = NULL;
-    size_t len = 0;
     void *value = NULL;
-    while (psi_map_next(&s->containers, &cursor, &key, &len, &value)) {
+    while (psi_map_next(&s->containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         uint64_t inner = 0;
         void *item = NULL;
-        while (psi_map_next(&c->variables, &inner, &key, &len, &item)) {
+        while (psi_map_next(&c->variables, &inner, NULL, NULL, &item)) {
             const struct psd_variable *v = item;
             PSI_ASSERT(!v->gone && v->container == c && v->refs > 0);
             PSI_ASSERT(!v->initialised || v->value != NULL);
