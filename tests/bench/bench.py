@@ -64,10 +64,13 @@ class Progress:
 
 
 def measure(steps, rounds, servers):
-    """{name: values of the rounds}; families one after the other, the steps of a family in turn, round after round."""
+    """{name: values of the rounds}, {family: seconds and CPU seconds}; families one after the other, the steps of a family in turn,
+    round after round."""
     values = {name: [] for s in steps for name in s.rows}
+    took = {}
     progress = Progress(steps, rounds)
     for family in dict.fromkeys(s.family for s in steps):
+        before = os.times()
         for number in range(rounds):
             for step in (s for s in steps if s.family == family):
                 progress.show(step, number)
@@ -80,8 +83,10 @@ def measure(steps, rounds, servers):
                 progress.did(step, time.monotonic() - begin)
             servers.end_round()
         servers.end_family()
+        after = os.times()
+        took[family] = [round(after.elapsed - before.elapsed, 1), round(sum(after[2:4]) - sum(before[2:4]), 1)]
     progress.end()
-    return values
+    return values, took
 
 
 def as_rows(steps, values):
@@ -95,7 +100,7 @@ def as_rows(steps, values):
 
 def chosen(args):
     """The steps of this run."""
-    steps = list(rows.all_steps(rows.Scale(args.smoke)))
+    steps = list(rows.all_steps(rows.Scale(args.smoke, args.quick)))
     if args.quick:
         steps = [s for s in steps if any(n in rows.GOAL_NAMES for n in s.rows) and s.family != "nullstep"]
     if args.only:
@@ -145,10 +150,10 @@ def main():
         for peer, why in servers.missing.items():
             print("bench: no rows of %s: %s" % (peer, why), file=sys.stderr)
         begin = time.monotonic()
-        values = measure(steps, args.rounds, servers)
+        values, took = measure(steps, args.rounds, servers)
         run = {"machine": machine(), "commit": commit(), "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
                "command": " ".join(["tests/bench/bench.py", *sys.argv[1:]]), "rounds": args.rounds, "seconds": round(time.monotonic() - begin),
-               "load": os.getloadavg()[1], "missing": servers.missing, "smoke": args.smoke, "whole": not (args.only or args.quick)}
+               "took": took, "missing": servers.missing, "smoke": args.smoke, "whole": not (args.only or args.quick)}
         results = report.Results(as_rows(steps, values), run)
         report.write(results, args.out)
         print(report.goals_text(results))

@@ -4,8 +4,8 @@
  * checks every value, resets its container, bench-PID, and prints one JSON line (measure.h). SIGTERM ends the measuring early.
  *
  *   load dense pull|sgd|adagrad|adam|pushpull BYTES SECONDS [float32|bfloat16|float16 [VARIABLES]]
- *        one operation after the other over BYTES of float32 in all, with blocking calls; of several VARIABLES, which take turns
- *        over the tasks, all at once. BYTES and GB/s are those of the float32 values; push-pull counts both ways.
+ *        one operation after the other over BYTES of float32 in all, with blocking calls; of several VARIABLES, as many
+ *        as tasks and one at each, all at once. BYTES and GB/s are those of the float32 values; push-pull counts both ways.
  *   load small pull|push BYTES DEPTH SESSIONS SECONDS thread|caller [VARIABLES]
  *        DEPTH operations in flight in each of SESSIONS, each with a variable of its own; one thread drives them all (thread: the
  *        I/O thread of the only one). With VARIABLES: one session, which picks one of so many for each operation.
@@ -201,6 +201,11 @@ static int dense(enum op op, size_t bytes, double seconds, ps_dtype wire, int co
     for (int i = 0; i < count; i++) {
         (void)snprintf(name, sizeof(name), "dense%d", i);
         v[i] = make_variable(s, name, each, op, wire, grad);
+        if (count > 1 && ps_variable_task(v[i]) != i) {
+            (void)fprintf(stderr, "variable %d of %d is at task %d: they are to be one at each\n", i, count,
+                          ps_variable_task(v[i]));
+            exit(2);
+        }
     }
     memset(dst, 0xff, each * (size_t)count); /* NaN: what no pull filled is wrong */
     int servers = server_pids(s, pids);

@@ -71,12 +71,12 @@ def write(results, folder):
 # ---- goals
 
 def verdicts(results):
-    """(name, more is better, must, goal, verdict) of each goal that this run is about."""
+    """(name, more is better, must, goal, verdict) of each goal; where only a part was run, of those that it measured."""
     for names, more, must, goal in rows.GOALS:
         for name in names:
-            if not results.run["whole"] and name not in results.by_name:
-                continue
             value = results.value(name)
+            if not results.run["whole"] and value is None:
+                continue
             if value is None:
                 verdict = "not measured"
             else:

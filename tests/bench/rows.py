@@ -11,6 +11,7 @@ SIZES = {"4KiB": 4 * KIB, "64KiB": 64 * KIB, "1MiB": MIB, "16MiB": 16 * MIB, "10
 SECONDS = {"4KiB": 0.05, "64KiB": 0.05, "1MiB": 0.05, "16MiB": 0.08, "100MiB": 0.15, "256MiB": 0.15}
 OPERATIONS = {"pull": "pull", "push_sgd": "sgd", "push_adagrad": "adagrad", "push_adam": "adam", "push_pull": "pushpull"}
 BARE = ("pull", "sgd", "adagrad")  # what the bare loop does
+BARE_ROWS = tuple(k for k, v in OPERATIONS.items() if v in BARE)
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 VARIABLES = {"1": 1, "100": 100, "1k": 1000, "10k": 10000, "100k": 100000}
 WAYS = ("thread", "caller")
@@ -43,10 +44,13 @@ class Step:
 
 
 class Scale:
-    """How long and how large: the smoke test of the harness measures next to nothing."""
+    """How long and how large: the smoke test of the harness measures next to nothing; quick: of a curve only its ends."""
 
-    def __init__(self, smoke=False):
-        self.smoke = smoke
+    def __init__(self, smoke=False, quick=False):
+        self.smoke, self.quick = smoke, quick
+
+    def ends(self, points):
+        return {k: v for i, (k, v) in enumerate(points.items()) if not self.quick or i in (0, len(points) - 1)}
 
     def seconds(self, seconds):
         return 0.003 if self.smoke else seconds
@@ -119,21 +123,23 @@ def _bare():
     return program("bare")
 
 
+def dense_wires(label, operation, transport, tasks):
+    """How float32 travels in the rows of a combination: all up to 16 MiB; at 100 MiB and 256 MiB one difference at a time from TCP,
+    float32 and one task, and the fewer the larger, since most of their time is the making of the variables."""
+    if label not in ("100MiB", "256MiB"):
+        return ["float32", "bfloat16"]
+    if (transport, tasks) == ("tcp", 1):
+        return ["float32", "bfloat16"] if label == "100MiB" or operation in ("pull", "push_adagrad") else ["float32"]
+    return ["float32"] if (transport, tasks) != ("unix", 2) and operation in (BARE_ROWS if label == "100MiB" else ("pull",)) else []
+
+
 def dense_steps(scale):
-    """All variants up to 16 MiB; at 100 MiB and 256 MiB one difference at a time from TCP, float32 and one task."""
-    for label in SIZES:
+    for label in SIZES if not scale.smoke else ("16MiB", "100MiB"):
         for operation in OPERATIONS:
             for transport, tasks in (("tcp", 1), ("unix", 1), ("tcp", 2), ("unix", 2)):
-                if scale.smoke and label not in ("16MiB", "100MiB"):
-                    continue
-                if label in ("100MiB", "256MiB"):
-                    if (transport, tasks) == ("unix", 2) or (label == "256MiB" and (transport, tasks) != ("tcp", 1) and
-                                                           operation not in ("pull", "push_adagrad")):
-                        continue
-                    wires = ["float32"] + (["bfloat16"] if (transport, tasks) == ("tcp", 1) else [])
-                else:
-                    wires = ["float32", "bfloat16"]
-                yield dense_step(scale, operation, label, transport, tasks, wires)
+                wires = dense_wires(label, operation, transport, tasks)
+                if wires:
+                    yield dense_step(scale, operation, label, transport, tasks, wires)
 
 
 # ---- small
@@ -142,7 +148,7 @@ def small_step(scale, operation, sessions, depth):
     """psd and redis, 4 KiB values; one session: with the I/O thread, and driven by the caller as a row of its own."""
     command = {"pull": "get", "push": "set"}[operation]
     shape = "p%d" % depth if sessions == 1 else "c%dp%d" % (sessions, depth)
-    seconds = scale.seconds(0.3)
+    seconds = scale.seconds(0.3 if depth == 64 else 0.2)
     ways = {"small.%s.4KiB.%s" % (operation, shape): "thread" if sessions == 1 else "caller"}
     if sessions == 1:
         ways["small.%s.4KiB.%s.caller" % (operation, shape)] = "caller"
@@ -259,6 +265,8 @@ def fairness_step(scale):
     name = "fairness.pull.4KiB"
     seconds = scale.seconds(0.8)
     streams = {"": ("pull", "push"), ".4pulls": ("pull",), ".4pushes": ("push",)}
+    if scale.quick:
+        streams = {"": streams[""]}
     rows = {name + ".idle.p99_us": "us"}
     for key in streams:
         rows.update({name + key + ".p99_us": "us", name + key + ".p99.vs_idle": "ratio"})
@@ -301,8 +309,8 @@ def all_steps(scale):
     yield from dense_steps(scale)
     yield from small_steps(scale)
     yield from null_steps(scale)
-    yield cost_step(scale, "scale.clients", {str(n): n for n in CLIENTS},
+    yield cost_step(scale, "scale.clients", scale.ends({str(n): n for n in CLIENTS}),
                     lambda n: ("small", "push", 4096, 16, n, scale.seconds(0.2), "caller"), 3.5)
-    yield cost_step(scale, "scale.vars", VARIABLES,
+    yield cost_step(scale, "scale.vars", scale.ends(VARIABLES),
                     lambda n: ("small", "push", 256, 64, 1, scale.seconds(0.2), "thread", n), 6.0)
     yield fairness_step(scale)

@@ -3,11 +3,13 @@
 import ctypes
 import itertools
 import json
+import mmap
 import os
 import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -44,8 +46,9 @@ def environment(**more):
     return clean
 
 
-def prepare(cpu, fifo):
-    """What a child does before it becomes its program: it ends with us, has its CPU, and (fifo) is never made to wait for it."""
+def prepare(cpu, fifo, stamp):
+    """What a child does before it becomes its program: it ends with us, has its CPU, and (fifo) is never made to wait for it. The
+    last thing is the time, into stamp."""
     def run():
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if cpu is not None and cpu < os.cpu_count():
@@ -55,6 +58,7 @@ def prepare(cpu, fifo):
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
             except PermissionError:
                 pass
+        struct.pack_into("d", stamp, 0, time.monotonic())
     return run
 
 
@@ -64,6 +68,7 @@ class Servers:
     def __init__(self, redis=True, tensorflow=True):
         ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER, for reap()
         self.folder = tempfile.mkdtemp(prefix="psd-bench-")
+        self.stamp = mmap.mmap(-1, 8)  # when the last child became its program
         self.number = itertools.count()
         self.psds = {}
         self.peers = {}
@@ -76,7 +81,7 @@ class Servers:
             self.missing["tensorflow"] = "not asked for"
 
     def popen(self, args, cpu=None, fifo=False, **more):
-        child = subprocess.Popen(args, preexec_fn=prepare(cpu, fifo), text=True, **more)
+        child = subprocess.Popen(args, preexec_fn=prepare(cpu, fifo, self.stamp), text=True, **more)
         self.children.append(child)
         return child
 
@@ -115,12 +120,14 @@ class Servers:
             addresses = ["unix:%s/%d" % (self.folder, next(self.number)) for _ in range(tasks)]
         else:
             addresses = ["127.0.0.1:%d" % free_port() for _ in range(tasks)]
-        begin = time.monotonic()
         child = self.popen([program("psd"), "--cluster", "ps=" + ",".join(addresses), "--task_index", "0-%d" % (tasks - 1) if tasks > 1 else "0",
                             "--log_level", "error"], cpu=cpu, stdout=subprocess.PIPE, env=environment())
         for _ in range(tasks):
             self.line(child, "psd")
-        return child, addresses[0], time.monotonic() - begin
+        return child, addresses[0], time.monotonic() - self.started()
+
+    def started(self):
+        return struct.unpack_from("d", self.stamp)[0]
 
     def psd(self, transport="tcp", tasks=1):
         """Address of task 0 of a cluster that lasts until the round ends: one task on CPU 0, of several none is pinned."""
@@ -147,12 +154,12 @@ class Servers:
 
     def psctl_status(self, target):
         """Seconds that `psctl status` takes."""
-        begin = time.monotonic()
         child = self.popen([program("psctl"), "-t", target, "status"], stdout=subprocess.DEVNULL, env=environment())
         if child.wait(30) != 0:
             raise Failed("psctl status: %d" % child.returncode)
+        seconds = time.monotonic() - self.started()
         self.end(child)
-        return time.monotonic() - begin
+        return seconds
 
     def stream(self, target, *words, cpu=1):
         """A load in the background, when it has begun; end_stream() gives its figures."""
