@@ -478,6 +478,24 @@ void fc_frames(const struct fc *c, struct wire *w, const struct fc_part *whole, 
     }
 }
 
+void fc_send_part(struct fc *c, const struct fc_part *part)
+{
+    struct wire w;
+    wire_init(&w);
+    fc_part_frame(c, &w, part);
+    shell_send(c->conn, &w);
+    wire_fini(&w);
+}
+
+void fc_send_frames(struct fc *c, const struct fc_part *whole, uint64_t from, size_t frame_bytes)
+{
+    struct wire w;
+    wire_init(&w);
+    fc_frames(c, &w, whole, from, frame_bytes);
+    shell_send(c->conn, &w);
+    wire_fini(&w);
+}
+
 uint64_t fc_elements(const ps_v1_OpenAnswer *v)
 {
     uint64_t n = 1;
@@ -492,14 +510,10 @@ struct fc_reply fc_push(struct fc *c, uint8_t op, const ps_v1_OpenAnswer *v, con
 {
     struct fc_part whole = {
         .op = op, .dtype = (uint8_t)v->dtype, .number = c->next_number++, .handle = v->handle, .scale = scale};
-    struct wire w;
-    wire_init(&w);
     whole.total = fc_elements(v);
     whole.payload = values;
     whole.assign_flags = assign_flags;
-    fc_frames(c, &w, &whole, 0, 0);
-    shell_send(c->conn, &w);
-    wire_fini(&w);
+    fc_send_frames(c, &whole, 0, 0);
     struct fc_reply r = fc_take(c, NULL);
     while ((r.h.flags & PS_FLAG_VALUE) != 0) {
         r = fc_take(c, NULL);

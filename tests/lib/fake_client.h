@@ -120,6 +120,9 @@ void fc_part_frame(const struct fc *c, struct wire *w, const struct fc_part *par
 /** The whole operation from element `from` on, in frames of frame_bytes (a multiple of 64 KiB; 0: 4 MiB); values holds all
  * elements. */
 void fc_frames(const struct fc *c, struct wire *w, const struct fc_part *whole, uint64_t from, size_t frame_bytes);
+/** Send them. */
+void fc_send_part(struct fc *c, const struct fc_part *part);
+void fc_send_frames(struct fc *c, const struct fc_part *whole, uint64_t from, size_t frame_bytes);
 /** The whole operation with the next number, and its reply (VALUE frames before it are dropped). */
 struct fc_reply fc_push(struct fc *c, uint8_t op, const ps_v1_OpenAnswer *v, const void *values, float scale,
                         uint32_t assign_flags);

@@ -50,7 +50,6 @@ static ps_v1_OpenAnswer atomic_ready(struct fc *c)
 /* The first of two frames: it stays in progress. */
 static void begin_large(struct fc *c, const ps_v1_OpenAnswer *v, const float *values)
 {
-    struct wire w;
     struct fc_part part = {.op = PS_OP_PUSH,
                            .dtype = PS_F32,
                            .number = c->next_number++,
@@ -60,10 +59,7 @@ static void begin_large(struct fc *c, const ps_v1_OpenAnswer *v, const float *va
                            .payload_bytes = SEGMENT,
                            .scale = 1,
                            .first = true};
-    wire_init(&w);
-    fc_part_frame(c, &w, &part);
-    shell_send(c->conn, &w);
-    wire_fini(&w);
+    fc_send_part(c, &part);
 }
 
 /* Changes of all kinds. */

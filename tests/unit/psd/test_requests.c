@@ -233,9 +233,7 @@ TEST(test_a_refused_number_stays_refused)
     struct fc_part part = {.op = PS_OP_PUSH, .dtype = PS_F32, .number = number, .handle = v.handle, .total = 4, .scale = 1};
     part.payload = ones;
     part.payload_bytes = sizeof(ones);
-    struct wire *w = wire_new();
-    fc_frames(&e->c, w, &part, 0, 0);
-    shell_send(e->c.conn, w);
+    fc_send_frames(&e->c, &part, 0, 0);
     assert_reply(fc_take(&e->c, NULL), PS_PERMISSION_DENIED, "container 'a'");
     assert_int_equal(asked.count, 1);
     assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, ones, 1, 0));

@@ -20,27 +20,19 @@ static void assert_all(struct env *e, const char *name, float want)
 static uint64_t begin(struct fc *c, uint8_t op, const ps_v1_OpenAnswer *v)
 {
     struct fc_part part = {.op = op, .dtype = PS_F32, .handle = v->handle, .total = N, .scale = 1, .first = true};
-    struct wire w;
-    wire_init(&w);
     part.number = c->next_number++;
     part.payload = filled(values, N, 7);
     part.payload_bytes = SEGMENT;
-    fc_part_frame(c, &w, &part);
-    shell_send(c->conn, &w);
-    wire_fini(&w);
+    fc_send_part(c, &part);
     return part.number;
 }
 
 static struct fc_reply finish(struct fc *c, uint8_t op, const ps_v1_OpenAnswer *v, uint64_t number)
 {
     struct fc_part whole = {.op = op, .dtype = PS_F32, .handle = v->handle, .total = N, .scale = 1};
-    struct wire w;
-    wire_init(&w);
     whole.number = number;
     whole.payload = filled(values, N, 7);
-    fc_frames(c, &w, &whole, 16384, 0);
-    shell_send(c->conn, &w);
-    wire_fini(&w);
+    fc_send_frames(c, &whole, 16384, 0);
     return fc_take(c, NULL);
 }
 
@@ -183,14 +175,11 @@ TEST(test_first_assign_of_a_large_one)
     struct fc *other = fc_new(e->t, 2);
     ps_v1_OpenAnswer v = fc_created(&e->c, "v", PS_F32, LARGE, ps_no_optimizer());
     struct fc_part whole = {.op = PS_OP_ASSIGN, .dtype = PS_F32, .handle = v.handle, .total = LARGE, .scale = 1, .first = true};
-    struct wire *w = wire_new();
     for (int round = 0; round < 2; round++) {
         whole.number = e->c.next_number++;
         whole.payload = filled(large, LARGE, 3);
         whole.payload_bytes = SEGMENT;
-        wire_clear(w);
-        fc_part_frame(&e->c, w, &whole);
-        shell_send(e->c.conn, w);
+        fc_send_part(&e->c, &whole);
         assert_int_equal(psd_task_memory_bytes(e->t->core), LARGE * 4);
         assert_reply(fc_push(other, PS_OP_ASSIGN, &v, large, 1, 0), PS_RESOURCE_EXHAUSTED, "no room to stage");
         assert_reply(fc_init_var(other, v.handle, ps_zeros(), ps_no_optimizer(), 0, false), PS_RESOURCE_EXHAUSTED,
@@ -201,9 +190,7 @@ TEST(test_first_assign_of_a_large_one)
             assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
         }
     }
-    wire_clear(w);
-    fc_frames(&e->c, w, &whole, SEGMENT / 4, 0);
-    shell_send(e->c.conn, w);
+    fc_send_frames(&e->c, &whole, SEGMENT / 4, 0);
     struct fc_reply r = fc_take(&e->c, NULL);
     assert_applied(r);
     assert_int_equal(r.version, 0);

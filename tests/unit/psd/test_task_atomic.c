@@ -39,16 +39,12 @@ static void assert_all(struct env *e, float want, uint64_t version)
 static void send_segments(struct env *e, uint8_t op, const ps_v1_OpenAnswer *v, uint64_t number, uint32_t from, uint32_t to)
 {
     struct fc_part part = {.op = op, .dtype = PS_F32, .number = number, .handle = v->handle, .total = N, .scale = 1};
-    struct wire w;
-    wire_init(&w);
     part.offset = from * 16384;
     part.payload = values + from * 16384;
     part.payload_bytes = to < 3 ? (to - from) * SEGMENT : N * 4 - from * SEGMENT;
     part.first = from == 0;
     part.last = to == 3;
-    fc_part_frame(&e->c, &w, &part);
-    shell_send(e->c.conn, &w);
-    wire_fini(&w);
+    fc_send_part(&e->c, &part);
 }
 
 TEST(test_applied_at_last)
@@ -118,11 +114,9 @@ TEST(test_torn_is_nothing)
     assert_int_equal(e->c.numbers[0].applied, PS_NOTHING_APPLIED);
     assert_all(e, 3, 0);
     /* a replay of its first frame gets the same */
-    struct wire *w = wire_new();
     struct fc_part part = {.op = PS_OP_PUSH, .dtype = PS_F32, .number = number, .handle = v.handle, .total = N, .scale = 1};
     part.payload = values;
-    fc_frames(&e->c, w, &part, 0, 0);
-    shell_send(e->c.conn, w);
+    fc_send_frames(&e->c, &part, 0, 0);
     struct fc_reply r = fc_take(&e->c, NULL);
     assert_reply(r, PS_ABORTED, "abandoned");
     assert_int_equal(r.applied, PS_NOTHING_APPLIED);

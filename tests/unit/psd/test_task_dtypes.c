@@ -122,16 +122,12 @@ static uint64_t send_part(struct env *e, const ps_v1_OpenAnswer *v, uint8_t op, 
                           bool last)
 {
     struct fc_part part = {.op = op, .dtype = PS_BF16, .number = number, .handle = v->handle, .total = N, .scale = 1};
-    struct wire w;
-    wire_init(&w);
     part.offset = first;
     part.payload = halves + first;
     part.payload_bytes = bytes;
     part.first = first == 0;
     part.last = last;
-    fc_part_frame(&e->c, &w, &part);
-    shell_send(e->c.conn, &w);
-    wire_fini(&w);
+    fc_send_part(&e->c, &part);
     return number;
 }
 

@@ -15,17 +15,13 @@ static uint64_t begin_push(struct env *e, const ps_v1_OpenAnswer *v, uint32_t fr
     struct fc_part part = {.op = PS_OP_PUSH, .dtype = PS_F32, .handle = v->handle, .total = 40000, .scale = 1};
     uint64_t number = e->c.next_number++;
     for (uint32_t i = 0; i < frames; i++) {
-        struct wire w;
-        wire_init(&w);
         part.number = number;
         part.offset = i * 16384;
         part.payload = filled(ones, 40000, 1);
         part.payload_bytes = i < 2 ? SEGMENT : 160000 - 2 * SEGMENT;
         part.first = i == 0;
         part.last = i == 2;
-        fc_part_frame(&e->c, &w, &part);
-        shell_send(e->c.conn, &w);
-        wire_fini(&w);
+        fc_send_part(&e->c, &part);
     }
     return number;
 }
@@ -33,13 +29,9 @@ static uint64_t begin_push(struct env *e, const ps_v1_OpenAnswer *v, uint32_t fr
 static void continue_push(struct env *e, const ps_v1_OpenAnswer *v, uint64_t number, uint64_t from)
 {
     struct fc_part whole = {.op = PS_OP_PUSH, .dtype = PS_F32, .handle = v->handle, .total = 40000, .scale = 1};
-    struct wire w;
-    wire_init(&w);
     whole.number = number;
     whole.payload = filled(ones, 40000, 1);
-    fc_frames(&e->c, &w, &whole, from, SEGMENT);
-    shell_send(e->c.conn, &w);
-    wire_fini(&w);
+    fc_send_frames(&e->c, &whole, from, SEGMENT);
 }
 
 TEST(test_answer_says_who_and_what)

@@ -44,11 +44,7 @@ static struct fc_part third(struct push_env *p, uint64_t number, uint32_t index)
 
 static void send_part(struct push_env *p, const struct fc_part *part)
 {
-    struct wire w;
-    wire_init(&w);
-    fc_part_frame(&p->e.c, &w, part);
-    shell_send(p->e.c.conn, &w);
-    wire_fini(&w);
+    fc_send_part(&p->e.c, part);
 }
 
 static void send_third(struct push_env *p, uint64_t number, uint32_t index)
@@ -321,9 +317,7 @@ TEST(test_bad_segment_crc)
         assert_int_equal(fc_hello(&p->e.c, &h), PS_OK);
         assert_int_equal(p->e.c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
         assert_int_equal(p->e.c.numbers[0].offset, bad * 16384);
-        wire_clear(w);
-        fc_frames(&p->e.c, w, &whole, p->e.c.numbers[0].offset, 0);
-        shell_send(p->e.c.conn, w);
+        fc_send_frames(&p->e.c, &whole, p->e.c.numbers[0].offset, 0);
         assert_applied(fc_take(&p->e.c, NULL));
         assert_values(p, -1, -1, -1);
     }
@@ -356,9 +350,7 @@ TEST(test_cut_and_resume)
             offset = p->e.c.numbers[0].offset;
             assert_int_equal(offset, (cuts[i] - 56) / 65544 * 16384);
         }
-        wire_clear(w);
-        fc_frames(&p->e.c, w, &whole, offset, 0);
-        shell_send(p->e.c.conn, w);
+        fc_send_frames(&p->e.c, &whole, offset, 0);
         assert_applied(fc_take(&p->e.c, NULL));
         float want = -(float)(i + 1);
         assert_values(p, want, want, want);
@@ -412,10 +404,8 @@ TEST(test_nonfinite_is_applied_when_told_so)
 TEST(test_pushpull)
 {
     struct push_env *p = push_new(NULL);
-    struct wire *w = wire_new();
     struct fc_part whole = part_of(p, PS_OP_PUSHPULL, p->e.c.next_number++);
-    fc_frames(&p->e.c, w, &whole, 0, SEGMENT);
-    shell_send(p->e.c.conn, w);
+    fc_send_frames(&p->e.c, &whole, 0, SEGMENT);
     uint64_t at = 0;
     for (int i = 0; i < 3; i++) {
         struct shell_frame *f = shell_take(p->e.c.conn);

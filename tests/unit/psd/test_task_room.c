@@ -42,15 +42,11 @@ static void again(struct fc *c, uint32_t count)
 /* The first segment of an operation of N elements. */
 static void begin(struct fc *c, uint8_t op, const ps_v1_OpenAnswer *v)
 {
-    struct wire w;
     struct fc_part part = {.op = op, .dtype = PS_F32, .handle = v->handle, .total = N, .scale = 1, .first = true};
-    wire_init(&w);
     part.number = c->next_number++;
     part.payload = filled(values, N, 1);
     part.payload_bytes = SEGMENT;
-    fc_part_frame(c, &w, &part);
-    shell_send(c->conn, &w);
-    wire_fini(&w);
+    fc_send_part(c, &part);
 }
 
 static uint32_t known(const struct env *e)

@@ -93,7 +93,6 @@ TEST(test_counts_of_a_session)
     ps_v1_OpenAnswer v = fc_ready(&w, "v", PS_F32, ARRAY_COUNT(grad), ps_sgd(1), 0);
     assert_int_equal(fc_wait(&w, 500, v.handle, v.creation, 2, 0).status, FC_NONE);
     assert_applied(fc_wait(&w, 501, v.handle, v.creation, 1, 0)); /* answered, kept until it is acknowledged: no wait */
-    struct wire *part = wire_new();
     struct fc_part half = {.op = PS_OP_PUSH,
                            .dtype = PS_F32,
                            .number = w.next_number,
@@ -103,8 +102,7 @@ TEST(test_counts_of_a_session)
                            .payload_bytes = PS_SEGMENT_BYTES,
                            .scale = 1,
                            .first = true};
-    fc_part_frame(&w, part, &half);
-    shell_send(w.conn, part);
+    fc_send_part(&w, &half);
     assert_int_equal(sessions(&e->c, a), 2);
     assert_true(a[1].waits == 1 && a[1].in_progress == 1 && a[0].waits == 0 && a[0].in_progress == 0);
     fc_ack(&w, 500); /* given up */

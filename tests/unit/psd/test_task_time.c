@@ -109,9 +109,7 @@ TEST(test_segment_deadline)
     h.unresolved_count = 1;
     assert_int_equal(fc_hello(&e->c, &h), PS_OK);
     assert_int_equal(e->c.numbers[0].offset, 16384);
-    wire_clear(w);
-    fc_frames(&e->c, w, &whole, 16384, 0);
-    shell_send(e->c.conn, w);
+    fc_send_frames(&e->c, &whole, 16384, 0);
     assert_applied(fc_take(&e->c, NULL));
     /* whole segments and then nothing: no buffer is held, so only the lease counts */
     whole.number = e->c.next_number++;

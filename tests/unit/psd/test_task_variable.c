@@ -204,12 +204,10 @@ TEST(test_pushes_that_do_not_fit)
         for (size_t k = 0; k < ARRAY_COUNT(sizes); k++) {
             struct fc_part part = {
                 .op = ops[i], .dtype = PS_F32, .handle = v.handle, .total = 1000, .scale = 1, .first = true, .last = true};
-            struct wire *w = wire_new();
             part.number = e->c.next_number++;
             part.payload = values;
             part.payload_bytes = sizes[k];
-            fc_part_frame(&e->c, w, &part);
-            shell_send(e->c.conn, w);
+            fc_send_part(&e->c, &part);
             struct fc_reply r = fc_take(&e->c, NULL);
             assert_reply(r, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH");
             assert_int_equal(r.applied, PS_NOTHING_APPLIED);
