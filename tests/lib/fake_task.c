@@ -355,6 +355,15 @@ void fake_reply(struct fake *f, uint32_t task, uint8_t op, uint64_t id, bool seq
     send_queue(f, task, &q);
 }
 
+void fake_reply_item(struct fake *f, uint32_t task, uint8_t op, uint64_t id, const pb_msgdesc_t *d, const void *m)
+{
+    struct psi_buf body;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    assert_int_equal(psi_list_append(&body, d, m, NULL), PS_OK);
+    fake_reply(f, task, op, id, false, &(struct fake_answer){.body = &body});
+    psi_buf_fini(&body);
+}
+
 struct values_out {
     struct psi_out out;
     const uint8_t *values;

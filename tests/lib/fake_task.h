@@ -82,6 +82,8 @@ struct fake_answer {
 };
 /** A reply to a frame of (op, id); seq: id is a sequence number. */
 void fake_reply(struct fake *f, uint32_t task, uint8_t op, uint64_t id, bool seq, const struct fake_answer *a);
+/** Likewise: OK, with one message for its body; id is no sequence number. */
+void fake_reply_item(struct fake *f, uint32_t task, uint8_t op, uint64_t id, const pb_msgdesc_t *d, const void *m);
 /** Bytes as they are. */
 void fake_bytes(struct fake *f, uint32_t task, const void *p, size_t n);
 /** PULL reply or VALUE frame with these values. */

@@ -171,13 +171,9 @@ TEST(test_containers)
         assert_int_equal(psi_list_next(&p, &n, &ps_v1_CreateItem_msg, &item, &end, NULL), PS_OK);
         BYTES_ARE(item.container, containers[i]);
         BYTES_ARE(item.name, "scope/x");
-        struct psi_buf body;
-        psi_buf_init(&body, 4096);
         ps_v1_CreateAnswer a = {.index = 1, .task = 0};
         PSI_BYTES_SET(a.job, "ps");
-        assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
-        fake_reply(f, 0, PS_OP_CREATE, id, false, &(struct fake_answer){.body = &body});
-        psi_buf_fini(&body);
+        fake_reply_item(f, 0, PS_OP_CREATE, id, &ps_v1_CreateAnswer_msg, &a);
     }
     uint32_t opened = 0;
     while (opened < 2) { /* OPEN names the container too */
@@ -205,13 +201,9 @@ TEST(test_must_exist)
         if (i == 0) {
             fake_hello(f, 0, 100, 200, NULL, NULL);
         }
-        struct psi_buf body;
-        psi_buf_init(&body, 4096);
         ps_v1_CreateAnswer a = {.index = 1, .task = 0, .status = i == 2 ? PS_NOT_FOUND : PS_OK};
         PSI_BYTES_SET(a.job, "ps");
-        assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
-        fake_reply(f, 0, PS_OP_FIND, fake_take(f, 0, PS_OP_FIND)->h.id, false, &(struct fake_answer){.body = &body});
-        psi_buf_fini(&body);
+        fake_reply_item(f, 0, PS_OP_FIND, fake_take(f, 0, PS_OP_FIND)->h.id, &ps_v1_CreateAnswer_msg, &a);
         if (i < 2) {
             struct psi_var as = *w;
             as.shape.dims[0] = i == 0 ? 4 : 5;

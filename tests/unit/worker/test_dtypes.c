@@ -264,14 +264,10 @@ TEST(test_atomic_differs)
         ps_v1_CreateItem item;
         assert_int_equal(psi_list_next(&p, &n, &ps_v1_CreateItem_msg, &item, &end, NULL), PS_OK);
         assert_int_equal(item.atomic, k == 0);
-        struct psi_buf body;
-        psi_buf_init(&body, PS_CONTROL_BODY_MAX);
         ps_v1_CreateAnswer a = ps_v1_CreateAnswer_init_zero;
         a.index = 1;
         PSI_BYTES_SET(a.job, "ps");
-        assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
-        fake_reply(f, 0, PS_OP_CREATE, create->h.id, false, &(struct fake_answer){.body = &body});
-        psi_buf_fini(&body);
+        fake_reply_item(f, 0, PS_OP_CREATE, create->h.id, &ps_v1_CreateAnswer_msg, &a);
         struct psi_var other = *var;
         other.atomic = k != 0;
         fake_open(f, 0, 9, 1, 1, &other);

@@ -67,13 +67,9 @@ TEST(test_target_is_not_first)
     fake_connect(f, 0);
     fake_take(f, 0, PS_OP_HELLO);
     /* /job:ps/task:1 answers where task 0 was expected */
-    struct psi_buf body;
-    psi_buf_init(&body, 4096);
     ps_v1_HelloAnswer m = {.protocol = 1, .task = 1, .life = 5, .record = 6};
     PSI_BYTES_SET(m.job, "ps");
-    assert_int_equal(psi_list_append(&body, &ps_v1_HelloAnswer_msg, &m, NULL), PS_OK);
-    fake_reply(f, 0, PS_OP_HELLO, 0, false, &(struct fake_answer){.body = &body});
-    psi_buf_fini(&body);
+    fake_reply_item(f, 0, PS_OP_HELLO, 0, &ps_v1_HelloAnswer_msg, &m);
     assert_done(ping, PS_FAILED_PRECONDITION);
     assert_non_null(strstr(ping->err.text, "/job:ps/task:0"));
     assert_non_null(strstr(ping->err.text, "/job:ps/task:1"));
