@@ -77,20 +77,9 @@ static const char *ipv6_fault(const char *p, size_t len)
 static bool parse_port(const char *p, size_t len, uint16_t *out)
 {
     uint32_t v = 0;
-    if (len == 0 || len > 5) {
-        return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if (p[i] < '0' || p[i] > '9') {
-            return false;
-        }
-        v = v * 10 + (uint32_t)(p[i] - '0');
-    }
-    if (v > 65535) {
-        return false;
-    }
-    *out = (uint16_t)v;
-    return true;
+    bool good = len <= 5 && psi_digits_read(p, len, UINT16_MAX, &v);
+    *out = good ? (uint16_t)v : *out;
+    return good;
 }
 
 static ps_status parse_unix(const char *text, size_t len, const char *path, size_t path_len, struct psi_address *out,

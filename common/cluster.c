@@ -150,7 +150,8 @@ ps_status psi_cluster_job_begin(struct psi_cluster *c, const char *job, size_t l
     return PS_OK;
 }
 
-void psi_cluster_job_drop(struct psi_cluster *c, uint32_t job)
+/* Take a job out again. */
+static void job_drop(struct psi_cluster *c, uint32_t job)
 {
     free_tasks(&c->jobs[job]);
     c->job_count--;
@@ -196,16 +197,9 @@ ps_status psi_cluster_job_put(struct psi_cluster *c, uint32_t j, uint32_t task, 
     if (st != PS_OK) {
         return st;
     }
-    if (job->task_count == job->capacity) {
-        uint32_t capacity = job->capacity == 0 ? 4 : job->capacity * 2;
-        struct psi_cluster_task *tasks = psi_realloc(job->tasks, capacity * sizeof(*tasks));
-        if (tasks == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", name);
-        }
-        job->tasks = tasks;
-        job->capacity = capacity;
-    }
-    char *copy = psi_strndup(normal, strlen(normal));
+    struct psi_cluster_task *tasks = psi_grow(job->tasks, job->task_count, &job->capacity, sizeof(*tasks));
+    job->tasks = tasks != NULL ? tasks : job->tasks;
+    char *copy = tasks != NULL ? psi_strndup(normal, strlen(normal)) : NULL;
     if (copy == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", name);
     }
@@ -232,7 +226,7 @@ ps_status psi_cluster_add_job(struct psi_cluster *c, const char *job, const char
     }
     st = psi_cluster_job_put_list(c, j, hosts, strlen(hosts), &at, err);
     if (st != PS_OK) {
-        psi_cluster_job_drop(c, j);
+        job_drop(c, j);
     }
     return st;
 }
@@ -264,7 +258,7 @@ ps_status psi_cluster_add_task(struct psi_cluster *c, const char *job, uint32_t 
     }
     st = psi_cluster_job_put(c, j, task, address, strlen(address), err);
     if (st != PS_OK && found < 0) {
-        psi_cluster_job_drop(c, j);
+        job_drop(c, j);
     }
     return st;
 }

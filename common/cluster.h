@@ -49,7 +49,8 @@ struct psi_cluster_task {
 };
 struct psi_cluster_job {
     char name[PS_JOB_BYTES_MAX + 1];
-    uint32_t task_count, capacity;
+    uint32_t task_count;
+    size_t capacity;
     struct psi_cluster_task *tasks; /* task_count of them, by index */
 };
 struct psi_cluster {

@@ -13,8 +13,6 @@ PSI_MUST ps_status psi_cluster_job_put(struct psi_cluster *c, uint32_t job, uint
                                        struct psi_err *err);
 /** A job has tasks, or this is an error. */
 PSI_MUST ps_status psi_cluster_job_end(const struct psi_cluster *c, uint32_t job, struct psi_err *err);
-/** Take a job out again. */
-void psi_cluster_job_drop(struct psi_cluster *c, uint32_t job);
 /** The tasks of "HOST:PORT, N@HOST:PORT": len bytes of a spec string. *out_at: where an error is, or len. */
 PSI_MUST ps_status psi_cluster_job_put_list(struct psi_cluster *c, uint32_t job, const char *hosts, size_t len, size_t *out_at,
                                             struct psi_err *err);

@@ -14,18 +14,7 @@
 
 bool psi_task_index_read(const char *p, size_t len, uint32_t *out)
 {
-    uint32_t v = 0;
-    if (len == 0 || len > 5) {
-        return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if (p[i] < '0' || p[i] > '9') {
-            return false;
-        }
-        v = v * 10 + (uint32_t)(p[i] - '0');
-    }
-    *out = v;
-    return v < PS_TASKS_MAX;
+    return len <= 5 && psi_digits_read(p, len, PS_TASKS_MAX - 1, out);
 }
 
 /* ---- spec strings ---- */

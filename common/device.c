@@ -68,24 +68,12 @@ static struct part next_part(const char **p)
 /* "*" leaves the field open. */
 static bool read_number(const struct part *part, uint32_t field, bool *out_has, uint32_t *out)
 {
-    const char *p = part->field[field];
-    size_t len = part->field_len[field];
-    uint64_t v = 0;
     if (is(part, field, "*")) {
         return true;
     }
-    for (size_t i = 0; i < len; i++) {
-        if (p[i] < '0' || p[i] > '9') {
-            return false;
-        }
-        v = v * 10 + (uint64_t)(p[i] - '0');
-        if (v > PSI_DEVICE_NUMBER_MAX) {
-            return false;
-        }
-    }
-    *out_has = len > 0;
-    *out = (uint32_t)v;
-    return len > 0;
+    bool good = psi_digits_read(part->field[field], part->field_len[field], PSI_DEVICE_NUMBER_MAX, out);
+    *out_has = *out_has || good;
+    return good;
 }
 
 /* A letter, then letters, digits and _: TensorFlow's rule for job and type names. */

@@ -42,6 +42,17 @@ void *psi_realloc(void *p, size_t bytes)
     return count_one() ? NULL : realloc(p, bytes == 0 ? 1 : bytes);
 }
 
+void *psi_grow(void *items, size_t count, size_t *capacity, size_t item_bytes)
+{
+    size_t more = *capacity == 0 ? 16 : *capacity * 2;
+    if (count < *capacity) {
+        return items;
+    }
+    void *grown = psi_realloc(items, more * item_bytes);
+    *capacity = grown != NULL ? more : *capacity;
+    return grown;
+}
+
 void *psi_aligned_malloc(size_t alignment, size_t bytes)
 {
     void *p = NULL;

@@ -12,6 +12,8 @@
 void *psi_malloc(size_t bytes) __attribute__((malloc, warn_unused_result));
 void *psi_calloc(size_t count, size_t bytes) __attribute__((malloc, warn_unused_result)); /* NULL on overflow too */
 void *psi_realloc(void *p, size_t bytes) __attribute__((warn_unused_result));             /* NULL: p is as it was */
+/** Room for one more of count items: items, which may have moved; NULL: no memory, and nothing has changed. */
+void *psi_grow(void *items, size_t count, size_t *capacity, size_t item_bytes) __attribute__((warn_unused_result));
 /** alignment a power of two; free with psi_free. */
 void *psi_aligned_malloc(size_t alignment, size_t bytes) __attribute__((malloc, warn_unused_result));
 /** len bytes and a NUL. */

@@ -20,6 +20,22 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
+bool psi_digits_read(const char *p, size_t len, uint32_t max, uint32_t *out)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < len; i++) {
+        v = v * 10 + (uint64_t)(p[i] - '0');
+        if (!is_digit(p[i]) || v > max) {
+            return false;
+        }
+    }
+    if (len == 0) {
+        return false;
+    }
+    *out = (uint32_t)v;
+    return true;
+}
+
 static bool is_quotable(char c)
 {
     return c >= 0x20 && c < 0x7f && c != '\'' && c != '\\';

@@ -19,6 +19,9 @@ PSI_MUST ps_status psi_job_name_check(const char *name, size_t len, struct psi_e
 /** Letters, digits, . _ -; 1 to 63 bytes. */
 PSI_MUST ps_status psi_cluster_name_check(const char *name, size_t len, struct psi_err *err);
 
+/** len bytes that are all digits, of a number up to max: true, and *out has it. */
+bool psi_digits_read(const char *p, size_t len, uint32_t max, uint32_t *out);
+
 /**
  * len bytes as text that is safe in a message: in single quotes; control bytes, DEL, bytes >= 0x80, ' and \ as \xNN; cut
  * with "..." after the closing quote where n is too small. Always NUL-terminated; n >= 8. Returns dst.

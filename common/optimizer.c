@@ -16,14 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum range { POSITIVE, NOT_NEGATIVE, UNIT };
-
-struct hyper {
-    const char *name;
-    size_t offset;
-    enum range range;
-};
-
 #define HYPER(field, range_)                                                                                                     \
     {                                                                                                                            \
 #field, offsetof(ps_optimizer, field), range_                                                                            \
@@ -32,18 +24,19 @@ struct hyper {
 
 static const struct {
     const char *name;
-    struct hyper hypers[HYPER_MAX]; /* name NULL ends */
+    struct psi_hyper hypers[HYPER_MAX]; /* name NULL ends */
 } kinds[] = {
-    [PS_OPT_NONE] = {"none", {{NULL, 0, POSITIVE}}},
-    [PS_OPT_SGD] = {"sgd", {HYPER(learning_rate, POSITIVE)}},
-    [PS_OPT_MOMENTUM] = {"momentum", {HYPER(learning_rate, POSITIVE), HYPER(momentum, NOT_NEGATIVE)}},
-    [PS_OPT_ADAGRAD] = {"adagrad", {HYPER(learning_rate, POSITIVE), HYPER(initial_accumulator, POSITIVE)}},
+    [PS_OPT_NONE] = {"none", {{NULL, 0, PSI_POSITIVE}}},
+    [PS_OPT_SGD] = {"sgd", {HYPER(learning_rate, PSI_POSITIVE)}},
+    [PS_OPT_MOMENTUM] = {"momentum", {HYPER(learning_rate, PSI_POSITIVE), HYPER(momentum, PSI_NOT_NEGATIVE)}},
+    [PS_OPT_ADAGRAD] = {"adagrad", {HYPER(learning_rate, PSI_POSITIVE), HYPER(initial_accumulator, PSI_POSITIVE)}},
     [PS_OPT_ADAM] = {"adam",
-                     {HYPER(learning_rate, POSITIVE), HYPER(beta1, UNIT), HYPER(beta2, UNIT), HYPER(epsilon, NOT_NEGATIVE)}},
+                     {HYPER(learning_rate, PSI_POSITIVE), HYPER(beta1, PSI_UNIT), HYPER(beta2, PSI_UNIT),
+                      HYPER(epsilon, PSI_NOT_NEGATIVE)}},
 };
 #define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
 
-static double value_of(const ps_optimizer *opt, const struct hyper *h)
+static double value_of(const ps_optimizer *opt, const struct psi_hyper *h)
 {
     double v = 0;
     memcpy(&v, (const char *)opt + h->offset, sizeof(v));
@@ -60,6 +53,11 @@ static const char *format_double(double v, char *buf, size_t n)
         }
     }
     return buf;
+}
+
+const struct psi_hyper *psi_optimizer_hypers(uint32_t kind)
+{
+    return kinds[kind < KIND_COUNT ? kind : PS_OPT_NONE].hypers;
 }
 
 const char *psi_optimizer_name(uint32_t kind)
@@ -80,14 +78,14 @@ ps_status psi_optimizer_parse(const char *name, uint32_t *out_kind, struct psi_e
                     psi_quote(quoted, sizeof(quoted), name, strlen(name)));
 }
 
-static bool in_range(double v, enum range range)
+static bool in_range(double v, enum psi_range range)
 {
     switch (range) {
-    case POSITIVE:
+    case PSI_POSITIVE:
         return isfinite(v) && v > 0;
-    case NOT_NEGATIVE:
+    case PSI_NOT_NEGATIVE:
         return isfinite(v) && v >= 0;
-    case UNIT:
+    case PSI_UNIT:
         return v >= 0 && v < 1; /* false for NaN */
     }
     return false;
@@ -96,7 +94,7 @@ static bool in_range(double v, enum range range)
 ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct psi_err *err)
 {
     static const char *const allowed[] = {
-        [POSITIVE] = "finite and > 0", [NOT_NEGATIVE] = "finite and >= 0", [UNIT] = ">= 0 and < 1"};
+        [PSI_POSITIVE] = "finite and > 0", [PSI_NOT_NEGATIVE] = "finite and >= 0", [PSI_UNIT] = ">= 0 and < 1"};
     if (opt->kind >= KIND_COUNT) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer number %u: allowed are none, sgd, momentum, adagrad, adam",
                         opt->kind);
@@ -114,7 +112,7 @@ ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct ps
                         "optimizer %s: a variable of dtype %s cannot have one, only float32 and float64 can", name,
                         ps_dtype_name(dtype));
     }
-    for (const struct hyper *h = kinds[opt->kind].hypers; h->name != NULL; h++) {
+    for (const struct psi_hyper *h = kinds[opt->kind].hypers; h->name != NULL; h++) {
         double v = value_of(opt, h);
         double narrow = v;
         if (dtype == PS_F32) {
@@ -134,13 +132,11 @@ const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n)
     char text[PSI_OPTIMIZER_TEXT_MAX];
     char number[40];
     size_t used = 0;
-    if (opt->kind < KIND_COUNT) {
-        for (const struct hyper *h = kinds[opt->kind].hypers; h->name != NULL; h++) {
-            int wrote = snprintf(text + used, sizeof(text) - used, "%s%s=%s", used == 0 ? "" : ", ", h->name,
-                                 format_double(value_of(opt, h), number, sizeof(number)));
-            PSI_ASSERT(wrote > 0 && (size_t)wrote < sizeof(text) - used);
-            used += (size_t)wrote;
-        }
+    for (const struct psi_hyper *h = psi_optimizer_hypers(opt->kind); h->name != NULL; h++) {
+        int wrote = snprintf(text + used, sizeof(text) - used, "%s%s=%s", used == 0 ? "" : ", ", h->name,
+                             format_double(value_of(opt, h), number, sizeof(number)));
+        PSI_ASSERT(wrote > 0 && (size_t)wrote < sizeof(text) - used);
+        used += (size_t)wrote;
     }
     text[used] = '\0';
     bool momentum = opt->kind == PS_OPT_MOMENTUM;
@@ -163,7 +159,7 @@ bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b)
     if (a->kind != b->kind || a->kind >= KIND_COUNT) {
         return false;
     }
-    for (const struct hyper *h = kinds[a->kind].hypers; h->name != NULL; h++) {
+    for (const struct psi_hyper *h = kinds[a->kind].hypers; h->name != NULL; h++) {
         if (memcmp((const char *)a + h->offset, (const char *)b + h->offset, sizeof(double)) != 0) {
             return false;
         }

@@ -18,6 +18,15 @@ PSI_MUST ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, 
 const char *psi_optimizer_name(uint32_t kind);
 /** The reverse. Errors PS_INVALID_ARGUMENT with the list. */
 PSI_MUST ps_status psi_optimizer_parse(const char *name, uint32_t *out_kind, struct psi_err *err);
+enum psi_range { PSI_POSITIVE, PSI_NOT_NEGATIVE, PSI_UNIT };
+/** A hyperparameter: a double in ps_optimizer. */
+struct psi_hyper {
+    const char *name; /* of the field too */
+    size_t offset;
+    enum psi_range range;
+};
+/** Those of a kind, an entry without a name behind the last. */
+const struct psi_hyper *psi_optimizer_hypers(uint32_t kind);
 /** Kind and every hyperparameter in force: "adagrad(learning_rate=0.1, initial_accumulator=0.1)"; values read back exactly. */
 const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n);
 /** Hyperparameter i of its kind, by name; NULL: it has fewer. */

@@ -11,7 +11,5 @@ void psi_option_allowed(const struct psi_option *row, char *buf, size_t n);
 const char *psi_option_metavar(const struct psi_option *row);
 /** "(1s to 1h, default 10s, live)" into buf; "" for a flag that is off by default. */
 void psi_option_describe(const struct psi_option *row, char *buf, size_t n);
-/** A number of the row's type as a user would write it: "64MiB", "10s", "7". */
-void psi_option_format_number(const struct psi_option *row, int64_t v, char *buf, size_t n);
 
 #endif

@@ -115,7 +115,8 @@ static void format_seconds(int64_t ms, char *buf, size_t n)
     PSI_IGNORE(snprintf(buf, n, "%" PRId64 ".%0*ds", ms / 1000, digits, (int)part)); /* fits */
 }
 
-void psi_option_format_number(const struct psi_option *row, int64_t v, char *buf, size_t n)
+/* A number of the row's type as a user would write it: "64MiB", "10s", "7". */
+static void format_typed(const struct psi_option *row, int64_t v, char *buf, size_t n)
 {
     static const struct suffix b = {"", 1};
     static const struct suffix k = {"KiB", INT64_C(1) << 10};
@@ -148,8 +149,8 @@ void psi_option_allowed(const struct psi_option *row, char *buf, size_t n)
     case PSI_OPTION_INT:
     case PSI_OPTION_BYTES:
     case PSI_OPTION_DURATION:
-        psi_option_format_number(row, row->min, low, sizeof(low));
-        psi_option_format_number(row, row->max, high, sizeof(high));
+        format_typed(row, row->min, low, sizeof(low));
+        format_typed(row, row->max, high, sizeof(high));
         if (row->max == INT64_MAX) {
             PSI_IGNORE(snprintf(buf, n, "from %s on", low));
             break;
@@ -295,7 +296,7 @@ const char *psi_option_format(const struct psi_option *row, const void *values, 
     case PSI_OPTION_INT:
     case PSI_OPTION_BYTES:
     case PSI_OPTION_DURATION:
-        psi_option_format_number(row, psi_option_number(row, values), buf, n);
+        format_typed(row, psi_option_number(row, values), buf, n);
         break;
     case PSI_OPTION_BOOL:
         PSI_IGNORE(snprintf(buf, n, "%s", psi_option_number(row, values) != 0 ? "true" : "false"));

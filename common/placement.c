@@ -56,16 +56,12 @@ static ps_status push(struct psi_placer *p, struct psi_placer_scope *scope, stru
         scope_fini(scope);
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%d device scopes are inside each other; leave some", PSI_PLACER_DEPTH_MAX);
     }
-    if (p->depth == p->capacity) {
-        uint32_t capacity = p->capacity == 0 ? 4 : p->capacity * 2;
-        struct psi_placer_scope *scopes = psi_realloc(p->scopes, capacity * sizeof(*scopes));
-        if (scopes == NULL) {
-            scope_fini(scope);
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "device scope: out of memory");
-        }
-        p->scopes = scopes;
-        p->capacity = capacity;
+    struct psi_placer_scope *scopes = psi_grow(p->scopes, p->depth, &p->capacity, sizeof(*scopes));
+    if (scopes == NULL) {
+        scope_fini(scope);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "device scope: out of memory");
     }
+    p->scopes = scopes;
     p->scopes[p->depth++] = *scope;
     return PS_OK;
 }

@@ -31,7 +31,8 @@ struct psi_setter {
 struct psi_placer_scope;
 struct psi_placer {
     struct psi_placer_scope *scopes; /* depth of them, the innermost last */
-    uint32_t depth, capacity;
+    uint32_t depth;
+    size_t capacity;
 };
 /** What the scopes say of one object. */
 struct psi_request_place {

@@ -49,49 +49,39 @@ static ps_status find_task(ps_session *s, int task, int64_t timeout_ms, const st
     return PS_OK;
 }
 
-ps_status psi_api_admin_prepare(struct psi_api_call *call, struct psi_err *err)
+ps_status psi_api_admin(ps_session *s, const struct psi_request *req, int task, int64_t timeout_ms, struct psi_err *err)
 {
-    const struct psi_api_admin *a = call->arg;
-    (void)err;
-    call->req.kind = a->kind;
-    call->req.task = a->task == NULL ? 0 : a->task->index;
-    call->req.src = a->src;
-    call->req.dst = a->dst;
-    return PS_OK;
-}
-
-ps_status psi_api_admin(ps_session *s, struct psi_api_admin *a, int task, int64_t timeout_ms, struct psi_err *err)
-{
+    const struct psi_api_task *at = NULL;
     ps_status st =
-        task == PSI_API_DIRECTORY ? psi_api_know_cluster(s, timeout_ms, err) : find_task(s, task, timeout_ms, &a->task, err);
+        task == PSI_API_DIRECTORY ? psi_api_know_cluster(s, timeout_ms, err) : find_task(s, task, timeout_ms, &at, err);
     if (st != PS_OK) {
         return st;
     }
-    struct psi_api_call call = {.session = s, .prepare = psi_api_admin_prepare, .arg = a, .timeout_ms = timeout_ms};
+    struct psi_api_call call = {.session = s, .timeout_ms = timeout_ms, .req = *req};
+    call.req.task = at != NULL ? at->index : 0;
     return psi_api_call_run(&call, err);
 }
 
 ps_status ps_task_shutdown(ps_session *s, int task, int64_t timeout_ms)
 {
     struct psi_err err = {0};
-    struct psi_api_admin a = {.kind = PSI_REQ_SHUTDOWN};
-    return psi_api_result(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
+    const struct psi_request req = {.kind = PSI_REQ_SHUTDOWN};
+    return psi_api_result(&err, psi_api_admin(s, &req, task, timeout_ms, &err));
 }
 
 ps_status ps_task_config_set(ps_session *s, int task, const char *name, const char *value, int64_t timeout_ms)
 {
     struct psi_err err = {0};
     struct psi_setting setting = {.name = name, .value = value};
-    struct psi_api_admin a = {.kind = PSI_REQ_CONFIG_SET, .src = &setting};
+    const struct psi_request req = {.kind = PSI_REQ_CONFIG_SET, .src = &setting};
     if (name == NULL || value == NULL || name[0] == '\0') {
         return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "the setting's name or value is missing"));
     }
-    return psi_api_result(&err, psi_api_admin(s, &a, task, timeout_ms, &err));
+    return psi_api_result(&err, psi_api_admin(s, &req, task, timeout_ms, &err));
 }
 
 struct stop_at {
     struct psi_api_call call;
-    struct psi_api_admin admin;
     uint32_t sessions;
     bool started;
 };
@@ -107,9 +97,9 @@ static ps_status stop_everywhere(ps_session *s, int64_t timeout_ms, uint32_t *ou
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %u tasks", count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        of[i].admin = (struct psi_api_admin){.kind = PSI_REQ_STOP_AT, .task = &s->tasks[i], .dst = &of[i].sessions};
-        of[i].call =
-            (struct psi_api_call){.session = s, .prepare = psi_api_admin_prepare, .arg = &of[i].admin, .timeout_ms = timeout_ms};
+        of[i].call = (struct psi_api_call){.session = s,
+                                           .timeout_ms = timeout_ms,
+                                           .req = {.kind = PSI_REQ_STOP_AT, .task = s->tasks[i].index, .dst = &of[i].sessions}};
         of[i].started = psi_api_call_start(&of[i].call, &one) == PS_OK;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -126,8 +116,8 @@ ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions)
 {
     struct psi_err err = {0};
     uint32_t sessions = 0;
-    struct psi_api_admin a = {.kind = PSI_REQ_STOP, .dst = &sessions};
-    ps_status st = psi_api_admin(s, &a, PSI_API_DIRECTORY, timeout_ms, &err);
+    const struct psi_request req = {.kind = PSI_REQ_STOP, .dst = &sessions};
+    ps_status st = psi_api_admin(s, &req, PSI_API_DIRECTORY, timeout_ms, &err);
     bool silent = st == PS_UNAVAILABLE || st == PS_DEADLINE_EXCEEDED;
     if (silent && psi_api_know_cluster(s, timeout_ms, &err) == PS_OK) {
         st = stop_everywhere(s, timeout_ms, &sessions, &err);
@@ -146,16 +136,14 @@ static int64_t now_us(void)
 }
 
 struct ping {
-    struct psi_api_admin admin; /* first */
     int64_t sent_us, took_us;
 };
 
 static ps_status prepare_ping(struct psi_api_call *call, struct psi_err *err)
 {
-    struct ping *p = call->arg;
-    ps_status st = psi_api_admin_prepare(call, err);
-    p->sent_us = now_us();
-    return st;
+    (void)err;
+    ((struct ping *)call->arg)->sent_us = now_us();
+    return PS_OK;
 }
 
 static void finish_ping(struct psi_api_call *call)
@@ -167,11 +155,16 @@ static void finish_ping(struct psi_api_call *call)
 ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out_us)
 {
     struct psi_err err = {0};
-    struct ping p = {.admin.kind = PSI_REQ_PING};
-    ps_status st = find_task(s, task, timeout_ms, &p.admin.task, &err);
+    struct ping p = {0};
+    const struct psi_api_task *at = NULL;
+    ps_status st = find_task(s, task, timeout_ms, &at, &err);
     for (int round = 0; st == PS_OK && round < 2; round++) { /* the first one also connects */
-        struct psi_api_call call = {
-            .session = s, .prepare = prepare_ping, .finish = finish_ping, .arg = &p, .timeout_ms = timeout_ms};
+        struct psi_api_call call = {.session = s,
+                                    .prepare = prepare_ping,
+                                    .finish = finish_ping,
+                                    .arg = &p,
+                                    .timeout_ms = timeout_ms,
+                                    .req = {.kind = PSI_REQ_PING, .task = at->index}};
         st = psi_api_call_run(&call, &err);
     }
     if (st == PS_OK && out_us != NULL) {
@@ -184,7 +177,6 @@ ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out
 
 struct info_of {
     struct psi_api_call call;
-    struct psi_api_admin admin;
     ps_task_info info;         /* the core writes here */
     struct psi_task_seen seen; /* and here what the directory says */
     bool started;
@@ -211,7 +203,6 @@ static void info_result(const struct psi_api_task *task, ps_status st, const str
 /* What the directory says of the tasks, for the infos of those that it names. */
 struct seen {
     struct psi_api_call call;
-    struct psi_api_admin admin;
     struct psi_list_sink sink;
     struct info_of *of;
     const struct psi_api_task *tasks;
@@ -237,9 +228,8 @@ static void seen_start(struct seen *seen, ps_session *s, struct info_of *of, int
     seen->tasks = s->tasks;
     seen->count = count;
     seen->sink = (struct psi_list_sink){.task = take_seen, .ctx = seen};
-    seen->admin = (struct psi_api_admin){.kind = PSI_REQ_TASKS, .dst = &seen->sink};
     seen->call =
-        (struct psi_api_call){.session = s, .prepare = psi_api_admin_prepare, .arg = &seen->admin, .timeout_ms = timeout_ms};
+        (struct psi_api_call){.session = s, .timeout_ms = timeout_ms, .req = {.kind = PSI_REQ_TASKS, .dst = &seen->sink}};
     seen->started = psi_api_call_start(&seen->call, &err) == PS_OK;
 }
 
@@ -269,9 +259,8 @@ ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, size_t item_bytes,
     struct seen seen = {0};
     seen_start(&seen, s, of, count, timeout_ms);
     for (int i = 0; i < count; i++) {
-        of[i].admin = (struct psi_api_admin){.kind = PSI_REQ_INFO, .task = &s->tasks[i], .dst = &of[i].info};
-        of[i].call =
-            (struct psi_api_call){.session = s, .prepare = psi_api_admin_prepare, .arg = &of[i].admin, .timeout_ms = timeout_ms};
+        of[i].call = (struct psi_api_call){
+            .session = s, .timeout_ms = timeout_ms, .req = {.kind = PSI_REQ_INFO, .task = s->tasks[i].index, .dst = &of[i].info}};
         struct psi_err one = {0};
         ps_status started = psi_api_call_start(&of[i].call, &one);
         of[i].started = started == PS_OK;

@@ -147,27 +147,26 @@ ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *
 
 /* ---- call.c: blocking calls ---- */
 /*
- * A blocking call. prepare() runs on the loop thread: it fills in call->req (kind, var, src, dst, bytes, scale, task) or leaves
- * kind PSI_REQ_NONE when there is nothing to wait for. finish() runs there after a success and copies what the caller wants to
- * know.
+ * A blocking call: whoever makes it fills in req (kind, var, src, dst, bytes, scale, task), and reads its result there after a
+ * success. What takes the core's state is done on the loop thread: prepare() before, which may leave or set kind PSI_REQ_NONE
+ * when there is nothing to wait for, and finish() after a success.
  */
 struct psi_api_call {
     struct psi_io_work work;
     ps_session *session;
-    struct psi_client *client; /* set on the loop thread */
-    ps_status (*prepare)(struct psi_api_call *call, struct psi_err *err);
-    void (*finish)(struct psi_api_call *call); /* may be NULL */
-    void *arg;                                 /* for both */
-    ps_variable *variable;                     /* what it is about; may be NULL */
-    int64_t timeout_ms;                        /* <= 0: the operation timeout */
-    bool when_closing;                         /* made by ps_session_close() itself */
+    struct psi_client *client;                                            /* set on the loop thread */
+    ps_status (*prepare)(struct psi_api_call *call, struct psi_err *err); /* may be NULL */
+    void (*finish)(struct psi_api_call *call);                            /* likewise */
+    void *arg;                                                            /* for both */
+    ps_variable *variable;                                                /* what it is about; may be NULL */
+    int64_t timeout_ms;                                                   /* <= 0: the operation timeout */
+    bool when_closing;                                                    /* made by ps_session_close() itself */
     struct psi_request req;
     pthread_cond_t ended_cond;
     bool ended; /* under the session's lock */
     struct psi_err err;
 };
-/** Start a call whose fields up to timeout_ms are set and whose req is zero; psi_api_call_wait() must follow where it is PS_OK.
- */
+/** Start a call whose fields up to req are set; psi_api_call_wait() must follow where it is PS_OK. */
 ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
 /** Start those whose work.link is in the list, which is empty then, in one event of the loop: what they ask of a task travels
  * together. psi_api_call_wait() must follow for each where it is PS_OK. */
@@ -188,17 +187,8 @@ ps_status psi_api_result(const struct psi_err *err, ps_status st);
 
 /* ---- admin.c ---- */
 enum { PSI_API_DIRECTORY = -1 };
-/* A request to one task, or to the directory (task NULL). */
-struct psi_api_admin {
-    enum psi_request_kind kind;
-    const struct psi_api_task *task;
-    const void *src;
-    void *dst;
-};
-/** prepare() of a call whose arg is a struct psi_api_admin. */
-ps_status psi_api_admin_prepare(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
-/** Run it at entry `task` of ps_cluster_tasks(), or PSI_API_DIRECTORY. Blocks. */
-ps_status psi_api_admin(ps_session *s, struct psi_api_admin *a, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
+/** Run req (kind, src, dst) at entry `task` of ps_cluster_tasks(), or PSI_API_DIRECTORY. Blocks. */
+ps_status psi_api_admin(ps_session *s, const struct psi_request *req, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
 /* ---- get.c ---- */
 /* A variable that is to be got. */
@@ -225,15 +215,14 @@ void psi_api_put_aside(ps_session *s, struct psi_api_get *get);
 /** Get what was put aside. Blocks. The session's first error. */
 ps_status psi_api_settle(ps_session *s);
 void psi_api_aside_free(ps_session *s);
-/** Get or create, or look up, as the scopes of the session say, and publish. given: of any header. *err is PS_OK before. */
-ps_status psi_api_variable(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
-                           struct psi_err *err) PSI_MUST;
 /** get-or-create `global_step`, once per session. */
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
 
 /* ---- variable.c ---- */
-/** A call has read or assigned its variable: what ps_variable_version() says from now on. */
-void psi_api_note_version(const struct psi_api_call *call);
+/** A request has read or assigned its variable: what ps_variable_version() says from now on. */
+void psi_api_note_version(ps_variable *v, const struct psi_request *req);
+/** finish(): whether call->variable has a value, into *(bool *)call->arg. */
+void psi_api_finish_status(struct psi_api_call *call);
 /** What can be seen of a request for numbers at once: memory, size, scale, and that v holds strings. Any thread. */
 ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *req, struct psi_err *err) PSI_MUST;
 

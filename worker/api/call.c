@@ -57,7 +57,7 @@ static void begin(struct psi_io_work *work, struct psi_client *c)
     struct psi_api_call *call = PSI_CONTAINER_OF(work, struct psi_api_call, work);
     struct psi_err err = {0};
     call->client = c;
-    ps_status st = call->prepare(call, &err);
+    ps_status st = call->prepare != NULL ? call->prepare(call, &err) : PS_OK;
     if (st == PS_OK && call->req.kind != PSI_REQ_NONE) {
         call->req.done = request_done;
         call->req.ctx = call;

@@ -13,9 +13,9 @@
 #include "spec.h"
 
 #include "common/mem.h"
+#include "common/name.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define DEVICE_DEFAULT "CPU:0" /* of a task that does not say */
@@ -68,20 +68,12 @@ static bool read_device(const char *text, size_t len, const ps_task_info *task, 
 {
     const char *colon = memchr(text, ':', len);
     size_t type = colon != NULL ? (size_t)(colon - text) : len;
-    char index[12];
-    char *end = NULL;
-    if (type == 0 || type >= sizeof(out->type) || colon == NULL || len - type - 1 == 0 || len - type - 1 >= sizeof(index)) {
-        return false;
-    }
     memset(out, 0, sizeof(*out));
-    memcpy(out->type, text, type);
-    memcpy(index, colon + 1, len - type - 1);
-    index[len - type - 1] = '\0';
-    unsigned long number = strtoul(index, &end, 10);
-    if (*end != '\0' || index[0] < '0' || index[0] > '9' || number > PSI_DEVICE_NUMBER_MAX) {
+    if (type == 0 || type >= sizeof(out->type) || colon == NULL ||
+        !psi_digits_read(colon + 1, len - type - 1, PSI_DEVICE_NUMBER_MAX, &out->index)) {
         return false;
     }
-    out->index = (uint32_t)number;
+    memcpy(out->type, text, type);
     out->memory_bytes = strcmp(out->type, "CPU") == 0 ? task->budget_bytes : 0;
     (void)snprintf(out->name, sizeof(out->name), "/job:%s/task:%u/device:%s:%u", task->job, task->task, out->type, out->index);
     return true;

@@ -262,8 +262,9 @@ ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err
     return err->code;
 }
 
-ps_status psi_api_variable(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
-                           struct psi_err *err)
+/* Get or create, or look up, as the scopes of the session say, and publish. given: of any header. *err is PS_OK before. */
+static ps_status get_one(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
+                         struct psi_err *err)
 {
     struct psi_api_get *get = NULL;
     ps_status st = psi_api_get_new(s, given, how, out_variable, &get, err);
@@ -274,7 +275,7 @@ static ps_status open_public(ps_session *s, const ps_variable_spec *spec, enum p
 {
     struct psi_err err = {0};
     ps_status st = out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL")
-                                        : psi_api_variable(s, spec, how, out_variable, &err);
+                                        : get_one(s, spec, how, out_variable, &err);
     return psi_api_result(&err, st);
 }
 
@@ -355,7 +356,7 @@ ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct 
         ps_variable_spec_init(&spec);
         spec.name = global_step_name;
         spec.dtype = PS_I64;
-        st = psi_api_variable(s, &spec, PSI_SCOPE_GLOBAL, &known, err);
+        st = get_one(s, &spec, PSI_SCOPE_GLOBAL, &known, err);
         if (st != PS_OK) {
             return st;
         }

@@ -23,17 +23,12 @@ struct gather {
 /* item_bytes of item. */
 static void gather_add(struct gather *g, const void *item)
 {
-    if (g->count == g->capacity) {
-        size_t capacity = g->capacity == 0 ? 64 : g->capacity * 2;
-        void *items = g->no_memory ? NULL : psi_realloc(g->items, capacity * g->item_bytes);
-        if (items == NULL) {
-            g->no_memory = true;
-            return;
-        }
+    void *items = g->no_memory ? NULL : psi_grow(g->items, g->count, &g->capacity, g->item_bytes);
+    g->no_memory = items == NULL;
+    if (items != NULL) {
         g->items = items;
-        g->capacity = capacity;
+        memcpy((char *)items + g->count++ * g->item_bytes, item, g->item_bytes);
     }
-    memcpy((char *)g->items + g->count++ * g->item_bytes, item, g->item_bytes);
 }
 
 typedef int (*order_fn)(const void *a, const void *b);
@@ -44,8 +39,7 @@ static ps_status list(ps_session *s, enum psi_request_kind kind, struct psi_list
 {
     struct psi_err err = {0};
     const struct gather *g = sink->ctx;
-    struct psi_api_admin a = {.kind = kind, .dst = sink};
-    ps_status st = psi_api_admin(s, &a, task, timeout_ms, &err);
+    ps_status st = psi_api_admin(s, &(struct psi_request){.kind = kind, .dst = sink}, task, timeout_ms, &err);
     if (st == PS_OK && g->no_memory) {
         st = psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the answer");
     }

@@ -14,19 +14,6 @@ enum { STATUS_AT_ONCE = 256 }; /* requests about single variables that are out *
 
 /* ---- the session's variables ---- */
 
-static ps_status prepare_status(struct psi_api_call *call, struct psi_err *err)
-{
-    (void)err;
-    call->req.kind = PSI_REQ_STATUS;
-    call->req.var = call->variable->var;
-    return PS_OK;
-}
-
-static void finish_status(struct psi_api_call *call)
-{
-    *(bool *)call->arg = call->variable->var->initialised;
-}
-
 struct status_of {
     struct psi_api_call call;
     bool started, initialised, failed;
@@ -69,8 +56,11 @@ static ps_status status_of_all(ps_session *s, ps_variable **all, struct status_o
     for (size_t from = 0; from < count && first == PS_OK; from += STATUS_AT_ONCE) {
         size_t to = count - from < STATUS_AT_ONCE ? count : from + STATUS_AT_ONCE;
         for (size_t i = from; i < to && first == PS_OK; i++) {
-            of[i].call = (struct psi_api_call){
-                .session = s, .prepare = prepare_status, .finish = finish_status, .arg = &of[i].initialised, .variable = all[i]};
+            of[i].call = (struct psi_api_call){.session = s,
+                                               .finish = psi_api_finish_status,
+                                               .arg = &of[i].initialised,
+                                               .variable = all[i],
+                                               .req = {.kind = PSI_REQ_STATUS, .var = all[i]->var}};
             first = psi_api_call_start(&of[i].call, err);
             of[i].started = first == PS_OK;
         }
@@ -125,35 +115,12 @@ int ps_report_uninitialized(ps_session *s, const char **names, int max)
 
 /* ---- calls with a kind and at most a text ---- */
 
-struct plain {
-    enum psi_request_kind kind;
-    char *text;
-};
-
-static ps_status prepare_plain(struct psi_api_call *call, struct psi_err *err)
-{
-    const struct plain *p = call->arg;
-    (void)err;
-    call->req.kind = p->kind;
-    call->req.src = p->text;
-    call->req.bytes = p->text == NULL ? 0 : strlen(p->text);
-    return PS_OK;
-}
-
 static ps_status plain(ps_session *s, enum psi_request_kind kind, const char *text, int64_t timeout_ms)
 {
     struct psi_err err = {0};
-    struct plain p = {.kind = kind};
-    if (text != NULL) {
-        p.text = psi_strndup(text, strlen(text));
-        if (p.text == NULL) {
-            return psi_api_result(&err, psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory"));
-        }
-    }
-    struct psi_api_call call = {.session = s, .prepare = prepare_plain, .arg = &p, .timeout_ms = timeout_ms};
-    ps_status st = psi_api_call_run(&call, &err);
-    psi_free(p.text);
-    return psi_api_result(&err, st);
+    struct psi_api_call call = {
+        .session = s, .timeout_ms = timeout_ms, .req = {.kind = kind, .src = text, .bytes = text == NULL ? 0 : strlen(text)}};
+    return psi_api_result(&err, psi_api_call_run(&call, &err));
 }
 
 ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)

@@ -46,10 +46,7 @@ static void end(struct psi_api_request *r, const struct psi_err *err)
         memcpy(result.result, r->core.result, sizeof(result.result));
     }
     if (read && err->code == PS_OK) {
-        (void)pthread_mutex_lock(&s->lock);
-        v->version = result.version;
-        v->exact = result.exact;
-        (void)pthread_mutex_unlock(&s->lock);
+        psi_api_note_version(v, &r->core);
     }
     __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
     done(ctx, (ps_request *)(void *)r, &result); /* r may be in use again, or freed, from here on */
@@ -82,59 +79,41 @@ static void begin(struct psi_io_work *work, struct psi_client *c)
     }
 }
 
-/* What start() needs besides the request itself. */
-struct start {
-    enum psi_request_kind kind;
-    ps_variable *variable;
-    const void *src;
-    void *dst;
-    size_t bytes;
-    float scale;
-    int64_t timeout_ms;
-    ps_done_fn done;
-    void *ctx;
-};
-
-static void request_fill(const struct start *a, struct psi_request *req)
+static ps_status check(ps_variable *v, const struct psi_request *what, ps_done_fn done, struct psi_err *err)
 {
-    req->ctx = a->ctx;
-    req->ctx2 = a->variable;
-    req->kind = a->kind;
-    req->var = a->variable->var;
-    req->src = a->src;
-    req->dst = a->dst;
-    req->bytes = a->bytes;
-    req->scale = a->scale;
-    req->done = request_done;
-}
-
-static ps_status check(const struct start *a, struct psi_err *err)
-{
-    struct psi_request req = {.kind = PSI_REQ_NONE};
-    if (a->variable == NULL || a->done == NULL) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", a->variable == NULL ? "the variable" : "done");
+    if (v == NULL || done == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", v == NULL ? "the variable" : "done");
     }
-    request_fill(a, &req);
-    ps_status st = psi_api_values_check(a->variable, &req, err);
-    return st == PS_OK ? psi_api_check(a->variable->session, false, err) : st;
+    ps_status st = psi_api_values_check(v, what, err);
+    return st == PS_OK ? psi_api_check(v->session, false, err) : st;
 }
 
-static ps_status start(const struct start *a, ps_request *req)
+/* what: kind, src, dst, bytes, scale. */
+static ps_status start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
+                       void *ctx)
 {
     struct psi_err err = {0};
-    ps_status st = req == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the request is NULL") : check(a, &err);
+    ps_status st = req == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the request is NULL") : check(v, what, done, &err);
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }
     struct psi_api_request *r = api_of(req);
-    ps_session *s = a->variable->session;
+    ps_session *s = v->session;
     if (__atomic_exchange_n(&r->busy, 1, __ATOMIC_ACQUIRE) != 0) {
-        (void)psi_fail(&err, PS_FAILED_PRECONDITION, "variable '%s': the request is in flight", a->variable->name);
+        (void)psi_fail(&err, PS_FAILED_PRECONDITION, "variable '%s': the request is in flight", v->name);
         return psi_api_last_error_set(&err);
     }
-    r->done = a->done;
-    request_fill(a, &r->core);
-    r->core.deadline_ms = psi_api_deadline_ms(s, a->timeout_ms);
+    r->done = done;
+    r->core.done = request_done;
+    r->core.ctx = ctx;
+    r->core.ctx2 = v;
+    r->core.kind = what->kind;
+    r->core.var = v->var;
+    r->core.src = what->src;
+    r->core.dst = what->dst;
+    r->core.bytes = what->bytes;
+    r->core.scale = what->scale;
+    r->core.deadline_ms = psi_api_deadline_ms(s, timeout_ms);
     r->work.run = begin;
     psi_list_init(&r->work.link);
     (void)pthread_mutex_lock(&s->lock);
@@ -153,69 +132,33 @@ static ps_status start(const struct start *a, ps_request *req)
 ps_status ps_push_start(ps_variable *v, const void *grad, size_t bytes, float scale, int64_t timeout_ms, ps_request *req,
                         ps_done_fn done, void *ctx)
 {
-    return start(&(struct start){.kind = PSI_REQ_PUSH,
-                                 .variable = v,
-                                 .src = grad,
-                                 .bytes = bytes,
-                                 .scale = scale,
-                                 .timeout_ms = timeout_ms,
-                                 .done = done,
-                                 .ctx = ctx},
-                 req);
+    const struct psi_request what = {.kind = PSI_REQ_PUSH, .src = grad, .bytes = bytes, .scale = scale};
+    return start(v, &what, timeout_ms, req, done, ctx);
 }
 
 ps_status ps_pull_start(ps_variable *v, void *dst, size_t bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done, void *ctx)
 {
-    return start(&(struct start){.kind = PSI_REQ_PULL,
-                                 .variable = v,
-                                 .dst = dst,
-                                 .bytes = bytes,
-                                 .scale = 1,
-                                 .timeout_ms = timeout_ms,
-                                 .done = done,
-                                 .ctx = ctx},
-                 req);
+    const struct psi_request what = {.kind = PSI_REQ_PULL, .dst = dst, .bytes = bytes, .scale = 1};
+    return start(v, &what, timeout_ms, req, done, ctx);
 }
 
 ps_status ps_push_pull_start(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale, int64_t timeout_ms,
                              ps_request *req, ps_done_fn done, void *ctx)
 {
-    return start(&(struct start){.kind = PSI_REQ_PUSH_PULL,
-                                 .variable = v,
-                                 .src = grad,
-                                 .dst = dst,
-                                 .bytes = bytes,
-                                 .scale = scale,
-                                 .timeout_ms = timeout_ms,
-                                 .done = done,
-                                 .ctx = ctx},
-                 req);
+    const struct psi_request what = {.kind = PSI_REQ_PUSH_PULL, .src = grad, .dst = dst, .bytes = bytes, .scale = scale};
+    return start(v, &what, timeout_ms, req, done, ctx);
 }
 
 ps_status ps_assign_start(ps_variable *v, const void *src, size_t bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                           void *ctx)
 {
-    return start(&(struct start){.kind = PSI_REQ_ASSIGN,
-                                 .variable = v,
-                                 .src = src,
-                                 .bytes = bytes,
-                                 .scale = 1,
-                                 .timeout_ms = timeout_ms,
-                                 .done = done,
-                                 .ctx = ctx},
-                 req);
+    const struct psi_request what = {.kind = PSI_REQ_ASSIGN, .src = src, .bytes = bytes, .scale = 1};
+    return start(v, &what, timeout_ms, req, done, ctx);
 }
 
 ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t bytes, int64_t timeout_ms, ps_request *req,
                               ps_done_fn done, void *ctx)
 {
-    return start(&(struct start){.kind = PSI_REQ_ADD,
-                                 .variable = v,
-                                 .src = delta,
-                                 .bytes = bytes,
-                                 .scale = 1,
-                                 .timeout_ms = timeout_ms,
-                                 .done = done,
-                                 .ctx = ctx},
-                 req);
+    const struct psi_request what = {.kind = PSI_REQ_ADD, .src = delta, .bytes = bytes, .scale = 1};
+    return start(v, &what, timeout_ms, req, done, ctx);
 }

@@ -17,19 +17,9 @@
 
 /* ---- reset ---- */
 
-static ps_status prepare_reset(struct psi_api_call *call, struct psi_err *err)
-{
-    (void)err;
-    call->req.kind = PSI_REQ_RESET;
-    call->req.src = call->arg;
-    return PS_OK;
-}
-
 static ps_status reset_one(ps_session *s, const char *container, struct psi_err *err)
 {
-    char name[PS_CONTAINER_BYTES_MAX + 1];
-    (void)snprintf(name, sizeof(name), "%s", container);
-    struct psi_api_call call = {.session = s, .prepare = prepare_reset, .arg = name};
+    struct psi_api_call call = {.session = s, .req = {.kind = PSI_REQ_RESET, .src = container}};
     return psi_api_call_run(&call, err);
 }
 
@@ -94,17 +84,12 @@ struct names {
 static void note_container(void *ctx, const ps_container_info *info)
 {
     struct names *names = ctx;
-    if (names->count == names->capacity) {
-        size_t capacity = names->capacity == 0 ? 16 : names->capacity * 2;
-        void *more = psi_realloc(names->at, capacity * sizeof(names->at[0]));
-        if (more == NULL) {
-            names->no_memory = true;
-            return;
-        }
+    void *more = psi_grow(names->at, names->count, &names->capacity, sizeof(names->at[0]));
+    names->no_memory = names->no_memory || more == NULL;
+    if (more != NULL) {
         names->at = more;
-        names->capacity = capacity;
+        memcpy(names->at[names->count++], info->name, sizeof(names->at[0]));
     }
-    memcpy(names->at[names->count++], info->name, sizeof(names->at[0]));
 }
 
 static int by_name(const void *a, const void *b)
@@ -154,14 +139,6 @@ ps_status ps_reset_all(ps_session *s)
 
 /* ---- delete ---- */
 
-static ps_status prepare_delete(struct psi_api_call *call, struct psi_err *err)
-{
-    (void)err;
-    call->req.kind = PSI_REQ_DELETE;
-    call->req.src = call->arg;
-    return PS_OK;
-}
-
 ps_status ps_variable_delete(ps_session *s, const char *name)
 {
     struct psi_err err = {0};
@@ -173,7 +150,7 @@ ps_status ps_variable_delete(ps_session *s, const char *name)
     st = st == PS_OK ? psi_api_scope_name(s, name, &scoped, &err) : st;
     if (st == PS_OK) {
         struct psi_var_name full = {.container = scoped.container, .name = scoped.name};
-        struct psi_api_call call = {.session = s, .prepare = prepare_delete, .arg = &full};
+        struct psi_api_call call = {.session = s, .req = {.kind = PSI_REQ_DELETE, .src = &full}};
         st = psi_api_call_run(&call, &err);
     }
     return psi_api_result(&err, st);

@@ -46,9 +46,6 @@ static ps_status prepare(struct psi_api_call *call, struct psi_err *err)
     struct serving *v = call->arg;
     (void)err;
     v->client = call->client;
-    v->count = 0;
-    call->req.kind = PSI_REQ_TASKS;
-    call->req.dst = &v->sink;
     return PS_OK;
 }
 
@@ -72,7 +69,11 @@ ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *
     int64_t time = timeout_ms > 0 ? timeout_ms : s->operation_timeout_ms;
     struct psi_err own = {0};
     v.sink = (struct psi_list_sink){.task = take, .ctx = &v};
-    struct psi_api_call call = {.session = s, .prepare = prepare, .arg = &v, .timeout_ms = time < ASK_MS_MAX ? time : ASK_MS_MAX};
+    struct psi_api_call call = {.session = s,
+                                .prepare = prepare,
+                                .arg = &v,
+                                .timeout_ms = time < ASK_MS_MAX ? time : ASK_MS_MAX,
+                                .req = {.kind = PSI_REQ_TASKS, .dst = &v.sink}};
     if (psi_api_call_run(&call, &own) == PS_OK) {
         (void)pthread_mutex_lock(&s->lock);
         if (!s->serving_known) {

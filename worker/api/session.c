@@ -286,16 +286,10 @@ static void hasten(struct psi_io_work *work, struct psi_client *c)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-static ps_status prepare_goodbye(struct psi_api_call *call, struct psi_err *err)
-{
-    (void)err;
-    call->req.kind = PSI_REQ_GOODBYE;
-    return PS_OK;
-}
-
 static void say_goodbye(ps_session *s)
 {
-    struct psi_api_call call = {.session = s, .prepare = prepare_goodbye, .timeout_ms = PSI_GOODBYE_MS, .when_closing = true};
+    struct psi_api_call call = {
+        .session = s, .timeout_ms = PSI_GOODBYE_MS, .when_closing = true, .req = {.kind = PSI_REQ_GOODBYE}};
     PSI_IGNORE(psi_api_call_run(&call, NULL)); /* it is a courtesy: without it the tasks forget the session by themselves */
 }
 

@@ -37,11 +37,6 @@ static ps_status missing(const char *function, const char *argument)
 
 /* ---- the ClusterSpec ---- */
 
-const struct psi_cluster *psi_api_spec_cluster(const ps_cluster_spec *spec)
-{
-    return spec != NULL ? &spec->cluster : NULL;
-}
-
 static ps_cluster_spec *spec_new(struct psi_err *err)
 {
     ps_cluster_spec *spec = psi_calloc(1, sizeof(*spec));
@@ -287,7 +282,7 @@ ps_status psi_api_setter(const ps_setter_options *options, struct psi_setter *ou
         return st;
     }
     *out = (struct psi_setter){.ps_tasks = (uint32_t)o.ps_tasks,
-                               .cluster = psi_api_spec_cluster(o.cluster),
+                               .cluster = o.cluster != NULL ? &o.cluster->cluster : NULL,
                                .ps_device = o.ps_device,
                                .worker_device = o.worker_device,
                                .merge_devices = o.merge_devices,

@@ -7,8 +7,6 @@
 
 #include "common/placement.h"
 
-/** What a ClusterSpec holds; NULL for NULL. Good until the spec changes. */
-const struct psi_cluster *psi_api_spec_cluster(const ps_cluster_spec *spec);
 /** The options of a setter, checked; *out borrows what they point at. Errors: PS_INVALID_ARGUMENT naming the option. */
 PSI_MUST ps_status psi_api_setter(const ps_setter_options *options, struct psi_setter *out, struct psi_err *err);
 

@@ -13,35 +13,17 @@
 
 #include <string.h>
 
-/* One operation; blob is the request's src or dst. */
-struct strings {
-    enum psi_request_kind kind;
-    void *blob;
-    uint64_t blob_bytes;
-};
-
-static ps_status prepare(struct psi_api_call *call, struct psi_err *err)
+/* req: kind, and the blob as src or dst with its bytes. */
+static ps_status run(ps_variable *v, struct psi_request req, struct psi_err *err)
 {
-    const struct strings *s = call->arg;
-    (void)err;
-    call->req.kind = s->kind;
-    call->req.var = call->variable->var;
-    call->req.src = s->kind == PSI_REQ_PULL ? NULL : s->blob;
-    call->req.dst = s->kind == PSI_REQ_PULL ? s->blob : NULL;
-    call->req.bytes = s->blob_bytes;
-    call->req.scale = 1;
-    return PS_OK;
-}
-
-static void finish(struct psi_api_call *call)
-{
-    psi_api_note_version(call);
-}
-
-static ps_status run(ps_variable *v, struct strings *s, struct psi_err *err)
-{
-    struct psi_api_call call = {.session = v->session, .prepare = prepare, .finish = finish, .arg = s, .variable = v};
-    return psi_api_call_run(&call, err);
+    req.var = v->var;
+    req.scale = 1;
+    struct psi_api_call call = {.session = v->session, .variable = v, .req = req};
+    ps_status st = psi_api_call_run(&call, err);
+    if (st == PS_OK) {
+        psi_api_note_version(v, &call.req);
+    }
+    return st;
 }
 
 static ps_status check(const ps_variable *v, size_t count, struct psi_err *err)
@@ -61,7 +43,7 @@ static ps_status check(const ps_variable *v, size_t count, struct psi_err *err)
 
 /* Lengths first: they must fit before a byte is copied. */
 static ps_status blob_new(const ps_variable *v, const char *const *values, const size_t *lengths, size_t count,
-                          struct strings *out, struct psi_err *err)
+                          uint8_t **out_blob, uint64_t *out_bytes, struct psi_err *err)
 {
     uint64_t start = psi_blob_bytes_min(count);
     uint64_t text = 0;
@@ -91,26 +73,27 @@ static ps_status blob_new(const ps_variable *v, const char *const *values, const
         at += length;
         memcpy(blob + (i + 1) * sizeof(at), &at, sizeof(at));
     }
-    out->blob = blob;
-    out->blob_bytes = start + text;
+    *out_blob = blob;
+    *out_bytes = start + text;
     return PS_OK;
 }
 
 static ps_status give(ps_variable *v, enum psi_request_kind kind, const char *const *values, const size_t *lengths, size_t count)
 {
     struct psi_err err = {0};
-    struct strings s = {.kind = kind};
+    uint8_t *blob = NULL;
+    uint64_t bytes = 0;
     ps_status st = check(v, count, &err);
     if (st == PS_OK && values == NULL) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "variable '%s': values is NULL", v->name);
     }
     if (st == PS_OK) {
-        st = blob_new(v, values, lengths, count, &s, &err);
+        st = blob_new(v, values, lengths, count, &blob, &bytes, &err);
     }
     if (st == PS_OK) {
-        st = run(v, &s, &err);
+        st = run(v, (struct psi_request){.kind = kind, .src = blob, .bytes = bytes}, &err);
     }
-    psi_free(s.blob);
+    psi_free(blob);
     return psi_api_result(&err, st);
 }
 
@@ -147,24 +130,23 @@ static ps_status take(const ps_variable *v, const uint8_t *blob, char *dst, size
 ps_status ps_variable_read_strings(ps_variable *v, char *dst, size_t dst_bytes, size_t *offsets, size_t count, size_t *out_bytes)
 {
     struct psi_err err = {0};
-    struct strings s = {.kind = PSI_REQ_PULL};
+    uint8_t *blob = NULL;
     ps_status st = check(v, count, &err);
     if (st == PS_OK && (dst == NULL || offsets == NULL)) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "variable '%s': %s is NULL", v->name, dst == NULL ? "dst" : "offsets");
     }
     if (st == PS_OK) {
-        s.blob_bytes = psi_blob_bytes_max(count);
-        s.blob = psi_malloc((size_t)s.blob_bytes);
-        if (s.blob == NULL) {
+        blob = psi_malloc((size_t)psi_blob_bytes_max(count));
+        if (blob == NULL) {
             st = psi_fail(&err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its strings", v->name);
         }
     }
     if (st == PS_OK) {
-        st = run(v, &s, &err);
+        st = run(v, (struct psi_request){.kind = PSI_REQ_PULL, .dst = blob, .bytes = psi_blob_bytes_max(count)}, &err);
     }
     if (st == PS_OK) {
-        st = take(v, s.blob, dst, dst_bytes, offsets, count, out_bytes, &err);
+        st = take(v, blob, dst, dst_bytes, offsets, count, out_bytes, &err);
     }
-    psi_free(s.blob);
+    psi_free(blob);
     return psi_api_result(&err, st);
 }

@@ -70,39 +70,8 @@ uint64_t ps_variable_version(const ps_variable *v, bool *out_exact)
 
 /* ---- blocking calls ---- */
 
-/* One operation on a variable; the core's request is filled in from it. */
-struct op {
-    enum psi_request_kind kind;
-    const void *src;
-    void *dst;
-    size_t bytes;
-    float scale;
-    bool force;
-    void *out_result;
-    bool *out_initialised;
-};
-
-static void request_fill(const struct op *op, ps_variable *v, struct psi_request *req)
+void psi_api_note_version(ps_variable *v, const struct psi_request *req)
 {
-    req->kind = op->kind;
-    req->var = v->var;
-    req->src = op->src;
-    req->dst = op->dst;
-    req->bytes = op->kind == PSI_REQ_INIT ? op->force : op->bytes; /* INIT: see the end of core.h */
-    req->scale = op->scale;
-}
-
-static ps_status prepare_op(struct psi_api_call *call, struct psi_err *err)
-{
-    (void)err;
-    request_fill(call->arg, call->variable, &call->req);
-    return PS_OK;
-}
-
-void psi_api_note_version(const struct psi_api_call *call)
-{
-    const struct psi_request *req = &call->req;
-    ps_variable *v = call->variable;
     bool reads = req->kind == PSI_REQ_PULL || req->kind == PSI_REQ_PUSH_PULL;
     if (reads || req->kind == PSI_REQ_ASSIGN) {
         (void)pthread_mutex_lock(&v->session->lock);
@@ -112,17 +81,9 @@ void psi_api_note_version(const struct psi_api_call *call)
     }
 }
 
-static void finish_op(struct psi_api_call *call)
+void psi_api_finish_status(struct psi_api_call *call)
 {
-    const struct op *op = call->arg;
-    ps_variable *v = call->variable;
-    if (op->out_result != NULL) {
-        memcpy(op->out_result, call->req.result, op->bytes < call->req.result_bytes ? op->bytes : call->req.result_bytes);
-    }
-    if (op->out_initialised != NULL) {
-        *op->out_initialised = v->var->initialised;
-    }
-    psi_api_note_version(call);
+    *(bool *)call->arg = call->variable->var->initialised;
 }
 
 ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *req, struct psi_err *err)
@@ -137,73 +98,81 @@ ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *r
     return psi_client_check(req, &operand, err);
 }
 
-static ps_status op_check(ps_variable *v, const struct op *op, struct psi_err *err)
-{
-    struct psi_request req = {.kind = PSI_REQ_NONE};
-    if (v == NULL) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "the variable is NULL");
-    }
-    request_fill(op, v, &req);
-    return op->kind == PSI_REQ_STATUS ? PS_OK : psi_api_values_check(v, &req, err);
-}
-
-static ps_status run(ps_variable *v, struct op op)
+/* One operation on a variable. out_result [bytes]: what it answers, may be NULL. */
+static ps_status run(ps_variable *v, struct psi_request req, void *out_result)
 {
     struct psi_err err = {0};
-    ps_status st = op_check(v, &op, &err);
+    ps_status st = v == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the variable is NULL") : psi_api_values_check(v, &req, &err);
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    req.var = v->var;
+    struct psi_api_call call = {.session = v->session, .variable = v, .req = req};
+    st = psi_api_call_run(&call, &err);
     if (st == PS_OK) {
-        struct psi_api_call call = {.session = v->session, .prepare = prepare_op, .finish = finish_op, .arg = &op, .variable = v};
-        st = psi_api_call_run(&call, &err);
+        psi_api_note_version(v, &call.req);
+    }
+    if (st == PS_OK && out_result != NULL) {
+        memcpy(out_result, call.req.result, req.bytes < call.req.result_bytes ? req.bytes : call.req.result_bytes);
     }
     return psi_api_result(&err, st);
 }
 
 ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes)
 {
-    return run(v, (struct op){.kind = PSI_REQ_PULL, .dst = dst, .bytes = dst_bytes, .scale = 1});
+    return run(v, (struct psi_request){.kind = PSI_REQ_PULL, .dst = dst, .bytes = dst_bytes, .scale = 1}, NULL);
 }
 
 ps_status ps_variable_assign(ps_variable *v, const void *src, size_t src_bytes)
 {
-    return run(v, (struct op){.kind = PSI_REQ_ASSIGN, .src = src, .bytes = src_bytes, .scale = 1});
+    return run(v, (struct psi_request){.kind = PSI_REQ_ASSIGN, .src = src, .bytes = src_bytes, .scale = 1}, NULL);
 }
 
 ps_status ps_variable_init_from(ps_variable *v, const void *src, size_t src_bytes)
 {
-    return run(v, (struct op){.kind = PSI_REQ_INIT_FROM, .src = src, .bytes = src_bytes, .scale = 1});
+    return run(v, (struct psi_request){.kind = PSI_REQ_INIT_FROM, .src = src, .bytes = src_bytes, .scale = 1}, NULL);
 }
 
 ps_status ps_variable_init(ps_variable *v, bool force)
 {
-    return run(v, (struct op){.kind = PSI_REQ_INIT, .force = force});
+    return run(v, (struct psi_request){.kind = PSI_REQ_INIT, .bytes = force}, NULL); /* see the end of core.h */
 }
 
 ps_status ps_variable_assign_add(ps_variable *v, const void *delta, size_t bytes, void *out_value)
 {
-    return run(v, (struct op){.kind = PSI_REQ_ADD, .src = delta, .bytes = bytes, .scale = 1, .out_result = out_value});
+    return run(v, (struct psi_request){.kind = PSI_REQ_ADD, .src = delta, .bytes = bytes, .scale = 1}, out_value);
 }
 
 ps_status ps_variable_assign_sub(ps_variable *v, const void *delta, size_t bytes, void *out_value)
 {
-    return run(v, (struct op){.kind = PSI_REQ_ADD, .src = delta, .bytes = bytes, .scale = -1, .out_result = out_value});
+    return run(v, (struct psi_request){.kind = PSI_REQ_ADD, .src = delta, .bytes = bytes, .scale = -1}, out_value);
 }
 
 ps_status ps_variable_push(ps_variable *v, const void *grad, size_t bytes, float scale)
 {
-    return run(v, (struct op){.kind = PSI_REQ_PUSH, .src = grad, .bytes = bytes, .scale = scale});
+    return run(v, (struct psi_request){.kind = PSI_REQ_PUSH, .src = grad, .bytes = bytes, .scale = scale}, NULL);
 }
 
 ps_status ps_variable_push_pull(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale)
 {
-    return run(v, (struct op){.kind = PSI_REQ_PUSH_PULL, .src = grad, .dst = dst, .bytes = bytes, .scale = scale});
+    return run(v, (struct psi_request){.kind = PSI_REQ_PUSH_PULL, .src = grad, .dst = dst, .bytes = bytes, .scale = scale}, NULL);
 }
 
 ps_status ps_variable_is_initialized(ps_variable *v, bool *out_initialized)
 {
+    struct psi_err err = {0};
     bool initialised = false;
-    ps_status st = run(v, (struct op){.kind = PSI_REQ_STATUS, .out_initialised = &initialised});
+    if (v == NULL) {
+        return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "the variable is NULL"));
+    }
+    struct psi_api_call call = {.session = v->session,
+                                .finish = psi_api_finish_status,
+                                .arg = &initialised,
+                                .variable = v,
+                                .req = {.kind = PSI_REQ_STATUS, .var = v->var}};
+    ps_status st = psi_api_call_run(&call, &err);
     if (st == PS_OK && out_initialized != NULL) {
         *out_initialized = initialised;
     }
-    return st;
+    return psi_api_result(&err, st);
 }

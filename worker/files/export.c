@@ -23,11 +23,9 @@ enum { SLOTS = 32, PROGRESS_BYTES = 1 << 20 };
 struct slot {
     struct psi_api_call call;
     const struct psi_file_var *var;
-    uint64_t first, elements; /* of var */
-    uint64_t offset;          /* in the file */
+    uint64_t offset; /* in the file */
     size_t bytes;
     uint8_t *memory; /* [PSI_FILES_PIECE_BYTES] */
-    bool last;       /* of its variable */
 };
 
 /* What is behind a tensor. */
@@ -157,43 +155,24 @@ static ps_status choose(struct exporter *e, struct psi_err *err)
 
 /* ---- strings: read whole, because the header says how long they are ---- */
 
-struct reading {
-    struct psi_api_call call;
-    const struct psi_file_var *var;
-    uint8_t *blob;
-    uint64_t bytes;
-};
-
-static ps_status prepare_strings(struct psi_api_call *call, struct psi_err *err)
-{
-    const struct reading *r = call->arg;
-    (void)err;
-    call->req.kind = PSI_REQ_PULL;
-    call->req.var = r->var->var;
-    call->req.dst = r->blob;
-    call->req.bytes = r->bytes;
-    call->req.scale = 1;
-    return PS_OK;
-}
-
 /* *out_blob: psi_free. */
 static ps_status read_strings(struct exporter *e, const struct psi_file_var *var, uint64_t elements, uint8_t **out_blob,
                               struct psi_err *err)
 {
-    struct reading r = {.var = var, .bytes = psi_blob_bytes_max(elements)};
-    r.blob = psi_malloc((size_t)r.bytes);
-    if (r.blob == NULL) {
+    uint64_t bytes = psi_blob_bytes_max(elements);
+    uint8_t *blob = psi_malloc((size_t)bytes);
+    if (blob == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': out of memory for its strings", var->info.name);
     }
-    r.call = (struct psi_api_call){.session = e->session, .prepare = prepare_strings, .arg = &r};
-    ps_status st = psi_api_call_run(&r.call, err);
+    struct psi_api_call call = {.session = e->session,
+                                .req = {.kind = PSI_REQ_PULL, .var = var->var, .dst = blob, .bytes = bytes, .scale = 1}};
+    ps_status st = psi_api_call_run(&call, err);
     if (st != PS_OK) {
-        psi_free(r.blob);
+        psi_free(blob);
         return st;
     }
-    uint64_t used = psi_blob_bytes_min(elements) + psi_blob_offset(r.blob, elements);
-    uint8_t *fitting = psi_realloc(r.blob, (size_t)used);
-    *out_blob = fitting != NULL ? fitting : r.blob;
+    uint8_t *fitting = psi_realloc(blob, (size_t)(psi_blob_bytes_min(elements) + psi_blob_offset(blob, elements)));
+    *out_blob = fitting != NULL ? fitting : blob;
     return PS_OK;
 }
 
@@ -309,20 +288,6 @@ static ps_status make_order(struct exporter *e, struct psi_err *err)
 
 /* ---- the values ---- */
 
-static ps_status prepare_pull(struct psi_api_call *call, struct psi_err *err)
-{
-    const struct slot *slot = call->arg;
-    (void)err;
-    call->req.kind = PSI_REQ_PULL;
-    call->req.var = slot->var->var;
-    call->req.dst = slot->memory;
-    call->req.bytes = slot->bytes;
-    call->req.part_first = slot->first;
-    call->req.part_elements = slot->elements;
-    call->req.scale = 1;
-    return PS_OK;
-}
-
 static ps_status ask(struct exporter *e, struct psi_err *err)
 {
     struct slot *slot = &e->slots[(e->head + e->flying) % SLOTS];
@@ -332,18 +297,23 @@ static ps_status ask(struct exporter *e, struct psi_err *err)
     uint64_t most = PSI_FILES_PIECE_BYTES / t->type->bytes;
     uint64_t left = elements - e->next_first;
     slot->var = e->parts[tensor].var;
-    slot->first = e->next_first;
-    slot->elements = left < most ? left : most;
-    slot->bytes = (size_t)slot->elements * t->type->bytes;
-    slot->offset = e->header.len + t->begin + slot->first * t->type->bytes;
-    slot->last = slot->elements == left;
-    slot->call = (struct psi_api_call){
-        .session = e->session, .prepare = prepare_pull, .arg = slot, .timeout_ms = psi_files_timeout_ms(e->session, slot->bytes)};
+    uint64_t piece = left < most ? left : most;
+    slot->bytes = (size_t)piece * t->type->bytes;
+    slot->offset = e->header.len + t->begin + e->next_first * t->type->bytes;
+    slot->call = (struct psi_api_call){.session = e->session,
+                                       .timeout_ms = psi_files_timeout_ms(e->session, slot->bytes),
+                                       .req = {.kind = PSI_REQ_PULL,
+                                               .var = slot->var->var,
+                                               .dst = slot->memory,
+                                               .bytes = slot->bytes,
+                                               .part_first = e->next_first,
+                                               .part_elements = piece,
+                                               .scale = 1}};
     ps_status st = psi_api_call_start(&slot->call, err);
     if (st == PS_OK) {
         e->flying++;
-        e->next_first = slot->last ? 0 : e->next_first + slot->elements;
-        e->next += slot->last ? 1 : 0;
+        e->next_first = piece == left ? 0 : e->next_first + piece;
+        e->next += piece == left ? 1 : 0;
     }
     return st;
 }

@@ -67,7 +67,6 @@ int64_t psi_files_timeout_ms(const ps_session *s, uint64_t bytes)
 /* One task's answer: the entries of one container. */
 struct listing {
     struct psi_api_call call;
-    struct psi_api_admin admin;
     struct psi_list_sink sink;
     const char *container;
     struct psi_file_var *vars;
@@ -82,20 +81,12 @@ static void take_variable(void *ctx, const ps_variable_info *info)
     if (strcmp(info->container, l->container) != 0 || l->no_memory) {
         return;
     }
-    if (l->count == l->capacity) {
-        size_t capacity = l->capacity == 0 ? 64 : 2 * l->capacity;
-        struct psi_file_var *vars = psi_realloc(l->vars, capacity * sizeof(*vars));
-        if (vars == NULL) {
-            l->no_memory = true;
-            return;
-        }
+    struct psi_file_var *vars = psi_grow(l->vars, l->count, &l->capacity, sizeof(*vars));
+    l->no_memory = vars == NULL;
+    if (vars != NULL) {
         l->vars = vars;
-        l->capacity = capacity;
+        vars[l->count++] = (struct psi_file_var){.info = *info, .task = l->task};
     }
-    struct psi_file_var *v = &l->vars[l->count++];
-    memset(v, 0, sizeof(*v));
-    v->info = *info;
-    v->task = l->task;
 }
 
 static ps_status list_start(ps_session *s, struct listing *l, uint32_t task, const char *container, struct psi_err *err)
@@ -103,8 +94,7 @@ static ps_status list_start(ps_session *s, struct listing *l, uint32_t task, con
     l->task = task;
     l->container = container;
     l->sink = (struct psi_list_sink){.variable = take_variable, .ctx = l};
-    l->admin = (struct psi_api_admin){.kind = PSI_REQ_VARS, .task = &s->tasks[task], .dst = &l->sink};
-    l->call = (struct psi_api_call){.session = s, .prepare = psi_api_admin_prepare, .arg = &l->admin};
+    l->call = (struct psi_api_call){.session = s, .req = {.kind = PSI_REQ_VARS, .task = s->tasks[task].index, .dst = &l->sink}};
     ps_status st = psi_api_call_start(&l->call, err);
     l->started = st == PS_OK;
     return st;

@@ -152,18 +152,6 @@ static ps_status open_all(struct importer *m, struct psi_err *err)
 
 /* ---- the values ---- */
 
-static ps_status prepare_assign(struct psi_api_call *call, struct psi_err *err)
-{
-    const struct slot *slot = call->arg;
-    (void)err;
-    call->req.kind = PSI_REQ_ASSIGN;
-    call->req.var = slot->var->var;
-    call->req.src = slot->memory;
-    call->req.bytes = slot->bytes;
-    call->req.scale = 1;
-    return PS_OK;
-}
-
 static ps_status room(struct slot *slot, const struct psi_file_item *item, struct psi_err *err)
 {
     uint64_t bytes = item->bytes + item->text_bytes;
@@ -192,10 +180,10 @@ static ps_status give(struct importer *m, size_t i, struct psi_err *err)
     }
     slot->var = &m->vars[i];
     slot->bytes = item->bytes + item->text_bytes;
-    slot->call = (struct psi_api_call){.session = m->session,
-                                       .prepare = prepare_assign,
-                                       .arg = slot,
-                                       .timeout_ms = psi_files_timeout_ms(m->session, slot->bytes)};
+    slot->call = (struct psi_api_call){
+        .session = m->session,
+        .timeout_ms = psi_files_timeout_ms(m->session, slot->bytes),
+        .req = {.kind = PSI_REQ_ASSIGN, .var = slot->var->var, .src = slot->memory, .bytes = slot->bytes, .scale = 1}};
     st = psi_api_call_start(&slot->call, err);
     if (st == PS_OK) {
         m->flying++;

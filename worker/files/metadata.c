@@ -14,42 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers of an optimizer ---- */
-
-struct field {
-    const char *name;
-    size_t offset;
-    uint32_t kinds; /* bit PS_OPT_... */
-};
-#define OF(field_) offsetof(ps_optimizer, field_)
-#define KIND(kind_) (1u << (kind_))
-static const struct field fields[] = {
-    {"learning_rate", OF(learning_rate), KIND(PS_OPT_SGD) | KIND(PS_OPT_MOMENTUM) | KIND(PS_OPT_ADAGRAD) | KIND(PS_OPT_ADAM)},
-    {"momentum", OF(momentum), KIND(PS_OPT_MOMENTUM)},
-    {"initial_accumulator", OF(initial_accumulator), KIND(PS_OPT_ADAGRAD)},
-    {"beta1", OF(beta1), KIND(PS_OPT_ADAM)},
-    {"beta2", OF(beta2), KIND(PS_OPT_ADAM)},
-    {"epsilon", OF(epsilon), KIND(PS_OPT_ADAM)},
-};
-enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
-
-static bool uses(const ps_optimizer *o, const struct field *f)
-{
-    return o->kind < 32 && (f->kinds & KIND(o->kind)) != 0;
-}
-
 /* ---- writing ---- */
 
 static json_t *optimizer_json(const ps_optimizer *o)
 {
     json_t *object = json_pack("{s:s}", "kind", psi_optimizer_name(o->kind));
     bool good = object != NULL;
-    for (size_t i = 0; good && i < FIELDS; i++) {
-        if (uses(o, &fields[i])) {
-            double value = 0;
-            memcpy(&value, (const char *)o + fields[i].offset, sizeof(value));
-            good = json_object_set_new(object, fields[i].name, json_real(value)) == 0;
-        }
+    for (const struct psi_hyper *h = psi_optimizer_hypers(o->kind); good && h->name != NULL; h++) {
+        double value = 0;
+        memcpy(&value, (const char *)o + h->offset, sizeof(value));
+        good = json_object_set_new(object, h->name, json_real(value)) == 0;
     }
     if (good && o->kind == PS_OPT_MOMENTUM && o->nesterov != 0) {
         good = json_object_set_new(object, "nesterov", json_true()) == 0;
@@ -119,18 +93,15 @@ static ps_status read_optimizer(const json_t *object, const char *name, ps_optim
     if (kind == NULL || psi_optimizer_parse(kind, &out->kind, NULL) != PS_OK) {
         return refuse(err, name, "its optimizer has no kind that is known");
     }
-    for (size_t i = 0; i < FIELDS; i++) {
-        if (!uses(out, &fields[i])) {
-            continue;
-        }
-        const json_t *value = json_object_get(object, fields[i].name);
+    for (const struct psi_hyper *h = psi_optimizer_hypers(out->kind); h->name != NULL; h++) {
+        const json_t *value = json_object_get(object, h->name);
         char text[96];
         if (!json_is_number(value)) {
-            (void)snprintf(text, sizeof(text), "its optimizer has no number %s", fields[i].name);
+            (void)snprintf(text, sizeof(text), "its optimizer has no number %s", h->name);
             return refuse(err, name, text);
         }
         double number = json_number_value(value);
-        memcpy((char *)out + fields[i].offset, &number, sizeof(number));
+        memcpy((char *)out + h->offset, &number, sizeof(number));
     }
     out->nesterov = out->kind == PS_OPT_MOMENTUM && json_is_true(json_object_get(object, "nesterov")) ? 1 : 0;
     return PS_OK;

@@ -198,47 +198,23 @@ static ps_status backward_check(const char *fn, const float *y, const float *dy,
     return table_get(out_table);
 }
 
-ps_status ps_nn_relu_forward(const float *x, float *y, int64_t count)
-{
-    const struct psk_table *table = NULL;
-    const ps_status st = forward_check("ps_nn_relu_forward", x, y, count, &table);
-    return st != PS_OK ? st : finish("ps_nn_relu_forward", table->relu_forward(x, y, count));
-}
-
-ps_status ps_nn_relu_backward(const float *y, const float *dy, float *dx, int64_t count)
-{
-    const struct psk_table *table = NULL;
-    const ps_status st = backward_check("ps_nn_relu_backward", y, dy, dx, count, &table);
-    return st != PS_OK ? st : finish("ps_nn_relu_backward", table->relu_backward(y, dy, dx, count));
-}
-
-ps_status ps_nn_sigmoid_forward(const float *x, float *y, int64_t count)
-{
-    const struct psk_table *table = NULL;
-    const ps_status st = forward_check("ps_nn_sigmoid_forward", x, y, count, &table);
-    return st != PS_OK ? st : finish("ps_nn_sigmoid_forward", table->sigmoid_forward(x, y, count));
-}
-
-ps_status ps_nn_sigmoid_backward(const float *y, const float *dy, float *dx, int64_t count)
-{
-    const struct psk_table *table = NULL;
-    const ps_status st = backward_check("ps_nn_sigmoid_backward", y, dy, dx, count, &table);
-    return st != PS_OK ? st : finish("ps_nn_sigmoid_backward", table->sigmoid_backward(y, dy, dx, count));
-}
-
-ps_status ps_nn_tanh_forward(const float *x, float *y, int64_t count)
-{
-    const struct psk_table *table = NULL;
-    const ps_status st = forward_check("ps_nn_tanh_forward", x, y, count, &table);
-    return st != PS_OK ? st : finish("ps_nn_tanh_forward", table->tanh_forward(x, y, count));
-}
-
-ps_status ps_nn_tanh_backward(const float *y, const float *dy, float *dx, int64_t count)
-{
-    const struct psk_table *table = NULL;
-    const ps_status st = backward_check("ps_nn_tanh_backward", y, dy, dx, count, &table);
-    return st != PS_OK ? st : finish("ps_nn_tanh_backward", table->tanh_backward(y, dy, dx, count));
-}
+/* ps_nn_OP_forward() and ps_nn_OP_backward() */
+#define ELEMENTWISE(op)                                                                                                          \
+    ps_status ps_nn_##op##_forward(const float *x, float *y, int64_t count)                                                      \
+    {                                                                                                                            \
+        const struct psk_table *table = NULL;                                                                                    \
+        const ps_status st = forward_check("ps_nn_" #op "_forward", x, y, count, &table);                                        \
+        return st != PS_OK ? st : finish("ps_nn_" #op "_forward", table->op##_forward(x, y, count));                             \
+    }                                                                                                                            \
+    ps_status ps_nn_##op##_backward(const float *y, const float *dy, float *dx, int64_t count)                                   \
+    {                                                                                                                            \
+        const struct psk_table *table = NULL;                                                                                    \
+        const ps_status st = backward_check("ps_nn_" #op "_backward", y, dy, dx, count, &table);                                 \
+        return st != PS_OK ? st : finish("ps_nn_" #op "_backward", table->op##_backward(y, dy, dx, count));                      \
+    }
+ELEMENTWISE(relu)
+ELEMENTWISE(sigmoid)
+ELEMENTWISE(tanh)
 
 ps_status ps_nn_dropout(const float *in, float *out, int64_t count, uint64_t seed, float keep, uint64_t step)
 {

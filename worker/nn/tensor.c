@@ -264,35 +264,19 @@ static ps_status backward(const char *fn, backward_fn kernel, const ps_tensor *y
     return settle(dx, st == PS_OK ? kernel(y->data, dy->data, dx->data, y->rows * y->cols) : st);
 }
 
-ps_status ps_relu(const ps_tensor *x, ps_tensor *y)
-{
-    return forward("ps_relu", ps_nn_relu_forward, x, y);
-}
-
-ps_status ps_sigmoid(const ps_tensor *x, ps_tensor *y)
-{
-    return forward("ps_sigmoid", ps_nn_sigmoid_forward, x, y);
-}
-
-ps_status ps_tanh(const ps_tensor *x, ps_tensor *y)
-{
-    return forward("ps_tanh", ps_nn_tanh_forward, x, y);
-}
-
-ps_status ps_relu_backward(const ps_tensor *y, const ps_tensor *dy, ps_tensor *dx)
-{
-    return backward("ps_relu_backward", ps_nn_relu_backward, y, dy, dx);
-}
-
-ps_status ps_sigmoid_backward(const ps_tensor *y, const ps_tensor *dy, ps_tensor *dx)
-{
-    return backward("ps_sigmoid_backward", ps_nn_sigmoid_backward, y, dy, dx);
-}
-
-ps_status ps_tanh_backward(const ps_tensor *y, const ps_tensor *dy, ps_tensor *dx)
-{
-    return backward("ps_tanh_backward", ps_nn_tanh_backward, y, dy, dx);
-}
+/* ps_OP() and ps_OP_backward() */
+#define ELEMENTWISE(op)                                                                                                          \
+    ps_status ps_##op(const ps_tensor *x, ps_tensor *y)                                                                          \
+    {                                                                                                                            \
+        return forward("ps_" #op, ps_nn_##op##_forward, x, y);                                                                   \
+    }                                                                                                                            \
+    ps_status ps_##op##_backward(const ps_tensor *y, const ps_tensor *dy, ps_tensor *dx)                                         \
+    {                                                                                                                            \
+        return backward("ps_" #op "_backward", ps_nn_##op##_backward, y, dy, dx);                                                \
+    }
+ELEMENTWISE(relu)
+ELEMENTWISE(sigmoid)
+ELEMENTWISE(tanh)
 
 ps_status ps_dropout(const ps_tensor *x, uint64_t seed, float keep, uint64_t step, ps_tensor *y)
 {

@@ -39,6 +39,27 @@ TEST(test_zero_sizes)
     assert_null(psi_strndup("x", SIZE_MAX));
 }
 
+TEST(test_grow)
+{
+    size_t capacity = 0;
+    uint32_t *items = NULL;
+    for (size_t count = 0; count < 100; count++) {
+        size_t before = capacity;
+        if (count == before) {
+            psi_mem_fail_after(0);
+            assert_null(psi_grow(items, count, &capacity, sizeof(*items))); /* items is untouched */
+            assert_int_equal(capacity, before);
+        }
+        items = psi_grow(items, count, &capacity, sizeof(*items));
+        assert_true(items != NULL && capacity > count);
+        items[count] = (uint32_t)count;
+    }
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_int_equal(items[i], i);
+    }
+    psi_free(items);
+}
+
 TEST(test_fault)
 {
     for (int64_t n = 0; n < 4; n++) {

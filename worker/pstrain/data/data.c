@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A data set by its name on the command line, which of it a worker reads (data_share() once an epoch, data_gather() once a
- * batch), and the files that the readers read.
- * Failure modes: unknown name (the error lists the known ones), no digits file (the error lists where it looked), what the
- * readers find in the files, no memory. Files may be gzip; zlib reads plain ones as they are. A gzip file that is cut short
- * gives fewer bytes and only an error code on the side, so each short read asks for it; its checksum is verified when its end is
- * read, hence data_file_end().
+ * Which examples a worker reads (data_share() once an epoch, data_gather() once a batch), and the files that the readers read.
+ * Failure modes: no memory, what is wrong with a file. Files may be gzip; zlib reads plain ones as they are. A gzip file that is
+ * cut short gives fewer bytes and only an error code on the side, so each short read asks for it; its checksum is verified when
+ * its end is read, hence data_file_end().
  */
 #include "data.h"
 
@@ -14,99 +12,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-
-#define DIGITS_FILE "digits/digits.csv.gz"
-#define PLACES_MAX 3
-
-/* ---- by name ---- */
-
-/* BASE/relative/digits/digits.csv.gz; 0 if it does not fit */
-static int join(char *path, const char *base, const char *relative)
-{
-    int length = snprintf(path, PATH_MAX, "%s/%s%s", base, relative, DIGITS_FILE);
-    return length > 0 && length < PATH_MAX;
-}
-
-/* The directory of the running program; 0 where /proc is not mounted. */
-static int program_dir(char *dir)
-{
-    ssize_t length = readlink("/proc/self/exe", dir, PATH_MAX - 1);
-    dir[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(dir, '/');
-    if (slash != NULL) {
-        *slash = '\0';
-    }
-    return slash != NULL;
-}
-
-static int find_digits(char *path, char *err)
-{
-    char dir[PATH_MAX];
-    char places[PLACES_MAX][PATH_MAX];
-    size_t count = 0;
-    const char *chosen = getenv("PS_DATA_DIR");
-    if (chosen != NULL && chosen[0] != '\0') {
-        /* what the user names is used or refused, never passed over */
-        return join(path, chosen, "") ? 0 : cli_error(err, "PS_DATA_DIR: path too long: %.200s...", chosen);
-    }
-    if (program_dir(dir)) {
-        count += join(places[count], dir, "../share/psd/data/") ? 1 : 0;
-        count += join(places[count], dir, "../../../data/") ? 1 : 0;
-    }
-#ifdef PSI_DATADIR
-    count += join(places[count], PSI_DATADIR, "") ? 1 : 0;
-#endif
-    size_t used = (size_t)snprintf(err, CLI_ERR_BYTES, "digits: no %s in PS_DATA_DIR (not set)", DIGITS_FILE);
-    for (size_t i = 0; i < count; i++) {
-        if (access(places[i], F_OK) == 0) {
-            memcpy(path, places[i], PATH_MAX);
-            return 0;
-        }
-        if (used < CLI_ERR_BYTES) {
-            used += (size_t)snprintf(err + used, CLI_ERR_BYTES - used, ", %s", places[i]);
-        }
-    }
-    return -1;
-}
-
-/* "TRAIN" or "TRAIN,TEST" */
-static int load_libsvm(const char *files, struct dataset *out, char *err)
-{
-    size_t n = strcspn(files, ",");
-    if (n == 0 || (files[n] == ',' && files[n + 1] == '\0')) {
-        return cli_error(err, "libsvm:%.200s: expected libsvm:TRAIN or libsvm:TRAIN,TEST", files);
-    }
-    char *train = strndup(files, n);
-    if (train == NULL) {
-        return cli_error(err, "libsvm: no memory");
-    }
-    int result = data_load_libsvm(train, files[n] == ',' ? files + n + 1 : NULL, out, err);
-    free(train);
-    return result;
-}
-
-int data_load(const char *spec, struct dataset *out, char *err)
-{
-    char path[PATH_MAX];
-    memset(out, 0, sizeof(*out));
-    if (strcmp(spec, "digits") == 0) {
-        return find_digits(path, err) == 0 ? data_load_digits(path, out, err) : -1;
-    }
-    if (strncmp(spec, "mnist:", 6) == 0 && spec[6] != '\0') {
-        return data_load_mnist(spec + 6, out, err);
-    }
-    if (strncmp(spec, "libsvm:", 7) == 0 && spec[7] != '\0') {
-        return load_libsvm(spec + 7, out, err);
-    }
-    return cli_error(err, "unknown data '%.200s': expected digits, mnist:DIR or libsvm:TRAIN[,TEST]", spec);
-}
 
 /* ---- in memory ---- */
 

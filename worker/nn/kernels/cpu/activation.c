@@ -70,38 +70,18 @@ PSI_CLONES static void psk_clone_tanh_backward(const float *y, const float *dy, 
     }
 }
 
-ps_status psk_cpu_relu_forward(const float *x, float *y, int64_t count)
-{
-    psk_clone_relu_forward(x, y, count);
-    return PS_OK;
-}
-
-ps_status psk_cpu_relu_backward(const float *y, const float *dy, float *dx, int64_t count)
-{
-    psk_clone_relu_backward(y, dy, dx, count);
-    return PS_OK;
-}
-
-ps_status psk_cpu_sigmoid_forward(const float *x, float *y, int64_t count)
-{
-    psk_clone_sigmoid_forward(x, y, count);
-    return PS_OK;
-}
-
-ps_status psk_cpu_sigmoid_backward(const float *y, const float *dy, float *dx, int64_t count)
-{
-    psk_clone_sigmoid_backward(y, dy, dx, count);
-    return PS_OK;
-}
-
-ps_status psk_cpu_tanh_forward(const float *x, float *y, int64_t count)
-{
-    psk_clone_tanh_forward(x, y, count);
-    return PS_OK;
-}
-
-ps_status psk_cpu_tanh_backward(const float *y, const float *dy, float *dx, int64_t count)
-{
-    psk_clone_tanh_backward(y, dy, dx, count);
-    return PS_OK;
-}
+/* what the table has: psk_cpu_OP_forward() and psk_cpu_OP_backward() */
+#define KERNELS(op)                                                                                                              \
+    ps_status psk_cpu_##op##_forward(const float *x, float *y, int64_t count)                                                    \
+    {                                                                                                                            \
+        psk_clone_##op##_forward(x, y, count);                                                                                   \
+        return PS_OK;                                                                                                            \
+    }                                                                                                                            \
+    ps_status psk_cpu_##op##_backward(const float *y, const float *dy, float *dx, int64_t count)                                 \
+    {                                                                                                                            \
+        psk_clone_##op##_backward(y, dy, dx, count);                                                                             \
+        return PS_OK;                                                                                                            \
+    }
+KERNELS(relu)
+KERNELS(sigmoid)
+KERNELS(tanh)
