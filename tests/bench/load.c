@@ -417,7 +417,7 @@ static int small(bool push, size_t bytes, int depth, int sessions, double second
     struct slot *slots = need(calloc((size_t)count, sizeof(*slots)));
     struct measured m = {.bytes = (double)bytes};
     pid_t pids[BENCH_SERVERS_MAX];
-    atomic_store(&l.few, REPS_MIN);
+    atomic_store(&l.few, count + REPS_MIN * count); /* some of the first may have left the server before */
     l.variable = need(calloc((size_t)sessions * (size_t)variables, sizeof(*l.variable)));
     l.pushes = need(calloc((size_t)sessions * (size_t)variables, sizeof(*l.pushes)));
     l.grad = patterned(bytes);
