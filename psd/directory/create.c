@@ -74,7 +74,7 @@ static ps_status owner_up(const struct psd_task *t, const struct psd_peer *p, co
                        "%s, where variable '%s' belongs, is not connected to the directory", who, name);
 }
 
-void psd_name_forget(struct psd_task *t, const struct psd_name *n)
+static void forget(struct psd_task *t, const struct psd_name *n)
 {
     struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
     psd_commit(t, &c);
@@ -179,7 +179,7 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
     if (st == PS_OK) {
         psd_name_confirm(n, p->life);
     } else if (!n->sure) {
-        psd_name_forget(t, n);
+        forget(t, n);
     }
     return st;
 }
@@ -191,7 +191,7 @@ void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
         if (err == NULL) {
             psd_name_confirm(n, peer->life);
         } else if (!n->sure && err->code != PS_UNAVAILABLE) {
-            psd_name_forget(t, n); /* the owner's own refusal */
+            forget(t, n); /* the owner's own refusal */
         }
     }
     struct psd_wait *w = psd_wait_first(&a->waiters);
@@ -448,7 +448,7 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
     if (v != NULL) {
         psd_drop_here(t, v);
     }
-    psd_name_forget(t, n);
+    forget(t, n);
     need->met = true;
     return PS_OK;
 }
@@ -491,7 +491,7 @@ void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct
     if (n != NULL && made_again(peer, a)) {
         psd_name_unsure(n, peer->life); /* its owner goes on to make it anew */
     } else if (n != NULL) {
-        psd_name_forget(t, n);
+        forget(t, n);
     }
     struct psd_wait *w = psd_wait_first(&a->waiters);
     if (w != NULL && err != NULL) {

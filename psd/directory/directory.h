@@ -10,15 +10,11 @@
 void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, bool created, const struct psi_err *err);
 void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct psd_ask *ask, const struct psi_err *err);
 
-/** The directory forgets n. */
-void psd_name_forget(struct psd_task *t, const struct psd_name *n);
 /** It takes item to be at owner, with its definition, from now on. */
 ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, const struct psd_peer *owner,
                           struct psi_err *err) PSI_MUST;
 
 /* ---- reset.c (directory) ---- */
-/** The pending reset of this container; NULL when there is none. */
-struct psd_reset *psd_reset_find(struct psd_task *t, const char *container);
 /** UNAVAILABLE while a reset of this container is pending: names those who have not answered it. */
 ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err) PSI_MUST;
 /** What the task at peer lists of this container goes with a reset that it has not carried out. */

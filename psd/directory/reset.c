@@ -19,7 +19,8 @@
 
 enum { RETRY_MS = 100, KEPT_MAX = 1024 /* containers that some task is owed a RESET of */ };
 
-struct psd_reset *psd_reset_find(struct psd_task *t, const char *container)
+/* The pending reset of this container; NULL when there is none. */
+static struct psd_reset *find_pending(struct psd_task *t, const char *container)
 {
     struct psd_reset *reset = psd_reset_record(&t->resets, container);
     return reset != NULL && reset->pending ? reset : NULL;
@@ -142,7 +143,7 @@ static void add_outstanding(const struct psd_task *t, struct names *n, const str
 
 ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err)
 {
-    const struct psd_reset *reset = psd_reset_find(t, container);
+    const struct psd_reset *reset = find_pending(t, container);
     struct names missing = {.count = 0};
     if (reset == NULL) {
         return PS_OK;
@@ -248,7 +249,7 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *conta
         return st;
     }
     psd_commit(t, &c);
-    struct psd_reset *reset = psd_reset_find(t, container);
+    struct psd_reset *reset = find_pending(t, container);
     psd_wait_hang(w, need, &reset->waiters);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
