@@ -161,7 +161,7 @@ def small_step(scale, operation, sessions, depth):
     def run(servers):
         got = {redis_name: checked(servers.redis(command, 4096, depth, sessions, seconds))}
         for name, way in ways.items():
-            got[name] = checked(servers.load(servers.psd(), "small", operation, 4096, depth, sessions, seconds, way))
+            got[name] = checked(servers.load(servers.psd(cpu=None), "small", operation, 4096, depth, sessions, seconds, way, cpu=None))
         out = {}
         for name, g in got.items():
             if g is not None:
@@ -200,7 +200,7 @@ def null_step(scale, names, shapes, label, seconds):
         ours = {way: {} for way in WAYS}
         for name, (variables, size) in zip(names, shapes):
             for way in WAYS:
-                ours[way][name] = checked(servers.load(servers.psd(), "null", variables, scale.size(size), seconds, way))
+                ours[way][name] = checked(servers.load(servers.psd(cpu=None), "null", variables, scale.size(size), seconds, way, cpu=None))
             theirs[name] = checked(servers.tensorflow("null", variables, scale.size(size), seconds))
             for full, got in ((name, ours["thread"][name]), (name + ".caller", ours["caller"][name]), ("tensorflow." + name, theirs[name])):
                 if got is not None:
@@ -224,7 +224,7 @@ def null_steps(scale):
     size, seconds = scale.size(100 * MB), scale.seconds(0.5)
 
     def run(servers):
-        ours = checked(servers.load(servers.psd(), "dense", "adagrad", size, seconds))
+        ours = checked(servers.load(servers.psd(cpu=None), "dense", "adagrad", size, seconds, cpu=None))
         theirs = checked(servers.tensorflow("adagrad", size, seconds))
         out = {name: ours["p50_us"] / 1e3}
         if theirs is not None:

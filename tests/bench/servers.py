@@ -131,11 +131,11 @@ class Servers:
     def started(self):
         return struct.unpack_from("d", self.stamp)[0]
 
-    def psd(self, transport="tcp", tasks=1):
-        """Address of task 0 of a cluster that lasts until the round ends: one task on CPU 0, of several none is pinned."""
-        key = (transport, tasks)
+    def psd(self, transport="tcp", tasks=1, cpu=0):
+        """Address of task 0 of a cluster that lasts until the round ends; its CPU (None: any), of several tasks none is pinned."""
+        key = (transport, tasks, cpu)
         if key not in self.psds:
-            self.psds[key] = self.start_psd(transport, tasks, 0 if tasks == 1 else None)
+            self.psds[key] = self.start_psd(transport, tasks, cpu if tasks == 1 else None)
         return self.psds[key][1]
 
     def load(self, target, *words, cpu=1, fifo=False):
@@ -182,13 +182,13 @@ class Servers:
     # ---- peers; None: missing says why
 
     def redis(self, *words):
-        """One run of tests/bench/redis_load.c against a redis-server on CPU 0 without persistence."""
+        """One run of tests/bench/redis_load.c against a redis-server without persistence; nothing is pinned."""
         if "redis" in self.missing:
             return None
         if "redis" not in self.peers:
             port = free_port()
             child = self.popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir",
-                                self.folder], cpu=0, stdout=subprocess.DEVNULL)
+                                self.folder], stdout=subprocess.DEVNULL)
             self.peers["redis"] = (child, port)
             for _ in range(READY_S * 10):
                 with socket.socket() as s:
@@ -196,7 +196,7 @@ class Servers:
                         break
                 time.sleep(0.1)
         child, port = self.peers["redis"]
-        return self.run([program("redis_load"), str(port), str(child.pid), *map(str, words)], cpu=1)
+        return self.run([program("redis_load"), str(port), str(child.pid), *map(str, words)])
 
     def install_tensorflow(self):
         """An environment of its own under build/; says what it does, since the first time takes a minute."""
