@@ -88,7 +88,8 @@ class Smoke(unittest.TestCase):
     def test_interrupt_ends_all(self):
         with tempfile.TemporaryDirectory() as folder:
             child = subprocess.Popen([*BENCH, "--smoke", "--rounds", "1000", "--only", "dense.", "--out", folder], stderr=subprocess.PIPE,
-                                     stdout=subprocess.DEVNULL, text=True, env=environment(), start_new_session=True)
+                                     stdout=subprocess.DEVNULL, text=True, env=environment(), start_new_session=True,
+                                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
             while "dense round" not in child.stderr.readline():
                 self.assertIsNone(child.poll())
             os.killpg(child.pid, signal.SIGINT)

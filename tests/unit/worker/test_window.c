@@ -244,6 +244,33 @@ TEST(test_resume_offset)
     assert_int_equal(two->dones, 1);
 }
 
+/* A pull that was called behind a push is asked for again behind what is left of it. */
+TEST(test_reads_wait_for_what_is_resumed)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 2 * FRAME, 9, 1);
+    float *grad = numbers_from(2 * FRAME, 1);
+    float *dst = numbers_from(2 * FRAME, 0);
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 100000);
+    struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 100000);
+    fake_take(f, 0, PS_OP_PUSH);
+    fake_take(f, 0, PS_OP_PUSH);
+    fake_take(f, 0, PS_OP_PULL);
+    fake_take(f, 0, PS_OP_PULL);
+    fake_cut(f, 0);
+    const struct fake_number states[] = {{1, PS_NUMBER_IN_PROGRESS, SEGMENT, 0, 0}, {0}};
+    fake_hello(f, 0, 100, 200, states, NULL);
+    assert_true(fake_take(f, 0, PS_OP_PUSH)->h.offset == SEGMENT);
+    assert_true((fake_take(f, 0, PS_OP_PUSH)->h.flags & PS_FLAG_LAST) != 0);
+    struct fake_frame first = *fake_take(f, 0, PS_OP_PULL);
+    struct fake_frame last = *fake_take(f, 0, PS_OP_PULL);
+    ok_reply(f, PS_OP_PUSH, 1, 1);
+    fake_values(f, 0, &first, false, 0, grad, PS_FRAME_BODY_MAX, 1, 0);
+    fake_values(f, 0, &last, false, 0, grad + FRAME, PS_FRAME_BODY_MAX, 1, 0);
+    assert_done(push, PS_OK);
+    assert_done(pull, PS_OK);
+}
+
 /* What HELLO's answer can say of single-frame pushes. */
 TEST(test_resume_states)
 {
