@@ -463,6 +463,14 @@ static int small(bool push, size_t bytes, int depth, int sessions, double second
             return 2;
         }
     }
+    for (int i = 0; i < count; i++) {
+        free(slots[i].dst);
+    }
+    free(slots);
+    free(l.variable);
+    free(l.pushes);
+    free(l.grad);
+    (void)close(poll);
     return measured_print(&m);
 }
 

@@ -114,17 +114,19 @@ static inline int samples_by_value(const void *a, const void *b)
 }
 
 /* Prints the run's JSON line; the exit status: 1 when the values are wrong. GB are 1e9 bytes, GB/s those of the median operation.
- */
-static inline int measured_print(const struct measured *m)
+ * The samples are freed. */
+static inline int measured_print(struct measured *m)
 {
     size_t n = m->samples.count;
     float *s = m->samples.seconds;
     if (n == 0) {
+        free(s);
         (void)fprintf(stderr, "not one operation in the time\n");
         return 2;
     }
     qsort(s, n, sizeof(*s), samples_by_value);
     double ops = (double)n, gb = m->bytes * ops / 1e9, p50 = (double)s[n / 2], p99 = (double)s[n * 99 / 100];
+    free(s);
     (void)printf("{\"ops\":%zu,\"ops_per_s\":%.1f,\"gb_per_s\":%.5f,\"p50_us\":%.2f,\"p99_us\":%.2f,\"server_us\":%.3f,"
                  "\"client_us\":%.3f,\"server_s_per_gb\":%.5f,\"client_s_per_gb\":%.5f,\"values\":\"%s\"}\n",
                  n, ops / m->wall, m->bytes / p50 / 1e9, 1e6 * p50, 1e6 * p99, 1e6 * m->cpu.server / ops,
