@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of libpsd's shell: the server object that server.c (runs), server_start.c (start), server_set.c (settings that change
- * while it runs) and calls.c (compute threads) share. All of it belongs to the task's thread but for what is marked.
+ * Inside of libpsd's shell: the server object that server.c (runs), server_start.c (start) and server_set.c (settings that change
+ * while it runs) share. All of it belongs to the task's thread but for what is marked.
  */
 #ifndef PSD_SERVER_H
 #define PSD_SERVER_H

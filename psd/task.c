@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The task: its life from new to free, its connections, time, and the effects it asks of the shell. What the bytes mean is in
- * rpc/.
+ * The task as its shell sees it: its life from new to free, the events of its connections, and time. What the bytes mean is in
+ * rpc/, what is queued for the shell in base/.
  *
  * Happy path: new -> accepted -> bytes (rpc/dispatch.c) ... tick ... -> closed -> free.
  * Failure: a connection that misbehaves is closed (psd_conn_close), the task goes on; without memory a connection or request is

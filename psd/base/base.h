@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every request stands on: effects and logs, connections, replies, and who the other tasks are. Nothing here knows a
- * request.
+ * What every request stands on: effects and logs, connections, replies, and who the other tasks are. What a request is
+ * for is known in rpc/ and directory/ only.
  */
 #ifndef PSD_BASE_H
 #define PSD_BASE_H

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variables at their owner: OPEN, INIT, SEAL, VARS, and making, dropping and resetting them here.
- *
- * INIT is a mutation like a push (sequence number, outcome kept). It and SEAL carry the number of the chief lease: one lower than
- * this task has seen is refused, so a chief that was paused and wakes up late changes nothing.
+ * Variables at their owner: OPEN and VARS, which look at them, and making, dropping and resetting them here. Failure: an item of
+ * OPEN is answered with its own status; a list that is not understood is refused as a whole.
  */
 #include "rpc.h"
 

@@ -73,7 +73,7 @@ struct psd_record {
     bool just_silent;            /* its connection ended since the clock last moved */
     bool guest;                  /* let in above the limit: the record goes with its connection */
     uint64_t begun_ms, heard_ms; /* made; last heard of, while it has no connection */
-    bool stopping;               /* directory: it is to be told to stop */
+    bool stopping;               /* it is told so in the answer to its next beat */
     uint32_t step_count;         /* of steps, the newest last */
     struct psd_step steps[PSD_STEPS_KEPT];
     struct psi_u64_map waits; /* request number -> struct psd_wait of psd/rpc/wait.h */
