@@ -11,7 +11,8 @@
  * "123456789" gives 0xe3069283. By ISA-L where the build has it and the CPU is fit for it, else as psi_crc32c_own().
  */
 uint32_t psi_crc32c(uint32_t crc, const void *p, size_t n);
-/** The same without a library: by SSE4.2 and PCLMULQDQ where the CPU has them, else by tables. */
+/** The same without a library, and the faster one where the bytes are not in cache: by SSE4.2 and PCLMULQDQ where the CPU has
+ *  them, else by tables. */
 uint32_t psi_crc32c_own(uint32_t crc, const void *p, size_t n);
 /** The same by tables, on every CPU. */
 uint32_t psi_crc32c_software(uint32_t crc, const void *p, size_t n);
