@@ -37,7 +37,7 @@ enum {
     PS_INIT_SLICE_BYTES = 64 << 10,        /* some 2 ms */
     PS_VARIABLES_MAX = 1 << 20             /* per task */
 };
-#define PS_CHIEF_NUMBER_MAX ((uint64_t)1 << 62)   /* of the chief lease: a higher one would leave none for the next chief */
+#define PS_CHIEF_NUMBER_MAX ((uint64_t)1 << 62)   /* of the chief lease: no task follows a higher one */
 #define PS_VARIABLE_BYTES_MAX ((uint64_t)1 << 44) /* value of a variable */
 
 /* times, milliseconds */

@@ -57,7 +57,7 @@ struct psd_request {
     size_t body_bytes;
     /* what its row knows, psd/rpc/requests.c */
     const struct psd_variable *variable; /* of the header's handle; NULL: there is none any more */
-    const struct psi_err *refusal;       /* of a mutation with a number: it is its outcome. NULL: it is not refused */
+    const struct psi_err *refusal;       /* of a mutation or a waiting request: its outcome. NULL: it is not refused */
 };
 
 /* ---- reply.c ---- */

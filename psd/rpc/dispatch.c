@@ -110,7 +110,7 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
     struct psd_request r = {.header = *h, .meta = psi_reader_meta(&c->link->in), .body = c->body.data, .body_bytes = c->body.len};
     struct psi_err err;
     bool refused = psd_request_admit(t, c, row, &r, &err) != PS_OK;
-    if (refused && !psd_request_is_numbered(row)) {
+    if (refused && !psd_request_is_kept(row)) {
         psd_reply(t, c, h->op, 0, h->id, h->handle, &err, 0, NULL, NULL);
         return;
     }

@@ -123,15 +123,18 @@ void psd_init_carry_out(struct psd_task *t, struct psd_conn *c, const struct psd
     }
 }
 
-/* First pass checks, second sets: all or none of a frame. */
+/* First pass checks, second sets: all or none of a frame. One that names nothing has asked for no right: it is refused. */
 static ps_status seal_items(struct psd_task *t, const struct psd_request *r, bool set, struct psi_err *err)
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
-    for (;;) {
+    for (bool any = false;; any = true) {
         ps_v1_HandleItem item;
         bool end = false;
         ps_status st = psi_list_next(&p, &n, &ps_v1_HandleItem_msg, &item, &end, err);
+        if (st == PS_OK && end && !any) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "SEAL at %s names no variable", t->name);
+        }
         if (st != PS_OK || end) {
             return st;
         }
@@ -160,12 +163,10 @@ void psd_rpc_seal(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         st = check_chief(t, m.chief_number, &err);
     }
     if (st == PS_OK) {
-        follow_chief(t, c, m.chief_number);
-    }
-    if (st == PS_OK) {
         st = seal_items(t, r, false, &err);
     }
     if (st == PS_OK) {
+        follow_chief(t, c, m.chief_number);
         st = seal_items(t, r, true, &err);
     }
     psd_reply(t, c, PS_OP_SEAL, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);

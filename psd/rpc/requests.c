@@ -4,8 +4,8 @@
  *
  * Happy path: the row of a frame -> the directory's requests at the directory, a fixed meta of its length, the variable of a
  * handle -> the right to each container that it is about -> its handler.
- * Failure: a refusal, which is answered, or kept by the handler of a mutation as the outcome of its number. Items that cannot be
- * understood have no container: their handler refuses them.
+ * Failure: a refusal, which is answered, or kept by the handler of a mutation or of a waiting request as its outcome. Items that
+ * cannot be understood have no container: their handler refuses them.
  */
 #include "requests.h"
 
@@ -13,7 +13,8 @@
 #include "common/name.h"
 #include "psd/directory/directory.h"
 
-enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, REPLIES = 8, ONLY_DIRECTORY = 16, NUMBERED = 32, IN_PARTS = 64 };
+enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4 };
+enum { REPLIES = 8, ONLY_DIRECTORY = 16, NUMBERED = 32, IN_PARTS = 64, WAITS = 128 };
 
 #define NONE PSD_PLACE_NONE, PSD_RIGHT_NONE, 0
 #define CLUSTER(right_) PSD_PLACE_CLUSTER, PSD_RIGHT_##right_, 0
@@ -49,9 +50,9 @@ const struct psd_row *psd_request_row(const struct psd_conn *c, const struct ps_
     return NULL;
 }
 
-bool psd_request_is_numbered(const struct psd_row *row)
+bool psd_request_is_kept(const struct psd_row *row)
 {
-    return (row->rules & NUMBERED) != 0;
+    return (row->rules & (NUMBERED | WAITS)) != 0;
 }
 
 bool psd_request_is_in_parts(const struct psd_row *row)

@@ -34,8 +34,8 @@ const struct psd_row *psd_request_row(const struct psd_conn *c, const struct ps_
  * rights are asked here and nowhere else: one item of a list that is refused refuses the request. */
 ps_status psd_request_admit(struct psd_task *t, struct psd_conn *c, const struct psd_row *row, struct psd_request *r,
                             struct psi_err *err) PSI_MUST;
-/** It has a sequence number: a refusal is its outcome, which its handler keeps. */
-bool psd_request_is_numbered(const struct psd_row *row);
+/** A mutation or a waiting request: a refusal is its outcome, which its handler keeps. */
+bool psd_request_is_kept(const struct psd_row *row);
 /** Its body goes to psd_push_segment(), and its end to psd_push_end(); the handler has had its head. */
 bool psd_request_is_in_parts(const struct psd_row *row);
 

@@ -9,7 +9,8 @@
 /* clang-format off */
 /* ROW(operation, which connection may send it, place and right, handler)
  * AT_CLIENT, AT_TASK, AT_DIRECTORY: the other side's role; REPLIES: as a reply instead of a request; ONLY_DIRECTORY: served by
- * that task only; NUMBERED: a mutation with a sequence number; IN_PARTS: its body comes in parts, the handler gets its head.
+ * that task only; NUMBERED: a mutation with a sequence number; WAITS: a waiting request (wait.h); IN_PARTS: its body comes in
+ * parts, the handler gets its head.
  * NONE: no right; CLUSTER(right); OF(place, right) where its containers come from, enum psd_place; OF_FIXED(right, meta): that of
  * the header's handle, and the meta of a first frame is this structure. */
 #define PSD_REQUESTS(ROW) \
@@ -29,14 +30,14 @@
     ROW(OPEN,         AT_CLIENT,                                    OF(NAMES, READ),               psd_rpc_open) \
     ROW(INIT,         AT_CLIENT | NUMBERED,                         OF(HANDLE, WRITE),             psd_rpc_init) \
     ROW(SEAL,         AT_CLIENT,                                    OF(HANDLES, WRITE),            psd_rpc_seal) \
-    ROW(WAIT,         AT_CLIENT,                                    OF(HANDLES, READ),             psd_rpc_wait) \
-    ROW(CALL,         AT_CLIENT,                                    CLUSTER(WRITE),                psd_rpc_call) \
-    ROW(CREATE,       AT_CLIENT | ONLY_DIRECTORY,                   OF(CREATES, CREATE),           psd_rpc_create) \
+    ROW(WAIT,         AT_CLIENT | WAITS,                            OF(HANDLES, READ),             psd_rpc_wait) \
+    ROW(CALL,         AT_CLIENT | WAITS,                            CLUSTER(WRITE),                psd_rpc_call) \
+    ROW(CREATE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(CREATES, CREATE),           psd_rpc_create) \
     ROW(FIND,         AT_CLIENT | ONLY_DIRECTORY,                   OF(NAMES, READ),               psd_rpc_find) \
-    ROW(RESET,        AT_CLIENT | ONLY_DIRECTORY,                   OF(CONTAINERS, ADMINISTER),    psd_rpc_reset) \
-    ROW(DELETE,       AT_CLIENT | ONLY_DIRECTORY,                   OF(NAMES, ADMINISTER),         psd_rpc_delete) \
+    ROW(RESET,        AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(CONTAINERS, ADMINISTER),    psd_rpc_reset) \
+    ROW(DELETE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(NAMES, ADMINISTER),         psd_rpc_delete) \
     ROW(CHIEF,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(WRITE),                psd_rpc_chief) \
-    ROW(WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                 psd_rpc_wait_cluster) \
+    ROW(WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(READ),                 psd_rpc_wait_cluster) \
     ROW(INFO,         AT_CLIENT,                                    CLUSTER(READ),                 psd_rpc_info) \
     ROW(VARS,         AT_CLIENT,                                    CLUSTER(READ),                 psd_rpc_vars) \
     ROW(CONFIG,       AT_CLIENT,                                    CLUSTER(READ),                 psd_rpc_config) \

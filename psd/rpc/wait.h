@@ -65,6 +65,7 @@ struct psd_wait {
     uint64_t id, deadline_ms; /* 0: none */
     uint64_t begun_ms;        /* when its first frame came */
     uint64_t bytes;           /* that it has of the budget for lists, itself included */
+    uint64_t list_on;         /* name of the link on which its list goes on; done before its last frame: that is not answered */
     uint32_t place;           /* in the heap of deadlines, from 1 on; 0: it is not there */
     uint8_t op;
     uint8_t condition; /* WAIT */
@@ -82,7 +83,8 @@ struct psd_wait {
 
 /* ---- wait_begin.c ---- */
 /** The waiting request (c's session, id): an old one (returned, *out_old true: joined, nothing to do), a new one, or NULL when
- * refused (already answered). */
+ * refused. A frame that may not be carried out refuses all of its list, unless it comes again, to a request that was permitted.
+ */
 struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const struct psd_request *r,
                               const struct psd_wait_kind *kind, bool *out_old);
 /** Deadline and condition out of a request's meta, a `Wait`. */

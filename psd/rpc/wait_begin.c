@@ -56,8 +56,20 @@ struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const stru
                             (unsigned long long)w->id, w->op)); /* sent below */
         psd_reply(t, c, h->op, 0, h->id, 0, &err, 0, NULL, NULL);
         return NULL;
-    } else if (w->stage == PSD_WAIT_DONE && (h->flags & PS_FLAG_MORE) == 0) {
-        psd_wait_answer(t, w);
+    }
+    bool more = (h->flags & PS_FLAG_MORE) != 0;
+    if (w->stage != PSD_WAIT_DONE) {
+        w->list_on = more ? c->link->name : 0;
+    } else if (!more) {
+        bool answered = w->list_on == c->link->name;
+        w->list_on = 0;
+        if (!answered) {
+            psd_wait_answer(t, w);
+        }
+    }
+    if (r->refusal != NULL && w->stage == PSD_WAIT_COLLECTING) {
+        psd_wait_refused(t, w, r->refusal, 0);
+        return NULL;
     }
     return w;
 }

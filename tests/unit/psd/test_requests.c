@@ -202,6 +202,44 @@ TEST(test_each_item_of_a_list)
     assert_true(p.count == 2 && !p.sealed);
 }
 
+/* A list in three frames, of which the one at `refused` is about "b", and what comes back of it. */
+static void assert_list_refused(struct env *e, uint8_t op, uint16_t refused, const ps_v1_OpenAnswer *in_a,
+                                const ps_v1_OpenAnswer *in_b)
+{
+    uint8_t meta[PS_META_BYTES_MAX];
+    const ps_v1_Wait wait = {.condition = op == PS_OP_WAIT ? 2 : 0};
+    size_t meta_bytes = 0;
+    assert_int_equal(psi_msg_encode(&ps_v1_Wait_msg, &wait, meta, sizeof(meta), &meta_bytes, NULL), PS_OK);
+    struct wire *w = wire_new();
+    uint64_t id = e->c.next_id++;
+    for (uint16_t i = 0; i < 3; i++) {
+        struct wire *body = wire_new();
+        add_item(body, op, i == refused ? "b" : "a", i == refused ? in_b : in_a);
+        fc_frame(&e->c, w, op, i < 2 ? PS_FLAG_MORE : 0, id, 0, meta, (uint32_t)meta_bytes, body);
+    }
+    shell_send(e->c.conn, w);
+    assert_reply(fc_take(&e->c, NULL), PS_PERMISSION_DENIED, "container 'b'");
+    assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE); /* once */
+    shell_send(e->c.conn, w);
+    assert_reply(fc_take(&e->c, NULL), PS_PERMISSION_DENIED, "container 'b'"); /* it is kept */
+    fc_ack(&e->c, id);
+}
+
+/* One frame of a list is refused: so is the request, whichever it is, and it is answered once. */
+TEST(test_each_frame_of_a_list)
+{
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer in_a = make(e, "a"), in_b = make(e, "b");
+    refuse(e, "b");
+    for (uint16_t i = 0; i < 3; i++) {
+        asked.count = 0;
+        assert_list_refused(e, PS_OP_CREATE, i, &in_a, &in_b);
+        asked.count = 0;
+        assert_list_refused(e, PS_OP_WAIT, i, &in_a, &in_b);
+    }
+    assert_int_equal(peek_at(e->t, "x").count, 2);
+}
+
 /* What has no container is its handler's to refuse; a RESET without an item is about the default container. */
 TEST(test_no_container)
 {
@@ -214,6 +252,24 @@ TEST(test_no_container)
     struct wire *body = wire_new();
     assert_reply(fc_call(&e->c, PS_OP_RESET, 0, 900, 0, NULL, 0, body), PS_PERMISSION_DENIED, "localhost");
     assert_asked(0, PSD_RIGHT_ADMINISTER, "localhost");
+}
+
+/* A SEAL of nothing, and of what is not there, has asked for no right: no chief is followed for it. */
+TEST(test_no_seal_without_a_variable)
+{
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = make(e, "a");
+    uint8_t meta[PS_META_BYTES_MAX];
+    const ps_v1_Seal seal = {.chief_number = PS_CHIEF_NUMBER_MAX};
+    size_t meta_bytes = 0;
+    assert_int_equal(psi_msg_encode(&ps_v1_Seal_msg, &seal, meta, sizeof(meta), &meta_bytes, NULL), PS_OK);
+    refuse(e, NULL);
+    assert_reply(fc_call(&e->c, PS_OP_SEAL, 0, e->c.next_id++, 0, meta, (uint32_t)meta_bytes, NULL), PS_INVALID_ARGUMENT,
+                 "no variable");
+    assert_reply(fc_seal(&e->c, 777, 1, PS_CHIEF_NUMBER_MAX), PS_ABORTED, "handle 777");
+    assert_reply(fc_seal(&e->c, v.handle, v.creation + 1, PS_CHIEF_NUMBER_MAX), PS_PERMISSION_DENIED, "container 'a'");
+    refuse(e, "");
+    assert_applied(fc_init_var(&e->c, v.handle, ps_zeros(), ps_sgd(1), fc_chief(&e->c), false));
 }
 
 /* A refused mutation is the outcome of its number, also when it comes again after the right was given. */
