@@ -352,8 +352,8 @@ void psd_task_free(struct psd_task *t)
         return;
     }
     t->consume = NULL; /* that a process ends changes nothing of what it remembers */
-    struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns) {
+    struct psi_list *it = NULL;
+    while ((it = psi_list_first(&t->conns)) != NULL) { /* with one others may end */
         struct psi_link *link = PSI_CONTAINER_OF(it, struct psd_conn, all)->link;
         psd_task_closed(t, link);
         psi_link_free(link);

@@ -50,7 +50,7 @@ static ps_status read_call(struct psd_task *t, const struct psd_request *r, ps_v
     if (m->in_bytes > PS_CALL_BYTES_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s': %u bytes go in, at most %zu", name, m->in_bytes, PS_CALL_BYTES_MAX);
     }
-    if (psi_pad8(m->in_bytes) != r->body_bytes || (r->header.flags & PS_FLAG_MORE) != 0) {
+    if (psi_pad8(m->in_bytes) != r->body_bytes) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s': %u bytes are to go in and %zu have come", name, m->in_bytes,
                         r->body_bytes);
     }
