@@ -29,27 +29,24 @@ static void item_end(struct psd_task *t, struct psd_wait *w, struct psd_create *
 }
 
 /* Tasks of the directory's job whose list has not come in since this directory began. */
-static bool lists_missing(const struct psd_task *t, char *names, size_t n)
+static bool lists_missing(const struct psd_task *t, struct psd_names *names)
 {
-    size_t used = 0;
-    names[0] = '\0';
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        if (p->own_job && !p->self && !p->heard && used + 2 * PSI_TASK_NAME_MAX < n) {
-            char one[PSI_TASK_NAME_MAX];
-            used += (size_t)snprintf(names + used, n - used, "%s%s", used == 0 ? "" : ", ",
-                                     psi_task_name_format(one, sizeof(one), p->job, p->task));
+        if (p->own_job && !p->self && !p->heard) {
+            psd_names_add(names, "/job:%s/task:%u", p->job, p->task);
         }
     }
-    return used > 0;
+    return names->used > 0;
 }
 
 static ps_status choose_owner(const struct psd_task *t, const struct psd_create *item, struct psi_err *err)
 {
-    char names[PSI_ERR_TEXT_MAX / 2];
-    if (lists_missing(t, names, sizeof(names))) {
+    char buffer[PSI_ERR_TEXT_MAX / 2];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
+    if (lists_missing(t, &missing)) {
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "the directory waits for %s: variable '%s' may be there",
-                           names, item->name);
+                           psd_names_text(&missing), item->name);
     }
     const struct psd_peer *p = &t->peers[item->requested];
     if (!p->own_job && !item->pinned) {
@@ -212,7 +209,8 @@ static const struct psd_ask *ask_of(const struct psd_need *n)
 
 static void describe_asks(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
-    struct psd_names variables = {.used = 0}, owners = {.used = 0};
+    char of_variables[PSD_NAMES_HALF], of_owners[PSD_NAMES_HALF];
+    struct psd_names variables = PSD_NAMES_IN(of_variables), owners = PSD_NAMES_IN(of_owners);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         bool asked = false;
         for (uint32_t k = 0; k < w->need_count; k++) {
@@ -372,7 +370,8 @@ void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_req
 
 static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1_CreateAnswer *a)
 {
-    char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1], missing[PSI_ERR_TEXT_MAX / 2];
+    char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1], buffer[PSI_ERR_TEXT_MAX / 2];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
     struct psi_err err;
     ps_status st = psd_name_parse(item, container, name, &err);
     const struct psd_name *n = st == PS_OK ? psd_directory_find(&t->names, container, name) : NULL;
@@ -381,9 +380,9 @@ static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1
         PSI_IGNORE(PSI_BYTES_SET(a->job, t->peers[n->owner].job)); /* fits: checked name */
         return;
     }
-    if (st == PS_OK && lists_missing(t, missing, sizeof(missing))) {
+    if (st == PS_OK && lists_missing(t, &missing)) {
         st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "the directory waits for %s: variable '%s' may be there",
-                         missing, name);
+                         psd_names_text(&missing), name);
         a->retry_after_ms = RETRY_MS;
     } else if (st == PS_OK) {
         st = psi_fail(&err, PS_NOT_FOUND, "there is no variable '%s' in container '%s'", name, container);

@@ -107,32 +107,13 @@ void psd_reset_join(struct psd_task *t, struct psd_peer *peer)
     }
 }
 
-/* Names of tasks for an error, as many as fit. */
-struct names {
-    char text[PSI_ERR_TEXT_MAX / 2];
-    size_t used;
-    uint32_t count, left_out;
-};
-static void add_name(const struct psd_task *t, struct names *n, const struct psd_peer *p)
+static void add_name(const struct psd_task *t, struct psd_names *n, const struct psd_peer *p)
 {
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
-    const char *text = psd_peer_text(t, p, who, sizeof(who));
-    n->count++;
-    if (n->used + strlen(text) + 24 < sizeof(n->text)) {
-        n->used += (size_t)snprintf(n->text + n->used, sizeof(n->text) - n->used, "%s%s", n->used == 0 ? "" : ", ", text);
-    } else {
-        n->left_out++;
-    }
-}
-static const char *close_names(struct names *n)
-{
-    if (n->left_out > 0) {
-        PSI_IGNORE(snprintf(n->text + n->used, sizeof(n->text) - n->used, ", %u more", n->left_out)); /* add_name() left room */
-    }
-    return n->text;
+    psd_names_add(n, "%s", psd_peer_text(t, p, who, sizeof(who)));
 }
 
-static void add_outstanding(const struct psd_task *t, struct names *n, const struct psd_reset *reset)
+static void add_outstanding(const struct psd_task *t, struct psd_names *n, const struct psd_reset *reset)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (reset->outstanding[i]) {
@@ -144,19 +125,21 @@ static void add_outstanding(const struct psd_task *t, struct names *n, const str
 ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err)
 {
     const struct psd_reset *reset = find_pending(t, container);
-    struct names missing = {.count = 0};
+    char buffer[PSI_ERR_TEXT_MAX / 2];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
     if (reset == NULL) {
         return PS_OK;
     }
     add_outstanding(t, &missing, reset);
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "container '%s' is being reset: no answer yet from %s",
-                       container, close_names(&missing));
+                       container, psd_names_text(&missing));
 }
 
 /* Who must be here and is not. */
 static ps_status check_present(const struct psd_task *t, struct psi_err *err)
 {
-    struct names missing = {.count = 0};
+    char buffer[PSI_ERR_TEXT_MAX / 2];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
     bool forgets = false; /* one of another job: only its memory stands in the way */
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
@@ -166,14 +149,14 @@ static ps_status check_present(const struct psd_task *t, struct psi_err *err)
             forgets = forgets || !p->own_job;
         }
     }
-    if (missing.count > 0) {
+    if (missing.used > 0) {
         char hint[96] = "";
         if (forgets) {
             PSI_IGNORE(
                 snprintf(hint, sizeof(hint), "; a task of another job that has ended is missed for %u ms", t->config.lease_ms));
         }
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "reset refused: not connected to the directory: %s%s",
-                           close_names(&missing), hint);
+                           psd_names_text(&missing), hint);
     }
     return PS_OK;
 }
@@ -182,7 +165,8 @@ static ps_status check_present(const struct psd_task *t, struct psi_err *err)
 
 static void describe_reset(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
-    struct psd_names here = {.used = 0}, away = {.used = 0};
+    char of_here[PSD_NAMES_HALF], of_away[PSD_NAMES_HALF];
+    struct psd_names here = PSD_NAMES_IN(of_here), away = PSD_NAMES_IN(of_away);
     const struct psd_reset *reset = PSI_CONTAINER_OF(w->needs[0].of, struct psd_reset, waiters);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
@@ -201,11 +185,12 @@ static void describe_reset(const struct psd_task *t, const struct psd_wait *w, s
 static void expire_reset(struct psd_task *t, struct psd_wait *w)
 {
     const struct psd_reset *reset = PSI_CONTAINER_OF(w->needs[0].of, struct psd_reset, waiters);
-    struct names missing = {.count = 0};
+    char buffer[PSI_ERR_TEXT_MAX / 2];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
     add_outstanding(t, &missing, reset);
     PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_RESET_PENDING,
                            "reset of container '%s' goes on: no answer yet from %s", reset->container,
-                           close_names(&missing))); /* answered by the caller */
+                           psd_names_text(&missing))); /* answered by the caller */
     w->err.applied = PS_MAYBE_PARTLY_APPLIED;
 }
 

@@ -40,13 +40,12 @@ static void describe_held(const struct psd_task *t, ps_v1_InfoAnswer *a)
 void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_InfoAnswer a = ps_v1_InfoAnswer_init_zero;
-    char missing[256] = "";
-    size_t used = 0;
+    char buffer[sizeof(a.waiting_for.bytes)];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
     for (uint32_t i = 0; t->is_directory && i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        if (p->own_job && !p->self && !p->listed && used + PSI_TASK_NAME_MAX + 4 < sizeof(missing)) {
-            used += (size_t)snprintf(missing + used, sizeof(missing) - used, "%s/job:%s/task:%u", used == 0 ? "" : ", ", p->job,
-                                     p->task);
+        if (p->own_job && !p->self && !p->listed) {
+            psd_names_add(&missing, "/job:%s/task:%u", p->job, p->task);
         }
     }
     uint64_t variable_bytes = 0, cursor = 0, handle = 0;
@@ -54,11 +53,11 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
         variable_bytes += ((const struct psd_variable *)value)->bytes;
     }
-    PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));         /* fits: checked name */
-    PSI_IGNORE(PSI_BYTES_SET(a.address, t->config.address)); /* fits: checked address */
-    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));        /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(a.waiting_for, missing));       /* cut is fine */
-    PSI_IGNORE(PSI_BYTES_SET(a.devices, t->config.devices)); /* fits: checked at start */
+    PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));                    /* fits: checked name */
+    PSI_IGNORE(PSI_BYTES_SET(a.address, t->config.address));            /* fits: checked address */
+    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));                   /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(a.waiting_for, psd_names_text(&missing))); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(a.devices, t->config.devices));            /* fits: checked at start */
     a.task = t->config.task;
     a.uptime_ms = t->now_ms - t->started_ms;
     a.memory_bytes = t->store.arena.used_bytes;
@@ -86,6 +85,7 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 /* Names recorded for a task whose process of now has not said that it has them. */
 struct lost {
     uint32_t count;
+    char text[PSD_NAMES_HALF];
     struct psd_names names;
 };
 
@@ -96,6 +96,7 @@ static void find_lost(const struct psd_task *t, struct lost *lost)
     uint64_t cursor = 0;
     void *value = NULL;
     for (uint32_t i = 0; i < t->peer_count; i++) {
+        lost[i].names = PSD_NAMES_IN(lost[i].text);
         restarted = restarted || t->peers[i].restarts > 0;
     }
     while (restarted && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {

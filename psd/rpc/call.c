@@ -18,20 +18,14 @@
 enum { RETRY_MS = 50 };
 
 /* One row by name; UINT32_MAX: there is none, and names says what there is. */
-static uint32_t find_row(const struct psd_task *t, const char *name, char *names, size_t n)
+static uint32_t find_row(const struct psd_task *t, const char *name, struct psd_names *names)
 {
-    size_t used = 0;
     const char *at = NULL;
-    names[0] = '\0';
     for (uint32_t i = 0; t->config.call_name != NULL && (at = t->config.call_name(t->config.shell, i)) != NULL; i++) {
         if (strcmp(at, name) == 0) {
             return i;
         }
-        if (used + strlen(at) + 8 < n) {
-            used += (size_t)snprintf(names + used, n - used, "%s%s", used > 0 ? ", " : "", at);
-        } else if (used + 6 < n && used > 0 && names[used - 1] != '.') {
-            used += (size_t)snprintf(names + used, n - used, ", ...");
-        }
+        psd_names_add(names, "%s", at);
     }
     return UINT32_MAX;
 }
@@ -39,7 +33,8 @@ static uint32_t find_row(const struct psd_task *t, const char *name, char *names
 static ps_status read_call(struct psd_task *t, const struct psd_request *r, ps_v1_Call *m, uint32_t *out_row, struct psi_err *err)
 {
     char name[64];
-    char names[PSI_ERR_TEXT_MAX / 2];
+    char buffer[PSI_ERR_TEXT_MAX / 2];
+    struct psd_names names = PSD_NAMES_IN(buffer);
     ps_status st = psi_msg_decode(&ps_v1_Call_msg, m, r->meta, r->header.meta_bytes, err);
     if (st == PS_OK) {
         st = PSI_BYTES_TEXT(m->name, name, sizeof(name));
@@ -54,10 +49,10 @@ static ps_status read_call(struct psd_task *t, const struct psd_request *r, ps_v
         return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s': %u bytes are to go in and %zu have come", name, m->in_bytes,
                         r->body_bytes);
     }
-    *out_row = find_row(t, name, names, sizeof(names));
+    *out_row = find_row(t, name, &names);
     if (*out_row == UINT32_MAX) {
         return psi_fail(err, PS_NOT_FOUND, "there is no call '%s' at %s; %s%s", name, t->name,
-                        names[0] != '\0' ? "it has " : "it runs no calls", names);
+                        names.used > 0 ? "it has " : "it runs no calls", psd_names_text(&names));
     }
     if (t->draining) {
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);

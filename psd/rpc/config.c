@@ -47,17 +47,15 @@ void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_req
 /* ---- CONFIG_SET ---- */
 
 /* "a, b, c": those that may change. */
-static const char *changeable(const struct psd_task *t, char *names, size_t n)
+static const char *changeable(const struct psd_task *t, struct psd_names *names)
 {
-    size_t used = 0;
     struct setting row;
-    names[0] = '\0';
     for (uint32_t i = 0; t->config.config_set != NULL && setting(t, i, &row); i++) {
-        if (row.reloadable && used + strlen(row.name) + 3 < n) {
-            used += (size_t)snprintf(names + used, n - used, "%s%s", used == 0 ? "" : ", ", row.name);
+        if (row.reloadable) {
+            psd_names_add(names, "%s", row.name);
         }
     }
-    return used == 0 ? "none" : names;
+    return names->used == 0 ? "none" : psd_names_text(names);
 }
 
 static ps_status find_row(const struct psd_task *t, const char *name, struct setting *out, uint32_t *out_index,
@@ -110,14 +108,15 @@ static ps_status set(struct psd_task *t, const struct psd_conn *c, const char *n
 {
     struct setting row;
     uint32_t index = 0;
-    char text[PSI_ERR_TEXT_MAX] = "", names[PSI_ERR_TEXT_MAX / 2], old[512];
+    char text[PSI_ERR_TEXT_MAX] = "", buffer[PSI_ERR_TEXT_MAX / 2], old[512];
+    struct psd_names names = PSD_NAMES_IN(buffer);
     ps_status st = find_row(t, name, &row, &index, err);
     if (st != PS_OK) {
         return st;
     }
     if (t->config.config_set == NULL || !row.reloadable) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s takes a restart of %s; what may change while it runs: %s", row.name,
-                        t->name, changeable(t, names, sizeof(names)));
+                        t->name, changeable(t, &names));
     }
     PSI_IGNORE(snprintf(old, sizeof(old), "%s", row.value)); /* the shell may use its place; cut is fine */
     st = t->config.config_set(t->config.shell, row.name, value, text, sizeof(text));

@@ -13,12 +13,12 @@ enum { MORE_BYTES = 24 /* " and 4294967295 more" */ };
 
 void psd_names_add(struct psd_names *names, const char *format, ...)
 {
-    char one[PSD_NAMES_BYTES * 2];
+    char one[PSI_ERR_TEXT_MAX];
     va_list ap;
     va_start(ap, format);
     PSI_IGNORE(vsnprintf(one, sizeof(one), format, ap)); /* names are shorter */
     va_end(ap);
-    size_t room = sizeof(names->text) / 2 - MORE_BYTES; /* two of these go into one text */
+    size_t room = names->size - MORE_BYTES;
     if (names->used == 0 && strlen(one) > room) {
         char cut[sizeof(one)];
         PSI_IGNORE(snprintf(one, sizeof(one), "%s", psi_utf8_shorten(one, cut, room + 1))); /* fits */
@@ -28,15 +28,15 @@ void psd_names_add(struct psd_names *names, const char *format, ...)
         return;
     }
     names->used +=
-        (size_t)snprintf(names->text + names->used, sizeof(names->text) - names->used, "%s%s", names->used == 0 ? "" : ", ", one);
+        (size_t)snprintf(names->text + names->used, names->size - names->used, "%s%s", names->used == 0 ? "" : ", ", one);
 }
 
 const char *psd_names_text(struct psd_names *names)
 {
     if (names->left_out > 0) {
-        PSI_IGNORE(snprintf(names->text + names->used, sizeof(names->text) - names->used, " and %u more",
+        PSI_IGNORE(snprintf(names->text + names->used, names->size - names->used, " and %u more",
                             names->left_out)); /* room is kept for it */
         names->left_out = 0;
     }
-    return names->text;
+    return names->used == 0 ? "" : names->text;
 }

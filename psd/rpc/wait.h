@@ -16,15 +16,17 @@
 
 #include "psd/base/base.h"
 
-/* Names in a text for people (names_text.c); zero before the first. */
-enum { PSD_NAMES_BYTES = 256 };
+/* Names in a text for people (names_text.c), in a buffer of the caller. */
+enum { PSD_NAMES_BYTES = 256, PSD_NAMES_HALF = PSD_NAMES_BYTES / 2 /* two of these go into one text */ };
 struct psd_names {
-    char text[PSD_NAMES_BYTES];
-    size_t used;
+    char *text;
+    size_t size, used;
     uint32_t left_out;
 };
+/** None yet. */
+#define PSD_NAMES_IN(buffer) ((struct psd_names){.text = (buffer), .size = sizeof(buffer)})
 void psd_names_add(struct psd_names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/** "w, b and 3 more"; the last call. */
+/** "w, b and 3 more", "" without any; the last call. */
 const char *psd_names_text(struct psd_names *names);
 
 /* One thing that a waiting request waits for. */

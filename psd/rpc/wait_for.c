@@ -61,7 +61,8 @@ static void add_variables(const struct psd_wait *w, struct psd_names *names)
 
 static void describe_variables(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
-    struct psd_names names = {.used = 0};
+    char buffer[PSD_NAMES_HALF];
+    struct psd_names names = PSD_NAMES_IN(buffer);
     bool seal = w->condition == CONDITION_SEALED;
     add_variables(w, &names);
     const char *text = psd_names_text(&names);
@@ -81,7 +82,8 @@ static void describe_variables(const struct psd_task *t, const struct psd_wait *
 
 static void expire_variables(struct psd_task *t, struct psd_wait *w)
 {
-    struct psd_names names = {.used = 0};
+    char buffer[PSD_NAMES_HALF];
+    struct psd_names names = PSD_NAMES_IN(buffer);
     add_variables(w, &names);
     fail_late(t, w, w->condition == CONDITION_SEALED ? "made ready by a chief" : "initialised", &names);
 }
@@ -127,7 +129,8 @@ static void add_tasks(const struct psd_wait *w, struct psd_names *names)
 
 static void describe_tasks(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
-    struct psd_names names = {.used = 0};
+    char buffer[PSD_NAMES_HALF];
+    struct psd_names names = PSD_NAMES_IN(buffer);
     bool tasks = false, sessions = false;
     for (uint32_t i = 0; i < w->need_count; i++) {
         const struct psd_presence *p = presence_of(&w->needs[i]);
@@ -147,7 +150,8 @@ static void describe_tasks(const struct psd_task *t, const struct psd_wait *w, s
 
 static void expire_tasks(struct psd_task *t, struct psd_wait *w)
 {
-    struct psd_names names = {.used = 0};
+    char buffer[PSD_NAMES_HALF];
+    struct psd_names names = PSD_NAMES_IN(buffer);
     add_tasks(w, &names);
     fail_late(t, w, "up, as seen", &names);
 }

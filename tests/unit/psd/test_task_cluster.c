@@ -28,6 +28,36 @@ TEST(test_waits_for_the_lists_of_its_job)
     assert_int_equal(fc_find(&cl->c, "y", &a), PS_NOT_FOUND);
 }
 
+/* Names that have no room in a text are counted. */
+TEST(test_waits_for_many_lists)
+{
+    enum { TASKS = 200 };
+    char spec[TASKS * 20] = "ps=10.0.0.1:1";
+    ps_status st = PS_OK;
+    ps_v1_CreateItem m;
+    ps_v1_CreateAnswer a;
+    ps_v1_InfoAnswer info;
+    struct shell_net net;
+    size_t used = strlen(spec);
+    for (int i = 1; i < TASKS; i++) {
+        used += (size_t)snprintf(spec + used, sizeof(spec) - used, ",10.0.0.%d:1", i + 1);
+    }
+    shell_net_init(&net);
+    struct shell_task *ps0 = shell_task_new(&net, spec, "ps", 0, 1, START_MS, NULL, &st);
+    assert_int_equal(st, PS_OK);
+    struct fc *c = fc_new(ps0, 1);
+    fc_create_item(&m, "x", PS_F32, 1, ps_sgd(1));
+    assert_int_equal(fc_create(c, &m, &a), PS_UNAVAILABLE);
+    assert_true(says(&a, "waits for /job:ps/task:1, /job:ps/task:2") && says(&a, " and 185 more: variable 'x'"));
+    assert_int_equal(fc_find(c, "x", &a), PS_UNAVAILABLE);
+    assert_true(says(&a, " and 185 more: variable 'x'"));
+    assert_reply(fc_reset(c, 50, ""), PS_UNAVAILABLE, "/job:ps/task:1 (10.0.0.2:1), /job:ps/task:2 (10.0.0.3:1)");
+    assert_reply(fc_reset(c, 51, ""), PS_UNAVAILABLE, " and 191 more");
+    assert_int_equal(fc_info(c, &info), PS_OK);
+    assert_memory_equal(info.waiting_for.bytes + info.waiting_for.size - 13, " and 185 more", 13);
+    shell_net_fini(&net);
+}
+
 TEST(test_create_goes_to_its_owner)
 {
     ps_v1_CreateAnswer a;
