@@ -394,7 +394,7 @@ static void fence(struct psd_task *t, const char *why)
     }
 }
 
-static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+void psd_rpc_hello_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_err err;
     ps_v1_HelloAnswer a;
@@ -447,7 +447,7 @@ static void hello_answered(struct psd_task *t, struct psd_conn *c, const struct 
     send_list(t, c);
 }
 
-static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
@@ -490,7 +490,7 @@ static void drop_names(struct psd_task *t, struct psd_conn *c, const struct psd_
     }
 }
 
-static void task_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+void psd_rpc_task_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_CreateItem item;
     struct psd_create create = {0};
@@ -509,7 +509,7 @@ static void task_create(struct psd_task *t, struct psd_conn *c, const struct psd
     psd_reply(t, c, PS_OP_TASK_CREATE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, &m, created);
 }
 
-static void task_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_ContainerItem item;
     char container[PS_CONTAINER_BYTES_MAX + 1] = "";
@@ -524,7 +524,7 @@ static void task_reset(struct psd_task *t, struct psd_conn *c, const struct psd_
     psd_reply(t, c, PS_OP_TASK_RESET, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
 }
 
-static void task_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+void psd_rpc_task_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_NameItem item;
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
@@ -536,28 +536,6 @@ static void task_delete(struct psd_task *t, struct psd_conn *c, const struct psd
         psd_drop_here(t, v);
     }
     psd_reply(t, c, PS_OP_TASK_DELETE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
-}
-
-void psd_rpc_from_directory(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    t->directory_heard_ms = t->now_ms;
-    switch (r->header.op) {
-    case PS_OP_HELLO:
-        hello_answered(t, c, r);
-        break;
-    case PS_OP_LIST_ANSWER:
-        drop_names(t, c, r);
-        break;
-    case PS_OP_TASK_CREATE:
-        task_create(t, c, r);
-        break;
-    case PS_OP_TASK_RESET:
-        task_reset(t, c, r);
-        break;
-    default:
-        task_delete(t, c, r);
-        break;
-    }
 }
 
 /* ---- both ---- */

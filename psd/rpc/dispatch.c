@@ -103,6 +103,9 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
         unknown_op(t, c);
         return;
     }
+    if (c->role == PSD_ROLE_DIRECTORY) {
+        t->directory_heard_ms = t->now_ms;
+    }
     if (psd_request_is_in_parts(row)) {
         psd_push_end(t, c);
         return;

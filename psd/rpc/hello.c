@@ -351,9 +351,6 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
 
 void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    if (c->role == PSD_ROLE_DIRECTORY) {
-        t->directory_heard_ms = t->now_ms;
-    }
     if ((r->header.flags & PS_FLAG_REPLY) != 0) {
         return;
     }

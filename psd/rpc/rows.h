@@ -15,7 +15,7 @@
  * the header's handle, and the meta of a first frame is this structure. */
 #define PSD_REQUESTS(ROW) \
     ROW(HELLO,        AT_CLIENT,                                    NONE,                          psd_rpc_hello) \
-    ROW(HELLO,        AT_DIRECTORY | REPLIES,                       NONE,                          psd_rpc_from_directory) \
+    ROW(HELLO,        AT_DIRECTORY | REPLIES,                       NONE,                          psd_rpc_hello_answer) \
     ROW(GOODBYE,      AT_CLIENT,                                    NONE,                          psd_rpc_goodbye) \
     ROW(BEAT,         AT_CLIENT | AT_TASK | AT_DIRECTORY,           NONE,                          psd_rpc_beat) \
     ROW(BEAT,         AT_TASK | AT_DIRECTORY | REPLIES,             NONE,                          psd_rpc_beat) \
@@ -49,10 +49,10 @@
     ROW(CONTAINERS,   AT_CLIENT,                                    CLUSTER(READ),                 psd_rpc_containers) \
     ROW(TASKS,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                 psd_rpc_tasks) \
     ROW(LIST,         AT_TASK,                                      NONE,                          psd_rpc_list) \
-    ROW(LIST_ANSWER,  AT_DIRECTORY | REPLIES,                       NONE,                          psd_rpc_from_directory) \
-    ROW(TASK_CREATE,  AT_DIRECTORY,                                 NONE,                          psd_rpc_from_directory) \
-    ROW(TASK_RESET,   AT_DIRECTORY,                                 NONE,                          psd_rpc_from_directory) \
-    ROW(TASK_DELETE,  AT_DIRECTORY,                                 NONE,                          psd_rpc_from_directory) \
+    ROW(LIST_ANSWER,  AT_DIRECTORY | REPLIES,                       NONE,                          psd_rpc_list_answer) \
+    ROW(TASK_CREATE,  AT_DIRECTORY,                                 NONE,                          psd_rpc_task_create) \
+    ROW(TASK_RESET,   AT_DIRECTORY,                                 NONE,                          psd_rpc_task_reset) \
+    ROW(TASK_DELETE,  AT_DIRECTORY,                                 NONE,                          psd_rpc_task_delete) \
     ROW(TASK_CREATE,  AT_TASK | REPLIES,                            NONE,                          psd_rpc_task_answer) \
     ROW(TASK_RESET,   AT_TASK | REPLIES,                            NONE,                          psd_rpc_task_answer) \
     ROW(TASK_DELETE,  AT_TASK | REPLIES,                            NONE,                          psd_rpc_task_answer)
