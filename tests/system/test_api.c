@@ -3,9 +3,11 @@
  * The public API against real psd processes: variables, exactly-once sums from many threads, callbacks exactly once, fork, the
  * training level.
  */
+#include "api/api.h"
 #include "api_test.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,6 +225,100 @@ static void sums_of_many_threads_are_exact(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* ---- threads and versions ---- */
+
+enum { READS = 300 };
+
+struct reader {
+    ps_variable *v;
+    atomic_int *ended;
+};
+
+/* The version never goes back: neither does it for another thread that reads the same variable. */
+static void *read_many(void *arg)
+{
+    const struct reader *r = arg;
+    uint64_t seen = 0;
+    uintptr_t bad = 0;
+    int64_t value = 0;
+    for (int i = 0; i < READS; i++) {
+        bad += ps_variable_read(r->v, &value, sizeof(value)) != PS_OK;
+        uint64_t version = ps_variable_version(r->v, NULL);
+        bad += version < seen;
+        seen = version;
+    }
+    atomic_fetch_add(r->ended, 1);
+    return (void *)bad; /* NOLINT(performance-no-int-to-ptr): a number, for pthread_join() */
+}
+
+static void versions_never_go_back(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(30000);
+    ps_session *other = open_session(30000);
+    atomic_int ended = 0;
+    struct reader r = {.v = get(s, "version/v", PS_I64, PS_SCALAR, NULL), .ended = &ended};
+    ps_variable *written = get(other, "version/v", PS_I64, PS_SCALAR, NULL);
+    pthread_t threads[THREADS];
+    int64_t value = 0;
+    assert_int_equal(ps_variable_init(written, false), PS_OK);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, read_many, &r), 0);
+    }
+    while (atomic_load(&ended) < THREADS) {
+        assert_int_equal(ps_variable_assign(written, &value, sizeof(value)), PS_OK);
+        value++;
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *bad = NULL;
+        assert_int_equal(pthread_join(threads[i], &bad), 0);
+        assert_null(bad);
+    }
+    assert_int_equal(ps_session_close(other), 0);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+static void *read_once(void *arg)
+{
+    const struct reader *r = arg;
+    int64_t value = 0;
+    uintptr_t bad = ps_variable_read(r->v, &value, sizeof(value)) != PS_OK;
+    atomic_fetch_add(r->ended, 1);
+    return (void *)bad; /* NOLINT(performance-no-int-to-ptr): likewise */
+}
+
+/* Calls that are in flight end well, and their threads are out of the session before it is freed: the thread sanitizer sees it.
+ */
+static void close_waits_for_calls(void **state)
+{
+    (void)state;
+    enum { CLOSES = 20 };
+    for (int i = 0; i < CLOSES; i++) {
+        ps_session *s = open_session(30000);
+        atomic_int ended = 0; /* before the task stood still */
+        struct reader r = {.v = get(s, "close/v", PS_I64, PS_SCALAR, NULL), .ended = &ended};
+        pthread_t threads[THREADS];
+        uint32_t in_flight = 0;
+        assert_int_equal(ps_variable_init(r.v, false), PS_OK);
+        assert_int_equal(kill(cluster.pid[ps_variable_task(r.v)], SIGSTOP), 0);
+        for (int t = 0; t < THREADS; t++) {
+            assert_int_equal(pthread_create(&threads[t], NULL, read_once, &r), 0);
+        }
+        while (in_flight + (uint32_t)atomic_load(&ended) < THREADS) {
+            (void)pthread_mutex_lock(&s->lock);
+            in_flight = s->in_flight;
+            (void)pthread_mutex_unlock(&s->lock);
+        }
+        assert_int_equal(kill(cluster.pid[ps_variable_task(r.v)], SIGCONT), 0);
+        assert_int_equal(ps_session_close(s), 0);
+        for (int t = 0; t < THREADS; t++) {
+            void *bad = NULL;
+            assert_int_equal(pthread_join(threads[t], &bad), 0);
+            assert_null(bad);
+        }
+    }
+}
+
 /* ---- the asynchronous core ---- */
 
 enum { REQUESTS = 16, ROUNDS = 200 };
@@ -286,6 +382,41 @@ static void callbacks_run_exactly_once(void **state)
     assert_int_equal(ps_push_start(v, grad, 8, 1.0F, 0, &loops[0].req, on_done, &loops[0]), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_push_start(v, NULL, sizeof(grad), 1.0F, 0, &loops[0].req, on_done, &loops[0]), PS_INVALID_ARGUMENT);
     assert_int_equal(loops[0].done, ROUNDS);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+struct assigned {
+    atomic_bool done;
+    uint64_t version; /* 0: it failed */
+};
+
+static void on_assigned(void *ctx, ps_request *req, const ps_result *result)
+{
+    struct assigned *a = ctx;
+    (void)req;
+    a->version = result->status == PS_OK ? result->version : 0;
+    atomic_store(&a->done, true);
+}
+
+static void an_assignment_that_was_started_says_its_version(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(30000);
+    ps_variable *v = get(s, "async/assigned", PS_F32, PS_SHAPE(2), NULL);
+    const float value[2] = {1, 2};
+    struct assigned a = {.version = 0};
+    ps_request req = {0};
+    bool exact = false;
+    assert_int_equal(ps_variable_assign(v, value, sizeof(value)), PS_OK);
+    uint64_t first = ps_variable_version(v, NULL);
+    assert_int_equal(ps_assign_start(v, value, sizeof(value), 0, &req, on_assigned, &a), PS_OK);
+    while (!atomic_load(&a.done)) {
+        bool there = false;
+        assert_int_equal(ps_variable_is_initialized(v, &there), PS_OK);
+    }
+    assert_true(a.version > first);
+    assert_int_equal(ps_variable_version(v, &exact), a.version);
+    assert_true(exact);
     assert_int_equal(ps_session_close(s), 0);
 }
 
@@ -441,7 +572,10 @@ int main(void)
         cmocka_unit_test(structs_of_other_headers),
         cmocka_unit_test(placement_is_round_robin),
         cmocka_unit_test(sums_of_many_threads_are_exact),
+        cmocka_unit_test(versions_never_go_back),
+        cmocka_unit_test(close_waits_for_calls),
         cmocka_unit_test(callbacks_run_exactly_once),
+        cmocka_unit_test(an_assignment_that_was_started_says_its_version),
         cmocka_unit_test(a_blocking_call_in_a_callback_is_refused),
         cmocka_unit_test(a_forked_child_is_refused),
         cmocka_unit_test(parameters_train),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the public API share (api_*.c, param.c, args.c): the session object, blocking calls and requests.
+ * What the files of the public API share: the session object, blocking calls and requests.
  *
  * Threads: the core belongs to the loop thread (with PS_PROGRESS_CALLER: to whichever thread drives it, progress.c). A public
  * function makes a struct psi_api_call or takes a ps_request, hands it to the loop (worker/io.h) and, where it blocks, waits for
@@ -55,7 +55,7 @@ struct ps_variable {
     ps_shape shape;
     uint64_t bytes;
     int task;
-    uint64_t version; /* under the lock: of the last read */
+    uint64_t version; /* under the lock: of the last read or assignment */
     bool exact;
 };
 
@@ -72,6 +72,7 @@ struct ps_session {
     bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn() */
     bool stopping;      /* --help, or the cluster asks this session to stop */
     uint32_t in_flight; /* calls and requests handed to the loop and not ended */
+    uint32_t inside;    /* calls whose threads are not out of psi_api_call_wait() yet, and batches of gets */
     struct psi_list variables, params;
     struct psi_list aside; /* struct psi_api_get of parameters: they go with the next get, or at first use */
     bool settling;         /* a thread is getting those that were put aside */
@@ -171,7 +172,7 @@ ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err) PSI
 /** Start those whose work.link is in the list, which is empty then, in one event of the loop: what they ask of a task travels
  * together. psi_api_call_wait() must follow for each where it is PS_OK. */
 ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_err *err) PSI_MUST;
-/** Wait for its end. */
+/** Wait for its end. ps_session_close() waits for its return; the session may be gone after it. */
 ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
 /** Both. */
 ps_status psi_api_call_run(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
@@ -219,8 +220,13 @@ void psi_api_aside_free(ps_session *s);
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
 
 /* ---- variable.c ---- */
-/** A request has read or assigned its variable: what ps_variable_version() says from now on. */
+/** A request has read or assigned its variable: what ps_variable_version() says from now on. Loop thread, in the order in which
+ * requests end. */
 void psi_api_note_version(ps_variable *v, const struct psi_request *req);
+/** Run req (kind, src, dst, bytes, scale) on v and note its version; req has its result then. Blocks. */
+ps_status psi_api_operate(ps_variable *v, struct psi_request *req, struct psi_err *err) PSI_MUST;
+/** *version and *exact of a variable or a parameter, of one moment; 0 and inexact in a child of fork(). Any thread. */
+uint64_t psi_api_version(ps_session *s, const uint64_t *version, const bool *exact, bool *out_exact);
 /** finish(): whether call->variable has a value, into *(bool *)call->arg. */
 void psi_api_finish_status(struct psi_api_call *call);
 /** What can be seen of a request for numbers at once: memory, size, scale, and that v holds strings. Any thread. */

@@ -89,6 +89,7 @@ ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_
     (void)pthread_mutex_lock(&s->lock);
     bool refused = s->closing && !when_closing;
     s->in_flight += refused ? 0 : count;
+    s->inside += refused ? 0 : count;
     (void)pthread_mutex_unlock(&s->lock);
     if (refused) {
         return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_CLOSING, "the session is closing");
@@ -119,6 +120,8 @@ ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err)
     while (!call->ended) {
         psi_api_wait(s, &call->ended_cond);
     }
+    s->inside--;
+    (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
     (void)pthread_cond_destroy(&call->ended_cond);
     if (call->err.code != PS_OK && err != NULL) {

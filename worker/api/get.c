@@ -5,7 +5,7 @@
  * Happy path: psi_api_get_new() names and places a variable and makes its public record -> run() starts the gets of a batch in
  * one event of the loop, those put aside first: their turns are taken in the order of the calls, and the core sends one list to
  * the directory and one to each owner -> what the owner said is copied into the public record, which from then on never changes
- * but for the version of the last read. Failure modes: a get that fails has its own error, the others go on. Its name counts as
+ * but for its version. Failure modes: a get that fails has its own error, the others go on. Its name counts as
  * not got and its record is freed; the core keeps its own until the session closes. That of a parameter sticks to the session.
  */
 #include "api.h"
@@ -210,6 +210,7 @@ static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
     }
     bool settles = !psi_list_empty(&s->aside);
     s->settling = settles;
+    s->inside++;
     psi_list_move_all(&all, &s->aside);
     (void)pthread_mutex_unlock(&s->lock);
     struct psi_list *first = psi_list_first(gets);
@@ -218,12 +219,11 @@ static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
     }
     psi_list_move_all(&all, gets);
     run_batch(s, &all, err);
-    if (settles) {
-        (void)pthread_mutex_lock(&s->lock);
-        s->settling = false;
-        (void)pthread_cond_broadcast(&s->changed);
-        (void)pthread_mutex_unlock(&s->lock);
-    }
+    (void)pthread_mutex_lock(&s->lock);
+    s->settling = s->settling && !settles;
+    s->inside--;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
 ps_status psi_api_settle(ps_session *s)

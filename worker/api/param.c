@@ -45,6 +45,12 @@ static ps_status enter_settled(ps_session *s)
     return st == PS_OK ? psi_api_settle(s) : st;
 }
 
+/* In a child of fork() the lock may be held by a thread that is not there. */
+static bool may_look(const ps_session *s)
+{
+    return s != NULL && psi_api_here(s);
+}
+
 /* ---- parameters ---- */
 
 static void param_free(ps_param *p)
@@ -209,16 +215,7 @@ ps_session *ps_param_session(ps_param *p)
 
 uint64_t ps_param_version(const ps_param *p, bool *out_exact)
 {
-    if (p == NULL) {
-        return 0;
-    }
-    (void)pthread_mutex_lock(&p->session->lock);
-    uint64_t version = p->version;
-    if (out_exact != NULL) {
-        *out_exact = p->exact;
-    }
-    (void)pthread_mutex_unlock(&p->session->lock);
-    return version;
+    return p != NULL ? psi_api_version(p->session, &p->version, &p->exact, out_exact) : 0;
 }
 
 ps_status ps_param_fail(ps_param *p, ps_status st, const char *text)
@@ -480,21 +477,23 @@ ps_status ps_session_ready(ps_session *s)
 
 int ps_session_found(ps_session *s, int64_t *out_global_step)
 {
-    if (s == NULL) {
-        return 0;
+    int found = 0;
+    int64_t step = 0;
+    if (may_look(s)) {
+        (void)pthread_mutex_lock(&s->lock);
+        found = s->found;
+        step = s->found_global_step;
+        (void)pthread_mutex_unlock(&s->lock);
     }
-    (void)pthread_mutex_lock(&s->lock);
-    int found = s->found;
-    if (out_global_step != NULL) {
-        *out_global_step = s->found_global_step;
+    if (s != NULL && out_global_step != NULL) {
+        *out_global_step = step;
     }
-    (void)pthread_mutex_unlock(&s->lock);
     return found;
 }
 
 int64_t ps_global_step(ps_session *s)
 {
-    if (s == NULL) {
+    if (!may_look(s)) {
         return 0;
     }
     (void)pthread_mutex_lock(&s->lock);
@@ -524,7 +523,7 @@ bool ps_should_stop(ps_session *s)
 
 void ps_set_steps(ps_session *s, int64_t steps)
 {
-    if (s == NULL) {
+    if (!may_look(s)) {
         return;
     }
     (void)pthread_mutex_lock(&s->lock);

@@ -32,7 +32,6 @@ static void end(struct psi_api_request *r, const struct psi_err *err)
     ps_session *s = v->session;
     ps_done_fn done = r->done;
     void *ctx = r->core.ctx;
-    bool read = r->core.kind == PSI_REQ_PULL || r->core.kind == PSI_REQ_PUSH_PULL;
     ps_result result = {.struct_bytes = sizeof(result),
                         .status = err->code,
                         .applied = err->applied,
@@ -44,8 +43,6 @@ static void end(struct psi_api_request *r, const struct psi_err *err)
         result.exact = r->core.exact;
         result.result_bytes = r->core.result_bytes;
         memcpy(result.result, r->core.result, sizeof(result.result));
-    }
-    if (read && err->code == PS_OK) {
         psi_api_note_version(v, &r->core);
     }
     __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);

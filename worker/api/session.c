@@ -328,6 +328,11 @@ int ps_session_close(ps_session *s)
         }
         (void)pthread_mutex_unlock(&s->lock);
         say_goodbye(s);
+        (void)pthread_mutex_lock(&s->lock);
+        while (s->inside > 0 || s->driving) { /* what they waited for has ended: they only leave */
+            (void)pthread_cond_wait(&s->changed, &s->lock);
+        }
+        (void)pthread_mutex_unlock(&s->lock);
         psi_io_close(s->io);
         s->io = NULL;
     }

@@ -13,19 +13,6 @@
 
 #include <string.h>
 
-/* req: kind, and the blob as src or dst with its bytes. */
-static ps_status run(ps_variable *v, struct psi_request req, struct psi_err *err)
-{
-    req.var = v->var;
-    req.scale = 1;
-    struct psi_api_call call = {.session = v->session, .variable = v, .req = req};
-    ps_status st = psi_api_call_run(&call, err);
-    if (st == PS_OK) {
-        psi_api_note_version(v, &call.req);
-    }
-    return st;
-}
-
 static ps_status check(const ps_variable *v, size_t count, struct psi_err *err)
 {
     if (v == NULL) {
@@ -91,7 +78,7 @@ static ps_status give(ps_variable *v, enum psi_request_kind kind, const char *co
         st = blob_new(v, values, lengths, count, &blob, &bytes, &err);
     }
     if (st == PS_OK) {
-        st = run(v, (struct psi_request){.kind = kind, .src = blob, .bytes = bytes}, &err);
+        st = psi_api_operate(v, &(struct psi_request){.kind = kind, .src = blob, .bytes = bytes, .scale = 1}, &err);
     }
     psi_free(blob);
     return psi_api_result(&err, st);
@@ -142,7 +129,8 @@ ps_status ps_variable_read_strings(ps_variable *v, char *dst, size_t dst_bytes, 
         }
     }
     if (st == PS_OK) {
-        st = run(v, (struct psi_request){.kind = PSI_REQ_PULL, .dst = blob, .bytes = psi_blob_bytes_max(count)}, &err);
+        struct psi_request req = {.kind = PSI_REQ_PULL, .dst = blob, .bytes = psi_blob_bytes_max(count), .scale = 1};
+        st = psi_api_operate(v, &req, &err);
     }
     if (st == PS_OK) {
         st = take(v, blob, dst, dst_bytes, offsets, count, out_bytes, &err);

@@ -3,7 +3,7 @@
  * Variables that a program has got (get.c): what is known of them, and the blocking calls on one.
  *
  * Happy path: a call is checked and handed to the loop thread; its answer is the caller's. The public record never changes but
- * for the version of the last read. Failure modes: every error is returned and kept for ps_last_error().
+ * for the version of the last read or assignment. Failure modes: every error is returned and kept for ps_last_error().
  */
 #include "api.h"
 
@@ -56,16 +56,23 @@ size_t ps_variable_bytes(const ps_variable *v)
 
 uint64_t ps_variable_version(const ps_variable *v, bool *out_exact)
 {
-    if (v == NULL) {
-        return 0;
+    return v != NULL ? psi_api_version(v->session, &v->version, &v->exact, out_exact) : 0;
+}
+
+uint64_t psi_api_version(ps_session *s, const uint64_t *version, const bool *exact, bool *out_exact)
+{
+    uint64_t at = 0;
+    bool is_exact = false;
+    if (psi_api_here(s)) {
+        (void)pthread_mutex_lock(&s->lock);
+        at = *version;
+        is_exact = *exact;
+        (void)pthread_mutex_unlock(&s->lock);
     }
-    (void)pthread_mutex_lock(&v->session->lock);
-    uint64_t version = v->version;
     if (out_exact != NULL) {
-        *out_exact = v->exact;
+        *out_exact = is_exact;
     }
-    (void)pthread_mutex_unlock(&v->session->lock);
-    return version;
+    return at;
 }
 
 /* ---- blocking calls ---- */
@@ -79,6 +86,20 @@ void psi_api_note_version(ps_variable *v, const struct psi_request *req)
         v->exact = req->exact || !reads;
         (void)pthread_mutex_unlock(&v->session->lock);
     }
+}
+
+static void finish_version(struct psi_api_call *call)
+{
+    psi_api_note_version(call->variable, &call->req);
+}
+
+ps_status psi_api_operate(ps_variable *v, struct psi_request *req, struct psi_err *err)
+{
+    struct psi_api_call call = {.session = v->session, .finish = finish_version, .variable = v, .req = *req};
+    call.req.var = v->var;
+    ps_status st = psi_api_call_run(&call, err);
+    *req = call.req;
+    return st;
 }
 
 void psi_api_finish_status(struct psi_api_call *call)
@@ -106,14 +127,9 @@ static ps_status run(ps_variable *v, struct psi_request req, void *out_result)
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }
-    req.var = v->var;
-    struct psi_api_call call = {.session = v->session, .variable = v, .req = req};
-    st = psi_api_call_run(&call, &err);
-    if (st == PS_OK) {
-        psi_api_note_version(v, &call.req);
-    }
+    st = psi_api_operate(v, &req, &err);
     if (st == PS_OK && out_result != NULL) {
-        memcpy(out_result, call.req.result, req.bytes < call.req.result_bytes ? req.bytes : call.req.result_bytes);
+        memcpy(out_result, req.result, req.bytes < req.result_bytes ? req.bytes : req.result_bytes);
     }
     return psi_api_result(&err, st);
 }

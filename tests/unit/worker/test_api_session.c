@@ -3,11 +3,16 @@
 #include "test.h"
 #include "ps.h"
 
+#include "api/api.h"
 #include "mem.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { ALLOCATIONS_MAX = 200 };
+enum { ALLOCATIONS_MAX = 200, CLOSES = 50 };
 
 static int lines;
 
@@ -128,6 +133,77 @@ TEST(a_call_to_nobody_ends_at_its_deadline)
     assert_non_null(strstr(ps_session_error(s), "127.0.0.1:1"));
     assert_null(ps_param_grad(p));
     assert_int_not_equal(ps_session_close(s), 0);
+}
+
+/* A thread that is not in the child may hold the lock: here it is this one. */
+TEST(what_is_only_looked_up_never_blocks_a_child)
+{
+    ps_session_options o;
+    ps_session *s = NULL;
+    char error[512];
+    int status = 0;
+    options_of(&o);
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
+    ps_param *p = ps_param_get(s, "w", PS_SHAPE(2), ps_zeros(), ps_sgd(1));
+    ps_variable v = {.session = s, .version = 7};
+    p->version = 7;
+    s->global_step = s->found_global_step = s->found = 7;
+    (void)pthread_mutex_lock(&s->lock);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        bool exact = true;
+        bool also_exact = true;
+        int64_t step = 7;
+        (void)alarm(10); /* where one of these waits for the lock */
+        ps_set_steps(s, 1);
+        bool good = ps_param_version(p, &exact) == 0 && ps_variable_version(&v, &also_exact) == 0 && !exact && !also_exact &&
+                    ps_session_found(s, &step) == 0 && step == 0 && ps_global_step(s) == 0 && s->steps == 0;
+        _exit(good ? 0 : 1);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(ps_param_version(p, NULL), 7);
+    assert_int_equal(ps_session_found(s, NULL), 7);
+    PSI_IGNORE(ps_session_close(s)); /* whatever it says of the parameter */
+}
+
+struct driver {
+    ps_session *session;
+    atomic_bool ended;
+};
+
+static void *drive_once(void *arg)
+{
+    struct driver *d = arg;
+    PSI_IGNORE(ps_progress_run(d->session, 1000)); /* nothing is there to be done */
+    atomic_store(&d->ended, true);
+    return NULL;
+}
+
+/* Seen by the thread sanitizer, and by the address sanitizer. */
+TEST(close_waits_for_who_drives)
+{
+    for (int i = 0; i < CLOSES; i++) {
+        ps_session_options o;
+        ps_session *s = NULL;
+        char error[512];
+        pthread_t thread;
+        bool driving = false;
+        options_of(&o);
+        o.progress = PS_PROGRESS_CALLER;
+        assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
+        struct driver d = {.session = s};
+        assert_int_equal(pthread_create(&thread, NULL, drive_once, &d), 0);
+        while (!driving && !atomic_load(&d.ended)) {
+            (void)pthread_mutex_lock(&s->lock);
+            driving = s->driving;
+            (void)pthread_mutex_unlock(&s->lock);
+        }
+        assert_int_equal(ps_session_close(s), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
 }
 
 TEST(options_of_other_headers)
