@@ -16,10 +16,11 @@
 enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4 };
 enum { REPLIES = 8, ONLY_DIRECTORY = 16, NUMBERED = 32, IN_PARTS = 64, WAITS = 128 };
 
-#define NONE PSD_PLACE_NONE, PSD_RIGHT_NONE, 0
-#define CLUSTER(right_) PSD_PLACE_CLUSTER, PSD_RIGHT_##right_, 0
-#define OF(place_, right_) PSD_PLACE_##place_, PSD_RIGHT_##right_, 0
-#define OF_FIXED(right_, meta_) PSD_PLACE_HANDLE, PSD_RIGHT_##right_, sizeof(struct meta_)
+#define NONE PSD_PLACE_NONE, PSD_TARGET_NONE, PSD_RIGHT_NONE, 0
+#define CLUSTER(right_) PSD_PLACE_CLUSTER, PSD_TARGET_NONE, PSD_RIGHT_##right_, 0
+#define CONTAINERS(right_) PSD_PLACE_CONTAINERS, PSD_TARGET_NONE, PSD_RIGHT_##right_, 0
+#define OF(place_, target_, right_) PSD_PLACE_##place_, PSD_TARGET_##target_, PSD_RIGHT_##right_, 0
+#define OF_FIXED(target_, right_, meta_) PSD_PLACE_HANDLE, PSD_TARGET_##target_, PSD_RIGHT_##right_, sizeof(struct meta_)
 
 #define ROW(op_, rules_, place_, handler_) {PS_OP_##op_, rules_, place_, handler_},
 static const struct psd_row rows[] = {PSD_REQUESTS(ROW)};
@@ -72,6 +73,13 @@ static ps_status permit(const struct psd_task *t, const struct psd_conn *c, cons
                     container == NULL ? "" : "'");
 }
 
+/* NULL: there is none with this handle any more. */
+static const struct psd_variable *variable_of(const struct psd_task *t, const struct psd_row *row, uint32_t handle)
+{
+    PSI_ASSERT(row->target == PSD_TARGET_VARIABLE); /* nothing else has handles: its right would not be asked */
+    return psd_variable_by_handle(&t->store, handle);
+}
+
 static const pb_msgdesc_t *item_of(enum psd_place place)
 {
     return place == PSD_PLACE_HANDLES   ? &ps_v1_HandleItem_msg
@@ -100,7 +108,7 @@ static ps_status permit_items(const struct psd_task *t, const struct psd_conn *c
             return PS_OK;
         }
         if (row->place == PSD_PLACE_HANDLES) {
-            const struct psd_variable *v = psd_variable_by_handle(&t->store, item.handle.handle);
+            const struct psd_variable *v = variable_of(t, row, item.handle.handle);
             container = v == NULL ? NULL : v->container->name;
         } else if (!end) {
             const void *field = row->place == PSD_PLACE_NAMES     ? (const void *)&item.name.container
@@ -144,7 +152,7 @@ ps_status psd_request_admit(struct psd_task *t, struct psd_conn *c, const struct
                         row->meta_bytes);
     }
     if (row->place == PSD_PLACE_HANDLE) {
-        r->variable = psd_variable_by_handle(&t->store, h->handle);
+        r->variable = variable_of(t, row, h->handle);
     }
     return t->config.permit == NULL ? PS_OK : permit_all(t, c, row, r, err);
 }

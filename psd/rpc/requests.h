@@ -12,17 +12,21 @@
 enum psd_place {
     PSD_PLACE_NONE,      /* nobody's: it is about the connection, or its own numbers */
     PSD_PLACE_CLUSTER,   /* the cluster's */
-    PSD_PLACE_HANDLE,    /* that of the variable of its handle, which the handler gets */
-    PSD_PLACE_HANDLES,   /* ... of the variable of each HandleItem */
+    PSD_PLACE_HANDLE,    /* that of its target, the thing of its handle, which the handler gets */
+    PSD_PLACE_HANDLES,   /* ... of the thing of each HandleItem */
     PSD_PLACE_NAMES,     /* ... of each NameItem */
     PSD_PLACE_CREATES,   /* ... of each CreateItem */
     PSD_PLACE_CONTAINERS /* ... of each ContainerItem; without one the default container */
 };
 
+/* What kind of thing the handles in a request, or its names, are of. */
+enum psd_target { PSD_TARGET_NONE, PSD_TARGET_VARIABLE };
+
 struct psd_row {
     uint8_t op;
     uint8_t rules;
     enum psd_place place;
+    enum psd_target target;
     enum psd_right right;
     uint16_t meta_bytes; /* of a first frame; 0: a message, or none, and what psi_form_check() says */
     void (*handle)(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
