@@ -245,7 +245,7 @@ size_t psi_reader_places(struct psi_reader *r, struct psi_space out[PSI_PLACES_M
     size_t count = 0;
     *rest = r->large ? PSI_REST_BYTES : SIZE_MAX;
     if (r->state != READ_BODY || r->target == NULL) {
-        *rest = r->state == READ_BODY && !r->targeted ? to_segment_end(r) : *rest;
+        *rest = r->state == READ_BODY ? to_segment_end(r) : *rest;
         return 0;
     }
     uint32_t left = r->body_left - trailer_bytes(r);

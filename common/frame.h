@@ -20,7 +20,8 @@
 enum psi_piece {
     PSI_PIECE_NONE,    /* all bytes consumed, nothing complete */
     PSI_PIECE_HEAD,    /* header and meta of a new frame: r->header, r->meta */
-    PSI_PIECE_SEGMENT, /* r->payload, r->payload_bytes: one segment of the frame's body, CRC checked, padding included */
+    PSI_PIECE_SEGMENT, /* r->payload, r->payload_bytes: one segment of the frame's body, CRC checked, padding included; where
+                        * it has a target, only the values lie at r->payload */
     PSI_PIECE_END,     /* the frame is complete (always follows HEAD, also with an empty body) */
     PSI_PIECE_BAD      /* the stream is unusable: close; *err says why */
 };
@@ -40,10 +41,11 @@ struct psi_reader {
     struct ps_frame_header header;
     uint32_t meta_bytes;    /* of the current frame, with padding */
     const uint8_t *payload; /* of the last SEGMENT; valid until the next call */
-    uint32_t payload_bytes; /* a multiple of 8 unless it ends in the pull trailer; padding included, CRC not */
-    uint32_t body_left;     /* bytes of the current body not consumed yet */
-    uint32_t have;          /* bytes gathered in head or in buffer */
-    uint32_t body_limit;    /* no frame of a longer body is accepted (before HELLO small) */
+    uint32_t
+        payload_bytes;   /* a multiple of 8 unless it ends in the pull trailer; padding counted, which has no target; CRC not */
+    uint32_t body_left;  /* bytes of the current body not consumed yet */
+    uint32_t have;       /* bytes gathered in head or in buffer */
+    uint32_t body_limit; /* no frame of a longer body is accepted (before HELLO small) */
     uint8_t state;
     bool foreign;                   /* BAD, and what came is not of our protocol: bytes of ours would mean nothing to the peer */
     bool has_trailer;               /* the body of the current frame ends in a pull trailer */

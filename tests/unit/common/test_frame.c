@@ -746,10 +746,20 @@ TEST(test_places)
     assert_int_equal(a.ends, 1);
     assert_int_equal(psi_reader_places(&a.r, at, &rest), 0);
     assert_int_equal(rest, PSI_REST_BYTES); /* more like it may follow */
+    struct psi_reader large = a.r;
+    wire_fini(&w);
+    aim_fini(&a);
+    body = value_frame(&w, n, true);
+    aim_init(&a, n);
+    assert_int_equal(aim_read(&a, w.data, body + 10, false), body + 10);
+    psi_reader_release(&a.r);
+    assert_int_equal(psi_reader_places(&a.r, at, &rest), 0);
+    assert_int_equal(rest, 4 * (PS_SEGMENT_BYTES + 8) - 10); /* what is dropped is read in as large pieces */
+    assert_int_equal(aim_read(&a, w.data + body + 10, w.len - body - 10, false), w.len - body - 10);
+    assert_int_equal(a.ends, 1);
     wire_fini(&w);
     aim_fini(&a);
     PSI_IGNORE(value_frame(&w, 4096, true));
-    struct psi_reader large = a.r;
     aim_init(&a, 4096);
     a.r = large;
     aim_run(&a, &w, w.len, PLACED, NEVER);
