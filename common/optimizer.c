@@ -36,7 +36,7 @@ static const struct {
 };
 #define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
 
-static double value_of(const ps_optimizer *opt, const struct psi_hyper *h)
+double psi_hyper_value(const ps_optimizer *opt, const struct psi_hyper *h)
 {
     double v = 0;
     memcpy(&v, (const char *)opt + h->offset, sizeof(v));
@@ -113,7 +113,7 @@ ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct ps
                         ps_dtype_name(dtype));
     }
     for (const struct psi_hyper *h = kinds[opt->kind].hypers; h->name != NULL; h++) {
-        double v = value_of(opt, h);
+        double v = psi_hyper_value(opt, h);
         double narrow = v;
         if (dtype == PS_F32) {
             narrow = fabs(v) > FLT_MAX ? copysign(INFINITY, v) : (double)(float)v;
@@ -134,7 +134,7 @@ const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n)
     size_t used = 0;
     for (const struct psi_hyper *h = psi_optimizer_hypers(opt->kind); h->name != NULL; h++) {
         int wrote = snprintf(text + used, sizeof(text) - used, "%s%s=%s", used == 0 ? "" : ", ", h->name,
-                             format_double(value_of(opt, h), number, sizeof(number)));
+                             format_double(psi_hyper_value(opt, h), number, sizeof(number)));
         PSI_ASSERT(wrote > 0 && (size_t)wrote < sizeof(text) - used);
         used += (size_t)wrote;
     }
@@ -143,15 +143,6 @@ const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n)
     PSI_IGNORE(snprintf(buf, n, "%s%s%s%s%s", psi_optimizer_name(opt->kind), used == 0 ? "" : "(", text,
                         !momentum ? "" : (opt->nesterov != 0 ? ", nesterov=true" : ", nesterov=false"), used == 0 ? "" : ")"));
     return buf;
-}
-
-const char *psi_optimizer_hyper(const ps_optimizer *opt, size_t i, double *out_value)
-{
-    if (opt->kind >= KIND_COUNT || i >= HYPER_MAX || kinds[opt->kind].hypers[i].name == NULL) {
-        return NULL;
-    }
-    *out_value = value_of(opt, &kinds[opt->kind].hypers[i]);
-    return kinds[opt->kind].hypers[i].name;
 }
 
 bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b)

@@ -29,8 +29,8 @@ struct psi_hyper {
 const struct psi_hyper *psi_optimizer_hypers(uint32_t kind);
 /** Kind and every hyperparameter in force: "adagrad(learning_rate=0.1, initial_accumulator=0.1)"; values read back exactly. */
 const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n);
-/** Hyperparameter i of its kind, by name; NULL: it has fewer. */
-const char *psi_optimizer_hyper(const ps_optimizer *opt, size_t i, double *out_value);
+/** Its value in opt. */
+double psi_hyper_value(const ps_optimizer *opt, const struct psi_hyper *h);
 /** Same kind and the same bits in every hyperparameter that the kind uses. */
 bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b);
 

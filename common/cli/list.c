@@ -36,9 +36,15 @@ static json_t *value_of(const struct cli_column *c, const void *row)
         return cli_json_hex(*(const uint64_t *)field);
     case CLI_OTHER:
         return NULL;
-    default:
-        return json_integer(number_of(c->kind, field));
+    case CLI_INT:
+    case CLI_U32:
+    case CLI_U64:
+    case CLI_I64:
+    case CLI_BYTES:
+    case CLI_TIME:
+        break;
     }
+    return json_integer(number_of(c->kind, field));
 }
 
 static const char *cell_of(const struct cli_column *c, const void *row, char *buf, size_t n)
@@ -72,7 +78,9 @@ static const char *cell_of(const struct cli_column *c, const void *row, char *bu
         break;
     case CLI_OTHER:
         return "";
-    default:
+    case CLI_INT:
+    case CLI_U32:
+    case CLI_I64:
         (void)snprintf(buf, n, "%lld", (long long)number_of(c->kind, field));
         break;
     }

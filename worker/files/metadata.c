@@ -21,9 +21,7 @@ static json_t *optimizer_json(const ps_optimizer *o)
     json_t *object = json_pack("{s:s}", "kind", psi_optimizer_name(o->kind));
     bool good = object != NULL;
     for (const struct psi_hyper *h = psi_optimizer_hypers(o->kind); good && h->name != NULL; h++) {
-        double value = 0;
-        memcpy(&value, (const char *)o + h->offset, sizeof(value));
-        good = json_object_set_new(object, h->name, json_real(value)) == 0;
+        good = json_object_set_new(object, h->name, json_real(psi_hyper_value(o, h))) == 0;
     }
     if (good && o->kind == PS_OPT_MOMENTUM && o->nesterov != 0) {
         good = json_object_set_new(object, "nesterov", json_true()) == 0;

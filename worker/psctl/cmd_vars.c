@@ -58,10 +58,8 @@ static json_t *optimizer_value(const void *row)
 {
     const ps_optimizer *o = &((const struct row *)row)->v.optimizer;
     json_t *object = json_pack("{s:s}", "kind", psi_optimizer_name(o->kind));
-    double value = 0;
-    const char *name = NULL;
-    for (size_t i = 0; (name = psi_optimizer_hyper(o, i, &value)) != NULL; i++) {
-        (void)json_object_set_new(object, name, cli_json_f64(value));
+    for (const struct psi_hyper *h = psi_optimizer_hypers(o->kind); h->name != NULL; h++) {
+        (void)json_object_set_new(object, h->name, cli_json_f64(psi_hyper_value(o, h)));
     }
     if (o->kind == PS_OPT_MOMENTUM) {
         (void)json_object_set_new(object, "nesterov", json_boolean(o->nesterov != 0));
