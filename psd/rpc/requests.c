@@ -20,7 +20,7 @@ enum { REPLIES = 8, ONLY_DIRECTORY = 16, NUMBERED = 32, IN_PARTS = 64, WAITS = 1
 #define CLUSTER(right_) PSD_PLACE_CLUSTER, PSD_TARGET_NONE, PSD_RIGHT_##right_, 0
 #define CONTAINERS(right_) PSD_PLACE_CONTAINERS, PSD_TARGET_NONE, PSD_RIGHT_##right_, 0
 #define OF(place_, target_, right_) PSD_PLACE_##place_, PSD_TARGET_##target_, PSD_RIGHT_##right_, 0
-#define OF_FIXED(target_, right_, meta_) PSD_PLACE_HANDLE, PSD_TARGET_##target_, PSD_RIGHT_##right_, sizeof(struct meta_)
+#define FIXED(target_, right_, meta_) PSD_PLACE_HANDLE, PSD_TARGET_##target_, PSD_RIGHT_##right_, sizeof(struct meta_)
 
 #define ROW(op_, rules_, place_, handler_) {PS_OP_##op_, rules_, place_, handler_},
 static const struct psd_row rows[] = {PSD_REQUESTS(ROW)};

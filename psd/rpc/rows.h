@@ -12,51 +12,51 @@
  * that task only; NUMBERED: a mutation with a sequence number; WAITS: a waiting request (wait.h); IN_PARTS: its body comes in
  * parts, the handler gets its head.
  * NONE: no right; CLUSTER(right); CONTAINERS(right): the containers named; OF(place, target, right): where its containers come
- * from, enum psd_place, and the kind of thing that has them; OF_FIXED(target, right, meta): OF(HANDLE, target, right), and the meta
+ * from, enum psd_place, and the kind of thing that has them; FIXED(target, right, meta): OF(HANDLE, target, right), and the meta
  * of a first frame is this structure. */
 #define PSD_REQUESTS(ROW) \
-    ROW(HELLO,        AT_CLIENT,                                    NONE,                                    psd_rpc_hello) \
-    ROW(HELLO,        AT_DIRECTORY | REPLIES,                       NONE,                                    psd_rpc_hello_answer) \
-    ROW(GOODBYE,      AT_CLIENT,                                    NONE,                                    psd_rpc_goodbye) \
-    ROW(BEAT,         AT_CLIENT | AT_TASK | AT_DIRECTORY,           NONE,                                    psd_rpc_beat) \
-    ROW(BEAT,         AT_TASK | AT_DIRECTORY | REPLIES,             NONE,                                    psd_rpc_beat) \
-    ROW(ABANDON,      AT_CLIENT,                                    NONE,                                    psd_rpc_abandon) \
-    ROW(ACK,          AT_CLIENT,                                    NONE,                                    psd_rpc_ack) \
-    ROW(CLOSE,        AT_CLIENT | AT_TASK | AT_DIRECTORY | REPLIES, NONE,                                    psd_rpc_close) \
-    ROW(PUSH,         AT_CLIENT | NUMBERED | IN_PARTS,              OF_FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
-    ROW(PUSHPULL,     AT_CLIENT | NUMBERED | IN_PARTS,              OF_FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
-    ROW(ASSIGN,       AT_CLIENT | NUMBERED | IN_PARTS,              OF_FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
-    ROW(ADD,          AT_CLIENT | NUMBERED | IN_PARTS,              OF_FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
-    ROW(PULL,         AT_CLIENT,                                    OF_FIXED(VARIABLE, READ, ps_pull_meta),  psd_rpc_pull) \
-    ROW(OPEN,         AT_CLIENT,                                    OF(NAMES, VARIABLE, READ),               psd_rpc_open) \
-    ROW(INIT,         AT_CLIENT | NUMBERED,                         OF(HANDLE, VARIABLE, WRITE),             psd_rpc_init) \
-    ROW(SEAL,         AT_CLIENT,                                    OF(HANDLES, VARIABLE, WRITE),            psd_rpc_seal) \
-    ROW(WAIT,         AT_CLIENT | WAITS,                            OF(HANDLES, VARIABLE, READ),             psd_rpc_wait) \
-    ROW(CALL,         AT_CLIENT | WAITS,                            CLUSTER(WRITE),                          psd_rpc_call) \
-    ROW(CREATE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(CREATES, VARIABLE, CREATE),           psd_rpc_create) \
-    ROW(FIND,         AT_CLIENT | ONLY_DIRECTORY,                   OF(NAMES, VARIABLE, READ),               psd_rpc_find) \
-    ROW(RESET,        AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(ADMINISTER),                  psd_rpc_reset) \
-    ROW(DELETE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(NAMES, VARIABLE, ADMINISTER),         psd_rpc_delete) \
-    ROW(CHIEF,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(WRITE),                          psd_rpc_chief) \
-    ROW(WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(READ),                           psd_rpc_wait_cluster) \
-    ROW(INFO,         AT_CLIENT,                                    CLUSTER(READ),                           psd_rpc_info) \
-    ROW(VARS,         AT_CLIENT,                                    CLUSTER(READ),                           psd_rpc_vars) \
-    ROW(CONFIG,       AT_CLIENT,                                    CLUSTER(READ),                           psd_rpc_config) \
-    ROW(CONFIG_SET,   AT_CLIENT,                                    CLUSTER(ADMINISTER),                     psd_rpc_config_set) \
-    ROW(SHUTDOWN,     AT_CLIENT,                                    CLUSTER(ADMINISTER),                     psd_rpc_shutdown) \
-    ROW(SESSIONS,     AT_CLIENT,                                    CLUSTER(READ),                           psd_rpc_sessions) \
-    ROW(WAITS,        AT_CLIENT,                                    CLUSTER(READ),                           psd_rpc_waits) \
-    ROW(STOP,         AT_CLIENT,                                    CLUSTER(ADMINISTER),                     psd_rpc_stop) \
-    ROW(CONTAINERS,   AT_CLIENT,                                    CLUSTER(READ),                           psd_rpc_containers) \
-    ROW(TASKS,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                           psd_rpc_tasks) \
-    ROW(LIST,         AT_TASK,                                      NONE,                                    psd_rpc_list) \
-    ROW(LIST_ANSWER,  AT_DIRECTORY | REPLIES,                       NONE,                                    psd_rpc_list_answer) \
-    ROW(TASK_CREATE,  AT_DIRECTORY,                                 NONE,                                    psd_rpc_task_create) \
-    ROW(TASK_RESET,   AT_DIRECTORY,                                 NONE,                                    psd_rpc_task_reset) \
-    ROW(TASK_DELETE,  AT_DIRECTORY,                                 NONE,                                    psd_rpc_task_delete) \
-    ROW(TASK_CREATE,  AT_TASK | REPLIES,                            NONE,                                    psd_rpc_task_answer) \
-    ROW(TASK_RESET,   AT_TASK | REPLIES,                            NONE,                                    psd_rpc_task_answer) \
-    ROW(TASK_DELETE,  AT_TASK | REPLIES,                            NONE,                                    psd_rpc_task_answer)
+    ROW(HELLO,        AT_CLIENT,                                    NONE,                                 psd_rpc_hello) \
+    ROW(HELLO,        AT_DIRECTORY | REPLIES,                       NONE,                                 psd_rpc_hello_answer) \
+    ROW(GOODBYE,      AT_CLIENT,                                    NONE,                                 psd_rpc_goodbye) \
+    ROW(BEAT,         AT_CLIENT | AT_TASK | AT_DIRECTORY,           NONE,                                 psd_rpc_beat) \
+    ROW(BEAT,         AT_TASK | AT_DIRECTORY | REPLIES,             NONE,                                 psd_rpc_beat) \
+    ROW(ABANDON,      AT_CLIENT,                                    NONE,                                 psd_rpc_abandon) \
+    ROW(ACK,          AT_CLIENT,                                    NONE,                                 psd_rpc_ack) \
+    ROW(CLOSE,        AT_CLIENT | AT_TASK | AT_DIRECTORY | REPLIES, NONE,                                 psd_rpc_close) \
+    ROW(PUSH,         AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
+    ROW(PUSHPULL,     AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
+    ROW(ASSIGN,       AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
+    ROW(ADD,          AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
+    ROW(PULL,         AT_CLIENT,                                    FIXED(VARIABLE, READ, ps_pull_meta),  psd_rpc_pull) \
+    ROW(OPEN,         AT_CLIENT,                                    OF(NAMES, VARIABLE, READ),            psd_rpc_open) \
+    ROW(INIT,         AT_CLIENT | NUMBERED,                         OF(HANDLE, VARIABLE, WRITE),          psd_rpc_init) \
+    ROW(SEAL,         AT_CLIENT,                                    OF(HANDLES, VARIABLE, WRITE),         psd_rpc_seal) \
+    ROW(WAIT,         AT_CLIENT | WAITS,                            OF(HANDLES, VARIABLE, READ),          psd_rpc_wait) \
+    ROW(CALL,         AT_CLIENT | WAITS,                            CLUSTER(WRITE),                       psd_rpc_call) \
+    ROW(CREATE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(CREATES, VARIABLE, CREATE),        psd_rpc_create) \
+    ROW(FIND,         AT_CLIENT | ONLY_DIRECTORY,                   OF(NAMES, VARIABLE, READ),            psd_rpc_find) \
+    ROW(RESET,        AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(ADMINISTER),               psd_rpc_reset) \
+    ROW(DELETE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(NAMES, VARIABLE, ADMINISTER),      psd_rpc_delete) \
+    ROW(CHIEF,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(WRITE),                       psd_rpc_chief) \
+    ROW(WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(READ),                        psd_rpc_wait_cluster) \
+    ROW(INFO,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_info) \
+    ROW(VARS,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_vars) \
+    ROW(CONFIG,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_config) \
+    ROW(CONFIG_SET,   AT_CLIENT,                                    CLUSTER(ADMINISTER),                  psd_rpc_config_set) \
+    ROW(SHUTDOWN,     AT_CLIENT,                                    CLUSTER(ADMINISTER),                  psd_rpc_shutdown) \
+    ROW(SESSIONS,     AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_sessions) \
+    ROW(WAITS,        AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_waits) \
+    ROW(STOP,         AT_CLIENT,                                    CLUSTER(ADMINISTER),                  psd_rpc_stop) \
+    ROW(CONTAINERS,   AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_containers) \
+    ROW(TASKS,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_tasks) \
+    ROW(LIST,         AT_TASK,                                      NONE,                                 psd_rpc_list) \
+    ROW(LIST_ANSWER,  AT_DIRECTORY | REPLIES,                       NONE,                                 psd_rpc_list_answer) \
+    ROW(TASK_CREATE,  AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_create) \
+    ROW(TASK_RESET,   AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_reset) \
+    ROW(TASK_DELETE,  AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_delete) \
+    ROW(TASK_CREATE,  AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(TASK_RESET,   AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(TASK_DELETE,  AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer)
 /* clang-format on */
 
 #endif
