@@ -41,11 +41,10 @@ struct psi_reader {
     struct ps_frame_header header;
     uint32_t meta_bytes;    /* of the current frame, with padding */
     const uint8_t *payload; /* of the last SEGMENT; valid until the next call */
-    uint32_t
-        payload_bytes;   /* a multiple of 8 unless it ends in the pull trailer; padding counted, which has no target; CRC not */
-    uint32_t body_left;  /* bytes of the current body not consumed yet */
-    uint32_t have;       /* bytes gathered in head or in buffer */
-    uint32_t body_limit; /* no frame of a longer body is accepted (before HELLO small) */
+    uint32_t payload_bytes; /* a multiple of 8 unless it ends in the pull trailer; padding counted, CRC not */
+    uint32_t body_left;     /* bytes of the current body not consumed yet */
+    uint32_t have;          /* bytes gathered in head or in buffer */
+    uint32_t body_limit;    /* no frame of a longer body is accepted (before HELLO small) */
     uint8_t state;
     bool foreign;                   /* BAD, and what came is not of our protocol: bytes of ours would mean nothing to the peer */
     bool has_trailer;               /* the body of the current frame ends in a pull trailer */
