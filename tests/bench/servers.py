@@ -194,7 +194,7 @@ class Servers:
                 with socket.socket() as s:
                     if s.connect_ex(("127.0.0.1", port)) == 0:
                         break
-                time.sleep(0.1)
+                time.sleep(0.1)  # sleep: redis tells nobody when it listens
         child, port = self.peers["redis"]
         return self.run([program("redis_load"), str(port), str(child.pid), *map(str, words)])
 
@@ -263,7 +263,7 @@ class Servers:
         while time.monotonic() < patience:
             try:
                 if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                    time.sleep(0.01)
+                    time.sleep(0.01)  # sleep: waitpid() has no deadline of its own
             except ChildProcessError:
                 return
 

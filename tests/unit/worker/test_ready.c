@@ -76,6 +76,17 @@ static void ok(struct two *t, uint32_t task, uint8_t op)
     fake_reply(&t->f, task, op, fake_take(&t->f, task, op)->h.id, false, &a);
 }
 
+/* The chief gets number 4, gives both their first values and seals them; then it is ready. */
+static void initialises_both(struct two *t)
+{
+    chief_number(t, 4);
+    init_answer(t, 0, 4, PS_OK);
+    init_answer(t, 1, 4, PS_OK);
+    ok(t, 0, PS_OP_SEAL);
+    ok(t, 1, PS_OP_SEAL);
+    assert_int_equal(t->ready.req.status, PS_OK);
+}
+
 /* STATUS, number, INITs, and SEAL only when every INIT is answered. */
 TEST(test_chief)
 {
@@ -198,12 +209,7 @@ TEST(test_given_by_itself)
     fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
     status(t, 0, true, false, 0, 0.5, 0);
     status(t, 1, false, false, 0, 0.5, 0);
-    chief_number(t, 4);
-    init_answer(t, 0, 4, PS_OK);
-    init_answer(t, 1, 4, PS_OK);
-    ok(t, 0, PS_OP_SEAL);
-    ok(t, 1, PS_OP_SEAL);
-    assert_int_equal(t->ready.req.status, PS_OK);
+    initialises_both(t);
 }
 
 /* The other workers cannot tell whether it was the chief, which then initialises the rest: they wait for its seal. */
@@ -241,12 +247,7 @@ TEST(test_half_initialised)
     fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
     status(t, 0, true, false, 0, 0.5, 3);
     status(t, 1, false, false, 0, 0.5, 3);
-    chief_number(t, 4);
-    init_answer(t, 0, 4, PS_OK);
-    init_answer(t, 1, 4, PS_OK);
-    ok(t, 0, PS_OP_SEAL);
-    ok(t, 1, PS_OP_SEAL);
-    assert_int_equal(t->ready.req.status, PS_OK);
+    initialises_both(t);
 }
 
 TEST(test_worker_waits)
