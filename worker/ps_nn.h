@@ -107,10 +107,13 @@ PS_API int64_t ps_argmax_count(const ps_tensor *logits, const int32_t *labels);
 /* ---- plain pointers: float32, row-major, any alignment of float. Errors: PS_INVALID_ARGUMENT (names the argument),
  * ---- PS_UNIMPLEMENTED (no plugin). Outputs are untouched on an error. */
 
-/** Open the kernel plugin now: a program that has other threads, or wants to report early, calls it first. BLAS settings go
- *  into the environment while it is opened, so no other thread should call getenv() at that moment. PS_OK if it is open. */
-PS_API ps_status ps_nn_open(void);
-/** What computes: "cpu: /usr/lib/libpsworker_cpu.so (OpenBLAS SkylakeX)"; "none" before it is open. Static text. */
+/** Open a device ("cpu", "gpu:0"; NULL: "cpu") for the functions below. A program that has other threads, or wants to report
+ *  early, calls it first; otherwise the first of them opens the CPU. Not while another thread is in one of them. BLAS settings
+ *  go into the environment while its plugin is opened, so no other thread should call getenv() at that moment. PS_OK if it is
+ *  open; PS_UNIMPLEMENTED (no plugin), PS_NOT_FOUND (no such device), PS_INVALID_ARGUMENT (no name of a device). */
+PS_API ps_status ps_nn_open(const char *device);
+/** What computes there: "cpu: /usr/lib/libpsworker_cpu.so (OpenBLAS SkylakeX, 1 thread)"; "none" before it is open. Valid until
+ *  the next call on this thread. */
 PS_API const char *ps_nn_backend(void);
 /** Text of the last error of a function of this header on this thread; "" if there was none. Valid until the next one. */
 PS_API const char *ps_nn_error(void);
@@ -118,8 +121,8 @@ PS_API const char *ps_nn_error(void);
 /** y (batch, out) = x (batch, in) w (in, out) + b (out); b may be NULL; y overlaps no input. */
 PS_API ps_status ps_nn_dense_forward(const float *x, const float *w, const float *b, float *y, int64_t batch, int64_t in,
                                      int64_t out);
-/** dw (in, out) = x^T dy, db (out) = column sums of dy, dx (batch, in) = dy w^T. An output that is NULL is not computed; x may
- *  be NULL without dw, w without dx. Outputs overlap no input. */
+/** dw (in, out) = x^T dy, db (out) = column sums of dy, dx (batch, in) = dy w^T. dx, db, or dw and db may be NULL and are not
+ *  computed then; x may be NULL without dw, w without dx. Outputs overlap no input. */
 PS_API ps_status ps_nn_dense_backward(const float *x, const float *w, const float *dy, float *dw, float *db, float *dx,
                                       int64_t batch, int64_t in, int64_t out);
 PS_API ps_status ps_nn_relu_forward(const float *x, float *y, int64_t count);

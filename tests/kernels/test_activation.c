@@ -147,7 +147,7 @@ static void test_bad_arguments(void **state)
         assert_int_equal(a->forward(m, NULL, 4), PS_INVALID_ARGUMENT);
         test_error_has("y is NULL");
         assert_int_equal(a->forward(m, m, 0), PS_INVALID_ARGUMENT);
-        test_error_has("count is 0");
+        test_error_has("x has a size of 0, allowed is 1 to");
         assert_int_equal(a->forward(m, m, -5), PS_INVALID_ARGUMENT);
         assert_int_equal(a->forward(m, m + 3, 4), PS_INVALID_ARGUMENT);
         test_error_has("y overlaps x");

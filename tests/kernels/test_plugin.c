@@ -5,7 +5,8 @@
  */
 #include "nn_test.h"
 
-#include "worker/nn/kernels/kernels.h"
+#include "worker/nn/kernels/device.h"
+#include "worker/nn/kernels/plugin.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -30,7 +31,7 @@ static int setup(void **state)
 {
     (void)state;
     char path[PATH_BYTES];
-    const char *dirs[] = {"empty", "text", "foreign", "bin", "lib", "real"};
+    const char *dirs[] = {"empty", "text", "foreign", "other", "bin", "lib", "real"};
     if (mkdtemp(work_dir) == NULL) {
         return -1;
     }
@@ -56,8 +57,8 @@ static int teardown(void **state)
 
 static void *racer(void *arg)
 {
-    const struct psk_table **out = arg;
-    assert_int_equal(psk_table_get("cpu", out, NULL), PS_OK);
+    const struct psk_plugin **out = arg;
+    assert_int_equal(psk_plugin_get("cpu", out, NULL), PS_OK);
     return NULL;
 }
 
@@ -66,19 +67,19 @@ static void test_first_use_by_threads(void **state)
 {
     (void)state;
     pthread_t threads[THREADS];
-    const struct psk_table *tables[THREADS] = {NULL};
+    const struct psk_plugin *plugins[THREADS] = {NULL};
     assert_string_equal(ps_nn_backend(), "none");
-    assert_null(psk_backend());
+    assert_null(psk_plugin_path("cpu"));
     for (size_t i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, racer, &tables[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, racer, &plugins[i]), 0);
     }
     for (size_t i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_non_null(tables[i]);
-        assert_ptr_equal(tables[i], tables[0]);
+        assert_non_null(plugins[i]);
+        assert_ptr_equal(plugins[i], plugins[0]);
     }
-    assert_int_equal(ps_nn_open(), PS_OK);
-    assert_string_equal(tables[0]->device, "cpu");
+    assert_int_equal(ps_nn_open(NULL), PS_OK);
+    assert_string_equal(plugins[0]->name, "cpu");
     assert_non_null(strstr(ps_nn_backend(), "cpu: /"));
     assert_int_equal(sscanf(ps_nn_backend(), "cpu: %4095s", plugin_path), 1);
     assert_int_equal(access(plugin_path, R_OK), 0);
@@ -127,7 +128,7 @@ static void test_nothing_usable(void **state)
     char foreign[PATH_BYTES];
     char foreign_file[PATH_BYTES];
     Dl_info libc;
-    const struct psk_table *table = NULL;
+    const struct psk_plugin *plugin = NULL;
     struct psi_err err = {0};
     work_path("empty", empty);
     work_path("text", text);
@@ -136,20 +137,20 @@ static void test_nothing_usable(void **state)
     assert_int_equal(symlink(libc.dli_fname, work_path("foreign/libpsworker_cpu.so", foreign_file)), 0);
 
     const char *nothing[] = {empty, "/nonexistent/place"};
-    assert_int_equal(psk_table_load("cpu", nothing, 2, &table, NULL, 0, &err), PS_UNIMPLEMENTED);
+    assert_int_equal(psk_plugin_load("cpu", nothing, 2, &plugin, NULL, 0, &err), PS_UNIMPLEMENTED);
     assert_non_null(strstr(err.text, "libpsworker_cpu.so"));
     assert_non_null(strstr(err.text, "PS_PLUGIN_DIR"));
     assert_non_null(strstr(err.text, empty));
     assert_non_null(strstr(err.text, "/nonexistent/place"));
 
     const char *bad_file[] = {text};
-    assert_int_equal(psk_table_load("cpu", bad_file, 1, &table, NULL, 0, &err), PS_UNIMPLEMENTED);
+    assert_int_equal(psk_plugin_load("cpu", bad_file, 1, &plugin, NULL, 0, &err), PS_UNIMPLEMENTED);
     assert_non_null(strstr(err.text, "text/libpsworker_cpu.so"));
     const char *no_symbol[] = {foreign};
-    assert_int_equal(psk_table_load("cpu", no_symbol, 1, &table, NULL, 0, &err), PS_UNIMPLEMENTED);
+    assert_int_equal(psk_plugin_load("cpu", no_symbol, 1, &plugin, NULL, 0, &err), PS_UNIMPLEMENTED);
     assert_non_null(strstr(err.text, "has no psk_open"));
-    assert_int_equal(psk_table_load("cpu", NULL, 0, &table, NULL, 0, NULL), PS_UNIMPLEMENTED);
-    assert_null(table);
+    assert_int_equal(psk_plugin_load("cpu", NULL, 0, &plugin, NULL, 0, NULL), PS_UNIMPLEMENTED);
+    assert_null(plugin);
     assert_null(getenv("OPENBLAS_NUM_THREADS"));
 
     /* a place with a bad one does not hide a later good one */
@@ -158,49 +159,104 @@ static void test_nothing_usable(void **state)
     char path[PATH_BYTES];
     assert_int_equal(symlink(plugin_path, work_path("real/libpsworker_cpu.so", real_file)), 0);
     const char *all[] = {empty, text, foreign, work_path("real", real)};
-    assert_int_equal(psk_table_load("cpu", all, 4, &table, path, sizeof(path), &err), PS_OK);
+    assert_int_equal(psk_plugin_load("cpu", all, 4, &plugin, path, sizeof(path), &err), PS_OK);
     assert_string_equal(path, real_file);
-    assert_int_equal(table->abi, PSK_ABI);
+    assert_int_equal(plugin->abi, PSK_ABI);
 }
 
-static void test_another_abi(void **state)
+/* A copy of the real plugin whose first two fields say something else. */
+static void forge(const char *to, uint32_t abi, uint32_t struct_bytes)
+{
+    const uint32_t real[2] = {PSK_ABI, sizeof(struct psk_plugin)};
+    const uint32_t forged[2] = {abi, struct_bytes};
+    struct stat st;
+    assert_int_equal(stat(plugin_path, &st), 0);
+    char *image = malloc((size_t)st.st_size);
+    assert_non_null(image);
+    FILE *in = fopen(plugin_path, "rb");
+    FILE *out = fopen(to, "wb");
+    assert_true(in != NULL && out != NULL);
+    assert_int_equal(fread(image, 1, (size_t)st.st_size, in), st.st_size);
+    char *at = memmem(image, (size_t)st.st_size, real, sizeof(real));
+    assert_non_null(at);
+    assert_null(memmem(at + 1, (size_t)(image + st.st_size - at - 1), real, sizeof(real)));
+    memcpy(at, forged, sizeof(forged));
+    assert_int_equal(fwrite(image, 1, (size_t)st.st_size, out), st.st_size);
+    assert_int_equal(fclose(out), 0);
+    fclose(in);
+    free(image);
+}
+
+static void test_another_version(void **state)
 {
     (void)state;
-    void *handle = dlopen(plugin_path, RTLD_NOW | RTLD_LOCAL);
-    assert_non_null(handle);
-    const psk_open_fn open_table = (psk_open_fn)dlsym(handle, PSK_OPEN_SYMBOL);
-    assert_non_null(open_table);
-    assert_null(open_table(PSK_ABI + 1));
-    assert_non_null(open_table(PSK_ABI));
-    dlclose(handle);
+    const struct psk_plugin *plugin = NULL;
+    struct psi_err err = {0};
+    char place[PATH_BYTES];
+    char file[PATH_BYTES];
+    const char *places[] = {work_path("other", place)};
+    forge(work_path("other/libpsworker_cpu.so", file), PSK_ABI + 1, sizeof(struct psk_plugin));
+    assert_int_equal(psk_plugin_load("cpu", places, 1, &plugin, NULL, 0, &err), PS_UNIMPLEMENTED);
+    assert_non_null(strstr(err.text, "was built for kernel ABI 3, this library has 2"));
+    assert_non_null(strstr(err.text, file));
+    forge(file, PSK_ABI, sizeof(struct psk_plugin) + 8);
+    assert_int_equal(psk_plugin_load("cpu", places, 1, &plugin, NULL, 0, &err), PS_UNIMPLEMENTED);
+    assert_non_null(strstr(err.text, "its table has"));
+    assert_null(plugin);
 }
 
 static void test_device_names(void **state)
 {
     (void)state;
-    const struct psk_table *table = NULL;
+    const struct psk_plugin *plugin = NULL;
     struct psi_err err = {0};
     const char *bad[] = {NULL, "", "../cpu", "CPU", "a-b", "sixteen_letters_", "abcdefghijklmnop"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_int_equal(psk_table_get(bad[i], &table, &err), PS_INVALID_ARGUMENT);
+        assert_int_equal(psk_plugin_get(bad[i], &plugin, &err), PS_INVALID_ARGUMENT);
     }
-    assert_int_equal(psk_table_get("abcdefghijklmno", &table, &err), PS_UNIMPLEMENTED);
+    assert_int_equal(psk_plugin_get("abcdefghijklmno", &plugin, &err), PS_UNIMPLEMENTED);
     assert_non_null(strstr(err.text, "libpsworker_abcdefghijklmno.so"));
-    assert_null(table);
+    assert_null(plugin);
     /* a plugin of another device under this name */
     char place[PATH_BYTES];
     char file[PATH_BYTES];
     assert_int_equal(symlink(plugin_path, work_path("real/libpsworker_other.so", file)), 0);
     const char *places[] = {work_path("real", place)};
-    assert_int_equal(psk_table_load("other", places, 1, &table, NULL, 0, &err), PS_UNIMPLEMENTED);
-    assert_non_null(strstr(err.text, "is for device cpu"));
+    assert_int_equal(psk_plugin_load("other", places, 1, &plugin, NULL, 0, &err), PS_UNIMPLEMENTED);
+    assert_non_null(strstr(err.text, "is the plugin cpu"));
+}
+
+/* What --device takes, and what is said where there is no such device. */
+static void test_places_by_name(void **state)
+{
+    (void)state;
+    struct psk_place *place = NULL;
+    struct psk_place *again = NULL;
+    struct psi_err err = {0};
+    const char *bad[] = {NULL, "", ":0", "gpu:", "gpu:x", "gpu:-1", "gpu:0x", "gpu:1000", "cpu:99999999999999999999", "../cpu:0"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(psk_place_open(bad[i], 0, &place, &err), PS_INVALID_ARGUMENT);
+    }
+    assert_int_equal(psk_place_open("absent:0", 0, &place, &err), PS_UNIMPLEMENTED);
+    assert_non_null(strstr(err.text, "libpsworker_absent.so"));
+    assert_int_equal(psk_place_open("cpu:1", 0, &place, &err), PS_NOT_FOUND);
+    assert_string_equal(err.text, "there is no cpu:1: this machine has 1 of them");
+    assert_null(place);
+    assert_int_equal(psk_place_open("cpu", 0, &place, &err), PS_OK);
+    assert_int_equal(psk_place_open("cpu:0", 0, &again, &err), PS_OK);
+    assert_ptr_equal(place, again);
+    assert_string_equal(psk_place_name(place), "cpu");
+    assert_string_equal(psk_place_type(place), "CPU");
+    psk_place_close(place);
+    psk_place_close(again);
+    psk_place_close(NULL);
 }
 
 /* ---- a copy of this program in <work_dir>/bin ---- */
 
 static int child_backend(void)
 {
-    if (ps_nn_open() != PS_OK) {
+    if (ps_nn_open(NULL) != PS_OK) {
         printf("%s", ps_nn_error());
         return 1;
     }
@@ -210,9 +266,9 @@ static int child_backend(void)
 
 static int child_missing(void)
 {
-    const struct psk_table *table = NULL;
+    const struct psk_plugin *plugin = NULL;
     struct psi_err err = {0};
-    const ps_status st = psk_table_get("missing", &table, &err);
+    const ps_status st = psk_plugin_get("missing", &plugin, &err);
     printf("%s", err.text);
     return st == PS_UNIMPLEMENTED ? 0 : 1;
 }
@@ -294,8 +350,13 @@ int main(int argc, char **argv)
         return child_missing();
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_use_by_threads), cmocka_unit_test(test_blas_settings), cmocka_unit_test(test_nothing_usable),
-        cmocka_unit_test(test_another_abi),          cmocka_unit_test(test_device_names),  cmocka_unit_test(test_places),
+        cmocka_unit_test(test_first_use_by_threads),
+        cmocka_unit_test(test_blas_settings),
+        cmocka_unit_test(test_nothing_usable),
+        cmocka_unit_test(test_another_version),
+        cmocka_unit_test(test_device_names),
+        cmocka_unit_test(test_places_by_name),
+        cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

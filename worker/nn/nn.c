@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps_nn.h, plain pointers: checks every argument, then calls the operation in the plugin's table.
+ * ps_nn.h, plain pointers: the arguments become tensors, one call checks them by the table of operations and runs the operation.
  *
- * Happy path: three or four comparisons and one indirect call. Failure modes: an argument that cannot be (typed, named, outputs
- * untouched), and a plugin that cannot be opened. The text of the last error is kept per thread.
+ * Happy path on the CPU: the caller's memory is the operation's. On a device with its own memory inputs are copied there and
+ * outputs back, and the call waits: for tests and for programs that compute something now and then. Failure modes: an argument
+ * that cannot be (typed, named, outputs untouched), a device that cannot be opened or fails. The text of the last error is kept
+ * per thread.
  */
 #include "nn.h"
 
-#include "worker/nn/kernels/kernels.h"
+#include "worker/nn/kernels/block.h"
+#include "worker/nn/kernels/plugin.h"
 
 #include <inttypes.h>
-#include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-
-#define KEEP_MIN (1.0f / 1048576.0f) /* 2^-20 */
+#include <string.h>
 
 static _Thread_local char error_text[PSI_ERR_TEXT_MAX];
 
@@ -34,227 +36,246 @@ const char *ps_nn_error(void)
     return error_text;
 }
 
-/* ---- the table ---- */
-
-static ps_status table_get(const struct psk_table **out_table)
+ps_status psi_nn_say(ps_status st, const char *fn, const struct psi_err *err)
 {
-    struct psi_err err;
-    const ps_status st = psk_table_get("cpu", out_table, &err);
-    return st == PS_OK ? st : psi_nn_fail(st, "%s", err.text);
+    return st == PS_OK ? st : psi_nn_fail(st, "%s: %s", fn, err->text);
 }
 
-static ps_status finish(const char *fn, ps_status st)
+/* ---- the device of this level ---- */
+
+static struct psk_place *plain_place; /* atomic; NULL: none yet */
+static pthread_mutex_t plain_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+ps_status ps_nn_open(const char *device)
 {
-    return st == PS_OK ? st : psi_nn_fail(st, "%s: the kernel failed (%s)", fn, ps_status_name(st));
+    struct psi_err err = {0};
+    struct psk_place *place = NULL;
+    const ps_status st = psk_place_open(device != NULL ? device : "cpu", 0, &place, &err);
+    if (st != PS_OK) {
+        return psi_nn_say(st, "ps_nn_open", &err);
+    }
+    (void)pthread_mutex_lock(&plain_mutex);
+    struct psk_place *old = plain_place;
+    __atomic_store_n(&plain_place, place, __ATOMIC_RELEASE);
+    (void)pthread_mutex_unlock(&plain_mutex);
+    psk_place_close(old);
+    return PS_OK;
 }
 
-ps_status ps_nn_open(void)
+static ps_status place_get(struct psk_place **out)
 {
-    const struct psk_table *table = NULL;
-    return table_get(&table);
+    *out = __atomic_load_n(&plain_place, __ATOMIC_ACQUIRE);
+    const ps_status st = *out != NULL ? PS_OK : ps_nn_open(NULL);
+    *out = __atomic_load_n(&plain_place, __ATOMIC_ACQUIRE);
+    return st;
 }
 
 const char *ps_nn_backend(void)
 {
-    const char *text = psk_backend();
-    return text != NULL ? text : "none";
-}
-
-/* ---- checks: false after an error was set ---- */
-
-static bool given(const char *fn, const char *name, const void *pointer)
-{
-    if (pointer == NULL) {
-        psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s is NULL", fn, name);
+    static _Thread_local char text[4096 + 128];
+    const struct psk_place *place = __atomic_load_n(&plain_place, __ATOMIC_ACQUIRE);
+    if (place == NULL) {
+        return "none";
     }
-    return pointer != NULL;
+    (void)snprintf(text, sizeof(text), "%s: %s (%s)", psk_place_name(place), psk_plugin_path(psk_place_plugin(place)),
+                   psk_place_properties(place)->name);
+    return text;
 }
 
-static bool size_ok(const char *fn, const char *name, int64_t size, int64_t size_max)
+/* ---- one operation ---- */
+
+/* An argument; NULL memory is none. */
+static struct psk_tensor f32(const float *data, int64_t rows, int64_t cols)
 {
-    if (size < 1 || size > size_max) {
-        psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s is %" PRId64 ", allowed is 1 to %" PRId64, fn, name, size, size_max);
-        return false;
-    }
-    return true;
+    return (struct psk_tensor){.address = (psk_address)(uintptr_t)data,
+                               .shape = {.rank = 2, .dims = {rows, cols}},
+                               .dtype = data != NULL ? PS_F32 : PS_DTYPE_NONE};
 }
 
-/* Each size fits BLAS's int; so does the number of bytes of the (a, b) matrix in the address space. */
-static bool matrix_ok(const char *fn, const char *name_a, int64_t a, const char *name_b, int64_t b)
+static struct psk_tensor vector(const void *data, int64_t count, ps_dtype dtype)
 {
-    int64_t bytes = 0;
-    if (!size_ok(fn, name_a, a, INT32_MAX) || !size_ok(fn, name_b, b, INT32_MAX)) {
-        return false;
-    }
-    if (__builtin_mul_overflow(a * b, (int64_t)sizeof(float), &bytes)) {
-        psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s %" PRId64 " times %s %" PRId64 " is too large", fn, name_a, a, name_b, b);
-        return false;
-    }
-    return true;
+    return (struct psk_tensor){.address = (psk_address)(uintptr_t)data,
+                               .shape = {.rank = 1, .dims = {count}},
+                               .dtype = data != NULL ? dtype : PS_DTYPE_NONE};
 }
 
-static bool count_ok(const char *fn, int64_t count)
+static struct psk_tensor scalar(const void *data, ps_dtype dtype)
 {
-    return size_ok(fn, "count", count, INT64_MAX / (int64_t)sizeof(float));
+    return (struct psk_tensor){.address = (psk_address)(uintptr_t)data, .dtype = data != NULL ? dtype : PS_DTYPE_NONE};
 }
 
-/* An output and an input of so many floats share no byte; NULLs never do. */
-static bool apart(const char *fn, const char *out_name, const float *out, int64_t out_count, const char *in_name, const float *in,
-                  int64_t in_count)
+struct submission {
+    psk_op op;
+    const struct psk_tensor *args;
+    const struct psk_attrs *attrs;
+};
+
+static ps_status submit(const struct psk_plugin *plugin, struct psk_device *device, struct psk_stream *stream, const void *arg,
+                        struct psi_err *err)
 {
-    const uintptr_t o = (uintptr_t)out;
-    const uintptr_t i = (uintptr_t)in;
-    if (out == NULL || in == NULL || o + (uintptr_t)out_count * sizeof(float) <= i ||
-        i + (uintptr_t)in_count * sizeof(float) <= o) {
-        return true;
-    }
-    psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s overlaps %s", fn, out_name, in_name);
-    return false;
+    const struct submission *s = arg;
+    return plugin->run[s->op](device, stream, s->args, s->attrs, err);
 }
 
-/* The same memory or no common byte: what element by element operations can take. */
-static bool same_or_apart(const char *fn, const char *out_name, const float *out, const char *in_name, const float *in,
-                          int64_t count)
+/* In the caller's memory: the place has the host's. */
+static ps_status run_here(struct psk_place *place, psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs,
+                          struct psi_err *err)
 {
-    return out == in || apart(fn, out_name, out, count, in_name, in, count);
+    const struct submission s = {op, args, attrs};
+    const struct psk_work work = {.stream = PSK_COMPUTE, .submit = submit, .arg = &s};
+    return psk_place_submit(place, &work, err);
 }
 
-static bool labels_ok(const char *fn, const int32_t *labels, int64_t batch, int64_t classes)
+/* Inputs there, outputs back. Arguments in the same memory are one block. */
+static ps_status run_there(struct psk_place *place, psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs,
+                           struct psi_err *err)
 {
-    for (int64_t i = 0; i < batch; i++) {
-        if (labels[i] < 0 || labels[i] >= classes) {
-            psi_nn_fail(PS_INVALID_ARGUMENT, "%s: label %" PRId32 " of row %" PRId64 " is not a class, allowed is 0 to %" PRId64,
-                        fn, labels[i], i, classes - 1);
-            return false;
+    struct psk_block blocks[PSK_ARGS_MAX] = {0};
+    struct psk_use uses[PSK_ARGS_MAX] = {0};
+    void *memory = NULL;
+    ps_status st = PS_OK;
+    const size_t count = psk_arg_count(op);
+    for (size_t i = 0; i < count && st == PS_OK; i++) {
+        size_t same = 0;
+        while (args[same].address != args[i].address) {
+            same++;
+        }
+        const size_t bytes = args[i].address != 0 ? psk_tensor_bytes(&args[i]) : 0;
+        uses[i] = (struct psk_use){args[i].address != 0 ? &blocks[same] : NULL, args[i].shape, args[i].dtype};
+        if (bytes > 0 && !psk_rows[op].args[i].output && same == i) {
+            st = psk_block_write(&blocks[i], place, bytes, &memory, err);
+            if (st == PS_OK) {
+                memcpy(memory, (const void *)(uintptr_t)args[i].address, bytes);
+            }
         }
     }
-    return true;
+    st = st == PS_OK ? psk_block_run(place, op, uses, attrs, NULL, err) : st;
+    for (size_t i = 0; i < count && st == PS_OK; i++) {
+        const size_t bytes = args[i].address != 0 ? psk_tensor_bytes(&args[i]) : 0;
+        if (bytes > 0 && psk_rows[op].args[i].output) {
+            st = psk_block_read(uses[i].block, bytes, &memory, err);
+            if (st == PS_OK) {
+                memcpy((void *)(uintptr_t)args[i].address, memory, bytes);
+            }
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        psk_block_fini(&blocks[i]);
+    }
+    return st;
 }
 
-/* ---- dense ---- */
+struct operation {
+    psk_op op;
+    const struct psk_tensor *args;
+    struct psk_attrs attrs;
+};
+
+static ps_status check_all(const char *fn, const struct operation *ops, size_t count)
+{
+    struct psi_err err = {0};
+    ps_status st = PS_OK;
+    for (size_t i = 0; i < count && st == PS_OK; i++) {
+        st = psk_op_check(ops[i].op, ops[i].args, &ops[i].attrs, NULL, &err);
+        st = st == PS_OK ? psk_op_check_overlap(ops[i].op, ops[i].args, NULL, &err) : st;
+        st = st == PS_OK ? psk_op_check_labels(ops[i].op, ops[i].args, &err) : st;
+    }
+    return psi_nn_say(st, fn, &err);
+}
+
+static ps_status run_all(const char *fn, const struct operation *ops, size_t count)
+{
+    struct psi_err err = {0};
+    struct psk_place *place = NULL;
+    ps_status st = place_get(&place);
+    if (st != PS_OK) {
+        return st;
+    }
+    for (size_t i = 0; i < count && st == PS_OK; i++) {
+        st = psk_place_has_host_memory(place) ? run_here(place, ops[i].op, ops[i].args, &ops[i].attrs, &err)
+                                              : run_there(place, ops[i].op, ops[i].args, &ops[i].attrs, &err);
+    }
+    return psi_nn_say(st, fn, &err);
+}
+
+static ps_status run(const char *fn, psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs)
+{
+    struct operation one = {.op = op, .args = args};
+    if (attrs != NULL) {
+        one.attrs = *attrs;
+    }
+    const ps_status st = check_all(fn, &one, 1);
+    return st == PS_OK ? run_all(fn, &one, 1) : st;
+}
+
+/* ---- the functions ---- */
 
 ps_status ps_nn_dense_forward(const float *x, const float *w, const float *b, float *y, int64_t batch, int64_t in, int64_t out)
 {
-    static const char fn[] = "ps_nn_dense_forward";
-    const struct psk_table *table = NULL;
-    if (!given(fn, "x", x) || !given(fn, "w", w) || !given(fn, "y", y) || !matrix_ok(fn, "batch", batch, "in", in) ||
-        !matrix_ok(fn, "in", in, "out", out) || !matrix_ok(fn, "batch", batch, "out", out)) {
-        return PS_INVALID_ARGUMENT;
-    }
-    if (!apart(fn, "y", y, batch * out, "x", x, batch * in) || !apart(fn, "y", y, batch * out, "w", w, in * out) ||
-        !apart(fn, "y", y, batch * out, "b", b, out)) {
-        return PS_INVALID_ARGUMENT;
-    }
-    const ps_status st = table_get(&table);
-    return st != PS_OK ? st : finish(fn, table->dense_forward(x, w, b, y, batch, in, out));
+    const struct psk_tensor args[] = {f32(x, batch, in), f32(w, in, out), vector(b, out, PS_F32), f32(y, batch, out)};
+    return run("ps_nn_dense_forward", PSK_DENSE, args, NULL);
 }
 
 ps_status ps_nn_dense_backward(const float *x, const float *w, const float *dy, float *dw, float *db, float *dx, int64_t batch,
                                int64_t in, int64_t out)
 {
     static const char fn[] = "ps_nn_dense_backward";
-    const struct psk_table *table = NULL;
-    if ((dw != NULL && !given(fn, "x", x)) || (dx != NULL && !given(fn, "w", w)) || !given(fn, "dy", dy) ||
-        !matrix_ok(fn, "batch", batch, "in", in) || !matrix_ok(fn, "in", in, "out", out) ||
-        !matrix_ok(fn, "batch", batch, "out", out)) {
-        return PS_INVALID_ARGUMENT;
+    const struct psk_tensor to_x[] = {f32(dy, batch, out), f32(w, in, out), f32(NULL, 0, 0), f32(dx, batch, in)};
+    const struct psk_tensor to_w[] = {f32(x, batch, in), f32(dy, batch, out), f32(dw, in, out), vector(db, out, PS_F32)};
+    struct operation ops[2];
+    size_t count = 0;
+    if (dw != NULL || db != NULL) {
+        ops[count++] = (struct operation){.op = PSK_DENSE_DW, .args = to_w};
     }
+    if (dx != NULL) {
+        ops[count++] = (struct operation){.op = PSK_DENSE_DX, .args = to_x};
+    }
+    ps_status st = check_all(fn, ops, count);
     const struct {
         const char *name;
-        const float *data;
-        int64_t count;
-    } outputs[] = {{"dw", dw, in * out}, {"db", db, out}, {"dx", dx, batch * in}},
-      inputs[] = {{"x", x, batch * in}, {"w", w, in * out}, {"dy", dy, batch * out}};
-    for (size_t o = 0; o < 3; o++) {
-        for (size_t i = 0; i < 3; i++) {
-            if (!apart(fn, outputs[o].name, outputs[o].data, outputs[o].count, inputs[i].name, inputs[i].data, inputs[i].count) ||
-                (o < i && !apart(fn, outputs[o].name, outputs[o].data, outputs[o].count, outputs[i].name, outputs[i].data,
-                                 outputs[i].count))) {
-                return PS_INVALID_ARGUMENT;
-            }
+        const struct psk_tensor *t;
+    } all[] = {{"dw", &to_w[2]}, {"db", &to_w[3]}, {"dx", &to_x[3]}, {"x", &to_w[0]}, {"w", &to_x[1]}, {"dy", &to_x[0]}};
+    for (size_t i = 0; i < 3 * 6 && st == PS_OK; i++) { /* an output of one operation and what the other one reads too */
+        const size_t o = i / 6;
+        if (i % 6 > o && all[o].t->address != 0 && all[i % 6].t->address != 0 && !psk_tensors_apart(all[o].t, all[i % 6].t)) {
+            st = psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s overlaps %s", fn, all[o].name, all[i % 6].name);
         }
     }
-    const ps_status st = table_get(&table);
-    return st != PS_OK ? st : finish(fn, table->dense_backward(x, w, dy, dw, db, dx, batch, in, out));
-}
-
-/* ---- element by element ---- */
-
-static ps_status forward_check(const char *fn, const float *x, const float *y, int64_t count, const struct psk_table **out_table)
-{
-    if (!given(fn, "x", x) || !given(fn, "y", y) || !count_ok(fn, count) || !same_or_apart(fn, "y", y, "x", x, count)) {
-        return PS_INVALID_ARGUMENT;
-    }
-    return table_get(out_table);
-}
-
-static ps_status backward_check(const char *fn, const float *y, const float *dy, const float *dx, int64_t count,
-                                const struct psk_table **out_table)
-{
-    if (!given(fn, "y", y) || !given(fn, "dy", dy) || !given(fn, "dx", dx) || !count_ok(fn, count) ||
-        !same_or_apart(fn, "dx", dx, "y", y, count) || !same_or_apart(fn, "dx", dx, "dy", dy, count)) {
-        return PS_INVALID_ARGUMENT;
-    }
-    return table_get(out_table);
+    return st == PS_OK ? run_all(fn, ops, count) : st;
 }
 
 /* ps_nn_OP_forward() and ps_nn_OP_backward() */
-#define ELEMENTWISE(op)                                                                                                          \
+#define ELEMENTWISE(op, act)                                                                                                     \
     ps_status ps_nn_##op##_forward(const float *x, float *y, int64_t count)                                                      \
     {                                                                                                                            \
-        const struct psk_table *table = NULL;                                                                                    \
-        const ps_status st = forward_check("ps_nn_" #op "_forward", x, y, count, &table);                                        \
-        return st != PS_OK ? st : finish("ps_nn_" #op "_forward", table->op##_forward(x, y, count));                             \
+        const struct psk_tensor args[] = {f32(x, 1, count), f32(y, 1, count)};                                                   \
+        return run("ps_nn_" #op "_forward", PSK_ACT, args, &(struct psk_attrs){.activation = (act)});                            \
     }                                                                                                                            \
     ps_status ps_nn_##op##_backward(const float *y, const float *dy, float *dx, int64_t count)                                   \
     {                                                                                                                            \
-        const struct psk_table *table = NULL;                                                                                    \
-        const ps_status st = backward_check("ps_nn_" #op "_backward", y, dy, dx, count, &table);                                 \
-        return st != PS_OK ? st : finish("ps_nn_" #op "_backward", table->op##_backward(y, dy, dx, count));                      \
+        const struct psk_tensor args[] = {f32(y, 1, count), f32(dy, 1, count), f32(dx, 1, count)};                               \
+        return run("ps_nn_" #op "_backward", PSK_ACT_BACKWARD, args, &(struct psk_attrs){.activation = (act)});                  \
     }
-ELEMENTWISE(relu)
-ELEMENTWISE(sigmoid)
-ELEMENTWISE(tanh)
+ELEMENTWISE(relu, PSK_RELU)
+ELEMENTWISE(sigmoid, PSK_SIGMOID)
+ELEMENTWISE(tanh, PSK_TANH)
 
 ps_status ps_nn_dropout(const float *in, float *out, int64_t count, uint64_t seed, float keep, uint64_t step)
 {
-    static const char fn[] = "ps_nn_dropout";
-    const struct psk_table *table = NULL;
-    if (!given(fn, "in", in) || !given(fn, "out", out) || !count_ok(fn, count) ||
-        !same_or_apart(fn, "out", out, "in", in, count)) {
-        return PS_INVALID_ARGUMENT;
-    }
-    if (isnan(keep) || keep < KEEP_MIN || keep > 1.0f) {
-        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: keep is %g, allowed is 2^-20 to 1", fn, (double)keep);
-    }
-    const ps_status st = table_get(&table);
-    return st != PS_OK ? st : finish(fn, table->dropout(in, out, count, seed, keep, step));
+    const struct psk_tensor args[] = {f32(in, 1, count), f32(out, 1, count)};
+    return run("ps_nn_dropout", PSK_DROPOUT, args, &(struct psk_attrs){.seed = seed, .step = step, .keep = keep});
 }
-
-/* ---- softmax cross-entropy ---- */
 
 ps_status ps_nn_softmax_xent(const float *logits, const int32_t *labels, float *dlogits, int64_t batch, int64_t classes,
                              double *out_loss)
 {
-    static const char fn[] = "ps_nn_softmax_xent";
-    const struct psk_table *table = NULL;
-    if (!given(fn, "logits", logits) || !given(fn, "labels", labels) || !given(fn, "out_loss", out_loss) ||
-        !matrix_ok(fn, "batch", batch, "classes", classes) ||
-        !same_or_apart(fn, "dlogits", dlogits, "logits", logits, batch * classes) || !labels_ok(fn, labels, batch, classes)) {
-        return PS_INVALID_ARGUMENT;
-    }
-    const ps_status st = table_get(&table);
-    return st != PS_OK ? st : finish(fn, table->softmax_xent(logits, labels, dlogits, batch, classes, out_loss));
+    const struct psk_tensor args[] = {f32(logits, batch, classes), vector(labels, batch, PS_I32), f32(dlogits, batch, classes),
+                                      scalar(out_loss, PS_F64)};
+    return run("ps_nn_softmax_xent", PSK_SOFTMAX_XENT, args, NULL);
 }
 
 ps_status ps_nn_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes, int64_t *out_count)
 {
-    static const char fn[] = "ps_nn_argmax_count";
-    const struct psk_table *table = NULL;
-    if (!given(fn, "logits", logits) || !given(fn, "labels", labels) || !given(fn, "out_count", out_count) ||
-        !matrix_ok(fn, "batch", batch, "classes", classes) || !labels_ok(fn, labels, batch, classes)) {
-        return PS_INVALID_ARGUMENT;
-    }
-    const ps_status st = table_get(&table);
-    return st != PS_OK ? st : finish(fn, table->argmax_count(logits, labels, batch, classes, out_count));
+    const struct psk_tensor args[] = {f32(logits, batch, classes), vector(labels, batch, PS_I32), scalar(out_count, PS_I64)};
+    return run("ps_nn_argmax_count", PSK_ARGMAX_COUNT, args, NULL);
 }

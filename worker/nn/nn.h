@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nn.c (plain pointers) and nn_tensor.c (tensors and parameters) share. */
+/* What nn.c (plain pointers) and tensor.c (tensors and parameters) share. */
 #ifndef PSI_NN_H
 #define PSI_NN_H
 
@@ -8,5 +8,7 @@
 
 /** Set the calling thread's error text (ps_nn_error) and return st. */
 ps_status psi_nn_fail(ps_status st, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** The same with err's text, after fn; PS_OK stays PS_OK. */
+ps_status psi_nn_say(ps_status st, const char *fn, const struct psi_err *err);
 
 #endif

@@ -218,7 +218,7 @@ int evaluate_run(const struct flags *f)
     if (data_load(f->data, &data, err) != 0) {
         return say_error("--data: %s", err);
     }
-    if (ps_nn_open() != PS_OK) {
+    if (ps_nn_open(NULL) != PS_OK) {
         status = say_error("%s", ps_nn_error());
     } else if (cluster_find_tested(f, getenv("TF_CONFIG"), getenv("PSD_TARGET"), &c, err) != 0) {
         status = say_error("%s", err);

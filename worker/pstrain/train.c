@@ -74,7 +74,7 @@ static int prepare(struct trainer *t)
     if (model_init(&t->model, &spec, batch) != 0 || t->order == NULL || t->x == NULL || t->y == NULL) {
         return say_error("no memory for batches of %" PRId64 " examples", batch);
     }
-    return ps_nn_open() == PS_OK ? EXIT_DONE : say_error("%s", ps_nn_error());
+    return ps_nn_open(NULL) == PS_OK ? EXIT_DONE : say_error("%s", ps_nn_error());
 }
 
 /* ---- session, variables, ready ---- */

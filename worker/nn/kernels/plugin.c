@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds and opens kernel plugins, once per device and process.
+ * Finds and opens kernel plugins, once per process.
  *
- * Happy path: a look into a small table without a lock; at the first use, under a mutex, the places of kernels.h are tried.
+ * Happy path: a look into a small table without a lock; at the first use, under a mutex, the places of plugin.h are tried.
  * OpenBLAS reads its settings in its constructor, so they are put into the environment around dlopen() and taken out again:
- * one BLAS thread (its idle threads burn CPU), and the core type where it does not know the CPU. What the user has set wins.
- * Failure modes: nothing found, or found and not loadable, without psk_open, of another ABI. Not remembered: the next call looks
- * again. A plugin that was returned is never closed.
+ * one BLAS thread (device_open() sets the number that is wanted), and the core type where it does not know the CPU. What the user
+ * has set wins. Failure modes: nothing found, or found and not loadable, without psk_open, of another ABI. Not remembered: the
+ * next call looks again. A plugin that was returned is never closed.
  */
-#include "kernels.h"
+#include "plugin.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,22 +22,22 @@
 #include <cpuid.h>
 #endif
 
-#define DEVICES_MAX 4
-#define DEVICE_BYTES_MAX 15
+#define PLUGINS_MAX 4
+#define NAME_BYTES_MAX 15
 
 struct slot {
-    char device[DEVICE_BYTES_MAX + 1]; /* written before table */
-    char backend[PATH_MAX + 128];      /* written before table; psk_backend() */
-    const struct psk_table *table;     /* atomic, NULL: free */
+    char name[NAME_BYTES_MAX + 1];   /* written before plugin */
+    char path[PATH_MAX];             /* written before plugin */
+    const struct psk_plugin *plugin; /* atomic, NULL: free */
 };
 
-static struct slot slots[DEVICES_MAX];
+static struct slot slots[PLUGINS_MAX];
 static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static const struct slot *slot_find(const char *device)
+static const struct slot *slot_find(const char *name)
 {
-    for (size_t i = 0; i < DEVICES_MAX; i++) {
-        if (__atomic_load_n(&slots[i].table, __ATOMIC_ACQUIRE) != NULL && strcmp(slots[i].device, device) == 0) {
+    for (size_t i = 0; i < PLUGINS_MAX; i++) {
+        if (__atomic_load_n(&slots[i].plugin, __ATOMIC_ACQUIRE) != NULL && strcmp(slots[i].name, name) == 0) {
             return &slots[i];
         }
     }
@@ -118,8 +118,8 @@ static void *open_with_blas_settings(const char *path)
 
 /* ---- opening ---- */
 
-/* The table of the plugin at path, or NULL and what is wrong with it. */
-static const struct psk_table *plugin_open(const char *path, const char *device, struct psi_err *why)
+/* The plugin at path, or NULL and what is wrong with it. */
+static const struct psk_plugin *plugin_open(const char *path, const char *name, struct psi_err *why)
 {
     void *handle = open_with_blas_settings(path);
     if (handle == NULL) {
@@ -127,31 +127,30 @@ static const struct psk_table *plugin_open(const char *path, const char *device,
         psi_fail(why, PS_UNIMPLEMENTED, "%s", text != NULL ? text : "cannot be opened");
         return NULL;
     }
-    const psk_open_fn open_table = (psk_open_fn)dlsym(handle, PSK_OPEN_SYMBOL);
-    const struct psk_table *table = NULL;
-    if (open_table == NULL) {
-        psi_fail(why, PS_UNIMPLEMENTED, "%s: has no %s, so it is not a kernel plugin", path, PSK_OPEN_SYMBOL);
-        goto fail;
+    const psk_open_fn open_plugin = (psk_open_fn)dlsym(handle, PSK_OPEN_SYMBOL);
+    const struct psk_plugin *plugin = open_plugin != NULL ? open_plugin(PSK_ABI) : NULL;
+    if (plugin == NULL) {
+        psi_fail(why, PS_UNIMPLEMENTED, "%s: %s %s, so it is not a kernel plugin for this library", path,
+                 open_plugin == NULL ? "has no" : "gives nothing in", PSK_OPEN_SYMBOL);
+    } else if (plugin->abi != PSK_ABI) {
+        psi_fail(why, PS_UNIMPLEMENTED, "%s: was built for kernel ABI %u, this library has %u: build both from one version", path,
+                 plugin->abi, PSK_ABI);
+    } else if (plugin->struct_bytes != sizeof(*plugin)) {
+        psi_fail(why, PS_UNIMPLEMENTED, "%s: its table has %u bytes, that of this library %zu: build both from one version", path,
+                 plugin->struct_bytes, sizeof(*plugin));
+    } else if (strcmp(plugin->name, name) != 0) {
+        psi_fail(why, PS_UNIMPLEMENTED, "%s: is the plugin %s", path, plugin->name);
+    } else {
+        return plugin;
     }
-    table = open_table(PSK_ABI);
-    if (table == NULL || table->abi != PSK_ABI || table->struct_bytes != sizeof(*table)) {
-        psi_fail(why, PS_UNIMPLEMENTED, "%s: does not speak kernel ABI %u, it is of another version", path, PSK_ABI);
-        goto fail;
-    }
-    if (strcmp(table->device, device) != 0) {
-        psi_fail(why, PS_UNIMPLEMENTED, "%s: is for device %s", path, table->device);
-        goto fail;
-    }
-    return table;
-fail:
     dlclose(handle);
     return NULL;
 }
 
-static bool device_name_ok(const char *device)
+static bool name_ok(const char *name)
 {
-    const size_t bytes = device != NULL ? strlen(device) : 0;
-    return bytes >= 1 && bytes <= DEVICE_BYTES_MAX && strspn(device, "abcdefghijklmnopqrstuvwxyz0123456789") == bytes;
+    const size_t bytes = name != NULL ? strlen(name) : 0;
+    return bytes >= 1 && bytes <= NAME_BYTES_MAX && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789") == bytes;
 }
 
 /* Add to a list in text, cut at the end of the buffer. */
@@ -168,36 +167,35 @@ static void text_add(char *text, size_t bytes, const char *separator, const char
     text[used] = '\0';
 }
 
-ps_status psk_table_load(const char *device, const char *const *places, size_t place_count, const struct psk_table **out_table,
-                         char *path, size_t path_bytes, struct psi_err *err)
+ps_status psk_plugin_load(const char *name, const char *const *places, size_t place_count, const struct psk_plugin **out_plugin,
+                          char *path, size_t path_bytes, struct psi_err *err)
 {
     char wrong[PSI_ERR_TEXT_MAX] = "";
     char looked[PSI_ERR_TEXT_MAX] = "";
-    if (!device_name_ok(device)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "a kernel device is named by 1 to %d letters a-z and digits, such as cpu",
-                        DEVICE_BYTES_MAX);
+    if (!name_ok(name)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "a kernel plugin is named by 1 to %d letters a-z and digits, such as cpu",
+                        NAME_BYTES_MAX);
     }
     for (size_t i = 0; i < place_count; i++) {
         char candidate[PATH_MAX];
         struct psi_err why;
-        const int n = snprintf(candidate, sizeof(candidate), "%s/libpsworker_%s.so", places[i], device);
+        const int n = snprintf(candidate, sizeof(candidate), "%s/libpsworker_%s.so", places[i], name);
         text_add(looked, sizeof(looked), ", ", places[i]);
         if (n < 0 || (size_t)n >= sizeof(candidate) || access(candidate, F_OK) != 0) {
             continue;
         }
-        const struct psk_table *table = plugin_open(candidate, device, &why);
-        if (table != NULL) {
+        const struct psk_plugin *plugin = plugin_open(candidate, name, &why);
+        if (plugin != NULL) {
             if (path != NULL) {
                 snprintf(path, path_bytes, "%s", candidate);
             }
-            *out_table = table;
+            *out_plugin = plugin;
             return PS_OK;
         }
         text_add(wrong, sizeof(wrong), "; ", why.text);
     }
-    return psi_fail(err, PS_UNIMPLEMENTED,
-                    "no kernels for device %s: %.200s%sset PS_PLUGIN_DIR; looked for libpsworker_%s.so in %s", device, wrong,
-                    wrong[0] != '\0' ? "; " : "", device, looked);
+    return psi_fail(err, PS_UNIMPLEMENTED, "no kernels for %s: %.250s%sset PS_PLUGIN_DIR; looked for libpsworker_%s.so in %s",
+                    name, wrong, wrong[0] != '\0' ? "; " : "", name, looked);
 }
 
 /* ---- places ---- */
@@ -262,51 +260,51 @@ static void places_init(struct places *p)
 }
 
 /* Under open_mutex. */
-static ps_status slot_open(const char *device, const struct psk_table **out_table, struct psi_err *err)
+static ps_status slot_open(const char *name, const struct psk_plugin **out_plugin, struct psi_err *err)
 {
     struct slot *slot = NULL;
     struct places places;
     char path[PATH_MAX];
-    for (size_t i = 0; i < DEVICES_MAX && slot == NULL; i++) {
-        slot = slots[i].table == NULL ? &slots[i] : NULL;
+    for (size_t i = 0; i < PLUGINS_MAX && slot == NULL; i++) {
+        slot = slots[i].plugin == NULL ? &slots[i] : NULL;
     }
     if (slot == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "device %s: %d kernel devices are open already", device, DEVICES_MAX);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "plugin %s: %d kernel plugins are open already", name, PLUGINS_MAX);
     }
     places_init(&places);
-    const struct psk_table *table = NULL;
-    const ps_status st = psk_table_load(device, places.list, places.count, &table, path, sizeof(path), err);
+    const struct psk_plugin *plugin = NULL;
+    const ps_status st = psk_plugin_load(name, places.list, places.count, &plugin, path, sizeof(path), err);
     if (st != PS_OK) {
         return st;
     }
-    snprintf(slot->device, sizeof(slot->device), "%s", device);
-    snprintf(slot->backend, sizeof(slot->backend), "%s: %s (%s)", device, path, table->describe());
-    __atomic_store_n(&slot->table, table, __ATOMIC_RELEASE);
-    *out_table = table;
+    snprintf(slot->name, sizeof(slot->name), "%s", name);
+    snprintf(slot->path, sizeof(slot->path), "%s", path);
+    __atomic_store_n(&slot->plugin, plugin, __ATOMIC_RELEASE);
+    *out_plugin = plugin;
     return PS_OK;
 }
 
-ps_status psk_table_get(const char *device, const struct psk_table **out_table, struct psi_err *err)
+ps_status psk_plugin_get(const char *name, const struct psk_plugin **out_plugin, struct psi_err *err)
 {
-    const struct slot *slot = device != NULL ? slot_find(device) : NULL;
+    const struct slot *slot = name != NULL ? slot_find(name) : NULL;
     if (slot != NULL) {
-        *out_table = slot->table;
+        *out_plugin = slot->plugin;
         return PS_OK;
     }
     pthread_mutex_lock(&open_mutex);
     ps_status st = PS_OK;
-    slot = device != NULL ? slot_find(device) : NULL;
+    slot = name != NULL ? slot_find(name) : NULL;
     if (slot != NULL) {
-        *out_table = slot->table;
+        *out_plugin = slot->plugin;
     } else {
-        st = slot_open(device, out_table, err);
+        st = slot_open(name, out_plugin, err);
     }
     pthread_mutex_unlock(&open_mutex);
     return st;
 }
 
-const char *psk_backend(void)
+const char *psk_plugin_path(const char *name)
 {
-    const struct slot *slot = slot_find("cpu");
-    return slot != NULL ? slot->backend : NULL;
+    const struct slot *slot = slot_find(name);
+    return slot != NULL ? slot->path : NULL;
 }

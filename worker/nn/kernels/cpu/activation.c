@@ -13,6 +13,7 @@
 #include "expf.h"
 
 #include <math.h>
+#include <string.h>
 
 PSI_CLONES static void psk_clone_relu_forward(const float *x, float *y, int64_t n)
 {
@@ -70,18 +71,44 @@ PSI_CLONES static void psk_clone_tanh_backward(const float *y, const float *dy, 
     }
 }
 
-/* what the table has: psk_cpu_OP_forward() and psk_cpu_OP_backward() */
-#define KERNELS(op)                                                                                                              \
-    ps_status psk_cpu_##op##_forward(const float *x, float *y, int64_t count)                                                    \
-    {                                                                                                                            \
-        psk_clone_##op##_forward(x, y, count);                                                                                   \
-        return PS_OK;                                                                                                            \
-    }                                                                                                                            \
-    ps_status psk_cpu_##op##_backward(const float *y, const float *dy, float *dx, int64_t count)                                 \
-    {                                                                                                                            \
-        psk_clone_##op##_backward(y, dy, dx, count);                                                                             \
-        return PS_OK;                                                                                                            \
+void psk_cpu_act(const float *x, float *y, int64_t count, psk_activation act)
+{
+    switch (act) {
+    case PSK_RELU:
+        psk_clone_relu_forward(x, y, count);
+        break;
+    case PSK_SIGMOID:
+        psk_clone_sigmoid_forward(x, y, count);
+        break;
+    case PSK_TANH:
+        psk_clone_tanh_forward(x, y, count);
+        break;
+    case PSK_LINEAR:
+    case PSK_ACTIVATIONS:
+        if (y != x) {
+            memcpy(y, x, (size_t)count * sizeof(float));
+        }
+        break;
     }
-KERNELS(relu)
-KERNELS(sigmoid)
-KERNELS(tanh)
+}
+
+void psk_cpu_act_backward(const float *y, const float *dy, float *dx, int64_t count, psk_activation act)
+{
+    switch (act) {
+    case PSK_RELU:
+        psk_clone_relu_backward(y, dy, dx, count);
+        break;
+    case PSK_SIGMOID:
+        psk_clone_sigmoid_backward(y, dy, dx, count);
+        break;
+    case PSK_TANH:
+        psk_clone_tanh_backward(y, dy, dx, count);
+        break;
+    case PSK_LINEAR:
+    case PSK_ACTIVATIONS:
+        if (dx != dy) {
+            memcpy(dx, dy, (size_t)count * sizeof(float));
+        }
+        break;
+    }
+}

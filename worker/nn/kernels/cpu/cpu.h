@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operations of the CPU plugin, one file each; contracts in worker/nn/kernels/kernels.h.
- * Static functions with PSI_CLONES are named psk_clone_*, each name once: clang 14 makes a global NAME.resolver for each.
+ * The operations of the CPU plugin, in plain pointers; shapes and meaning in worker/nn/kernels/kernels.h. run.c takes tensors
+ * apart. Static functions with PSI_CLONES are named psk_clone_*, each name once: clang 14 makes a global NAME.resolver for each.
  */
 #ifndef PSK_CPU_H
 #define PSK_CPU_H
 
 #include "worker/nn/kernels/kernels.h"
 
-const char *psk_cpu_describe(void);
-ps_status psk_cpu_dense_forward(const float *x, const float *w, const float *b, float *y, int64_t batch, int64_t in, int64_t out);
-ps_status psk_cpu_dense_backward(const float *x, const float *w, const float *dy, float *dw, float *db, float *dx, int64_t batch,
-                                 int64_t in, int64_t out);
-ps_status psk_cpu_relu_forward(const float *x, float *y, int64_t count);
-ps_status psk_cpu_relu_backward(const float *y, const float *dy, float *dx, int64_t count);
-ps_status psk_cpu_sigmoid_forward(const float *x, float *y, int64_t count);
-ps_status psk_cpu_sigmoid_backward(const float *y, const float *dy, float *dx, int64_t count);
-ps_status psk_cpu_tanh_forward(const float *x, float *y, int64_t count);
-ps_status psk_cpu_tanh_backward(const float *y, const float *dy, float *dx, int64_t count);
-ps_status psk_cpu_dropout(const float *in, float *out, int64_t count, uint64_t seed, float keep, uint64_t step);
-ps_status psk_cpu_softmax_xent(const float *logits, const int32_t *labels, float *dlogits, int64_t batch, int64_t classes,
-                               double *out_loss);
-ps_status psk_cpu_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes, int64_t *out_count);
+/** What multiplies matrices, and what is wrong with it. threads: that compute from now on. */
+void psk_cpu_blas_describe(char *name, size_t name_bytes, char *warning, size_t warning_bytes);
+void psk_cpu_blas_threads(uint32_t threads);
+
+void psk_cpu_dense(const float *x, const float *w, const float *b, float *y, int64_t batch, int64_t in, int64_t out,
+                   psk_activation act);
+void psk_cpu_dense_dx(const float *dy, const float *w, const float *x, float *dx, int64_t batch, int64_t in, int64_t out,
+                      psk_activation act);
+void psk_cpu_dense_dw(const float *x, const float *dy, float *dw, float *db, int64_t batch, int64_t in, int64_t out);
+void psk_cpu_act(const float *x, float *y, int64_t count, psk_activation act);
+void psk_cpu_act_backward(const float *y, const float *dy, float *dx, int64_t count, psk_activation act);
+void psk_cpu_dropout(const float *in, float *out, int64_t count, uint64_t seed, float keep, uint64_t step);
+double psk_cpu_softmax_xent(const float *logits, const int32_t *labels, float *dlogits, int64_t batch, int64_t classes);
+int64_t psk_cpu_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes);
+
+/** The operations by number, as struct psk_plugin has them; the device and the stream are not looked at. */
+extern const psk_run_fn psk_cpu_run[PSK_OPS];
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dense layer by three matrix products (CBLAS) and two row loops.
- *   y = x w + b        dw = x^T dy        db_j = sum_i dy_ij        dx = dy w^T
- * Happy path: the host has checked shapes, so BLAS cannot complain. There are no failure modes.
- * The only file that includes cblas.h (OpenBLAS's defines the macro I).
+ * Dense layer by three matrix products (CBLAS) and row loops.
+ *   y = act(x w + b)        dw = x^T dy        db_j = sum_i dy_ij        dx = (dy w^T) act'(x)
+ * Happy path: the host has checked shapes, so BLAS cannot complain. A product with beta = 0 has BLAS set its result to zero
+ * before it adds to it; rows of b in place of the zeros (beta = 1) make the bias free. There are no failure modes. The only file
+ * that includes cblas.h (OpenBLAS's defines the macro I).
  */
 #include "cpu.h"
 
@@ -13,17 +14,29 @@
 #include <stdio.h>
 #include <string.h>
 
-/* OpenBLAS has it, other providers of libblas.so.3 do not */
+/* OpenBLAS has them, other providers of libblas.so.3 do not */
 extern char *openblas_get_corename(void) __attribute__((weak));
+extern void openblas_set_num_threads(int threads) __attribute__((weak));
+extern int openblas_get_num_threads(void) __attribute__((weak));
 
-const char *psk_cpu_describe(void)
+void psk_cpu_blas_threads(uint32_t threads)
 {
-    static char text[64];
-    if (openblas_get_corename == NULL) {
-        return "BLAS";
+    if (openblas_set_num_threads != NULL) {
+        openblas_set_num_threads((int)threads);
     }
-    snprintf(text, sizeof(text), "OpenBLAS %s", openblas_get_corename());
-    return text;
+}
+
+void psk_cpu_blas_describe(char *name, size_t name_bytes, char *warning, size_t warning_bytes)
+{
+    if (openblas_get_corename == NULL || openblas_get_num_threads == NULL) {
+        (void)snprintf(name, name_bytes, "BLAS");
+        (void)snprintf(warning, warning_bytes,
+                       "libblas.so.3 is not OpenBLAS; the reference BLAS is 20 times slower (Debian: libopenblas0-pthread)");
+        return;
+    }
+    const int threads = openblas_get_num_threads();
+    (void)snprintf(name, name_bytes, "OpenBLAS %s, %d thread%s", openblas_get_corename(), threads, threads == 1 ? "" : "s");
+    warning[0] = '\0';
 }
 
 PSI_CLONES static void psk_clone_add_row(float *restrict sum, const float *restrict row, int64_t n)
@@ -33,36 +46,46 @@ PSI_CLONES static void psk_clone_add_row(float *restrict sum, const float *restr
     }
 }
 
-ps_status psk_cpu_dense_forward(const float *x, const float *w, const float *b, float *y, int64_t batch, int64_t in, int64_t out)
+void psk_cpu_dense(const float *x, const float *w, const float *b, float *y, int64_t batch, int64_t in, int64_t out,
+                   psk_activation act)
 {
-    /* x (B,I), w (I,O), b (O), y (B,O): y = x w + b */
-    if (b != NULL) {
-        for (int64_t i = 0; i < batch; i++) {
-            memcpy(y + i * out, b, (size_t)out * sizeof(float));
-        }
+    /* x (B,I), w (I,O), b (O), y (B,O) */
+    if (batch == 0) {
+        return;
+    }
+    for (int64_t i = 0; b != NULL && i < batch; i++) {
+        memcpy(y + i * out, b, (size_t)out * sizeof(float));
     }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)batch, (int)out, (int)in, 1.0f, x, (int)in, w, (int)out,
                 b != NULL ? 1.0f : 0.0f, y, (int)out);
-    return PS_OK;
+    psk_cpu_act(y, y, batch * out, act);
 }
 
-ps_status psk_cpu_dense_backward(const float *x, const float *w, const float *dy, float *dw, float *db, float *dx, int64_t batch,
-                                 int64_t in, int64_t out)
+void psk_cpu_dense_dx(const float *dy, const float *w, const float *x, float *dx, int64_t batch, int64_t in, int64_t out,
+                      psk_activation act)
 {
-    /* x (B,I), w (I,O), dy (B,O), dw (I,O), db (O), dx (B,I) */
-    if (dw != NULL) {
+    /* dy (B,O), w (I,O), x and dx (B,I) */
+    if (batch == 0) {
+        return;
+    }
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)batch, (int)in, (int)out, 1.0f, dy, (int)out, w, (int)out, 0.0f, dx,
+                (int)in);
+    psk_cpu_act_backward(x, dx, dx, batch * in, act);
+}
+
+void psk_cpu_dense_dw(const float *x, const float *dy, float *dw, float *db, int64_t batch, int64_t in, int64_t out)
+{
+    /* x (B,I), dy (B,O), dw (I,O), db (O) */
+    if (batch == 0) {
+        memset(dw, 0, (size_t)(in * out) * sizeof(float));
+    } else {
         cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)in, (int)out, (int)batch, 1.0f, x, (int)in, dy, (int)out, 0.0f,
                     dw, (int)out);
     }
     if (db != NULL) {
-        memcpy(db, dy, (size_t)out * sizeof(float));
-        for (int64_t i = 1; i < batch; i++) {
+        memset(db, 0, (size_t)out * sizeof(float));
+        for (int64_t i = 0; i < batch; i++) {
             psk_clone_add_row(db, dy + i * out, out);
         }
     }
-    if (dx != NULL) {
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)batch, (int)in, (int)out, 1.0f, dy, (int)out, w, (int)out, 0.0f,
-                    dx, (int)in);
-    }
-    return PS_OK;
 }

@@ -41,7 +41,7 @@ PSI_CLONES static void psk_clone_dropout(const float *in, float *out, uint32_t n
     }
 }
 
-ps_status psk_cpu_dropout(const float *in, float *out, int64_t count, uint64_t seed, float keep, uint64_t step)
+void psk_cpu_dropout(const float *in, float *out, int64_t count, uint64_t seed, float keep, uint64_t step)
 {
     const uint32_t last = (uint32_t)((uint64_t)((double)keep * 4294967296.0) - 1u);
     const float scale = 1.0f / keep;
@@ -50,5 +50,4 @@ ps_status psk_cpu_dropout(const float *in, float *out, int64_t count, uint64_t s
         const int64_t n = count - at < BLOCK_ELEMENTS ? count - at : BLOCK_ELEMENTS;
         psk_clone_dropout(in + at, out + at, (uint32_t)n, mix64(key + (uint64_t)(at / BLOCK_ELEMENTS)), last, scale);
     }
-    return PS_OK;
 }

@@ -95,8 +95,7 @@ PSI_CLONES static void psk_clone_row_scale(float *row, int64_t n, float scale)
     }
 }
 
-ps_status psk_cpu_softmax_xent(const float *logits, const int32_t *labels, float *dlogits, int64_t batch, int64_t classes,
-                               double *out_loss)
+double psk_cpu_softmax_xent(const float *logits, const int32_t *labels, float *dlogits, int64_t batch, int64_t classes)
 {
     /* logits (B,C), labels [B], dlogits (B,C) */
     double loss = 0.0;
@@ -113,11 +112,10 @@ ps_status psk_cpu_softmax_xent(const float *logits, const int32_t *labels, float
             row[labels[i]] -= batch_inverse;
         }
     }
-    *out_loss = loss / (double)batch;
-    return PS_OK;
+    return batch > 0 ? loss / (double)batch : 0.0;
 }
 
-ps_status psk_cpu_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes, int64_t *out_count)
+int64_t psk_cpu_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < batch; i++) {
@@ -130,6 +128,5 @@ ps_status psk_cpu_argmax_count(const float *logits, const int32_t *labels, int64
         }
         count += !any_nan && best == labels[i] ? 1 : 0;
     }
-    *out_count = count;
-    return PS_OK;
+    return count;
 }

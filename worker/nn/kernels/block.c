@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values on the host, on a device, or on both, and operations on them.
+ *
+ * Happy path of an operation: shapes are checked -> what the device lacks of the inputs is copied there, in the order that marks
+ * say -> the operation is submitted -> the outputs are on the device only. A read copies back and waits. Failure modes: lack of
+ * memory on either side and what the device refuses: the block's values stay where they were; a device that fails: its values are
+ * gone, and every later call says so.
+ */
+#include "block.h"
+
+#include "common/mem.h"
+
+#include <string.h>
+
+enum { ALIGN_BYTES = 64 };
+
+/* ---- host memory ---- */
+
+static void host_drop(struct psk_block *b)
+{
+    if (b->pinned != NULL) {
+        psk_place_pinned_free(b->pinned, b->host);
+        psk_place_close(b->pinned);
+    } else {
+        psi_free(b->host);
+    }
+    b->pinned = NULL;
+    b->host = NULL;
+    b->host_bytes = 0;
+}
+
+static ps_status host_new(struct psk_place *place, size_t bytes, void **out, struct psi_err *err)
+{
+    if (place != NULL && !psk_place_has_host_memory(place)) {
+        return psk_place_pinned(place, bytes, out, err);
+    }
+    *out = bytes <= SIZE_MAX - ALIGN_BYTES
+               ? psi_aligned_malloc(ALIGN_BYTES, (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES)
+               : NULL;
+    return *out != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
+}
+
+/* The device that its host memory has to be pinned for. */
+static struct psk_place *pinner(struct psk_place *place)
+{
+    return place != NULL && !psk_place_has_host_memory(place) ? place : NULL;
+}
+
+/* Room on the host, pinned for place; values that are only there come along. Nothing that was submitted uses the old memory. */
+static ps_status host_room(struct psk_block *b, struct psk_place *place, size_t bytes, struct psi_err *err)
+{
+    void *memory = NULL;
+    if (b->host != NULL && b->host_bytes >= bytes && b->pinned == pinner(place)) {
+        return PS_OK;
+    }
+    const size_t room = bytes > b->room_bytes ? bytes : b->room_bytes;
+    const ps_status st = host_new(place, room, &memory, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (b->on_host && b->host != NULL) {
+        memcpy(memory, b->host, b->host_bytes < room ? b->host_bytes : room);
+    }
+    host_drop(b);
+    b->host = memory;
+    b->host_bytes = room;
+    b->pinned = pinner(place) != NULL ? psk_place_ref(place) : NULL;
+    return PS_OK;
+}
+
+/* Until the host may read and write b->host. */
+static ps_status settle(struct psk_block *b, struct psi_err *err)
+{
+    struct psk_marks copies = {.at = {[PSK_IN] = b->marks.at[PSK_IN], [PSK_OUT] = b->marks.at[PSK_OUT]}};
+    return b->place != NULL ? psk_place_wait(b->place, &copies, err) : PS_OK;
+}
+
+/* ---- the device's side ---- */
+
+static void device_drop(struct psk_block *b)
+{
+    if (b->place == NULL) {
+        return;
+    }
+    PSI_IGNORE(psk_place_wait(b->place, &b->marks, NULL)); /* whoever needs the values has waited himself */
+    psk_place_buffer_free(b->place, b->address);
+    psk_place_close(b->place);
+    b->place = NULL;
+    b->address = 0;
+    b->device_bytes = 0;
+    b->on_device = false;
+    memset(&b->marks, 0, sizeof(b->marks));
+}
+
+void psk_block_fini(struct psk_block *b)
+{
+    device_drop(b);
+    host_drop(b);
+    memset(b, 0, sizeof(*b));
+}
+
+struct copy {
+    const struct psk_block *block;
+    size_t bytes;
+};
+
+static ps_status submit_in(const struct psk_plugin *plugin, struct psk_device *device, struct psk_stream *stream, const void *arg,
+                           struct psi_err *err)
+{
+    const struct copy *c = arg;
+    return plugin->copy_in(device, stream, c->block->address, c->block->host, c->bytes, err);
+}
+
+static ps_status submit_out(const struct psk_plugin *plugin, struct psk_device *device, struct psk_stream *stream,
+                            const void *arg, struct psi_err *err)
+{
+    const struct copy *c = arg;
+    return plugin->copy_out(device, stream, c->block->host, c->block->address, c->bytes, err);
+}
+
+static ps_status copy(struct psk_block *b, int stream, size_t bytes, struct psi_err *err)
+{
+    const struct copy c = {b, bytes};
+    struct psk_marks *const marks[] = {&b->marks};
+    const struct psk_work work = {
+        .stream = stream, .submit = stream == PSK_IN ? submit_in : submit_out, .arg = &c, .marks = marks, .mark_count = 1};
+    return psk_place_submit(b->place, &work, err);
+}
+
+/* The values to the host; they are there when marks are done. */
+static ps_status to_host(struct psk_block *b, size_t bytes, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    if (b->on_host) {
+        return PS_OK;
+    }
+    st = settle(b, err);
+    st = st == PS_OK ? host_room(b, b->place, bytes, err) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    if (b->on_device) {
+        st = copy(b, PSK_OUT, bytes, err);
+    } else {
+        memset(b->host, 0, b->host_bytes);
+    }
+    b->on_host = st == PS_OK;
+    return st;
+}
+
+ps_status psk_block_read(struct psk_block *b, size_t bytes, void **out, struct psi_err *err)
+{
+    ps_status st = to_host(b, bytes, err);
+    st = st == PS_OK ? settle(b, err) : st;
+    if (st == PS_OK) {
+        *out = b->host;
+    }
+    return st;
+}
+
+ps_status psk_block_write(struct psk_block *b, struct psk_place *place, size_t bytes, void **out, struct psi_err *err)
+{
+    ps_status st = settle(b, err);
+    st = st == PS_OK ? host_room(b, b->place != NULL ? b->place : place, bytes, err) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    b->on_host = true;
+    b->on_device = false;
+    *out = b->host;
+    return PS_OK;
+}
+
+ps_status psk_block_fetch(struct psk_block *b, size_t bytes, struct psk_call *call, psk_done_fn done, void *ctx,
+                          struct psi_err *err)
+{
+    const ps_status st = to_host(b, bytes, err);
+    if (st == PS_OK && b->place == NULL) {
+        done(ctx, NULL);
+    }
+    return st == PS_OK && b->place != NULL ? psk_place_call(b->place, PSK_OUT, call, done, ctx, err) : st;
+}
+
+const struct psk_place *psk_block_where(const struct psk_block *b)
+{
+    return b->on_device || (b->place != NULL && psk_place_has_host_memory(b->place)) ? b->place : NULL;
+}
+
+/* ---- operations ---- */
+
+/* Its place is this one from now on; values that are elsewhere come to the host first. */
+static ps_status move(struct psk_block *b, struct psk_place *place, size_t bytes, bool values, struct psi_err *err)
+{
+    void *host = NULL;
+    if (b->place == place) {
+        return PS_OK;
+    }
+    const ps_status st = values && bytes > 0 ? psk_block_read(b, bytes, &host, err) : PS_OK;
+    if (st == PS_OK) {
+        device_drop(b);
+        b->place = psk_place_ref(place);
+    }
+    return st;
+}
+
+/* A larger buffer at its place; values that are only in the smaller one go to the host. */
+static ps_status device_room(struct psk_block *b, size_t bytes, bool values, struct psi_err *err)
+{
+    const size_t room = bytes > b->room_bytes ? bytes : b->room_bytes;
+    ps_status st = values && b->on_device ? to_host(b, b->device_bytes, err) : PS_OK;
+    st = st == PS_OK ? psk_place_wait(b->place, &b->marks, err) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    psk_place_buffer_free(b->place, b->address);
+    b->address = 0;
+    b->device_bytes = 0;
+    b->on_device = false;
+    st = psk_place_buffer(b->place, room, &b->address, err);
+    b->device_bytes = st == PS_OK ? room : 0;
+    return st;
+}
+
+/* Memory at its place, with the values if they are wanted. */
+static ps_status bring(struct psk_block *b, size_t bytes, bool values, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    if (psk_place_has_host_memory(b->place)) {
+        return values ? to_host(b, bytes, err) : host_room(b, b->place, bytes, err);
+    }
+    if (b->device_bytes < bytes) {
+        st = device_room(b, bytes, values, err);
+    }
+    if (st != PS_OK || !values || b->on_device) {
+        return st;
+    }
+    st = to_host(b, bytes, err); /* zeros, where nobody has written */
+    if (st == PS_OK && b->pinned != b->place) {
+        st = settle(b, err);
+        st = st == PS_OK ? host_room(b, b->place, bytes, err) : st;
+    }
+    st = st == PS_OK ? copy(b, PSK_IN, bytes, err) : st;
+    b->on_device = st == PS_OK;
+    return st;
+}
+
+static size_t use_bytes(const struct psk_use *use)
+{
+    return (size_t)ps_shape_elements(&use->shape) * ps_dtype_bytes(use->dtype);
+}
+
+/* Labels that the host has are looked at here; what only a device has, its kernel looks at. */
+static ps_status labels_check(psk_op op, const struct psk_use *uses, struct psk_tensor *args, struct psi_err *err)
+{
+    for (size_t i = 0; i < psk_arg_count(op); i++) {
+        if (psk_rows[op].args[i].below == 0 || uses[i].block == NULL || !uses[i].block->on_host) {
+            continue;
+        }
+        ps_status st = settle(uses[i].block, err);
+        args[i].address = (psk_address)(uintptr_t)uses[i].block->host;
+        st = st == PS_OK ? psk_op_check_labels(op, args, err) : st;
+        args[i].address = 0;
+        if (st != PS_OK) {
+            return st;
+        }
+    }
+    return PS_OK;
+}
+
+struct run {
+    psk_op op;
+    const struct psk_tensor *args;
+    const struct psk_attrs *attrs;
+};
+
+static ps_status submit_run(const struct psk_plugin *plugin, struct psk_device *device, struct psk_stream *stream,
+                            const void *arg, struct psi_err *err)
+{
+    const struct run *r = arg;
+    if (plugin->run[r->op] == NULL) {
+        return psi_fail(err, PS_UNIMPLEMENTED, "the plugin %s does not have the operation %s", plugin->name,
+                        psk_rows[r->op].name);
+    }
+    return plugin->run[r->op](device, stream, r->args, r->attrs, err);
+}
+
+/* Every argument to the place, inputs with their values. */
+static ps_status gather(struct psk_place *place, psk_op op, const struct psk_use *uses, struct psk_tensor *args,
+                        struct psk_marks **marks, size_t *out_mark_count, struct psi_err *err)
+{
+    for (size_t i = 0; i < psk_arg_count(op); i++) {
+        struct psk_block *b = uses[i].block;
+        const size_t bytes = b != NULL ? use_bytes(&uses[i]) : 0;
+        const bool values = !psk_rows[op].args[i].output;
+        if (bytes == 0) {
+            continue;
+        }
+        ps_status st = move(b, place, bytes, values, err);
+        st = st == PS_OK ? bring(b, bytes, values, err) : st;
+        if (st != PS_OK) {
+            return st;
+        }
+        args[i].address = psk_place_has_host_memory(place) ? (psk_address)(uintptr_t)b->host : b->address;
+        marks[(*out_mark_count)++] = &b->marks;
+    }
+    return PS_OK;
+}
+
+ps_status psk_block_run(struct psk_place *place, psk_op op, const struct psk_use *uses, const struct psk_attrs *attrs,
+                        const char *const *names, struct psi_err *err)
+{
+    static const struct psk_attrs none;
+    struct psk_tensor args[PSK_ARGS_MAX] = {0};
+    struct psk_marks *marks[PSK_ARGS_MAX];
+    const struct run run = {op, args, attrs != NULL ? attrs : &none};
+    struct psk_work work = {.stream = PSK_COMPUTE, .submit = submit_run, .arg = &run, .marks = marks};
+    for (size_t i = 0; i < psk_arg_count(op); i++) {
+        if (uses[i].block != NULL) {
+            args[i] = (struct psk_tensor){.shape = uses[i].shape, .dtype = uses[i].dtype};
+        }
+    }
+    ps_status st = psk_op_check(op, args, run.attrs, names, err);
+    st = st == PS_OK ? labels_check(op, uses, args, err) : st;
+    st = st == PS_OK ? gather(place, op, uses, args, marks, &work.mark_count, err) : st;
+    st = st == PS_OK ? psk_op_check_overlap(op, args, names, err) : st;
+    st = st == PS_OK ? psk_place_submit(place, &work, err) : st;
+    for (size_t i = 0; i < psk_arg_count(op) && st == PS_OK; i++) {
+        if (psk_rows[op].args[i].output && args[i].address != 0) {
+            uses[i].block->on_device = !psk_place_has_host_memory(place);
+            uses[i].block->on_host = !uses[i].block->on_device;
+        }
+    }
+    return st;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device that is open: its plugin, its streams, and the order of what is submitted to them.
+ *
+ * One stream computes, one copies in, one copies out. Each submission gets the next number of its stream; whoever uses memory
+ * remembers the last number per stream that touched it (struct psk_marks), and later work on another stream, or the host, waits
+ * for those. A number stands in a ring of events: one that has left the ring is waited for by a later one, which is right too.
+ *
+ * The first failure of work that was submitted ends the device for everybody who has it open: each call returns that error. When
+ * the last one has closed it, it can be opened anew. Any thread.
+ */
+#ifndef PSK_DEVICE_H
+#define PSK_DEVICE_H
+
+#include "worker/nn/kernels/kernels.h"
+
+enum { PSK_COMPUTE, PSK_IN, PSK_OUT, PSK_STREAMS };
+
+struct psk_place;
+
+struct psk_marks {
+    uint64_t at[PSK_STREAMS]; /* 0: nothing */
+};
+
+/**
+ * Open a device, or take one more reference to it where it is open.
+ *
+ * device   "cpu", "gpu" (= gpu:0), "gpu:1"; other words name a plugin.
+ * threads  that compute on the CPU; 0: leave it as it is (1 at first). Holds for the whole process; the last one counts.
+ * Errors   INVALID_ARGUMENT  no name of a device
+ *          UNIMPLEMENTED     no usable plugin for it: says where it was looked for
+ *          NOT_FOUND         the machine has no such device: says how many it has, or why it has none
+ *          and those of the plugin
+ */
+PSI_MUST ps_status psk_place_open(const char *device, uint32_t threads, struct psk_place **out, struct psi_err *err);
+struct psk_place *psk_place_ref(struct psk_place *place);
+/** Wait for what was submitted; the last one closes the device. NULL is fine. */
+void psk_place_close(struct psk_place *place);
+
+const char *psk_place_name(const struct psk_place *place);   /* "gpu:0" */
+const char *psk_place_plugin(const struct psk_place *place); /* "cuda" */
+const char *psk_place_type(const struct psk_place *place);   /* "GPU" */
+const struct psk_properties *psk_place_properties(const struct psk_place *place);
+bool psk_place_has_host_memory(const struct psk_place *place);
+
+/* Memory; see kernels.h. */
+PSI_MUST ps_status psk_place_buffer(struct psk_place *place, size_t bytes, psk_address *out, struct psi_err *err);
+void psk_place_buffer_free(struct psk_place *place, psk_address address);
+PSI_MUST ps_status psk_place_pinned(struct psk_place *place, size_t bytes, void **out, struct psi_err *err);
+void psk_place_pinned_free(struct psk_place *place, void *memory);
+
+/** One piece of work: submit() is called with the stream, after what marks[] ask for is ordered before it; then all of them have
+ *  its number. */
+struct psk_work {
+    int stream; /* PSK_COMPUTE ... */
+    ps_status (*submit)(const struct psk_plugin *plugin, struct psk_device *device, struct psk_stream *stream, const void *arg,
+                        struct psi_err *err);
+    const void *arg;
+    struct psk_marks *const *marks;
+    size_t mark_count;
+};
+PSI_MUST ps_status psk_place_submit(struct psk_place *place, const struct psk_work *work, struct psi_err *err);
+
+struct psk_call {
+    struct psk_place *place;
+    psk_done_fn done;
+    void *ctx;
+};
+
+/** Wait until what the marks stand for is done. Blocks. */
+PSI_MUST ps_status psk_place_wait(struct psk_place *place, const struct psk_marks *marks, struct psi_err *err);
+/** Call done, on a thread of the plugin or right here, when all that was submitted to the stream so far is done. call is the
+ *  device's until then. */
+PSI_MUST ps_status psk_place_call(struct psk_place *place, int stream, struct psk_call *call, psk_done_fn done, void *ctx,
+                                  struct psi_err *err);
+/** The device's first failure, if it has one. */
+PSI_MUST ps_status psk_place_check(struct psk_place *place, struct psi_err *err);
+
+#endif

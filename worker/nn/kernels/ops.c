@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rows of the table of operations, and the checks that follow from them.
+ *
+ * Happy path: the letters of a row's dimensions are bound by the arguments in order; each later one is compared. Failure modes:
+ * an argument that is missing, of another dtype or rank, of a size that does not fit or is too large; each is named, with what it
+ * should be and with the argument that says so.
+ */
+#include "ops.h"
+
+#include "common/shape.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KEEP_MIN (1.0f / 1048576.0f) /* 2^-20 */
+#define BIT(i) (1u << (i))
+
+const struct psk_row psk_rows[PSK_OPS] = {
+    [PSK_DENSE] = {.name = "dense",
+                   .attrs = PSK_ACTIVATION,
+                   .gemm = true,
+                   .nmse_max = 1e-11,
+                   .args = {{.name = "x", .dims = "BI", .dtype = PS_F32},
+                            {.name = "w", .dims = "IO", .dtype = PS_F32},
+                            {.name = "b", .dims = "O", .dtype = PS_F32, .optional = true},
+                            {.name = "y", .dims = "BO", .dtype = PS_F32, .output = true}}},
+    [PSK_DENSE_DX] = {.name = "dense_dx",
+                      .attrs = PSK_ACTIVATION,
+                      .gemm = true,
+                      .nmse_max = 1e-11,
+                      .args = {{.name = "dy", .dims = "BO", .dtype = PS_F32},
+                               {.name = "w", .dims = "IO", .dtype = PS_F32},
+                               {.name = "x", .dims = "BI", .dtype = PS_F32, .optional = true},
+                               {.name = "dx", .dims = "BI", .dtype = PS_F32, .output = true}}},
+    [PSK_DENSE_DW] = {.name = "dense_dw",
+                      .gemm = true,
+                      .nmse_max = 1e-11,
+                      .args = {{.name = "x", .dims = "BI", .dtype = PS_F32},
+                               {.name = "dy", .dims = "BO", .dtype = PS_F32},
+                               {.name = "dw", .dims = "IO", .dtype = PS_F32, .output = true},
+                               {.name = "db", .dims = "O", .dtype = PS_F32, .output = true, .optional = true}}},
+    [PSK_ACT] = {.name = "activation",
+                 .attrs = PSK_ACTIVATION,
+                 .nmse_max = 1e-12,
+                 .args = {{.name = "x", .dims = "BN", .dtype = PS_F32},
+                          {.name = "y", .dims = "BN", .dtype = PS_F32, .output = true, .in_place = BIT(0)}}},
+    [PSK_ACT_BACKWARD] = {.name = "activation_backward",
+                          .attrs = PSK_ACTIVATION,
+                          .nmse_max = 1e-12,
+                          .args = {{.name = "y", .dims = "BN", .dtype = PS_F32},
+                                   {.name = "dy", .dims = "BN", .dtype = PS_F32},
+                                   {.name = "dx", .dims = "BN", .dtype = PS_F32, .output = true, .in_place = BIT(0) | BIT(1)}}},
+    [PSK_DROPOUT] = {.name = "dropout",
+                     .attrs = PSK_SEED | PSK_STEP | PSK_KEEP,
+                     .nmse_max = 1e-13,
+                     .args = {{.name = "in", .dims = "BN", .dtype = PS_F32},
+                              {.name = "out", .dims = "BN", .dtype = PS_F32, .output = true, .in_place = BIT(0)}}},
+    [PSK_SOFTMAX_XENT] =
+        {.name = "softmax_xent",
+         .nmse_max = 1e-12,
+         .args = {{.name = "logits", .dims = "BC", .dtype = PS_F32},
+                  {.name = "labels", .dims = "B", .dtype = PS_I32, .below = 'C'},
+                  {.name = "dlogits", .dims = "BC", .dtype = PS_F32, .output = true, .optional = true, .in_place = BIT(0)},
+                  {.name = "loss", .dims = "", .dtype = PS_F64, .output = true}}},
+    [PSK_ARGMAX_COUNT] = {.name = "argmax_count",
+                          .nmse_max = 0,
+                          .args = {{.name = "logits", .dims = "BC", .dtype = PS_F32},
+                                   {.name = "labels", .dims = "B", .dtype = PS_I32, .below = 'C'},
+                                   {.name = "count", .dims = "", .dtype = PS_I64, .output = true}}},
+};
+
+psk_op psk_op_find(const char *name)
+{
+    psk_op op = (psk_op)0;
+    while (op < PSK_OPS && strcmp(psk_rows[op].name, name) != 0) {
+        op++;
+    }
+    return op;
+}
+
+size_t psk_arg_count(psk_op op)
+{
+    size_t n = 0;
+    while (n < PSK_ARGS_MAX && psk_rows[op].args[n].name != NULL) {
+        n++;
+    }
+    return n;
+}
+
+static bool there(const struct psk_tensor *t)
+{
+    return t->dtype != PS_DTYPE_NONE;
+}
+
+static const char *name_of(psk_op op, const char *const *names, size_t arg)
+{
+    return names != NULL && names[arg] != NULL ? names[arg] : psk_rows[op].args[arg].name;
+}
+
+size_t psk_tensor_bytes(const struct psk_tensor *t)
+{
+    return (size_t)ps_shape_elements(&t->shape) * ps_dtype_bytes(t->dtype);
+}
+
+/* ---- sizes by letter ---- */
+
+struct sizes {
+    int64_t of[26];  /* 'A' .. 'Z'; -1: open */
+    uint8_t arg[26]; /* who said so */
+};
+
+static size_t letter(char c)
+{
+    return (size_t)(c - 'A');
+}
+
+/* What every argument but `without` says; the first to name a letter wins. */
+static struct sizes sizes_of(psk_op op, const struct psk_tensor *args, size_t without)
+{
+    struct sizes s;
+    memset(s.of, 0xff, sizeof(s.of));
+    memset(s.arg, 0, sizeof(s.arg));
+    for (size_t i = 0; i < psk_arg_count(op); i++) {
+        const char *dims = psk_rows[op].args[i].dims;
+        for (size_t d = 0; i != without && there(&args[i]) && d < args[i].shape.rank && dims[d] != '\0'; d++) {
+            if (s.of[letter(dims[d])] < 0) {
+                s.of[letter(dims[d])] = args[i].shape.dims[d];
+                s.arg[letter(dims[d])] = (uint8_t)i;
+            }
+        }
+    }
+    return s;
+}
+
+bool psk_op_shape(psk_op op, const struct psk_tensor *args, size_t arg, ps_shape *out)
+{
+    const struct sizes s = sizes_of(op, args, arg);
+    const char *dims = psk_rows[op].args[arg].dims;
+    ps_shape shape = {.rank = (uint32_t)strlen(dims)};
+    for (uint32_t d = 0; d < shape.rank; d++) {
+        shape.dims[d] = s.of[letter(dims[d])];
+        if (shape.dims[d] < 0) {
+            return false;
+        }
+    }
+    *out = shape;
+    return true;
+}
+
+/* "w is (4, 5), but x is (6, 3): w must be (3, *)" */
+static ps_status misfit(psk_op op, const struct psk_tensor *args, size_t arg, const struct sizes *s, const char *const *names,
+                        struct psi_err *err)
+{
+    char is[PSI_SHAPE_TEXT_MAX];
+    char other[PSI_SHAPE_TEXT_MAX];
+    char others[256] = "";
+    char must[128] = "";
+    const char *dims = psk_rows[op].args[arg].dims;
+    const bool one = dims[0] != '\0' && dims[1] == '\0'; /* as Python writes it: (5,) */
+    uint32_t said = 0;
+    size_t used = 0;
+    size_t listed = 0;
+    for (size_t d = 0; dims[d] != '\0'; d++) {
+        const int64_t size = s->of[letter(dims[d])];
+        const size_t who = s->arg[letter(dims[d])];
+        used += (size_t)(size >= 0 ? snprintf(must + used, sizeof(must) - used, "%s%" PRId64, d > 0 ? ", " : "", size)
+                                   : snprintf(must + used, sizeof(must) - used, "%s*", d > 0 ? ", " : ""));
+        if (size >= 0 && who != arg && (said & BIT(who)) == 0) {
+            said |= BIT(who);
+            listed += (size_t)snprintf(others + listed, sizeof(others) - listed, "%s%.80s is %s", listed > 0 ? " and " : ", but ",
+                                       name_of(op, names, who), psi_shape_format(&args[who].shape, other, sizeof(other)));
+            listed = listed < sizeof(others) ? listed : sizeof(others) - 1;
+        }
+    }
+    return psi_fail(err, PS_INVALID_ARGUMENT, "%s is %s%s: %s must be (%s%s)", name_of(op, names, arg),
+                    psi_shape_format(&args[arg].shape, is, sizeof(is)), others, name_of(op, names, arg), must, one ? "," : "");
+}
+
+/* ---- one argument ---- */
+
+static ps_status size_check(const struct psk_row *row, const char *name, char c, int64_t size, struct psi_err *err)
+{
+    const int64_t min = c == 'B' ? 0 : 1;
+    const int64_t max = row->gemm || c == 'C' ? INT32_MAX : INT64_MAX / (int64_t)sizeof(double);
+    if (size < min || size > max) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s has a size of %" PRId64 ", allowed is %" PRId64 " to %" PRId64, name, size,
+                        min, max);
+    }
+    return PS_OK;
+}
+
+static ps_status arg_check(psk_op op, const struct psk_tensor *args, size_t i, const struct sizes *s, const char *const *names,
+                           struct psi_err *err)
+{
+    const struct psk_arg *arg = &psk_rows[op].args[i];
+    const char *name = name_of(op, names, i);
+    const struct psk_tensor *t = &args[i];
+    int64_t bytes = (int64_t)ps_dtype_bytes(t->dtype);
+    if (!there(t)) {
+        return arg->optional ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", name);
+    }
+    if (t->dtype != arg->dtype) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is %s: it must be %s", name, ps_dtype_name(t->dtype),
+                        ps_dtype_name(arg->dtype));
+    }
+    if (t->shape.rank != strlen(arg->dims)) {
+        return misfit(op, args, i, s, names, err);
+    }
+    for (uint32_t d = 0; d < t->shape.rank; d++) {
+        ps_status st = size_check(&psk_rows[op], name, arg->dims[d], t->shape.dims[d], err);
+        if (st != PS_OK) {
+            return st;
+        }
+        if (t->shape.dims[d] != s->of[letter(arg->dims[d])]) {
+            return misfit(op, args, i, s, names, err);
+        }
+        if (__builtin_mul_overflow(bytes, t->shape.dims[d], &bytes)) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s is too large", name);
+        }
+    }
+    return PS_OK;
+}
+
+static ps_status attrs_check(psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs, struct psi_err *err)
+{
+    const uint32_t reads = psk_rows[op].attrs;
+    if ((reads & PSK_KEEP) != 0 && !(attrs->keep >= KEEP_MIN && attrs->keep <= 1.0f)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "keep is %g, allowed is 2^-20 to 1", (double)attrs->keep);
+    }
+    if ((reads & PSK_ACTIVATION) != 0 && attrs->activation >= PSK_ACTIVATIONS) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "there is no activation %" PRIu32, attrs->activation);
+    }
+    if (op == PSK_DENSE_DX && attrs->activation != PSK_LINEAR && !there(&args[2])) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "x is NULL, which the activation needs");
+    }
+    return PS_OK;
+}
+
+/* ---- the checks ---- */
+
+ps_status psk_op_check(psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs, const char *const *names,
+                       struct psi_err *err)
+{
+    const struct sizes s = sizes_of(op, args, PSK_ARGS_MAX);
+    for (size_t i = 0; i < psk_arg_count(op); i++) {
+        ps_status st = arg_check(op, args, i, &s, names, err);
+        if (st != PS_OK) {
+            return st;
+        }
+    }
+    return attrs_check(op, args, attrs, err);
+}
+
+bool psk_tensors_apart(const struct psk_tensor *a, const struct psk_tensor *b)
+{
+    const size_t a_bytes = psk_tensor_bytes(a);
+    const size_t b_bytes = psk_tensor_bytes(b);
+    return a_bytes == 0 || b_bytes == 0 || a->address + a_bytes <= b->address || b->address + b_bytes <= a->address;
+}
+
+ps_status psk_op_check_overlap(psk_op op, const struct psk_tensor *args, const char *const *names, struct psi_err *err)
+{
+    const size_t count = psk_arg_count(op);
+    for (size_t o = 0; o < count; o++) {
+        const struct psk_arg *out = &psk_rows[op].args[o];
+        for (size_t i = 0; out->output && there(&args[o]) && i < count; i++) {
+            const bool same = args[i].address == args[o].address && (out->in_place & BIT(i)) != 0;
+            if (i != o && there(&args[i]) && !same && !psk_tensors_apart(&args[o], &args[i])) {
+                return psi_fail(err, PS_INVALID_ARGUMENT, "%s overlaps %s", name_of(op, names, o), name_of(op, names, i));
+            }
+        }
+    }
+    return PS_OK;
+}
+
+ps_status psk_op_check_labels(psk_op op, const struct psk_tensor *args, struct psi_err *err)
+{
+    const struct sizes s = sizes_of(op, args, PSK_ARGS_MAX);
+    for (size_t i = 0; i < psk_arg_count(op); i++) {
+        const char below = psk_rows[op].args[i].below;
+        const int32_t *labels = (const int32_t *)(uintptr_t)args[i].address; /* the only dtype with `below` is int32 */
+        const int64_t count = below != 0 && there(&args[i]) ? ps_shape_elements(&args[i].shape) : 0;
+        for (int64_t k = 0; k < count; k++) {
+            if (labels[k] < 0 || labels[k] >= s.of[letter(below)]) {
+                return psi_fail(err, PS_INVALID_ARGUMENT,
+                                "label %" PRId32 " of row %" PRId64 " is not a class, allowed is 0 to %" PRId64, labels[k], k,
+                                s.of[letter(below)] - 1);
+            }
+        }
+    }
+    return PS_OK;
+}
