@@ -26,7 +26,7 @@ enum {
     PS_WAITS_PER_SESSION_MAX = 1024,       /* waiting requests per session and task; their memory is bounded apart */
     PS_OUT_QUEUE_STOP_BYTES = 2 << 20,     /* replies that wait for a connection: it is not read */
     PS_OUT_QUEUE_RESUME_BYTES = 512 << 10, /* ... until so few are left */
-    PS_SEND_TRY_BYTES = 256 << 10,         /* one try_write */
+    PS_SEND_TRY_BYTES = 256 << 10,         /* one write */
     PS_PREAUTH_BYTES_MAX = 8 << 10,        /* before HELLO is accepted */
     PS_SEGMENT_PROGRESS_BYTES = 1 << 10,   /* of half a segment in each PS_SEGMENT_DEADLINE_MS: 205 bytes/s */
     PS_SEGMENT_BUFFERS_MAX = 128,          /* half segments at a time, of all connections of a task */

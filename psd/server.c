@@ -328,6 +328,7 @@ void *psd_server_thread(void *server)
 {
     struct psd_server *s = server;
     psd_server_is_mine(s);
+    psi_spin_set(&s->net.spin, s->o.spin_us);
     for (size_t i = 0; i < s->listen.count; i++) {
         char address[PS_ADDRESS_BYTES_MAX + 1];
         psi_log_event(&s->log, PSI_LOG_INFO, "listening", PSI_KV("task", s->name),

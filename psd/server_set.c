@@ -48,6 +48,7 @@ void psd_server_sets_apply(psd_server *s)
     psd_server_options o = psd_server_config_core(&s->o);
     s->log.level = (enum psi_log_level)o.log_level;
     s->connections_max = psd_server_connections_max(o.sessions_max);
+    psi_spin_set(&s->net.spin, o.spin_us);
     psd_task_set(s->task, &o);
 }
 

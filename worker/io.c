@@ -44,6 +44,21 @@ struct io_dial {
     uint32_t task;
 };
 
+/* The loops that run on this thread: a callback of one session may drive another. */
+struct io_running {
+    const struct psi_io *io;
+    const struct io_running *outer;
+};
+static _Thread_local const struct io_running *running;
+
+/* By the caller: what is to be undone at its end. */
+struct io_turn {
+    struct io_running self;
+    bool blocked;    /* SIGPIPE is */
+    sigset_t before; /* blocked: what was */
+    bool take;       /* blocked: none was pending, one that is now is ours */
+};
+
 struct psi_io {
     struct psi_client *client;
     void (*log)(void *ctx, int level, const char *event, const char *fields);
@@ -52,7 +67,6 @@ struct psi_io {
     uv_loop_t loop;
     uv_async_t wake;
     uv_timer_t tick;
-    uv_prepare_t prepare;
     struct psi_net net;
     struct psi_list dials, spare_dials; /* of struct io_dial.link */
     pthread_t thread;                   /* unless by_caller */
@@ -62,6 +76,7 @@ struct psi_io {
     bool ended;               /* something ended before the loop sleeps */
     uint64_t turned_ms;       /* by_caller: end of the last turn */
     uv_timer_t limit;         /* by_caller: of a turn */
+    struct io_turn *turn;     /* by_caller: the one under way */
     bool loop_open, net_open; /* they were initialised */
     bool closing;             /* loop thread: their handles are being closed */
     pthread_mutex_t lock;     /* of those below */
@@ -78,13 +93,6 @@ uint64_t psi_io_now_ms(void)
     (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
-
-/* The loops that run on this thread: a callback of one session may drive another. */
-struct io_running {
-    const struct psi_io *io;
-    const struct io_running *outer;
-};
-static _Thread_local const struct io_running *running;
 
 bool psi_io_on_loop(const struct psi_io *io)
 {
@@ -210,13 +218,6 @@ static void drain(void *ctx)
     }
 }
 
-static const struct psi_net_ops net_ops = {
-    .bytes = on_bytes,
-    .closed = on_link_closed,
-    .writable = on_writable,
-    .drain = drain,
-};
-
 /* ---- own events ---- */
 
 static void on_tick(uv_timer_t *timer)
@@ -237,7 +238,6 @@ static void close_handles(struct psi_io *io)
     }
     uv_close((uv_handle_t *)&io->tick, NULL);
     uv_close((uv_handle_t *)&io->wake, NULL);
-    uv_close((uv_handle_t *)&io->prepare, NULL);
     uv_close((uv_handle_t *)&io->limit, NULL);
 }
 
@@ -249,13 +249,14 @@ static bool run_works(struct psi_io *io)
     (void)pthread_mutex_lock(&io->lock);
     psi_list_move_all(&works, &io->queue);
     bool none = psi_list_empty(&works);
-    atomic_store(&io->asleep, none);
+    atomic_store(&io->asleep, none && !io->net.spin.on);
     (void)pthread_mutex_unlock(&io->lock);
     if (none) {
         return false;
     }
     psi_client_tick(io->client, psi_io_now_ms());
     psi_net_settle(&io->net);
+    psi_spin_stir(&io->net.spin);
     uint32_t pending = psi_client_pending(io->client);
     struct psi_list *it;
     while ((it = psi_list_pop_front(&works)) != NULL) {
@@ -270,9 +271,9 @@ static bool run_works(struct psi_io *io)
 }
 
 /* The loop is about to sleep. */
-static void on_prepare(uv_prepare_t *prepare)
+static void on_prepare(void *ctx)
 {
-    struct psi_io *io = prepare->data;
+    struct psi_io *io = ctx;
     io->ended = false;
     for (int i = 0; run_works(io); i++) {
         if (i == IO_WORKS_MAX) {
@@ -284,6 +285,38 @@ static void on_prepare(uv_prepare_t *prepare)
         uv_stop(&io->loop); /* whoever waits for it waits here: no sleep in this turn */
     }
 }
+
+static bool sigpipe_pending(void)
+{
+    sigset_t pending;
+    (void)sigemptyset(&pending);
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
+}
+
+/* What is written from here on may raise SIGPIPE. */
+static void on_holds(void *ctx)
+{
+    struct psi_io *io = ctx;
+    struct io_turn *turn = io->turn;
+    sigset_t pipe;
+    if (turn == NULL || turn->blocked) {
+        return; /* all signals are blocked in a thread of ours */
+    }
+    (void)sigemptyset(&pipe);
+    (void)sigaddset(&pipe, SIGPIPE);
+    (void)pthread_sigmask(SIG_BLOCK, &pipe, &turn->before);
+    turn->blocked = true;
+    turn->take = sigismember(&turn->before, SIGPIPE) == 0 || !sigpipe_pending(); /* unblocked, it would not be pending */
+}
+
+static const struct psi_net_ops net_ops = {
+    .bytes = on_bytes,
+    .closed = on_link_closed,
+    .writable = on_writable,
+    .drain = drain,
+    .prepare = on_prepare,
+    .holds = on_holds,
+};
 
 static void on_wake(uv_async_t *async)
 {
@@ -362,11 +395,8 @@ static ps_status loop_init(struct psi_io *io, struct psi_err *err)
     }
     PSI_IGNORE(uv_timer_init(&io->loop, &io->tick));  /* always 0 */
     PSI_IGNORE(uv_timer_init(&io->loop, &io->limit)); /* likewise */
-    PSI_IGNORE(uv_prepare_init(&io->loop, &io->prepare));
     io->wake.data = io;
     io->tick.data = io;
-    io->prepare.data = io;
-    PSI_IGNORE(uv_prepare_start(&io->prepare, on_prepare));                 /* as the one below */
     PSI_IGNORE(uv_timer_start(&io->tick, on_tick, IO_TICK_MS, IO_TICK_MS)); /* fails without a callback only */
     return PS_OK;
 }
@@ -437,6 +467,9 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
         st = psi_net_init(&io->net, &io->loop, &net_ops, io, err);
         io->net_open = st == PS_OK;
     }
+    if (st == PS_OK) {
+        psi_spin_set(&io->net.spin, config->spin_us);
+    }
     if (st == PS_OK && !io->by_caller) {
         int rc = thread_start(io);
         st = rc == 0 ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no thread for the session: %s", strerror(rc));
@@ -451,36 +484,22 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
 
 /* ---- by the caller ---- */
 
-struct io_turn {
-    struct io_running self;
-    sigset_t before;
-    bool take; /* no SIGPIPE was pending: one that is now is ours */
-};
-
-static bool sigpipe_pending(void)
-{
-    sigset_t pending;
-    (void)sigemptyset(&pending);
-    return sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
-}
-
 static void turn_begin(struct psi_io *io, struct io_turn *turn)
 {
-    sigset_t pipe;
-    turn->self = (struct io_running){.io = io, .outer = running};
+    *turn = (struct io_turn){.self = {.io = io, .outer = running}};
     running = &turn->self;
-    (void)sigemptyset(&pipe);
-    (void)sigaddset(&pipe, SIGPIPE);
-    (void)pthread_sigmask(SIG_BLOCK, &pipe, &turn->before);
-    turn->take = sigismember(&turn->before, SIGPIPE) == 0 || !sigpipe_pending(); /* unblocked, it would not be pending */
+    io->turn = turn;
+    if (io->net.holds > 0) {
+        on_holds(io);
+    }
     (void)pthread_mutex_lock(&io->lock);
     io->turning = true;
     (void)pthread_mutex_unlock(&io->lock);
 }
 
-static void turn_end(struct io_turn *turn)
+static void turn_end(struct psi_io *io, const struct io_turn *turn)
 {
-    if (turn->take && sigpipe_pending()) {
+    if (turn->blocked && turn->take && sigpipe_pending()) {
         const struct timespec none = {0};
         sigset_t pipe;
         (void)sigemptyset(&pipe);
@@ -488,7 +507,10 @@ static void turn_end(struct io_turn *turn)
         while (sigtimedwait(&pipe, NULL, &none) < 0 && errno == EINTR) {
         }
     }
-    (void)pthread_sigmask(SIG_SETMASK, &turn->before, NULL);
+    if (turn->blocked) {
+        (void)pthread_sigmask(SIG_SETMASK, &turn->before, NULL);
+    }
+    io->turn = NULL;
     running = turn->self.outer;
 }
 
@@ -530,6 +552,7 @@ void psi_io_turn(struct psi_io *io, int64_t timeout_ms)
     note_late(io, now);
     if (timeout_ms > 0) {
         uint64_t end = (uint64_t)timeout_ms > UINT64_MAX / 2 ? UINT64_MAX : now + (uint64_t)timeout_ms;
+        psi_spin_go_on(&io->net.spin);
         uv_update_time(&io->loop);
         PSI_IGNORE(uv_timer_start(&io->limit, on_limit, (uint64_t)timeout_ms, 0)); /* fails without a callback only */
         do {
@@ -544,9 +567,10 @@ void psi_io_turn(struct psi_io *io, int64_t timeout_ms)
         }
         io->unsettled = io->events != seen;
     }
+    psi_spin_rest(&io->net.spin);
     io->turned_ms = psi_io_now_ms();
     turn_over(io);
-    turn_end(&turn);
+    turn_end(io, &turn);
 }
 
 int psi_io_fd(struct psi_io *io)
@@ -584,7 +608,7 @@ void psi_io_close(struct psi_io *io)
         PSI_ASSERT(psi_list_empty(&io->queue));
         close_handles(io);
         PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT)); /* until they are closed */
-        turn_end(&turn);
+        turn_end(io, &turn);
         io_free(io);
         return;
     }

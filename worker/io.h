@@ -21,12 +21,14 @@ struct psi_io_work {
     void (*run)(struct psi_io_work *work, struct psi_client *c);
 };
 
+enum { PSI_IO_SPIN_US = 50, PSI_IO_SPIN_US_MAX = 1000 }; /* some answers, or one wake-up of a sleeping CPU */
 struct psi_io_config {
     struct psi_client_config client; /* borrows; the core copies */
     /* A line of the core's log: level of enum psi_log_level, fields as key=value pairs. Loop thread. */
     void (*log)(void *ctx, int level, const char *event, const char *fields);
     void *log_ctx;
     bool by_caller;              /* no thread: psi_io_turn() */
+    uint32_t spin_us;            /* psi_spin_set() */
     void (*stop)(void *log_ctx); /* once: the cluster asks this session to stop. Loop thread; NULL: nobody hears of it */
 };
 
@@ -44,7 +46,7 @@ void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits);
 bool psi_io_on_loop(const struct psi_io *io);
 /**
  * Run the loop on the calling thread: until something has happened (bytes, an end, work), at most timeout_ms; 0: what is due now.
- * SIGPIPE is blocked meanwhile, and one that came is taken. by_caller only, one thread at a time, not on the loop thread.
+ * It raises no SIGPIPE. by_caller only, one thread at a time, not on the loop thread.
  */
 void psi_io_turn(struct psi_io *io, int64_t timeout_ms);
 /** Has it no thread of its own? Any thread. */

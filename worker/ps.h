@@ -43,7 +43,8 @@ typedef struct ps_session_options {
     const char *cluster_name; /* "psd" */
     const char *job;          /* job of this client ("worker"), NULL: none */
     uint32_t task_index;
-    uint32_t reserved;
+    uint32_t spin_us; /* 50: whoever waits for an answer looks for it so long before it sleeps, where the last ones came that fast
+                         and another CPU than one is there; 0: never */
     int64_t operation_timeout_ms; /* 60,000 */
     int64_t ready_timeout_ms;     /* 600,000 */
     ps_progress progress;

@@ -135,6 +135,7 @@ static void on_written(struct psi_transport *tr, int status)
 {
     struct psi_conn *conn = of(tr);
     conn->holding = false;
+    conn->net->holds--;
     if (conn->state == PSI_CONN_CLOSED) {
         return;
     }
@@ -152,9 +153,13 @@ static void on_written(struct psi_transport *tr, int status)
 
 static void hold_write(struct psi_conn *conn, const void *hold, size_t bytes)
 {
+    if (conn->net->ops->holds != NULL) {
+        conn->net->ops->holds(conn->net->ctx);
+    }
     int rc = conn->transport.row->hold(&conn->transport, hold, bytes);
     if (rc == 0) {
         conn->holding = true;
+        conn->net->holds++;
     } else {
         write_failed(conn, uv_strerror(rc));
     }
@@ -232,6 +237,12 @@ static size_t on_space(struct psi_transport *tr, struct psi_space places[PSI_REA
     return count;
 }
 
+/* In the middle of one: what comes next is only more of it. */
+static bool in_large_frame(const struct psi_conn *conn)
+{
+    return conn->link->in.body_left > PS_SEGMENT_BYTES;
+}
+
 /* n bytes are in the places of on_space(). */
 static void bytes_arrived(struct psi_conn *conn, size_t n)
 {
@@ -241,7 +252,13 @@ static void bytes_arrived(struct psi_conn *conn, size_t n)
     conn->turn_in += n;
     if (conn->state == PSI_CONN_OPEN) {
         psi_reader_placed(&conn->link->in, placed);
+        if (!in_large_frame(conn)) {
+            psi_spin_bytes(&conn->net->spin);
+        }
         conn->net->ops->bytes(conn->net->ctx, conn->link, rest, n - placed);
+        if (!in_large_frame(conn)) {
+            psi_spin_stir(&conn->net->spin); /* its end */
+        }
     }
 }
 

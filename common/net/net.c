@@ -75,6 +75,16 @@ static void on_check(uv_check_t *handle)
     net->turn++;
 }
 
+static void on_prepare(uv_prepare_t *handle)
+{
+    struct psi_net *net = handle->data;
+    psi_spin_look(&net->spin);
+    if (net->ops->prepare != NULL) {
+        net->ops->prepare(net->ctx);
+    }
+    psi_spin_anew(&net->spin);
+}
+
 static void on_idle(uv_idle_t *handle)
 {
     struct psi_net *net = handle->data;
@@ -125,11 +135,16 @@ ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_ne
     PSI_IGNORE(uv_check_init(loop, &net->check));
     PSI_IGNORE(uv_idle_init(loop, &net->idle));
     PSI_IGNORE(uv_timer_init(loop, &net->linger_timer));
+    PSI_IGNORE(uv_prepare_init(loop, &net->prepare));
+    psi_spin_init(&net->spin, loop);
     net->check.data = net;
+    net->prepare.data = net;
     net->idle.data = net;
     net->linger_timer.data = net;
     PSI_IGNORE(uv_check_start(&net->check, on_check));
+    PSI_IGNORE(uv_prepare_start(&net->prepare, on_prepare));
     uv_unref((uv_handle_t *)&net->check);
+    uv_unref((uv_handle_t *)&net->prepare);
     uv_unref((uv_handle_t *)&net->linger_timer);
     return PS_OK;
 }
@@ -210,6 +225,8 @@ void psi_net_close(struct psi_net *net)
         psi_net_settle(net);
     }
     uv_close((uv_handle_t *)&net->check, NULL);
+    uv_close((uv_handle_t *)&net->prepare, NULL);
+    psi_spin_close(&net->spin);
     uv_close((uv_handle_t *)&net->idle, NULL);
     uv_close((uv_handle_t *)&net->linger_timer, NULL);
 }

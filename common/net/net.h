@@ -8,13 +8,15 @@
  *
  * The rule of common/link.h (all effects of an event are carried out before the next event) is kept here: after every callback
  * of connections, listeners and dials the net calls ops->drain(). The owner calls psi_net_settle() after its own events (timers,
- * requests from other threads). All functions: loop thread only. The loop thread must block SIGPIPE.
+ * requests from other threads). All functions: loop thread only. Holds of connections are
+ * written by calls that may raise SIGPIPE: who runs the loop blocks it, always, or while there are some (ops->holds, net->holds).
  */
 #ifndef PSI_NET_H
 #define PSI_NET_H
 
 #include "../link.h"
 #include "../list.h"
+#include "spin.h"
 
 #include <uv.h>
 
@@ -38,6 +40,10 @@ struct psi_net_ops {
     void (*drain)(void *ctx);
     /* A connection is gone altogether, its descriptor is free. May be NULL. */
     void (*released)(void *ctx);
+    /* The loop is about to wait for its descriptors. May be NULL. */
+    void (*prepare)(void *ctx);
+    /* A hold is about to be written, by a call that may raise SIGPIPE. May be NULL. */
+    void (*holds)(void *ctx);
 };
 
 struct psi_net_mailbox; /* where look-up threads leave their results (dial.c) */
@@ -57,8 +63,11 @@ struct psi_net {
     uv_check_t check;                /* counts turns */
     uv_idle_t idle;                  /* runs while again is not empty */
     uv_timer_t linger_timer;
+    uv_prepare_t prepare;
     uint32_t conn_count;
+    uint32_t holds; /* connections whose transport has a hold */
     bool settling, closing;
+    struct psi_spin spin; /* off: psi_spin_set() */
 };
 
 /** A program may have been started with standard input, output or error closed; libuv ends the process when one of its own

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of sockets: TCP and Unix, both streams of libuv. Happy path: uv_read_start() -> space, arrived; uv_try_write(), and
+ * The rows of sockets: TCP and Unix, both streams of libuv. Happy path: uv_read_start() -> space, arrived; sendmsg(), and
  * uv_write() for what did not fit. Failure modes: libuv's errors, as they are; the owner decides what they mean.
  *
  * libuv reads to one piece of memory at a time. It is given none, says so (UV_ENOBUFS), and there, in the last thing that it does
@@ -44,6 +44,11 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     *buf = uv_buf_init(NULL, 0);
 }
 
+static int error_of(int number)
+{
+    return number == EWOULDBLOCK ? UV_EAGAIN : uv_translate_sys_error(number);
+}
+
 /* One read to all places; UV_EAGAIN: nothing is there, or no place now. */
 static ssize_t read_once(struct psi_transport *tr, int fd, bool *out_full)
 {
@@ -63,7 +68,7 @@ static ssize_t read_once(struct psi_transport *tr, int fd, bool *out_full)
         n = readv(fd, iov, (int)count);
     } while (n < 0 && errno == EINTR);
     *out_full = n > 0 && (size_t)n == room;
-    return n > 0 ? n : n == 0 ? UV_EOF : errno == EWOULDBLOCK ? UV_EAGAIN : uv_translate_sys_error(errno);
+    return n > 0 ? n : n == 0 ? UV_EOF : error_of(errno);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t status, const uv_buf_t *buf)
@@ -93,11 +98,21 @@ static int stream_read(struct psi_transport *tr, bool on)
 
 static ssize_t stream_write(struct psi_transport *tr, const struct psi_iov *iov, size_t count)
 {
-    uv_buf_t bufs[PSI_OUT_IOV_MAX];
-    for (size_t i = 0; i < count; i++) {
-        bufs[i] = (uv_buf_t){.base = (char *)(uintptr_t)iov[i].base, .len = iov[i].bytes};
+    struct iovec pieces[PSI_OUT_IOV_MAX];
+    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = count};
+    uv_os_fd_t fd;
+    ssize_t n;
+    int rc = uv_fileno(&tr->u.handle, &fd);
+    if (rc != 0) {
+        return rc;
     }
-    return uv_try_write(&tr->u.stream, bufs, (unsigned)count);
+    for (size_t i = 0; i < count; i++) {
+        pieces[i] = (struct iovec){.iov_base = (void *)(uintptr_t)iov[i].base, .iov_len = iov[i].bytes};
+    }
+    do {
+        n = sendmsg(fd, &message, MSG_NOSIGNAL); /* uv_try_write() raises SIGPIPE */
+    } while (n < 0 && errno == EINTR);
+    return n >= 0 ? n : error_of(errno);
 }
 
 static void on_written(uv_write_t *req, int status)

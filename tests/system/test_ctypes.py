@@ -28,7 +28,7 @@ class Shape(c.Structure):
 
 class Options(c.Structure):
     _fields_ = [("struct_bytes", c.c_size_t), ("target", c.c_char_p), ("cluster_spec", c.c_char_p), ("cluster_name", c.c_char_p),
-                ("job", c.c_char_p), ("task_index", c.c_uint32), ("reserved", c.c_uint32), ("operation_timeout_ms", c.c_int64),
+                ("job", c.c_char_p), ("task_index", c.c_uint32), ("spin_us", c.c_uint32), ("operation_timeout_ms", c.c_int64),
                 ("ready_timeout_ms", c.c_int64), ("progress", c.c_int), ("log_level", c.c_int), ("log", LOG),
                 ("log_ctx", c.c_void_p), ("program", c.c_char_p), ("seed", c.c_uint64), ("container", c.c_char_p),
                 ("allow_soft_placement", c.c_bool), ("log_device_placement", c.c_bool), ("fail_fast", c.c_bool), ("reserved2", c.c_uint8 * 1),

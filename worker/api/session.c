@@ -41,6 +41,7 @@ void ps_session_options_init(ps_session_options *options)
     options->ready_timeout_ms = PS_READY_TIMEOUT_MS;
     options->progress = PS_PROGRESS_THREAD;
     options->log_level = PS_LOG_INFO;
+    options->spin_us = PSI_IO_SPIN_US;
 }
 
 static ps_status options_copy(const ps_session_options *from, ps_session_options *to, struct psi_err *err)
@@ -65,6 +66,9 @@ static ps_status options_check(const ps_session_options *o, struct psi_err *err)
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s: %lld ms is not > 0",
                         o->operation_timeout_ms <= 0 ? "operation_timeout_ms" : "ready_timeout_ms",
                         (long long)(o->operation_timeout_ms <= 0 ? o->operation_timeout_ms : o->ready_timeout_ms));
+    }
+    if (o->spin_us > PSI_IO_SPIN_US_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "spin_us: %u is more than %d", o->spin_us, PSI_IO_SPIN_US_MAX);
     }
     if (o->wire_dtype != PS_DTYPE_NONE && !psi_wire_fits(PS_F32, (uint32_t)o->wire_dtype)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "wire_dtype: %s; allowed are bfloat16, float16 and float32",
@@ -214,6 +218,7 @@ static ps_status io_open(ps_session *s, const ps_session_options *o, struct psi_
         .log_ctx = s,
         .stop = on_stop_asked,
         .by_caller = o->progress == PS_PROGRESS_CALLER,
+        .spin_us = o->spin_us,
     };
     return psi_io_open(&config, &s->io, err);
 }

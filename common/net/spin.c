@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An idle handle keeps libuv's loop from sleeping: it polls its descriptors, and looks again.
+ *
+ * Happy path: bytes -> psi_spin_anew() notes how long they were waited for, starts the handle -> psi_spin_look() each turn, until
+ * something comes or `ns` are over -> the loop sleeps. Failure modes: none; clocks that jump only end a spin.
+ */
+#define _GNU_SOURCE 1 /* sched_getaffinity */
+#include "spin.h"
+
+#include "../status.h"
+
+#include <sched.h>
+#include <time.h>
+
+enum {
+    SCORE_MAX = 16,
+    SCORE_LONG = 2, /* what a long wait takes; a short one gives 1 */
+    LATE_NS = 20000 /* between two looks: a look takes less than 1 us, another thread's turn more */
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void on_idle(uv_idle_t *handle)
+{
+    (void)handle; /* that it runs is enough */
+}
+
+static void start(struct psi_spin *spin, uint64_t now)
+{
+    spin->look_ns = now;
+    if (!spin->on && spin->score > 0) {
+        spin->on = uv_idle_start(&spin->handle, on_idle) == 0; /* fails for a handle that closes */
+    }
+}
+
+void psi_spin_rest(struct psi_spin *spin)
+{
+    spin->on = false;
+    spin->bytes = false;
+    spin->stirred = false;
+    PSI_IGNORE(uv_idle_stop(&spin->handle)); /* always 0 */
+}
+
+void psi_spin_init(struct psi_spin *spin, uv_loop_t *loop)
+{
+    *spin = (struct psi_spin){.ns = 0};
+    PSI_IGNORE(uv_idle_init(loop, &spin->handle)); /* always 0 */
+    uv_unref((uv_handle_t *)&spin->handle);
+}
+
+void psi_spin_close(struct psi_spin *spin)
+{
+    spin->ns = 0;
+    psi_spin_rest(spin);
+    uv_close((uv_handle_t *)&spin->handle, NULL);
+}
+
+void psi_spin_set(struct psi_spin *spin, uint32_t us)
+{
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    bool one = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2; /* it fails where there are over 1024 */
+    spin->ns = one ? 0 : (uint64_t)us * 1000;
+    spin->score = SCORE_MAX / 2;
+    if (spin->ns == 0) {
+        psi_spin_rest(spin);
+    }
+}
+
+void psi_spin_stir(struct psi_spin *spin)
+{
+    spin->stirred = spin->ns > 0;
+}
+
+void psi_spin_bytes(struct psi_spin *spin)
+{
+    if (spin->ns > 0 && !spin->bytes) {
+        spin->bytes = true;
+        spin->bytes_ns = now_ns();
+    }
+}
+
+void psi_spin_go_on(struct psi_spin *spin)
+{
+    uint64_t now = spin->ns > 0 ? now_ns() : 0;
+    if (now - spin->quiet_ns < spin->ns) {
+        start(spin, now);
+    }
+}
+
+void psi_spin_look(struct psi_spin *spin)
+{
+    if (!spin->on || spin->bytes || spin->stirred) {
+        return;
+    }
+    uint64_t now = now_ns();
+    if (now - spin->quiet_ns >= spin->ns || now - spin->look_ns >= LATE_NS) {
+        psi_spin_rest(spin);
+        return;
+    }
+    PSI_IGNORE(sched_yield()); /* always 0 */
+    spin->look_ns = now;
+}
+
+void psi_spin_anew(struct psi_spin *spin)
+{
+    if (!spin->bytes && !spin->stirred) {
+        return;
+    }
+    if (spin->bytes && spin->bytes_ns - spin->quiet_ns < spin->ns) {
+        spin->score += spin->score < SCORE_MAX;
+    } else if (spin->bytes) {
+        spin->score = spin->score > SCORE_LONG ? spin->score - SCORE_LONG : 0;
+    }
+    spin->bytes = false;
+    spin->stirred = false;
+    spin->quiet_ns = now_ns();
+    if (spin->score > 0) {
+        start(spin, spin->quiet_ns);
+    } else {
+        psi_spin_rest(spin);
+    }
+}
