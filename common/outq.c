@@ -151,13 +151,12 @@ ps_status psi_outq_push(struct psi_outq *q, const struct ps_frame_header *header
     return PS_OK;
 }
 
-/* Padding and CRC that follow a segment's payload; returns their bytes (0 to 16). */
-static uint32_t segment_tail(const void *payload, uint32_t bytes, bool crc, uint8_t dst[16])
+/* Padding and CRC that follow bytes of payload whose CRC is sum; returns how many they are (0 to 16). */
+static uint32_t segment_tail(uint32_t bytes, bool crc, uint32_t sum, uint8_t dst[16])
 {
     uint32_t pad = psi_pad8(bytes) - bytes;
     memset(dst, 0, 16);
     if (crc) {
-        uint32_t sum = psi_crc32c_own(0, payload, bytes); /* not in cache: three streams read memory faster than ISA-L's one */
         sum = pad > 0 ? psi_crc32c(sum, dst, pad) : sum;
         memcpy(dst + pad, &sum, sizeof(sum));
     }
@@ -185,7 +184,7 @@ ps_status psi_outq_push_body(struct psi_outq *q, const struct ps_frame_header *h
         const uint8_t *from = (const uint8_t *)body + done;
         uint8_t tail[16];
         memcpy(at, from, part);
-        uint32_t tail_bytes = segment_tail(from, part, crc, tail);
+        uint32_t tail_bytes = segment_tail(part, crc, crc ? psi_crc32c(0, from, part) : 0, tail);
         memcpy(at + part, tail, tail_bytes);
         at += part + tail_bytes;
     }
@@ -260,6 +259,15 @@ static const void *segment_at(const struct psi_outq *q, struct psi_out *out, uin
     return at;
 }
 
+static uint32_t sum_of(struct psi_out *out, const void *at, uint64_t offset, uint32_t bytes)
+{
+    if (out->ops->sum != NULL) {
+        return out->ops->sum(out, offset, bytes);
+    }
+    /* in cache after the conversion, else not: three streams read memory faster than ISA-L's one */
+    return out->ops->convert != NULL ? psi_crc32c(0, at, bytes) : psi_crc32c_own(0, at, bytes);
+}
+
 static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t from, size_t max_bytes)
 {
     if (!convertible(q, out)) {
@@ -285,7 +293,7 @@ static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t fro
         uint32_t part = left < PS_SEGMENT_BYTES ? (uint32_t)left : PS_SEGMENT_BYTES;
         const void *at = segment_at(q, out, done, part);
         uint8_t *tail = q->unit_tail[q->unit_count];
-        uint32_t tail_bytes = segment_tail(at, part, out->crc, tail);
+        uint32_t tail_bytes = segment_tail(part, out->crc, out->crc ? sum_of(out, at, done, part) : 0, tail);
         add_piece(q, at, part);
         add_piece(q, tail, tail_bytes);
         end_unit(q);

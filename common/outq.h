@@ -29,6 +29,8 @@ struct psi_out_ops {
     void (*begin)(struct psi_out *out);
     /* Where the payload's bytes [offset, offset + bytes) lie now. */
     const void *(*payload)(struct psi_out *out, uint64_t offset, uint32_t bytes);
+    /* CRC32C of these bytes; NULL: the queue makes it. */
+    uint32_t (*sum)(struct psi_out *out, uint64_t offset, uint32_t bytes);
     /* Instead of payload, which is then NULL: write them to dst (64-aligned). For values that travel in another dtype. */
     void (*convert)(struct psi_out *out, uint64_t offset, uint32_t bytes, void *dst);
     /* Last byte is about to be composed: fill version and in_progress of the trailer; NULL: the frame has no trailer. */

@@ -4,48 +4,52 @@
  * alpha = rate * sqrt(1 - beta2^t) / (1 - beta1^t), captured once per push ("epsilon-hat" of Kingma and Ba 2014, section 2).
  * Slot "m" is m, slot "v" is s (v is the variable here).
  * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdam.
- * Works on one segment; dtypes other than f32 and f64 change nothing. Cannot fail.
+ * Works on one segment. Cannot fail.
  */
 #include "kernels.h"
 
-#include "common/clones.h"
-
-PSI_CLONES
-static void adam_f32(float *restrict v, float *restrict m, float *restrict s, const float *restrict grad, size_t n, float alpha,
-                     float one_minus_beta1, float one_minus_beta2, float epsilon, float scale)
-{
-    for (size_t i = 0; i < n; i++) {
-        float g = grad[i] * scale;
-        float new_m = m[i] + (g - m[i]) * one_minus_beta1;
-        float new_s = s[i] + (g * g - s[i]) * one_minus_beta2;
-        m[i] = new_m;
-        s[i] = new_s;
-        v[i] -= new_m * alpha / (__builtin_sqrtf(new_s) + epsilon);
+/* rest1, rest2: 1 - beta1, 1 - beta2 */
+#define ADAM(name, type, grad_type, value, root)                                                                                 \
+    PSD_INLINE void name##_some(type *restrict v, type *restrict m, type *restrict s, const grad_type *restrict grad, size_t n,  \
+                                type alpha, type rest1, type rest2, type epsilon, type scale)                                    \
+    {                                                                                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                         \
+            type g = value(grad[i]) * scale;                                                                                     \
+            type new_m = m[i] + (g - m[i]) * rest1;                                                                              \
+            type new_s = s[i] + (g * g - s[i]) * rest2;                                                                          \
+            m[i] = new_m;                                                                                                        \
+            s[i] = new_s;                                                                                                        \
+            v[i] -= new_m * alpha / (root(new_s) + epsilon);                                                                     \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    PSI_CLONES                                                                                                                   \
+    static void name(type *restrict v, type *restrict m, type *restrict s, const grad_type *restrict grad, size_t n, type alpha, \
+                     type rest1, type rest2, type epsilon, type scale)                                                           \
+    {                                                                                                                            \
+        const size_t line = PSD_LINE_BYTES / sizeof(*v);                                                                         \
+        for (; n >= line; n -= line, v += line, m += line, s += line, grad += line) {                                            \
+            PSD_AHEAD(v);                                                                                                        \
+            PSD_AHEAD(m);                                                                                                        \
+            PSD_AHEAD(s);                                                                                                        \
+            name##_some(v, m, s, grad, line, alpha, rest1, rest2, epsilon, scale);                                               \
+        }                                                                                                                        \
+        name##_some(v, m, s, grad, n, alpha, rest1, rest2, epsilon, scale);                                                      \
     }
-}
+ADAM(adam_f32, float, float, PSD_SAME, __builtin_sqrtf)
+ADAM(adam_bf16, float, uint16_t, psi_bf16_value, __builtin_sqrtf)
+ADAM(adam_f64, double, double, PSD_SAME, __builtin_sqrt)
 
-PSI_CLONES
-static void adam_f64(double *restrict v, double *restrict m, double *restrict s, const double *restrict grad, size_t n,
-                     double alpha, double one_minus_beta1, double one_minus_beta2, double epsilon, double scale)
-{
-    for (size_t i = 0; i < n; i++) {
-        double g = grad[i] * scale;
-        double new_m = m[i] + (g - m[i]) * one_minus_beta1;
-        double new_s = s[i] + (g * g - s[i]) * one_minus_beta2;
-        m[i] = new_m;
-        s[i] = new_s;
-        v[i] -= new_m * alpha / (__builtin_sqrt(new_s) + epsilon);
-    }
-}
-
-void psd_adam_apply(ps_dtype dtype, const struct psd_optim_scalars *scalars, void *var, void *const slots[PSD_OPTIM_SLOTS_MAX],
-                    const void *grad, size_t elements)
+void psd_adam_apply(ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
+                    void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements)
 {
     const struct psd_optim_scalars *s = scalars;
-    if (dtype == PS_F32) {
+    if (dtype == PS_F64) {
+        adam_f64(var, slots[0], slots[1], grad, elements, s->alpha, 1.0 - s->beta1, 1.0 - s->beta2, s->epsilon, s->scale);
+    } else if (wire == PS_BF16) {
+        adam_bf16(var, slots[0], slots[1], grad, elements, (float)s->alpha, 1.0f - (float)s->beta1, 1.0f - (float)s->beta2,
+                  (float)s->epsilon, (float)s->scale);
+    } else {
         adam_f32(var, slots[0], slots[1], grad, elements, (float)s->alpha, 1.0f - (float)s->beta1, 1.0f - (float)s->beta2,
                  (float)s->epsilon, (float)s->scale);
-    } else if (dtype == PS_F64) {
-        adam_f64(var, slots[0], slots[1], grad, elements, s->alpha, 1.0 - s->beta1, 1.0 - s->beta2, s->epsilon, s->scale);
     }
 }

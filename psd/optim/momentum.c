@@ -2,69 +2,75 @@
 /*
  * Momentum: a = a * momentum + g ; v -= a * rate. Nesterov: v -= g * rate + a * momentum * rate, with the new a.
  * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyMomentum; Sutskever et al. 2013 for Nesterov's form.
- * Works on one segment; dtypes other than f32 and f64 change nothing. Cannot fail.
+ * Works on one segment. Cannot fail.
  */
 #include "kernels.h"
 
-#include "common/clones.h"
-
-PSI_CLONES
-static void momentum_f32(float *restrict v, float *restrict a, const float *restrict grad, size_t n, float rate, float momentum,
-                         float scale)
-{
-    for (size_t i = 0; i < n; i++) {
-        float new_a = a[i] * momentum + grad[i] * scale;
-        a[i] = new_a;
-        v[i] -= new_a * rate;
+#define MOMENTUM(name, type, grad_type, value)                                                                                   \
+    PSD_INLINE void name##_some(type *restrict v, type *restrict a, const grad_type *restrict grad, size_t n, type rate,         \
+                                type momentum, type scale)                                                                       \
+    {                                                                                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                         \
+            type new_a = a[i] * momentum + value(grad[i]) * scale;                                                               \
+            a[i] = new_a;                                                                                                        \
+            v[i] -= new_a * rate;                                                                                                \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    PSI_CLONES                                                                                                                   \
+    static void name(type *restrict v, type *restrict a, const grad_type *restrict grad, size_t n, type rate, type momentum,     \
+                     type scale)                                                                                                 \
+    {                                                                                                                            \
+        const size_t line = PSD_LINE_BYTES / sizeof(*v);                                                                         \
+        for (; n >= line; n -= line, v += line, a += line, grad += line) {                                                       \
+            PSD_AHEAD(v);                                                                                                        \
+            PSD_AHEAD(a);                                                                                                        \
+            name##_some(v, a, grad, line, rate, momentum, scale);                                                                \
+        }                                                                                                                        \
+        name##_some(v, a, grad, n, rate, momentum, scale);                                                                       \
     }
-}
+MOMENTUM(momentum_f32, float, float, PSD_SAME)
+MOMENTUM(momentum_bf16, float, uint16_t, psi_bf16_value)
+MOMENTUM(momentum_f64, double, double, PSD_SAME)
 
-PSI_CLONES
-static void nesterov_f32(float *restrict v, float *restrict a, const float *restrict grad, size_t n, float rate, float momentum,
-                         float scale)
-{
-    for (size_t i = 0; i < n; i++) {
-        float g = grad[i] * scale;
-        float new_a = a[i] * momentum + g;
-        a[i] = new_a;
-        v[i] -= g * rate + new_a * momentum * rate;
+#define NESTEROV(name, type, grad_type, value)                                                                                   \
+    PSD_INLINE void name##_some(type *restrict v, type *restrict a, const grad_type *restrict grad, size_t n, type rate,         \
+                                type momentum, type scale)                                                                       \
+    {                                                                                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                         \
+            type g = value(grad[i]) * scale;                                                                                     \
+            type new_a = a[i] * momentum + g;                                                                                    \
+            a[i] = new_a;                                                                                                        \
+            v[i] -= g * rate + new_a * momentum * rate;                                                                          \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    PSI_CLONES                                                                                                                   \
+    static void name(type *restrict v, type *restrict a, const grad_type *restrict grad, size_t n, type rate, type momentum,     \
+                     type scale)                                                                                                 \
+    {                                                                                                                            \
+        const size_t line = PSD_LINE_BYTES / sizeof(*v);                                                                         \
+        for (; n >= line; n -= line, v += line, a += line, grad += line) {                                                       \
+            PSD_AHEAD(v);                                                                                                        \
+            PSD_AHEAD(a);                                                                                                        \
+            name##_some(v, a, grad, line, rate, momentum, scale);                                                                \
+        }                                                                                                                        \
+        name##_some(v, a, grad, n, rate, momentum, scale);                                                                       \
     }
-}
+NESTEROV(nesterov_f32, float, float, PSD_SAME)
+NESTEROV(nesterov_bf16, float, uint16_t, psi_bf16_value)
+NESTEROV(nesterov_f64, double, double, PSD_SAME)
 
-PSI_CLONES
-static void momentum_f64(double *restrict v, double *restrict a, const double *restrict grad, size_t n, double rate,
-                         double momentum, double scale)
-{
-    for (size_t i = 0; i < n; i++) {
-        double new_a = a[i] * momentum + grad[i] * scale;
-        a[i] = new_a;
-        v[i] -= new_a * rate;
-    }
-}
-
-PSI_CLONES
-static void nesterov_f64(double *restrict v, double *restrict a, const double *restrict grad, size_t n, double rate,
-                         double momentum, double scale)
-{
-    for (size_t i = 0; i < n; i++) {
-        double g = grad[i] * scale;
-        double new_a = a[i] * momentum + g;
-        a[i] = new_a;
-        v[i] -= g * rate + new_a * momentum * rate;
-    }
-}
-
-void psd_momentum_apply(ps_dtype dtype, const struct psd_optim_scalars *scalars, void *var,
+void psd_momentum_apply(ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                         void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements)
 {
-    const struct psd_optim_scalars *s = scalars;
-    if (dtype == PS_F32 && s->nesterov == 0) {
-        momentum_f32(var, slots[0], grad, elements, (float)s->rate, (float)s->momentum, (float)s->scale);
-    } else if (dtype == PS_F32) {
-        nesterov_f32(var, slots[0], grad, elements, (float)s->rate, (float)s->momentum, (float)s->scale);
-    } else if (dtype == PS_F64 && s->nesterov == 0) {
-        momentum_f64(var, slots[0], grad, elements, s->rate, s->momentum, s->scale);
-    } else if (dtype == PS_F64) {
-        nesterov_f64(var, slots[0], grad, elements, s->rate, s->momentum, s->scale);
+    const float rate = (float)scalars->rate;
+    const float momentum = (float)scalars->momentum;
+    const float scale = (float)scalars->scale;
+    const bool nesterov = scalars->nesterov != 0;
+    if (dtype == PS_F64) {
+        (nesterov ? nesterov_f64 : momentum_f64)(var, slots[0], grad, elements, scalars->rate, scalars->momentum, scalars->scale);
+    } else if (wire == PS_BF16) {
+        (nesterov ? nesterov_bf16 : momentum_bf16)(var, slots[0], grad, elements, rate, momentum, scale);
+    } else {
+        (nesterov ? nesterov_f32 : momentum_f32)(var, slots[0], grad, elements, rate, momentum, scale);
     }
 }

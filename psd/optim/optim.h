@@ -60,13 +60,14 @@ void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_sta
  * Apply one segment.
  *
  * kind      ps_opt_kind other than PS_OPT_NONE; dtype PS_F32 or PS_F64 (anything else changes nothing).
+ * wire      dtype of the gradient: that of the variable, or PS_BF16 for one of PS_F32.
  * var       [elements] of the variable; slots[i]: the same elements of slot i, unused ones may be NULL; grad: read only.
  *           All aligned to the element size at least, none overlaps another.
  *
  * Each element depends on its own inputs only: any split of a tensor into segments gives the same bits, on every CPU (a NaN stays
  * a NaN, its payload is not defined). NaN, infinities and denormals do not trap; see psd_optim_finite().
  */
-void psd_optim_apply(uint32_t kind, ps_dtype dtype, const struct psd_optim_scalars *scalars, void *var,
+void psd_optim_apply(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                      void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements);
 
 /** True if no element, multiplied by scale (> 0), is NaN or infinite (float16 and bfloat16: as float32); otherwise false and

@@ -102,11 +102,11 @@ void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_sta
     state->beta2_power = rounded(dtype, state->beta2_power * rounded(dtype, opt->beta2));
 }
 
-void psd_optim_apply(uint32_t kind, ps_dtype dtype, const struct psd_optim_scalars *scalars, void *var,
+void psd_optim_apply(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                      void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements)
 {
     const struct optim_row *row = find_row(kind);
-    if (row != NULL) {
-        row->apply(dtype, scalars, var, slots, grad, elements);
+    if (row != NULL && (dtype == PS_F32 || dtype == PS_F64)) {
+        row->apply(dtype, wire, scalars, var, slots, grad, elements);
     }
 }

@@ -9,6 +9,7 @@
  */
 #include "rpc.h"
 
+#include "common/crc32c.h"
 #include "common/half.h"
 #include "common/mem.h"
 #include "common/shape.h"
@@ -57,6 +58,13 @@ static const void *payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
     return (const uint8_t *)p->variable->value + p->first * p->variable->element_bytes + offset;
 }
 
+static uint32_t sum(struct psi_out *out, uint64_t offset, uint32_t bytes)
+{
+    const struct psd_pull_out *p = pull_of(out);
+    return p->copy != NULL ? psi_crc32c_own(0, payload(out, offset, bytes), bytes)
+                           : psd_variable_sum(p->variable, p->first * p->variable->element_bytes + offset, bytes);
+}
+
 /* float32 as float16 or bfloat16 */
 static void convert(struct psi_out *out, uint64_t offset, uint32_t bytes, void *dst)
 {
@@ -94,7 +102,7 @@ static void done(struct psi_out *out, bool sent)
     psi_list_push_front(&p->task->free_pulls, &p->out.link);
 }
 
-static const struct psi_out_ops pull_ops = {.begin = begin, .payload = payload, .trailer = trailer, .done = done};
+static const struct psi_out_ops pull_ops = {.begin = begin, .payload = payload, .sum = sum, .trailer = trailer, .done = done};
 static const struct psi_out_ops convert_ops = {.begin = begin, .convert = convert, .trailer = trailer, .done = done};
 
 void psd_pull_free_all(struct psd_task *t)

@@ -2,8 +2,8 @@
 /*
  * What a mutation with a body does to its variable: one segment at a time, and at its end.
  *
- * Happy path: a gradient is applied segment by segment while it is in cache, from float16 or bfloat16 by way of a small block on
- * the stack; values of ASSIGN and gradients of an atomic variable are gathered in staging memory and take effect at LAST.
+ * Happy path: a gradient is applied segment by segment while it is in cache, from float16 by way of a small block on the
+ * stack; values of ASSIGN and gradients of an atomic variable are gathered in staging memory and take effect at LAST.
  * Failure: none; what does not fit was refused before (psd/rpc/push.c).
  */
 #include "mutate.h"
@@ -24,8 +24,8 @@ static void optimise(const struct psd_progress *g, uint64_t first, const uint8_t
     for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
         slots[i] = v->slots[i] == NULL ? NULL : (uint8_t *)v->slots[i] + at;
     }
-    if (wire == v->dtype) {
-        psd_optim_apply(v->optimizer.kind, v->dtype, &g->scalars, (uint8_t *)v->value + at, slots, grad, count);
+    if (wire == v->dtype || wire == PS_BF16) {
+        psd_optim_apply(v->optimizer.kind, v->dtype, wire, &g->scalars, (uint8_t *)v->value + at, slots, grad, count);
         return;
     }
     _Alignas(64) float block[BLOCK_ELEMENTS];
@@ -33,7 +33,7 @@ static void optimise(const struct psd_progress *g, uint64_t first, const uint8_t
     while (count > 0) {
         uint64_t take = count < BLOCK_ELEMENTS ? count : BLOCK_ELEMENTS;
         psi_half_widen(wire, grad, block, take);
-        psd_optim_apply(v->optimizer.kind, v->dtype, &g->scalars, value, slots, block, take);
+        psd_optim_apply(v->optimizer.kind, v->dtype, PS_F32, &g->scalars, value, slots, block, take);
         value += take;
         for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
             slots[i] = slots[i] == NULL ? NULL : (float *)slots[i] + take;
@@ -60,8 +60,10 @@ void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count)
     if (g->staging != NULL) {
         stage(g, n->offset, p, count);
     } else if (psd_push_is_gradient(g->kind)) {
+        psd_sums_changed(&psd_variable_own(v)->sums, n->offset * v->element_bytes, count * v->element_bytes);
         optimise(g, n->offset, p, (ps_dtype)g->wire, count);
     } else {
+        psd_sums_changed(&psd_variable_own(v)->sums, 0, v->bytes);
         bool known = psd_add(v->dtype, v->value, p, count, g->scale < 0 ? -1 : 1);
         PSI_ASSERT(known); /* admission refuses other dtypes */
     }
@@ -95,6 +97,7 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
     if (psd_push_is_gradient(g->kind)) {
         if (g->staging != NULL) { /* all of it now */
             g->scalars = *scalars;
+            psd_sums_changed(&v->sums, 0, v->bytes);
             optimise(g, 0, g->staging, v->dtype, v->elements);
         }
         psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);

@@ -124,6 +124,11 @@ struct psi_list *psd_variable_waiters(const struct psd_variable *v)
     return &psd_variable_own(v)->waiters;
 }
 
+uint32_t psd_variable_sum(const struct psd_variable *v, uint64_t offset, uint32_t bytes)
+{
+    return psd_sums_get(&psd_variable_own(v)->sums, v->value, v->bytes, offset, bytes);
+}
+
 void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
 {
     struct psd_variable *v = psd_variable_own(held);
@@ -132,6 +137,7 @@ void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
         return;
     }
     PSI_ASSERT(psi_list_empty(&v->waiters));
+    psd_sums_reset(&v->sums);
     psd_arena_free(&s->arena, v->value, v->bytes);
     for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
         psd_arena_free(&s->arena, v->slots[i], v->bytes);
@@ -399,6 +405,7 @@ static void take_value(struct psd_store *s, struct psd_variable *v, void *value,
         psd_arena_free(&s->arena, v->value, v->bytes);
         s->promised_bytes -= v->bytes;
     }
+    psd_sums_reset(&v->sums);
     v->first_value = NULL; /* it was this, or goes on with the promise that this brings */
     v->value = value;
     v->bytes = bytes;

@@ -12,6 +12,7 @@
 #include "common/list.h"
 #include "common/map.h"
 #include "psd/optim/optim.h"
+#include "sums.h"
 
 struct psd_container;
 
@@ -43,6 +44,7 @@ struct psd_variable {
     uint32_t in_progress; /* pushes begun and not ended, those to an atomic variable apart: nothing of them can be seen */
     /* volatile: */
     struct psi_list waiters; /* requests that wait for its value or its seal: psd/rpc/wait.h */
+    struct psd_sums sums;    /* of the value */
     void *first_value;       /* staged in the memory that is promised to `value`, which is NULL then */
     uint32_t refs;
     bool gone; /* reset or deleted: lives on for those who hold it */
@@ -111,6 +113,8 @@ const struct psd_variable *psd_variable_ref(const struct psd_variable *v);
 void psd_variable_unref(struct psd_store *s, const struct psd_variable *v);
 /** Who waits for it is no state either. */
 struct psi_list *psd_variable_waiters(const struct psd_variable *v);
+/** CRC32C of the value's bytes [offset, offset + bytes). */
+uint32_t psd_variable_sum(const struct psd_variable *v, uint64_t offset, uint32_t bytes);
 
 /* ---- memory for changes (commit.h): without it nothing is decided, with it nothing fails ---- */
 /** One more container. */

@@ -108,7 +108,7 @@ static void run_case(size_t case_index, const struct optim_case *c)
         unsigned char before[sizeof(run.var)];
         memcpy(before, run.var, sizeof(before));
         psd_optim_begin(&c->opt, c->dtype, &state, 1.0f, &scalars);
-        psd_optim_apply(c->opt.kind, c->dtype, &scalars, run.var, slots, in + step * bytes, n);
+        psd_optim_apply(c->opt.kind, c->dtype, c->dtype, &scalars, run.var, slots, in + step * bytes, n);
         psd_optim_end(&c->opt, c->dtype, &state);
         for (size_t i = 0; i < n; i++) {
             double after = value_at(c->dtype, run.var, i);

@@ -4,6 +4,7 @@
  * scalar loop, the scale, the powers, the slot table, the check for NaN and infinity at every position, wrapping addition.
  */
 #include "test.h"
+#include "common/half.h"
 #include "psd/optim/optim.h"
 
 #include <math.h>
@@ -58,7 +59,7 @@ static void apply(const ps_optimizer *opt, ps_dtype dtype, float scale, struct a
     void *slots[PSD_OPTIM_SLOTS_MAX] = {&arrays->a[1][at], &arrays->a[2][at]};
     psd_optim_state_init(opt, dtype, &state);
     psd_optim_begin(opt, dtype, &state, scale, &scalars);
-    psd_optim_apply(opt->kind, dtype, &scalars, &arrays->a[0][at], slots, &arrays->a[3][at], count);
+    psd_optim_apply(opt->kind, dtype, dtype, &scalars, &arrays->a[0][at], slots, &arrays->a[3][at], count);
 }
 
 TEST(test_any_split_gives_the_same_bits)
@@ -77,6 +78,29 @@ TEST(test_any_split_gives_the_same_bits)
                 apply(&opts[o], dtypes[d], 1.0f, &split, cut, N - cut);
                 assert_memory_equal(&split, &whole, sizeof(split));
             }
+        }
+    }
+}
+
+TEST(test_a_bfloat16_gradient_is_what_it_widens_to)
+{
+    for (size_t o = 0; o < OPTS; o++) {
+        for (size_t n = 0; n <= N; n++) {
+            struct arrays narrow;
+            struct arrays wide;
+            uint16_t grad[N];
+            fill(&narrow, PS_F32, 3);
+            psi_half_narrow(PS_BF16, narrow.a[3], grad, N);
+            wide = narrow;
+            psi_half_widen(PS_BF16, grad, wide.a[3], N);
+            apply(&opts[o], PS_F32, 0.7f, &wide, 0, n);
+            struct psd_optim_state state;
+            struct psd_optim_scalars scalars;
+            void *slots[PSD_OPTIM_SLOTS_MAX] = {narrow.a[1], narrow.a[2]};
+            psd_optim_state_init(&opts[o], PS_F32, &state);
+            psd_optim_begin(&opts[o], PS_F32, &state, 0.7f, &scalars);
+            psd_optim_apply(opts[o].kind, PS_F32, PS_BF16, &scalars, narrow.a[0], slots, grad, n);
+            assert_memory_equal(&narrow, &wide, offsetof(struct arrays, a[3]));
         }
     }
 }
@@ -235,11 +259,11 @@ TEST(test_begin_changes_no_state_and_unknown_kinds_nothing)
     fill(&arrays, PS_F32, 3);
     before = arrays;
     void *slots[PSD_OPTIM_SLOTS_MAX] = {arrays.a[1], arrays.a[2]};
-    psd_optim_apply(PS_OPT_NONE, PS_F32, &first, arrays.a[0], slots, arrays.a[3], N);
-    psd_optim_apply(99, PS_F32, &first, arrays.a[0], slots, arrays.a[3], N);
+    psd_optim_apply(PS_OPT_NONE, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[3], N);
+    psd_optim_apply(99, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[3], N);
     for (uint32_t kind = PS_OPT_SGD; kind <= PS_OPT_ADAM; kind++) {
-        psd_optim_apply(kind, PS_I32, &first, arrays.a[0], slots, arrays.a[3], N);
-        psd_optim_apply(kind, PS_F32, &first, arrays.a[0], slots, arrays.a[3], 0);
+        psd_optim_apply(kind, PS_I32, PS_I32, &first, arrays.a[0], slots, arrays.a[3], N);
+        psd_optim_apply(kind, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[3], 0);
     }
     assert_memory_equal(&arrays, &before, sizeof(before));
 }
