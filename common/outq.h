@@ -52,7 +52,7 @@ struct psi_out {
     _Alignas(8) uint8_t head[PSI_OUT_HEAD_MAX];
 };
 
-#define PSI_OUT_IOV_MAX 72
+#define PSI_OUT_IOV_MAX 192 /* one write of 64 small requests, or of 32 small values */
 /* What convert() wrote, until the next compose() of any queue that shares it: one for all connections of a task or session, which
  * are composed and written one after the other. */
 struct psi_out_scratch {
@@ -60,7 +60,7 @@ struct psi_out_scratch {
     size_t used;
 };
 #define PSI_OUT_SCRATCH_BYTES (PS_SEND_TRY_BYTES + PS_SEGMENT_BYTES)
-#define PSI_OUT_UNITS_MAX 24
+#define PSI_OUT_UNITS_MAX 64
 
 struct psi_outq {
     struct psi_list frames;

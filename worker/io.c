@@ -469,6 +469,7 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
     }
     if (st == PS_OK) {
         psi_spin_set(&io->net.spin, config->spin_us);
+        st = io->by_caller ? psi_net_share(&io->net) : PS_OK;
     }
     if (st == PS_OK && !io->by_caller) {
         int rc = thread_start(io);
@@ -489,6 +490,7 @@ static void turn_begin(struct psi_io *io, struct io_turn *turn)
     *turn = (struct io_turn){.self = {.io = io, .outer = running}};
     running = &turn->self;
     io->turn = turn;
+    psi_net_enter(&io->net);
     if (io->net.holds > 0) {
         on_holds(io);
     }
@@ -510,6 +512,7 @@ static void turn_end(struct psi_io *io, const struct io_turn *turn)
     if (turn->blocked) {
         (void)pthread_sigmask(SIG_SETMASK, &turn->before, NULL);
     }
+    psi_net_leave(&io->net);
     io->turn = NULL;
     running = turn->self.outer;
 }

@@ -69,6 +69,47 @@ ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t more, struct psi_err *err)
     return PS_OK;
 }
 
+/* ---- a scratch for many ---- */
+
+static _Atomic(uint8_t *) shared; /* NULL while a turn has it */
+static atomic_uint sharers;
+
+static uint8_t *scratch_new(void)
+{
+    return psi_aligned_malloc(64, PSI_NET_SCRATCH_BYTES + 64);
+}
+
+ps_status psi_net_share(struct psi_net *net)
+{
+    uint8_t *none = NULL;
+    if (atomic_fetch_add(&sharers, 1) == 0) {
+        uint8_t *scratch = scratch_new();
+        if (scratch == NULL) {
+            atomic_fetch_sub(&sharers, 1);
+            return PS_RESOURCE_EXHAUSTED;
+        }
+        if (!atomic_compare_exchange_strong(&shared, &none, scratch)) {
+            psi_free(scratch);
+        }
+    }
+    net->shares = true;
+    return PS_OK;
+}
+
+void psi_net_enter(struct psi_net *net)
+{
+    uint8_t *scratch = net->shares ? atomic_exchange(&shared, NULL) : NULL;
+    net->scratch = scratch != NULL ? scratch : net->own_scratch;
+}
+
+void psi_net_leave(struct psi_net *net)
+{
+    if (net->scratch != net->own_scratch) {
+        atomic_store(&shared, net->scratch);
+        net->scratch = net->own_scratch;
+    }
+}
+
 static void on_check(uv_check_t *handle)
 {
     struct psi_net *net = handle->data;
@@ -119,10 +160,11 @@ static void on_linger(uv_timer_t *handle)
 ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_net_ops *ops, void *ctx, struct psi_err *err)
 {
     memset(net, 0, sizeof(*net));
-    net->scratch = psi_aligned_malloc(64, PSI_NET_SCRATCH_BYTES + 64);
+    net->scratch = scratch_new();
     if (net->scratch == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the read scratch");
     }
+    net->own_scratch = net->scratch;
     net->loop = loop;
     net->ops = ops;
     net->ctx = ctx;
@@ -234,6 +276,10 @@ void psi_net_close(struct psi_net *net)
 void psi_net_fini(struct psi_net *net)
 {
     PSI_ASSERT(net->conn_count == 0 && psi_list_empty(&net->dials));
-    psi_free(net->scratch);
+    if (net->shares && atomic_fetch_sub(&sharers, 1) == 1) {
+        psi_free(atomic_exchange(&shared, NULL));
+    }
+    psi_free(net->own_scratch);
+    net->own_scratch = NULL;
     net->scratch = NULL;
 }

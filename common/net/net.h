@@ -53,6 +53,8 @@ struct psi_net {
     const struct psi_net_ops *ops;
     void *ctx;
     uint8_t *scratch;        /* 64-aligned, PSI_NET_SCRATCH_BYTES + 64; pages are touched by the first reads only */
+    uint8_t *own_scratch;    /* scratch, but for a turn that has the shared one */
+    bool shares;             /* psi_net_share() */
     uint64_t turn;           /* loop turns so far */
     struct psi_list conns;   /* all connections */
     struct psi_list events;  /* connections with an event for the core that arose while effects were carried out */
@@ -83,6 +85,13 @@ PSI_MUST ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t more, struct psi_
 /** Ready to use; ops and ctx are kept. RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_net_ops *ops, void *ctx,
                                 struct psi_err *err);
+/** A loop of many that run in turns on one thread, as a rule: they read into one scratch, which stays in cache. Before the first
+ * turn. RESOURCE_EXHAUSTED. */
+PSI_MUST ps_status psi_net_share(struct psi_net *net);
+/** Begin and end of a turn of one that shares. Another turn, of this thread or another one, may have the scratch: then its own.
+ */
+void psi_net_enter(struct psi_net *net);
+void psi_net_leave(struct psi_net *net);
 /** Carry out effects until there are none; deliver what arose meanwhile. Not from within ops. */
 void psi_net_settle(struct psi_net *net);
 /** Every connection ends in good order: the core is told that it is closed, what it had queued is dropped where it has not gone

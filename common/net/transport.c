@@ -11,6 +11,7 @@
 #include "../status.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -96,18 +97,19 @@ static int stream_read(struct psi_transport *tr, bool on)
     return on ? uv_read_start(&tr->u.stream, on_alloc, on_read) : uv_read_stop(&tr->u.stream);
 }
 
+_Static_assert(sizeof(struct psi_iov) == sizeof(struct iovec) &&
+                   offsetof(struct psi_iov, base) == offsetof(struct iovec, iov_base) &&
+                   offsetof(struct psi_iov, bytes) == offsetof(struct iovec, iov_len),
+               "pieces of a queue are what the system takes");
+
 static ssize_t stream_write(struct psi_transport *tr, const struct psi_iov *iov, size_t count)
 {
-    struct iovec pieces[PSI_OUT_IOV_MAX];
-    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = count};
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = count};
     uv_os_fd_t fd;
     ssize_t n;
     int rc = uv_fileno(&tr->u.handle, &fd);
     if (rc != 0) {
         return rc;
-    }
-    for (size_t i = 0; i < count; i++) {
-        pieces[i] = (struct iovec){.iov_base = (void *)(uintptr_t)iov[i].base, .iov_len = iov[i].bytes};
     }
     do {
         n = sendmsg(fd, &message, MSG_NOSIGNAL); /* uv_try_write() raises SIGPIPE */

@@ -384,3 +384,43 @@ TEST(memory_failures_are_soft)
     assert_int_equal(close(fds[1]), 0);
     bed_free(bed);
 }
+
+/* Many loops of one thread read into one scratch, one after the other; within a turn of the first the second has its own. */
+TEST(turns_share_a_scratch)
+{
+    struct bed *a = bed_new();
+    struct bed *b = bed_new();
+    uint8_t *own[2] = {a->net.scratch, b->net.scratch};
+    psi_net_enter(&a->net);
+    assert_ptr_equal(a->net.scratch, own[0]); /* it does not share */
+    psi_net_leave(&a->net);
+    psi_mem_fail_after(0);
+    assert_int_equal(psi_net_share(&a->net), PS_RESOURCE_EXHAUSTED);
+    psi_mem_fail_after(-1);
+    for (int round = 0; round < 2; round++) { /* the last one frees it, the next one makes it anew */
+        assert_int_equal(psi_net_share(&a->net), PS_OK);
+        assert_int_equal(psi_net_share(&b->net), PS_OK);
+        psi_net_enter(&a->net);
+        uint8_t *shared = a->net.scratch;
+        assert_ptr_not_equal(shared, own[0]);
+        psi_net_enter(&b->net);
+        assert_ptr_equal(b->net.scratch, own[1]);
+        psi_net_leave(&b->net);
+        psi_net_leave(&a->net);
+        psi_net_enter(&b->net);
+        assert_ptr_equal(b->net.scratch, shared);
+        bed_connect(b, true, 0);
+        small_push(&b->a, "through it", 10);
+        psi_net_settle(&b->net);
+        RUN_UNTIL(b, b->b.frames == 1);
+        psi_net_leave(&b->net);
+        bed_free(a);
+        bed_free(b);
+        a = bed_new();
+        b = bed_new();
+        own[0] = a->net.scratch;
+        own[1] = b->net.scratch;
+    }
+    bed_free(a);
+    bed_free(b);
+}
