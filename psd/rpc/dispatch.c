@@ -11,6 +11,14 @@
 
 #include "common/form.h"
 
+#include <string.h>
+
+enum {
+    WARM_VARIABLES = 256, /* so many and what belongs to them stay in cache by themselves */
+    WARM_MAX = 64,        /* requests at a time */
+    WARM_BYTES = 512      /* of a value: the processor itself asks for what follows */
+};
+
 static void reject_as(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why)
 {
     psd_log(t, PSI_LOG_WARN, "frame_rejected", PSI_KV("peer", c->text), PSI_KV("op", c->link->in.header.op), PSI_KV("msg", why));
@@ -126,10 +134,36 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
     }
 }
 
+/* Small requests for many variables: what they look at is asked for all at once, since none of it is in cache. p: the beginning
+ * of a frame; nothing of it is checked yet. */
+static void warm(const struct psd_task *t, const uint8_t *p, size_t n)
+{
+    const struct psd_variable *variables[WARM_MAX];
+    uint32_t count = 0;
+    struct ps_frame_header h;
+    for (; n >= sizeof(h) && count < WARM_MAX; p += sizeof(h), n -= sizeof(h)) {
+        memcpy(&h, p, sizeof(h));
+        size_t rest = (size_t)h.meta_bytes + h.body_bytes;
+        if (rest > n - sizeof(h)) {
+            break;
+        }
+        const struct psd_variable *v = h.handle != 0 ? psd_variable_warm(&t->store, h.handle) : NULL;
+        if (v != NULL) {
+            variables[count++] = v;
+        }
+        p += rest;
+        n -= rest;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        psd_variable_warm_value(variables[i], WARM_BYTES);
+    }
+}
+
 void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size_t n)
 {
     struct psi_reader *in = &c->link->in;
     struct psi_err err;
+    bool cold = t->store.variable_count >= WARM_VARIABLES;
     while (!c->closing) {
         if (c->slow != NULL) {
             if (!psd_slow_keep(c, p, n)) {
@@ -157,6 +191,10 @@ void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size
             break;
         case PSI_PIECE_END:
             on_end(t, c);
+            if (cold) {
+                warm(t, p, n);
+                cold = false;
+            }
             break;
         case PSI_PIECE_BAD:
             reject_as(t, c, PS_INVALID_ARGUMENT, err.reason, err.text);

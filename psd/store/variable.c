@@ -103,6 +103,29 @@ const struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uin
     return psi_u64_map_find(&s->handles, handle);
 }
 
+static void prefetch(const void *p, uint64_t bytes)
+{
+    for (uint64_t at = 0; p != NULL && at < bytes; at += 64) {
+        __builtin_prefetch((const uint8_t *)p + at);
+    }
+}
+
+const struct psd_variable *psd_variable_warm(const struct psd_store *s, uint32_t handle)
+{
+    const struct psd_variable *v = psd_variable_by_handle(s, handle);
+    prefetch(v, PSD_VARIABLE_HOT_BYTES);
+    return v;
+}
+
+void psd_variable_warm_value(const struct psd_variable *v, uint64_t bytes)
+{
+    uint64_t most = bytes < v->bytes ? bytes : v->bytes;
+    prefetch(v->value, most);
+    for (size_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
+        prefetch(v->slots[i], most);
+    }
+}
+
 const struct psd_variable *psd_variable_by_creation(const struct psd_store *s, uint64_t creation)
 {
     return psi_u64_map_find(&s->creations, creation);

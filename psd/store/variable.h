@@ -14,41 +14,48 @@
 #include "psd/optim/optim.h"
 #include "sums.h"
 
+#include <stddef.h>
+
 struct psd_container;
 
+/* What each push and pull looks at comes first, in PSD_VARIABLE_HOT_BYTES: with many variables none of it is in cache. */
 struct psd_variable {
     /* remembered: */
-    struct psd_container *container; /* NULL once gone */
-    char name[PS_NAME_BYTES_MAX + 1];
-    ps_dtype dtype;
-    ps_shape shape;
-    uint64_t bytes;         /* of the value; strings: of the blob that is there or will be first (common/blob.h) */
-    ps_optimizer optimizer; /* kind fixed at creation, hyperparameters in force */
-    struct psd_optim_state optim_state;
-    ps_initializer init; /* what the last INIT said */
-    uint64_t seed;
+    struct psd_container *container;  /* NULL once gone */
     void *value;                      /* NULL while uninitialised */
     void *slots[PSD_OPTIM_SLOTS_MAX]; /* maybe reserved while uninitialised */
-    uint64_t creation;                /* random: tells this creation from another of the same name */
+    uint64_t bytes;                   /* of the value; strings: of the blob that is there or will be first (common/blob.h) */
     uint64_t version;                 /* completed mutations since initialisation, torn ones included */
-    uint64_t chief_number;            /* highest that an INIT or SEAL carried */
     uint64_t pushes;                  /* applied in full */
+    ps_dtype dtype;
     bool initialised, sealed, restored;
-    bool given;       /* its first value came by ASSIGN: somebody's model, also at version 0 */
-    uint8_t giver[8]; /* ... of this session: the first bytes of its id */
-    bool atomic;      /* pushes are staged, reads are copies */
+    bool given;  /* its first value came by ASSIGN: somebody's model, also at version 0 */
+    bool atomic; /* pushes are staged, reads are copies */
+    /* volatile: */
+    bool gone; /* reset or deleted: lives on for those who hold it */
+    uint32_t refs;
+    struct psd_sums sums;    /* of the value */
+    struct psi_list waiters; /* requests that wait for its value or its seal: psd/rpc/wait.h */
     /* derived: */
     uint32_t element_bytes;
-    uint64_t elements;
     uint32_t handle;      /* of this life: from the order of creations */
     uint32_t in_progress; /* pushes begun and not ended, those to an atomic variable apart: nothing of them can be seen */
+    uint64_t elements;
+    /* remembered: */
+    ps_optimizer optimizer; /* kind fixed at creation, hyperparameters in force */
+    struct psd_optim_state optim_state;
+    uint64_t creation;   /* random: tells this creation from another of the same name */
+    ps_initializer init; /* what the last INIT said */
+    uint64_t seed;
+    uint64_t chief_number; /* highest that an INIT or SEAL carried */
+    uint8_t giver[8];      /* given: the first bytes of that session's id */
+    ps_shape shape;
+    char name[PS_NAME_BYTES_MAX + 1];
     /* volatile: */
-    struct psi_list waiters; /* requests that wait for its value or its seal: psd/rpc/wait.h */
-    struct psd_sums sums;    /* of the value */
-    void *first_value;       /* staged in the memory that is promised to `value`, which is NULL then */
-    uint32_t refs;
-    bool gone; /* reset or deleted: lives on for those who hold it */
+    void *first_value; /* staged in the memory that is promised to `value`, which is NULL then */
 };
+enum { PSD_VARIABLE_HOT_BYTES = 256 };
+_Static_assert(offsetof(struct psd_variable, creation) <= PSD_VARIABLE_HOT_BYTES, "what requests look at");
 
 struct psd_container {
     /* remembered: */
@@ -102,6 +109,10 @@ const struct psd_container *psd_container_find(const struct psd_store *s, const 
 const struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name);
 /** NULL: no such handle in this life, or its variable is gone. */
 const struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle);
+/** Have what a push or a pull of `bytes` looks at brought into cache: first psd_variable_warm() of several handles, which gives
+ * their variables, then psd_variable_warm_value() of these. */
+const struct psd_variable *psd_variable_warm(const struct psd_store *s, uint32_t handle);
+void psd_variable_warm_value(const struct psd_variable *v, uint64_t bytes);
 const struct psd_variable *psd_variable_by_creation(const struct psd_store *s, uint64_t creation);
 /** What its value and slots take; 0 while uninitialised. */
 uint64_t psd_variable_memory_bytes(const struct psd_variable *v);
