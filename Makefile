@@ -90,8 +90,8 @@ CLI_C := $(wildcard common/cli/*.c)
 PSD_MAIN := $(wildcard psd/main.c)
 PSD_C := $(filter-out psd/main.c,$(wildcard psd/*.c psd/*/*.c))
 WORKER_C := $(wildcard worker/*.c $(foreach d,api core files nn nn/kernels,worker/$d/*.c))
-NN_C := $(wildcard worker/nn/*.c worker/nn/kernels/*.c)
 CPU_C := $(wildcard worker/nn/kernels/cpu/*.c)
+FAKE_C := $(wildcard tests/kernels/fake/*.c)
 PSCTL_C := $(wildcard worker/psctl/*.c)
 PSTRAIN_C := $(wildcard worker/pstrain/*.c worker/pstrain/data/*.c)
 EXAMPLE_C := $(wildcard worker/examples/*.c)
@@ -117,7 +117,7 @@ FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_C := $(filter-out tests/bench/bare.c,$(wildcard tests/bench/*.c))
 TEST_C := $(UNIT_C) $(KERNELS_C) $(PARITY_C) $(GOLDEN_C) $(SIM_C) $(SYSTEM_C) $(REGRESS_C)
 OUR_C := $(COMMON_C) $(NET_C) $(CLI_C) $(PSD_MAIN) $(PSD_C) $(WORKER_C) $(CPU_C) $(PSCTL_C) $(PSTRAIN_C) $(EXAMPLE_C) $(TEST_C) \
-	$(TESTLIB_C) $(SIMLIB_C) $(FUZZ_C) $(BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
+	$(FAKE_C) $(TESTLIB_C) $(SIMLIB_C) $(FUZZ_C) $(BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(patsubst $(B)/%,%,$1))
 COMMON_O := $(call obj,$(COMMON_C) $(GEN_C))
@@ -133,9 +133,9 @@ LIBPSW_A := $(if $(WORKER_O),$(B)/lib/libpsworker.a)
 LIBPSD_SO := $(if $(PSD_O),$(B)/lib/libpsd.so)
 LIBPSW_SO := $(if $(WORKER_O),$(B)/lib/libpsworker.so)
 PLUGIN := $(if $(CPU_C),$(B)/lib/libpsworker_cpu.so)
+FAKE_PLUGIN := $(if $(FAKE_C),$(B)/tests/kernels/libpsworker_fake.so)
 COMMON_A := $(if $(COMMON_O),$(B)/obj/libcommon.a)
 CLI_A := $(if $(CLI_C),$(B)/obj/libcli.a)
-NN_A := $(if $(NN_C),$(B)/obj/libnn.a)
 PARTS_A := $(if $(PSTRAIN_PARTS_O),$(B)/obj/libpstrain.a) $(if $(PSCTL_PARTS_O),$(B)/obj/libpsctl.a)
 TESTLIB_A := $(if $(TESTLIB_C),$(B)/obj/libtest.a)
 SIMLIB_A := $(if $(SIMLIB_C),$(B)/obj/libsim.a)
@@ -185,7 +185,6 @@ $(call stamp,$(B)/obj/libpsd.list,$(PSD_O) $(COMMON_O) $(NET_O))
 $(call stamp,$(B)/obj/libpsworker.list,$(WORKER_O) $(COMMON_O) $(NET_O))
 $(call stamp,$(B)/obj/libcommon.list,$(COMMON_O))
 $(call stamp,$(B)/obj/libcli.list,$(call obj,$(CLI_C)))
-$(call stamp,$(B)/obj/libnn.list,$(call obj,$(NN_C)))
 $(call stamp,$(B)/obj/libtest.list,$(call obj,$(TESTLIB_C)))
 $(call stamp,$(B)/obj/libsim.list,$(call obj,$(SIMLIB_C)))
 $(call stamp,$(B)/obj/libpstrain.list,$(call obj,$(PSTRAIN_C)))
@@ -250,8 +249,6 @@ $(B)/obj/libcommon.a: $(COMMON_O) $(B)/obj/libcommon.list
 	$(archive)
 $(B)/obj/libcli.a: $(call obj,$(CLI_C)) $(B)/obj/libcli.list
 	$(archive)
-$(B)/obj/libnn.a: $(call obj,$(NN_C)) $(B)/obj/libnn.list
-	$(archive)
 $(B)/obj/libtest.a: $(call obj,$(TESTLIB_C)) $(B)/obj/libtest.list
 	$(archive)
 $(B)/obj/libsim.a: $(call obj,$(SIMLIB_C)) $(B)/obj/libsim.list
@@ -273,11 +270,17 @@ $(B)/lib/libpsd.so: $(PSD_O) $(COMMON_O) $(NET_O) psd/libpsd.map $(B)/obj/libpsd
 	$(call shared,psd/libpsd.map)
 $(B)/lib/libpsworker.so: $(WORKER_O) $(COMMON_O) $(NET_O) worker/libpsworker.map $(B)/obj/libpsworker.list $(B)/obj/link
 	$(call shared,worker/libpsworker.map)
-$(B)/lib/libpsworker_cpu.so: $(call obj,$(CPU_C)) $(COMMON_A) $(B)/obj/cpu.list $(B)/obj/link
+define plugin
 	@mkdir -p $(@D)
 	$(say) "  LD    $@ (cblas $(BLAS_PROVIDER))"
 	$(Q)$(LINK) -shared $(MODE_SO) -Wl,-soname,$(notdir $@) -Wl,--exclude-libs,ALL -o $@ $(filter %.o,$^) $(COMMON_A) \
 		-Wl,--as-needed $(BLAS_LIBS) -lm
+endef
+$(B)/lib/libpsworker_cpu.so: $(call obj,$(CPU_C)) $(COMMON_A) $(B)/obj/cpu.list $(B)/obj/link
+	$(plugin)
+# the fake device of the tests computes by the CPU's operations
+$(FAKE_PLUGIN): $(call obj,$(FAKE_C) $(filter-out %/table.c,$(CPU_C)) worker/nn/kernels/ops.c) $(COMMON_A) $(B)/obj/cpu.list $(B)/obj/link
+	$(plugin)
 
 # $(call program,LIBRARIES)
 define program
@@ -297,9 +300,6 @@ $(EXAMPLES): $(B)/examples/%: $(B)/obj/worker/examples/%.o $(LIBPSW_A) $(LIBPSD_
 	$(call program,$(LIBPSW_A) $(LIBPSD_A) $(LIBS) $(ZLIB_LIBS))
 
 # ---- tests -------------------------------------------------------------------------------------------------------------
-# kernel tests may bring their own ps_param_*: they get the kernels' half of the library only
-$(KERNELS): $(B)/tests/%: $(B)/obj/tests/%.o $(TESTLIB_A) $(NN_A) $(COMMON_A) $(B)/obj/link
-	$(call program,$(call grouped,$(TESTLIB_A) $(NN_A) $(COMMON_A)) $(CMOCKA_LIBS) -ldl)
 UNIT_COMMON := $(filter $(B)/tests/unit/common/test_%,$(UNIT))
 $(UNIT_COMMON): $(B)/tests/%: $(B)/obj/tests/%.o $(TESTLIB_A) $(COMMON_A) $(B)/obj/link
 	$(call program,$(call grouped,$(TESTLIB_A) $(COMMON_A)) $(CMOCKA_LIBS))
@@ -308,7 +308,7 @@ WHOLE_A := $(TESTLIB_A) $(PARTS_A) $(CLI_A) $(LIBPSD_A) $(LIBPSW_A) $(if $(LIBPS
 -include tests/sim/flags.mk
 $(filter-out $(SIM_SMALL),$(SIM)): $(B)/tests/%: $(B)/obj/tests/%.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link
 	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)) $(CMOCKA_LIBS) $(ZLIB_LIBS))
-$(filter-out $(UNIT_COMMON),$(UNIT)) $(PARITY) $(GOLDEN) $(SYSTEM): $(B)/tests/%: $(B)/obj/tests/%.o $(WHOLE_A) $(B)/obj/link
+$(filter-out $(UNIT_COMMON),$(UNIT)) $(KERNELS) $(PARITY) $(GOLDEN) $(SYSTEM): $(B)/tests/%: $(B)/obj/tests/%.o $(WHOLE_A) $(B)/obj/link
 	$(call program,$(call grouped,$(WHOLE_A)) $(CMOCKA_LIBS) $(ZLIB_LIBS))
 $(BENCH): $(B)/tests/%: $(B)/obj/tests/%.o $(WHOLE_A) $(B)/obj/link
 	$(call program,$(call grouped,$(WHOLE_A)) $(ZLIB_LIBS))
@@ -327,11 +327,11 @@ RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$
 # replays of corpora have one thread: nothing for the thread sanitizer to see; models are Python: nothing for any sanitizer
 REPLAYS := $(if $(filter tsan,$(VARIANT)),,$(FUZZ))
 MODELS := $(if $(filter asan tsan,$(VARIANT)),,$(MODEL_SCRIPTS))
-check: all stage $(BENCH_LOADS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ## all tests (T=word: only programs with that word in their name)
+check: all stage $(BENCH_LOADS) $(UNIT) $(KERNELS) $(FAKE_PLUGIN) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ## all tests (T=word: only programs with that word in their name)
 	$(RUN_TESTS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) $(MODELS) $(SYSTEM_SCRIPTS)
 check-unit: $(UNIT) ## tests of single files
 	$(RUN_TESTS) $(UNIT)
-check-kernels: $(PLUGIN) $(KERNELS) ## CPU kernels against finite differences
+check-kernels: $(PLUGIN) $(FAKE_PLUGIN) $(KERNELS) ## kernels against finite differences, on the CPU and on the fake device
 	$(RUN_TESTS) $(KERNELS)
 check-parity: $(PARITY) ## optimizers and placement against TensorFlow's values
 	$(RUN_TESTS) $(PARITY)
@@ -341,7 +341,7 @@ check-sim: $(SIM) ## simulated clusters with faults
 	$(RUN_TESTS) $(SIM)
 check-models: ## models of the protocol, explored within bounds
 	$(RUN_TESTS) $(MODEL_SCRIPTS)
-check-system: all stage $(BENCH_LOADS) $(SYSTEM) ## real processes
+check-system: all stage $(BENCH_LOADS) $(FAKE_PLUGIN) $(SYSTEM) ## real processes
 	$(RUN_TESTS) $(SYSTEM) $(SYSTEM_SCRIPTS)
 check-fuzz: $(FUZZ) ## replay of the fuzz corpora
 	$(RUN_TESTS) $(FUZZ)

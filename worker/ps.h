@@ -63,6 +63,11 @@ typedef struct ps_session_options {
                                 otherwise; PS_DTYPE_NONE: as float32 */
     ps_log_fn placement_log; /* NULL: log */
     void *placement_log_ctx;
+    const char *compute_device; /* where layers (ps_nn.h) compute: "cpu", "gpu:0"; NULL: "cpu". One that is not there is an error
+                                   of the opening (NOT_FOUND, UNIMPLEMENTED); with allow_soft_placement the CPU computes, and the
+                                   placement log says so */
+    uint32_t compute_threads;   /* of the CPU for matrix products, of the whole process; 0: as it is (1 at first) */
+    uint32_t reserved3;
 } ps_session_options;
 /** Defaults. Any thread. */
 PS_API void ps_session_options_init(ps_session_options *options);
@@ -77,10 +82,11 @@ PS_API ps_status ps_session_open(const ps_session_options *options, ps_session *
 /**
  * Open from the command line: takes out of argv the flags it knows (--cluster --ps_hosts --worker_hosts --cluster_name --job_name
  * --task_index --target --container --steps --seed --timeout --log_level --wire_dtype --placement --fresh --allow_soft_placement
- * --log_device_placement --help; `-` and `_` alike, `--flag value` and `--flag=value`) and leaves the others. Without cluster
- * flags TF_CONFIG counts, then PSD_TARGET, then 127.0.0.1:2222. --fresh (the chief resets the container) and --placement balanced
- * without a cluster spec ask the cluster here and block for --timeout at most. Never NULL: after a failure every call returns the
- * same error, ps_should_stop is true and ps_session_close returns it. --help prints `about` and the flags to standard output.
+ * --log_device_placement --device --threads --help; `-` and `_` alike, `--flag value` and `--flag=value`) and leaves the others.
+ * Without cluster flags TF_CONFIG counts, then PSD_TARGET, then 127.0.0.1:2222. --fresh (the chief resets the container) and
+ * --placement balanced without a cluster spec ask the cluster here and block for --timeout at most. Never NULL: after a failure
+ * every call returns the same error, ps_should_stop is true and ps_session_close returns it. --help prints `about` and the flags
+ * to standard output.
  */
 PS_API ps_session *ps_session_open_args(int *argc, char **argv, const char *about);
 
@@ -132,10 +138,12 @@ PS_API int ps_ps_count(ps_session *s);
  */
 PS_API ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                               const ps_optimizer *optimizer);
-/** The value buffer, elements in row-major order; never NULL (zeros in a dummy). Filled by ps_pull. */
+/** The value buffer in host memory, elements in row-major order; never NULL (zeros in a dummy). Filled by ps_pull. What a program
+ *  writes there itself is seen by layers from its next call on; where another device computes, call this before each time. */
 PS_API void *ps_param_value(ps_param *p);
-/** The gradient buffer; waits until the last push of p is acknowledged. NULL after a failure. It holds what was written last:
- *  nobody sets it to zero, so write all of it (ps_dense_backward does). */
+/** The gradient buffer in host memory; waits until the last push of p is acknowledged, and for a gradient that a device has yet
+ * to compute. NULL after a failure. It holds what was written last: nobody sets it to zero, so write all of it (ps_dense_backward
+ *  does). */
 PS_API void *ps_param_grad(ps_param *p);
 PS_API const ps_shape *ps_param_shape(const ps_param *p);
 PS_API const char *ps_param_name(const ps_param *p); /* the full one */
@@ -161,8 +169,9 @@ PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
 PS_API ps_status ps_pull(ps_session *s);
 /** Pull one. */
 PS_API ps_status ps_pull_param(ps_param *p);
-/** Push p's gradient buffer; returns at once, unless parameters are yet to be got, which it waits for. The buffer is the
- * library's until the push is acknowledged. */
+/** Push p's gradient buffer; returns at once, unless parameters are yet to be got or the last push of p is yet to be
+ * acknowledged, which it waits for. The buffer is the library's until the push is acknowledged. A gradient that a device has yet
+ * to compute travels when it is there. */
 PS_API ps_status ps_push(ps_session *s, ps_param *p);
 /** Wait until every push of this step is acknowledged, then add one to the global step, exactly once. Blocks. */
 PS_API ps_status ps_step_done(ps_session *s);

@@ -206,5 +206,5 @@ int main(void)
         cmocka_unit_test(test_same_input_same_bits),
         cmocka_unit_test(test_bad_arguments),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_on_devices(tests, sizeof(tests) / sizeof(tests[0]));
 }

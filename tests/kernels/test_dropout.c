@@ -154,5 +154,5 @@ int main(void)
         cmocka_unit_test(test_mask_bits),     cmocka_unit_test(test_rate_and_independence), cmocka_unit_test(test_gradient),
         cmocka_unit_test(test_edges_of_keep), cmocka_unit_test(test_bad_arguments),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_on_devices(tests, sizeof(tests) / sizeof(tests[0]));
 }

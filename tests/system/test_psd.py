@@ -176,6 +176,15 @@ class Start(Directory):
         with Psd("--ps_hosts", f"127.0.0.1:{flag_port}", env={"TF_CONFIG": config}) as psd:
             self.assertEqual(psd.address()[1], flag_port)
 
+    def test_nothing_is_linked_that_computes(self):
+        """BLAS and CUDA come with plugins, opened by who trains; neither psd nor psctl nor the library itself links them."""
+        build = os.path.dirname(os.path.dirname(PSD))
+        for name in ("bin/psd", "bin/psctl", "bin/pstrain", "lib/libpsworker.so"):
+            done = subprocess.run(["readelf", "-d", os.path.join(build, name)], stdout=subprocess.PIPE, check=True, text=True)
+            needed = re.findall(r"NEEDED.*\[(.*)\]", done.stdout)
+            self.assertIn("libc.so.6", needed)
+            self.assertFalse([n for n in needed if re.search("blas|cuda|cublas|gomp|gfortran", n)], name)
+
 
 class Refusals(Directory):
     def test_bad_flags(self):

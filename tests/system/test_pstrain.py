@@ -271,6 +271,33 @@ class Local(Case):
         self.assertLess(r["test_loss"], 1)
         self.assertEqual(os.listdir(self.dir), ["report.json"])
 
+    def test_a_device_that_is_not_there(self):
+        """A clear error; with soft placement the CPU computes, and that is said."""
+        run = ("--local", "ps=1,workers=1", "--epochs", "2", "--device", "gpu:99")
+        p = self.start(*run)
+        self.assertEqual(p.end(), 1, p.lines)
+        why = r"(no kernels for cuda: |there is no gpu:99: )"
+        self.assertRegex(p.text("err"), "cannot open a session: compute_device: " + why)
+        p = self.start(*run, "--allow_soft_placement")
+        self.assertEqual(p.end(), 0, p.lines)
+        self.assertRegex(p.text("err"), r"compute: \(Session\): /job:worker/task:0/device:CPU:0 in place of gpu:99: " + why)
+        self.assertRegex(p.text(), r"\ntest accuracy 0\.[89]")
+
+    def test_another_device(self):
+        """The same run on the CPU and on the fake device, which computes later and elsewhere; one that fails ends it with a reason."""
+        env = {"PS_PLUGIN_DIR": cluster.path("tests/kernels"), "PSK_FAKE_DELAY_US": "20"}
+        run = ("--local", "ps=1,workers=1", "--epochs", "2", "--optimizer", "sgd", "--report", self.path("report.json"))
+        losses = []
+        for device in ("cpu", "fake:0"):
+            p = self.start(*run, "--device", device, "--log_device_placement", env=env)
+            self.assertEqual(p.end(), 0, p.lines)
+            losses.append((self.report()["test_loss"], self.report()["train_loss"]))
+        self.assertEqual(losses[0], losses[1])  # the fake device has the CPU's operations
+        self.assertIn("compute: (Session): /job:worker/task:0/device:FAKE:0", p.text("err"))
+        p = self.start(*run, "--device", "fake:0", env={**env, "PSK_FAKE_FAIL_AT": "100"})
+        self.assertEqual(p.end(), 1, p.lines)
+        self.assertRegex(p.text("err"), r"INTERNAL: .*fake:0: (dense|softmax_xent|argmax_count)\w*: the device failed")
+
     def test_softmax_to_a_global_step_with_each_optimizer(self):
         for optimizer, rate in (("sgd", "0.5"), ("momentum", "0.05"), ("nesterov", "0.05"), ("adagrad", "0.1"), ("adam", "0.01")):
             p = self.start("--local", "workers=2,ps=1", "--model", "softmax", "--optimizer", optimizer, "--learning_rate", rate, "--steps",

@@ -11,8 +11,9 @@
 #define PSI_WORKER_API_H
 
 #include "common/log.h"
-#include "worker/io.h"
+#include "compute.h"
 #include "scope.h"
+#include "worker/io.h"
 
 #include <pthread.h>
 #include <sys/types.h>
@@ -35,10 +36,11 @@ struct ps_param {
     struct psi_list link;  /* in session->params */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
-    void *value, *grad; /* 64-byte aligned */
-    size_t bytes;       /* of each */
+    struct psk_block value, grad; /* 64-byte aligned on the host */
+    size_t bytes;                 /* of each */
     ps_request push, pull;
-    bool pushing, pulling; /* under the lock: the request is in flight */
+    struct psk_call fetch; /* a gradient that comes from the device, for a push */
+    bool pushing, pulling; /* under the lock: the request is in flight, or its gradient on the way to the host */
     uint64_t version;      /* under the lock: of the last pull */
     bool exact;
 };
@@ -78,6 +80,7 @@ struct ps_session {
     bool settling;         /* a thread is getting those that were put aside */
     struct psi_scopes scopes;
     uint32_t pushes;            /* of parameters, in flight */
+    uint32_t fetching;          /* of these, the ones whose gradients are on the way from the device */
     bool cluster_known;         /* tasks and job_task_count are final from then on */
     struct psi_api_task *tasks; /* server jobs, then the tasks of others that serve; room for tasks_all */
     _Atomic uint32_t task_count;
@@ -90,8 +93,9 @@ struct ps_session {
     int64_t global_step, found_global_step;
     int found;
     int64_t steps;
-    bool steps_fixed; /* the command line gave them */
-    bool goal_noted;  /* that they had been made before this session: logged */
+    bool steps_fixed;        /* the command line gave them */
+    bool goal_noted;         /* that they had been made before this session: logged */
+    struct psk_place *place; /* under the lock: that computes; NULL: the CPU, not used yet */
     /* constant after open */
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
@@ -104,7 +108,8 @@ struct ps_session {
     bool allow_soft_placement, log_device_placement;
     ps_log_fn placement_log;
     void *placement_log_ctx;
-    ps_param spare; /* the dummy for when there is no memory for one */
+    uint32_t compute_threads; /* 0: not said */
+    ps_param spare;           /* the dummy for when there is no memory for one */
 };
 
 /* ---- object.c ---- */
@@ -250,6 +255,14 @@ void psi_api_devices_text(ps_session *s, char *dst, size_t n);
 void psi_api_log_balance(ps_session *s);
 /** "v1: (Variable): /job:ps/task:0/device:CPU:0", where the session wants that. */
 void psi_api_log_placement(ps_session *s, const ps_variable *v, const char *type);
+
+/* ---- compute.c; for worker/nn: compute.h ---- */
+/** The device that the options ask for, or the CPU where they allow it. A session that is being opened. */
+ps_status psi_api_compute_open(ps_session *s, const char *device, uint32_t threads, struct psi_err *err) PSI_MUST;
+/** NULL: the CPU, not used yet. */
+struct psk_place *psi_api_compute_place(ps_session *s);
+/** After the parameters are freed. */
+void psi_api_compute_close(ps_session *s);
 
 /* ---- param.c ---- */
 void psi_api_params_free(ps_session *s);

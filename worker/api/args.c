@@ -32,6 +32,8 @@ struct args {
     bool allow_soft_placement, log_device_placement, fresh;
     int placement;  /* index of placements */
     int wire_dtype; /* index of wire_dtypes */
+    char device[32];
+    int64_t threads;
     bool help;
 };
 
@@ -59,6 +61,8 @@ enum row {
     ROW_WIRE_DTYPE,
     ROW_PLACEMENT,
     ROW_FRESH,
+    ROW_DEVICE,
+    ROW_THREADS,
     ROW_HELP,
     ROW_COUNT
 };
@@ -108,6 +112,9 @@ static const struct psi_option rows[] = {
          "of variables on the ps tasks: in turn, or each where the fewest bytes are", .choices = placements),
     FLAG(ROW_FRESH, "fresh", fresh, BOOL, "false",
          "start over: the chief empties the container first; start the other workers after it"),
+    FLAG(ROW_DEVICE, "device", device, STRING, "cpu", "where layers compute: cpu, or gpu:N", .metavar = "cpu|gpu:N", .min = 1,
+         .max = 31),
+    FLAG(ROW_THREADS, "threads", threads, INT, "1", "that compute on the CPU", .min = 1, .max = 1024),
     FLAG(ROW_HELP, "help", help, BOOL, "false", "print this", .letter = 'h', .flag_only = true),
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == ROW_COUNT, "a row for each");
@@ -326,6 +333,8 @@ static ps_status open_place(const struct args *a, const uint8_t *from, struct pl
         options.container = a->container;
         options.allow_soft_placement = a->allow_soft_placement;
         options.log_device_placement = a->log_device_placement;
+        options.compute_device = a->device;
+        options.compute_threads = given(from, ROW_THREADS) ? (uint32_t)a->threads : 0;
         st = ps_session_open(&options, out_session, text, sizeof(text));
         if (st != PS_OK) {
             st = psi_fail(err, st, "%s", text);

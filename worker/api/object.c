@@ -18,8 +18,8 @@ static void spare_init(ps_session *s)
 {
     s->spare.session = s;
     s->spare.shape = PS_SCALAR;
-    s->spare.value = spare_buffers[0];
-    s->spare.grad = spare_buffers[1];
+    s->spare.value = (struct psk_block){.host = spare_buffers[0], .host_bytes = sizeof(spare_buffers[0]), .on_host = true};
+    s->spare.grad = (struct psk_block){.host = spare_buffers[1], .host_bytes = sizeof(spare_buffers[1]), .on_host = true};
     s->spare.bytes = sizeof(float);
     psi_list_init(&s->spare.link);
     (void)snprintf(s->spare.name, sizeof(s->spare.name), "none");

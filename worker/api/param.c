@@ -56,8 +56,8 @@ static bool may_look(const ps_session *s)
 static void param_free(ps_param *p)
 {
     if (p != NULL) {
-        psi_free(p->value);
-        psi_free(p->grad);
+        psk_block_fini(&p->value);
+        psk_block_fini(&p->grad);
         psi_free(p);
     }
 }
@@ -70,26 +70,32 @@ void psi_api_params_free(ps_session *s)
     }
 }
 
+/* Host memory of zeros, where the device of the session copies from and to. */
+static ps_status buffer_new(ps_session *s, struct psk_block *block, size_t bytes, struct psi_err *err)
+{
+    void *memory = NULL;
+    const ps_status st = psk_block_write(block, psi_api_compute_place(s), bytes, &memory, err);
+    if (st == PS_OK) {
+        memset(memory, 0, bytes);
+    }
+    return st;
+}
+
 static ps_param *param_new(ps_session *s, const char *name, const ps_shape *shape, size_t bytes)
 {
     ps_param *p = psi_calloc(1, sizeof(*p));
     if (p == NULL) {
         return NULL;
     }
-    size_t padded = (bytes + PSI_PARAM_ALIGN - 1) / PSI_PARAM_ALIGN * PSI_PARAM_ALIGN;
     psi_list_init(&p->link);
     p->session = s;
     p->shape = *shape;
     p->bytes = bytes;
     (void)snprintf(p->name, sizeof(p->name), "%s", name == NULL ? "" : name);
-    p->value = psi_aligned_malloc(PSI_PARAM_ALIGN, padded);
-    p->grad = psi_aligned_malloc(PSI_PARAM_ALIGN, padded);
-    if (p->value == NULL || p->grad == NULL) {
+    if (buffer_new(s, &p->value, bytes, NULL) != PS_OK || buffer_new(s, &p->grad, bytes, NULL) != PS_OK) {
         param_free(p);
         return NULL;
     }
-    memset(p->value, 0, padded);
-    memset(p->grad, 0, padded);
     return p;
 }
 
@@ -183,18 +189,57 @@ static void wait_for(ps_param *p, const bool *flag)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
+/* A failure of the device sticks to the session. */
+static ps_status device_failed(ps_param *p, struct psi_err *err)
+{
+    psi_err_prefix(err, "parameter '%s'", p->name);
+    return psi_api_stick(p->session, err);
+}
+
 void *ps_param_value(ps_param *p)
 {
-    return p != NULL ? p->value : NULL;
+    void *memory = NULL;
+    struct psi_err err = {0};
+    if (p == NULL) {
+        return NULL;
+    }
+    if (psk_block_write(&p->value, NULL, p->bytes, &memory, &err) != PS_OK) {
+        PSI_IGNORE(device_failed(p, &err)); /* the session says it; the buffer is there */
+    }
+    return p->value.host;
 }
 
 void *ps_param_grad(ps_param *p)
 {
+    void *memory = NULL;
+    struct psi_err err = {0};
     if (p == NULL || enter(p->session, true) != PS_OK) {
         return NULL;
     }
     wait_for(p, &p->pushing);
-    return psi_api_sticky(p->session, NULL) == PS_OK ? p->grad : NULL;
+    if (psi_api_sticky(p->session, NULL) != PS_OK) {
+        return NULL;
+    }
+    ps_status st = psk_block_read(&p->grad, p->bytes, &memory, &err);
+    st = st == PS_OK ? psk_block_write(&p->grad, NULL, p->bytes, &memory, &err) : st; /* the program may write */
+    return st == PS_OK || device_failed(p, &err) == PS_OK ? memory : NULL;
+}
+
+struct psk_block *psi_param_value_block(ps_param *p)
+{
+    return &p->value;
+}
+
+struct psk_block *psi_param_grad_block(ps_param *p)
+{
+    if (enter(p->session, true) != PS_OK) {
+        return NULL;
+    }
+    const struct psk_place *place = psi_api_compute_place(p->session);
+    if (place == NULL || psk_place_has_host_memory(place)) {
+        wait_for(p, &p->pushing);
+    }
+    return psi_api_sticky(p->session, NULL) == PS_OK ? &p->grad : NULL;
 }
 
 const ps_shape *ps_param_shape(const ps_param *p)
@@ -301,8 +346,11 @@ static ps_status pull_begin(ps_param *p)
     if (p->variable == NULL) {
         return PS_OK;
     }
+    void *memory = NULL;
+    struct psi_err err = {0};
     take(p, &p->pulling, NULL);
-    ps_status st = ps_pull_start(p->variable, p->value, p->bytes, 0, &p->pull, on_pulled, p);
+    ps_status st = psk_block_write(&p->value, NULL, p->bytes, &memory, &err); /* until the device has the last ones */
+    st = st == PS_OK ? ps_pull_start(p->variable, memory, p->bytes, 0, &p->pull, on_pulled, p) : psi_api_last_error_set(&err);
     return st == PS_OK ? PS_OK : refused(p, &p->pulling, NULL, st, "ps_pull");
 }
 
@@ -344,6 +392,29 @@ ps_status ps_pull_param(ps_param *p)
     return psi_api_sticky(p->session, NULL);
 }
 
+static ps_status push_begin(ps_param *p)
+{
+    ps_session *s = p->session;
+    const ps_status st = ps_push_start(p->variable, p->grad.host, p->bytes, 1, 0, &p->push, on_pushed, p);
+    return st == PS_OK ? PS_OK : refused(p, &p->pushing, &s->pushes, st, "ps_push");
+}
+
+/* The gradient is on the host, or will never be. A thread of the device. */
+static void on_fetched(void *ctx, const struct psi_err *error)
+{
+    ps_param *p = ctx;
+    ps_session *s = p->session;
+    if (error == NULL) {
+        PSI_IGNORE(push_begin(p)); /* sticks, and whoever waits for the push sees it */
+    } else {
+        PSI_IGNORE(refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(error), "ps_push")); /* likewise */
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    s->fetching--;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 ps_status ps_push(ps_session *s, ps_param *p)
 {
     struct psi_err err = {0};
@@ -359,8 +430,20 @@ ps_status ps_push(ps_session *s, ps_param *p)
         return PS_OK;
     }
     take(p, &p->pushing, &s->pushes);
-    st = ps_push_start(p->variable, p->grad, p->bytes, 1, 0, &p->push, on_pushed, p);
-    return st == PS_OK ? PS_OK : refused(p, &p->pushing, &s->pushes, st, "ps_push");
+    if (!p->grad.on_device) {
+        return push_begin(p);
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    s->fetching++;
+    (void)pthread_mutex_unlock(&s->lock);
+    st = psk_block_fetch(&p->grad, p->bytes, &p->fetch, on_fetched, p, &err);
+    if (st != PS_OK) {
+        (void)pthread_mutex_lock(&s->lock);
+        s->fetching--;
+        (void)pthread_mutex_unlock(&s->lock);
+        return refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(&err), "ps_push");
+    }
+    return PS_OK;
 }
 
 /* ---- steps ---- */

@@ -166,6 +166,7 @@ static void session_free(ps_session *s)
 {
     psi_api_aside_free(s);
     psi_api_params_free(s);
+    psi_api_compute_close(s);
     struct psi_list *it;
     while ((it = psi_list_pop_front(&s->variables)) != NULL) {
         psi_free(PSI_CONTAINER_OF(it, ps_variable, link));
@@ -255,7 +256,8 @@ static ps_status session_open(const ps_session_options *options, ps_session **ou
     }
     struct psi_cluster cluster;
     psi_cluster_init(&cluster);
-    st = io_open(s, &o, &cluster, err);
+    st = psi_api_compute_open(s, o.compute_device, o.compute_threads, err);
+    st = st == PS_OK ? io_open(s, &o, &cluster, err) : st;
     psi_cluster_fini(&cluster);
     if (st != PS_OK) {
         session_free(s);
@@ -328,7 +330,7 @@ int ps_session_close(ps_session *s)
         (void)pthread_mutex_unlock(&s->lock);
         psi_io_submit(s->io, &work.work);
         (void)pthread_mutex_lock(&s->lock);
-        while (s->in_flight > 0) {
+        while (s->in_flight > 0 || s->fetching > 0) {
             psi_api_wait(s, &s->changed);
         }
         (void)pthread_mutex_unlock(&s->lock);

@@ -38,23 +38,23 @@ int main(int argc, char **argv)
     }
     ps_param *w = ps_param_get(s, "w", PS_SHAPE(PIXELS, CLASSES), ps_glorot(), ps_adagrad(0.1));
     ps_param *b = ps_param_get(s, "b", PS_SHAPE(CLASSES), ps_zeros(), ps_adagrad(0.1));
-    ps_tensor x, *y = ps_tensor_new(TEST, CLASSES); /* (rows, pixels) and (rows, classes) */
-    ps_session_ready(s);                            /* the chief initialises, the others wait */
-    ps_set_steps(s, 2000);                          /* of all workers together, unless --steps says otherwise */
+    static ps_tensor x, truth, y, correct; /* a batch, its labels, (rows, classes), and a count */
+    ps_session_ready(s);                   /* the chief initialises, the others wait */
+    ps_set_steps(s, 2000);                 /* of all workers together, unless --steps says otherwise */
     for (int batch = ps_task_index(s); !ps_should_stop(s); batch += ps_task_count(s)) {
         batch = batch < TRAIN / BATCH ? batch : ps_task_index(s) % (TRAIN / BATCH); /* each worker has batches of its own */
-        ps_tensor_wrap(&x, image[batch * BATCH], BATCH, PIXELS), ps_tensor_set_rows(y, BATCH);
+        ps_tensor_wrap(&x, image[batch * BATCH], BATCH, PIXELS), ps_tensor_wrap_labels(&truth, label + batch * BATCH, BATCH);
         ps_pull(s); /* all parameters, into their value buffers */
-        ps_dense(&x, w, b, y);
-        ps_softmax_xent(y, label + batch * BATCH, y);
-        ps_dense_backward(&x, y, w, b, NULL);
+        ps_dense(&x, w, b, &y);
+        ps_softmax_xent(&y, &truth, &y, NULL);
+        ps_dense_backward(&x, &y, w, b, NULL);
         ps_push(s, w), ps_push(s, b); /* return at once; the ps tasks apply Adagrad */
         ps_step_done(s);              /* global step + 1 when both are acknowledged */
     }
-    ps_tensor_wrap(&x, image[TRAIN], TEST, PIXELS), ps_tensor_set_rows(y, TEST);
-    if (ps_pull(s) == PS_OK && ps_dense(&x, w, b, y) == PS_OK) {
-        printf("test accuracy %.3f\n", (double)ps_argmax_count(y, label + TRAIN) / TEST);
+    ps_tensor_wrap(&x, image[TRAIN], TEST, PIXELS), ps_tensor_wrap_labels(&truth, label + TRAIN, TEST);
+    if (ps_pull(s) == PS_OK && ps_dense(&x, w, b, &y) == PS_OK && ps_argmax_count(&y, &truth, &correct) == PS_OK) {
+        printf("test accuracy %.3f\n", ps_tensor_scalar(&correct) / TEST);
     }
-    ps_tensor_free(y);
+    ps_tensor_free(&x), ps_tensor_free(&truth), ps_tensor_free(&y), ps_tensor_free(&correct);
     return ps_session_close(s);
 }

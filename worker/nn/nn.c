@@ -62,7 +62,7 @@ ps_status ps_nn_open(const char *device)
     return PS_OK;
 }
 
-static ps_status place_get(struct psk_place **out)
+ps_status psi_nn_place(struct psk_place **out)
 {
     *out = __atomic_load_n(&plain_place, __ATOMIC_ACQUIRE);
     const ps_status st = *out != NULL ? PS_OK : ps_nn_open(NULL);
@@ -187,7 +187,7 @@ static ps_status run_all(const char *fn, const struct operation *ops, size_t cou
 {
     struct psi_err err = {0};
     struct psk_place *place = NULL;
-    ps_status st = place_get(&place);
+    ps_status st = psi_nn_place(&place);
     if (st != PS_OK) {
         return st;
     }

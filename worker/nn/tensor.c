@@ -1,78 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps_nn.h, tensors and parameters: shape checks that name both sides, then the plain-pointer functions of nn.c.
+ * ps_nn.h, tensors and parameters: each call makes the arguments of one operation out of them and hands it to their device.
  *
- * Happy path: inputs are valid, shapes fit, the output is computed and its status cleared. Failure modes: whatever goes wrong is
- * written into the output tensor (status and text), travels from tensor to tensor, and becomes sticky in a session at the first
- * call that has a parameter. A session that has failed already computes nothing; its own error then travels the same way.
+ * Happy path: inputs are valid, the device is that of the parameter's session (or of the first input), shapes fit, the operation
+ * is submitted, the output's status cleared. Failure modes: whatever goes wrong is written into the output tensor (status and
+ * text), travels from tensor to tensor, and becomes sticky in a session at the first call that has a parameter. A session that
+ * has failed already computes nothing; its own error then travels the same way.
  */
-#include "common/shape.h"
+#include "common/limits.h"
+#include "common/mem.h"
 #include "nn.h"
-#include "worker/ps.h"
+#include "worker/api/compute.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define TENSOR_ALIGN_BYTES 64u
+enum { OF_HEAP = 1, SHAPED = 2 }; /* flags: from ps_tensor_new; operations keep its shape */
 
-/* ---- tensors ---- */
+_Static_assert(sizeof(struct psk_block) <= sizeof(((ps_tensor *)0)->memory), "a tensor has room for its block");
+_Static_assert(PS_LINEAR == (int)PSK_LINEAR && PS_RELU == (int)PSK_RELU && PS_SIGMOID == (int)PSK_SIGMOID &&
+                   PS_TANH == (int)PSK_TANH,
+               "the same activations");
 
-ps_tensor *ps_tensor_new(int64_t rows, int64_t cols)
+static struct psk_block *block_of(ps_tensor *t)
 {
-    int64_t bytes = 0;
-    if (rows < 1 || cols < 1 || __builtin_mul_overflow(rows, cols, &bytes) ||
-        __builtin_mul_overflow(bytes, (int64_t)sizeof(float), &bytes) || bytes > INT64_MAX - (int64_t)TENSOR_ALIGN_BYTES) {
-        psi_nn_fail(PS_INVALID_ARGUMENT, "ps_tensor_new: (%" PRId64 ", %" PRId64 ") is not a size", rows, cols);
-        return NULL;
-    }
-    const size_t rounded = ((size_t)bytes + TENSOR_ALIGN_BYTES - 1) / TENSOR_ALIGN_BYTES * TENSOR_ALIGN_BYTES;
-    ps_tensor *t = calloc(1, sizeof(*t));
-    float *data = aligned_alloc(TENSOR_ALIGN_BYTES, rounded);
-    if (t == NULL || data == NULL) {
-        free(data);
-        free(t);
-        psi_nn_fail(PS_RESOURCE_EXHAUSTED, "ps_tensor_new: no memory for (%" PRId64 ", %" PRId64 ")", rows, cols);
-        return NULL;
-    }
-    memset(data, 0, rounded);
-    ps_tensor_wrap(t, data, rows, cols);
-    t->owned = 1;
-    return t;
+    return (struct psk_block *)(void *)t->memory;
 }
 
-void ps_tensor_wrap(ps_tensor *t, float *data, int64_t rows, int64_t cols)
+static size_t bytes_of(const ps_tensor *t)
 {
-    if (t != NULL) {
-        memset(t, 0, sizeof(*t));
-        t->data = data;
-        t->rows = rows;
-        t->cols = cols;
-        t->rows_capacity = rows;
-    }
+    return (size_t)(t->rows * t->cols) * ps_dtype_bytes((ps_dtype)t->dtype);
 }
 
-ps_status ps_tensor_set_rows(ps_tensor *t, int64_t rows)
+static void note_place(ps_tensor *t)
 {
-    if (t == NULL) {
-        return psi_nn_fail(PS_INVALID_ARGUMENT, "ps_tensor_set_rows: tensor is NULL");
-    }
-    if (rows < 1 || rows > t->rows_capacity) {
-        return psi_nn_fail(PS_OUT_OF_RANGE, "ps_tensor_set_rows: %" PRId64 " rows, allowed is 1 to %" PRId64, rows,
-                           t->rows_capacity);
-    }
-    t->rows = rows;
-    return PS_OK;
-}
-
-void ps_tensor_free(ps_tensor *t)
-{
-    if (t != NULL && t->owned != 0) {
-        free(t->data);
-        free(t);
-    }
+    const struct psk_place *place = psk_block_where(block_of(t));
+    t->place = place == NULL || psk_place_has_host_memory(place) ? PS_ON_HOST : 1 + psk_place_properties(place)->index;
 }
 
 /* ---- errors ---- */
@@ -87,15 +52,6 @@ static ps_status settle(ps_tensor *out, ps_status st)
     return st;
 }
 
-/* The outcome of a call with a parameter: into its session too. */
-static ps_status settle_param(ps_param *p, ps_tensor *out, ps_status st)
-{
-    if (st != PS_OK && p != NULL) {
-        PSI_IGNORE(ps_param_fail(p, st, ps_nn_error())); /* the session keeps its first error */
-    }
-    return settle(out, st);
-}
-
 /* PS_OK, or the session's first error as this thread's error. */
 static ps_status session_check(ps_param *p)
 {
@@ -104,213 +60,494 @@ static ps_status session_check(ps_param *p)
     return st == PS_OK ? st : psi_nn_fail(st, "%s", ps_session_error(s));
 }
 
-static ps_status output_check(const char *fn, const char *name, const ps_tensor *t)
+/* ---- tensors ---- */
+
+static bool shape_ok(int64_t rows, int64_t cols, ps_dtype dtype)
+{
+    int64_t bytes = 0;
+    return rows >= 0 && cols >= 1 && !__builtin_mul_overflow(rows, cols, &bytes) &&
+           !__builtin_mul_overflow(bytes, (int64_t)ps_dtype_bytes(dtype), &bytes) && bytes < INT64_MAX / 2;
+}
+
+static ps_status shape_fail(const char *fn, int64_t rows, int64_t cols)
+{
+    return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: (%" PRId64 ", %" PRId64 ") is not a size", fn, rows, cols);
+}
+
+/* New values are to come; its memory is used again. */
+static void reshape(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t cols)
+{
+    t->dtype = (uint32_t)dtype;
+    t->rows = rows;
+    t->cols = cols;
+    t->rows_capacity = rows;
+    block_of(t)->room_bytes = bytes_of(t);
+}
+
+/* No values: zeros. */
+static void empty(ps_tensor *t)
+{
+    block_of(t)->on_host = false;
+    block_of(t)->on_device = false;
+    t->wrapped = NULL;
+    t->status = PS_OK;
+    t->error[0] = '\0';
+    note_place(t);
+}
+
+ps_status ps_tensor_init(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t cols)
+{
+    static const char fn[] = "ps_tensor_init";
+    if (t == NULL) {
+        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: tensor is NULL", fn);
+    }
+    if (dtype != PS_F32 && dtype != PS_I32) {
+        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: dtype %s, allowed are float32 and int32", fn, ps_dtype_name(dtype));
+    }
+    if (!shape_ok(rows, cols, dtype)) {
+        return shape_fail(fn, rows, cols);
+    }
+    reshape(t, dtype, rows, cols);
+    empty(t);
+    t->flags |= SHAPED;
+    return PS_OK;
+}
+
+ps_tensor *ps_tensor_new(int64_t rows, int64_t cols)
+{
+    if (!shape_ok(rows, cols, PS_F32)) {
+        PSI_IGNORE(shape_fail("ps_tensor_new", rows, cols)); /* NULL says that it failed */
+        return NULL;
+    }
+    ps_tensor *t = psi_calloc(1, sizeof(*t));
+    if (t == NULL) {
+        PSI_IGNORE(psi_nn_fail(PS_RESOURCE_EXHAUSTED, "ps_tensor_new: no memory")); /* likewise */
+        return NULL;
+    }
+    reshape(t, PS_F32, rows, cols);
+    t->flags = OF_HEAP | SHAPED;
+    return t;
+}
+
+static void wrap(ps_tensor *t, const void *data, ps_dtype dtype, int64_t rows, int64_t cols)
+{
+    static const char fn[] = "ps_tensor_wrap";
+    if (t == NULL) {
+        return;
+    }
+    empty(t);
+    t->flags |= SHAPED;
+    if (!shape_ok(rows, cols, dtype)) {
+        PSI_IGNORE(settle(t, shape_fail(fn, rows, cols))); /* whoever uses t is told */
+    } else if (data == NULL && rows > 0) {
+        PSI_IGNORE(settle(t, psi_nn_fail(PS_INVALID_ARGUMENT, "%s: data is NULL", fn))); /* likewise */
+    } else {
+        reshape(t, dtype, rows, cols);
+        t->wrapped = data;
+    }
+}
+
+void ps_tensor_wrap(ps_tensor *t, const float *data, int64_t rows, int64_t cols)
+{
+    wrap(t, data, PS_F32, rows, cols);
+}
+
+void ps_tensor_wrap_labels(ps_tensor *t, const int32_t *labels, int64_t rows)
+{
+    wrap(t, labels, PS_I32, rows, 1);
+}
+
+ps_status ps_tensor_set_rows(ps_tensor *t, int64_t rows)
+{
+    if (t == NULL) {
+        return psi_nn_fail(PS_INVALID_ARGUMENT, "ps_tensor_set_rows: tensor is NULL");
+    }
+    if (rows < 0 || rows > t->rows_capacity) {
+        return psi_nn_fail(PS_OUT_OF_RANGE, "ps_tensor_set_rows: %" PRId64 " rows, allowed is 0 to %" PRId64, rows,
+                           t->rows_capacity);
+    }
+    t->rows = rows;
+    return PS_OK;
+}
+
+void ps_tensor_free(ps_tensor *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    const bool of_heap = (t->flags & OF_HEAP) != 0;
+    psk_block_fini(block_of(t));
+    memset(t, 0, sizeof(*t));
+    if (of_heap) {
+        psi_free(t);
+    }
+}
+
+/* ---- values ---- */
+
+/* What the program's memory has, into the tensor's own. */
+static ps_status take_wrapped(ps_tensor *t, struct psk_place *place, struct psi_err *err)
+{
+    void *memory = NULL;
+    const size_t bytes = bytes_of(t);
+    if (t->wrapped == NULL || bytes == 0) {
+        return PS_OK;
+    }
+    const ps_status st = psk_block_write(block_of(t), place, bytes, &memory, err);
+    if (st == PS_OK) {
+        memcpy(memory, t->wrapped, bytes);
+        t->wrapped = NULL;
+    }
+    return st;
+}
+
+static ps_status valid(const char *fn, const char *name, const ps_tensor *t)
 {
     if (t == NULL) {
         return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s is NULL", fn, name);
     }
-    if (t->data == NULL || t->rows < 1 || t->cols < 1 || t->rows > t->rows_capacity) {
-        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s is (%" PRId64 ", %" PRId64 ") with room for %" PRId64 " rows%s", fn, name,
-                           t->rows, t->cols, t->rows_capacity, t->data == NULL ? " and no data" : "");
+    if (t->status == PS_OK && t->dtype == PS_DTYPE_NONE) {
+        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s has no values yet", fn, name);
+    }
+    return t->status == PS_OK ? PS_OK : psi_nn_fail((ps_status)t->status, "%s", t->error);
+}
+
+/* At least one byte of memory, so that NULL means an error. */
+static size_t some_bytes(const ps_tensor *t)
+{
+    return bytes_of(t) > 0 ? bytes_of(t) : 1;
+}
+
+const void *ps_tensor_read(ps_tensor *t)
+{
+    static const char fn[] = "ps_tensor_read";
+    struct psi_err err = {0};
+    void *memory = NULL;
+    ps_status st = valid(fn, "tensor", t);
+    if (st != PS_OK) {
+        return NULL;
+    }
+    st = take_wrapped(t, NULL, &err);
+    st = st == PS_OK ? psk_block_read(block_of(t), some_bytes(t), &memory, &err) : st;
+    note_place(t);
+    return settle(t, psi_nn_say(st, fn, &err)) == PS_OK ? memory : NULL;
+}
+
+void *ps_tensor_write(ps_tensor *t)
+{
+    static const char fn[] = "ps_tensor_write";
+    struct psi_err err = {0};
+    void *memory = NULL;
+    if (t == NULL || t->dtype == PS_DTYPE_NONE) {
+        PSI_IGNORE(
+            psi_nn_fail(PS_INVALID_ARGUMENT, "%s: tensor %s", fn, t == NULL ? "is NULL" : "has no shape yet")); /* NULL says it */
+        return NULL;
+    }
+    const ps_status st = psk_block_write(block_of(t), NULL, some_bytes(t), &memory, &err);
+    t->wrapped = NULL;
+    note_place(t);
+    return settle(t, psi_nn_say(st, fn, &err)) == PS_OK ? memory : NULL;
+}
+
+double ps_tensor_scalar(ps_tensor *t)
+{
+    const void *memory = ps_tensor_read(t);
+    if (memory == NULL) {
+        return NAN;
+    }
+    if (t->rows != 1 || t->cols != 1) {
+        PSI_IGNORE(
+            psi_nn_fail(PS_INVALID_ARGUMENT, "ps_tensor_scalar: the tensor is (%" PRId64 ", %" PRId64 ")", t->rows, t->cols));
+        return NAN;
+    }
+    switch ((ps_dtype)t->dtype) {
+    case PS_F64:
+        return *(const double *)memory;
+    case PS_I64:
+        return (double)*(const int64_t *)memory;
+    case PS_I32:
+        return *(const int32_t *)memory;
+    default:
+        return (double)*(const float *)memory;
+    }
+}
+
+/* ---- one operation ---- */
+
+/* An argument: a tensor, a parameter's value or its gradient; none of them: it is not there. */
+struct arg {
+    ps_tensor *t;
+    ps_param *value, *grad;
+};
+
+struct call {
+    const char *fn;
+    psk_op op;
+    const struct arg *args;
+    const struct psk_attrs *attrs; /* NULL: zeros */
+};
+
+enum { NAME_BYTES = PS_NAME_BYTES_MAX + 16 };
+
+/* A tensor as the operation sees it: of one dimension where that is a column, of none where it is one value. */
+static ps_shape shape_of(const ps_tensor *t, size_t rank)
+{
+    ps_shape shape = {.rank = 2, .dims = {t->rows, t->cols}};
+    if (rank == 1 && t->cols == 1) {
+        shape = (ps_shape){.rank = 1, .dims = {t->rows}};
+    } else if (rank == 0 && t->rows == 1 && t->cols == 1) {
+        shape = (ps_shape){.rank = 0};
+    }
+    return shape;
+}
+
+/* Outputs whose shape is the operation's get it from the inputs; where these leave it open the check says what is wrong. */
+static void shape_outputs(const struct call *c, struct psk_use *uses)
+{
+    struct psk_tensor known[PSK_ARGS_MAX] = {0};
+    const size_t count = psk_arg_count(c->op);
+    for (size_t i = 0; i < count; i++) {
+        const bool open = c->args[i].t != NULL && psk_rows[c->op].args[i].output && (c->args[i].t->flags & SHAPED) == 0;
+        if (uses[i].block != NULL && !open) {
+            known[i] = (struct psk_tensor){.shape = uses[i].shape, .dtype = uses[i].dtype};
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct psk_arg *row = &psk_rows[c->op].args[i];
+        ps_tensor *t = c->args[i].t;
+        ps_shape shape;
+        if (t == NULL || !row->output || (t->flags & SHAPED) != 0 || !psk_op_shape(c->op, known, i, &shape)) {
+            continue;
+        }
+        const int64_t rows = shape.rank > 0 ? shape.dims[0] : 1;
+        const int64_t cols = shape.rank > 1 ? shape.dims[1] : 1;
+        if (!shape_ok(rows, cols, row->dtype)) {
+            continue;
+        }
+        if (t->dtype != (uint32_t)row->dtype || t->cols != cols || t->rows_capacity < rows) {
+            reshape(t, row->dtype, rows, cols);
+        }
+        t->rows = rows;
+        uses[i].shape = shape;
+        uses[i].dtype = row->dtype;
+    }
+}
+
+static ps_status place_of(const struct call *c, struct psk_place **out, struct psi_err *err)
+{
+    struct psk_place *place = NULL;
+    for (size_t i = 0; i < psk_arg_count(c->op); i++) {
+        ps_param *p = c->args[i].value != NULL ? c->args[i].value : c->args[i].grad;
+        if (p != NULL) {
+            return psi_param_place(p, out, err);
+        }
+        if (place == NULL && c->args[i].t != NULL && !psk_rows[c->op].args[i].output) {
+            place = block_of(c->args[i].t)->place;
+        }
+    }
+    if (place == NULL) {
+        const ps_status st = psi_nn_place(&place);
+        if (st != PS_OK) {
+            return psi_fail(err, st, "%s", ps_nn_error());
+        }
+    }
+    *out = place;
+    return PS_OK;
+}
+
+static ps_status use_arg(const struct call *c, size_t i, struct psk_use *use, char *name, const char **out_name)
+{
+    const struct psk_arg *row = &psk_rows[c->op].args[i];
+    const struct arg *a = &c->args[i];
+    ps_param *p = a->value != NULL ? a->value : a->grad;
+    if (p != NULL) {
+        *use =
+            (struct psk_use){a->value != NULL ? psi_param_value_block(p) : psi_param_grad_block(p), *ps_param_shape(p), PS_F32};
+        (void)snprintf(name, NAME_BYTES, "%s '%s'", row->name, ps_param_name(p));
+        *out_name = name;
+        if (use->block == NULL) {
+            const ps_status st = session_check(p);
+            return st != PS_OK ? st : psi_nn_fail(PS_INTERNAL, "%s: no gradient buffer", c->fn);
+        }
+    } else if (a->t != NULL) {
+        const ps_status st = row->output ? PS_OK : valid(c->fn, row->name, a->t);
+        if (st != PS_OK) {
+            return st;
+        }
+        *use = (struct psk_use){block_of(a->t), shape_of(a->t, strlen(row->dims)), (ps_dtype)a->t->dtype};
     }
     return PS_OK;
 }
 
-static ps_status input_check(const char *fn, const char *name, const ps_tensor *t)
+/* Everything up to the session: statuses of inputs, shapes, the device. */
+static ps_status run(const struct call *c)
 {
-    const ps_status st = output_check(fn, name, t);
-    if (st != PS_OK || t->status == PS_OK) {
-        return st;
-    }
-    return psi_nn_fail((ps_status)t->status, "%s", t->error);
-}
-
-static ps_status same_shape_check(const char *fn, const char *name_a, const ps_tensor *a, const char *name_b, const ps_tensor *b)
-{
-    if (a->rows != b->rows || a->cols != b->cols) {
-        return psi_nn_fail(PS_INVALID_ARGUMENT,
-                           "%s: %s is (%" PRId64 ", %" PRId64 ") but %s is (%" PRId64 ", %" PRId64 "): they must be the same", fn,
-                           name_a, a->rows, a->cols, name_b, b->rows, b->cols);
-    }
-    return PS_OK;
-}
-
-/* ---- dense ---- */
-
-/* x and y (or the gradient of y) fit a layer with w and b. */
-static ps_status dense_check(const char *fn, const ps_tensor *x, ps_param *w, ps_param *b, const char *y_name, const ps_tensor *y)
-{
-    char w_text[PSI_SHAPE_TEXT_MAX];
-    char b_text[PSI_SHAPE_TEXT_MAX];
-    const ps_shape *ws = ps_param_shape(w);
-    psi_shape_format(ws, w_text, sizeof(w_text));
-    if (ws->rank != 2 || ws->dims[0] != x->cols) {
-        return psi_nn_fail(PS_INVALID_ARGUMENT,
-                           "%s: x is (%" PRId64 ", %" PRId64 ") but w '%s' is %s: w must be (%" PRId64 ", outputs)", fn, x->rows,
-                           x->cols, ps_param_name(w), w_text, x->cols);
-    }
-    if (y->rows != x->rows || y->cols != ws->dims[1]) {
-        return psi_nn_fail(PS_INVALID_ARGUMENT,
-                           "%s: x is (%" PRId64 ", %" PRId64 ") and w '%s' is %s but %s is (%" PRId64 ", %" PRId64
-                           "): it must be (%" PRId64 ", %" PRId64 ")",
-                           fn, x->rows, x->cols, ps_param_name(w), w_text, y_name, y->rows, y->cols, x->rows, ws->dims[1]);
-    }
-    const ps_shape *bs = b != NULL ? ps_param_shape(b) : NULL;
-    if (bs != NULL && (bs->rank != 1 || bs->dims[0] != ws->dims[1])) {
-        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: w '%s' is %s but b '%s' is %s: b must be (%" PRId64 ",)", fn,
-                           ps_param_name(w), w_text, ps_param_name(b), psi_shape_format(bs, b_text, sizeof(b_text)), ws->dims[1]);
-    }
-    return PS_OK;
-}
-
-ps_status ps_dense(const ps_tensor *x, ps_param *w, ps_param *b, ps_tensor *y)
-{
-    static const char fn[] = "ps_dense";
-    if (w == NULL) {
-        return settle(y, psi_nn_fail(PS_INVALID_ARGUMENT, "%s: w is NULL", fn));
-    }
-    ps_status st = session_check(w);
-    if (st == PS_OK) {
-        st = input_check(fn, "x", x);
-    }
-    if (st == PS_OK) {
-        st = output_check(fn, "y", y);
-    }
-    if (st == PS_OK) {
-        st = dense_check(fn, x, w, b, "y", y);
-    }
-    if (st == PS_OK) {
-        const float *bias = b != NULL ? ps_param_value(b) : NULL;
-        st = ps_nn_dense_forward(x->data, ps_param_value(w), bias, y->data, x->rows, x->cols, y->cols);
-    }
-    return settle_param(w, y, st);
-}
-
-/* Everything is checked. dx comes first: it does not need the gradient buffers, which may still be on their way. */
-static ps_status dense_backward_compute(const ps_tensor *x, const ps_tensor *dy, ps_param *w, ps_param *b, ps_tensor *dx)
-{
-    if (dx != NULL) {
-        const ps_status st =
-            ps_nn_dense_backward(x->data, ps_param_value(w), dy->data, NULL, NULL, dx->data, x->rows, x->cols, dy->cols);
+    struct psk_use uses[PSK_ARGS_MAX] = {0};
+    char text[PSK_ARGS_MAX][NAME_BYTES];
+    const char *names[PSK_ARGS_MAX] = {NULL};
+    struct psk_place *place = NULL;
+    struct psi_err err = {0};
+    const size_t count = psk_arg_count(c->op);
+    for (size_t i = 0; i < count; i++) {
+        const ps_status st = use_arg(c, i, &uses[i], text[i], &names[i]);
         if (st != PS_OK) {
             return st;
         }
     }
-    float *dw = ps_param_grad(w);
-    float *db = b != NULL ? ps_param_grad(b) : NULL;
-    if (dw == NULL || (b != NULL && db == NULL)) {
-        const ps_status st = session_check(dw == NULL ? w : b);
-        return st != PS_OK ? st : psi_nn_fail(PS_INTERNAL, "ps_dense_backward: no gradient buffer");
+    shape_outputs(c, uses);
+    ps_status st = place_of(c, &place, &err);
+    for (size_t i = 0; i < count && st == PS_OK; i++) {
+        if (c->args[i].t != NULL && !psk_rows[c->op].args[i].output) {
+            st = take_wrapped(c->args[i].t, place, &err);
+        }
     }
-    return ps_nn_dense_backward(x->data, NULL, dy->data, dw, db, NULL, x->rows, x->cols, dy->cols);
+    st = st == PS_OK ? psk_block_run(place, c->op, uses, c->attrs, names, &err) : st;
+    for (size_t i = 0; i < count; i++) {
+        if (c->args[i].t != NULL) {
+            if (psk_rows[c->op].args[i].output) {
+                c->args[i].t->wrapped = st == PS_OK ? NULL : c->args[i].t->wrapped;
+            }
+            note_place(c->args[i].t);
+        }
+    }
+    return psi_nn_say(st, c->fn, &err);
 }
 
-ps_status ps_dense_backward(const ps_tensor *x, const ps_tensor *dy, ps_param *w, ps_param *b, ps_tensor *dx)
+/* ---- dense ---- */
+
+/* The outcome of a call with a parameter: into its session too. */
+static ps_status settle_param(ps_param *p, ps_tensor *out, ps_status st)
 {
-    static const char fn[] = "ps_dense_backward";
+    if (st != PS_OK) {
+        PSI_IGNORE(ps_param_fail(p, st, ps_nn_error())); /* the session keeps its first error */
+    }
+    return settle(out, st);
+}
+
+static ps_status dense(const char *fn, ps_tensor *x, ps_param *w, ps_param *b, ps_activation act, ps_tensor *y)
+{
+    if (w == NULL) {
+        return settle(y, psi_nn_fail(PS_INVALID_ARGUMENT, "%s: w is NULL", fn));
+    }
+    const struct psk_attrs attrs = {.activation = (uint32_t)act};
+    const struct arg args[] = {{.t = x}, {.value = w}, {.value = b}, {.t = y}};
+    ps_status st = session_check(w);
+    st = st == PS_OK ? run(&(struct call){fn, PSK_DENSE, args, &attrs}) : st;
+    return settle_param(w, y, st);
+}
+
+ps_status ps_dense(ps_tensor *x, ps_param *w, ps_param *b, ps_tensor *y)
+{
+    return dense("ps_dense", x, w, b, PS_LINEAR, y);
+}
+
+ps_status ps_dense_act(ps_tensor *x, ps_param *w, ps_param *b, ps_activation act, ps_tensor *y)
+{
+    return dense("ps_dense_act", x, w, b, act, y);
+}
+
+/* w, x and dy fit before anything is computed or waited for. */
+static ps_status dense_backward_check(const char *fn, ps_tensor *x, ps_tensor *dy, ps_param *w, ps_param *b, ps_tensor *dx)
+{
+    struct psi_err err = {0};
+    char w_name[NAME_BYTES];
+    char b_name[NAME_BYTES];
+    ps_status st = valid(fn, "x", x);
+    st = st == PS_OK ? valid(fn, "dy", dy) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    if (dx != NULL && (dx == x || dx == dy)) {
+        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: dx overlaps %s", fn, dx == x ? "x" : "dy");
+    }
+    (void)snprintf(w_name, sizeof(w_name), "w '%s'", ps_param_name(w));
+    (void)snprintf(b_name, sizeof(b_name), "b '%s'", ps_param_name(b));
+    const char *const names[] = {NULL, w_name, b_name, "dy"};
+    const struct psk_tensor layer[] = {{.shape = shape_of(x, 2), .dtype = (ps_dtype)x->dtype},
+                                       {.shape = *ps_param_shape(w), .dtype = PS_F32},
+                                       {.shape = *ps_param_shape(b), .dtype = b != NULL ? PS_F32 : PS_DTYPE_NONE},
+                                       {.shape = shape_of(dy, 2), .dtype = (ps_dtype)dy->dtype}};
+    const struct psk_attrs none = {0};
+    return psi_nn_say(psk_op_check(PSK_DENSE, layer, &none, names, &err), fn, &err);
+}
+
+static ps_status dense_backward(const char *fn, ps_tensor *x, ps_activation x_act, ps_tensor *dy, ps_param *w, ps_param *b,
+                                ps_tensor *dx)
+{
     if (w == NULL) {
         return settle(dx, psi_nn_fail(PS_INVALID_ARGUMENT, "%s: w is NULL", fn));
     }
+    const struct psk_attrs attrs = {.activation = (uint32_t)x_act};
+    const struct arg to_x[] = {{.t = dy}, {.value = w}, {.t = x_act != PS_LINEAR ? x : NULL}, {.t = dx}};
+    const struct arg to_w[] = {{.t = x}, {.t = dy}, {.grad = w}, {.grad = b}};
     ps_status st = session_check(w);
-    if (st == PS_OK) {
-        st = input_check(fn, "x", x);
+    st = st == PS_OK ? dense_backward_check(fn, x, dy, w, b, dx) : st;
+    if (st == PS_OK && dx != NULL) { /* first: it does not need the gradient buffers, which may still be on their way */
+        st = run(&(struct call){fn, PSK_DENSE_DX, to_x, &attrs});
     }
-    if (st == PS_OK) {
-        st = input_check(fn, "dy", dy);
-    }
-    if (st == PS_OK) {
-        st = dense_check(fn, x, w, b, "dy", dy);
-    }
-    if (st == PS_OK && dx != NULL) {
-        st = output_check(fn, "dx", dx);
-        st = st == PS_OK ? same_shape_check(fn, "x", x, "dx", dx) : st;
-    }
-    if (st == PS_OK) {
-        st = dense_backward_compute(x, dy, w, b, dx);
-    }
+    st = st == PS_OK ? run(&(struct call){fn, PSK_DENSE_DW, to_w, NULL}) : st;
     return settle_param(w, dx, st);
+}
+
+ps_status ps_dense_backward(ps_tensor *x, ps_tensor *dy, ps_param *w, ps_param *b, ps_tensor *dx)
+{
+    return dense_backward("ps_dense_backward", x, PS_LINEAR, dy, w, b, dx);
+}
+
+ps_status ps_dense_act_backward(ps_tensor *x, ps_activation x_act, ps_tensor *dy, ps_param *w, ps_param *b, ps_tensor *dx)
+{
+    return dense_backward("ps_dense_act_backward", x, x_act, dy, w, b, dx);
 }
 
 /* ---- element by element ---- */
 
-static ps_status in_out_check(const char *fn, const char *in_name, const ps_tensor *in, const char *out_name,
-                              const ps_tensor *out)
+static ps_status run_tensors(const char *fn, psk_op op, const struct arg *args, const struct psk_attrs *attrs, ps_tensor *out)
 {
-    ps_status st = input_check(fn, in_name, in);
-    if (st == PS_OK) {
-        st = output_check(fn, out_name, out);
-    }
-    return st == PS_OK ? same_shape_check(fn, in_name, in, out_name, out) : st;
-}
-
-typedef ps_status (*forward_fn)(const float *x, float *y, int64_t count);
-typedef ps_status (*backward_fn)(const float *y, const float *dy, float *dx, int64_t count);
-
-static ps_status forward(const char *fn, forward_fn kernel, const ps_tensor *x, ps_tensor *y)
-{
-    const ps_status st = in_out_check(fn, "x", x, "y", y);
-    return settle(y, st == PS_OK ? kernel(x->data, y->data, x->rows * x->cols) : st);
-}
-
-static ps_status backward(const char *fn, backward_fn kernel, const ps_tensor *y, const ps_tensor *dy, ps_tensor *dx)
-{
-    ps_status st = in_out_check(fn, "dy", dy, "dx", dx);
-    if (st == PS_OK) {
-        st = input_check(fn, "y", y);
-    }
-    if (st == PS_OK) {
-        st = same_shape_check(fn, "y", y, "dy", dy);
-    }
-    return settle(dx, st == PS_OK ? kernel(y->data, dy->data, dx->data, y->rows * y->cols) : st);
+    return settle(out, run(&(struct call){fn, op, args, attrs}));
 }
 
 /* ps_OP() and ps_OP_backward() */
-#define ELEMENTWISE(op)                                                                                                          \
-    ps_status ps_##op(const ps_tensor *x, ps_tensor *y)                                                                          \
+#define ELEMENTWISE(op, act)                                                                                                     \
+    ps_status ps_##op(ps_tensor *x, ps_tensor *y)                                                                                \
     {                                                                                                                            \
-        return forward("ps_" #op, ps_nn_##op##_forward, x, y);                                                                   \
+        const struct arg args[] = {{.t = x}, {.t = y}};                                                                          \
+        return run_tensors("ps_" #op, PSK_ACT, args, &(struct psk_attrs){.activation = (act)}, y);                               \
     }                                                                                                                            \
-    ps_status ps_##op##_backward(const ps_tensor *y, const ps_tensor *dy, ps_tensor *dx)                                         \
+    ps_status ps_##op##_backward(ps_tensor *y, ps_tensor *dy, ps_tensor *dx)                                                     \
     {                                                                                                                            \
-        return backward("ps_" #op "_backward", ps_nn_##op##_backward, y, dy, dx);                                                \
+        const struct arg args[] = {{.t = y}, {.t = dy}, {.t = dx}};                                                              \
+        return run_tensors("ps_" #op "_backward", PSK_ACT_BACKWARD, args, &(struct psk_attrs){.activation = (act)}, dx);         \
     }
-ELEMENTWISE(relu)
-ELEMENTWISE(sigmoid)
-ELEMENTWISE(tanh)
+ELEMENTWISE(relu, PSK_RELU)
+ELEMENTWISE(sigmoid, PSK_SIGMOID)
+ELEMENTWISE(tanh, PSK_TANH)
 
-ps_status ps_dropout(const ps_tensor *x, uint64_t seed, float keep, uint64_t step, ps_tensor *y)
+static ps_status dropout(const char *fn, ps_tensor *in, uint64_t seed, float keep, uint64_t step, ps_tensor *out)
 {
-    const ps_status st = in_out_check("ps_dropout", "x", x, "y", y);
-    return settle(y, st == PS_OK ? ps_nn_dropout(x->data, y->data, x->rows * x->cols, seed, keep, step) : st);
+    const struct arg args[] = {{.t = in}, {.t = out}};
+    return run_tensors(fn, PSK_DROPOUT, args, &(struct psk_attrs){.seed = seed, .step = step, .keep = keep}, out);
 }
 
-ps_status ps_dropout_backward(const ps_tensor *dy, uint64_t seed, float keep, uint64_t step, ps_tensor *dx)
+ps_status ps_dropout(ps_tensor *x, uint64_t seed, float keep, uint64_t step, ps_tensor *y)
 {
-    const ps_status st = in_out_check("ps_dropout_backward", "dy", dy, "dx", dx);
-    return settle(dx, st == PS_OK ? ps_nn_dropout(dy->data, dx->data, dy->rows * dy->cols, seed, keep, step) : st);
+    return dropout("ps_dropout", x, seed, keep, step, y);
+}
+
+ps_status ps_dropout_backward(ps_tensor *dy, uint64_t seed, float keep, uint64_t step, ps_tensor *dx)
+{
+    return dropout("ps_dropout_backward", dy, seed, keep, step, dx);
 }
 
 /* ---- softmax cross-entropy ---- */
 
-double ps_softmax_xent(const ps_tensor *logits, const int32_t *labels, ps_tensor *dlogits)
+ps_status ps_softmax_xent(ps_tensor *logits, ps_tensor *labels, ps_tensor *dlogits, ps_tensor *loss)
 {
-    static const char fn[] = "ps_softmax_xent";
-    double loss = NAN;
-    const bool known = logits != NULL && logits->status != PS_OK; /* the error was found, and told, before this call */
-    ps_status st = dlogits != NULL ? in_out_check(fn, "logits", logits, "dlogits", dlogits) : input_check(fn, "logits", logits);
-    if (st == PS_OK) {
-        st = ps_nn_softmax_xent(logits->data, labels, dlogits != NULL ? dlogits->data : NULL, logits->rows, logits->cols, &loss);
-    }
-    PSI_IGNORE(settle(dlogits, st)); /* the caller sees NaN or 0, and later calls see dlogits */
-    return st != PS_OK && known ? 0.0 : loss;
+    const struct arg args[] = {{.t = logits}, {.t = labels}, {.t = dlogits}, {.t = loss}};
+    return settle(loss, run_tensors("ps_softmax_xent", PSK_SOFTMAX_XENT, args, NULL, dlogits));
 }
 
-int64_t ps_argmax_count(const ps_tensor *logits, const int32_t *labels)
+ps_status ps_argmax_count(ps_tensor *logits, ps_tensor *labels, ps_tensor *count)
 {
-    int64_t count = -1;
-    if (input_check("ps_argmax_count", "logits", logits) != PS_OK ||
-        ps_nn_argmax_count(logits->data, labels, logits->rows, logits->cols, &count) != PS_OK) {
-        return -1;
-    }
-    return count;
+    const struct arg args[] = {{.t = logits}, {.t = labels}, {.t = count}};
+    return run_tensors("ps_argmax_count", PSK_ARGMAX_COUNT, args, NULL, count);
 }

@@ -100,29 +100,46 @@ static int read_step(ps_session *s, int64_t *out_step)
 
 /* ---- the test ---- */
 
+/* One batch of test examples through m. 0, or -1: ps_nn_error(). */
+static int test_batch(struct model *m, const struct dataset *data, int64_t at, int64_t rows, float *scores, ps_tensor *x,
+                      ps_tensor *y)
+{
+    ps_tensor_wrap(x, &data->test_x[at * data->features], rows, data->features);
+    ps_tensor_wrap_labels(y, &data->test_y[at], rows);
+    ps_tensor *logits = model_forward(m, x);
+    if (logits == NULL || ps_softmax_xent(logits, y, NULL, &m->loss) != PS_OK ||
+        ps_argmax_count(logits, y, &m->correct) != PS_OK) {
+        return -1;
+    }
+    const float *z = ps_tensor_read(logits);
+    for (int64_t i = 0; z != NULL && scores != NULL && i < rows; i++) {
+        scores[at + i] = z[2 * i + 1] - z[2 * i];
+    }
+    return z != NULL ? 0 : -1;
+}
+
 /* All test examples through m. scores: of two classes, how much rather 1 than 0; may be NULL. 0, or -1: ps_nn_error(). */
 static int test(struct model *m, const struct dataset *data, float *scores, struct report *r)
 {
+    ps_tensor x = {0};
+    ps_tensor y = {0};
     double loss_sum = 0;
-    int64_t correct = 0;
-    for (int64_t at = 0; at < data->test_count; at += TEST_ROWS) {
-        ps_tensor x;
+    double correct = 0;
+    int status = 0;
+    for (int64_t at = 0; at < data->test_count && status == 0; at += TEST_ROWS) {
         int64_t rows = data->test_count - at < TEST_ROWS ? data->test_count - at : TEST_ROWS;
-        ps_tensor_wrap(&x, &data->test_x[at * data->features], rows, data->features);
-        const ps_tensor *logits = model_forward(m, &x);
-        if (logits == NULL) {
-            return -1;
-        }
-        for (int64_t i = 0; scores != NULL && i < rows; i++) {
-            scores[at + i] = logits->data[2 * i + 1] - logits->data[2 * i];
-        }
-        loss_sum += ps_softmax_xent(logits, &data->test_y[at], NULL) * (double)rows;
-        correct += ps_argmax_count(logits, &data->test_y[at]);
+        status = test_batch(m, data, at, rows, scores, &x, &y);
+        loss_sum += ps_tensor_scalar(&m->loss) * (double)rows;
+        correct += ps_tensor_scalar(&m->correct);
     }
-    r->test_accuracy = (double)correct / (double)data->test_count;
-    r->test_loss = loss_sum / (double)data->test_count;
-    r->test_auc = scores != NULL ? auc_of(scores, data->test_y, data->test_count) : NAN;
-    return 0;
+    ps_tensor_free(&x);
+    ps_tensor_free(&y);
+    if (status == 0) {
+        r->test_accuracy = correct / (double)data->test_count;
+        r->test_loss = loss_sum / (double)data->test_count;
+        r->test_auc = scores != NULL ? auc_of(scores, data->test_y, data->test_count) : NAN;
+    }
+    return status;
 }
 
 /* Read the model, test it, print the line. Returns the exit status. */

@@ -75,8 +75,10 @@ static const struct psi_option rows[] = {
          "Of the variables on the ps tasks: round_robin, in turn; or balanced, each where the fewest bytes are",
          .tag = TO_WORKERS),
     FLAG("log_device_placement", log_device_placement, BOOL, NULL, NULL, "Say for each variable where it is", .tag = TO_WORKERS),
-    FLAG("allow_soft_placement", allow_soft_placement, BOOL, NULL, NULL, "A device that a task lacks becomes its CPU:0",
-         .tag = TO_WORKERS),
+    FLAG("allow_soft_placement", allow_soft_placement, BOOL, NULL, NULL,
+         "A device that a task lacks becomes its CPU:0; where --device is not there the CPU computes", .tag = TO_WORKERS),
+    FLAG("device", device, TEXT, "cpu", "cpu|gpu:N", "Where a worker computes", .tag = TO_WORKERS),
+    FLAG("threads", threads, INT, "1", "N", "Of a worker, that compute on the CPU", .tag = TO_WORKERS, .min = 1, .max = 1024),
     FLAG("eval", eval, BOOL, NULL, NULL,
          "Do not train: test the model that is on the ps tasks (of --ps_hosts, else TF_CONFIG, else PSD_TARGET, else "
          "127.0.0.1:2222)"),

@@ -41,6 +41,8 @@ struct flags {
     const char *placement; /* "round_robin" or "balanced" */
     bool allow_soft_placement;
     bool log_device_placement;
+    const char *device;
+    int64_t threads;
     bool fresh;
     bool eval;
     const char *export_file; /* "" or a file */

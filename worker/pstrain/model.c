@@ -87,6 +87,8 @@ void model_fini(struct model *m)
         ps_tensor_free(m->out[l]);
         ps_tensor_free(m->grad[l]);
     }
+    ps_tensor_free(&m->loss);
+    ps_tensor_free(&m->correct);
     memset(m, 0, sizeof(*m));
 }
 
@@ -104,23 +106,26 @@ void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
 
 /* ---- forward and backward ---- */
 
-static ps_status dense(struct model *m, int l, const ps_tensor *x)
+/* Of values that were read: on the CPU, in their memory. */
+static ps_status dense_of_values(struct model *m, int l, ps_tensor *x, ps_activation act)
 {
-    /* x (B,I), weights[l] (I,O), out[l] (B,O) */
     ps_tensor *y = m->out[l];
-    (void)ps_tensor_set_rows(y, x->rows); /* fits: it was made for a whole batch */
-    return m->weights[l] != NULL
-               ? ps_dense(x, m->weights[l], m->biases[l], y)
-               : ps_nn_dense_forward(x->data, m->weight_values[l], m->bias_values[l], y->data, x->rows, x->cols, y->cols);
+    const float *from = ps_tensor_read(x);
+    float *to = ps_tensor_write(y);
+    ps_status st = from != NULL && to != NULL ? PS_OK : PS_INTERNAL; /* ps_nn_error() */
+    st = st == PS_OK ? ps_nn_dense_forward(from, m->weight_values[l], m->bias_values[l], to, x->rows, x->cols, y->cols) : st;
+    return st == PS_OK && act == PS_RELU ? ps_relu(y, y) : st;
 }
 
-const ps_tensor *model_forward(struct model *m, const ps_tensor *x)
+ps_tensor *model_forward(struct model *m, ps_tensor *x)
 {
     for (int l = 0; l < m->spec.layers; l++) {
-        if (l > 0) {
-            (void)ps_relu(x, m->out[l - 1]); /* in place */
-        }
-        if (dense(m, l, x) != PS_OK) {
+        /* x (B,I), weights[l] (I,O), out[l] (B,O) */
+        ps_activation act = l < m->spec.layers - 1 ? PS_RELU : PS_LINEAR;
+        (void)ps_tensor_set_rows(m->out[l], x->rows); /* fits: it was made for a whole batch */
+        ps_status st =
+            m->weights[l] != NULL ? ps_dense_act(x, m->weights[l], m->biases[l], act, m->out[l]) : dense_of_values(m, l, x, act);
+        if (st != PS_OK) {
             return NULL;
         }
         x = m->out[l];
@@ -129,26 +134,24 @@ const ps_tensor *model_forward(struct model *m, const ps_tensor *x)
 }
 
 /* The calls' statuses are not looked at: the first error sticks to the session, and everything after it does nothing. */
-double model_step(struct model *m, ps_session *s, const ps_tensor *x, const int32_t *labels, int64_t *out_correct)
+double model_step(struct model *m, ps_session *s, ps_tensor *x, ps_tensor *labels, int64_t *out_correct)
 {
     (void)ps_pull(s);
-    const ps_tensor *logits = model_forward(m, x);
+    ps_tensor *logits = model_forward(m, x);
     for (int l = 0; l < m->spec.layers; l++) {
         (void)ps_tensor_set_rows(m->grad[l], x->rows);
     }
-    double loss = ps_softmax_xent(logits, labels, m->grad[m->spec.layers - 1]);
-    int64_t correct = ps_argmax_count(logits, labels);
+    (void)ps_softmax_xent(logits, labels, m->grad[m->spec.layers - 1], &m->loss);
+    (void)ps_argmax_count(logits, labels, &m->correct);
     for (int l = m->spec.layers - 1; l >= 0; l--) {
-        const ps_tensor *in = l == 0 ? x : m->out[l - 1];
+        ps_tensor *in = l == 0 ? x : m->out[l - 1];
         ps_tensor *dx = l == 0 ? NULL : m->grad[l - 1];
-        (void)ps_dense_backward(in, m->grad[l], m->weights[l], m->biases[l], dx);
+        (void)ps_dense_act_backward(in, PS_RELU, m->grad[l], m->weights[l], m->biases[l], dx);
         (void)ps_push(s, m->weights[l]); /* on its way while the layers before it are done */
         (void)ps_push(s, m->biases[l]);
-        if (dx != NULL) {
-            (void)ps_relu_backward(in, dx, dx);
-        }
     }
     (void)ps_step_done(s);
-    *out_correct = correct > 0 ? correct : 0;
-    return loss;
+    double correct = ps_tensor_scalar(&m->correct); /* computed by now: reading does not wait */
+    *out_correct = correct > 0 ? (int64_t)correct : 0;
+    return ps_tensor_scalar(&m->loss);
 }

@@ -30,6 +30,7 @@ struct model {
     float *bias_values[MODEL_LAYERS_MAX];
     ps_tensor *out[MODEL_LAYERS_MAX];  /* of the layers, (batch, units); the last one is the logits */
     ps_tensor *grad[MODEL_LAYERS_MAX]; /* of out */
+    ps_tensor loss, correct;           /* of the last step; scalars */
 };
 
 /** Buffers for batches of up to batch examples. Returns 0, or -1 without memory; model_fini() either way. */
@@ -40,15 +41,15 @@ void model_fini(struct model *m);
 void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer);
 /** x (B, features) through all layers. Returns the logits; NULL on an error: ps_nn_error(), of parameters also in their session.
  */
-const ps_tensor *model_forward(struct model *m, const ps_tensor *x);
+ps_tensor *model_forward(struct model *m, ps_tensor *x);
 /**
  * One step: pull, forward, backward with a push of each layer as soon as its gradients are there, global step + 1.
  *
  * x            (B, features).
- * labels       [B].
+ * labels       (B, 1), int32.
  * out_correct  rows that were classified right, before the update.
  * Returns      the mean loss before the update. An error sticks to the session.
  */
-double model_step(struct model *m, ps_session *s, const ps_tensor *x, const int32_t *labels, int64_t *out_correct);
+double model_step(struct model *m, ps_session *s, ps_tensor *x, ps_tensor *labels, int64_t *out_correct);
 
 #endif

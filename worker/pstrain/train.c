@@ -33,7 +33,7 @@ struct trainer {
     struct model model;
     int64_t *order; /* [train_count] */
     ps_tensor *x;   /* (batch, features) */
-    int32_t *y;     /* [batch] */
+    ps_tensor y;    /* (batch, 1), labels */
     ps_session *session;
     struct team team;
     int64_t first_step; /* the global step that was found */
@@ -70,8 +70,8 @@ static int prepare(struct trainer *t)
     batch = batch < t->data.train_count ? batch : t->data.train_count;
     t->order = malloc((size_t)t->data.train_count * sizeof(*t->order));
     t->x = ps_tensor_new(batch, t->data.features);
-    t->y = malloc((size_t)batch * sizeof(*t->y));
-    if (model_init(&t->model, &spec, batch) != 0 || t->order == NULL || t->x == NULL || t->y == NULL) {
+    if (model_init(&t->model, &spec, batch) != 0 || t->order == NULL || t->x == NULL ||
+        ps_tensor_init(&t->y, PS_I32, batch, 1) != PS_OK) {
         return say_error("no memory for batches of %" PRId64 " examples", batch);
     }
     return ps_nn_open(NULL) == PS_OK ? EXIT_DONE : say_error("%s", ps_nn_error());
@@ -207,9 +207,16 @@ static void look(const struct trainer *t, const struct epoch *e, int64_t epoch, 
 static bool step(struct trainer *t, const int64_t *indices, int64_t rows, struct epoch *e)
 {
     int64_t correct = 0;
-    data_gather(&t->data, indices, rows, t->x->data, t->y);
-    (void)ps_tensor_set_rows(t->x, rows); /* fits: it was made for a whole batch */
-    double loss = model_step(&t->model, t->session, t->x, t->y, &correct);
+    (void)ps_tensor_set_rows(t->x, rows); /* fits: they were made for a whole batch */
+    (void)ps_tensor_set_rows(&t->y, rows);
+    float *x = ps_tensor_write(t->x);
+    int32_t *y = ps_tensor_write(&t->y);
+    if (x == NULL || y == NULL) {
+        (void)ps_session_fail(t->session, PS_RESOURCE_EXHAUSTED, ps_nn_error());
+        return true;
+    }
+    data_gather(&t->data, indices, rows, x, y);
+    double loss = model_step(&t->model, t->session, t->x, &t->y, &correct);
     if (ps_session_status(t->session) != PS_OK) {
         return true;
     }
@@ -311,11 +318,11 @@ int train_run(const struct flags *f, const struct cluster *c, const struct link 
     stop_watch();
     int status = run(&t);
     stop_gently(false); /* nothing is left that a signal could cut */
-    int code = session_close(t.session);
-    team_fini(&t.team);
     model_fini(&t.model);
     ps_tensor_free(t.x);
-    free(t.y);
+    ps_tensor_free(&t.y);
+    int code = session_close(t.session);
+    team_fini(&t.team);
     free(t.order);
     data_free(&t.data);
     return status == EXIT_DONE && code != 0 ? EXIT_FAILED : status;

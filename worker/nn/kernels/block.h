@@ -11,7 +11,8 @@
 #include "worker/nn/kernels/device.h"
 #include "worker/nn/kernels/ops.h"
 
-struct psk_block {
+/* may_alias: it lies in the program's ps_tensor as plain words */
+struct __attribute__((may_alias)) psk_block {
     struct psk_place *place;  /* the device of what follows; holds a reference; NULL: none yet */
     psk_address address;      /* memory there; 0: none, or it is the host's */
     size_t device_bytes;      /* room at address */

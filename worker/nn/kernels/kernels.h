@@ -66,8 +66,8 @@ typedef enum psk_op {
     PSK_ACT_BACKWARD, /* y (B,N), dy (B,N) -> dx (B,N): dy act'(y), in place of either */
     PSK_DROPOUT,      /* in (B,N) -> out (B,N), in place: kept(seed, step, i) ? in_i / keep : 0, i = row * N + column; the mask is
                          that of cpu/dropout.c, bit for bit */
-    PSK_SOFTMAX_XENT, /* logits (B,C), labels (B) -> [dlogits] (B,C), loss (): mean cross-entropy, (softmax - onehot) / B; dlogits
-                         in place of logits */
+    PSK_SOFTMAX_XENT, /* logits (B,C), labels (B) -> [dlogits] (B,C), [loss] (): mean cross-entropy, (softmax - onehot) / B;
+                         dlogits in place of logits */
     PSK_ARGMAX_COUNT, /* logits (B,C), labels (B) -> count (): rows whose first largest value is at the label; a row with a NaN
                          does not count */
     PSK_OPS

@@ -63,7 +63,7 @@ const struct psk_row psk_rows[PSK_OPS] = {
          .args = {{.name = "logits", .dims = "BC", .dtype = PS_F32},
                   {.name = "labels", .dims = "B", .dtype = PS_I32, .below = 'C'},
                   {.name = "dlogits", .dims = "BC", .dtype = PS_F32, .output = true, .optional = true, .in_place = BIT(0)},
-                  {.name = "loss", .dims = "", .dtype = PS_F64, .output = true}}},
+                  {.name = "loss", .dims = "", .dtype = PS_F64, .output = true, .optional = true}}},
     [PSK_ARGMAX_COUNT] = {.name = "argmax_count",
                           .nmse_max = 0,
                           .args = {{.name = "logits", .dims = "BC", .dtype = PS_F32},
