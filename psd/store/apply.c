@@ -43,6 +43,11 @@ static void optimise(const struct psd_progress *g, uint64_t first, const uint8_t
     }
 }
 
+static void changed(const struct psd_variable *v, uint64_t first, uint64_t count)
+{
+    psd_sums_changed(&psd_variable_own(v)->sums, v->value, v->bytes, first * v->element_bytes, count * v->element_bytes);
+}
+
 static void stage(const struct psd_progress *g, uint64_t first, const uint8_t *p, uint64_t count)
 {
     const struct psd_variable *v = g->variable;
@@ -60,11 +65,11 @@ void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count)
     if (g->staging != NULL) {
         stage(g, n->offset, p, count);
     } else if (psd_push_is_gradient(g->kind)) {
-        psd_sums_changed(&psd_variable_own(v)->sums, n->offset * v->element_bytes, count * v->element_bytes);
         optimise(g, n->offset, p, (ps_dtype)g->wire, count);
+        changed(v, n->offset, count);
     } else {
-        psd_sums_changed(&psd_variable_own(v)->sums, 0, v->bytes);
         bool known = psd_add(v->dtype, v->value, p, count, g->scale < 0 ? -1 : 1);
+        changed(v, 0, v->elements);
         PSI_ASSERT(known); /* admission refuses other dtypes */
     }
     n->offset += count;
@@ -97,8 +102,8 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
     if (psd_push_is_gradient(g->kind)) {
         if (g->staging != NULL) { /* all of it now */
             g->scalars = *scalars;
-            psd_sums_changed(&v->sums, 0, v->bytes);
             optimise(g, 0, g->staging, v->dtype, v->elements);
+            changed(v, 0, v->elements);
         }
         psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);
         v->pushes++;

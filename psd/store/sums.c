@@ -7,19 +7,19 @@
 #include "common/status.h"
 
 #define KNOWN (UINT64_C(1) << 32)
+#define SENT (UINT64_C(1) << 33) /* since the last change */
 
-/* Where the CRC of that part is kept; NULL: it is no segment, or there is no memory. */
-static uint64_t *place_of(struct psd_sums *s, uint64_t value_bytes, uint64_t offset, uint32_t bytes)
+static uint32_t length_of(uint64_t value_bytes, uint64_t offset)
 {
     uint64_t left = value_bytes - offset;
-    if (offset % PS_SEGMENT_BYTES != 0 || bytes != (left < PS_SEGMENT_BYTES ? left : PS_SEGMENT_BYTES)) {
-        return NULL;
-    }
+    return left < PS_SEGMENT_BYTES ? (uint32_t)left : PS_SEGMENT_BYTES;
+}
+
+/* Where the CRC of the segment at offset is kept; NULL: nowhere yet. */
+static uint64_t *place_of(struct psd_sums *s, uint64_t value_bytes, uint64_t offset)
+{
     if (value_bytes <= PS_SEGMENT_BYTES) {
         return &s->one;
-    }
-    if (s->many == NULL) {
-        s->many = psi_calloc((value_bytes + PS_SEGMENT_BYTES - 1) / PS_SEGMENT_BYTES, sizeof(*s->many));
     }
     return s->many != NULL ? &s->many[offset / PS_SEGMENT_BYTES] : NULL;
 }
@@ -27,27 +27,38 @@ static uint64_t *place_of(struct psd_sums *s, uint64_t value_bytes, uint64_t off
 uint32_t psd_sums_get(struct psd_sums *s, const void *value, uint64_t value_bytes, uint64_t offset, uint32_t bytes)
 {
     const uint8_t *at = (const uint8_t *)value + offset;
-    uint64_t *place = place_of(s, value_bytes, offset, bytes);
+    if (offset % PS_SEGMENT_BYTES != 0 || bytes != length_of(value_bytes, offset)) {
+        return psi_crc32c_own(0, at, bytes);
+    }
+    if (value_bytes > PS_SEGMENT_BYTES && s->many == NULL) {
+        s->many = psi_calloc((value_bytes + PS_SEGMENT_BYTES - 1) / PS_SEGMENT_BYTES, sizeof(*s->many));
+    }
+    uint64_t *place = place_of(s, value_bytes, offset);
     if (place == NULL) {
         return psi_crc32c_own(0, at, bytes);
     }
-    if (*place == 0) {
+    if ((*place & KNOWN) == 0) {
         *place = KNOWN | psi_crc32c_own(0, at, bytes);
     }
+    *place |= SENT;
 #ifdef PSI_DEBUG
-    PSI_ASSERT((uint32_t)*place == psi_crc32c(0, at, bytes)); /* or somebody has not said that it writes */
+    PSI_ASSERT((uint32_t)*place == psi_crc32c(0, at, bytes)); /* or somebody has not said that it wrote */
 #endif
     return (uint32_t)*place;
 }
 
-void psd_sums_changed(struct psd_sums *s, uint64_t offset, uint64_t bytes)
+void psd_sums_changed(struct psd_sums *s, const void *value, uint64_t value_bytes, uint64_t offset, uint64_t bytes)
 {
-    s->one = 0;
-    if (s->many == NULL || bytes == 0) {
-        return;
-    }
-    for (uint64_t i = offset / PS_SEGMENT_BYTES; i <= (offset + bytes - 1) / PS_SEGMENT_BYTES; i++) {
-        s->many[i] = 0;
+    uint64_t end = offset + bytes;
+    for (uint64_t at = offset / PS_SEGMENT_BYTES * PS_SEGMENT_BYTES; at < end; at += PS_SEGMENT_BYTES) {
+        uint64_t *place = place_of(s, value_bytes, at);
+        if (place == NULL) {
+            return;
+        }
+        uint32_t length = length_of(value_bytes, at);
+        bool whole = at >= offset && at + length <= end;
+        bool soon = whole && (*place & SENT) != 0;
+        *place = soon ? KNOWN | psi_crc32c(0, (const uint8_t *)value + at, length) : *place & SENT;
     }
 }
 

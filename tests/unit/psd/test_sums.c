@@ -38,8 +38,9 @@ TEST(test_changes_that_are_told)
             if (changes[c].first + changes[c].bytes > n) {
                 continue;
             }
-            psd_sums_changed(&s, changes[c].first, changes[c].bytes);
             memset(value + changes[c].first, (int)(17 + c), changes[c].bytes);
+            psd_sums_changed(&s, value, n, changes[c].first, changes[c].bytes);
+            psd_sums_changed(&s, value, n, changes[c].first, changes[c].bytes); /* it was not sent since */
             check_all(&s, value, n);
         }
         /* parts that are no segments */
@@ -69,7 +70,7 @@ TEST(test_kept)
         uint32_t before = psd_sums_get(&s, value, lengths[k], 0, part);
         value[3] = 2;
         assert_int_equal(psd_sums_get(&s, value, lengths[k], 0, part), before);
-        psd_sums_changed(&s, 3, 1);
+        psd_sums_changed(&s, value, lengths[k], 3, 1);
         check(&s, value, lengths[k], 0);
         psd_sums_reset(&s);
     }
