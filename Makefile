@@ -320,6 +320,8 @@ $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/obj/tests/fuzz/replay_main.o $(SI
 	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)))
 endif
 
+$(KERNELS): | $(PLUGIN) $(FAKE_PLUGIN)
+
 # what tests/system/test_bench.py runs
 BENCH_LOADS := $(B)/tests/bench/load $(B)/tests/bench/bare
 RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)',$(LEFT_OUT))

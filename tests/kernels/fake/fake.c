@@ -109,7 +109,7 @@ __attribute__((visibility("default"))) struct psk_fake_settings *psk_fake(void)
 /* The host broke the contract. */
 static void broken(const char *what)
 {
-    (void)fprintf(stderr, "fake device: %s\n", what);
+    (void)fprintf(stderr, "ERROR: fake device: %s\n", what);
     abort();
 }
 
