@@ -58,7 +58,8 @@ typedef struct ps_session_options {
     bool log_device_placement; /* one line per object in creation order, found or new: "v1: (Variable): /job:ps/task:0/..." */
     bool fail_fast; /* a call to a task that refuses connections, or that is no psd, is UNAVAILABLE after 0.3 s instead of at its
                        deadline: for what looks and steers; who trains waits for a task that is restarted */
-    uint8_t reserved2[1];
+    bool prefetch;  /* ps_pull() begins to read what the next one gives: the wire works beside the program, and values are one
+                       step older than they need be. false: nothing is older than the call or the ps_push_pull() before it */
     ps_dtype wire_dtype;     /* PS_BF16 or PS_F16: how float32 values and gradients travel unless the variable says
                                 otherwise; PS_DTYPE_NONE: as float32 */
     ps_log_fn placement_log; /* NULL: log */
@@ -82,8 +83,9 @@ PS_API ps_status ps_session_open(const ps_session_options *options, ps_session *
 /**
  * Open from the command line: takes out of argv the flags it knows (--cluster --ps_hosts --worker_hosts --cluster_name --job_name
  * --task_index --target --container --steps --seed --timeout --log_level --wire_dtype --placement --fresh --allow_soft_placement
- * --log_device_placement --device --threads --help; `-` and `_` alike, `--flag value` and `--flag=value`) and leaves the others.
- * Without cluster flags TF_CONFIG counts, then PSD_TARGET, then 127.0.0.1:2222. --fresh (the chief resets the container) and
+ * --log_device_placement --prefetch --device --threads --help; `-` and `_` alike, `--flag value` and `--flag=value`) and leaves
+ * the others. Without cluster flags TF_CONFIG counts, then PSD_TARGET, then 127.0.0.1:2222. --fresh (the chief resets the
+ * container) and
  * --placement balanced without a cluster spec ask the cluster here and block for --timeout at most. Never NULL: after a failure
  * every call returns the same error, ps_should_stop is true and ps_session_close returns it. --help prints `about` and the flags
  * to standard output.
@@ -138,8 +140,10 @@ PS_API int ps_ps_count(ps_session *s);
  */
 PS_API ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                               const ps_optimizer *optimizer);
-/** The value buffer in host memory, elements in row-major order; never NULL (zeros in a dummy). Filled by ps_pull. What a program
- *  writes there itself is seen by layers from its next call on; where another device computes, call this before each time. */
+/** The value buffer in host memory, elements in row-major order; never NULL (zeros in a dummy). Filled by ps_pull, and changed by
+ * nothing else: values that come meanwhile go to a second buffer. The two are exchanged then, so ask again after each ps_pull;
+ * without ps_push_pull and `prefetch` it is always the same one. What a program writes there itself is seen by layers from its
+ * next call on; where another device computes, call this before each time. */
 PS_API void *ps_param_value(ps_param *p);
 /** The gradient buffer in host memory; waits until the last push of p is acknowledged, and for a gradient that a device has yet
  * to compute. NULL after a failure. It holds what was written last: nobody sets it to zero, so write all of it (ps_dense_backward
@@ -164,8 +168,14 @@ PS_API ps_status ps_session_ready(ps_session *s);
 /** After ps_session_ready: the number of variables that existed and were initialised before, and the global step then. */
 PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
 
-/** Pull all parameters into their value buffers, in order of creation. Blocks, for two operation timeouts at most when parameters
- *  are yet to be got. After an error the buffers may be torn, as dst of ps_variable_read(). */
+/**
+ * Pull all parameters into their value buffers, in order of creation. Blocks, for two operation timeouts at most when parameters
+ * are yet to be got. After an error the buffers may be torn, as dst of ps_variable_read().
+ *
+ * A parameter whose last push was a ps_push_pull has the values that came with it: nothing is asked, the call waits for those.
+ * With ps_session_options.prefetch every parameter has those that the last ps_pull began to read, and the next are begun: they
+ * have all gradients that this session pushed before the last ps_pull, and may lack those after it.
+ */
 PS_API ps_status ps_pull(ps_session *s);
 /** Pull one. */
 PS_API ps_status ps_pull_param(ps_param *p);
@@ -173,6 +183,10 @@ PS_API ps_status ps_pull_param(ps_param *p);
  * acknowledged, which it waits for. The buffer is the library's until the push is acknowledged. A gradient that a device has yet
  * to compute travels when it is there. */
 PS_API ps_status ps_push(ps_session *s, ps_param *p);
+/** The same, and the values after it come back for the next ps_pull, in one round trip and while the program works: in a loop
+ * that pulls in each step the wire is hidden behind the layers that are still to be computed. They lack what others push after
+ * it. With ps_session_options.prefetch it is ps_push. */
+PS_API ps_status ps_push_pull(ps_session *s, ps_param *p);
 /** Wait until every push of this step is acknowledged, then add one to the global step, exactly once. Blocks. */
 PS_API ps_status ps_step_done(ps_session *s);
 /** The global step that the last ps_step_done or ps_session_ready saw. */

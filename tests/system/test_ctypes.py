@@ -31,8 +31,9 @@ class Options(c.Structure):
                 ("job", c.c_char_p), ("task_index", c.c_uint32), ("spin_us", c.c_uint32), ("operation_timeout_ms", c.c_int64),
                 ("ready_timeout_ms", c.c_int64), ("progress", c.c_int), ("log_level", c.c_int), ("log", LOG),
                 ("log_ctx", c.c_void_p), ("program", c.c_char_p), ("seed", c.c_uint64), ("container", c.c_char_p),
-                ("allow_soft_placement", c.c_bool), ("log_device_placement", c.c_bool), ("fail_fast", c.c_bool), ("reserved2", c.c_uint8 * 1),
-                ("wire_dtype", c.c_int), ("placement_log", LOG), ("placement_log_ctx", c.c_void_p)]
+                ("allow_soft_placement", c.c_bool), ("log_device_placement", c.c_bool), ("fail_fast", c.c_bool), ("prefetch", c.c_bool),
+                ("wire_dtype", c.c_int), ("placement_log", LOG), ("placement_log_ctx", c.c_void_p), ("compute_device", c.c_char_p),
+                ("compute_threads", c.c_uint32), ("reserved3", c.c_uint32)]
 
 
 class Spec(c.Structure):

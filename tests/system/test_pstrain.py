@@ -538,6 +538,21 @@ class Tasks(Case):
         for line in w.text().split("\n"):
             self.assertNotIn(" 0 samples/s", line)
 
+    def test_values_come_with_the_pushes_or_are_prefetched(self):
+        """Each step's values: by the push-pulls, without a pull; with --prefetch by pulls, one step older, and it learns as well."""
+        self.start_all_ps()
+        status = (PSCTL, "-t", self.ps.addresses[0], "status", "--json")
+        pulls = []
+        for flags in ((), ("--prefetch",)):
+            w = self.worker(0, "--worker_hosts", "127.0.0.1:1", *GOOD, "--epochs", "8", "--fresh", "--report", self.path("report.json"), *flags)
+            self.assertEqual(w.end(), 0, w.lines)
+            self.check_report(self.report(), 2, 1)
+            self.assertEqual(self.report()["global_step"], 8 * 45)  # 1,437 examples, the last batch of an epoch has 29
+            self.assertGreater(self.report()["test_accuracy"], 0.9)
+            pulls.append(json.loads(subprocess.run(status, stdout=subprocess.PIPE, check=True).stdout)["total"]["pulls"] - sum(pulls))
+        self.assertLess(pulls[0], 50)
+        self.assertGreater(pulls[1], 8 * 45 * 4)
+
     def test_a_fresh_worker_without_a_chief_ends(self):
         self.start_all_ps()
         w = self.worker(1, "--epochs", "1", "--fresh", "--timeout", "2")

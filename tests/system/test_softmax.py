@@ -69,6 +69,10 @@ class Softmax(unittest.TestCase):
         with Cluster(1) as cluster:
             self.learned([(code, out) for code, out, _ in [run(SOFTMAX, env={"PSD_TARGET": cluster.addresses[0]})]])
 
+    def test_prefetched(self):
+        with Cluster(1) as cluster:
+            self.learned([run(SOFTMAX, "--prefetch", env={"PSD_TARGET": cluster.addresses[0]})[:2]])
+
     def test_two_containers(self):
         with Cluster(2) as cluster:
             lines = ["w: (Variable): /job:ps/task:0/device:CPU:0", "b: (Variable): /job:ps/task:1/device:CPU:0",

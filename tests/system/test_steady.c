@@ -75,17 +75,19 @@ static void no_log(void *ctx, ps_log_level level, const char *line)
     (void)line;
 }
 
-static void step(ps_session *s, ps_param *small, ps_param *large)
+static void step(ps_session *s, ps_param *small, ps_param *large, bool overlapped)
 {
     assert_int_equal(ps_pull(s), PS_OK);
     ((float *)ps_param_grad(small))[0] = 1;
     ((float *)ps_param_grad(large))[0] = 1;
     assert_int_equal(ps_push(s, small), PS_OK);
-    assert_int_equal(ps_push(s, large), PS_OK);
+    assert_int_equal(overlapped ? ps_push_pull(s, large) : ps_push(s, large), PS_OK);
     assert_int_equal(ps_step_done(s), PS_OK);
 }
 
-static void allocate_nothing(ps_dtype wire, ps_progress progress)
+enum overlap { NONE, PUSH_PULL, PREFETCH };
+
+static void allocate_nothing(ps_dtype wire, ps_progress progress, enum overlap overlap)
 {
     if (!COUNTS) {
         skip(); /* the sanitizer's allocator is in the way */
@@ -100,6 +102,7 @@ static void allocate_nothing(ps_dtype wire, ps_progress progress)
     o.log = no_log;
     o.wire_dtype = wire;
     o.progress = progress;
+    o.prefetch = overlap == PREFETCH;
     long before_open = atomic_load(&allocations);
     assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
     ps_param *small = ps_param_get(s, "small", PS_SHAPE(10), ps_zeros(), ps_sgd(1));
@@ -107,11 +110,11 @@ static void allocate_nothing(ps_dtype wire, ps_progress progress)
     assert_int_equal(ps_session_ready(s), PS_OK);
     assert_true(atomic_load(&allocations) > before_open); /* it does count */
     for (int i = 0; i < 20; i++) {
-        step(s, small, large);
+        step(s, small, large, overlap == PUSH_PULL);
     }
     long before = atomic_load(&allocations);
     for (int i = 0; i < 50; i++) {
-        step(s, small, large);
+        step(s, small, large, overlap == PUSH_PULL);
     }
     assert_int_equal(atomic_load(&allocations) - before, 0);
     assert_int_equal(ps_session_close(s), 0);
@@ -121,19 +124,26 @@ static void allocate_nothing(ps_dtype wire, ps_progress progress)
 static void steps_allocate_nothing(void **state)
 {
     (void)state;
-    allocate_nothing(PS_DTYPE_NONE, PS_PROGRESS_THREAD);
+    allocate_nothing(PS_DTYPE_NONE, PS_PROGRESS_THREAD, NONE);
 }
 
 static void narrow_steps_allocate_nothing(void **state)
 {
     (void)state;
-    allocate_nothing(PS_BF16, PS_PROGRESS_THREAD);
+    allocate_nothing(PS_BF16, PS_PROGRESS_THREAD, NONE);
 }
 
 static void driven_steps_allocate_nothing(void **state)
 {
     (void)state;
-    allocate_nothing(PS_DTYPE_NONE, PS_PROGRESS_CALLER);
+    allocate_nothing(PS_DTYPE_NONE, PS_PROGRESS_CALLER, NONE);
+}
+
+static void overlapped_steps_allocate_nothing(void **state)
+{
+    (void)state;
+    allocate_nothing(PS_DTYPE_NONE, PS_PROGRESS_THREAD, PUSH_PULL);
+    allocate_nothing(PS_DTYPE_NONE, PS_PROGRESS_THREAD, PREFETCH);
 }
 
 int main(void)
@@ -142,6 +152,7 @@ int main(void)
         cmocka_unit_test(steps_allocate_nothing),
         cmocka_unit_test(narrow_steps_allocate_nothing),
         cmocka_unit_test(driven_steps_allocate_nothing),
+        cmocka_unit_test(overlapped_steps_allocate_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,6 +30,13 @@ struct psi_api_task {
     char address[PS_ADDRESS_BYTES_MAX + 1];
 };
 
+/* What a parameter's second buffer has. */
+enum psi_param_next {
+    PSI_NEXT_NONE,
+    PSI_NEXT_COMES, /* values are on their way there: of a ps_push_pull(), or with `prefetch` of a read */
+    PSI_NEXT_THERE  /* values that the next ps_pull() gives */
+};
+
 struct ps_param {
     ps_session *session;
     ps_variable *variable; /* NULL: not got yet, or a dummy, made after a failure */
@@ -41,8 +48,11 @@ struct ps_param {
     ps_request push, pull;
     struct psk_call fetch; /* a gradient that comes from the device, for a push */
     bool pushing, pulling; /* under the lock: the request is in flight, or its gradient on the way to the host */
-    uint64_t version;      /* under the lock: of the last pull */
-    bool exact;
+    bool exact, next_exact;
+    uint64_t version;               /* under the lock: of the last pull */
+    enum psi_param_next next_state; /* under the lock, like the version that belongs to it */
+    uint64_t next_version;
+    struct psk_block next; /* the second buffer, exchanged with value by ps_pull(); empty: never needed */
 };
 
 struct ps_variable {
@@ -105,7 +115,7 @@ struct ps_session {
     void *log_ctx;
     pthread_mutex_t log_lock; /* lines never overlap; taken with nothing else held */
     uint64_t seed;
-    bool allow_soft_placement, log_device_placement;
+    bool allow_soft_placement, log_device_placement, prefetch;
     ps_log_fn placement_log;
     void *placement_log_ctx;
     uint32_t compute_threads; /* 0: not said */

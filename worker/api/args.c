@@ -29,7 +29,7 @@ struct args {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     int64_t task_index, steps, seed, timeout_ms;
     int log_level;
-    bool allow_soft_placement, log_device_placement, fresh;
+    bool allow_soft_placement, log_device_placement, prefetch, fresh;
     int placement;  /* index of placements */
     int wire_dtype; /* index of wire_dtypes */
     char device[32];
@@ -59,6 +59,7 @@ enum row {
     ROW_ALLOW_SOFT_PLACEMENT,
     ROW_LOG_DEVICE_PLACEMENT,
     ROW_WIRE_DTYPE,
+    ROW_PREFETCH,
     ROW_PLACEMENT,
     ROW_FRESH,
     ROW_DEVICE,
@@ -108,6 +109,8 @@ static const struct psi_option rows[] = {
          "say for each variable where it is"),
     FLAG(ROW_WIRE_DTYPE, "wire_dtype", wire_dtype, ENUM, "float32",
          "how float32 gradients and values travel; the others halve the bytes and round", .choices = wire_dtypes),
+    FLAG(ROW_PREFETCH, "prefetch", prefetch, BOOL, "false",
+         "read the values of the next step while one is computed; they are one step older then"),
     FLAG(ROW_PLACEMENT, "placement", placement, ENUM, "round_robin",
          "of variables on the ps tasks: in turn, or each where the fewest bytes are", .choices = placements),
     FLAG(ROW_FRESH, "fresh", fresh, BOOL, "false",
@@ -335,6 +338,7 @@ static ps_status open_place(const struct args *a, const uint8_t *from, struct pl
         options.log_device_placement = a->log_device_placement;
         options.compute_device = a->device;
         options.compute_threads = given(from, ROW_THREADS) ? (uint32_t)a->threads : 0;
+        options.prefetch = a->prefetch;
         st = ps_session_open(&options, out_session, text, sizeof(text));
         if (st != PS_OK) {
             st = psi_fail(err, st, "%s", text);

@@ -4,7 +4,9 @@
  *
  * Happy path: ps_param_get() makes two buffers and puts a variable aside -> ps_session_ready() gets them all -> each step:
  * ps_pull() reads all parameters at once, ps_push() hands a gradient buffer to the library, ps_step_done() waits for the pushes
- * and adds one to the global step. Failure modes: the first error of any of these sticks to the session and is logged; from then
+ * and adds one to the global step. Values that come beside the program's work, of ps_push_pull() and of `prefetch`, go to a
+ * second buffer; ps_pull() makes it the value buffer by an exchange of the two, so nothing is copied and nothing that the program
+ * reads changes. Failure modes: the first error of any of these sticks to the session and is logged; from then
  * on every call returns it and does nothing, and ps_param_get() gives dummies whose buffers can be read and written. Every wait
  * ends because the core's deadlines end what is waited for.
  */
@@ -57,6 +59,7 @@ static void param_free(ps_param *p)
 {
     if (p != NULL) {
         psk_block_fini(&p->value);
+        psk_block_fini(&p->next);
         psk_block_fini(&p->grad);
         psi_free(p);
     }
@@ -277,6 +280,14 @@ static void stick_result(ps_session *s, const ps_result *result, const char *wha
     PSI_IGNORE(stick(s, &err, what)); /* the waiting call looks at it */
 }
 
+/* What was on its way to the second buffer is there for the next ps_pull(), or will never be. Under the lock. */
+static void next_came(ps_param *p, const ps_result *result)
+{
+    p->next_state = result->status == PS_OK ? PSI_NEXT_THERE : PSI_NEXT_NONE;
+    p->next_version = result->version;
+    p->next_exact = result->exact;
+}
+
 static void on_pulled(void *ctx, ps_request *req, const ps_result *result)
 {
     ps_param *p = ctx;
@@ -286,7 +297,9 @@ static void on_pulled(void *ctx, ps_request *req, const ps_result *result)
         stick_result(s, result, "ps_pull");
     }
     (void)pthread_mutex_lock(&s->lock);
-    if (result->status == PS_OK) {
+    if (s->prefetch && p->next_state == PSI_NEXT_COMES) {
+        next_came(p, result);
+    } else if (result->status == PS_OK) {
         p->version = result->version;
         p->exact = result->exact;
     }
@@ -304,6 +317,9 @@ static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
         stick_result(s, result, "ps_push");
     }
     (void)pthread_mutex_lock(&s->lock);
+    if (!s->prefetch && p->next_state == PSI_NEXT_COMES) {
+        next_came(p, result);
+    }
     p->pushing = false;
     s->pushes--;
     (void)pthread_cond_broadcast(&s->changed);
@@ -333,6 +349,7 @@ static ps_status refused(ps_param *p, bool *flag, uint32_t *count, ps_status st,
     (void)snprintf(err.text, sizeof(err.text), "%s", ps_last_error());
     (void)pthread_mutex_lock(&s->lock);
     *flag = false;
+    p->next_state = PSI_NEXT_NONE; /* of a session that has failed */
     if (count != NULL) {
         (*count)--;
     }
@@ -341,9 +358,34 @@ static ps_status refused(ps_param *p, bool *flag, uint32_t *count, ps_status st,
     return stick(s, &err, what);
 }
 
+static enum psi_param_next next_get(ps_param *p)
+{
+    (void)pthread_mutex_lock(&p->session->lock);
+    enum psi_param_next state = p->next_state;
+    (void)pthread_mutex_unlock(&p->session->lock);
+    return state;
+}
+
+/* Values are to come to the second buffer, which is made when it is first needed; or those in it are not wanted any more. */
+static ps_status next_set(ps_param *p, enum psi_param_next state)
+{
+    void *memory = NULL;
+    struct psi_err err = {0};
+    if (state == PSI_NEXT_COMES &&
+        psk_block_write(&p->next, psi_api_compute_place(p->session), p->bytes, &memory, &err) != PS_OK) {
+        psi_err_prefix(&err, "parameter '%s': its second buffer", p->name);
+        return psi_api_last_error_set(&err);
+    }
+    (void)pthread_mutex_lock(&p->session->lock);
+    p->next_state = state;
+    (void)pthread_mutex_unlock(&p->session->lock);
+    return PS_OK;
+}
+
+/* Read p into its value buffer, unless values are there or on their way. */
 static ps_status pull_begin(ps_param *p)
 {
-    if (p->variable == NULL) {
+    if (p->variable == NULL || next_get(p) != PSI_NEXT_NONE) {
         return PS_OK;
     }
     void *memory = NULL;
@@ -351,6 +393,37 @@ static ps_status pull_begin(ps_param *p)
     take(p, &p->pulling, NULL);
     ps_status st = psk_block_write(&p->value, NULL, p->bytes, &memory, &err); /* until the device has the last ones */
     st = st == PS_OK ? ps_pull_start(p->variable, memory, p->bytes, 0, &p->pull, on_pulled, p) : psi_api_last_error_set(&err);
+    return st == PS_OK ? PS_OK : refused(p, &p->pulling, NULL, st, "ps_pull");
+}
+
+/* Until its values are there. Those in the second buffer become the values. */
+static void pull_end(ps_param *p)
+{
+    ps_session *s = p->session;
+    (void)pthread_mutex_lock(&s->lock);
+    while (p->pulling || p->next_state == PSI_NEXT_COMES) {
+        psi_api_wait(s, &s->changed);
+    }
+    if (p->next_state == PSI_NEXT_THERE) {
+        const struct psk_block value = p->value;
+        p->value = p->next;
+        p->next = value;
+        p->version = p->next_version;
+        p->exact = p->next_exact;
+        p->next_state = PSI_NEXT_NONE;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* With `prefetch`: begin to read what the next ps_pull() gives. */
+static ps_status prefetch_begin(ps_param *p)
+{
+    if (!p->session->prefetch || p->variable == NULL) {
+        return PS_OK;
+    }
+    take(p, &p->pulling, NULL);
+    ps_status st = next_set(p, PSI_NEXT_COMES);
+    st = st == PS_OK ? ps_pull_start(p->variable, p->next.host, p->bytes, 0, &p->pull, on_pulled, p) : st;
     return st == PS_OK ? PS_OK : refused(p, &p->pulling, NULL, st, "ps_pull");
 }
 
@@ -374,9 +447,13 @@ ps_status ps_pull(ps_session *s)
         return st;
     }
     for (ps_param *p = NULL; (p = param_next(s, p)) != NULL;) {
-        wait_for(p, &p->pulling);
+        pull_end(p);
     }
-    return psi_api_sticky(s, NULL);
+    st = psi_api_sticky(s, NULL);
+    for (ps_param *p = NULL; st == PS_OK && (p = param_next(s, p)) != NULL;) {
+        st = prefetch_begin(p);
+    }
+    return st;
 }
 
 ps_status ps_pull_param(ps_param *p)
@@ -388,14 +465,19 @@ ps_status ps_pull_param(ps_param *p)
     if (st != PS_OK) {
         return st;
     }
-    wait_for(p, &p->pulling);
-    return psi_api_sticky(p->session, NULL);
+    pull_end(p);
+    st = psi_api_sticky(p->session, NULL);
+    return st == PS_OK ? prefetch_begin(p) : st;
 }
 
+/* The gradient is on the host. Its values come back where they are wanted. */
 static ps_status push_begin(ps_param *p)
 {
     ps_session *s = p->session;
-    const ps_status st = ps_push_start(p->variable, p->grad.host, p->bytes, 1, 0, &p->push, on_pushed, p);
+    const bool bring = !s->prefetch && next_get(p) == PSI_NEXT_COMES;
+    const ps_status st = bring
+                             ? ps_push_pull_start(p->variable, p->grad.host, p->next.host, p->bytes, 1, 0, &p->push, on_pushed, p)
+                             : ps_push_start(p->variable, p->grad.host, p->bytes, 1, 0, &p->push, on_pushed, p);
     return st == PS_OK ? PS_OK : refused(p, &p->pushing, &s->pushes, st, "ps_push");
 }
 
@@ -415,7 +497,8 @@ static void on_fetched(void *ctx, const struct psi_err *error)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-ps_status ps_push(ps_session *s, ps_param *p)
+/* bring: the values after it are to come to the second buffer. */
+static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
 {
     struct psi_err err = {0};
     ps_status st = enter_settled(s);
@@ -424,12 +507,18 @@ ps_status ps_push(ps_session *s, ps_param *p)
     }
     if (p == NULL || p->session != s) {
         (void)psi_fail(&err, PS_INVALID_ARGUMENT, "the parameter is %s", p == NULL ? "NULL" : "of another session");
-        return stick(s, &err, "ps_push");
+        return stick(s, &err, what);
     }
     if (p->variable == NULL) {
         return PS_OK;
     }
     take(p, &p->pushing, &s->pushes);
+    if (!s->prefetch) { /* with it, values for the next ps_pull() are on their way, or there */
+        st = next_set(p, bring ? PSI_NEXT_COMES : PSI_NEXT_NONE); /* those that are there lack this gradient */
+    }
+    if (st != PS_OK) {
+        return refused(p, &p->pushing, &s->pushes, st, what);
+    }
     if (!p->grad.on_device) {
         return push_begin(p);
     }
@@ -441,9 +530,19 @@ ps_status ps_push(ps_session *s, ps_param *p)
         (void)pthread_mutex_lock(&s->lock);
         s->fetching--;
         (void)pthread_mutex_unlock(&s->lock);
-        return refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(&err), "ps_push");
+        return refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(&err), what);
     }
     return PS_OK;
+}
+
+ps_status ps_push(ps_session *s, ps_param *p)
+{
+    return push(s, p, false, "ps_push");
+}
+
+ps_status ps_push_pull(ps_session *s, ps_param *p)
+{
+    return push(s, p, true, "ps_push_pull");
 }
 
 /* ---- steps ---- */

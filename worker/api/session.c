@@ -249,6 +249,7 @@ static ps_status session_open(const ps_session_options *options, ps_session **ou
     s->seed = o.seed;
     s->allow_soft_placement = o.allow_soft_placement;
     s->log_device_placement = o.log_device_placement;
+    s->prefetch = o.prefetch;
     s->placement_log = o.placement_log != NULL ? o.placement_log : o.log;
     s->placement_log_ctx = o.placement_log != NULL ? o.placement_log_ctx : o.log_ctx;
     if (o.container != NULL) {

@@ -74,6 +74,10 @@ static const struct psi_option rows[] = {
     FLAG("placement", placement, TEXT, "round_robin", "WAY",
          "Of the variables on the ps tasks: round_robin, in turn; or balanced, each where the fewest bytes are",
          .tag = TO_WORKERS),
+    FLAG("prefetch", prefetch, BOOL, NULL, NULL,
+         "Read the values of the next step while one is computed: faster where the ps tasks are far or slow, and values are one "
+         "step older",
+         .tag = TO_WORKERS),
     FLAG("log_device_placement", log_device_placement, BOOL, NULL, NULL, "Say for each variable where it is", .tag = TO_WORKERS),
     FLAG("allow_soft_placement", allow_soft_placement, BOOL, NULL, NULL,
          "A device that a task lacks becomes its CPU:0; where --device is not there the CPU computes", .tag = TO_WORKERS),

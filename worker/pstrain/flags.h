@@ -43,6 +43,7 @@ struct flags {
     bool log_device_placement;
     const char *device;
     int64_t threads;
+    bool prefetch;
     bool fresh;
     bool eval;
     const char *export_file; /* "" or a file */

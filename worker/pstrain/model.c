@@ -134,7 +134,7 @@ ps_tensor *model_forward(struct model *m, ps_tensor *x)
 }
 
 /* The calls' statuses are not looked at: the first error sticks to the session, and everything after it does nothing. */
-double model_step(struct model *m, ps_session *s, ps_tensor *x, ps_tensor *labels, int64_t *out_correct)
+void model_step(struct model *m, ps_session *s, ps_tensor *x, ps_tensor *labels)
 {
     (void)ps_pull(s);
     ps_tensor *logits = model_forward(m, x);
@@ -147,11 +147,7 @@ double model_step(struct model *m, ps_session *s, ps_tensor *x, ps_tensor *label
         ps_tensor *in = l == 0 ? x : m->out[l - 1];
         ps_tensor *dx = l == 0 ? NULL : m->grad[l - 1];
         (void)ps_dense_act_backward(in, PS_RELU, m->grad[l], m->weights[l], m->biases[l], dx);
-        (void)ps_push(s, m->weights[l]); /* on its way while the layers before it are done */
-        (void)ps_push(s, m->biases[l]);
+        (void)ps_push_pull(s, m->weights[l]); /* there and back while the layers before it are done */
+        (void)ps_push_pull(s, m->biases[l]);
     }
-    (void)ps_step_done(s);
-    double correct = ps_tensor_scalar(&m->correct); /* computed by now: reading does not wait */
-    *out_correct = correct > 0 ? (int64_t)correct : 0;
-    return ps_tensor_scalar(&m->loss);
 }

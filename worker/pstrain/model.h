@@ -30,7 +30,7 @@ struct model {
     float *bias_values[MODEL_LAYERS_MAX];
     ps_tensor *out[MODEL_LAYERS_MAX];  /* of the layers, (batch, units); the last one is the logits */
     ps_tensor *grad[MODEL_LAYERS_MAX]; /* of out */
-    ps_tensor loss, correct;           /* of the last step; scalars */
+    ps_tensor loss, correct;           /* of the last step's batch, before its update; scalars: the mean, rows that were right */
 };
 
 /** Buffers for batches of up to batch examples. Returns 0, or -1 without memory; model_fini() either way. */
@@ -43,13 +43,14 @@ void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
  */
 ps_tensor *model_forward(struct model *m, ps_tensor *x);
 /**
- * One step: pull, forward, backward with a push of each layer as soon as its gradients are there, global step + 1.
+ * One step but for its end: the values that have come, forward, backward with a push-pull of each layer as soon as its gradients
+ * are there. x and labels are the caller's again when it returns; ps_step_done() is the end, and what comes before it is hidden
+ * behind the wire. An error sticks to the session.
  *
  * x            (B, features).
  * labels       (B, 1), int32.
- * out_correct  rows that were classified right, before the update.
- * Returns      the mean loss before the update. An error sticks to the session.
+ * m            loss and correct are those of this batch.
  */
-double model_step(struct model *m, ps_session *s, ps_tensor *x, ps_tensor *labels, int64_t *out_correct);
+void model_step(struct model *m, ps_session *s, ps_tensor *x, ps_tensor *labels);
 
 #endif

@@ -36,6 +36,7 @@ ps_session *session_open(const struct flags *f, const struct cluster *c, const c
     o.log_device_placement = f->log_device_placement && job != NULL; /* not again at the end */
     o.compute_device = job != NULL ? f->device : NULL;               /* the test at the end is the CPU's */
     o.compute_threads = flags_given(f, "threads") ? (uint32_t)f->threads : 0;
+    o.prefetch = f->prefetch && job != NULL; /* a test is of the values of its time */
     if (ps_session_open(&o, &s, error, sizeof(error)) != PS_OK) {
         (void)say_error("cannot open a session: %s", error);
         return NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One worker: between-graph, asynchronous. From top to bottom: data and buffers -> session, variables, ready -> for each epoch
- * its share of the examples, batch by batch (model_step() is one step) -> as the chief: wait for the others, test, report.
+ * its share of the examples, batch by batch (model_step() is one step, and the next batch is gathered while its gradients are on
+ * their way) -> as the chief: wait for the others, test, report.
  *
  * --fresh: the chief empties the container before it creates variables; the others wait for that (team.c). A reset that hits a
  * worker before it has begun is no failure: it starts over. In --local the process that started us does what comes after
@@ -24,6 +25,14 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What is in x and y. */
+struct batch {
+    int64_t epoch;
+    int64_t first, count; /* of the epoch: this worker's share is order[first] to order[first + count - 1] */
+    int64_t at;           /* of the share: what comes after this batch */
+    int64_t rows;         /* 0: all epochs are done */
+};
+
 struct trainer {
     const struct flags *f;
     const struct cluster *c;
@@ -34,6 +43,7 @@ struct trainer {
     int64_t *order; /* [train_count] */
     ps_tensor *x;   /* (batch, features) */
     ps_tensor y;    /* (batch, 1), labels */
+    struct batch batch;
     ps_session *session;
     struct team team;
     int64_t first_step; /* the global step that was found */
@@ -203,28 +213,50 @@ static void look(const struct trainer *t, const struct epoch *e, int64_t epoch, 
     now->accuracy = e->samples > 0 ? (double)e->correct / (double)e->samples : 0;
 }
 
-/* One batch; true when there is a reason to end. */
-static bool step(struct trainer *t, const int64_t *indices, int64_t rows, struct epoch *e)
+/* Gather the batch after b. */
+static void batch_next(struct trainer *t)
 {
-    int64_t correct = 0;
-    (void)ps_tensor_set_rows(t->x, rows); /* fits: they were made for a whole batch */
-    (void)ps_tensor_set_rows(&t->y, rows);
+    struct batch *b = &t->batch;
+    b->rows = 0;
+    if (b->at == b->count) {
+        if (t->f->steps == 0 && b->epoch + 1 == t->f->epochs) {
+            return;
+        }
+        b->epoch++;
+        b->at = 0;
+        data_share(t->data.train_count, (uint64_t)t->f->seed, (uint64_t)b->epoch, t->c->trainer, t->c->trainer_count, t->order,
+                   &b->first, &b->count);
+    }
+    b->rows = b->count - b->at < t->f->batch_size ? b->count - b->at : t->f->batch_size;
+    (void)ps_tensor_set_rows(t->x, b->rows); /* fits: they were made for a whole batch */
+    (void)ps_tensor_set_rows(&t->y, b->rows);
     float *x = ps_tensor_write(t->x);
     int32_t *y = ps_tensor_write(&t->y);
     if (x == NULL || y == NULL) {
         (void)ps_session_fail(t->session, PS_RESOURCE_EXHAUSTED, ps_nn_error());
-        return true;
+        b->rows = 0;
+        return;
     }
-    data_gather(&t->data, indices, rows, x, y);
-    double loss = model_step(&t->model, t->session, t->x, &t->y, &correct);
+    data_gather(&t->data, &t->order[b->first + b->at], b->rows, x, y);
+    b->at += b->rows;
+}
+
+/* The batch that is there, of b->rows; the next one is there afterwards. True when there is a reason to end. */
+static bool step(struct trainer *t, const struct batch *b, struct epoch *e)
+{
+    model_step(&t->model, t->session, t->x, &t->y);
+    batch_next(t); /* while the last gradients travel */
+    (void)ps_step_done(t->session);
+    double loss = ps_tensor_scalar(&t->model.loss); /* computed by now: reading does not wait */
+    double correct = ps_tensor_scalar(&t->model.correct);
     if (ps_session_status(t->session) != PS_OK) {
         return true;
     }
-    e->samples += rows;
-    e->correct += correct;
-    e->loss_sum += loss * (double)rows;
+    e->samples += b->rows;
+    e->correct += (int64_t)correct;
+    e->loss_sum += loss * (double)b->rows;
     t->work.steps++;
-    t->work.samples += rows;
+    t->work.samples += b->rows;
     team_step(&t->team);
     return stop_signal() != 0 || ps_should_stop(t->session);
 }
@@ -234,24 +266,19 @@ static void train(struct trainer *t)
     struct progress progress;
     struct progress_now now = {.goal = 0};
     int64_t started_ms = cli_clock_ms();
-    int64_t batch = t->f->batch_size;
+    struct epoch e = {.samples = 0};
     bool over = t->reached;
     progress_start(&progress, t->link->child ? t->link->bar : isatty(STDOUT_FILENO) == 1, t->link->quiet);
     t->work.loss = NAN;
-    for (int64_t epoch = 0; !over; epoch++) {
-        struct epoch e = {.samples = 0};
-        int64_t first = 0;
-        int64_t count = 0;
-        data_share(t->data.train_count, (uint64_t)t->f->seed, (uint64_t)epoch, t->c->trainer, t->c->trainer_count, t->order,
-                   &first, &count);
-        for (int64_t at = 0; at < count && !over; at += batch) {
-            int64_t rows = count - at < batch ? count - at : batch;
-            over = step(t, &t->order[first + at], rows, &e);
-            look(t, &e, epoch, &now);
-            progress_step(&progress, &now, rows);
-        }
+    t->batch.epoch = -1;
+    batch_next(t);
+    while (!over && t->batch.rows > 0) {
+        const struct batch b = t->batch;
+        over = step(t, &b, &e);
+        look(t, &e, b.epoch, &now);
+        progress_step(&progress, &now, b.rows);
         t->work.loss = e.samples > 0 ? loss_of(&e) : t->work.loss;
-        over = over || (t->f->steps == 0 && epoch + 1 == t->f->epochs);
+        e = t->batch.epoch == b.epoch ? e : (struct epoch){.samples = 0};
     }
     progress_end(&progress, &now);
     t->work.seconds = (double)(cli_clock_ms() - started_ms) / 1000;

@@ -254,7 +254,7 @@ TEST(help_prints_and_stops)
     assert_non_null(strstr(text, "usage: program"));
     assert_non_null(strstr(text, "about this program"));
     static const char *const flags[] = {"--cluster", "--ps_hosts", "--worker_hosts", "--job_name",  "--task_index", "--target",
-                                        "--steps",   "--seed",     "--timeout",      "--log_level", "--help"};
+                                        "--steps",   "--seed",     "--timeout",      "--log_level", "--prefetch",   "--help"};
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         assert_non_null(strstr(text, flags[i]));
     }
@@ -269,7 +269,7 @@ TEST(containers_and_placement)
     assert_string_equal(l.argv[1], "x");
     assert_string_equal(l.argv[2], "y");
     assert_int_equal(ps_session_close(s), 0);
-    s = open_line(&l, "--ps_hosts h:1 --log_device_placement=false --allow_soft_placement=true");
+    s = open_line(&l, "--ps_hosts h:1 --log_device_placement=false --allow_soft_placement=true --prefetch");
     assert_int_equal(ps_session_status(s), PS_OK);
     assert_int_equal(l.argc, 1);
     assert_int_equal(ps_session_close(s), 0);

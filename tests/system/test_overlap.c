@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values that come while a program works: ps_push_pull() and `prefetch`. Which values each ps_pull() gives, that nothing changes
+ * them in between, what is asked of the tasks, and failures. Each case with the library's thread and driven by the caller.
+ */
+#include "daemon.h"
+#include "ps.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL = 3, LARGE = 3 << 19 /* 6 MiB: two frames */, STEPS = 5 };
+
+struct way {
+    ps_progress progress;
+};
+static struct test_cluster cluster;
+static struct way ways[] = {{PS_PROGRESS_THREAD}, {PS_PROGRESS_CALLER}};
+static int containers; /* each case begins with variables of its own */
+
+static void no_log(void *ctx, ps_log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+static ps_session *open_with(const struct way *way, const char *container, bool prefetch)
+{
+    ps_session_options o;
+    ps_session *s = NULL;
+    char error[512];
+    ps_session_options_init(&o);
+    o.target = cluster.address[0];
+    o.container = container;
+    o.operation_timeout_ms = 20000;
+    o.ready_timeout_ms = 20000;
+    o.log = no_log;
+    o.progress = way->progress;
+    o.prefetch = prefetch;
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
+    return s;
+}
+
+/* A program of two parameters, values 0 and learning rate 1: n pushes of a gradient of -1 make every element n. */
+struct program {
+    ps_session *s;
+    ps_param *small, *large;
+};
+
+static struct program begin(const struct way *way, const char *container, bool prefetch)
+{
+    struct program p = {.s = open_with(way, container, prefetch)};
+    p.small = ps_param_get(p.s, "small", PS_SHAPE(SMALL), ps_zeros(), ps_sgd(1));
+    p.large = ps_param_get(p.s, "large", PS_SHAPE(LARGE), ps_zeros(), ps_sgd(1));
+    assert_int_equal(ps_session_ready(p.s), PS_OK);
+    return p;
+}
+
+static const char *next_container(char *text, size_t n)
+{
+    (void)snprintf(text, n, "overlap%d", containers++);
+    return text;
+}
+
+static bool all_are(ps_param *p, int64_t count, float want)
+{
+    const float *v = ps_param_value(p);
+    for (int64_t i = 0; i < count; i++) {
+        if (v[i] != want) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool values_are(const struct program *p, float want)
+{
+    return all_are(p->small, SMALL, want) && all_are(p->large, LARGE, want);
+}
+
+static void fill_gradients(const struct program *p)
+{
+    float *small = ps_param_grad(p->small);
+    float *large = ps_param_grad(p->large);
+    assert_true(small != NULL && large != NULL);
+    for (int i = 0; i < SMALL; i++) {
+        small[i] = -1;
+    }
+    for (int i = 0; i < LARGE; i++) {
+        large[i] = -1;
+    }
+}
+
+static void push_both(const struct program *p, ps_status (*push)(ps_session *s, ps_param *p))
+{
+    fill_gradients(p);
+    assert_int_equal(push(p->s, p->large), PS_OK);
+    assert_int_equal(push(p->s, p->small), PS_OK);
+}
+
+static uint64_t pulls_answered(ps_session *s)
+{
+    ps_task_info info = {.pulls = 0};
+    assert_int_equal(ps_cluster_info(s, &info, sizeof(info), 1, 5000), PS_OK);
+    return info.pulls;
+}
+
+static void push_pull_brings_the_values_after_it(void **state)
+{
+    char container[32];
+    struct program p = begin(*state, next_container(container, sizeof(container)), false);
+    assert_int_equal(ps_pull(p.s), PS_OK);
+    uint64_t pulls = pulls_answered(p.s);
+    for (int step = 0; step < STEPS; step++) {
+        const float *small = ps_param_value(p.small);
+        const float *large = ps_param_value(p.large);
+        assert_true(values_are(&p, (float)step));
+        push_both(&p, ps_push_pull);
+        assert_true(values_are(&p, (float)step)); /* what is in use does not change, whether they have come */
+        assert_int_equal(ps_step_done(p.s), PS_OK);
+        assert_true(values_are(&p, (float)step)); /* or have come for sure */
+        assert_true(small == ps_param_value(p.small) && large == ps_param_value(p.large));
+        assert_int_equal(ps_pull(p.s), PS_OK);
+        bool exact = false;
+        assert_int_equal(ps_param_version(p.large, &exact), step + 1);
+    }
+    assert_true(values_are(&p, STEPS));
+    assert_int_equal(pulls_answered(p.s), pulls); /* not one was asked for */
+    assert_int_equal(ps_pull(p.s), PS_OK);        /* nothing has come since: this one asks */
+    assert_true(pulls_answered(p.s) > pulls);
+    assert_true(values_are(&p, STEPS));
+    assert_int_equal(ps_session_close(p.s), 0);
+}
+
+/* It does not wait for ps_step_done(), and ps_pull_param() takes what came as well. */
+static void a_pull_waits_for_what_comes(void **state)
+{
+    char container[32];
+    struct program p = begin(*state, next_container(container, sizeof(container)), false);
+    for (int step = 0; step < STEPS; step++) {
+        push_both(&p, ps_push_pull);
+        assert_int_equal(ps_pull_param(p.large), PS_OK);
+        assert_true(all_are(p.large, LARGE, (float)(step + 1)));
+        assert_true(all_are(p.small, SMALL, (float)step));
+        assert_int_equal(ps_pull(p.s), PS_OK);
+        assert_true(values_are(&p, (float)(step + 1)));
+    }
+    assert_int_equal(ps_session_close(p.s), 0);
+}
+
+static void values_lack_what_others_push_later(void **state)
+{
+    char container[32];
+    next_container(container, sizeof(container));
+    struct program p = begin(*state, container, false);
+    struct program other = begin(*state, container, false);
+    push_both(&p, ps_push_pull);
+    assert_int_equal(ps_step_done(p.s), PS_OK);
+    push_both(&other, ps_push);
+    assert_int_equal(ps_step_done(other.s), PS_OK);
+    assert_int_equal(ps_pull(p.s), PS_OK);
+    assert_true(values_are(&p, 1));
+    assert_int_equal(ps_pull(p.s), PS_OK);
+    assert_true(values_are(&p, 2));
+    assert_int_equal(ps_session_close(other.s), 0);
+    assert_int_equal(ps_session_close(p.s), 0);
+}
+
+/* What came before it lacks that gradient. */
+static void after_a_plain_push_a_pull_asks(void **state)
+{
+    char container[32];
+    struct program p = begin(*state, next_container(container, sizeof(container)), false);
+    push_both(&p, ps_push_pull);
+    push_both(&p, ps_push);
+    assert_int_equal(ps_pull(p.s), PS_OK);
+    assert_true(values_are(&p, 2));
+    push_both(&p, ps_push);
+    push_both(&p, ps_push_pull);
+    push_both(&p, ps_push_pull);
+    assert_int_equal(ps_pull(p.s), PS_OK);
+    assert_true(values_are(&p, 5));
+    assert_int_equal(ps_session_close(p.s), 0);
+}
+
+/* Until the tasks have answered so many pulls. */
+static void pulls_reach(ps_session *s, uint64_t pulls)
+{
+    while (pulls_answered(s) < pulls) { /* poll: a session says nothing of a value that comes; bounded by the runner */
+    }
+}
+
+static void prefetched_values_are_one_step_old(void **state)
+{
+    char container[32];
+    next_container(container, sizeof(container));
+    struct program p = begin(*state, container, true);
+    struct program other = begin(*state, container, false);
+    uint64_t pulls = pulls_answered(p.s);
+    assert_int_equal(ps_pull(other.s), PS_OK);
+    uint64_t both = pulls_answered(p.s) - pulls; /* that one ps_pull() asks for */
+    pulls += both;
+    for (int step = 0; step < STEPS; step++) {
+        assert_int_equal(ps_pull(p.s), PS_OK);
+        pulls += step == 0 ? 2 * both : both;
+        pulls_reach(p.s, pulls);                       /* the next ones are there, long before they are asked for */
+        float have = step < 2 ? 0 : (float)(step - 1); /* without the gradient that was pushed after the last ps_pull() */
+        assert_true(values_are(&p, have));
+        push_both(&p, step % 2 == 0 ? ps_push : ps_push_pull); /* the same thing here */
+        assert_true(values_are(&p, have));
+        assert_int_equal(ps_step_done(p.s), PS_OK);
+        assert_true(values_are(&p, have));
+    }
+    bool exact = false;
+    assert_int_equal(ps_pull(p.s), PS_OK);
+    assert_true(values_are(&p, STEPS - 1));
+    assert_true(ps_param_version(p.small, &exact) == STEPS - 1 && exact);
+    assert_int_equal(ps_pull(p.s), PS_OK);
+    assert_true(values_are(&p, STEPS));
+    assert_true(ps_param_version(p.large, &exact) == STEPS && exact);
+    assert_int_equal(ps_pull_param(p.large), PS_OK);
+    assert_int_equal(ps_session_close(p.s), 0); /* while values are on their way */
+    assert_int_equal(ps_session_close(other.s), 0);
+}
+
+static void a_refused_gradient_ends_the_session(void **state)
+{
+    char container[32];
+    struct program p = begin(*state, next_container(container, sizeof(container)), false);
+    fill_gradients(&p);
+    ((float *)ps_param_grad(p.large))[LARGE - 1] = NAN;
+    (void)(ps_push_pull(p.s, p.large)); /* refused later */
+    assert_int_equal(ps_pull(p.s), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_reason(p.s), PS_REASON_NOT_FINITE);
+    assert_non_null(strstr(ps_session_error(p.s), "large"));
+    assert_true(values_are(&p, 0)); /* no value came in parts */
+    assert_int_equal(ps_pull(p.s), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_step_done(p.s), PS_INVALID_ARGUMENT);
+    assert_null(ps_param_grad(p.large));
+    assert_int_equal(ps_session_close(p.s), PS_INVALID_ARGUMENT);
+}
+
+static void a_parameter_of_another_session_is_refused(void **state)
+{
+    char container[32];
+    next_container(container, sizeof(container));
+    struct program p = begin(*state, container, false);
+    struct program other = begin(*state, container, false);
+    assert_int_equal(ps_push_pull(p.s, other.small), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_session_error(p.s), "ps_push_pull: the parameter is of another session"));
+    assert_int_equal(ps_session_close(p.s), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_close(other.s), 0);
+}
+
+/* The reset makes the variables others: what comes then is a failure of the next ps_pull(), and nothing of it is seen before. */
+static void a_reset_ends_both(void **state)
+{
+    for (int prefetch = 0; prefetch < 2; prefetch++) {
+        char container[32];
+        next_container(container, sizeof(container));
+        struct program p = begin(*state, container, prefetch != 0);
+        assert_int_equal(ps_pull(p.s), PS_OK);
+        ps_session *other = open_with(*state, container, false);
+        assert_int_equal(ps_reset(other), PS_OK);
+        assert_int_equal(ps_session_close(other), 0);
+        (void)(prefetch != 0 ? ps_pull(p.s) : ps_push_pull(p.s, p.small)); /* what had come before is given still */
+        assert_int_equal(ps_pull(p.s), PS_ABORTED);
+        assert_true(values_are(&p, 0));
+        assert_int_equal(ps_session_close(p.s), PS_ABORTED);
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    test_cluster_init(&cluster, 1, "");
+    test_cluster_start_all(&cluster);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    test_cluster_fini(&cluster);
+    return 0;
+}
+
+int main(void)
+{
+#define BOTH(f) cmocka_unit_test_prestate(f, &ways[0]), cmocka_unit_test_prestate(f, &ways[1])
+    const struct CMUnitTest tests[] = {
+        BOTH(push_pull_brings_the_values_after_it),      BOTH(a_pull_waits_for_what_comes),
+        BOTH(values_lack_what_others_push_later),        BOTH(after_a_plain_push_a_pull_asks),
+        BOTH(prefetched_values_are_one_step_old),        BOTH(a_refused_gradient_ends_the_session),
+        BOTH(a_parameter_of_another_session_is_refused), BOTH(a_reset_ends_both),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
