@@ -224,7 +224,7 @@ $(foreach h,$(PUBLIC_H),$(eval $(call public_rule,$h)))
 define compile
 	@mkdir -p $(@D)
 	$(say) "  CC    $<"
-	$(Q)$(CC) $(call flags_of,$1) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+	$(Q)$(CC) $(call flags_of,$1) -MD -MP -MF $(@:.o=.d) -c -o $@ $<
 endef
 $(B)/obj/gen/%.o: $(B)/gen/%.c $(B)/obj/flags | $(GEN_H)
 	$(call compile,gen/$*.c)

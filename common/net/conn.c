@@ -13,7 +13,7 @@
  *   the core closes (link->closing)  -> at once; or (close_after_flush) the queue is sent, then the end of the stream; what still
  *                                       arrives is read and discarded until the peer's end comes, because closing with unread
  *                                       bytes makes the kernel reset the connection and the peer lose our last reply
- *   more than PSI_NET_TURN_BYTES     -> reading: the transport is given no memory and tries again next turn; writing: net->again
+ *   more than its share of a turn    -> reading: the transport is given no memory and tries again next turn; writing: net->again
  *   no memory for the hold           -> as a failed write
  */
 #include "conn.h"
@@ -31,7 +31,15 @@ static void turn_begin(struct psi_conn *conn)
         conn->turn = conn->net->turn;
         conn->turn_in = 0;
         conn->turn_out = 0;
+        conn->net->busy_now++;
     }
+}
+
+/* What it may read, and write, in this turn. */
+static size_t turn_bytes(const struct psi_conn *conn)
+{
+    size_t share = (size_t)PSI_NET_TURN_BYTES / (conn->net->busy > 0 ? conn->net->busy : 1);
+    return share > PSI_NET_TURN_LEAST_BYTES ? share : PSI_NET_TURN_LEAST_BYTES;
 }
 
 static struct psi_conn *of(struct psi_transport *tr)
@@ -171,7 +179,7 @@ static void flush(struct psi_conn *conn)
     struct psi_outq *q = &conn->link->out;
     turn_begin(conn);
     while (!conn->write_dead && !conn->holding && psi_outq_ready(q)) {
-        if (conn->turn_out >= PSI_NET_TURN_BYTES) {
+        if (conn->turn_out >= turn_bytes(conn)) {
             if (!psi_list_linked(&conn->again)) {
                 psi_list_push_back(&conn->net->again, &conn->again);
                 psi_net_arm_again(conn->net);
@@ -221,7 +229,7 @@ static size_t on_space(struct psi_transport *tr, struct psi_space places[PSI_REA
     size_t count = 0;
     turn_begin(conn);
     conn->places_in = 0;
-    if (conn->turn_in >= PSI_NET_TURN_BYTES) {
+    if (conn->turn_in >= turn_bytes(conn)) {
         return 0;
     }
     if (conn->state == PSI_CONN_OPEN) {

@@ -114,6 +114,8 @@ static void on_check(uv_check_t *handle)
 {
     struct psi_net *net = handle->data;
     net->turn++;
+    net->busy = net->busy_now;
+    net->busy_now = 0;
 }
 
 static void on_prepare(uv_prepare_t *handle)

@@ -22,9 +22,10 @@
 
 enum {
     PSI_NET_SCRATCH_BYTES = (256 << 10) + 4096, /* one read: four segments with their CRCs, and a head */
-    PSI_NET_TURN_BYTES = 2 << 20,               /* read, and written, per connection and loop turn; then the others get theirs */
-    PSI_NET_LOOP_FILES = 4,                     /* that libuv 1.44 opens for a loop: epoll, a pipe for signals, a wake-up */
-    PSI_NET_FIRST_LOOP_FILES = 2                /* and for a process's first one: a pipe */
+    PSI_NET_TURN_BYTES = 2 << 20,         /* read, and written, in a loop turn, by the connections that were busy in the last */
+    PSI_NET_TURN_LEAST_BYTES = 256 << 10, /* ... one; then the others get theirs */
+    PSI_NET_LOOP_FILES = 4,               /* that libuv 1.44 opens for a loop: epoll, a pipe for signals, a wake-up */
+    PSI_NET_FIRST_LOOP_FILES = 2          /* and for a process's first one: a pipe */
 };
 
 /* What the owner of a core provides. Called on the loop thread, one at a time. */
@@ -56,6 +57,8 @@ struct psi_net {
     uint8_t *own_scratch;    /* scratch, but for a turn that has the shared one */
     bool shares;             /* psi_net_share() */
     uint64_t turn;           /* loop turns so far */
+    uint32_t busy;           /* connections that read or wrote in the last turn */
+    uint32_t busy_now;       /* ... in this one */
     struct psi_list conns;   /* all connections */
     struct psi_list events;  /* connections with an event for the core that arose while effects were carried out */
     struct psi_list again;   /* connections that have more to send than one turn allows */

@@ -153,7 +153,7 @@ def main():
         values, took = measure(steps, args.rounds, servers)
         run = {"machine": machine(), "commit": commit(), "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
                "command": " ".join(["tests/bench/bench.py", *sys.argv[1:]]), "rounds": args.rounds, "seconds": round(time.monotonic() - begin),
-               "took": took, "missing": servers.missing, "smoke": args.smoke, "whole": not (args.only or args.quick)}
+               "took": took, "missing": servers.missing, "remarks": servers.remarks, "smoke": args.smoke, "whole": not (args.only or args.quick)}
         results = report.Results(as_rows(steps, values), run)
         report.write(results, args.out)
         print(report.goals_text(results))

@@ -121,6 +121,7 @@ def head(results):
         run["machine"], run["commit"], run["date"], run["command"], run["rounds"], minutes(run["seconds"]))
     for peer, why in run["missing"].items():
         text += " Without %s: %s." % (peer, why)
+    text += "".join(" %s." % remark for remark in run.get("remarks", []))
     return text + (" **A smoke test: the figures mean nothing.**" if run["smoke"] else "")
 
 

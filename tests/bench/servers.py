@@ -49,17 +49,18 @@ def environment(**more):
 
 def prepare(cpu, fifo, stamp):
     """What a child does before it becomes its program: it ends with us, has its CPU, and (fifo) is never made to wait for it. The
-    last thing is the time, into stamp."""
+    last thing is the time, into stamp, and whether the user may not do that."""
     def run():
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if cpu is not None and cpu < os.cpu_count():
             os.sched_setaffinity(0, {cpu})
+        refused = False
         if fifo:
             try:
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
             except PermissionError:
-                pass
-        struct.pack_into("d", stamp, 0, time.monotonic())
+                refused = True
+        struct.pack_into("d?", stamp, 0, time.monotonic(), refused)
     return run
 
 
@@ -69,7 +70,8 @@ class Servers:
     def __init__(self, redis=True, tensorflow=True):
         ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER, for reap()
         self.folder = tempfile.mkdtemp(prefix="psd-bench-")
-        self.stamp = mmap.mmap(-1, 8)  # when the last child became its program
+        self.stamp = mmap.mmap(-1, 16)  # when the last child became its program, and whether it has no SCHED_FIFO that it should have
+        self.remarks = []  # for run.json and what is made of it
         self.number = itertools.count()
         self.psds = {}
         self.peers = {}
@@ -84,7 +86,14 @@ class Servers:
     def popen(self, args, cpu=None, fifo=False, **more):
         child = subprocess.Popen(args, preexec_fn=prepare(cpu, fifo, self.stamp), text=True, **more)
         self.children.append(child)
+        if struct.unpack_from("d?", self.stamp)[1]:
+            self.remark("SCHED_FIFO is not permitted: the probe of fairness waits for its CPU, too")
         return child
+
+    def remark(self, text):
+        if text not in self.remarks:
+            print("\nbench: %s" % text, file=sys.stderr)
+            self.remarks.append(text)
 
     def end(self, child, patience=15):
         if child.poll() is None:

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 from cluster import main, path
 from daemon import PREFIX, WAIT_S, Psd, environment
 
 sys.path.insert(0, os.path.abspath("tests/bench"))
 import report
+import servers
 
 BENCH = [sys.executable, "-B", "tests/bench/bench.py"]
 MEASURED = {"dense.pull.16MiB.tcp.vs_bare", "dense.push_sgd.16MiB.tcp.vs_bare", "dense.push_adagrad.100MiB.tcp.vs_bare",
@@ -119,6 +121,23 @@ class Values(unittest.TestCase):
                                       capture_output=True, text=True, timeout=WAIT_S, env=environment({"PSD_TARGET": target}), check=False)
                 self.assertEqual(done.returncode, want, done.stderr)
                 self.assertEqual(json.loads(done.stdout)["values"], "right" if want == 0 else "WRONG")
+
+
+class Remarks(unittest.TestCase):
+    def test_a_probe_without_its_priority(self):
+        s = servers.Servers(redis=False, tensorflow=False)
+        try:
+            for refused, remarks in ((False, []), (True, ["SCHED_FIFO is not permitted: the probe of fairness waits for its CPU, too"])):
+                with unittest.mock.patch("os.sched_setscheduler", side_effect=PermissionError() if refused else None):
+                    for _ in range(2):
+                        s.end(s.popen(["true"], fifo=True))
+                s.end(s.popen(["true"]))
+                self.assertEqual(s.remarks, remarks)
+        finally:
+            s.close()
+        with tempfile.TemporaryDirectory() as folder:
+            results_of({}, folder, remarks=s.remarks)
+            self.assertIn(s.remarks[0], report.head(report.read(folder)))
 
 
 class Verdicts(unittest.TestCase):
