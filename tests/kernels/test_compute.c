@@ -134,6 +134,21 @@ static void test_no_such_device(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* What makes a device slow is said where it is opened. */
+static void test_slow_device(void **state)
+{
+    (void)state;
+    struct layer l;
+    layer_init(&l);
+    assert_null(strstr(logged, "ev=compute_slow"));
+    assert_int_equal(layer_fini(&l), 0);
+    fake->warning = "an abacus";
+    layer_init(&l);
+    assert_non_null(strstr(logged, "lvl=warn ev=compute_slow device=fake:0 msg=\"an abacus\""));
+    assert_int_equal(layer_fini(&l), 0);
+    fake->warning = NULL;
+}
+
 /* Nothing is opened for who does not compute; the device is there as long as somebody uses it. */
 static void test_open_and_close(void **state)
 {
@@ -352,9 +367,10 @@ static int fake_find(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_such_device), cmocka_unit_test(test_open_and_close),       cmocka_unit_test(test_move),
-        cmocka_unit_test(test_device_fails),   cmocka_unit_test(test_read_tells),           cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_labels_on_the_device), cmocka_unit_test(test_close_at_once),
+        cmocka_unit_test(test_no_such_device), cmocka_unit_test(test_slow_device),  cmocka_unit_test(test_open_and_close),
+        cmocka_unit_test(test_move),           cmocka_unit_test(test_device_fails), cmocka_unit_test(test_read_tells),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_labels_on_the_device),
+        cmocka_unit_test(test_close_at_once),
     };
     if (fake_find() != 0) {
         return 1;

@@ -10,9 +10,11 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define THREADS 8
@@ -118,6 +120,33 @@ static void test_blas_settings(void **state)
     closedir(tasks);
     assert_int_equal(threads, 1); /* BLAS started none */
 #endif
+}
+
+/* Threads are made when they are wanted, and do not spin for long when there is nothing to do. */
+static void test_blas_threads(void **state)
+{
+    (void)state;
+    struct psk_place *place = NULL;
+    struct psi_err err = {0};
+    assert_int_equal(psk_place_open("cpu", 2, &place, &err), PS_OK);
+    if (strstr(psk_place_properties(place)->name, "OpenBLAS") != NULL) {
+        struct timespec before;
+        struct timespec after;
+        assert_non_null(strstr(psk_place_properties(place)->name, ", 2 threads"));
+        assert_null(getenv("OPENBLAS_THREAD_TIMEOUT"));
+        float *m = test_floats(3 * 512 * 512);
+        assert_int_equal(ps_nn_dense_forward(m, m + 512 * 512, NULL, m + 2 * 512 * 512, 512, 512, 512), PS_OK);
+        assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before), 0);
+        assert_int_equal(poll(NULL, 0, 300), 0); /* sleep: what the threads burn meanwhile is what is tested */
+        assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after), 0);
+        const double ms = (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) / 1e6;
+        assert_true(ms < 50); /* 116 as OpenBLAS has it, 0.5 as we set it */
+        test_floats_free(m, 3 * 512 * 512);
+    }
+    psk_place_close(place);
+    assert_int_equal(psk_place_open("cpu", 1, &place, &err), PS_OK);
+    assert_null(strstr(psk_place_properties(place)->name, "threads"));
+    psk_place_close(place);
 }
 
 static void test_nothing_usable(void **state)
@@ -350,13 +379,9 @@ int main(int argc, char **argv)
         return child_missing();
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_use_by_threads),
-        cmocka_unit_test(test_blas_settings),
-        cmocka_unit_test(test_nothing_usable),
-        cmocka_unit_test(test_another_version),
-        cmocka_unit_test(test_device_names),
-        cmocka_unit_test(test_places_by_name),
-        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_first_use_by_threads), cmocka_unit_test(test_blas_settings),   cmocka_unit_test(test_blas_threads),
+        cmocka_unit_test(test_nothing_usable),       cmocka_unit_test(test_another_version), cmocka_unit_test(test_device_names),
+        cmocka_unit_test(test_places_by_name),       cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

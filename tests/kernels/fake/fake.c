@@ -560,6 +560,7 @@ static void properties(struct psk_device *d, struct psk_properties *out)
 {
     memset(out, 0, sizeof(*out));
     (void)snprintf(out->name, sizeof(out->name), "fake");
+    (void)snprintf(out->warning, sizeof(out->warning), "%s", settings.warning != NULL ? settings.warning : "");
     out->index = d->index;
     out->memory_bytes = d->bytes;
 }

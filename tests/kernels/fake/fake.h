@@ -20,6 +20,7 @@ struct psk_fake_settings {
     uint32_t devices;      /* PSK_FAKE_DEVICES; 1 */
     size_t memory_bytes;   /* of a device that is opened from now on; PSK_FAKE_MEMORY */
     int64_t fail_at;       /* this operation from now on fails after it was submitted; 0: none; PSK_FAKE_FAIL_AT */
+    const char *warning;   /* of the properties; NULL: none */
     int64_t refuse_at;     /* this submission of work from now on is refused; 0: none */
     /* counted since the plugin was loaded */
     uint64_t runs, copies_in, copies_out;
