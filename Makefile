@@ -73,6 +73,7 @@ flags_of = $(BASE) \
 	$(if $(filter common/rng.c,$1),-ffp-contract=off) \
 	$(if $(filter common/crc32c.c,$1),$(if $(ISAL_LIBS),-DPSI_ISAL)) \
 	$(if $(filter worker/nn/kernels/cpu/%,$1),$(BLAS_CFLAGS)) \
+	$(if $(filter worker/nn/kernels/cuda/%,$1),$(CUDA_CFLAGS)) $(if $(filter tests/kernels/emulated/%,$1),$(EMULATED_CFLAGS)) \
 	$(if $(filter worker/nn/kernels/%.c worker/pstrain/%,$1),$(PATHS)) \
 	$(if $(filter worker/psctl/% worker/pstrain/% worker/examples/%,$1),$(PUBLIC_INC) $(if $(filter worker/examples/%,$1),,-iquote .), \
 	$(if $(filter tests/%,$1),$(TEST_INC), \
@@ -92,6 +93,8 @@ PSD_C := $(filter-out psd/main.c,$(wildcard psd/*.c psd/*/*.c))
 WORKER_C := $(wildcard worker/*.c $(foreach d,api core files nn nn/kernels,worker/$d/*.c))
 CPU_C := $(wildcard worker/nn/kernels/cpu/*.c)
 FAKE_C := $(wildcard tests/kernels/fake/*.c)
+CUDA_C := $(wildcard worker/nn/kernels/cuda/*.c)
+EMULATED_C := $(wildcard tests/kernels/emulated/*.c)
 PSCTL_C := $(wildcard worker/psctl/*.c)
 PSTRAIN_C := $(wildcard worker/pstrain/*.c worker/pstrain/data/*.c)
 EXAMPLE_C := $(wildcard worker/examples/*.c)
@@ -116,8 +119,8 @@ SIMLIB_C := $(wildcard tests/sim/lib/*.c)
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_C := $(filter-out tests/bench/bare.c,$(wildcard tests/bench/*.c))
 TEST_C := $(UNIT_C) $(KERNELS_C) $(PARITY_C) $(GOLDEN_C) $(SIM_C) $(SYSTEM_C) $(REGRESS_C)
-OUR_C := $(COMMON_C) $(NET_C) $(CLI_C) $(PSD_MAIN) $(PSD_C) $(WORKER_C) $(CPU_C) $(PSCTL_C) $(PSTRAIN_C) $(EXAMPLE_C) $(TEST_C) \
-	$(FAKE_C) $(TESTLIB_C) $(SIMLIB_C) $(FUZZ_C) $(BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
+OUR_C := $(COMMON_C) $(NET_C) $(CLI_C) $(PSD_MAIN) $(PSD_C) $(WORKER_C) $(CPU_C) $(CUDA_C) $(PSCTL_C) $(PSTRAIN_C) $(EXAMPLE_C) $(TEST_C) \
+	$(FAKE_C) $(EMULATED_C) $(TESTLIB_C) $(SIMLIB_C) $(FUZZ_C) $(BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(patsubst $(B)/%,%,$1))
 COMMON_O := $(call obj,$(COMMON_C) $(GEN_C))
@@ -132,8 +135,10 @@ LIBPSD_A := $(if $(PSD_O),$(B)/lib/libpsd.a)
 LIBPSW_A := $(if $(WORKER_O),$(B)/lib/libpsworker.a)
 LIBPSD_SO := $(if $(PSD_O),$(B)/lib/libpsd.so)
 LIBPSW_SO := $(if $(WORKER_O),$(B)/lib/libpsworker.so)
-PLUGIN := $(if $(CPU_C),$(B)/lib/libpsworker_cpu.so)
+PLUGIN = $(if $(CPU_C),$(B)/lib/libpsworker_cpu.so) $(if $(filter yes,$(CUDA)),$(B)/lib/libpsworker_cuda.so)
 FAKE_PLUGIN := $(if $(FAKE_C),$(B)/tests/kernels/libpsworker_fake.so)
+EMULATED_PLUGIN := $(if $(EMULATED_C),$(B)/tests/kernels/libpsworker_emulated.so)
+TEST_PLUGINS := $(FAKE_PLUGIN) $(EMULATED_PLUGIN)
 COMMON_A := $(if $(COMMON_O),$(B)/obj/libcommon.a)
 CLI_A := $(if $(CLI_C),$(B)/obj/libcli.a)
 PARTS_A := $(if $(PSTRAIN_PARTS_O),$(B)/obj/libpstrain.a) $(if $(PSCTL_PARTS_O),$(B)/obj/libpsctl.a)
@@ -190,6 +195,7 @@ $(call stamp,$(B)/obj/libsim.list,$(call obj,$(SIMLIB_C)))
 $(call stamp,$(B)/obj/libpstrain.list,$(call obj,$(PSTRAIN_C)))
 $(call stamp,$(B)/obj/libpsctl.list,$(call obj,$(PSCTL_C)))
 $(call stamp,$(B)/obj/cpu.list,$(call obj,$(CPU_C)))
+$(call stamp,$(B)/obj/cuda.list,$(call obj,$(CUDA_C)) $(CUDA_LIBS))
 $(call stamp,$(B)/obj/sources.list,$(OUR_C))
 endif
 endif
@@ -282,6 +288,38 @@ $(B)/lib/libpsworker_cpu.so: $(call obj,$(CPU_C)) $(COMMON_A) $(B)/obj/cpu.list 
 $(FAKE_PLUGIN): $(call obj,$(FAKE_C) $(filter-out %/table.c,$(CPU_C)) worker/nn/kernels/ops.c) $(COMMON_A) $(B)/obj/cpu.list $(B)/obj/link
 	$(plugin)
 
+# for GPUs: code for those of 2018 to 2024, and what a driver compiles for later ones; the same object for all variants
+CUDA_ARCHS := 75 80 86 89 90
+CUDA_NEWEST := $(lastword $(CUDA_ARCHS))
+NVCC_FLAGS := -std=c++17 -O3 -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -I . -I common \
+	$(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a,code=sm_$a) -gencode arch=compute_$(CUDA_NEWEST),code=compute_$(CUDA_NEWEST)
+build/cuda/kernels.o: worker/nn/kernels/cuda/kernels.cu
+	@mkdir -p $(@D)
+	$(say) "  NVCC  $<"
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+$(B)/lib/libpsworker_cuda.so: $(call obj,$(CUDA_C) worker/nn/kernels/ops.c) build/cuda/kernels.o $(COMMON_A) $(B)/obj/cuda.list $(B)/obj/link
+	@mkdir -p $(@D)
+	$(say) "  LD    $@"
+	$(Q)$(LINK) -shared $(MODE_SO) -Wl,-soname,$(notdir $@) -Wl,--exclude-libs,ALL -o $@ $(filter %.o,$^) $(COMMON_A) \
+		-Wl,--as-needed $(CUDA_LIBS) -lcublas -Wl,-Bstatic -lcudart_static -Wl,-Bdynamic -lstdc++ -ldl -lrt -lm
+
+# the same sources over a CUDA that the tests emulate on the host
+EMULATED_CFLAGS := -isystem tests/kernels/emulated/include
+EMULATED_O := $(call obj,$(EMULATED_C)) $(patsubst %,$(B)/obj/emulated/%.o,$(notdir $(basename $(CUDA_C))) kernels)
+EMULATED_COMPILE = $(CC) $(call flags_of,tests/kernels/emulated/) -DPSK_CUDA_NAME='"emulated"' -MMD -MP -MF $(@:.o=.d) -c -o $@
+$(B)/obj/emulated/%.o: worker/nn/kernels/cuda/%.c $(B)/obj/flags | $(GEN_H) $(PUBLIC)
+	@mkdir -p $(@D)
+	$(say) "  CC    $< (emulated)"
+	$(Q)$(EMULATED_COMPILE) $<
+$(B)/obj/emulated/kernels.o: worker/nn/kernels/cuda/kernels.cu $(B)/obj/flags | $(GEN_H) $(PUBLIC)
+	@mkdir -p $(@D)
+	$(say) "  CC    $< (emulated)"
+	$(Q)$(EMULATED_COMPILE) -include tests/kernels/emulated/device.h -x c $<
+$(EMULATED_PLUGIN): $(EMULATED_O) $(call obj,worker/nn/kernels/ops.c) $(COMMON_A) $(B)/obj/cuda.list $(B)/obj/link
+	@mkdir -p $(@D)
+	$(say) "  LD    $@"
+	$(Q)$(LINK) -shared $(MODE_SO) -Wl,-soname,$(notdir $@) -Wl,--exclude-libs,ALL -o $@ $(filter %.o,$^) $(COMMON_A) -lm
+
 # $(call program,LIBRARIES)
 define program
 	@mkdir -p $(@D)
@@ -329,11 +367,11 @@ RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$
 # replays of corpora have one thread: nothing for the thread sanitizer to see; models are Python: nothing for any sanitizer
 REPLAYS := $(if $(filter tsan,$(VARIANT)),,$(FUZZ))
 MODELS := $(if $(filter asan tsan,$(VARIANT)),,$(MODEL_SCRIPTS))
-check: all stage $(BENCH_LOADS) $(UNIT) $(KERNELS) $(FAKE_PLUGIN) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ## all tests (T=word: only programs with that word in their name)
+check: all stage $(BENCH_LOADS) $(UNIT) $(KERNELS) $(TEST_PLUGINS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ## all tests (T=word: only programs with that word in their name)
 	$(RUN_TESTS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) $(MODELS) $(SYSTEM_SCRIPTS)
 check-unit: $(UNIT) ## tests of single files
 	$(RUN_TESTS) $(UNIT)
-check-kernels: $(PLUGIN) $(FAKE_PLUGIN) $(KERNELS) ## kernels against finite differences, on the CPU and on the fake device
+check-kernels: $(PLUGIN) $(TEST_PLUGINS) $(KERNELS) ## kernels against finite differences, on the CPU, a fake device and an emulated GPU
 	$(RUN_TESTS) $(KERNELS)
 check-parity: $(PARITY) ## optimizers and placement against TensorFlow's values
 	$(RUN_TESTS) $(PARITY)
@@ -343,7 +381,7 @@ check-sim: $(SIM) ## simulated clusters with faults
 	$(RUN_TESTS) $(SIM)
 check-models: ## models of the protocol, explored within bounds
 	$(RUN_TESTS) $(MODEL_SCRIPTS)
-check-system: all stage $(BENCH_LOADS) $(FAKE_PLUGIN) $(SYSTEM) ## real processes
+check-system: all stage $(BENCH_LOADS) $(TEST_PLUGINS) $(SYSTEM) ## real processes
 	$(RUN_TESTS) $(SYSTEM) $(SYSTEM_SCRIPTS)
 check-fuzz: $(FUZZ) ## replay of the fuzz corpora
 	$(RUN_TESTS) $(FUZZ)
@@ -427,7 +465,7 @@ lint: all $(B)/compile_commands.json ## layers, circles, fields, symbols, header
 	@scripts/lint/run $(B)
 .PHONY: format
 format: ## clang-format all C sources in place
-	@clang-format -i $$(find common proto psd worker tests -name '*.[ch]' ! -name bare.c)
+	@clang-format -i $$(find common proto psd worker tests -name '*.[ch]' ! -name bare.c -o -name '*.cu')
 
 # ---- made from --help and --print_config --------------------------------------------------------------------------------
 MAN_IN := $(wildcard docs/man/*.in)
@@ -535,4 +573,4 @@ help: ## this list
 	@echo '  VARIANT=release|debug|asan|tsan   output in build/VARIANT (release when not given)'
 	@echo '  CC=clang  WERROR=1  V=1  JOBS=2   compiler, warnings are errors, show commands, test programs at a time'
 
--include $(patsubst %.o,%.d,$(call obj,$(OUR_C) $(GEN_C)))
+-include $(patsubst %.o,%.d,$(call obj,$(OUR_C) $(GEN_C)) $(EMULATED_O)) build/cuda/kernels.d

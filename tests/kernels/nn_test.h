@@ -84,15 +84,16 @@ static inline void test_error_has(const char *word)
 
 static const char *test_device __attribute__((unused)); /* that test_on_devices() is at */
 
-/* Run tests with the functions of ps_nn.h on the CPU and on the fake device; PS_TEST_DEVICE=gpu:0 in its place runs them there.
- */
+/* Run tests with the functions of ps_nn.h on the CPU, on the fake device, and on the emulated GPU; PS_TEST_DEVICE=gpu:0 in their
+ * place runs them there. */
 static inline int test_on_devices(const struct CMUnitTest *tests, size_t count)
 {
     const char *wanted = getenv("PS_TEST_DEVICE");
-    const char *const devices[] = {wanted != NULL ? wanted : "cpu", wanted != NULL ? NULL : "fake:0"};
+    const char *const every[] = {"cpu", "fake:0", "emulated:0"};
+    const char *const *devices = wanted != NULL ? &wanted : every;
     int failed = 0;
     setenv("PSK_FAKE_DELAY_US", "20", 0);
-    for (size_t i = 0; i < 2 && devices[i] != NULL; i++) {
+    for (size_t i = 0; i < (wanted != NULL ? 1 : sizeof(every) / sizeof(every[0])); i++) {
         char name[32];
         snprintf(name, sizeof(name), "on_%.20s", devices[i]);
         name[strcspn(name, ":")] = '\0'; /* it names a file */

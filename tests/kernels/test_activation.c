@@ -3,6 +3,8 @@
  * arguments. */
 #include "nn_test.h"
 
+#include <float.h>
+
 typedef ps_status (*forward_fn)(const float *x, float *y, int64_t count);
 typedef ps_status (*backward_fn)(const float *y, const float *dy, float *dx, int64_t count);
 
@@ -135,7 +137,9 @@ static void test_special_values(void **state)
     for (size_t k = 0; k < ACTIVATIONS; k++) {
         assert_int_equal(activations[k].forward(x, y, 8), PS_OK);
         for (size_t i = 0; i < 8; i++) {
-            assert_true(isnan(want[k][i]) ? isnan(y[i]) : y[i] == want[k][i]);
+            const bool tiny =
+                activations[k].forward == ps_nn_sigmoid_forward && want[k][i] == 0.0f && y[i] > 0.0f && y[i] < FLT_MIN;
+            assert_true(isnan(want[k][i]) ? isnan(y[i]) : y[i] == want[k][i] || tiny); /* a device may have denormal numbers */
         }
     }
 }

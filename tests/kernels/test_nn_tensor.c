@@ -236,8 +236,15 @@ static void test_training(void **state)
     const double loss = train(wanted);
     device = there;
     assert_true(loss > 0 && loss < 1.0); /* log 4 = 1.39 at first */
-    assert_true(train(got) == loss);     /* the fake device has the CPU's operations */
-    assert_memory_equal(got, wanted, sizeof(got));
+    const double loss_there = train(got);
+    if (strncmp(there, "cpu", 3) == 0 || strncmp(there, "fake", 4) == 0) { /* the fake device has the CPU's operations */
+        assert_true(loss_there == loss);
+        assert_memory_equal(got, wanted, sizeof(got));
+    }
+    test_near("loss", 0, loss_there, loss, 1e-3);
+    for (size_t i = 0; i < 44; i++) {
+        test_near("value", (int64_t)i, got[i], wanted[i], 1e-3);
+    }
 }
 
 static void test_tensors(void **state)

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernels whose limit is memory: each reads and writes every value once, four floats at a time. Matrix products are cuBLAS's
+ * (run.c). Written so that a C compiler takes it too: tests/kernels/emulated runs these very functions on the host.
+ *
+ * Every sum has an order that only the shape and the grid decide, no float is added atomically: the same bits at every run.
+ * Threads of a warp stay together wherever they exchange values: loops over rows are the same for a whole block, a thread
+ * without a row takes part with nothing. Failure modes: a label that is no class counts nothing, leaves zeros in its row, and is
+ * told by psk_cuda_finish.
+ */
+#include "launch.h"
+
+#include "worker/nn/kernels/kernels.h"
+#include "worker/nn/kernels/mask.h"
+
+#include <math.h>
+
+#define ALL_LANES 0xffffffffu
+#define NO_ROW (~0ull)
+
+enum { WARPS = PSK_CUDA_THREADS / PSK_CUDA_WARP };
+
+/* ---- four values at a time ---- */
+
+struct four {
+    float v[4];
+};
+
+static __device__ struct four load4(const float *p, int64_t at, int64_t end, bool aligned)
+{
+    struct four f = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    if (aligned && at + 4 <= end) {
+        const float4 all = *(const float4 *)(p + at);
+        f.v[0] = all.x;
+        f.v[1] = all.y;
+        f.v[2] = all.z;
+        f.v[3] = all.w;
+        return f;
+    }
+    for (int j = 0; j < 4; j++) {
+        if (at + j < end) {
+            f.v[j] = p[at + j];
+        }
+    }
+    return f;
+}
+
+static __device__ void store4(float *p, int64_t at, int64_t end, bool aligned, struct four f)
+{
+    if (aligned && at + 4 <= end) {
+        const float4 all = {f.v[0], f.v[1], f.v[2], f.v[3]};
+        *(float4 *)(p + at) = all;
+        return;
+    }
+    for (int j = 0; j < 4; j++) {
+        if (at + j < end) {
+            p[at + j] = f.v[j];
+        }
+    }
+}
+
+static __device__ int64_t first_of_thread(void)
+{
+    return 4 * ((int64_t)blockIdx.x * blockDim.x + threadIdx.x);
+}
+
+static __device__ int64_t stride_of_grid(void)
+{
+    return 4 * (int64_t)gridDim.x * blockDim.x;
+}
+
+/* ---- element by element ---- */
+
+static __device__ float act(float x, uint32_t activation)
+{
+    float e = 0.0f;
+    switch (activation) {
+    case PSK_RELU:
+        return x <= 0.0f ? 0.0f : x; /* NaN stays */
+    case PSK_SIGMOID:
+        e = expf(-fabsf(x));
+        return x < 0.0f ? e / (1.0f + e) : 1.0f / (1.0f + e);
+    case PSK_TANH:
+        return tanhf(x);
+    default:
+        return x;
+    }
+}
+
+static __device__ float act_backward(float y, float dy, uint32_t activation)
+{
+    switch (activation) {
+    case PSK_RELU:
+        return y <= 0.0f ? 0.0f : dy;
+    case PSK_SIGMOID:
+        return dy * (y * (1.0f - y));
+    case PSK_TANH:
+        return dy * ((1.0f - y) * (1.0f + y));
+    default:
+        return dy;
+    }
+}
+
+PSK_KERNEL psk_cuda_act(struct psk_cuda_args k)
+{
+    const int64_t count = k.rows * k.columns;
+    const int64_t stride = stride_of_grid();
+    int64_t i = first_of_thread();
+    int64_t column = k.b != NULL ? i % k.columns : 0;
+    const int64_t column_step = k.b != NULL ? stride % k.columns : 0;
+    for (; i < count; i += stride) {
+        struct four f = load4(k.a, i, count, true);
+        int64_t c = column;
+        for (int j = 0; j < 4 && k.b != NULL; j++) {
+            f.v[j] += k.b[c];
+            c = c + 1 == k.columns ? 0 : c + 1;
+        }
+        for (int j = 0; j < 4; j++) {
+            f.v[j] = act(f.v[j], k.activation);
+        }
+        store4(k.out, i, count, true, f);
+        column += column_step;
+        column -= column >= k.columns ? k.columns : 0;
+    }
+}
+
+PSK_KERNEL psk_cuda_act_backward(struct psk_cuda_args k)
+{
+    const int64_t count = k.rows * k.columns;
+    for (int64_t i = first_of_thread(); i < count; i += stride_of_grid()) {
+        const struct four y = load4(k.a, i, count, true);
+        struct four f = load4(k.b, i, count, true);
+        for (int j = 0; j < 4; j++) {
+            f.v[j] = act_backward(y.v[j], f.v[j], k.activation);
+        }
+        store4(k.out, i, count, true, f);
+    }
+}
+
+PSK_KERNEL psk_cuda_dropout(struct psk_cuda_args k)
+{
+    const int64_t count = k.rows * k.columns;
+    for (int64_t i = first_of_thread(); i < count; i += stride_of_grid()) {
+        const uint64_t key = psk_mask_block_key(k.key, i / PSK_MASK_BLOCK); /* four divide a block: one key */
+        const uint32_t at = (uint32_t)(i % PSK_MASK_BLOCK);
+        struct four f = load4(k.a, i, count, true);
+        for (int j = 0; j < 4; j++) {
+            const float kept = f.v[j] * k.scale;
+            f.v[j] = psk_mask_hash(key, at + (uint32_t)j) <= k.last ? kept : 0.0f;
+        }
+        store4(k.out, i, count, true, f);
+    }
+}
+
+/* ---- sums ---- */
+
+PSK_KERNEL psk_cuda_column_sums(struct psk_cuda_args k)
+{
+    __shared__ float parts[WARPS][PSK_CUDA_SUM_COLUMNS];
+    const int lane = (int)threadIdx.x % PSK_CUDA_WARP;
+    const int part = (int)threadIdx.x / PSK_CUDA_WARP;
+    const bool aligned = k.columns % 4 == 0;
+    const int64_t column = (int64_t)blockIdx.x * PSK_CUDA_SUM_COLUMNS + 4 * lane;
+    const int64_t share = (k.rows + gridDim.y - 1) / gridDim.y;
+    const int64_t first = share * blockIdx.y;
+    const int64_t end = first + share < k.rows ? first + share : k.rows;
+    struct four sum = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    for (int64_t row = first + part; row < end; row += WARPS) {
+        const struct four f = load4(k.a + row * k.columns, column, k.columns, aligned);
+        for (int j = 0; j < 4; j++) {
+            sum.v[j] += f.v[j];
+        }
+    }
+    for (int j = 0; j < 4; j++) {
+        parts[part][4 * lane + j] = sum.v[j];
+    }
+    __syncthreads();
+    if (part == 0) {
+        for (int p = 1; p < WARPS; p++) {
+            for (int j = 0; j < 4; j++) {
+                sum.v[j] += parts[p][4 * lane + j];
+            }
+        }
+        store4(k.out + (int64_t)blockIdx.y * k.columns, column, k.columns, aligned, sum);
+    }
+}
+
+/* The sum of all threads' values, for thread 0. */
+static __device__ double block_sum(double value)
+{
+    __shared__ double values[PSK_CUDA_THREADS];
+    values[threadIdx.x] = value;
+    __syncthreads();
+    for (uint32_t half = PSK_CUDA_THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) {
+            values[threadIdx.x] += values[threadIdx.x + half];
+        }
+        __syncthreads();
+    }
+    return values[0];
+}
+
+/* ---- rows of logits: `width` threads a row ---- */
+
+/* A part of a row: its largest value m, and the sum of exp(v - m). NaN shows in sum only. */
+struct row_part {
+    float m, sum;
+};
+
+/* exp(v - m), v <= m; 1 for v = m also where both are infinite */
+static __device__ float exp_below(float v, float m)
+{
+    return v == m ? 1.0f : expf(v - m);
+}
+
+/* The same bits for (x, y) and (y, x). */
+static __device__ struct row_part join(struct row_part x, struct row_part y)
+{
+    const struct row_part high = x.m >= y.m ? x : y;
+    const struct row_part low = x.m >= y.m ? y : x;
+    const struct row_part both = {high.m, high.sum + low.sum * exp_below(low.m, high.m)};
+    return both;
+}
+
+/* All threads of a row get the whole row's. All threads of the block call it. */
+static __device__ struct row_part join_row(struct row_part mine, uint32_t width)
+{
+    __shared__ struct row_part warps[WARPS];
+    const uint32_t lanes = width < PSK_CUDA_WARP ? width : PSK_CUDA_WARP;
+    for (uint32_t distance = lanes / 2; distance > 0; distance /= 2) {
+        struct row_part other;
+        other.m = __shfl_xor_sync(ALL_LANES, mine.m, (int)distance);
+        other.sum = __shfl_xor_sync(ALL_LANES, mine.sum, (int)distance);
+        mine = join(mine, other);
+    }
+    if (width > PSK_CUDA_WARP) {
+        if (threadIdx.x % PSK_CUDA_WARP == 0) {
+            warps[threadIdx.x / PSK_CUDA_WARP] = mine;
+        }
+        __syncthreads();
+        mine = warps[0];
+        for (int w = 1; w < WARPS; w++) {
+            mine = join(mine, warps[w]);
+        }
+        __syncthreads(); /* warps is written again for the next row */
+    }
+    return mine;
+}
+
+/* Where a thread is: its row of those that the block has now, and its place in it. */
+struct seat {
+    int64_t row;
+    int64_t first, step; /* columns: four at `first`, then every `step` */
+    bool taken;          /* there is such a row, and its label is a class */
+    int32_t label;
+};
+
+static __device__ struct seat seat_of(const struct psk_cuda_args *k, int64_t first_row)
+{
+    struct seat s = {first_row + threadIdx.x / k->width, 4 * (int64_t)(threadIdx.x % k->width), 4 * (int64_t)k->width, false, 0};
+    if (s.row < k->rows) {
+        s.label = k->labels[s.row];
+        s.taken = s.label >= 0 && s.label < k->columns;
+        if (!s.taken && s.first == 0) {
+            (void)atomicMin(k->bad_row, (unsigned long long)s.row);
+        }
+    }
+    return s;
+}
+
+PSK_KERNEL psk_cuda_softmax_xent(struct psk_cuda_args k)
+{
+    const bool aligned = k.columns % 4 == 0;
+    const int64_t rows_at_once = PSK_CUDA_THREADS / k.width;
+    double loss = 0.0;
+    for (int64_t first = rows_at_once * blockIdx.x; first < k.rows; first += rows_at_once * gridDim.x) {
+        const struct seat s = seat_of(&k, first);
+        const float *z = k.a + s.row * k.columns;
+        struct row_part part = {-INFINITY, 0.0f};
+        bool mine = false; /* the label's column is this thread's */
+        float at_label = 0.0f;
+        for (int64_t c = s.first; s.taken && c < k.columns; c += s.step) {
+            const struct four f = load4(z, c, k.columns, aligned);
+            float m = part.m;
+            for (int j = 0; j < 4; j++) {
+                m = c + j < k.columns && f.v[j] > m ? f.v[j] : m;
+            }
+            part.sum *= exp_below(part.m, m);
+            part.m = m;
+            for (int j = 0; j < 4; j++) {
+                part.sum += c + j < k.columns ? exp_below(f.v[j], m) : 0.0f;
+                at_label = c + j == s.label ? f.v[j] : at_label;
+            }
+            mine = mine || (s.label >= c && s.label < c + 4);
+        }
+        part = join_row(part, k.width);
+        const float sum = isinf(part.m) ? NAN : part.sum; /* as exp(inf - inf) has it */
+        if (mine) {
+            loss += log((double)sum) - ((double)at_label - (double)part.m);
+        }
+        const float scale = k.scale / sum;
+        for (int64_t c = s.first; k.out != NULL && s.row < k.rows && c < k.columns; c += s.step) {
+            struct four f = load4(z, c, k.columns, aligned);
+            for (int j = 0; j < 4; j++) {
+                f.v[j] = s.taken ? expf(f.v[j] - part.m) * scale - (c + j == s.label ? k.scale : 0.0f) : 0.0f;
+            }
+            store4(k.out + s.row * k.columns, c, k.columns, aligned, f);
+        }
+    }
+    loss = block_sum(loss);
+    if (threadIdx.x == 0) {
+        k.partials[blockIdx.x] = loss;
+    }
+}
+
+PSK_KERNEL psk_cuda_argmax_count(struct psk_cuda_args k)
+{
+    const bool aligned = k.columns % 4 == 0;
+    const int64_t rows_at_once = PSK_CUDA_THREADS / k.width;
+    double count = 0.0;
+    for (int64_t first = rows_at_once * blockIdx.x; first < k.rows; first += rows_at_once * gridDim.x) {
+        const struct seat s = seat_of(&k, first);
+        const float *z = k.a + s.row * k.columns;
+        const float at_label = s.taken ? z[s.label] : 0.0f;
+        int wrong = 0;
+        for (int64_t c = s.first; s.taken && c < k.columns; c += s.step) {
+            const struct four f = load4(z, c, k.columns, aligned);
+            for (int j = 0; j < 4; j++) { /* false with a NaN */
+                const bool fine = c + j < s.label ? f.v[j] < at_label : f.v[j] <= at_label;
+                wrong |= c + j < k.columns && !fine;
+            }
+        }
+        if (k.width > PSK_CUDA_WARP) {
+            wrong = __syncthreads_or(wrong);
+        } else {
+            for (int distance = (int)k.width / 2; distance > 0; distance /= 2) {
+                wrong |= __shfl_xor_sync(ALL_LANES, wrong, distance);
+            }
+        }
+        count += s.taken && s.first == 0 && !wrong ? 1.0 : 0.0;
+    }
+    count = block_sum(count);
+    if (threadIdx.x == 0) {
+        k.partials[blockIdx.x] = count;
+    }
+}
+
+PSK_KERNEL psk_cuda_finish(struct psk_cuda_args k)
+{
+    double sum = 0.0;
+    for (int64_t i = threadIdx.x; i < k.partial_count; i += PSK_CUDA_THREADS) {
+        sum += k.partials[i];
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x != 0) {
+        return;
+    }
+    if (k.loss != NULL) {
+        *k.loss = k.rows > 0 ? sum / (double)k.rows : 0.0;
+    }
+    if (k.count != NULL) {
+        *k.count = (int64_t)sum;
+    }
+    if (*k.bad_row != NO_ROW) {
+        if (k.fault->set == 0) {
+            k.fault->op = k.op;
+            k.fault->row = (int64_t)*k.bad_row;
+            k.fault->label = k.labels[*k.bad_row];
+            k.fault->classes = k.columns;
+            __threadfence_system();
+            k.fault->set = 1;
+        }
+        *k.bad_row = NO_ROW;
+    }
+}

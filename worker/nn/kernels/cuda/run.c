@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operations of the CUDA plugin: matrix products by cuBLAS, the rest by kernels.cu.
+ *
+ * Happy path: an operation starts one product, or one kernel, or a few in a row, on the stream that it is given. cuBLAS is
+ * column-major: it sees each row-major matrix transposed, so y = x w is asked for as y^T = w^T x^T. Same bits at every run: one
+ * handle and workspace per stream, grids that only shapes and the device decide. TF32 only where attrs say so. Failure modes:
+ * lack of memory for the workspace; a start that CUDA refuses.
+ */
+#include "cuda.h"
+
+#include "worker/nn/kernels/mask.h"
+#include "worker/nn/kernels/ops.h"
+
+#include <string.h>
+
+enum {
+    BLOCKS_PER_PROCESSOR = 64,     /* of kernels that go over memory: enough to hide latency, few enough to stride */
+    ROW_BLOCKS_PER_PROCESSOR = 16, /* one partial sum each */
+    ROWS_PER_SUM_MIN = 64,         /* of psk_cuda_column_sums, a block: 8 for each of its warps */
+    SUM_SHARES_MAX = 65535,        /* gridDim.y */
+    WIDE_COLUMNS = 4096,           /* a row of more has a whole block */
+};
+
+struct launch {
+    struct psk_device *device;
+    struct psk_stream *stream;
+    psk_op op;
+};
+
+static const char *name_of(const struct launch *l)
+{
+    return psk_rows[l->op].name;
+}
+
+/* The device becomes the thread's; errors from here on may be this operation's. */
+static ps_status begin(const struct launch *l, struct psi_err *err)
+{
+    __atomic_store_n(&l->stream->last, name_of(l), __ATOMIC_RELAXED);
+    return psk_cuda_enter(l->device, err);
+}
+
+/* ---- what a stream needs ---- */
+
+void psk_cuda_run_fini(struct psk_stream *stream)
+{
+    if (stream->blas != NULL) {
+        PSI_IGNORE(cublasDestroy(stream->blas));
+    }
+    PSI_IGNORE(cudaFree(stream->workspace)); /* NULL is fine */
+    PSI_IGNORE(cudaFree(stream->sums));
+    PSI_IGNORE(cudaFree(stream->bad_row));
+}
+
+static ps_status memory_get(const struct launch *l, void **memory, size_t bytes, struct psi_err *err)
+{
+    return psk_cuda_check(l->device, cudaMalloc(memory, bytes), name_of(l), "cudaMalloc for its workspace", err);
+}
+
+static ps_status blas_get(const struct launch *l, struct psi_err *err)
+{
+    struct psk_stream *s = l->stream;
+    cublasHandle_t blas = NULL;
+    ps_status st = s->workspace == NULL ? memory_get(l, &s->workspace, PSK_CUDA_WORKSPACE_BYTES, err) : PS_OK;
+    if (st != PS_OK || s->blas != NULL) {
+        return st;
+    }
+    st = psk_cuda_check_blas(l->device, cublasCreate(&blas), name_of(l), err);
+    if (st != PS_OK) {
+        return st;
+    }
+    st = psk_cuda_check_blas(l->device, cublasSetStream(blas, s->stream), name_of(l), err);
+    if (st == PS_OK) { /* after the stream: that takes the workspace away */
+        st = psk_cuda_check_blas(l->device, cublasSetWorkspace(blas, s->workspace, PSK_CUDA_WORKSPACE_BYTES), name_of(l), err);
+    }
+    if (st != PS_OK) {
+        PSI_IGNORE(cublasDestroy(blas));
+        return st;
+    }
+    s->blas = blas;
+    return PS_OK;
+}
+
+static ps_status sums_get(const struct launch *l, struct psi_err *err)
+{
+    struct psk_stream *s = l->stream;
+    void *sums = NULL;
+    void *bad_row = NULL;
+    ps_status st = PS_OK;
+    if (s->sums == NULL) {
+        st = memory_get(l, &sums, PSK_CUDA_SUMS_BYTES, err);
+        s->sums = sums;
+    }
+    if (st == PS_OK && s->bad_row == NULL) {
+        st = memory_get(l, &bad_row, sizeof(*s->bad_row), err);
+        s->bad_row = bad_row;
+        st = st == PS_OK ? psk_cuda_check(l->device, cudaMemsetAsync(bad_row, 0xff, sizeof(*s->bad_row), s->stream), name_of(l),
+                                          "cudaMemsetAsync", err)
+                         : st;
+    }
+    return st;
+}
+
+/* ---- starting ---- */
+
+static ps_status start(const struct launch *l, void (*kernel)(struct psk_cuda_args), dim3 grid, const struct psk_cuda_args *k,
+                       struct psi_err *err)
+{
+    struct psk_cuda_args args = *k;
+    void *all[] = {&args};
+    const dim3 block = {PSK_CUDA_THREADS, 1, 1};
+    return psk_cuda_check(l->device, cudaLaunchKernel((const void *)kernel, grid, block, all, 0, l->stream->stream), name_of(l),
+                          "cudaLaunchKernel", err);
+}
+
+static uint32_t at_most(int64_t wanted, int64_t most)
+{
+    return (uint32_t)(wanted < most ? wanted : most);
+}
+
+/* A kernel that goes over rows * columns values; nothing to do for none. */
+static ps_status start_over(const struct launch *l, void (*kernel)(struct psk_cuda_args), const struct psk_cuda_args *k,
+                            struct psi_err *err)
+{
+    const int64_t per_block = 4 * (int64_t)PSK_CUDA_THREADS;
+    const int64_t blocks = (k->rows * k->columns + per_block - 1) / per_block;
+    const dim3 grid = {at_most(blocks, (int64_t)l->device->processors * BLOCKS_PER_PROCESSOR), 1, 1};
+    const ps_status st = begin(l, err);
+    return st == PS_OK && blocks > 0 ? start(l, kernel, grid, k, err) : st;
+}
+
+static float *floats(const struct psk_tensor *t)
+{
+    return (float *)(uintptr_t)t->address;
+}
+
+static ps_status zero(const struct launch *l, const struct psk_tensor *t, struct psi_err *err)
+{
+    const ps_status st = begin(l, err);
+    return st == PS_OK ? psk_cuda_check(l->device, cudaMemsetAsync(floats(t), 0, psk_tensor_bytes(t), l->stream->stream),
+                                        name_of(l), "cudaMemsetAsync", err)
+                       : st;
+}
+
+/* ---- products ---- */
+
+/* Row-major: c (rows, columns) = a b over `inner`; a_turned, b_turned: the matrix lies there transposed. */
+struct product {
+    const struct psk_tensor *a, *b, *c;
+    bool a_turned, b_turned;
+    int64_t rows, columns, inner;
+};
+
+static ps_status multiply(const struct launch *l, const struct psk_attrs *attrs, const struct product *p, struct psi_err *err)
+{
+    const float one = 1.0f;
+    const float none = 0.0f;
+    ps_status st = begin(l, err);
+    st = st == PS_OK ? blas_get(l, err) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    /* c^T = b^T a^T; a leading dimension is the number of columns of the row-major matrix */
+    const int b_columns = (int)p->b->shape.dims[1];
+    const int a_columns = (int)p->a->shape.dims[1];
+    return psk_cuda_check_blas(
+        l->device,
+        cublasGemmEx(l->stream->blas, p->b_turned ? CUBLAS_OP_T : CUBLAS_OP_N, p->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N,
+                     (int)p->columns, (int)p->rows, (int)p->inner, &one, floats(p->b), CUDA_R_32F, b_columns, floats(p->a),
+                     CUDA_R_32F, a_columns, &none, floats(p->c), CUDA_R_32F, (int)p->columns,
+                     attrs->tf32 != 0 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+        name_of(l), err);
+}
+
+#define RUN(name)                                                                                                                \
+    static ps_status name(struct psk_device *device, struct psk_stream *stream, const struct psk_tensor *args,                   \
+                          const struct psk_attrs *attrs, struct psi_err *err)
+
+RUN(run_dense)
+{
+    /* x (B,I), w (I,O), [b] (O) -> y (B,O) */
+    const struct launch l = {device, stream, PSK_DENSE};
+    const int64_t batch = args[0].shape.dims[0];
+    const int64_t in = args[1].shape.dims[0];
+    const int64_t out = args[1].shape.dims[1];
+    const struct product p = {&args[0], &args[1], &args[3], false, false, batch, out, in};
+    const struct psk_cuda_args k = {.a = floats(&args[3]),
+                                    .b = floats(&args[2]),
+                                    .out = floats(&args[3]),
+                                    .rows = batch,
+                                    .columns = out,
+                                    .activation = attrs->activation};
+    const ps_status st = batch > 0 ? multiply(&l, attrs, &p, err) : PS_OK;
+    const bool more = k.b != NULL || k.activation != PSK_LINEAR;
+    return st == PS_OK && more ? start_over(&l, psk_cuda_act, &k, err) : st;
+}
+
+RUN(run_dense_dx)
+{
+    /* dy (B,O), w (I,O), [x] (B,I) -> dx (B,I) */
+    const struct launch l = {device, stream, PSK_DENSE_DX};
+    const int64_t batch = args[0].shape.dims[0];
+    const int64_t in = args[1].shape.dims[0];
+    const int64_t out = args[1].shape.dims[1];
+    const struct product p = {&args[0], &args[1], &args[3], false, true, batch, in, out};
+    const struct psk_cuda_args k = {.a = floats(&args[2]),
+                                    .b = floats(&args[3]),
+                                    .out = floats(&args[3]),
+                                    .rows = batch,
+                                    .columns = in,
+                                    .activation = attrs->activation};
+    const ps_status st = batch > 0 ? multiply(&l, attrs, &p, err) : PS_OK;
+    return st == PS_OK && k.activation != PSK_LINEAR ? start_over(&l, psk_cuda_act_backward, &k, err) : st;
+}
+
+/* In two steps where that gives more blocks: sums over shares of the rows, then over those. */
+static ps_status column_sums(const struct launch *l, struct psk_cuda_args k, struct psi_err *err)
+{
+    const int64_t blocks = (k.columns + PSK_CUDA_SUM_COLUMNS - 1) / PSK_CUDA_SUM_COLUMNS;
+    int64_t shares = at_most(8 * (int64_t)l->device->processors / blocks, SUM_SHARES_MAX);
+    shares = at_most(shares, k.rows / ROWS_PER_SUM_MIN);
+    shares = at_most(shares, PSK_CUDA_SUMS_BYTES / (int64_t)sizeof(float) / k.columns);
+    const dim3 whole = {(uint32_t)blocks, 1, 1};
+    if (shares <= 1) {
+        return start(l, psk_cuda_column_sums, whole, &k, err);
+    }
+    ps_status st = sums_get(l, err);
+    struct psk_cuda_args part = k;
+    part.out = l->stream->sums;
+    st = st == PS_OK ? start(l, psk_cuda_column_sums, (dim3){(uint32_t)blocks, (uint32_t)shares, 1}, &part, err) : st;
+    k.a = l->stream->sums;
+    k.rows = shares;
+    return st == PS_OK ? start(l, psk_cuda_column_sums, whole, &k, err) : st;
+}
+
+RUN(run_dense_dw)
+{
+    /* x (B,I), dy (B,O) -> dw (I,O), [db] (O) */
+    const struct launch l = {device, stream, PSK_DENSE_DW};
+    const int64_t batch = args[0].shape.dims[0];
+    const int64_t in = args[0].shape.dims[1];
+    const int64_t out = args[1].shape.dims[1];
+    const struct product p = {&args[0], &args[1], &args[2], true, false, in, out, batch};
+    const struct psk_cuda_args k = {.a = floats(&args[1]), .out = floats(&args[3]), .rows = batch, .columns = out};
+    const ps_status st = batch > 0 ? multiply(&l, attrs, &p, err) : zero(&l, &args[2], err);
+    return st == PS_OK && k.out != NULL ? column_sums(&l, k, err) : st;
+}
+
+RUN(run_act)
+{
+    const struct launch l = {device, stream, PSK_ACT};
+    const struct psk_cuda_args k = {.a = floats(&args[0]),
+                                    .out = floats(&args[1]),
+                                    .rows = args[0].shape.dims[0],
+                                    .columns = args[0].shape.dims[1],
+                                    .activation = attrs->activation};
+    return start_over(&l, psk_cuda_act, &k, err);
+}
+
+RUN(run_act_backward)
+{
+    const struct launch l = {device, stream, PSK_ACT_BACKWARD};
+    const struct psk_cuda_args k = {.a = floats(&args[0]),
+                                    .b = floats(&args[1]),
+                                    .out = floats(&args[2]),
+                                    .rows = args[0].shape.dims[0],
+                                    .columns = args[0].shape.dims[1],
+                                    .activation = attrs->activation};
+    return start_over(&l, psk_cuda_act_backward, &k, err);
+}
+
+RUN(run_dropout)
+{
+    const struct launch l = {device, stream, PSK_DROPOUT};
+    const struct psk_cuda_args k = {.a = floats(&args[0]),
+                                    .out = floats(&args[1]),
+                                    .rows = args[0].shape.dims[0],
+                                    .columns = args[0].shape.dims[1],
+                                    .key = psk_mask_key(attrs->seed, attrs->step),
+                                    .last = psk_mask_last(attrs->keep),
+                                    .scale = 1.0f / attrs->keep};
+    return start_over(&l, psk_cuda_dropout, &k, err);
+}
+
+/* Threads of a row: as many as have four columns each, within a warp; a whole block for long rows. */
+static uint32_t width_of(int64_t columns)
+{
+    uint32_t width = 1;
+    while (width < PSK_CUDA_WARP && 4 * (int64_t)width < columns) {
+        width *= 2;
+    }
+    return columns > WIDE_COLUMNS ? PSK_CUDA_THREADS : width;
+}
+
+/* kernel over the rows of logits, then the sum of what its blocks found. */
+static ps_status over_rows(const struct launch *l, void (*kernel)(struct psk_cuda_args), struct psk_cuda_args k,
+                           struct psi_err *err)
+{
+    ps_status st = begin(l, err);
+    st = st == PS_OK ? sums_get(l, err) : st;
+    k.width = width_of(k.columns);
+    const int64_t rows_at_once = PSK_CUDA_THREADS / k.width;
+    const uint32_t blocks =
+        at_most((k.rows + rows_at_once - 1) / rows_at_once, (int64_t)l->device->processors * ROW_BLOCKS_PER_PROCESSOR);
+    k.op = l->op;
+    k.partials = (double *)(void *)l->stream->sums;
+    k.partial_count = blocks;
+    k.bad_row = l->stream->bad_row;
+    k.fault = l->device->fault;
+    st = st == PS_OK && blocks > 0 ? start(l, kernel, (dim3){blocks, 1, 1}, &k, err) : st;
+    return st == PS_OK ? start(l, psk_cuda_finish, (dim3){1, 1, 1}, &k, err) : st;
+}
+
+RUN(run_softmax_xent)
+{
+    /* logits (B,C), labels (B) -> [dlogits] (B,C), [loss] () */
+    (void)attrs;
+    const struct launch l = {device, stream, PSK_SOFTMAX_XENT};
+    const int64_t batch = args[0].shape.dims[0];
+    const struct psk_cuda_args k = {.a = floats(&args[0]),
+                                    .labels = (const int32_t *)(uintptr_t)args[1].address,
+                                    .out = floats(&args[2]),
+                                    .loss = (double *)(uintptr_t)args[3].address,
+                                    .rows = batch,
+                                    .columns = args[0].shape.dims[1],
+                                    .scale = batch > 0 ? 1.0f / (float)batch : 0.0f};
+    return over_rows(&l, psk_cuda_softmax_xent, k, err);
+}
+
+RUN(run_argmax_count)
+{
+    /* logits (B,C), labels (B) -> count () */
+    (void)attrs;
+    const struct launch l = {device, stream, PSK_ARGMAX_COUNT};
+    const struct psk_cuda_args k = {.a = floats(&args[0]),
+                                    .labels = (const int32_t *)(uintptr_t)args[1].address,
+                                    .count = (int64_t *)(uintptr_t)args[2].address,
+                                    .rows = args[0].shape.dims[0],
+                                    .columns = args[0].shape.dims[1]};
+    return over_rows(&l, psk_cuda_argmax_count, k, err);
+}
+
+const psk_run_fn psk_cuda_run[PSK_OPS] = {
+    [PSK_DENSE] = run_dense,
+    [PSK_DENSE_DX] = run_dense_dx,
+    [PSK_DENSE_DW] = run_dense_dw,
+    [PSK_ACT] = run_act,
+    [PSK_ACT_BACKWARD] = run_act_backward,
+    [PSK_DROPOUT] = run_dropout,
+    [PSK_SOFTMAX_XENT] = run_softmax_xent,
+    [PSK_ARGMAX_COUNT] = run_argmax_count,
+};
