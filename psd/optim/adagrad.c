@@ -7,6 +7,7 @@
  */
 #include "kernels.h"
 
+/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
 #define ADAGRAD(name, type, grad_type, value, root)                                                                              \
     PSD_INLINE void name##_some(type *restrict v, type *restrict a, const grad_type *restrict grad, size_t n, type rate,         \
                                 type scale)                                                                                      \
@@ -32,6 +33,7 @@
 ADAGRAD(adagrad_f32, float, float, PSD_SAME, __builtin_sqrtf)
 ADAGRAD(adagrad_bf16, float, uint16_t, psi_bf16_value, __builtin_sqrtf)
 ADAGRAD(adagrad_f64, double, double, PSD_SAME, __builtin_sqrt)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 void psd_adagrad_apply(ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                        void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements)

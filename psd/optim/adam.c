@@ -8,6 +8,7 @@
  */
 #include "kernels.h"
 
+/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
 /* rest1, rest2: 1 - beta1, 1 - beta2 */
 #define ADAM(name, type, grad_type, value, root)                                                                                 \
     PSD_INLINE void name##_some(type *restrict v, type *restrict m, type *restrict s, const grad_type *restrict grad, size_t n,  \
@@ -38,6 +39,7 @@
 ADAM(adam_f32, float, float, PSD_SAME, __builtin_sqrtf)
 ADAM(adam_bf16, float, uint16_t, psi_bf16_value, __builtin_sqrtf)
 ADAM(adam_f64, double, double, PSD_SAME, __builtin_sqrt)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 void psd_adam_apply(ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                     void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements)

@@ -6,6 +6,7 @@
  */
 #include "kernels.h"
 
+/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
 #define MOMENTUM(name, type, grad_type, value)                                                                                   \
     PSD_INLINE void name##_some(type *restrict v, type *restrict a, const grad_type *restrict grad, size_t n, type rate,         \
                                 type momentum, type scale)                                                                       \
@@ -58,6 +59,7 @@ MOMENTUM(momentum_f64, double, double, PSD_SAME)
 NESTEROV(nesterov_f32, float, float, PSD_SAME)
 NESTEROV(nesterov_bf16, float, uint16_t, psi_bf16_value)
 NESTEROV(nesterov_f64, double, double, PSD_SAME)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 void psd_momentum_apply(ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                         void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements)

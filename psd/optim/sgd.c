@@ -6,6 +6,7 @@
  */
 #include "kernels.h"
 
+/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
 /* No PSD_AHEAD(): one array that is read and written is as fast as memory without. */
 #define SGD(name, type, grad_type, value)                                                                                        \
     PSI_CLONES                                                                                                                   \
@@ -18,6 +19,7 @@
 SGD(sgd_f32, float, float, PSD_SAME)
 SGD(sgd_bf16, float, uint16_t, psi_bf16_value)
 SGD(sgd_f64, double, double, PSD_SAME)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 void psd_sgd_apply(ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                    void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements)

@@ -5,8 +5,8 @@
  * be sent again. Otherwise the CRC is made when somebody asks, so that what is only pushed to pays nothing.
  *
  * Segments are those of a pull from the value's beginning: [k * 64 KiB, (k + 1) * 64 KiB), the last one shorter. Who writes to a
- * value says so (psd_sums_changed), or clients get a CRC that does not fit; debug builds compare. Memory: 8 bytes a segment, beside
- * the budget; without it every CRC is made anew. Nothing here fails.
+ * value says so (psd_sums_changed), or clients get a CRC that does not fit; debug builds compare. Memory: 8 bytes a segment,
+ * beside the budget; without it every CRC is made anew. Nothing here fails.
  */
 #ifndef PSD_SUMS_H
 #define PSD_SUMS_H

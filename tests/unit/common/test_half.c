@@ -102,6 +102,30 @@ TEST(test_nan_stays)
     }
 }
 
+/* arrays go by other instructions than single values */
+TEST(test_arrays_of_any_floats)
+{
+    enum { N = 4096 };
+    static uint32_t bits[N];
+    static float wide[N];
+    static uint16_t narrow[N];
+    uint32_t seed = 1;
+    for (int round = 0; round < 200; round++) {
+        for (uint32_t i = 0; i < N; i++) {
+            seed = seed * 1664525U + 1013904223U;
+            uint32_t exponent = (100U + (seed >> 20) % 50U) << 23; /* half of them about float16's range */
+            bits[i] = (i & 1U) == 0 ? seed : (seed & UINT32_C(0x807fffff)) | exponent;
+        }
+        memcpy(wide, bits, sizeof(wide));
+        for (size_t k = 0; k < ARRAY_COUNT(KINDS); k++) {
+            psi_half_narrow(KINDS[k], wide, narrow, N);
+            for (uint32_t i = 0; i < N; i++) {
+                assert_int_equal(narrow[i], psi_half_of(KINDS[k], wide[i]));
+            }
+        }
+    }
+}
+
 TEST(test_arrays)
 {
     static float wide[65536 + 4];
