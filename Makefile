@@ -361,7 +361,7 @@ endif
 $(KERNELS): | $(PLUGIN) $(FAKE_PLUGIN)
 
 # what tests/system/test_bench.py runs
-BENCH_LOADS := $(B)/tests/bench/load $(B)/tests/bench/bare
+BENCH_LOADS := $(B)/tests/bench/load $(B)/tests/bench/train $(B)/tests/bench/bare $(PLUGIN)
 RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)',$(LEFT_OUT))
 .PHONY: check check-unit check-models check-kernels check-parity check-golden check-sim check-system check-fuzz
 # replays of corpora have one thread: nothing for the thread sanitizer to see; models are Python: nothing for any sanitizer
@@ -418,6 +418,10 @@ bench-docs: ## write the tables of the last make bench into docs/BENCHMARKS.md a
 	@$(BENCH_PY) --docs
 bench-plot: ## figures of the last make bench: docs/bench-*.svg
 	@python=build/bench/venv/bin/python; [ -x $$python ] || python=python3; $$python -B tests/bench/plot.py
+
+.PHONY: bench-train
+bench-train: bench-programs ## a step of training: without and through ps tasks, its matrix products, each kernel, PyTorch (ONLY= ROUNDS=)
+	@$(BENCH_PY) --train $(if $(ONLY),--only '$(ONLY)') $(if $(ROUNDS),--rounds $(ROUNDS)) --out build/bench/train$(if $(ONLY),-only)
 
 .PHONY: bench-cost
 # the difference of two runs: what comes before the pushes cancels out

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""psd against its peers on this machine, interleaved in one run: the bare loop (tests/bench/bare.c), redis, TensorFlow's own ps.
+"""psd against its peers on this machine, interleaved in one run: the bare loop (tests/bench/bare.c), redis, TensorFlow's own ps; with
+--train a step of training against its matrix products and PyTorch.
 
 Writes results.json (a list of name, value, unit, min, max, runs: the median of the rounds; value null: that peer is missing),
 run.json (machine, command, date) and results.md, and prints the goals. What is measured and how: docs/BENCHMARKS.md.
@@ -17,6 +18,7 @@ import time
 
 import report
 import rows
+import training
 from servers import Failed, Servers
 
 
@@ -100,7 +102,7 @@ def as_rows(steps, values):
 
 def chosen(args):
     """The steps of this run."""
-    steps = list(rows.all_steps(rows.Scale(args.smoke, args.quick)))
+    steps = list((training if args.train else rows).all_steps(rows.Scale(args.smoke, args.quick)))
     if args.quick:
         steps = [s for s in steps if any(n in rows.GOAL_NAMES for n in s.rows) and s.family != "nullstep"]
     if args.only:
@@ -118,6 +120,7 @@ def options():
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, no redis, no TensorFlow: a test of this program, not of psd")
     parser.add_argument("--no-redis", action="store_true", help="leave redis' rows out")
     parser.add_argument("--no-tensorflow", action="store_true", help="leave TensorFlow's rows out")
+    parser.add_argument("--train", action="store_true", help="the rows of training instead; with --smoke without PyTorch")
     parser.add_argument("--strict", action="store_true", help="exit 1 also when a `must` of the goals does not hold or was not measured")
     parser.add_argument("--out", default=os.path.join("build", "bench"), metavar="DIR", help="folder of the results (default build/bench)")
     parser.add_argument("--list", action="store_true", help="print the names of the rows, measure nothing")
@@ -142,18 +145,25 @@ def main():
     if args.list:
         print("\n".join(name for s in steps for name in s.rows))
         return 0
-    servers = Servers(redis=not (args.no_redis or args.smoke), tensorflow=not (args.no_tensorflow or args.smoke or args.quick))
+    if args.train:
+        servers = Servers(redis=False, tensorflow=False, pytorch=not args.smoke)
+        servers.missing = {peer: why for peer, why in servers.missing.items() if peer == "pytorch"}
+    else:
+        servers = Servers(redis=not (args.no_redis or args.smoke), tensorflow=not (args.no_tensorflow or args.smoke or args.quick))
     status = 0
     try:
         if any(s.family == "nullstep" for s in steps):
             servers.install_tensorflow()
+        if args.train:
+            servers.install_pytorch(training.PYTORCH)
         for peer, why in servers.missing.items():
             print("bench: no rows of %s: %s" % (peer, why), file=sys.stderr)
         begin = time.monotonic()
         values, took = measure(steps, args.rounds, servers)
         run = {"machine": machine(), "commit": commit(), "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
                "command": " ".join(["tests/bench/bench.py", *sys.argv[1:]]), "rounds": args.rounds, "seconds": round(time.monotonic() - begin),
-               "took": took, "missing": servers.missing, "remarks": servers.remarks, "smoke": args.smoke, "whole": not (args.only or args.quick)}
+               "took": took, "missing": servers.missing, "remarks": servers.remarks, "smoke": args.smoke, "whole": not (args.only or args.quick),
+               "train": args.train}
         results = report.Results(as_rows(steps, values), run)
         report.write(results, args.out)
         print(report.goals_text(results))

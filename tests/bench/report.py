@@ -9,8 +9,11 @@ import re
 import sys
 
 import rows
+import training
 
 MARKS = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench -->)", re.S)
+BENCH_TABLES = (("Goals", "goals"), ("Dense", "dense"), ("Small operations", "small"), ("Null steps", "nullstep"),
+                ("Cost over clients and variables", "scale"), ("Fairness and start", "rest"), ("All rows", "all"))
 DOCUMENTS = ("docs/BENCHMARKS.md", "README.md")
 
 
@@ -63,8 +66,8 @@ def write(results, folder):
             json.dump(what, f, indent=1)
     with open(os.path.join(folder, "results.md"), "w", encoding="utf-8") as f:
         f.write("# psd: benchmark\n\n%s\n" % head(results))
-        for title, name in (("Goals", "goals"), ("Dense", "dense"), ("Small operations", "small"), ("Null steps", "nullstep"),
-                            ("Cost over clients and variables", "scale"), ("Fairness and start", "rest"), ("All rows", "all")):
+        tables = (("Goals", "goals"), ("All rows", "all")) if results.run.get("train") else BENCH_TABLES
+        for title, name in tables:
             f.write("\n## %s\n%s\n" % (title, TABLES[name](results)))
 
 
@@ -72,7 +75,7 @@ def write(results, folder):
 
 def verdicts(results):
     """(name, more is better, must, goal, verdict) of each goal; where only a part was run, of those that it measured."""
-    for names, more, must, goal in rows.GOALS:
+    for names, more, must, goal in (training if results.run.get("train") else rows).GOALS:
         for name in names:
             value = results.value(name)
             if not results.run["whole"] and value is None:
@@ -217,7 +220,7 @@ def filled(text, results):
 
 
 def write_docs(results):
-    if results.run["smoke"] or not results.run["whole"]:
+    if results.run["smoke"] or not results.run["whole"] or results.run.get("train"):
         sys.exit("bench: the documents take a whole run: make bench")
     for name in DOCUMENTS:
         with open(name, encoding="utf-8") as f:

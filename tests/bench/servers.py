@@ -67,7 +67,9 @@ def prepare(cpu, fifo, stamp):
 class Servers:
     """Starts what a step asks for, at most one of each kind; end_round() ends the psd, end_family() everything."""
 
-    def __init__(self, redis=True, tensorflow=True):
+    PYTORCH_VENV = os.path.join("build", "bench", "torch")
+
+    def __init__(self, redis=True, tensorflow=True, pytorch=True):
         ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER, for reap()
         self.folder = tempfile.mkdtemp(prefix="psd-bench-")
         self.stamp = mmap.mmap(-1, 16)  # when the last child became its program, and whether it has no SCHED_FIFO that it should have
@@ -82,6 +84,8 @@ class Servers:
             self.missing["redis"] = "redis-server is not installed: scripts/deps --bench" if redis else "not asked for"
         if not tensorflow:
             self.missing["tensorflow"] = "not asked for"
+        if not pytorch:
+            self.missing["pytorch"] = "not asked for"
 
     def popen(self, args, cpu=None, fifo=False, **more):
         child = subprocess.Popen(args, preexec_fn=prepare(cpu, fifo, self.stamp), text=True, **more)
@@ -125,13 +129,14 @@ class Servers:
 
     # ---- psd
 
-    def start_psd(self, transport="tcp", tasks=1, cpu=0):
-        """(process, target, seconds to the last ready line) of a psd that serves all tasks of a cluster."""
+    def start_psd(self, transport="tcp", tasks=1, cpu=0, workers=0):
+        """(process, target, seconds to the last ready line) of a psd that serves all ps tasks of a cluster; its workers do not listen."""
         if transport == "unix":
             addresses = ["unix:%s/%d" % (self.folder, next(self.number)) for _ in range(tasks)]
         else:
             addresses = ["127.0.0.1:%d" % free_port() for _ in range(tasks)]
-        child = self.popen([program("psd"), "--cluster", "ps=" + ",".join(addresses), "--task_index", "0-%d" % (tasks - 1) if tasks > 1 else "0",
+        spec = "ps=" + ",".join(addresses) + "".join((",", ";worker=")[i == 0] + "127.0.0.1:%d" % (i + 1) for i in range(workers))
+        child = self.popen([program("psd"), "--cluster", spec, "--task_index", "0-%d" % (tasks - 1) if tasks > 1 else "0",
                             "--log_level", "error"], cpu=cpu, stdout=subprocess.PIPE, env=environment())
         for _ in range(tasks):
             self.line(child, "psd")
@@ -146,6 +151,10 @@ class Servers:
         if key not in self.psds:
             self.psds[key] = self.start_psd(transport, tasks, cpu if tasks == 1 else None)
         return self.psds[key][1]
+
+    def container(self):
+        """A name that no other step has."""
+        return "bench-%d-%d" % (os.getpid(), next(self.number))
 
     def load(self, target, *words, cpu=1, fifo=False):
         """One run of tests/bench/load.c."""
@@ -208,19 +217,25 @@ class Servers:
         return self.run([program("redis_load"), str(port), str(child.pid), *map(str, words)])
 
     def install_tensorflow(self):
+        self.install("tensorflow", VENV, TENSORFLOW, "matplotlib")
+
+    def install_pytorch(self, package):
+        self.install("pytorch", self.PYTORCH_VENV, package, "numpy")
+
+    def install(self, peer, folder, *packages):
         """An environment of its own under build/; says what it does, since the first time takes a minute."""
-        if "tensorflow" in self.missing or os.path.exists(os.path.join(VENV, "ready")):
+        if peer in self.missing or os.path.exists(os.path.join(folder, "ready")):
             return
-        print("bench: installing %s and matplotlib in %s (once)" % (TENSORFLOW, VENV), file=sys.stderr, flush=True)
-        for args in (["/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable, "-m", "venv", "--clear", VENV],
-                     [VENV + "/bin/pip", "install", "-q", "--disable-pip-version-check", TENSORFLOW, "matplotlib"]):
+        print("bench: installing %s in %s (once)" % (" and ".join(packages), folder), file=sys.stderr, flush=True)
+        for args in (["/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable, "-m", "venv", "--clear", folder],
+                     [folder + "/bin/pip", "install", "-q", "--disable-pip-version-check", *packages]):
             done = subprocess.run(args, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 said = (done.stdout + done.stderr).strip().splitlines() or [""]
-                self.missing["tensorflow"] = "%s: status %d: %s (python3-venv: scripts/deps --bench)" % (
+                self.missing[peer] = "%s: status %d: %s (python3-venv: scripts/deps --bench)" % (
                     " ".join(args[:3]), done.returncode, said[-1])
                 return
-        with open(os.path.join(VENV, "ready"), "w", encoding="utf-8"):
+        with open(os.path.join(folder, "ready"), "w", encoding="utf-8"):
             pass
 
     def tensorflow(self, *words):

@@ -76,6 +76,21 @@ class Smoke(unittest.TestCase):
             self.assertNotEqual(status, 0)
             self.assertIn("a whole run", err)
 
+    def test_training(self):
+        with tempfile.TemporaryDirectory() as folder:
+            status, out, err = bench("--train", "--smoke", "--rounds", "1", "--out", folder)
+            self.assertEqual(status, 0, out + err)
+            self.assertIn("no rows of pytorch: ", err)
+            rows = report.read(folder).by_name
+            for names, *_ in report.training.GOALS:
+                for name in names:
+                    self.assertIn(name, out)
+                    self.assertEqual(rows[name]["runs"], 0 if "pytorch" in name else 1, name)
+            for name, row in rows.items():
+                self.assertEqual(row["value"] is None, "pytorch" in name, name)
+            status, _, err = bench("--docs", "--out", folder)
+            self.assertNotEqual(status, 0)
+
     def test_only(self):
         with tempfile.TemporaryDirectory() as folder:
             status, out, err = bench("--smoke", "--rounds", "3", "--only", "idle.rss*", "--out", folder)

@@ -47,6 +47,7 @@ ps_tensor *model_forward(struct model *m, ps_tensor *x);
  * are there. x and labels are the caller's again when it returns; ps_step_done() is the end, and what comes before it is hidden
  * behind the wire. An error sticks to the session.
  *
+ * s            NULL: nothing is asked or pushed, the gradients stay in the parameters' buffers.
  * x            (B, features).
  * labels       (B, 1), int32.
  * m            loss and correct are those of this batch.
