@@ -26,6 +26,8 @@ static void add_line(void *ctx, ps_log_level level, const char *line)
     snprintf(text + strlen(text), (text == placement ? sizeof(placement) : sizeof(logged)) - strlen(text), "%s\n", line);
 }
 
+static ps_progress progress; /* of sessions that are opened */
+
 static ps_status session_open(const char *device, bool soft, ps_session **out, char error[512])
 {
     char container[32];
@@ -37,6 +39,7 @@ static ps_status session_open(const char *device, bool soft, ps_session **out, c
     o.cluster_spec = servers.spec;
     o.container = container;
     o.compute_device = device;
+    o.progress = progress;
     o.allow_soft_placement = soft;
     o.log = add_line;
     o.log_ctx = logged;
@@ -332,6 +335,28 @@ static void test_labels_on_the_device(void **state)
     psk_place_close(place);
 }
 
+/* Without a thread of the session's own: a gradient comes on the device's thread, and whoever waits for the push drives it. */
+static void test_driven_by_the_caller(void **state)
+{
+    (void)state;
+    double loss[2];
+    for (int i = 0; i < 2; i++) {
+        struct layer l;
+        progress = i == 0 ? PS_PROGRESS_THREAD : PS_PROGRESS_CALLER;
+        test_random_state = 11;
+        layer_init(&l);
+        for (int step = 0; step < 20; step++) {
+            assert_int_equal(layer_step(&l), PS_OK);
+        }
+        loss[i] = ps_tensor_scalar(&l.loss);
+        fake->fail_at = 3;
+        assert_int_equal(layer_step(&l), PS_INTERNAL);
+        assert_int_equal(layer_fini(&l), PS_INTERNAL);
+    }
+    progress = PS_PROGRESS_THREAD;
+    assert_true(loss[0] == loss[1] && loss[0] > 0);
+}
+
 /* Parameters of a session that is closed while their gradients are on the way. */
 static void test_close_at_once(void **state)
 {
@@ -367,10 +392,17 @@ static int fake_find(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_such_device), cmocka_unit_test(test_slow_device),  cmocka_unit_test(test_open_and_close),
-        cmocka_unit_test(test_move),           cmocka_unit_test(test_device_fails), cmocka_unit_test(test_read_tells),
-        cmocka_unit_test(test_refused),        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_labels_on_the_device),
+        cmocka_unit_test(test_no_such_device),
+        cmocka_unit_test(test_slow_device),
+        cmocka_unit_test(test_open_and_close),
+        cmocka_unit_test(test_move),
+        cmocka_unit_test(test_device_fails),
+        cmocka_unit_test(test_read_tells),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_labels_on_the_device),
         cmocka_unit_test(test_close_at_once),
+        cmocka_unit_test(test_driven_by_the_caller),
     };
     if (fake_find() != 0) {
         return 1;
