@@ -73,7 +73,7 @@ flags_of = $(BASE) \
 	$(if $(filter common/rng.c,$1),-ffp-contract=off) \
 	$(if $(filter common/crc32c.c,$1),$(if $(ISAL_LIBS),-DPSI_ISAL)) \
 	$(if $(filter worker/nn/kernels/cpu/%,$1),$(BLAS_CFLAGS)) \
-	$(if $(filter worker/nn/kernels/cuda/%,$1),$(CUDA_CFLAGS)) $(if $(filter tests/kernels/emulated/%,$1),$(EMULATED_CFLAGS)) \
+	$(if $(filter worker/nn/kernels/cuda/% tests/bench/gpu/%,$1),$(CUDA_CFLAGS)) $(if $(filter tests/kernels/emulated/%,$1),$(EMULATED_CFLAGS)) \
 	$(if $(filter worker/nn/kernels/%.c worker/pstrain/%,$1),$(PATHS)) \
 	$(if $(filter worker/psctl/% worker/pstrain/% worker/examples/%,$1),$(PUBLIC_INC) $(if $(filter worker/examples/%,$1),,-iquote .), \
 	$(if $(filter tests/%,$1),$(TEST_INC), \
@@ -120,7 +120,7 @@ FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_C := $(filter-out tests/bench/bare.c,$(wildcard tests/bench/*.c))
 TEST_C := $(UNIT_C) $(KERNELS_C) $(PARITY_C) $(GOLDEN_C) $(SIM_C) $(SYSTEM_C) $(REGRESS_C)
 OUR_C := $(COMMON_C) $(NET_C) $(CLI_C) $(PSD_MAIN) $(PSD_C) $(WORKER_C) $(CPU_C) $(CUDA_C) $(PSCTL_C) $(PSTRAIN_C) $(EXAMPLE_C) $(TEST_C) \
-	$(FAKE_C) $(EMULATED_C) $(TESTLIB_C) $(SIMLIB_C) $(FUZZ_C) $(BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
+	$(FAKE_C) $(EMULATED_C) $(TESTLIB_C) $(SIMLIB_C) $(FUZZ_C) $(BENCH_C) $(GPU_BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(patsubst $(B)/%,%,$1))
 COMMON_O := $(call obj,$(COMMON_C) $(GEN_C))
@@ -156,6 +156,8 @@ SIM := $(call test_bin,$(SIM_C))
 SYSTEM := $(call test_bin,$(SYSTEM_C))
 FUZZ := $(call test_bin,$(FUZZ_C))
 BENCH := $(call test_bin,$(BENCH_C))
+GPU_BENCH_C := $(wildcard tests/bench/gpu/*.c)
+GPU_BENCH = $(if $(filter yes,$(CUDA)),$(call test_bin,$(GPU_BENCH_C)))
 LIBS_PRIVATE = $(strip $(UV_LIBS) -lprotobuf-nanopb $(JANSSON_LIBS) $(INIH_LIBS) $(ISAL_LIBS) -lm)
 LIBS = -Wl,--as-needed $(LIBS_PRIVATE) -ldl
 
@@ -293,6 +295,7 @@ CUDA_ARCHS := 75 80 86 89 90
 CUDA_NEWEST := $(lastword $(CUDA_ARCHS))
 NVCC_FLAGS := -std=c++17 -O3 -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -I . -I common \
 	$(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a,code=sm_$a) -gencode arch=compute_$(CUDA_NEWEST),code=compute_$(CUDA_NEWEST)
+LINK_CUDA = -Wl,--as-needed $(CUDA_LIBS) -lcublas -Wl,-Bstatic -lcudart_static -Wl,-Bdynamic -lstdc++ -ldl -lrt -lm
 build/cuda/kernels.o: worker/nn/kernels/cuda/kernels.cu
 	@mkdir -p $(@D)
 	$(say) "  NVCC  $<"
@@ -301,7 +304,7 @@ $(B)/lib/libpsworker_cuda.so: $(call obj,$(CUDA_C) worker/nn/kernels/ops.c) buil
 	@mkdir -p $(@D)
 	$(say) "  LD    $@"
 	$(Q)$(LINK) -shared $(MODE_SO) -Wl,-soname,$(notdir $@) -Wl,--exclude-libs,ALL -o $@ $(filter %.o,$^) $(COMMON_A) \
-		-Wl,--as-needed $(CUDA_LIBS) -lcublas -Wl,-Bstatic -lcudart_static -Wl,-Bdynamic -lstdc++ -ldl -lrt -lm
+		$(LINK_CUDA)
 
 # the same sources over a CUDA that the tests emulate on the host
 EMULATED_CFLAGS := -isystem tests/kernels/emulated/include
@@ -315,6 +318,10 @@ $(B)/obj/emulated/kernels.o: worker/nn/kernels/cuda/kernels.cu $(B)/obj/flags | 
 	@mkdir -p $(@D)
 	$(say) "  CC    $< (emulated)"
 	$(Q)$(EMULATED_COMPILE) -include tests/kernels/emulated/device.h -x c $<
+$(B)/obj/emulated/gpu.o: $(GPU_BENCH_C) $(B)/obj/flags | $(GEN_H) $(PUBLIC)
+	@mkdir -p $(@D)
+	$(say) "  CC    $< (emulated)"
+	$(Q)$(EMULATED_COMPILE) $<
 $(EMULATED_PLUGIN): $(EMULATED_O) $(call obj,worker/nn/kernels/ops.c) $(COMMON_A) $(B)/obj/cuda.list $(B)/obj/link
 	@mkdir -p $(@D)
 	$(say) "  LD    $@"
@@ -350,6 +357,11 @@ $(filter-out $(UNIT_COMMON),$(UNIT)) $(KERNELS) $(PARITY) $(GOLDEN) $(SYSTEM): $
 	$(call program,$(call grouped,$(WHOLE_A)) $(CMOCKA_LIBS) $(ZLIB_LIBS))
 $(BENCH): $(B)/tests/%: $(B)/obj/tests/%.o $(WHOLE_A) $(B)/obj/link
 	$(call program,$(call grouped,$(WHOLE_A)) $(ZLIB_LIBS))
+$(B)/tests/bench/gpu/gpu: $(call obj,$(GPU_BENCH_C)) $(WHOLE_A) $(B)/obj/link
+	$(call program,$(call grouped,$(WHOLE_A)) $(ZLIB_LIBS) $(LINK_CUDA))
+# to show that the program works, where there is no GPU
+$(B)/tests/bench/gpu/gpu_emulated: $(B)/obj/emulated/gpu.o $(call obj,$(EMULATED_C)) $(WHOLE_A) $(B)/obj/link
+	$(call program,$(call grouped,$(WHOLE_A)) $(ZLIB_LIBS))
 ifeq ($(VARIANT),fuzz)
 $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link
 	$(call program,-fsanitize=fuzzer $(call grouped,$(SIMLIB_A) $(WHOLE_A)))
@@ -358,10 +370,10 @@ $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/obj/tests/fuzz/replay_main.o $(SI
 	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)))
 endif
 
-$(KERNELS): | $(PLUGIN) $(FAKE_PLUGIN)
+$(KERNELS): | $(PLUGIN) $(TEST_PLUGINS)
 
-# what tests/system/test_bench.py runs
-BENCH_LOADS := $(B)/tests/bench/load $(B)/tests/bench/train $(B)/tests/bench/bare $(PLUGIN)
+# what tests/system/test_bench.py and test_cuda_plugin.py run
+BENCH_LOADS := $(B)/tests/bench/load $(B)/tests/bench/train $(B)/tests/bench/bare $(B)/tests/bench/gpu/gpu_emulated $(PLUGIN)
 RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)',$(LEFT_OUT))
 .PHONY: check check-unit check-models check-kernels check-parity check-golden check-sim check-system check-fuzz
 # replays of corpora have one thread: nothing for the thread sanitizer to see; models are Python: nothing for any sanitizer
@@ -422,6 +434,13 @@ bench-plot: ## figures of the last make bench: docs/bench-*.svg
 .PHONY: bench-train
 bench-train: bench-programs ## a step of training: without and through ps tasks, its matrix products, each kernel, PyTorch (ONLY= ROUNDS=)
 	@$(BENCH_PY) --train $(if $(ONLY),--only '$(ONLY)') $(if $(ROUNDS),--rounds $(ROUNDS)) --out build/bench/train$(if $(ONLY),-only)
+
+# the result file is docs/results/gpu-CARD.json; without a card they say so, with a status of their own
+.PHONY: check-gpu bench-gpu
+check-gpu: all $(KERNELS) ## the kernel tests on the GPU (DEVICE=gpu:0)
+	@PSD_BUILD=$(B) python3 -B tests/bench/gpu.py check $(if $(DEVICE),--device $(DEVICE))
+bench-gpu: all $(KERNELS) $(GPU_BENCH) ## check-gpu, then kernels, a layer and a step through 4 ps on the GPU (DEVICE=gpu:0)
+	@PSD_BUILD=$(B) python3 -B tests/bench/gpu.py bench $(if $(DEVICE),--device $(DEVICE))
 
 .PHONY: bench-cost
 # the difference of two runs: what comes before the pushes cancels out
@@ -510,7 +529,7 @@ man_dir = man$(subst .,,$(suffix $1))
 PC_SED = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@LIBS_PRIVATE@|$(LIBS_PRIVATE) -pthread|g'
 INSTALLED = $(addprefix $(PREFIX)/bin/,$(notdir $(PROGRAMS))) $(addprefix $(PREFIX)/include/psd/,$(notdir $(PUBLIC_H))) \
 	$(addprefix $(LIBDIR)/,libpsd.a libpsd.so libpsd.so.$(SOVERSION) libpsworker.a libpsworker.so libpsworker.so.$(SOVERSION) \
-	libpsworker_cpu.so pkgconfig/psd.pc pkgconfig/psworker.pc) \
+	libpsworker_cpu.so libpsworker_cuda.so pkgconfig/psd.pc pkgconfig/psworker.pc) \
 	$(addprefix $(SHARE)/psd/,$(shell find data -type f)) $(SHARE)/doc/psd/LICENSE $(SHARE)/doc/psd/README.md \
 	$(addprefix $(SHARE)/doc/psd/,$(notdir $(wildcard docs/*.md))) \
 	$(foreach m,$(MAN),$(SHARE)/man/$(call man_dir,$m)/$(notdir $m)) \
@@ -577,4 +596,4 @@ help: ## this list
 	@echo '  VARIANT=release|debug|asan|tsan   output in build/VARIANT (release when not given)'
 	@echo '  CC=clang  WERROR=1  V=1  JOBS=2   compiler, warnings are errors, show commands, test programs at a time'
 
--include $(patsubst %.o,%.d,$(call obj,$(OUR_C) $(GEN_C)) $(EMULATED_O)) build/cuda/kernels.d
+-include $(patsubst %.o,%.d,$(call obj,$(OUR_C) $(GEN_C)) $(EMULATED_O) $(B)/obj/emulated/gpu.o) build/cuda/kernels.d

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""libpsworker_cuda.so as it is built: what it exports and needs, and what is said where there is no driver; and training by its
-sources on the emulated GPU (tests/kernels/emulated)."""
+"""libpsworker_cuda.so as it is built: what it exports and needs, and what is said where there is no driver; training by its sources
+on the emulated GPU (tests/kernels/emulated), and the program of `make check-gpu` and `make bench-gpu` there."""
 import json
 import os
 import re
@@ -22,6 +22,7 @@ nn.ps_nn_error.restype = ctypes.c_char_p
 print(nn.ps_nn_open(b"gpu:0"), nn.ps_nn_error().decode())
 """
 NOT_FOUND = 5
+NO_DEVICE = 3  # exit status of gpu.py
 
 
 def output(*command, env=None):
@@ -56,6 +57,36 @@ class Plugin(unittest.TestCase):
                               check=False)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"there is no gpu:0: no driver: .* \(35\)")
+
+
+class Program(unittest.TestCase):
+    def run_gpu(self, what, device, out):
+        return subprocess.run([sys.executable, "-B", "tests/bench/gpu.py", what, "--device", device, "--out", out, "--tests", "act"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+    def test_no_card(self):
+        """It says so, writes nothing, and has a status of its own."""
+        with tempfile.TemporaryDirectory() as out:
+            for what in ("check", "bench"):
+                done = self.run_gpu(what, "gpu:99", out)
+                self.assertEqual(done.returncode, NO_DEVICE, done.stdout)
+                self.assertRegex(done.stdout, rf"^{what}-gpu: nothing was run: .*(no kernels for cuda|there is no gpu:99)")
+            self.assertEqual(os.listdir(out), [])
+
+    def test_all_of_it(self):
+        with tempfile.TemporaryDirectory() as out:
+            done = self.run_gpu("bench", "emulated:0", out)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            with open(os.path.join(out, "gpu-emulated-2-processors.json"), encoding="utf-8") as text:
+                result = json.load(text)
+        self.assertGreater(result["check"]["passed"], 3)
+        self.assertEqual(result["check"]["failed"] + result["check"]["skipped"], 0)
+        self.assertTrue({"card", "driver", "commit", "date", "driver_cuda", "runtime_cuda"} <= set(result))
+        names = [row["name"] for row in result["rows"]]
+        for name in ("copy within the device", "softmax_xent", "dropout", "activation tanh", "layer", "network: step through 4 ps"):
+            self.assertIn(name, names)
+        for row in result["rows"]:
+            self.assertGreater(row["value"], 0, row)
 
 
 class Emulated(unittest.TestCase):

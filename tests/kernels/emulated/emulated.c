@@ -359,6 +359,11 @@ cudaError_t cudaDeviceReset(void)
     return cudaSuccess;
 }
 
+cudaError_t cudaDeviceSynchronize(void)
+{
+    return state();
+}
+
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
     (void)device;
@@ -434,7 +439,12 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 {
     (void)stream;
     pthread_mutex_lock(&lock);
-    check_range(kind == cudaMemcpyHostToDevice ? to : from, bytes);
+    if (kind != cudaMemcpyDeviceToHost) {
+        check_range(to, bytes);
+    }
+    if (kind != cudaMemcpyHostToDevice) {
+        check_range(from, bytes);
+    }
     if (failed == cudaSuccess) {
         memcpy(to, from, bytes);
     }
