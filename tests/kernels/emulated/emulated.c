@@ -233,23 +233,20 @@ static void meet(unsigned warp)
     }
 }
 
-static void block_start(void)
+static void thread_start(struct thread *t)
 {
-    for (unsigned i = 0; i < THREADS; i++) {
-        struct thread *t = &threads[i];
-        t->stack = t->stack != NULL ? t->stack : malloc(STACK_BYTES);
-        if (t->stack == NULL || getcontext(&t->context) != 0) {
-            wrong("no memory for a thread");
-        }
-        t->context.uc_stack.ss_sp = t->stack;
-        t->context.uc_stack.ss_size = STACK_BYTES;
-        t->context.uc_link = NULL;
-        makecontext(&t->context, thread_main, 0);
-        t->state = RUNS;
-#if defined(__SANITIZE_THREAD__)
-        t->fiber = __tsan_create_fiber(0);
-#endif
+    t->stack = t->stack != NULL ? t->stack : malloc(STACK_BYTES);
+    if (t->stack == NULL || getcontext(&t->context) != 0) {
+        wrong("no memory for a thread");
     }
+    t->context.uc_stack.ss_sp = t->stack;
+    t->context.uc_stack.ss_size = STACK_BYTES;
+    t->context.uc_link = NULL;
+    makecontext(&t->context, thread_main, 0);
+    t->state = RUNS;
+#if defined(__SANITIZE_THREAD__)
+    t->fiber = __tsan_create_fiber(0);
+#endif
 }
 
 static void block_end(void)
@@ -263,7 +260,9 @@ static void block_end(void)
 
 static void block_run(void)
 {
-    block_start();
+    for (unsigned i = 0; i < THREADS; i++) {
+        thread_start(&threads[i]);
+    }
 #if defined(__SANITIZE_THREAD__)
     scheduler_fiber = __tsan_get_current_fiber();
 #endif
