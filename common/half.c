@@ -117,13 +117,27 @@ static void widen_bf16(const uint8_t *restrict src, uint8_t *restrict dst, size_
 
 /* Elements [0, result) of n by the processor's own instructions, where it has them: ten times as fast as the loops below. */
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
+#include <stdatomic.h>
 
 enum { EIGHT = 8 }; /* elements an instruction */
 
 static bool has_f16c(void)
 {
-    return __builtin_cpu_supports("avx2"); /* every CPU with AVX2 has it; clang 14 cannot ask for it by name */
+    enum { NOT_ASKED, NO, YES };
+    static atomic_int answer; /* the instruction that asks is slow on a virtual machine */
+    int known = atomic_load_explicit(&answer, memory_order_relaxed);
+    if (known == NOT_ASKED) {
+        unsigned a = 0;
+        unsigned b = 0;
+        unsigned c = 0;
+        unsigned d = 0;
+        bool has = __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+        known = has ? YES : NO;
+        atomic_store_explicit(&answer, known, memory_order_relaxed);
+    }
+    return known == YES;
 }
 
 __attribute__((target("avx,f16c"))) static size_t narrow_f16c(const uint8_t *src, uint8_t *dst, size_t n)

@@ -469,7 +469,9 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
     }
     if (st == PS_OK) {
         psi_spin_set(&io->net.spin, config->spin_us);
-        st = io->by_caller ? psi_net_share(&io->net) : PS_OK;
+        if (io->by_caller) {
+            psi_net_share(&io->net);
+        }
     }
     if (st == PS_OK && !io->by_caller) {
         int rc = thread_start(io);

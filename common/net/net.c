@@ -79,21 +79,16 @@ static uint8_t *scratch_new(void)
     return psi_aligned_malloc(64, PSI_NET_SCRATCH_BYTES + 64);
 }
 
-ps_status psi_net_share(struct psi_net *net)
+void psi_net_share(struct psi_net *net)
 {
     uint8_t *none = NULL;
     if (atomic_fetch_add(&sharers, 1) == 0) {
-        uint8_t *scratch = scratch_new();
-        if (scratch == NULL) {
-            atomic_fetch_sub(&sharers, 1);
-            return PS_RESOURCE_EXHAUSTED;
-        }
+        uint8_t *scratch = scratch_new(); /* NULL: each has its own */
         if (!atomic_compare_exchange_strong(&shared, &none, scratch)) {
             psi_free(scratch);
         }
     }
     net->shares = true;
-    return PS_OK;
 }
 
 void psi_net_enter(struct psi_net *net)

@@ -89,8 +89,8 @@ PSI_MUST ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t more, struct psi_
 PSI_MUST ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_net_ops *ops, void *ctx,
                                 struct psi_err *err);
 /** A loop of many that run in turns on one thread, as a rule: they read into one scratch, which stays in cache. Before the first
- * turn. RESOURCE_EXHAUSTED. */
-PSI_MUST ps_status psi_net_share(struct psi_net *net);
+ * turn. */
+void psi_net_share(struct psi_net *net);
 /** Begin and end of a turn of one that shares. Another turn, of this thread or another one, may have the scratch: then its own.
  */
 void psi_net_enter(struct psi_net *net);

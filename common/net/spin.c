@@ -96,6 +96,10 @@ void psi_spin_go_on(struct psi_spin *spin)
 
 void psi_spin_look(struct psi_spin *spin)
 {
+    if (spin->on && spin->score == 0) {
+        spin->on = false;
+        PSI_IGNORE(uv_idle_stop(&spin->handle)); /* always 0 */
+    }
     if (!spin->on || spin->bytes || spin->stirred) {
         return;
     }
@@ -121,9 +125,5 @@ void psi_spin_anew(struct psi_spin *spin)
     spin->bytes = false;
     spin->stirred = false;
     spin->quiet_ns = now_ns();
-    if (spin->score > 0) {
-        start(spin, spin->quiet_ns);
-    } else {
-        psi_spin_rest(spin);
-    }
+    start(spin, spin->quiet_ns); /* a score of 0 ends it at the next look: the owner has said by now that the loop is awake */
 }

@@ -114,7 +114,7 @@ static ssize_t stream_write(struct psi_transport *tr, const struct psi_iov *iov,
     do {
         n = sendmsg(fd, &message, MSG_NOSIGNAL); /* uv_try_write() raises SIGPIPE */
     } while (n < 0 && errno == EINTR);
-    return n >= 0 ? n : error_of(errno);
+    return n >= 0 ? n : errno == ENOBUFS ? UV_EAGAIN : error_of(errno); /* short of memory: later */
 }
 
 static void on_written(uv_write_t *req, int status)

@@ -553,6 +553,7 @@ void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct
     } else {
         take_made(s, v, m);
     }
+    psd_sums_reset(&v->sums); /* also where the new value is in the old one's place */
     m->value = NULL;
     v->init = m->init;
     v->seed = m->seed;

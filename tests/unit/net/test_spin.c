@@ -69,6 +69,37 @@ TEST(waits_that_are_long_end_it)
     bed_free(bed);
 }
 
+static bool awake; /* what the owner of the loop was told last */
+
+static void note_awake(void *ctx)
+{
+    awake = ((struct bed *)ctx)->net.spin.on;
+}
+
+/* Who submits work wakes the loop up unless its owner has seen it spin. */
+TEST(it_ends_before_the_owner_looks)
+{
+    struct bed *bed = spinning_bed(LONG_NS);
+    struct psi_net_ops ops = bed_ops;
+    ops.prepare = note_awake;
+    bed->net.ops = &ops;
+    exchange(bed);
+    assert_true(bed->net.spin.on);
+    unsigned frames = bed->b.frames;
+    small_push(&bed->a, "ping", 4);
+    psi_net_settle(&bed->net);
+    RUN_UNTIL(bed, bed->b.frames > frames);
+    bed->net.spin.ns = 1; /* that was late */
+    bed->net.spin.score = 1;
+    for (int turns = 0; turns < 3; turns++) {
+        (void)uv_run(&bed->loop, UV_RUN_NOWAIT);
+        assert_true(!awake || bed->net.spin.on);
+    }
+    assert_int_equal(bed->net.spin.score, 0);
+    assert_false(bed->net.spin.on);
+    bed_free(bed);
+}
+
 TEST(a_look_that_was_late_ends_it)
 {
     struct bed *bed = spinning_bed(LONG_NS);

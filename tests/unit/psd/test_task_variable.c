@@ -293,12 +293,15 @@ TEST(test_init_and_chief_numbers)
     assert_int_equal(v.init_kind, PS_INIT_CONSTANT);
     assert_true(v.init_a == 2);
     assert_int_equal(v.seed, 17);
-    /* force: a new value and new slots, the version counts on */
+    /* force: a new value and new slots, the version counts on; a pull before it leaves nothing that the one after it could see */
     assert_applied(fc_push(second, PS_OP_PUSH, &v, filled(values, 1000, 1), 1, 0));
+    assert_int_equal(fc_pull(second, &v, 0, 1000, values).status, PS_OK);
     r = fc_init_var(second, v.handle, ps_constant(5), ps_adagrad(0.25), now, true);
     assert_applied(r);
     assert_int_equal(r.version, 2);
     assert_floats(peek_at(e->t, "v").value, 0, 1000, 5);
+    assert_int_equal(fc_pull(second, &v, 0, 1000, values).status, PS_OK);
+    assert_floats(values, 0, 1000, 5);
     /* what no initializer is */
     ps_initializer bad = {.kind = 99};
     assert_reply(fc_init_var(second, v.handle, &bad, ps_adagrad(0.25), now, true), PS_INVALID_ARGUMENT, "'v'");
