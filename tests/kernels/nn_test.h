@@ -84,8 +84,14 @@ static inline void test_error_has(const char *word)
 
 static const char *test_device __attribute__((unused)); /* that test_on_devices() is at */
 
-/* Run tests with the functions of ps_nn.h on the CPU, on the fake device, and on the emulated GPU; PS_TEST_DEVICE=gpu:0 in their
- * place runs them there. */
+#if defined(__SANITIZE_THREAD__)
+#define TEST_SLOW_EMULATION 1 /* of a block's threads */
+#else
+#define TEST_SLOW_EMULATION 0
+#endif
+
+/* Run tests with the functions of ps_nn.h on the CPU, on the fake device, and, where it is not slow, on the emulated GPU;
+ * PS_TEST_DEVICE=gpu:0 in their place runs them there. */
 static inline int test_on_devices(const struct CMUnitTest *tests, size_t count)
 {
     const char *wanted = getenv("PS_TEST_DEVICE");
@@ -93,7 +99,7 @@ static inline int test_on_devices(const struct CMUnitTest *tests, size_t count)
     const char *const *devices = wanted != NULL ? &wanted : every;
     int failed = 0;
     setenv("PSK_FAKE_DELAY_US", "20", 0);
-    for (size_t i = 0; i < (wanted != NULL ? 1 : sizeof(every) / sizeof(every[0])); i++) {
+    for (size_t i = 0; i < (wanted != NULL ? 1 : sizeof(every) / sizeof(every[0]) - TEST_SLOW_EMULATION); i++) {
         char name[32];
         snprintf(name, sizeof(name), "on_%.20s", devices[i]);
         name[strcspn(name, ":")] = '\0'; /* it names a file */

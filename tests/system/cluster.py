@@ -7,6 +7,7 @@ import socket
 import subprocess
 
 BUILD = os.environ.get("PSD_BUILD", "build/release")
+SANITIZED = any(word in BUILD for word in ("asan", "tsan"))
 
 
 def path(name):

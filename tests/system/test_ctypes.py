@@ -16,7 +16,6 @@ NAMES = ["none", "float32", "float64", "int32", "int64", "bool", "float16", "bfl
 FORMATS = {F32: "f", F64: "d", I32: "i", I64: "q", BOOL: "?", F16: "e", BF16: "H", I8: "b", U8: "B"}
 OK, INVALID_ARGUMENT, FAILED_PRECONDITION, OUT_OF_RANGE = 0, 3, 9, 11
 NOT_FINITE = 49
-SANITIZERS = ("asan", "tsan")
 TEXT_MAX = 1 << 20
 
 LOG = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_char_p)
@@ -86,7 +85,7 @@ def bf16_round(x):
     return struct.unpack("<f", struct.pack("<I", (bits + 0x7fff + (bits >> 16 & 1)) >> 16 << 16))[0]
 
 
-@unittest.skipIf(any(word in BUILD for word in SANITIZERS), "Python is not built with the sanitizer")
+@unittest.skipIf(SANITIZED, "Python is not built with the sanitizer")
 class Ctypes(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

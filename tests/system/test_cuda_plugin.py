@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from cluster import main, path
+from cluster import SANITIZED, main, path
 
 PLUGIN = path("lib/libpsworker_cuda.so")
 PSTRAIN = path("bin/pstrain")
@@ -34,6 +34,7 @@ def has_driver():
 
 
 @unittest.skipUnless(os.path.exists(PLUGIN), "cuda no: the plugin is not built")
+@unittest.skipIf(SANITIZED, "Python is not built with the sanitizer, which is an export and a need")
 class Plugin(unittest.TestCase):
     def test_it_exports_one_symbol(self):
         names = [line.split()[-1] for line in output("nm", "-D", "--defined-only", PLUGIN).splitlines()]
@@ -59,6 +60,7 @@ class Plugin(unittest.TestCase):
         self.assertRegex(done.stderr, r"there is no gpu:0: no driver: .* \(35\)")
 
 
+@unittest.skipIf(SANITIZED, "Python is not built with the sanitizer, and blocks of threads are slow with it")
 class Program(unittest.TestCase):
     def run_gpu(self, what, device, out):
         return subprocess.run([sys.executable, "-B", "tests/bench/gpu.py", what, "--device", device, "--out", out, "--tests", "act"],
@@ -89,6 +91,7 @@ class Program(unittest.TestCase):
             self.assertGreater(row["value"], 0, row)
 
 
+@unittest.skipIf(SANITIZED, "Python is not built with the sanitizer, and blocks of threads are slow with it")
 class Emulated(unittest.TestCase):
     def test_training(self):
         """The same run on the CPU and on the emulated GPU learns the same, up to rounding."""
