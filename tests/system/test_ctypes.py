@@ -9,7 +9,7 @@ import struct
 import sys
 import unittest
 
-from cluster import BUILD, Cluster, main, path
+from cluster import SANITIZED, Cluster, main, path
 
 F32, F64, I32, I64, BOOL, F16, BF16, I8, U8, STRING = range(1, 11)
 NAMES = ["none", "float32", "float64", "int32", "int64", "bool", "float16", "bfloat16", "int8", "uint8", "string"]

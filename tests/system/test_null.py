@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from cluster import BUILD, Cluster, main, path
+from cluster import SANITIZED, Cluster, main, path
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
