@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Happy path: each field is looked at on its own, then against the kind. Failure: the first field that does not fit is named with
+ * its value; of two specs that differ, the first field that does, with both values.
+ */
+#include "queue_spec.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+const char *psi_queue_kind_name(uint32_t kind)
+{
+    switch ((enum psi_queue_kind)kind) {
+    case PSI_QUEUE_FIFO:
+        return "FIFO";
+    case PSI_QUEUE_SHUFFLE:
+        return "RANDOM_SHUFFLE";
+    case PSI_QUEUE_WORK:
+        return "WORK";
+    }
+    return "invalid";
+}
+
+static ps_status check_components(const struct psi_queue_spec *spec, struct psi_err *err)
+{
+    if (spec->component_count == 0 || spec->component_count > PSI_QUEUE_COMPONENTS_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%" PRIu32 " components; 1 to %d are allowed", spec->component_count,
+                        PSI_QUEUE_COMPONENTS_MAX);
+    }
+    for (uint32_t i = 0; i < spec->component_count; i++) {
+        const struct psi_queue_component *c = &spec->components[i];
+        ps_status st = psi_variable_check(c->dtype, &c->shape, false, err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "component %" PRIu32, i);
+            return st;
+        }
+        if (!c->shaped && c->shape.rank != 0) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "component %" PRIu32 " has a shape that is not declared", i);
+        }
+    }
+    return PS_OK;
+}
+
+ps_status psi_queue_spec_check(const struct psi_queue_spec *spec, struct psi_err *err)
+{
+    const bool shuffle = spec->kind == PSI_QUEUE_SHUFFLE, work = spec->kind == PSI_QUEUE_WORK;
+    if (!shuffle && !work && spec->kind != PSI_QUEUE_FIFO) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "kind %" PRIu32 " is unknown", spec->kind);
+    }
+    if (spec->capacity == 0 || (work && spec->capacity > 0)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "capacity %" PRId64 "; %s", spec->capacity,
+                        work ? "a work queue is unbounded (-1)" : "at least 1 is needed, or -1 for unbounded");
+    }
+    if (spec->min_after_dequeue != 0 &&
+        (!shuffle || (spec->capacity > 0 && spec->min_after_dequeue >= (uint64_t)spec->capacity))) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "min_after_dequeue %" PRIu64 "; %s", spec->min_after_dequeue,
+                        shuffle ? "it must be less than the capacity" : "only RANDOM_SHUFFLE has one");
+    }
+    if (spec->seed != 0 && !shuffle && !work) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "seed %" PRIu64 "; a FIFO draws nothing", spec->seed);
+    }
+    if ((spec->epochs != 0) != work) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%" PRIu32 " epochs; %s", spec->epochs,
+                        work ? "at least 1 is needed" : "only WORK has epochs");
+    }
+    ps_status st = check_components(spec, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    const struct psi_queue_component *first = &spec->components[0];
+    if (work && (spec->component_count != 1 || first->dtype != PS_STRING || !first->shaped || first->shape.rank != 0)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "a work queue has one component, a string without dimensions");
+    }
+    return PS_OK;
+}
+
+static int64_t capacity_of(const struct psi_queue_spec *spec)
+{
+    return spec->capacity < 0 ? -1 : spec->capacity;
+}
+
+static bool component_equal(const struct psi_queue_component *a, const struct psi_queue_component *b)
+{
+    return a->dtype == b->dtype && a->shaped == b->shaped && (!a->shaped || psi_shape_equal(&a->shape, &b->shape));
+}
+
+bool psi_queue_spec_equal(const struct psi_queue_spec *a, const struct psi_queue_spec *b)
+{
+    if (a->kind != b->kind || a->component_count != b->component_count || capacity_of(a) != capacity_of(b) ||
+        a->min_after_dequeue != b->min_after_dequeue || a->seed != b->seed || a->epochs != b->epochs) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->component_count && i < PSI_QUEUE_COMPONENTS_MAX; i++) {
+        if (!component_equal(&a->components[i], &b->components[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum { COMPONENT_TEXT_MAX = PSI_SHAPE_TEXT_MAX + 32 };
+
+static const char *component_text(const struct psi_queue_spec *spec, uint32_t i, char *buf, size_t n)
+{
+    char shape[PSI_SHAPE_TEXT_MAX];
+    if (i >= spec->component_count) {
+        PSI_IGNORE(snprintf(buf, n, "absent"));
+        return buf;
+    }
+    const struct psi_queue_component *c = &spec->components[i];
+    PSI_IGNORE(snprintf(buf, n, "%s %s", ps_dtype_name(c->dtype),
+                        c->shaped ? psi_shape_format(&c->shape, shape, sizeof(shape)) : "of any shape"));
+    return buf;
+}
+
+/* "queue 'q' exists at T with WHAT A; asked for with WHAT B; ..." */
+static ps_status differ(ps_reason reason, const char *name, const char *where, const char *what, const char *have,
+                        const char *want, struct psi_err *err)
+{
+    return psi_fail_as(err, PS_INVALID_ARGUMENT, reason,
+                       "queue '%s' exists at %s with %s %s; asked for with %s" PSI_MISMATCH_REMEDY, name, where, what, have,
+                       want);
+}
+
+static ps_status compare_number(const char *what, uint64_t have, uint64_t want, const char *where, const char *name,
+                                struct psi_err *err)
+{
+    char a[24], b[24];
+    if (have == want) {
+        return PS_OK;
+    }
+    PSI_IGNORE(snprintf(a, sizeof(a), "%" PRIu64, have));
+    PSI_IGNORE(snprintf(b, sizeof(b), "%" PRIu64, want));
+    return differ(PS_REASON_NONE, name, where, what, a, b, err);
+}
+
+static const char *capacity_text(int64_t capacity, char *buf, size_t n)
+{
+    if (capacity < 0) {
+        return "unbounded";
+    }
+    PSI_IGNORE(snprintf(buf, n, "%" PRId64, capacity));
+    return buf;
+}
+
+ps_status psi_queue_spec_compare(const struct psi_queue_spec *have, const char *where, const struct psi_queue_spec *want,
+                                 const char *name, struct psi_err *err)
+{
+    char a[COMPONENT_TEXT_MAX], b[COMPONENT_TEXT_MAX];
+    if (have->kind != want->kind) {
+        return differ(PS_REASON_NONE, name, where, "kind", psi_queue_kind_name(have->kind), psi_queue_kind_name(want->kind), err);
+    }
+    for (uint32_t i = 0; i < have->component_count || i < want->component_count; i++) {
+        if (i < have->component_count && i < want->component_count &&
+            component_equal(&have->components[i], &want->components[i])) {
+            continue;
+        }
+        char what[24];
+        PSI_IGNORE(snprintf(what, sizeof(what), "component %" PRIu32, i));
+        return differ(PS_REASON_SHAPE_MISMATCH, name, where, what, component_text(have, i, a, sizeof(a)),
+                      component_text(want, i, b, sizeof(b)), err);
+    }
+    if (capacity_of(have) != capacity_of(want)) {
+        return differ(PS_REASON_NONE, name, where, "capacity", capacity_text(have->capacity, a, sizeof(a)),
+                      capacity_text(want->capacity, b, sizeof(b)), err);
+    }
+    ps_status st = compare_number("min_after_dequeue", have->min_after_dequeue, want->min_after_dequeue, where, name, err);
+    if (st == PS_OK && (want->seed != 0 || want->kind == PSI_QUEUE_WORK)) {
+        st = compare_number("seed", have->seed, want->seed, where, name, err);
+    }
+    return st == PS_OK ? compare_number("epochs", have->epochs, want->epochs, where, name, err) : st;
+}
