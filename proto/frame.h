@@ -122,6 +122,16 @@ struct ps_reply_meta {
 };
 _Static_assert(sizeof(struct ps_reply_meta) == 40, "reply meta");
 
+/* Result of a DEQUEUE. */
+struct ps_dequeue_result {
+    uint64_t count;      /* elements */
+    uint64_t bytes;      /* of all, lengths included */
+    uint64_t serial;     /* work: of the item */
+    uint32_t epoch;      /* work: that the item belongs to */
+    uint32_t deliveries; /* how often one of them was taken before and came back: the highest */
+};
+_Static_assert(sizeof(struct ps_dequeue_result) == 32, "dequeue result");
+
 /* Bits of HELLO's `features` and `needs`: what a side speaks beside the protocol's version. */
 enum {
     PS_FEATURE_REASONS = 1, /* errors carry a reason */

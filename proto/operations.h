@@ -49,6 +49,19 @@
        "owner, waits: until handles are sealed (or initialised)") \
     OP(CALL,         36, 0,               0,      0,     "Call",         "input",          "output", \
        "waits: run a call of the task's table") \
+    /* queues */ \
+    OP(ENQUEUE,      37, HANDLE,          0,      0,     "Enqueue",      "elements",       NULL, \
+       "owner, waits: put elements in; this frame brings their first bytes") \
+    OP(DEQUEUE,      38, HANDLE,          0,      0,     "Dequeue",      NULL,             "elements", \
+       "owner, waits: take elements out; the reply brings their first bytes") \
+    OP(PUT_PART,     39, 0,               0,      0,     "Part",         "elements",       NULL, \
+       "more bytes of an ENQUEUE of this session") \
+    OP(GET_PART,     40, 0,               0,      0,     "Part",         NULL,             "elements", \
+       "bytes of what a DEQUEUE of this session took") \
+    OP(QUEUE_CLOSE,  41, HANDLE,          0,      0,     "QueueClose",   NULL,             NULL, \
+       "owner, waits: close a queue behind those that put in before") \
+    OP(WORK_END,     42, HANDLE,          SINGLE, 0,     "WorkEnd",      NULL,             NULL, \
+       "owner, sequence number: an item of work is done, or goes back") \
     /* directory */ \
     OP(CREATE,       48, LIST,            0,      MORE,  "Wait",         "CreateItem",     "CreateAnswer", \
        "waits: get-or-create") \
@@ -83,6 +96,8 @@
        "every session that the task knows now is told to stop") \
     OP(TASKS,        73, LIST,            0,      0,     NULL,           NULL,             "TaskAnswer", \
        "directory: the tasks of the cluster as it sees them") \
+    OP(QUEUES,       74, LIST,            0,      0,     NULL,           NULL,             "QueueAnswer", \
+       "its queues") \
     /* between tasks; the connection was opened by the task, requests go from the directory to the task but for LIST */ \
     OP(LIST,         80, 0,               0,      MORE,  NULL,           "ListItem",       NULL, \
        "task -> directory: all names the task holds") \

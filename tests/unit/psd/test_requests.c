@@ -140,10 +140,13 @@ static const struct right ROWS[] = {
     {PS_OP_SHUTDOWN, PSD_RIGHT_ADMINISTER, CLUSTER},
     {PS_OP_STOP, PSD_RIGHT_ADMINISTER, CLUSTER},
 };
-/* Those about the connection and its own numbers, and those between tasks, which have no rights. */
+/* Those about the connection and its own numbers, and those between tasks, which have no rights; of queues: no task has handlers
+ * yet. */
 static const uint8_t WITHOUT[] = {PS_OP_HELLO,       PS_OP_GOODBYE,     PS_OP_BEAT,       PS_OP_ABANDON,
                                   PS_OP_ACK,         PS_OP_DURABLE,     PS_OP_CLOSE,      PS_OP_LIST,
-                                  PS_OP_LIST_ANSWER, PS_OP_TASK_CREATE, PS_OP_TASK_RESET, PS_OP_TASK_DELETE};
+                                  PS_OP_LIST_ANSWER, PS_OP_TASK_CREATE, PS_OP_TASK_RESET, PS_OP_TASK_DELETE,
+                                  PS_OP_ENQUEUE,     PS_OP_DEQUEUE,     PS_OP_PUT_PART,   PS_OP_GET_PART,
+                                  PS_OP_QUEUE_CLOSE, PS_OP_WORK_END,    PS_OP_QUEUES};
 
 static struct right right_of(uint8_t op)
 {
