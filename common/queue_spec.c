@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *psi_queue_kind_name(uint32_t kind)
 {
@@ -169,4 +170,47 @@ ps_status psi_queue_spec_compare(const struct psi_queue_spec *have, const char *
         st = compare_number("seed", have->seed, want->seed, where, name, err);
     }
     return st == PS_OK ? compare_number("epochs", have->epochs, want->epochs, where, name, err) : st;
+}
+
+void psi_queue_spec_to_msg(const struct psi_queue_spec *from, ps_v1_Queue *to)
+{
+    *to = (ps_v1_Queue){
+        .kind = from->kind,
+        .capacity = from->capacity,
+        .min_after_dequeue = from->min_after_dequeue,
+        .seed = from->seed,
+        .epochs = from->epochs,
+        .components_count = (pb_size_t)from->component_count,
+    };
+    for (uint32_t i = 0; i < from->component_count; i++) {
+        const struct psi_queue_component *c = &from->components[i];
+        ps_v1_Component *m = &to->components[i];
+        m->dtype = (uint32_t)c->dtype;
+        m->shaped = c->shaped;
+        m->dims_count = (pb_size_t)c->shape.rank;
+        memcpy(m->dims, c->shape.dims, c->shape.rank * sizeof(m->dims[0]));
+    }
+}
+
+ps_status psi_queue_spec_from_msg(const ps_v1_Queue *from, struct psi_queue_spec *to, struct psi_err *err)
+{
+    *to = (struct psi_queue_spec){
+        .kind = from->kind,
+        .component_count = from->components_count,
+        .capacity = from->capacity,
+        .min_after_dequeue = from->min_after_dequeue,
+        .seed = from->seed,
+        .epochs = from->epochs,
+    };
+    for (uint32_t i = 0; i < to->component_count; i++) {
+        const ps_v1_Component *m = &from->components[i];
+        struct psi_queue_component *c = &to->components[i];
+        c->dtype = (ps_dtype)m->dtype;
+        c->shaped = m->shaped;
+        ps_status st = psi_shape_from_dims(m->dims, m->dims_count, &c->shape, err);
+        if (st != PS_OK) {
+            return st;
+        }
+    }
+    return psi_queue_spec_check(to, err);
 }

@@ -6,6 +6,7 @@
 #ifndef PSI_QUEUE_SPEC_H
 #define PSI_QUEUE_SPEC_H
 
+#include "msg.h"
 #include "shape.h"
 
 #define PSI_QUEUE_COMPONENTS_MAX 16
@@ -53,6 +54,9 @@ bool psi_queue_spec_equal(const struct psi_queue_spec *a, const struct psi_queue
  */
 PSI_MUST ps_status psi_queue_spec_compare(const struct psi_queue_spec *have, const char *where, const struct psi_queue_spec *want,
                                           const char *name, struct psi_err *err);
+void psi_queue_spec_to_msg(const struct psi_queue_spec *from, ps_v1_Queue *to);
+/** Errors: those of psi_queue_spec_check(); *to is set all the same. */
+PSI_MUST ps_status psi_queue_spec_from_msg(const ps_v1_Queue *from, struct psi_queue_spec *to, struct psi_err *err);
 /** "FIFO", "RANDOM_SHUFFLE", "WORK"; "invalid" otherwise. */
 const char *psi_queue_kind_name(uint32_t kind);
 

@@ -21,8 +21,8 @@
        "liveness; at the directory also the lease") \
     OP(ABANDON,      4,  0,               SEQ,    0,     NULL,           NULL,             NULL, \
        "id = a sequence number; answered with its final outcome") \
-    OP(ACK,          5,  0,               0,      0,     NULL,           NULL,             NULL, \
-       "id = a waiting request whose result may be forgotten; not answered") \
+    OP(ACK,          5,  OFFSET,          0,      0,     NULL,           NULL,             NULL, \
+       "id = a waiting request whose result may be forgotten; offset 1: it was given up; not answered") \
     OP(DURABLE,      6,  NO_ID | UNASKED, 0,      0,     NULL,           NULL,             NULL, \
        "from the task, unasked: the durable watermark") \
     OP(CLOSE,        7,  NO_ID,           0,      0,     NULL,           NULL,             NULL, \

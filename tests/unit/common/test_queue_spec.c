@@ -156,3 +156,31 @@ TEST(test_seeds_compared)
     want.epochs = 2;
     assert_differ(&have, &want, (ps_reason)PS_INVALID_ARGUMENT, "with epochs 1; asked for with 2");
 }
+
+TEST(test_message)
+{
+    struct psi_err err;
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_SHUFFLE), back;
+    ps_v1_Queue m;
+    spec.capacity = -3;
+    spec.min_after_dequeue = 4;
+    spec.seed = 5;
+    for (uint32_t i = 1; i < PSI_QUEUE_COMPONENTS_MAX; i++) {
+        spec.components[i] =
+            (struct psi_queue_component){.dtype = PS_I64, .shaped = true, .shape = PS_SHAPE(1, 2, 3, 4, 5, 6, 7, i)};
+    }
+    spec.component_count = PSI_QUEUE_COMPONENTS_MAX;
+    psi_queue_spec_to_msg(&spec, &m);
+    assert_int_equal(m.capacity, -3);
+    assert_ok(psi_queue_spec_from_msg(&m, &back, &err), &err);
+    assert_true(psi_queue_spec_equal(&spec, &back));
+    m.kind = 9;
+    assert_fails(psi_queue_spec_from_msg(&m, &back, &err), PS_INVALID_ARGUMENT, &err, "kind 9");
+    m.kind = PSI_QUEUE_SHUFFLE;
+    m.components[2].dtype = 99;
+    assert_fails(psi_queue_spec_from_msg(&m, &back, &err), PS_INVALID_ARGUMENT, &err, "component 2: unknown dtype 99");
+    spec = spec_of(PSI_QUEUE_WORK);
+    psi_queue_spec_to_msg(&spec, &m);
+    assert_ok(psi_queue_spec_from_msg(&m, &back, &err), &err);
+    assert_true(psi_queue_spec_equal(&spec, &back));
+}
