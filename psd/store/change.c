@@ -15,6 +15,7 @@
 #include "common/mem.h"
 #include "common/optimizer.h"
 #include "common/shape.h"
+#include "common/tuple.h"
 
 #include <string.h>
 
@@ -76,14 +77,43 @@ static ps_status reserve_staging(struct psd_task *t, struct psd_progress *p, str
                                          p->variable->name, (unsigned long long)p->staging_bytes);
 }
 
+static ps_status reserve_create(struct psd_task *t, struct psd_change *c, struct psi_err *err)
+{
+    struct psd_variable *v = NULL;
+    ps_status st = psd_variable_reserve(&t->store, c->create.container, c->create.name, c->create.definition, &v, err);
+    if (st == PS_OK && c->create.queue != NULL) {
+        v->queue = psd_queue_new(v, c->create.queue);
+        if (v->queue == NULL) {
+            psd_variable_unref(&t->store, v);
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "queue '%s': memory for its record", c->create.name);
+        }
+    }
+    c->create.reserved = v;
+    return st;
+}
+
+static ps_status reserve_attempt(struct psd_task *t, struct psd_change *c, struct psi_err *err)
+{
+    const struct psd_queue *q = c->attempt.variable->queue;
+    ps_status st = c->kind == PSD_CHANGE_ENQUEUE ? psd_queue_reserve(&t->store, q, err) : PS_OK;
+    if (st == PS_OK && c->attempt.reserved == NULL) {
+        c->attempt.reserved = psd_attempt_find(c->attempt.record, c->attempt.id);
+    }
+    if (st == PS_OK && c->attempt.reserved == NULL) {
+        c->attempt.reserved = psd_attempt_new(&t->store);
+    }
+    return st != PS_OK || c->attempt.reserved != NULL
+               ? st
+               : psi_fail(err, PS_RESOURCE_EXHAUSTED, "queue '%s': memory", c->attempt.variable->name);
+}
+
 ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct psi_err *err)
 {
     switch (c->kind) {
     case PSD_CHANGE_CONTAINER:
         return psd_container_reserve(&t->store, c->container.name, &c->container.reserved, err);
     case PSD_CHANGE_CREATE:
-        return psd_variable_reserve(&t->store, c->create.container, c->create.name, c->create.definition, &c->create.reserved,
-                                    err);
+        return reserve_create(t, c, err);
     case PSD_CHANGE_INIT:
         return c->init.runs && c->init.making->value == NULL
                    ? psd_variable_make_at_once(&t->store, c->init.variable, c->init.making, err)
@@ -103,6 +133,9 @@ ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct ps
                    : PS_OK;
     case PSD_CHANGE_RESET:
         return reserve_reset(t, c, err);
+    case PSD_CHANGE_ENQUEUE:
+    case PSD_CHANGE_DEQUEUE:
+        return reserve_attempt(t, c, err);
     default:
         return PS_OK;
     }
@@ -113,6 +146,7 @@ ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct ps
 /* What a change that is read points to. */
 struct storage {
     struct psd_definition definition;
+    struct psi_queue_spec queue;
     struct psd_making making;
     struct psd_optim_scalars scalars;
 };
@@ -233,8 +267,35 @@ static void definition(struct codec *k, const struct psd_definition **d)
     MEMBER(k, own->shape);
     MEMBER(k, own->optimizer);
     flag(k, &own->atomic);
+    flag(k, &own->queue);
     own->dtype = (ps_dtype)dtype;
     *d = own;
+}
+
+static void queue_spec(struct codec *k, const struct psi_queue_spec **spec)
+{
+    struct psi_queue_spec *own = &k->storage->queue;
+    if (k->out != NULL) {
+        *own = **spec;
+    }
+    MEMBER(k, own->kind);
+    MEMBER(k, own->component_count);
+    MEMBER(k, own->capacity);
+    MEMBER(k, own->min_after_dequeue);
+    MEMBER(k, own->seed);
+    MEMBER(k, own->epochs);
+    if (own->component_count > PSI_QUEUE_COMPONENTS_MAX) {
+        wrong(k, "too many components");
+    }
+    for (uint32_t i = 0; k->st == PS_OK && i < own->component_count; i++) {
+        struct psi_queue_component *part = &own->components[i];
+        uint32_t dtype = (uint32_t)part->dtype;
+        MEMBER(k, dtype);
+        flag(k, &part->shaped);
+        MEMBER(k, part->shape);
+        part->dtype = (ps_dtype)dtype;
+    }
+    *spec = own;
 }
 
 /* ---- kind by kind ---- */
@@ -251,6 +312,9 @@ static void create(struct codec *k, struct psd_change *c)
     name_of(k, &where, PS_CONTAINER_BYTES_MAX);
     name_of(k, &c->create.name, PS_NAME_BYTES_MAX);
     definition(k, &c->create.definition);
+    if (c->create.definition->queue) {
+        queue_spec(k, &c->create.queue);
+    }
     MEMBER(k, c->create.creation);
     if (k->out == NULL && k->st == PS_OK) {
         c->create.container = psd_container_find(&k->task->store, where);
@@ -405,6 +469,67 @@ static void chief(struct codec *k, struct psd_change *c)
     text(k, &c->chief.text, sizeof(k->task->chief_text) - 1);
 }
 
+static void enqueue(struct codec *k, struct psd_change *c)
+{
+    struct psd_element *e = c->attempt.element;
+    uint64_t bytes = k->out != NULL ? e->bytes : 0;
+    MEMBER(k, bytes);
+    align(k);
+    if (k->st != PS_OK) {
+        return;
+    }
+    if (k->out != NULL) {
+        k->st = psi_buf_append(k->out, e->data, bytes, k->err);
+        return;
+    }
+    if (bytes > k->left) {
+        wrong(k, "its end is missing");
+        return;
+    }
+    e = psd_element_new(&k->task->store, bytes); /* freed by whoever does not commit it */
+    if (e == NULL) {
+        k->st = psi_fail(k->err, PS_RESOURCE_EXHAUSTED, "a recorded change: memory for an element");
+        return;
+    }
+    c->attempt.element = e;
+    raw(k, e->data, bytes);
+}
+
+static void attempt(struct codec *k, struct psd_change *c)
+{
+    record(k, &c->attempt.record);
+    MEMBER(k, c->attempt.id);
+    if (c->kind == PSD_CHANGE_ATTEMPT_END) {
+        flag(k, &c->attempt.give_back);
+    }
+    if (c->kind != PSD_CHANGE_ENQUEUE && c->kind != PSD_CHANGE_DEQUEUE) {
+        return;
+    }
+    variable(k, &c->attempt.variable);
+    flag(k, &c->attempt.last);
+    if (c->kind == PSD_CHANGE_ENQUEUE) {
+        enqueue(k, c);
+    } else {
+        MEMBER(k, c->attempt.index);
+    }
+}
+
+static void filled(struct codec *k, struct psd_change *c)
+{
+    variable(k, &c->filled.variable);
+    MEMBER(k, c->filled.hash);
+}
+
+static void work_end(struct codec *k, struct psd_change *c)
+{
+    record(k, &c->work_end.record);
+    MEMBER(k, c->work_end.number);
+    variable(k, &c->work_end.variable);
+    MEMBER(k, c->work_end.serial);
+    flag(k, &c->work_end.give_back);
+    flag(k, &c->work_end.repeated);
+}
+
 static void walk(struct codec *k, struct psd_change *c)
 {
     uint8_t kind = (uint8_t)c->kind;
@@ -420,6 +545,7 @@ static void walk(struct codec *k, struct psd_change *c)
         break;
     case PSD_CHANGE_DROP:
     case PSD_CHANGE_SEAL:
+    case PSD_CHANGE_QUEUE_CLOSE:
         variable(k, &c->variable);
         break;
     case PSD_CHANGE_INIT:
@@ -453,6 +579,18 @@ static void walk(struct codec *k, struct psd_change *c)
     case PSD_CHANGE_RESET_END:
         reset(k, c);
         break;
+    case PSD_CHANGE_ENQUEUE:
+    case PSD_CHANGE_DEQUEUE:
+    case PSD_CHANGE_ATTEMPT_DONE:
+    case PSD_CHANGE_ATTEMPT_END:
+        attempt(k, c);
+        break;
+    case PSD_CHANGE_WORK_FILLED:
+        filled(k, c);
+        break;
+    case PSD_CHANGE_WORK_END:
+        work_end(k, c);
+        break;
     default:
         wrong(k, "its kind is not known");
         break;
@@ -482,7 +620,8 @@ static bool fresh(const struct psd_record *r, uint64_t number)
 
 static bool idle(const struct psd_variable *v)
 {
-    return v->refs == 1; /* nothing is in progress; in a task that replays nobody reads */
+    /* nothing is in progress; in a task that replays nobody reads */
+    return v->refs == 1 + (v->queue != NULL ? v->queue->attempt_count : 0);
 }
 
 static bool all_idle(const struct psd_container *c)
@@ -501,7 +640,7 @@ static bool init_fits(const struct psd_change *c)
 {
     const struct psd_variable *v = c->init.variable;
     const struct psd_making *m = c->init.making;
-    return fresh(c->init.record, c->init.number) && m->optimizer.kind == v->optimizer.kind &&
+    return fresh(c->init.record, c->init.number) && v->queue == NULL && m->optimizer.kind == v->optimizer.kind &&
            psi_optimizer_check(&m->optimizer, v->dtype, NULL) == PS_OK && (c->init.runs || v->initialised) &&
            psi_initializer_check(&m->init, v->dtype, &v->shape, NULL) == PS_OK;
 }
@@ -512,7 +651,8 @@ static bool begin_fits(const struct psd_change *c)
     const struct psd_variable *v = p->variable;
     bool strings = v->dtype == PS_STRING;
     bool gradient = psd_push_is_gradient(p->kind);
-    if (!fresh(c->begin.record, p->number) || (gradient ? !psi_wire_fits(v->dtype, p->wire) : p->wire != v->dtype)) {
+    if (!fresh(c->begin.record, p->number) || v->queue != NULL ||
+        (gradient ? !psi_wire_fits(v->dtype, p->wire) : p->wire != v->dtype)) {
         return false;
     }
     if (strings ? psi_blob_size_check(p->total, v->elements, NULL) != PS_OK : p->total != v->elements) {
@@ -550,6 +690,47 @@ static bool task_known(const struct psd_task *t, const char *job, uint32_t task)
     return psi_cluster_task_number(&t->cluster, job, task) < t->peer_count;
 }
 
+static bool create_fits(const struct psd_task *t, const struct psd_change *c)
+{
+    const struct psd_definition *d = c->create.definition;
+    return c->create.container != NULL && psd_variable_find(c->create.container, c->create.name) == NULL &&
+           psd_variable_by_creation(&t->store, c->create.creation) == NULL &&
+           psd_definition_check(d, c->create.name, NULL) == PS_OK &&
+           (!d->queue || psi_queue_spec_check(c->create.queue, NULL) == PS_OK);
+}
+
+/* The request has not ended, and what it does is to that queue. */
+static bool move_fits(const struct psd_change *c)
+{
+    const struct psd_queue *q = c->attempt.variable->queue;
+    const struct psd_attempt *a = psd_attempt_find(c->attempt.record, c->attempt.id);
+    if (q == NULL || (a != NULL && (a->variable != c->attempt.variable || a->done))) {
+        return false;
+    }
+    bool work = q->spec.kind == PSI_QUEUE_WORK;
+    if (c->kind == PSD_CHANGE_DEQUEUE) {
+        return c->attempt.index < (q->spec.kind == PSI_QUEUE_SHUFFLE || q->size == 0 ? q->size : 1) && (!work || q->filled);
+    }
+    return !(work && q->filled) && psi_tuple_check(&q->spec, c->attempt.element->data, c->attempt.element->bytes, NULL) == PS_OK;
+}
+
+static bool end_of_attempt_fits(const struct psd_change *c)
+{
+    const struct psd_attempt *a = psd_attempt_find(c->attempt.record, c->attempt.id);
+    if (a == NULL || c->kind == PSD_CHANGE_ATTEMPT_DONE || c->attempt.give_back ||
+        a->variable->queue->spec.kind != PSI_QUEUE_WORK) {
+        return a != NULL;
+    }
+    return !a->held && (a->done || a->element_count == 0);
+}
+
+static bool work_end_fits(const struct psd_change *c)
+{
+    const struct psd_queue *q = c->work_end.variable->queue;
+    return fresh(c->work_end.record, c->work_end.number) && q != NULL && q->spec.kind == PSI_QUEUE_WORK &&
+           (c->work_end.repeated || psd_attempt_of_item(c->work_end.record, q, c->work_end.serial) != NULL);
+}
+
 /* Whatever the bytes say, psd_commit() may be asked to do it. */
 static bool fits(const struct psd_task *t, const struct psd_change *c)
 {
@@ -561,9 +742,7 @@ static bool fits(const struct psd_task *t, const struct psd_change *c)
         return there != NULL && all_idle(there);
     }
     case PSD_CHANGE_CREATE:
-        return c->create.container != NULL && psd_variable_find(c->create.container, c->create.name) == NULL &&
-               psd_variable_by_creation(&t->store, c->create.creation) == NULL &&
-               psd_definition_check(c->create.definition, c->create.name, NULL) == PS_OK;
+        return create_fits(t, c);
     case PSD_CHANGE_DROP:
         return idle(c->variable);
     case PSD_CHANGE_INIT:
@@ -575,7 +754,8 @@ static bool fits(const struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_SESSION:
         return psi_map_find(&t->records, c->session.session, sizeof(c->session.reserved->session)) == NULL;
     case PSD_CHANGE_SESSION_END:
-        return c->record->progress_count == 0 && c->record->conn == NULL && psi_u64_map_count(&c->record->waits) == 0;
+        return c->record->progress_count == 0 && psi_list_empty(&c->record->attempts) && c->record->conn == NULL &&
+               psi_u64_map_count(&c->record->waits) == 0;
     case PSD_CHANGE_BEGIN:
         return begin_fits(c);
     case PSD_CHANGE_SEGMENT:
@@ -588,8 +768,9 @@ static bool fits(const struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_NAME:
         /* of what a task has listed only the kind of the optimizer is known */
         return task_known(t, c->name.job, c->name.task) &&
-               psi_variable_check(c->name.definition->dtype, &c->name.definition->shape, c->name.definition->atomic, NULL) ==
-                   PS_OK;
+               (c->name.definition->queue ? psd_definition_check(c->name.definition, c->name.name, NULL) == PS_OK
+                                          : psi_variable_check(c->name.definition->dtype, &c->name.definition->shape,
+                                                               c->name.definition->atomic, NULL) == PS_OK);
     case PSD_CHANGE_NAME_FORGET:
         return psd_directory_find(&t->names, c->name.container, c->name.name) != NULL;
     case PSD_CHANGE_RESET:
@@ -598,6 +779,22 @@ static bool fits(const struct psd_task *t, const struct psd_change *c)
         return task_known(t, c->reset.job, c->reset.task) && psd_reset_record(&t->resets, c->reset.container) != NULL;
     case PSD_CHANGE_RESET_END:
         return psd_reset_record(&t->resets, c->reset.container) != NULL;
+    case PSD_CHANGE_ENQUEUE:
+    case PSD_CHANGE_DEQUEUE:
+        return move_fits(c);
+    case PSD_CHANGE_ATTEMPT_DONE:
+    case PSD_CHANGE_ATTEMPT_END:
+        return end_of_attempt_fits(c);
+    case PSD_CHANGE_QUEUE_CLOSE: {
+        const struct psd_queue *q = c->variable->queue;
+        return q != NULL && !q->closed && q->spec.kind != PSI_QUEUE_WORK;
+    }
+    case PSD_CHANGE_WORK_FILLED: {
+        const struct psd_queue *q = c->filled.variable->queue;
+        return q != NULL && !q->filled && q->spec.kind == PSI_QUEUE_WORK;
+    }
+    case PSD_CHANGE_WORK_END:
+        return work_end_fits(c);
     }
     return false;
 }
@@ -609,6 +806,8 @@ static void release(struct psd_task *t, const struct psd_change *c)
         psd_progress_free(t, c->begin.reserved);
     } else if (c->kind == PSD_CHANGE_REFUSE) {
         psi_free(c->end.text);
+    } else if (c->kind == PSD_CHANGE_ENQUEUE) {
+        psd_element_free(&t->store, c->attempt.element);
     }
 }
 

@@ -143,6 +143,37 @@ static void abandon(struct psd_task *t, const struct psd_change *c)
     n->applied = (uint8_t)c->end.applied;
 }
 
+/* ---- queues ---- */
+
+static struct psd_attempt *attempt_begun(const struct psd_change *c)
+{
+    struct psd_attempt *a = psd_attempt_own(c->attempt.reserved);
+    psd_attempt_begin(a, c->attempt.record, c->attempt.id, c->attempt.variable);
+    a->done = c->attempt.last;
+    return a;
+}
+
+static struct psd_attempt *attempt_of(const struct psd_change *c)
+{
+    return psd_attempt_own(c->attempt.reserved != NULL ? c->attempt.reserved
+                                                       : psd_attempt_find(c->attempt.record, c->attempt.id));
+}
+
+static void work_end(struct psd_task *t, const struct psd_change *c)
+{
+    const struct psd_variable *v = c->work_end.variable;
+    struct psd_number *n = psd_record_put(c->work_end.record, c->work_end.number);
+    if (!c->work_end.repeated) {
+        const struct psd_attempt *a = psd_attempt_of_item(c->work_end.record, v->queue, c->work_end.serial);
+        psd_queue_item_end(&t->store, psd_attempt_own(a), c->work_end.serial, c->work_end.give_back);
+    }
+    n->state = PS_NUMBER_APPLIED;
+    n->position = t->position;
+    n->incarnation = v->container->incarnation;
+    n->result_bytes = sizeof(uint64_t);
+    n->result[0] = c->work_end.repeated; /* little-endian */
+}
+
 /* ---- names and resets ---- */
 
 static void reset(struct psd_task *t, const struct psd_change *c)
@@ -248,6 +279,27 @@ void psd_commit(struct psd_task *t, const struct psd_change *c)
         break;
     case PSD_CHANGE_RESET_END:
         reset_end(t, c);
+        break;
+    case PSD_CHANGE_ENQUEUE:
+        psd_queue_put(attempt_begun(c), c->attempt.element);
+        break;
+    case PSD_CHANGE_DEQUEUE:
+        psd_queue_take(attempt_begun(c), c->attempt.index);
+        break;
+    case PSD_CHANGE_ATTEMPT_DONE:
+        attempt_of(c)->done = true;
+        break;
+    case PSD_CHANGE_ATTEMPT_END:
+        psd_attempt_end(&t->store, attempt_of(c), c->attempt.give_back);
+        break;
+    case PSD_CHANGE_QUEUE_CLOSE:
+        c->variable->queue->closed = true;
+        break;
+    case PSD_CHANGE_WORK_FILLED:
+        psd_queue_fill(c->filled.variable->queue, c->filled.hash);
+        break;
+    case PSD_CHANGE_WORK_END:
+        work_end(t, c);
         break;
     }
 }

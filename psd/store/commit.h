@@ -18,7 +18,7 @@
 
 #include "common/buf.h"
 #include "names.h"
-#include "record.h"
+#include "queue.h"
 
 struct psd_task;
 
@@ -38,9 +38,16 @@ enum psd_change_kind {
     PSD_CHANGE_ABANDON,     /* ... ends abandoned */
     PSD_CHANGE_NAME,        /* a name is recorded, or what the directory knows of it changes */
     PSD_CHANGE_NAME_FORGET,
-    PSD_CHANGE_RESET,      /* the reset of a container is pending */
-    PSD_CHANGE_RESET_TASK, /* what one task has to do with it; its record goes with the last one, when it is not pending */
-    PSD_CHANGE_RESET_END   /* it is not pending any more: the container's names are forgotten */
+    PSD_CHANGE_RESET,        /* the reset of a container is pending */
+    PSD_CHANGE_RESET_TASK,   /* what one task has to do with it; its record goes with the last one, when it is not pending */
+    PSD_CHANGE_RESET_END,    /* it is not pending any more: the container's names are forgotten */
+    PSD_CHANGE_ENQUEUE,      /* a waiting request inserts an element */
+    PSD_CHANGE_DEQUEUE,      /* ... takes one */
+    PSD_CHANGE_ATTEMPT_DONE, /* ... gets no more than it has */
+    PSD_CHANGE_ATTEMPT_END,  /* ... is acknowledged, or what it has taken goes back; nothing is remembered of it then */
+    PSD_CHANGE_QUEUE_CLOSE,
+    PSD_CHANGE_WORK_FILLED, /* a work queue has all its items */
+    PSD_CHANGE_WORK_END     /* a number is applied: an item is done, or goes back; the last one done begins the next epoch */
 };
 
 /*
@@ -60,10 +67,11 @@ struct psd_change {
             const struct psd_container *container;
             const char *name;
             const struct psd_definition *definition;
+            const struct psi_queue_spec *queue; /* checked; NULL: a variable */
             uint64_t creation;
             struct psd_variable *reserved;
         } create;
-        const struct psd_variable *variable; /* DROP, SEAL */
+        const struct psd_variable *variable; /* DROP, SEAL, QUEUE_CLOSE: open, and no WORK */
         struct {
             struct psd_record *record;
             uint64_t number;
@@ -117,6 +125,28 @@ struct psd_change {
             bool outstanding, owed;
             struct psd_reset *reserved; /* RESET: NULL when some task is still owed an older one */
         } reset;                        /* RESET, RESET_TASK, RESET_END */
+        struct {
+            struct psd_record *record;
+            uint64_t id;                         /* of the waiting request */
+            const struct psd_variable *variable; /* ENQUEUE, DEQUEUE: with a queue */
+            struct psd_element *element;         /* ENQUEUE: gives; its data fit the queue's spec */
+            uint64_t index;                      /* DEQUEUE: psd_queue_draw() */
+            bool last;                           /* ENQUEUE, DEQUEUE: with this one it is done */
+            bool give_back;                      /* ATTEMPT_END: what it has taken; its client does not know of it, or is gone */
+            const struct psd_attempt *reserved;  /* that of the request, or a new one: the caller may say which */
+        } attempt;                               /* ENQUEUE, DEQUEUE, ATTEMPT_DONE, ATTEMPT_END */
+        struct {
+            const struct psd_variable *variable;
+            uint64_t hash;
+        } filled; /* WORK_FILLED: once, and committed in the same event as its ENQUEUEs */
+        struct {
+            struct psd_record *record;
+            uint64_t number;
+            const struct psd_variable *variable;
+            uint64_t serial; /* of an item that the session holds */
+            bool give_back;  /* to the front; otherwise it is done */
+            bool repeated;   /* it was done before: the number's result says so, and nothing else happens */
+        } work_end;
     };
 };
 

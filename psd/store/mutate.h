@@ -7,7 +7,7 @@
 #define PSD_MUTATE_H
 
 #include "names.h"
-#include "record.h"
+#include "queue.h"
 
 /* Where const ends. */
 static inline struct psd_container *psd_container_own(const struct psd_container *c)
@@ -17,6 +17,14 @@ static inline struct psd_container *psd_container_own(const struct psd_container
 static inline struct psd_variable *psd_variable_own(const struct psd_variable *v)
 {
     return (struct psd_variable *)(uintptr_t)v;
+}
+static inline struct psd_queue *psd_queue_own(const struct psd_queue *q)
+{
+    return (struct psd_queue *)(uintptr_t)q;
+}
+static inline struct psd_attempt *psd_attempt_own(const struct psd_attempt *a)
+{
+    return (struct psd_attempt *)(uintptr_t)a;
 }
 static inline struct psd_number *psd_number_own(const struct psd_number *n)
 {
@@ -57,6 +65,27 @@ struct psd_number *psd_record_take(struct psd_record *r, uint64_t number);
 /** End an entry of r as refused; gives text (may be NULL). */
 void psd_number_refuse(struct psd_record *r, struct psd_number *n, ps_status st, ps_reason reason, ps_applied applied,
                        char *text);
+
+/* ---- queue.c ---- */
+/** Nothing has it any more. NULL is fine. */
+void psd_queue_free(struct psd_store *s, struct psd_queue *q);
+/** Its variable goes: what is in it, and what sessions hold, is freed. */
+void psd_queue_clear(struct psd_store *s, struct psd_queue *q);
+/** Unless it has begun. */
+void psd_attempt_begin(struct psd_attempt *a, struct psd_record *r, uint64_t id, const struct psd_variable *v);
+/** What it has is freed with it. */
+void psd_attempt_free(struct psd_store *s, struct psd_attempt *a);
+void psd_attempts_fini(struct psd_store *s);
+/** e, new, at the back; a has inserted it. */
+void psd_queue_put(struct psd_attempt *a, struct psd_element *e);
+/** The element with this index, to the end of a. */
+void psd_queue_take(struct psd_attempt *a, uint64_t index);
+/** a ends: psd_attempt_free(), or held, or what it has goes back first. */
+void psd_attempt_end(struct psd_store *s, struct psd_attempt *a, bool give_back);
+/** WORK: what is in it are its items; the first epoch begins. */
+void psd_queue_fill(struct psd_queue *q, uint64_t hash);
+/** WORK: this item, which a has, is done, or goes back. */
+void psd_queue_item_end(struct psd_store *s, struct psd_attempt *a, uint64_t serial, bool give_back);
 
 /* ---- names.c ---- */
 /** n, from psd_name_reserve(); NULL: the name is known, and gets this definition and owner. */

@@ -16,6 +16,7 @@ struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name)
         r->name = name;
         psi_list_init(&r->silent);
         psi_list_init(&r->progress);
+        psi_list_init(&r->attempts);
         psi_u64_map_init(&r->waits, (const uint64_t[2]){name, 0}); /* a client could only slow itself down */
     }
     return r;
@@ -26,7 +27,7 @@ void psd_record_free(struct psd_record *r)
     if (r == NULL) {
         return;
     }
-    PSI_ASSERT(psi_list_empty(&r->progress) && psi_u64_map_count(&r->waits) == 0);
+    PSI_ASSERT(psi_list_empty(&r->progress) && psi_list_empty(&r->attempts) && psi_u64_map_count(&r->waits) == 0);
     psi_u64_map_fini(&r->waits);
     psi_list_remove(&r->silent);
     for (uint32_t i = 0; i < PS_WINDOW; i++) {

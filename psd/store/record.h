@@ -60,6 +60,7 @@ struct psd_record {
     uint64_t name;                        /* random, never 0 */
     uint64_t chief_number;                /* directory: the chief lease it was given; 0 none */
     struct psi_list progress;             /* struct psd_progress */
+    struct psi_list attempts;             /* struct psd_attempt of queue.h, the oldest first */
     struct psd_number numbers[PS_WINDOW]; /* place = number % PS_WINDOW */
     /* derived: */
     uint64_t highest; /* number seen */
@@ -111,7 +112,7 @@ static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
 
 /** NULL when memory is short. */
 struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name);
-/** Everything in progress must have ended, all waits removed. NULL is fine. */
+/** Everything in progress must have ended, all attempts and waits removed. NULL is fine. */
 void psd_record_free(struct psd_record *r);
 /** The entry of `number`, or NULL when the record does not know it. */
 const struct psd_number *psd_record_find(const struct psd_record *r, uint64_t number);

@@ -21,6 +21,7 @@ void psd_store_init(struct psd_store *s, const uint64_t map_seed[2], uint64_t bu
     psi_map_init(&s->containers, map_seed);
     psi_u64_map_init(&s->handles, map_seed);
     psi_u64_map_init(&s->creations, map_seed);
+    psi_list_init(&s->free_attempts);
     s->budget_bytes = budget_bytes;
     s->next_handle = 1;
 }
@@ -47,11 +48,18 @@ void psd_store_fini(struct psd_store *s)
     psi_map_fini(&s->containers);
     psi_u64_map_fini(&s->handles);
     psi_u64_map_fini(&s->creations);
+    psd_attempts_fini(s);
     psd_arena_fini(&s->arena);
 }
 
 ps_status psd_definition_check(const struct psd_definition *d, const char *name, struct psi_err *err)
 {
+    if (d->queue) {
+        return d->dtype == PS_DTYPE_NONE && d->optimizer.kind == PS_OPT_NONE && !d->atomic
+                   ? PS_OK
+                   : psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': it has neither dtype nor optimizer, and is not atomic",
+                              name);
+    }
     ps_status st = psi_variable_check(d->dtype, &d->shape, d->atomic, err);
     if (st == PS_OK) {
         st = psi_optimizer_check(&d->optimizer, d->dtype, err);
@@ -65,6 +73,12 @@ ps_status psd_definition_check(const struct psd_definition *d, const char *name,
 ps_status psd_definition_compare(const struct psd_definition *have, const char *where, const struct psd_definition *want,
                                  const char *name, struct psi_err *err)
 {
+    if (have->queue != want->queue) {
+        return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
+                           "%s: '%s' exists at %s as a %s; asked for as a %s" PSI_MISMATCH_REMEDY,
+                           ps_reason_name(PS_REASON_SHAPE_MISMATCH), name, where, have->queue ? "queue" : "variable",
+                           want->queue ? "queue" : "variable");
+    }
     bool same_shape = have->dtype == want->dtype && psi_shape_equal(&have->shape, &want->shape);
     bool same_optimizer = have->optimizer.kind == want->optimizer.kind;
     if (same_shape && same_optimizer && have->atomic == want->atomic) {
@@ -82,7 +96,7 @@ ps_status psd_definition_compare(const struct psd_definition *have, const char *
 
 bool psd_definition_equal(const struct psd_definition *a, const struct psd_definition *b)
 {
-    return a->dtype == b->dtype && psi_shape_equal(&a->shape, &b->shape) && a->atomic == b->atomic &&
+    return a->queue == b->queue && a->dtype == b->dtype && psi_shape_equal(&a->shape, &b->shape) && a->atomic == b->atomic &&
            psi_optimizer_equal(&a->optimizer, &b->optimizer);
 }
 
@@ -133,7 +147,8 @@ const struct psd_variable *psd_variable_by_creation(const struct psd_store *s, u
 
 struct psd_definition psd_variable_definition(const struct psd_variable *v)
 {
-    return (struct psd_definition){.dtype = v->dtype, .shape = v->shape, .optimizer = v->optimizer, .atomic = v->atomic};
+    return (struct psd_definition){
+        .dtype = v->dtype, .shape = v->shape, .optimizer = v->optimizer, .atomic = v->atomic, .queue = v->queue != NULL};
 }
 
 const struct psd_variable *psd_variable_ref(const struct psd_variable *v)
@@ -166,15 +181,21 @@ void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
         psd_arena_free(&s->arena, v->slots[i], v->bytes);
     }
     s->promised_bytes -= psd_variable_promised_bytes(v);
+    psd_queue_free(s, v->queue);
     psi_free(v);
 }
 
 /* ---- memory: promises and staging ---- */
 
+static uint64_t element_count(const struct psd_definition *d)
+{
+    return d->queue ? 0 : (uint64_t)ps_shape_elements(&d->shape);
+}
+
 /* Strings: as long as all are empty. */
 static uint64_t value_bytes(const struct psd_definition *d)
 {
-    uint64_t elements = (uint64_t)ps_shape_elements(&d->shape);
+    uint64_t elements = element_count(d);
     return d->dtype == PS_STRING ? psi_blob_bytes_min(elements) : elements * ps_dtype_bytes(d->dtype);
 }
 
@@ -360,7 +381,7 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
     v->dtype = d->dtype;
     v->element_bytes = (uint32_t)ps_dtype_bytes(d->dtype);
     v->shape = d->shape;
-    v->elements = (uint64_t)ps_shape_elements(&d->shape);
+    v->elements = element_count(d);
     v->bytes = value_bytes(d);
     v->atomic = d->atomic;
     v->optimizer = d->optimizer;
@@ -376,6 +397,7 @@ void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_v
     v->creation = creation;
     v->handle = s->next_handle++;
     s->variable_count++;
+    s->queue_count += v->queue != NULL;
     ps_status st = psi_map_put(&c->variables, v->name, strlen(v->name), v, NULL, NULL);
     if (st == PS_OK) {
         st = psi_u64_map_put(&s->handles, v->handle, v, NULL, NULL);
@@ -394,6 +416,10 @@ void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
     v->gone = true;
     v->container = NULL;
     s->variable_count--;
+    if (v->queue != NULL) {
+        s->queue_count--;
+        psd_queue_clear(s, v->queue);
+    }
     s->dropped++;
     psd_variable_unref(s, v);
 }
@@ -564,7 +590,7 @@ void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct
 
 void psd_store_check_invariants(const struct psd_store *s)
 {
-    uint32_t count = 0;
+    uint32_t count = 0, queues = 0;
     uint64_t cursor = 0;
     void *value = NULL;
     while (psi_map_next(&s->containers, &cursor, NULL, NULL, &value)) {
@@ -578,10 +604,15 @@ void psd_store_check_invariants(const struct psd_store *s)
             PSI_ASSERT(v->value == NULL || v->first_value == NULL);
             PSI_ASSERT(psd_variable_by_handle(s, v->handle) == v);
             PSI_ASSERT(!v->sealed || v->initialised);
+            if (v->queue != NULL) {
+                PSI_ASSERT(!v->initialised && v->bytes == 0 && v->refs > v->queue->attempt_count);
+                psd_queue_check_invariants(v->queue);
+                queues++;
+            }
             count++;
         }
     }
-    PSI_ASSERT(count == s->variable_count);
+    PSI_ASSERT(count == s->variable_count && queues == s->queue_count);
     PSI_ASSERT(psi_u64_map_count(&s->handles) == count && psi_u64_map_count(&s->creations) == count);
     PSI_ASSERT(s->promised_bytes <= s->budget_bytes || s->budget_lowered);
 }

@@ -17,6 +17,7 @@
 #include <stddef.h>
 
 struct psd_container;
+struct psd_queue;
 
 /* What each push and pull looks at comes first, in PSD_VARIABLE_HOT_BYTES: with many variables none of it is in cache. */
 struct psd_variable {
@@ -51,6 +52,7 @@ struct psd_variable {
     uint8_t giver[8];      /* given: the first bytes of that session's id */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
+    struct psd_queue *queue; /* psd/store/queue.h; NULL: a variable. A queue has no dtype, no elements and never a value */
     /* volatile: */
     void *first_value; /* staged in the memory that is promised to `value`, which is NULL then */
 };
@@ -70,14 +72,17 @@ struct psd_store {
     struct psi_u64_map handles, creations; /* -> struct psd_variable */
     uint64_t records_bytes;                /* of sessions */
     uint32_t next_handle;
-    uint32_t variable_count;
+    uint32_t variable_count; /* queues too */
+    uint32_t queue_count;
     uint64_t dropped; /* variables so far: who waits for one looks again when it has changed */
     /* volatile: */
     struct psd_arena arena;
     uint64_t map_seed[2];
     uint64_t budget_bytes;
-    uint64_t promised_bytes; /* values and slots of all variables, initialised or not, and staging, of copies and calls too */
+    uint64_t promised_bytes; /* values and slots of all variables, initialised or not, elements of queues, and staging, of copies
+                                and calls too */
     bool budget_lowered;     /* below what was promised then */
+    struct psi_list free_attempts;
 };
 
 /* What a creation fixes. */
@@ -87,6 +92,7 @@ struct psd_definition {
     ps_shape shape;
     ps_optimizer optimizer;
     bool atomic;
+    bool queue; /* and none of the above; its psi_queue_spec is known to its owner only */
 };
 
 void psd_store_init(struct psd_store *s, const uint64_t map_seed[2], uint64_t budget_bytes);
@@ -94,7 +100,8 @@ void psd_store_fini(struct psd_store *s);
 
 /** dtype known, shape legal, optimizer legal for dtype. INVALID_ARGUMENT names the variable and what is allowed. */
 ps_status psd_definition_check(const struct psd_definition *d, const char *name, struct psi_err *err) PSI_MUST;
-/** INVALID_ARGUMENT that names both sides when dtype, shape, optimizer kind or atomic differ. */
+/** INVALID_ARGUMENT that names both sides when dtype, shape, optimizer kind or atomic differ, or one is a queue. What two queues
+ * are made as, psi_queue_spec_compare() compares. */
 ps_status psd_definition_compare(const struct psd_definition *have, const char *where, const struct psd_definition *want,
                                  const char *name, struct psi_err *err) PSI_MUST;
 

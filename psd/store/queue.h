@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queues of one task: elements that were inserted and not taken, and attempts, which are what waiting requests have inserted or
+ * taken. A queue hangs on a variable (its name, container, handle, creation, references), which has no value.
+ *
+ * The life of an element: psd_element_new() when its bytes come -> ENQUEUE, at the back -> DEQUEUE, out of the queue into the
+ * attempt of the request that takes it; `size` falls at once, so a request may gather more than the capacity -> ATTEMPT_END,
+ * which frees it, or gives it back to the front, in the order in which it was taken (SHUFFLE: to the back). WORK: ATTEMPT_END
+ * without give_back holds it for the session until WORK_END says that it is done, or gives it back; done items stay in memory,
+ * and are all handed out again when the last one of an epoch is done.
+ *
+ * A reset or delete frees what is in the queue and what a session holds of it. What a request has taken and its client has not
+ * acknowledged goes with its attempt: the answer may be on its way.
+ *
+ * Who decides when what moves is psd/rpc/queue.c; here nothing waits. `enqueuers`, `dequeuers` and `dirty` are lists for it.
+ */
+#ifndef PSD_QUEUE_H
+#define PSD_QUEUE_H
+
+#include "common/queue_spec.h"
+#include "record.h"
+
+enum psd_element_state {
+    PSD_ELEMENT_QUEUED, /* in the queue; a new one too */
+    PSD_ELEMENT_TAKEN,  /* in an attempt */
+    PSD_ELEMENT_DONE    /* WORK: for this epoch */
+};
+
+/* One piece of the arena: this and its data. */
+struct psd_element {
+    struct psi_list link; /* derived: of queue->elements, or of the attempt that took it; SHUFFLE in the queue: none */
+    /* remembered: */
+    uint64_t serial;     /* from 1 on, by insertion */
+    uint64_t bytes;      /* of data: common/tuple.h */
+    uint32_t deliveries; /* how often it came back after a request that took it was done; WORK: in this epoch */
+    uint32_t state;      /* derived: enum psd_element_state */
+    uint8_t data[];      /* remembered: 8-aligned */
+};
+
+/* What a waiting request has inserted or taken: from its first element on, until the client's ACK; WORK: until WORK_END. */
+struct psd_attempt {
+    struct psi_list link;      /* derived: of the record, the oldest first */
+    struct psi_list of_queue;  /* derived: of queue->attempts */
+    struct psd_record *record; /* derived: whose it is */
+    /* remembered: */
+    const struct psd_variable *variable; /* one reference */
+    uint64_t id;                         /* of the request */
+    uint64_t inserted;                   /* elements */
+    struct psi_list elements;            /* taken, in the order in which they came */
+    bool done;                           /* the request got all it asked for, or all it gets */
+    bool held;                           /* WORK: acknowledged, its elements wait for WORK_END */
+    /* derived: */
+    uint64_t element_count;
+    uint64_t bytes; /* of the data of its elements */
+};
+
+struct psd_queue {
+    /* remembered: */
+    struct psi_queue_spec spec;
+    struct psi_list elements;   /* FIFO, WORK: in their order */
+    struct psd_element **array; /* SHUFFLE: [size], what an index draws from; WORK: [next_serial - 1], all items by serial */
+    uint64_t size;              /* elements in the queue */
+    uint64_t next_serial;
+    uint64_t draws; /* SHUFFLE: so far */
+    uint64_t fill_hash;
+    uint64_t done;  /* WORK: items, in this epoch */
+    uint32_t epoch; /* WORK: from 0 on; spec.epochs: all are over */
+    bool closed;
+    bool filled; /* WORK */
+    /* derived: */
+    uint64_t taken;           /* elements in attempts */
+    uint64_t bytes;           /* of the data of all its elements, taken ones too */
+    struct psi_list attempts; /* struct psd_attempt */
+    uint64_t attempt_count;
+    /* volatile: */
+    uint64_t capacity;                    /* of array */
+    struct psi_list enqueuers, dequeuers; /* struct psd_need of psd/rpc/wait.h, the longest waiting first */
+    struct psi_list dirty;                /* link of whoever looks at it at the end of the event */
+    const struct psd_variable *variable;  /* on which it hangs */
+};
+
+/* ---- what there is ---- */
+/** Of the request `id` of r; NULL: it has done nothing to a queue, or that was acknowledged. */
+const struct psd_attempt *psd_attempt_find(const struct psd_record *r, uint64_t id);
+/** Has it room for one element more: true for every one without a capacity. Closed or not is the caller's to ask. */
+bool psd_queue_has_room(const struct psd_queue *q);
+/** How many elements may be taken now: SHUFFLE leaves min_after_dequeue while it is open, WORK has none until it is filled. */
+uint64_t psd_queue_available(const struct psd_queue *q);
+/** The index that the next DEQUEUE takes: 0 but for SHUFFLE, which must not be empty; from (seed, draws), without a seed from
+ * `random`, 64 random bits. */
+uint64_t psd_queue_draw(const struct psd_queue *q, uint64_t random);
+/** Items of a filled WORK. */
+uint64_t psd_queue_items(const struct psd_queue *q);
+/** WORK: the item with this serial; NULL: there is none. */
+const struct psd_element *psd_queue_item(const struct psd_queue *q, uint64_t serial);
+/** WORK: the attempt of r that has the item of q with this serial, acknowledged or not; NULL: r has not got it. */
+const struct psd_attempt *psd_attempt_of_item(const struct psd_record *r, const struct psd_queue *q, uint64_t serial);
+/** The same, whosever it is; looks at all attempts of the queue. */
+const struct psd_attempt *psd_queue_holder(const struct psd_queue *q, uint64_t serial);
+
+/* ---- memory for changes (commit.h): psd_change_reserve() gets all of it but the elements ---- */
+/** What an element of so many bytes takes of the budget. */
+uint64_t psd_element_memory_bytes(uint64_t bytes);
+/** For an element whose bytes will come: state 0, data as memory happens to be. NULL: the budget, or the system, has no more. */
+struct psd_element *psd_element_new(struct psd_store *s, uint64_t bytes);
+/** One that is in no queue and no attempt. NULL is fine. */
+void psd_element_free(struct psd_store *s, struct psd_element *e);
+
+/** Of v, which is made with it. NULL: no memory. */
+struct psd_queue *psd_queue_new(const struct psd_variable *v, const struct psi_queue_spec *spec);
+/** Places for one element more, so that none that is inserted or comes back lacks one. */
+ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *q, struct psi_err *err) PSI_MUST;
+/** For a request that has none. NULL: no memory. */
+struct psd_attempt *psd_attempt_new(struct psd_store *s);
+
+void psd_queue_check_invariants(const struct psd_queue *q);
+
+#endif
