@@ -442,9 +442,16 @@ static ps_status stream_new(struct psk_device *d, struct psk_stream **out, struc
     return PS_OK;
 }
 
+/* As CUDA's: what another stream has still to do, maybe to wait for this one, stays in order. Work that was refused may leave the
+ * wait before it behind, which no event stands for. */
 static void stream_free(struct psk_device *d, struct psk_stream *s)
 {
     (void)pthread_mutex_lock(&d->lock);
+    for (size_t i = 0; i < STREAMS_MAX; i++) {
+        while (d->streams[i] != NULL && d->streams[i]->finished < d->streams[i]->submitted) {
+            (void)pthread_cond_wait(&d->changed, &d->lock);
+        }
+    }
     s->ending = true;
     (void)pthread_cond_broadcast(&d->changed);
     (void)pthread_mutex_unlock(&d->lock);
