@@ -21,12 +21,11 @@ struct message_name {
     }
 /* all of control.proto: scripts/lint/proto */
 static const struct message_name NAMES[] = {
-    NAME(Hello),         NAME(UnresolvedItem), NAME(HelloAnswer),   NAME(TaskItem),   NAME(NumberItem),
-    NAME(Optimizer),     NAME(CreateItem),     NAME(CreateAnswer),  NAME(NameItem),   NAME(OpenAnswer),
-    NAME(Init),          NAME(HandleItem),     NAME(Wait),          NAME(Seal),       NAME(ChiefAnswer),
-    NAME(ContainerItem), NAME(Beat),           NAME(BeatAnswer),    NAME(InfoAnswer), NAME(VarAnswer),
-    NAME(ConfigAnswer),  NAME(ConfigItem),     NAME(SessionAnswer), NAME(WaitAnswer), NAME(ContainerAnswer),
-    NAME(StopAnswer),    NAME(TaskAnswer),     NAME(Call),          NAME(ListItem),
+    NAME(Hello),      NAME(UnresolvedItem),  NAME(HelloAnswer), NAME(TaskItem),     NAME(NumberItem),    NAME(Optimizer),
+    NAME(CreateItem), NAME(CreateAnswer),    NAME(NameItem),    NAME(OpenAnswer),   NAME(Init),          NAME(HandleItem),
+    NAME(Wait),       NAME(Barrier),         NAME(Seal),        NAME(ChiefAnswer),  NAME(ContainerItem), NAME(Beat),
+    NAME(BeatAnswer), NAME(InfoAnswer),      NAME(VarAnswer),   NAME(ConfigAnswer), NAME(ConfigItem),    NAME(SessionAnswer),
+    NAME(WaitAnswer), NAME(ContainerAnswer), NAME(StopAnswer),  NAME(TaskAnswer),   NAME(Call),          NAME(ListItem),
 };
 
 static const char *name_of(const pb_msgdesc_t *d)

@@ -75,6 +75,8 @@
        "take the chief lease: its number") \
     OP(WAIT_CLUSTER, 53, 0,               0,      MORE,  "Wait",         "TaskItem",       NULL, \
        "waits: until tasks are up") \
+    OP(BARRIER,      54, 0,               0,      0,     "Barrier",      "NameItem",       NULL, \
+       "waits: until all have come to it") \
     /* administration */ \
     OP(INFO,         64, LIST,            0,      0,     NULL,           NULL,             "InfoAnswer", \
        "the state of a task") \

@@ -52,12 +52,15 @@ void psd_task_set(struct psd_task *t, const psd_server_options *o)
 /* The end of an event: whoever has to do with a connection that ended in it lets go of it. That may end others. */
 static void settle(struct psd_task *t)
 {
-    while (!psi_list_empty(&t->ended)) {
-        struct psd_conn *c = psd_conn_next_ended(t);
-        psd_slow_drop(t, c);
-        psd_session_left(t, c);
-        psd_task_link_lost(t, c);
-    }
+    do {
+        while (!psi_list_empty(&t->ended)) {
+            struct psd_conn *c = psd_conn_next_ended(t);
+            psd_slow_drop(t, c);
+            psd_session_left(t, c);
+            psd_task_link_lost(t, c);
+        }
+        psd_barriers_look(t);
+    } while (!psi_list_empty(&t->ended));
 }
 
 struct psi_link *psd_task_accepted(struct psd_task *t, void *shell, const char *peer)
@@ -215,8 +218,9 @@ static void tick_records(struct psd_task *t, uint64_t grace_ms)
         struct psd_record *r = value;
         r->lease_until_ms += grace_ms;
         r->idle_since_ms = excused(t, r->idle_since_ms, grace_ms);
-        if (r->lease_until_ms <= t->now_ms) {
+        if (r->member && r->lease_until_ms <= t->now_ms) {
             psd_lease_end(t, r);
+            psd_barrier_lease_ended(t, r);
         }
         if (r->conn == NULL && (r->guest || t->now_ms - r->idle_since_ms >= t->config.session_keep_ms)) {
             psd_session_drop(t, r);
@@ -255,6 +259,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     tick_conns(t);
     settle(t);
     tick_records(t, grace);
+    psd_barriers_look(t);
     psd_wait_tick(t);
     psd_slow_tick(t);
     psd_task_link_tick(t);
@@ -319,6 +324,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->silent_empty);
     psi_map_init(&t->records, map_seed);
     psi_map_init(&t->presences, map_seed);
+    psi_map_init(&t->barriers, map_seed);
     psd_directory_init(&t->names, map_seed);
     psd_store_init(&t->store, map_seed, config->memory_budget_bytes);
     psi_cluster_init(&t->cluster);
@@ -446,6 +452,7 @@ void psd_task_check_invariants(const struct psd_task *t)
     PSI_ASSERT(conns == t->conn_count && psi_list_empty(&t->ended));
     psd_wait_check_invariants(t);
     psd_presences_check_invariants(t);
+    psd_barriers_check_invariants(t);
     psd_call_check_invariants(t);
     PSI_ASSERT(t->free_buffer_count <= t->buffer_count && t->buffer_count <= t->config.segment_buffers_max);
 }

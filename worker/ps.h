@@ -115,6 +115,28 @@ PS_API ps_status ps_session_fail(ps_session *s, ps_status st, const char *text);
  *  named that task holds a lease. Blocks. Errors: DEADLINE_EXCEEDED naming who is missing. */
 PS_API ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeout_ms);
 
+/**
+ * Wait at a barrier until count callers have come to it, of whatever sessions; then all go on, and its name is free for the next
+ * round. At the directory task; the name is in the container, and behind the prefix, of the thread's scopes.
+ *
+ * count       how many, this call included; 0: all sessions of job worker that hold a lease when the last of them comes. A
+ *             session counts once then; who is no worker waits with them. Workers that have not started hold none: ps_barrier()
+ *             after ps_session_wait_cluster(s, "worker", 0) waits for all of the cluster spec.
+ * timeout_ms  <= 0: the session's operation timeout, as ps_barrier() has it.
+ *
+ * Who leaves does not count: by his deadline, by the session's end, or by that of its lease (a process that was killed: after
+ * psd --lease, at once when another one says that it is the same task).
+ *
+ * Thread   any thread; blocks. Nothing of the session sticks.
+ * Errors   PS_DEADLINE_EXCEEDED   not all have come; names who has not
+ *          PS_INVALID_ARGUMENT    those who wait there gave another count; both are named
+ *          PS_ABORTED             the lease ended while it waited; or, outcome unknown (ps_last_error() says so), the directory
+ *                                 was restarted: the others may have gone on
+ *          PS_UNAVAILABLE         no connection to the directory within the timeout
+ */
+PS_API ps_status ps_barrier(ps_session *s, const char *name, int count);
+PS_API ps_status ps_barrier_within(ps_session *s, const char *name, int count, int64_t timeout_ms);
+
 /** Index and number of tasks of this session's job (0 and 1 when it has none); where indices are missing, the highest one plus 1,
  *  so that every task counts alike. Any thread. */
 PS_API int ps_task_index(ps_session *s);

@@ -39,6 +39,7 @@
     ROW(DELETE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(NAMES, VARIABLE, ADMINISTER),      psd_rpc_delete) \
     ROW(CHIEF,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(WRITE),                       psd_rpc_chief) \
     ROW(WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(READ),                        psd_rpc_wait_cluster) \
+    ROW(BARRIER,      AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(WRITE),                       psd_rpc_barrier) \
     ROW(INFO,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_info) \
     ROW(VARS,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_vars) \
     ROW(CONFIG,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_config) \

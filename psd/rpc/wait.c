@@ -5,7 +5,7 @@
  *
  * Failure: its deadline: what its kind says. A need that is lost ends the request with the reason of its kind.
  */
-#include "rpc.h"
+#include "psd/directory/directory.h"
 
 #include "common/mem.h"
 
@@ -287,6 +287,7 @@ void psd_wait_fini(struct psd_task *t)
 {
     psi_free(t->deadlines);
     psi_map_fini(&t->presences);
+    psi_map_fini(&t->barriers);
 }
 
 /* ---- invariants ---- */
@@ -309,7 +310,7 @@ static void check_open(const struct psd_wait *w)
 
 void psd_wait_check_invariants(const struct psd_task *t)
 {
-    uint64_t bytes = (uint64_t)psi_map_count(&t->presences) * PSD_PRESENCE_BYTES, cursor = 0;
+    uint64_t bytes = (uint64_t)psi_map_count(&t->presences) * PSD_PRESENCE_BYTES + psd_barriers_bytes(t), cursor = 0;
     uint32_t count = 0, open_with_deadline = 0;
     void *value = NULL, *item = NULL;
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {

@@ -29,6 +29,7 @@ struct input {
 struct slot {
     struct psi_request req;
     struct psi_var_name name; /* DELETE */
+    struct psi_barrier barrier;
     bool busy;
     uint64_t started_ms;
     uint8_t *dst; /* of its own, exact: the sanitizer sees a byte too much */
@@ -322,7 +323,7 @@ static void start(struct input *in)
         PSI_REQ_INIT,   PSI_REQ_PULL,         PSI_REQ_STATUS,    PSI_REQ_READY,      PSI_REQ_WAIT_READY, PSI_REQ_RESET,
         PSI_REQ_DELETE, PSI_REQ_WAIT_CLUSTER, PSI_REQ_CLUSTER,   PSI_REQ_INFO,       PSI_REQ_PING,       PSI_REQ_LOOK,
         PSI_REQ_PUSH,   PSI_REQ_PULL,         PSI_REQ_VARS,      PSI_REQ_CONFIG,     PSI_REQ_CONTAINERS, PSI_REQ_SESSIONS,
-        PSI_REQ_WAITS,  PSI_REQ_TASKS,        PSI_REQ_STOP,      PSI_REQ_CONFIG_SET, PSI_REQ_STOP_AT};
+        PSI_REQ_WAITS,  PSI_REQ_TASKS,        PSI_REQ_STOP,      PSI_REQ_CONFIG_SET, PSI_REQ_STOP_AT,    PSI_REQ_BARRIER};
     struct slot *slot = &s.slots[byte(in) % SLOTS];
     uint8_t kind = byte(in);
     struct psi_var *var = s.vars[byte(in) % VARS];
@@ -349,7 +350,9 @@ static void start(struct input *in)
         slot->req.bytes = sizeof(strings);
     }
     slot->name = (struct psi_var_name){.container = var->container, .name = var->name};
+    slot->barrier = (struct psi_barrier){.at = slot->name, .count = kind % 3};
     slot->req.src = slot->req.kind == PSI_REQ_DELETE         ? (const void *)&slot->name
+                    : slot->req.kind == PSI_REQ_BARRIER      ? (const void *)&slot->barrier
                     : slot->req.kind == PSI_REQ_RESET        ? NULL
                     : slot->req.kind == PSI_REQ_CONFIG_SET   ? (const void *)&setting
                     : slot->req.kind == PSI_REQ_WAIT_CLUSTER ? (const void *)"ps"

@@ -376,6 +376,12 @@ def config_set(f):
     check(items(f.payload, "ConfigItem") == [{"name": b"session_keep", "value": b"1h"}], "setting")
 
 
+def barrier(f):
+    is_frame(f, "BARRIER", "CRC", id=16)
+    same(message("Barrier", f.meta), timeout_ms=54750, count=3)
+    check(items(f.payload, "NameItem") == [{"container": b"localhost", "name": b"epoch"}], "barrier")
+
+
 def bfloat16(bits):
     return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
 
@@ -433,7 +439,7 @@ def create_atomic(f):
 
 
 MEANINGS = {"hello": hello, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "create_more": create_more,
-            "create_answer": create_answer, "init": init, "beat": beat, "beat_answer": beat_answer,
+            "create_answer": create_answer, "init": init, "barrier": barrier, "beat": beat, "beat_answer": beat_answer,
             "push_two_segments": push_two_segments, "push_reply": push_reply, "push_refused": push_refused,
             "pushpull_reply": pushpull_reply, "assign_plain": assign_plain, "add_reply": add_reply, "pull": pull,
             "pull_reply": pull_reply, "pull_refused": pull_refused, "abandon_reply": abandon_reply,

@@ -180,6 +180,20 @@ static void init_request(struct wire *out)
     control(out, &h, &ps_v1_Init_msg, &m, NULL);
 }
 
+static void barrier_request(struct wire *out)
+{
+    struct psi_buf body;
+    ps_v1_Barrier m = {.timeout_ms = 54750, .count = 3};
+    ps_v1_NameItem item = ps_v1_NameItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(item.container, "localhost")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(item.name, "epoch"));
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    list_add(&body, &ps_v1_NameItem_msg, &item);
+    struct ps_frame_header h = header_of(PS_OP_BARRIER, 0, 16, 0);
+    control(out, &h, &ps_v1_Barrier_msg, &m, &body);
+    psi_buf_fini(&body);
+}
+
 static void beat(struct wire *out)
 {
     ps_v1_Beat m = {.global_step = 1876};
@@ -340,6 +354,7 @@ static const struct golden {
     {"create_more", create_request},
     {"create_answer", create_answer},
     {"init", init_request},
+    {"barrier", barrier_request},
     {"beat", beat},
     {"beat_answer", beat_answer},
     {"push_two_segments", push},

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a program asks of all its variables, or of the cluster, before it goes on: which have no value, wait until they are ready,
- * wait until tasks are up. Happy path: one request of the core, or one for each variable, many at a time. Failure: that of the
- * request; of several the first, which names the tasks that failed likewise.
+ * wait until tasks are up, or until
+ * others have come to a barrier. Happy path: one request of the core, or one for each variable, many at a time. Failure: that of
+ * the request; of several the first, which names the tasks that failed likewise.
  */
 #include "api.h"
 
@@ -131,6 +132,28 @@ ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)
     }
     PSI_IGNORE(psi_api_settle(s)); /* what fails is the session's error; this waits for the others */
     return plain(s, PSI_REQ_WAIT_READY, NULL, timeout_ms > 0 ? timeout_ms : s->ready_timeout_ms);
+}
+
+ps_status ps_barrier_within(ps_session *s, const char *name, int count, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    struct psi_scoped scoped;
+    ps_status st = psi_api_check(s, true, &err);
+    if (st == PS_OK && name == NULL) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "the barrier's name is NULL");
+    }
+    st = st == PS_OK ? psi_api_scope_name(s, name, &scoped, &err) : st;
+    if (st == PS_OK) {
+        struct psi_barrier b = {.at = {.container = scoped.container, .name = scoped.name}, .count = count};
+        struct psi_api_call call = {.session = s, .timeout_ms = timeout_ms, .req = {.kind = PSI_REQ_BARRIER, .src = &b}};
+        st = psi_api_call_run(&call, &err);
+    }
+    return psi_api_result(&err, st);
+}
+
+ps_status ps_barrier(ps_session *s, const char *name, int count)
+{
+    return ps_barrier_within(s, name, count, 0);
 }
 
 ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeout_ms)

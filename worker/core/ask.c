@@ -3,9 +3,9 @@
  * Control requests at one task: a list out, answers back, across reconnects.
  *
  * Happy path: an ask is built once (its list fits one frame), gets the next request number when it is sent, and its callback runs
- * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, CALL) keep their number when they
+ * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL) keep their number when they
  * are sent again, so the task joins them to the one that waits, and are acknowledged; all others are asked again under a new
- * number. Failure: what must not happen twice (RESET, DELETE, SHUTDOWN, CALL) ends as outcome unknown where that could be.
+ * number. Failure: what must not happen twice (RESET, DELETE, BARRIER, SHUTDOWN, CALL) ends as outcome unknown where that could be.
  * Handles are void in a new life: such asks end ABORTED. An ask that is dropped leaves nothing behind; its answer, if one comes,
  * is ignored.
  */
@@ -24,6 +24,7 @@ static const struct op_row {
     [PS_OP_DELETE] = {.waits = true, .once = true},
     [PS_OP_WAIT] = {.waits = true, .handles = true},
     [PS_OP_WAIT_CLUSTER] = {.waits = true},
+    [PS_OP_BARRIER] = {.waits = true, .once = true},
     [PS_OP_CALL] = {.waits = true, .once = true},
     [PS_OP_SHUTDOWN] = {.once = true},
     [PS_OP_SEAL] = {.handles = true},

@@ -565,10 +565,12 @@ void psi_control_go(struct psi_request *req);   /* one ask to the task of its ro
 void psi_control_told(struct psi_request *req); /* the cluster is known: that was all */
 void psi_control_goodbye(struct psi_request *req);
 ps_status psi_control_check_reset(const struct psi_request *req, struct psi_err *err) PSI_MUST;
-ps_status psi_control_check_delete(const struct psi_request *req, struct psi_err *err) PSI_MUST;
+ps_status psi_control_check_name(const struct psi_request *req, struct psi_err *err) PSI_MUST;
+ps_status psi_control_check_barrier(const struct psi_request *req, struct psi_err *err) PSI_MUST;
 ps_status psi_control_check_jobs(const struct psi_request *req, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_reset(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_delete(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
+ps_status psi_control_build_barrier(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_jobs(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_setting(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_ping(struct psi_ask *ask, struct psi_err *err) PSI_MUST;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that are one ask: RESET, DELETE, WAIT_CLUSTER at the directory; INFO, SHUTDOWN, PING at one task; lists
+ * Requests that are one ask: RESET, DELETE, WAIT_CLUSTER, BARRIER at the directory; INFO, SHUTDOWN, PING at one task; lists
  * (control_list.c); CALL (call.c); and CLUSTER and GOODBYE, which concern the session itself.
  *
  * Happy path: build the ask, its answer ends the request.
@@ -32,12 +32,19 @@ ps_status psi_control_check_reset(const struct psi_request *req, struct psi_err 
     return req->src != NULL ? psi_container_name_check(req->src, strlen(req->src), err) : PS_OK;
 }
 
-ps_status psi_control_check_delete(const struct psi_request *req, struct psi_err *err)
+ps_status psi_control_check_name(const struct psi_request *req, struct psi_err *err)
 {
     const struct psi_var_name *n = req->src;
     const char *name = n != NULL && n->name != NULL ? n->name : "";
     ps_status st = psi_variable_name_check(name, strlen(name), err);
     return st == PS_OK && n->container != NULL ? psi_container_name_check(n->container, strlen(n->container), err) : st;
+}
+
+ps_status psi_control_check_barrier(const struct psi_request *req, struct psi_err *err)
+{
+    const struct psi_barrier *b = req->src;
+    return b != NULL && b->count < 0 ? psi_fail(err, PS_INVALID_ARGUMENT, "barrier: the count is %d; 0 is all workers", b->count)
+                                     : psi_control_check_name(req, err);
 }
 
 ps_status psi_control_check_jobs(const struct psi_request *req, struct psi_err *err)
@@ -206,15 +213,29 @@ ps_status psi_control_build_reset(struct psi_ask *ask, struct psi_err *err)
     return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_ContainerItem_msg, &m, err) : st;
 }
 
-ps_status psi_control_build_delete(struct psi_ask *ask, struct psi_err *err)
+/* The body: one name. */
+static ps_status give_name(struct psi_ask *ask, struct psi_err *err)
 {
     ps_v1_NameItem m = ps_v1_NameItem_init_zero;
     const struct psi_var_name *n = ask->req->src;
     const char *container = n->container != NULL ? n->container : PSI_CONTAINER_DEFAULT;
     PSI_BYTES_SET(m.container, container);
     PSI_BYTES_SET(m.name, n->name);
+    return psi_list_append(&ask->body, &ps_v1_NameItem_msg, &m, err);
+}
+
+ps_status psi_control_build_delete(struct psi_ask *ask, struct psi_err *err)
+{
     ps_status st = give_time(ask, err);
-    return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_NameItem_msg, &m, err) : st;
+    return st == PS_OK ? give_name(ask, err) : st;
+}
+
+ps_status psi_control_build_barrier(struct psi_ask *ask, struct psi_err *err)
+{
+    ps_v1_Barrier m = {.timeout_ms = psi_time_to_give(ask->req->owner, ask->req->deadline_ms),
+                       .count = (uint32_t)((const struct psi_barrier *)ask->req->src)->count};
+    ps_status st = psi_ask_meta(ask, &ps_v1_Barrier_msg, &m, err);
+    return st == PS_OK ? give_name(ask, err) : st;
 }
 
 ps_status psi_control_build_setting(struct psi_ask *ask, struct psi_err *err)

@@ -85,6 +85,7 @@ enum psi_request_kind {
     PSI_REQ_RESET,
     PSI_REQ_DELETE,
     PSI_REQ_WAIT_CLUSTER,
+    PSI_REQ_BARRIER,
     PSI_REQ_CLUSTER, /* know the cluster (HELLO with any task) */
     PSI_REQ_LOOK,    /* the same for somebody who only looks: ends when connections are refused, as INFO */
     PSI_REQ_GOODBYE, /* to all tasks it talked to; always ends OK, bounded by its deadline */
@@ -287,6 +288,7 @@ struct psi_list_sink {
  *   VARS and others of lists.h
  *                   dst = struct psi_list_sink *
  *   WAIT_CLUSTER    src = jobs, "ps,worker"
+ *   BARRIER         src = const struct psi_barrier *, kept with its texts
  *   CALL            dst = struct psi_call_io *, kept with its memory
  *   RESET           src = the container's name, NULL: PSI_CONTAINER_DEFAULT; checked; kept
  *   DELETE          src = const struct psi_var_name *, kept with its texts
@@ -301,6 +303,10 @@ struct psi_call_io {
 struct psi_var_name {
     const char *container; /* NULL: PSI_CONTAINER_DEFAULT */
     const char *name;
+};
+struct psi_barrier {
+    struct psi_var_name at; /* first: what is said of names is said of it */
+    int count;              /* 0: all workers */
 };
 
 #endif

@@ -369,7 +369,8 @@ TEST(test_create_behind_delete)
 
 TEST(test_only_the_directory)
 {
-    static const uint8_t ops[] = {PS_OP_CREATE, PS_OP_FIND, PS_OP_RESET, PS_OP_DELETE, PS_OP_CHIEF, PS_OP_WAIT_CLUSTER};
+    static const uint8_t ops[] = {PS_OP_CREATE, PS_OP_FIND,         PS_OP_RESET,  PS_OP_DELETE,
+                                  PS_OP_CHIEF,  PS_OP_WAIT_CLUSTER, PS_OP_BARRIER};
     ps_v1_InfoAnswer info;
     struct cl *cl = cl_new();
     for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {

@@ -83,7 +83,7 @@ TEST(test_unknown_op_keeps_in_step)
     struct wire *body = wire_new();
     wire_zeros(body, 70000);
     for (unsigned op = 0; op < 256; op++) {
-        bool known = (op >= 1 && op <= 5) || (op >= 16 && op <= 20) || (op >= 32 && op <= 36) || (op >= 48 && op <= 53) ||
+        bool known = (op >= 1 && op <= 5) || (op >= 16 && op <= 20) || (op >= 32 && op <= 36) || (op >= 48 && op <= 54) ||
                      (op >= 64 && op <= 73);
         if (known) {
             continue;
@@ -338,6 +338,8 @@ TEST(test_bytes_that_are_no_message)
         {PS_OP_SEAL, false, "HandleItem"},
         {PS_OP_WAIT, false, "HandleItem"},
         {PS_OP_WAIT_CLUSTER, false, "TaskItem"},
+        {PS_OP_BARRIER, false, "NameItem"},
+        {PS_OP_BARRIER, true, "Barrier"},
         {PS_OP_INIT, true, "Init"},
         {PS_OP_SEAL, true, "Seal"},
         {PS_OP_WAIT, true, "Wait"},

@@ -73,6 +73,62 @@ TEST(test_wait_cluster)
     assert_non_null(strstr(wait->err.text, "/job:ps/task:1 is missing"));
 }
 
+static void never(struct psi_request *req)
+{
+    (void)req;
+    fail();
+}
+
+TEST(test_barrier)
+{
+    const struct psi_barrier name = {.at = {.container = "box", .name = "epoch"}, .count = 3};
+    const struct psi_barrier bad[] = {{.at = {.name = "a b"}, .count = 3}, {.at = {.name = "epoch"}, .count = -1}};
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+        struct psi_request req = {.kind = PSI_REQ_BARRIER, .src = &bad[i], .deadline_ms = f->now + 1000, .done = never};
+        assert_int_equal(psi_client_start(f->c, &req, NULL), PS_INVALID_ARGUMENT);
+    }
+    struct fake_request *b = fake_begin(f, PSI_REQ_BARRIER, NULL, &name, NULL, 1000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_BARRIER);
+    uint64_t id = frame->h.id;
+    ps_v1_Barrier m;
+    ps_v1_NameItem item;
+    assert_int_equal(psi_msg_decode(&ps_v1_Barrier_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
+    assert_true(m.timeout_ms == 880 && m.count == 3);
+    const uint8_t *p = frame->payload;
+    size_t n = frame->bytes;
+    bool end = false;
+    assert_int_equal(psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, NULL), PS_OK);
+    assert_true(item.container.size == 3 && item.name.size == 5 && memcmp(item.name.bytes, "epoch", 5) == 0);
+    /* the record is as before: it joins its own arrival */
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    frame = fake_take(f, 0, PS_OP_BARRIER);
+    assert_int_equal(frame->h.id, id);
+    fake_reply(f, 0, PS_OP_BARRIER, id, false,
+               &(struct fake_answer){.status = PS_DEADLINE_EXCEEDED, .text = "2 of 3 have come; not yet: x"});
+    assert_done(b, PS_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(b->err.text, "barrier of 'epoch': 2 of 3 have come"));
+    assert_null(fake_next(f, 0));
+    assert_int_equal(f->acked, id);
+}
+
+/* The directory lost its record: the others may have been released, so a second arrival could wait for nobody. */
+TEST(test_barrier_unknown)
+{
+    const struct psi_barrier name = {.at = {.name = "epoch"}, .count = 2};
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *b = fake_begin(f, PSI_REQ_BARRIER, NULL, &name, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    fake_take(f, 0, PS_OP_BARRIER);
+    fake_cut(f, 0);
+    fake_hello(f, 0, 101, 201, NULL, NULL); /* another life */
+    assert_int_equal(b->req.status, PS_ABORTED);
+    assert_int_equal(b->req.applied, PS_OUTCOME_UNKNOWN);
+    assert_null(fake_next(f, 0));
+}
+
 TEST(test_info)
 {
     ps_task_info infos[2];

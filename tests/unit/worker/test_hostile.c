@@ -227,14 +227,16 @@ static void see_task(void *ctx, const struct psi_task_seen *info)
 
 static void one_session(uint64_t seed)
 {
-    static const enum psi_request_kind KINDS[] = {
-        PSI_REQ_PUSH,       PSI_REQ_PUSH_PULL, PSI_REQ_ASSIGN, PSI_REQ_INIT,  PSI_REQ_PULL, PSI_REQ_STATUS,
-        PSI_REQ_READY,      PSI_REQ_RESET,     PSI_REQ_INFO,   PSI_REQ_VARS,  PSI_REQ_PING, PSI_REQ_WAIT_CLUSTER,
-        PSI_REQ_CONTAINERS, PSI_REQ_SESSIONS,  PSI_REQ_WAITS,  PSI_REQ_TASKS, PSI_REQ_STOP, PSI_REQ_STOP_AT};
+    static const enum psi_request_kind KINDS[] = {PSI_REQ_PUSH,       PSI_REQ_PUSH_PULL, PSI_REQ_ASSIGN, PSI_REQ_INIT,
+                                                  PSI_REQ_PULL,       PSI_REQ_STATUS,    PSI_REQ_READY,  PSI_REQ_RESET,
+                                                  PSI_REQ_INFO,       PSI_REQ_VARS,      PSI_REQ_PING,   PSI_REQ_WAIT_CLUSTER,
+                                                  PSI_REQ_CONTAINERS, PSI_REQ_SESSIONS,  PSI_REQ_WAITS,  PSI_REQ_TASKS,
+                                                  PSI_REQ_STOP,       PSI_REQ_STOP_AT,   PSI_REQ_BARRIER};
     enum { REQUESTS = sizeof(KINDS) / sizeof(KINDS[0]) };
     struct fake_request r[REQUESTS];
     struct fake f;
     float src[ELEMENTS] = {0};
+    const struct psi_barrier barrier = {.at = {.name = "epoch"}, .count = 2};
     float *dst = calloc(ELEMENTS, sizeof(float)); /* its ends are watched */
     uint32_t seen = 0;
     ps_task_info info;
@@ -246,10 +248,11 @@ static void one_session(uint64_t seed)
     struct psi_var *w = fake_get(&f, 0, "w", ELEMENTS, 9, 1);
     for (size_t i = 0; i < REQUESTS; i++) {
         bool stops = KINDS[i] == PSI_REQ_STOP || KINDS[i] == PSI_REQ_STOP_AT;
-        bool lists = KINDS[i] == PSI_REQ_VARS || (KINDS[i] > PSI_REQ_PING && !stops);
+        bool lists = KINDS[i] == PSI_REQ_VARS || (KINDS[i] > PSI_REQ_PING && !stops && KINDS[i] != PSI_REQ_BARRIER);
         void *to = KINDS[i] == PSI_REQ_INFO ? (void *)&info : stops ? (void *)&told : lists ? (void *)&sink : (void *)dst;
         const void *from = KINDS[i] == PSI_REQ_WAIT_CLUSTER ? (const void *)"ps"
                            : KINDS[i] == PSI_REQ_RESET      ? NULL
+                           : KINDS[i] == PSI_REQ_BARRIER    ? (const void *)&barrier
                                                             : (const void *)src;
         bool data = KINDS[i] <= PSI_REQ_PULL;
         fake_start(&f, &r[i], KINDS[i], data || KINDS[i] == PSI_REQ_STATUS ? w : NULL, from, to, 2000 + below(3000));

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * BARRIER: sessions that wait for each other by a name, at the directory, where their leases are.
+ *
+ * A barrier lives while somebody waits at it; the first who comes makes it and says for how many, the last one's coming releases
+ * all and frees the name. Each arrival is a waiting request (rpc/wait.h), so a client that reconnects joins its own, and a
+ * release that finds it away is kept for it. Nothing of this is remembered over a restart: a client that had come is told that
+ * the outcome is unknown, because asking again could be a second wait, for those who have been released.
+ *
+ * Who counts. For a count N: each arrival, also several of one session; not that of a session without a connection whose task
+ * has a newer session: that process was replaced, and its successor comes itself. For 0, "all workers": the sessions of job
+ * worker that hold a lease, each once; who else comes waits with them. An arrival ends with its client's deadline or ACK, with
+ * its session, and, ABORTED, with its session's lease: who is late by that much must not be taken for somebody who waits.
+ *
+ * When it is looked at: at each arrival, and at the end of each event in which a session became a member of the cluster, or was
+ * none any more. Not in the midst of one: a session that says HELLO again is none for a moment, which releases nobody.
+ *
+ * Failure: another count than the others gave: INVALID_ARGUMENT. Too little memory: RESOURCE_EXHAUSTED, to be asked again. Its
+ * deadline: DEADLINE_EXCEEDED, with who has not come.
+ */
+#include "directory.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WORKERS "worker"
+enum { KEY_MAX = PS_CONTAINER_BYTES_MAX + 1 + PS_NAME_BYTES_MAX, RETRY_MS = 100 };
+
+struct psd_barrier {
+    /* volatile: */
+    struct psi_list waiters; /* struct psd_need of those who have come */
+    uint32_t arrivals;       /* waits that refer to it */
+    uint32_t count;          /* 0: all workers */
+    bool named;              /* not released yet */
+    uint32_t key_bytes;
+    char key[KEY_MAX]; /* container \0 name, as far as it goes */
+};
+
+static struct psd_barrier *barrier_of(const struct psd_wait *w)
+{
+    return PSI_CONTAINER_OF(w->needs[0].of, struct psd_barrier, waiters);
+}
+
+/* ---- its life ---- */
+
+static struct psd_barrier *barrier_get(struct psd_task *t, const char *key, uint32_t key_bytes, uint32_t count)
+{
+    struct psd_barrier *b = psi_map_find(&t->barriers, key, key_bytes);
+    if (b != NULL) {
+        return b;
+    }
+    b = psd_room(t, PSD_ROOM_LISTS, sizeof(*b)) ? psi_calloc(1, sizeof(*b)) : NULL;
+    if (b == NULL || psi_map_put(&t->barriers, key, key_bytes, b, NULL, NULL) != PS_OK) {
+        psi_free(b);
+        return NULL;
+    }
+    t->wait_list_bytes += sizeof(*b);
+    psi_list_init(&b->waiters);
+    b->count = count;
+    b->named = true;
+    b->key_bytes = key_bytes;
+    memcpy(b->key, key, key_bytes);
+    return b;
+}
+
+/* The name is free from now on. */
+static void unname(struct psd_task *t, struct psd_barrier *b)
+{
+    if (b->named) {
+        b->named = false;
+        PSI_IGNORE(psi_map_remove(&t->barriers, b->key, b->key_bytes)); /* it is b */
+    }
+}
+
+/* One who had come is not there any more; with the last one it goes. */
+static void leave(struct psd_task *t, struct psd_wait *w)
+{
+    if (w->need_count == 0 || w->needs[0].of == NULL) {
+        return; /* refused before it came */
+    }
+    struct psd_barrier *b = barrier_of(w);
+    psi_list_remove(&w->needs[0].at);
+    if (--b->arrivals == 0) {
+        unname(t, b);
+        t->wait_list_bytes -= sizeof(*b);
+        psi_free(b);
+    }
+}
+
+/* ---- who has come ---- */
+
+static bool is_worker(const struct psd_record *r)
+{
+    return r->member && strcmp(r->job, WORKERS) == 0;
+}
+
+/* Another process is what r was: a later session of its task, and r has no connection. */
+static bool is_replaced(const struct psd_task *t, const struct psd_record *r)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    bool later = false;
+    while (r->conn == NULL && r->job[0] != '\0' && psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *other = value;
+        if (later && other->member && other->task == r->task && strcmp(other->job, r->job) == 0) {
+            return true;
+        }
+        later = later || other == r; /* records are in the order in which the sessions began */
+    }
+    return false;
+}
+
+static bool has_come(const struct psd_barrier *b, const struct psd_record *r)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(&r->waits, &cursor, NULL, &value)) {
+        const struct psd_wait *w = value;
+        if (w->op == PS_OP_BARRIER && w->need_count > 0 && w->needs[0].of == &b->waiters) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How many have come, of how many. */
+static uint32_t come(const struct psd_task *t, const struct psd_barrier *b, uint32_t *out_of)
+{
+    uint32_t count = 0;
+    if (b->count > 0) {
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &b->waiters) {
+            count += !is_replaced(t, PSI_CONTAINER_OF(it, struct psd_need, at)->wait->record);
+        }
+        *out_of = b->count;
+        return count;
+    }
+    uint64_t cursor = 0;
+    void *value = NULL;
+    *out_of = 0;
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *r = value;
+        *out_of += is_worker(r);
+        count += is_worker(r) && has_come(b, r);
+    }
+    return count;
+}
+
+static bool is_complete(const struct psd_task *t, const struct psd_barrier *b)
+{
+    uint32_t of = 0;
+    return come(t, b, &of) >= of;
+}
+
+static void look(struct psd_task *t, struct psd_barrier *b)
+{
+    if (is_complete(t, b)) {
+        struct psi_list all;
+        psi_list_init(&all);
+        psi_list_move_all(&all, &b->waiters); /* it goes with the last of them */
+        unname(t, b);
+        psd_wait_over(t, &all);
+    }
+}
+
+void psd_barriers_look(struct psd_task *t)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (t->barriers_stale && psi_map_next(&t->barriers, &cursor, NULL, NULL, &value)) {
+        look(t, value);
+    }
+    t->barriers_stale = false;
+}
+
+void psd_barrier_lease_ended(struct psd_task *t, struct psd_record *r)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(&r->waits, &cursor, NULL, &value)) {
+        struct psd_wait *w = value;
+        if (w->op == PS_OP_BARRIER && w->stage == PSD_WAIT_OPEN) {
+            PSI_IGNORE(psi_fail(&w->err, PS_ABORTED,
+                                "the lease of this session at %s ended while it waited: it has not been counted any more since",
+                                t->name)); /* answered by this */
+            psd_wait_done(t, w);
+        }
+    }
+}
+
+void psd_barriers_check_invariants(const struct psd_task *t)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    PSI_ASSERT(!t->barriers_stale);
+    while (psi_map_next(&t->barriers, &cursor, NULL, NULL, &value)) {
+        const struct psd_barrier *b = value;
+        uint32_t arrivals = 0;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &b->waiters) {
+            arrivals++;
+        }
+        PSI_ASSERT(b->named && arrivals == b->arrivals && arrivals > 0);
+        PSI_ASSERT(!is_complete(t, b)); /* somebody came, or went, unheard */
+    }
+}
+
+uint64_t psd_barriers_bytes(const struct psd_task *t)
+{
+    return (uint64_t)psi_map_count(&t->barriers) * sizeof(struct psd_barrier);
+}
+
+/* ---- in words ---- */
+
+struct missing {
+    char of_here[PSD_NAMES_HALF], of_away[PSD_NAMES_HALF], of_come[PSD_NAMES_HALF];
+    const char *here, *away, *come; /* workers that hold a lease and have not come; that hold none; sessions that have come */
+};
+
+/* The workers of the cluster spec that have not come, by whether they hold a lease. */
+static void add_listed(const struct psd_task *t, const struct psd_barrier *b, struct psd_names *here, struct psd_names *away)
+{
+    enum { HERE = 1, COME = 2 };
+    uint32_t listed = psi_cluster_num_tasks(&t->cluster, WORKERS);
+    uint8_t *state = psi_calloc((size_t)listed + 1, 1);
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (state != NULL && psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *r = value;
+        if (is_worker(r) && r->task < listed) {
+            state[r->task] = (uint8_t)(state[r->task] | HERE | (has_come(b, r) ? COME : 0));
+        }
+    }
+    for (uint32_t i = 0; state != NULL && i < listed; i++) {
+        if ((state[i] & COME) == 0) {
+            psd_names_add((state[i] & HERE) != 0 ? here : away, "/job:" WORKERS "/task:%u", i);
+        }
+    }
+    psi_free(state);
+}
+
+static void find_missing(const struct psd_task *t, const struct psd_barrier *b, struct missing *m)
+{
+    struct psd_names here = PSD_NAMES_IN(m->of_here), away = PSD_NAMES_IN(m->of_away), there = PSD_NAMES_IN(m->of_come);
+    char who[96];
+    uint64_t cursor = 0;
+    void *value = NULL;
+    if (b->count > 0) {
+        add_listed(t, b, &here, &away);
+    }
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *r = value;
+        bool has = has_come(b, r);
+        if (has || (b->count == 0 && is_worker(r))) {
+            psd_names_add(has ? &there : &here, "%s", psd_record_text(r, who, sizeof(who)));
+        }
+    }
+    m->here = psd_names_text(&here);
+    m->away = psd_names_text(&away);
+    m->come = psd_names_text(&there);
+}
+
+static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+{
+    const struct psd_barrier *b = barrier_of(w);
+    struct missing m;
+    uint32_t of = 0, count = come(t, b, &of);
+    const char *name = b->key + strlen(b->key) + 1;
+    find_missing(t, b, &m);
+    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "barrier %.*s: %u of %u have come", (int)(b->key_bytes - (name - b->key)),
+                        name, count, of)); /* cut is fine */
+    if (m.here[0] == '\0' && m.away[0] == '\0') {
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%u more come to it", of - count)); /* fits */
+    } else {
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s%s%s%s%s", m.here, m.here[0] != '\0' ? " to come" : "",
+                            m.here[0] != '\0' && m.away[0] != '\0' ? "; " : "", m.away,
+                            m.away[0] != '\0' ? " to open a session and come" : "")); /* fits */
+    }
+}
+
+static void expire(struct psd_task *t, struct psd_wait *w)
+{
+    const struct psd_barrier *b = barrier_of(w);
+    struct missing m;
+    uint32_t of = 0, count = come(t, b, &of);
+    find_missing(t, b, &m);
+    bool named = m.here[0] != '\0' || m.away[0] != '\0';
+    PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY, "%u of %u have come, as seen at %s%s%s%s%s%s%s",
+                           count, of, t->name, named ? "" : ": ", named ? "" : m.come, m.here[0] != '\0' ? "; not yet: " : "",
+                           m.here, m.away[0] != '\0' ? "; without a session: " : "", m.away)); /* answered by the caller */
+}
+
+static const struct psd_wait_kind of_barrier = {.describe = describe, .expire = expire, .drop = leave};
+
+/* ---- the request ---- */
+
+static ps_status come_to(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
+{
+    ps_v1_Barrier m;
+    ps_v1_NameItem item;
+    char key[KEY_MAX + 2], name[PS_NAME_BYTES_MAX + 1];
+    ps_status st = psi_msg_decode(&ps_v1_Barrier_msg, &m, r->meta, r->header.meta_bytes, err);
+    if (st == PS_OK) {
+        st = psd_item_first(r, &ps_v1_NameItem_msg, &item, "barrier", err);
+    }
+    if (st == PS_OK) {
+        st = psd_name_parse(&item, key, name, err);
+    }
+    struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, err) : NULL;
+    if (need == NULL) {
+        return st == PS_OK ? PS_RESOURCE_EXHAUSTED : st;
+    }
+    size_t head = strlen(key) + 1;
+    memcpy(key + head, name, strlen(name));
+    struct psd_barrier *b = barrier_get(t, key, (uint32_t)(head + strlen(name)), m.count);
+    if (b == NULL) {
+        return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "%s: no memory for barrier '%s'", t->name, name);
+    }
+    if (b->count != m.count) {
+        char theirs[32], ours[32];
+        PSI_IGNORE(snprintf(theirs, sizeof(theirs), b->count == 0 ? "all workers" : "%u", b->count)); /* fits */
+        PSI_IGNORE(snprintf(ours, sizeof(ours), m.count == 0 ? "all workers" : "%u", m.count));       /* fits */
+        return psi_fail(err, PS_INVALID_ARGUMENT, "it is to wait for %s, and who has come before waits there for %s", ours,
+                        theirs);
+    }
+    w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
+    psd_wait_hang(w, need, &b->waiters);
+    b->arrivals++;
+    return PS_OK;
+}
+
+void psd_rpc_barrier(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    bool old = false;
+    struct psi_err err;
+    struct psd_wait *w = psd_wait_get(t, c, r, &of_barrier, &old);
+    if (w == NULL || old) {
+        return;
+    }
+    ps_status st = come_to(t, w, r, &err);
+    if (st != PS_OK) {
+        psd_wait_refused(t, w, &err, st == PS_RESOURCE_EXHAUSTED ? RETRY_MS : 0);
+        return;
+    }
+    psd_wait_open(t, w);
+    look(t, barrier_of(w));
+}
