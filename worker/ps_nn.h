@@ -97,7 +97,7 @@ PS_API ps_status ps_dense(ps_tensor *x, ps_param *w, ps_param *b, ps_tensor *y);
 /**
  * Backward of ps_dense: gradients dw = x^T dy and db = column sums of dy replace what is in the gradients of w and b, and
  * dx = dy w^T. On the CPU it first waits until the last push of w and of b is acknowledged (their gradient buffers are the
- * library's until then); dx is computed before that.
+ * library's until then); dx is computed before that. Elsewhere dw and db come first, so that they leave while dx is computed.
  *
  * x, dy    (B, in) and (B, out): the input of the layer and the gradient of its output.
  * b        NULL if the layer has none.

@@ -5,6 +5,7 @@
  */
 #include "nn_test.h"
 
+#include "common/mem.h"
 #include "fake/fake.h"
 #include "servers.h"
 #include "worker/nn/kernels/block.h"
@@ -12,6 +13,7 @@
 #include "worker/ps.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 static struct test_servers servers;
 static struct psk_fake_settings *fake;
@@ -56,12 +58,12 @@ struct layer {
     float x_values[12];
 };
 
-static void layer_init(struct layer *l)
+static void layer_init_on(struct layer *l, const char *device)
 {
     static const int32_t labels[3] = {0, 1, 2};
     char error[512];
     memset(l, 0, sizeof(*l));
-    if (session_open("fake:0", false, &l->session, error) != PS_OK) {
+    if (session_open(device, false, &l->session, error) != PS_OK) {
         fail_msg("%s", error);
     }
     l->w = ps_param_get(l->session, "w", PS_SHAPE(4, 4), ps_glorot(), ps_sgd(1));
@@ -72,6 +74,11 @@ static void layer_init(struct layer *l)
     ps_tensor_wrap(&l->x, l->x_values, 3, 4);
     ps_tensor_wrap_labels(&l->labels, labels, 3);
     assert_int_equal(ps_session_ready(l->session), PS_OK);
+}
+
+static void layer_init(struct layer *l)
+{
+    layer_init_on(l, "fake:0");
 }
 
 static ps_status layer_step(struct layer *l)
@@ -137,6 +144,53 @@ static void test_no_such_device(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* Without ps_push_pull a parameter's value buffer is the same one all the time, where another device computes, too. */
+static void test_value_stays(void **state)
+{
+    (void)state;
+    struct layer l;
+    layer_init(&l);
+    const void *value = ps_param_value(l.w);
+    for (int step = 0; step < 2; step++) {
+        assert_int_equal(layer_step(&l), PS_OK);
+        assert_ptr_equal(ps_param_value(l.w), value);
+    }
+    assert_int_equal(layer_fini(&l), 0);
+}
+
+static void *open_again(void *arg)
+{
+    const bool *stop = arg;
+    struct psk_place *place = NULL;
+    struct psi_err err = {0};
+    while (!__atomic_load_n(stop, __ATOMIC_RELAXED)) {
+        if (psk_place_open("cpu", 1, &place, &err) != PS_OK) {
+            return place;
+        }
+        psk_place_close(place);
+    }
+    return NULL;
+}
+
+/* Sessions open the CPU, with threads of their own, while others compute on it. */
+static void test_opened_while_it_computes(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    bool stop = false;
+    float x[8] = {1, -2, 3, -4, 5, -6, 7, -8};
+    float y[8];
+    void *failed = NULL;
+    assert_int_equal(ps_nn_open("cpu"), PS_OK);
+    assert_int_equal(pthread_create(&thread, NULL, open_again, &stop), 0);
+    for (int i = 0; i < 20000; i++) {
+        assert_int_equal(ps_nn_relu_forward(x, y, 8), PS_OK);
+    }
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+}
+
 /* What makes a device slow is said where it is opened. */
 static void test_slow_device(void **state)
 {
@@ -152,6 +206,13 @@ static void test_slow_device(void **state)
     fake->warning = NULL;
 }
 
+static uint64_t memory_bytes(const struct psk_place *place)
+{
+    struct psk_properties properties;
+    psk_place_properties(place, &properties);
+    return properties.memory_bytes;
+}
+
 /* Nothing is opened for who does not compute; the device is there as long as somebody uses it. */
 static void test_open_and_close(void **state)
 {
@@ -163,7 +224,7 @@ static void test_open_and_close(void **state)
     layer_init(&l);
     fake->memory_bytes = 1 << 20; /* of one that is opened from now on */
     assert_int_equal(psk_place_open("fake:0", 0, &place, &err), PS_OK);
-    assert_int_equal(psk_place_properties(place)->memory_bytes, before);
+    assert_int_equal(memory_bytes(place), before);
     psk_place_close(place);
     assert_int_equal(layer_step(&l), PS_OK);
     ps_session *s = l.session;
@@ -172,7 +233,7 @@ static void test_open_and_close(void **state)
     assert_true(ps_tensor_scalar(&l.loss) > 0); /* its tensors keep it open */
     layer_fini(&l);
     assert_int_equal(psk_place_open("fake:0", 0, &place, &err), PS_OK);
-    assert_int_equal(psk_place_properties(place)->memory_bytes, 1 << 20);
+    assert_int_equal(memory_bytes(place), 1 << 20);
     psk_place_close(place);
     fake->memory_bytes = before;
 }
@@ -291,6 +352,51 @@ static void test_no_memory(void **state)
     fake->memory_bytes = before;
 }
 
+/* Each allocation of the program's thread fails in turn, in steps whose values come back with the pushes, so with the second
+ * buffers: a typed error, every call returns, and a new session is well. */
+static void test_no_memory_on_the_host(void **state)
+{
+    (void)state;
+    bool second = false; /* its text was seen */
+    int64_t left = -1;
+    for (int64_t at = 0; left < 0; at++) {
+        struct layer l;
+        layer_init_on(&l, "cpu"); /* the fake device has an allocator of its own */
+        psi_mem_fail_after(at);
+        for (int step = 0; step < 2; step++) {
+            ps_pull(l.session);
+            ps_dense_act(&l.x, l.w, l.b, PS_TANH, &l.y);
+            ps_softmax_xent(&l.y, &l.labels, &l.dy, &l.loss);
+            ps_dense_backward(&l.x, &l.dy, l.w, l.b, NULL);
+            ps_push_pull(l.session, l.w), ps_push_pull(l.session, l.b);
+        }
+        const ps_status st = ps_step_done(l.session);
+        left = psi_mem_fail_left();
+        psi_mem_fail_after(-1);
+        assert_int_equal(st, left < 0 ? PS_RESOURCE_EXHAUSTED : PS_OK);
+        second = second || strstr(ps_session_error(l.session), "parameter 'w': its second buffer") != NULL;
+        assert_int_equal(layer_fini(&l), st);
+    }
+    assert_true(second);
+}
+
+/* A gradient leaves a device before the gradient of the layer's input is computed there. */
+static void test_gradient_first(void **state)
+{
+    (void)state;
+    const char *const names[] = {"dense_dw", "dense_dx"};
+    for (int64_t at = 0; at < 2; at++) {
+        struct layer l;
+        layer_init(&l);
+        assert_int_equal(ps_dense(&l.x, l.w, l.b, &l.y), PS_OK);
+        fake->fail_at = at + 1;
+        assert_int_equal(ps_dense_backward(&l.x, &l.y, l.w, l.b, &l.dy), PS_OK);
+        assert_null(ps_tensor_read(&l.dy));
+        test_error_has(names[at]);
+        PSI_IGNORE(layer_fini(&l)); /* nothing with a parameter has waited for the device */
+    }
+}
+
 /* Labels that only the device has: its kernel looks at them, and whoever waits next is told. */
 static void test_labels_on_the_device(void **state)
 {
@@ -393,6 +499,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_such_device),
+        cmocka_unit_test(test_value_stays),
+        cmocka_unit_test(test_opened_while_it_computes),
         cmocka_unit_test(test_slow_device),
         cmocka_unit_test(test_open_and_close),
         cmocka_unit_test(test_move),
@@ -400,6 +508,8 @@ int main(void)
         cmocka_unit_test(test_read_tells),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory_on_the_host),
+        cmocka_unit_test(test_gradient_first),
         cmocka_unit_test(test_labels_on_the_device),
         cmocka_unit_test(test_close_at_once),
         cmocka_unit_test(test_driven_by_the_caller),

@@ -155,6 +155,24 @@ static void test_same_input_same_bits(void **state)
     layer_fini(&l);
 }
 
+/* Inputs may share memory, also where one takes more of it than the other. */
+static void test_inputs_share_memory(void **state)
+{
+    (void)state;
+    enum { BATCH = 2, IN = 3, OUT = 70 };
+    float m[BATCH * OUT];
+    float x[BATCH * IN];
+    float shared[IN * OUT];
+    float apart[IN * OUT];
+    for (size_t i = 0; i < BATCH * OUT; i++) {
+        m[i] = test_uniform();
+    }
+    memcpy(x, m, sizeof(x));
+    assert_int_equal(ps_nn_dense_backward(x, NULL, m, apart, NULL, NULL, BATCH, IN, OUT), PS_OK);
+    assert_int_equal(ps_nn_dense_backward(m, NULL, m, shared, NULL, NULL, BATCH, IN, OUT), PS_OK);
+    assert_memory_equal(shared, apart, sizeof(apart));
+}
+
 static void test_bad_arguments(void **state)
 {
     (void)state;
@@ -204,6 +222,7 @@ int main(void)
         cmocka_unit_test(test_hand_values),
         cmocka_unit_test(test_outputs_are_optional),
         cmocka_unit_test(test_same_input_same_bits),
+        cmocka_unit_test(test_inputs_share_memory),
         cmocka_unit_test(test_bad_arguments),
     };
     return test_on_devices(tests, sizeof(tests) / sizeof(tests[0]));

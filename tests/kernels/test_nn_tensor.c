@@ -358,6 +358,62 @@ static void test_memory_is_reused(void **state)
     ps_tensor_free(&x);
 }
 
+static void assert_values(ps_tensor *t, const float *want, size_t count)
+{
+    const float *values = ps_tensor_read(t);
+    assert_non_null(values);
+    for (size_t i = 0; i < count; i++) {
+        test_near("value", (int64_t)i, values[i], want[i], 0);
+    }
+}
+
+/* Rows that a smaller batch leaves out keep their values, wherever these are, and wrapped ones are copied by the first use too.
+ */
+static void test_rows_left_out(void **state)
+{
+    (void)state;
+    enum { ROWS = 4, COLS = 32, ALL = ROWS * COLS };
+    float want[ALL];
+    for (size_t i = 0; i < ALL; i++) {
+        want[i] = (float)(i + 1);
+    }
+    for (int64_t first = 0; first < ROWS; first++) {
+        float data[ALL];
+        ps_tensor t = {0};
+        ps_tensor y = {0};
+        memcpy(data, want, sizeof(data));
+        ps_tensor_wrap(&t, data, ROWS, COLS);
+        assert_int_equal(ps_tensor_set_rows(&t, first), PS_OK);
+        assert_int_equal(ps_relu(&t, &y), PS_OK);
+        memset(data, 0xff, sizeof(data)); /* the program's again */
+        assert_values(&y, want, (size_t)first * COLS);
+        assert_int_equal(ps_tensor_set_rows(&t, ROWS), PS_OK);
+        assert_int_equal(ps_relu(&t, &y), PS_OK);
+        assert_int_equal(ps_tensor_set_rows(&y, first), PS_OK);
+        assert_values(&y, want, (size_t)first * COLS);
+        assert_int_equal(ps_tensor_set_rows(&y, ROWS), PS_OK);
+        assert_values(&y, want, ALL);
+        ps_tensor_free(&t);
+        ps_tensor_free(&y);
+    }
+    /* a tensor that becomes larger has room for all its rows from the first one on */
+    ps_tensor t = {0};
+    ps_tensor y = {0};
+    for (int64_t rows = 1; rows <= ROWS; rows += ROWS - 1) {
+        assert_int_equal(ps_tensor_init(&t, PS_F32, rows, COLS), PS_OK);
+        assert_int_equal(ps_tensor_set_rows(&t, 1), PS_OK);
+        float *values = ps_tensor_write(&t);
+        assert_non_null(values);
+        memcpy(values, want, COLS * sizeof(float));
+        assert_int_equal(ps_relu(&t, &y), PS_OK);
+    }
+    assert_int_equal(ps_tensor_set_rows(&t, ROWS), PS_OK);
+    assert_int_equal(ps_relu(&t, &y), PS_OK);
+    assert_values(&y, want, COLS);
+    ps_tensor_free(&t);
+    ps_tensor_free(&y);
+}
+
 /* A smaller last batch uses the first rows only; an empty one is a batch too. */
 static void test_fewer_rows(void **state)
 {
@@ -455,6 +511,34 @@ static void test_shape_conflicts(void **state)
     assert_int_equal(network_fini(&n), PS_INVALID_ARGUMENT);
 }
 
+/* An output that is an input of the same call, where it needs more memory than that has, or less. */
+static void test_output_is_input(void **state)
+{
+    (void)state;
+    struct network n;
+    ps_tensor x = {0};
+    network_init(&n);
+    assert_int_equal(ps_relu(&n.x, &x), PS_OK); /* its shape is not given, so it may change */
+    assert_int_equal(ps_dense(&x, n.w1, n.b1, &x), PS_INVALID_ARGUMENT);
+    test_error_has("y overlaps x");
+    assert_int_equal(network_fini(&n), PS_INVALID_ARGUMENT);
+    ps_tensor_free(&x);
+    network_init(&n);
+    assert_int_equal(ps_dense(&n.x, n.w1, n.b1, &n.h), PS_OK);
+    assert_int_equal(ps_dense(&n.h, n.w2, n.b2, &n.h), PS_INVALID_ARGUMENT);
+    test_error_has("y overlaps x");
+    assert_int_equal(network_fini(&n), PS_INVALID_ARGUMENT);
+    network_init(&n);
+    assert_int_equal(ps_dense(&n.x, n.w2, n.b2, &n.h), PS_INVALID_ARGUMENT);
+    assert_int_equal(network_fini(&n), PS_INVALID_ARGUMENT);
+    network_init(&n);
+    assert_int_equal(ps_dense(&n.x, n.w1, NULL, &n.h), PS_OK);
+    assert_int_equal(ps_dense(&n.h, n.w2, NULL, &n.logits), PS_OK);
+    assert_int_equal(ps_softmax_xent(&n.logits, &n.labels, &n.logits, &n.logits), PS_INVALID_ARGUMENT);
+    test_error_has("overlaps");
+    assert_int_equal(network_fini(&n), 0);
+}
+
 /* An error where there is no parameter reaches the session through the tensors; a later good call clears the tensor. */
 static void test_error_travels(void **state)
 {
@@ -530,7 +614,9 @@ int main(void)
         cmocka_unit_test_setup(test_wrap, on_device),
         cmocka_unit_test_setup(test_memory_is_reused, on_device),
         cmocka_unit_test_setup(test_fewer_rows, on_device),
+        cmocka_unit_test_setup(test_rows_left_out, on_device),
         cmocka_unit_test_setup(test_shape_conflicts, on_device),
+        cmocka_unit_test_setup(test_output_is_input, on_device),
         cmocka_unit_test_setup(test_error_travels, on_device),
         cmocka_unit_test_setup(test_session_failure, on_device),
     };

@@ -29,10 +29,11 @@ static void log_place(ps_session *s, const char *type, uint32_t index, const cha
 
 static void log_opened(ps_session *s, const struct psk_place *place)
 {
-    const struct psk_properties *properties = psk_place_properties(place);
-    psi_api_log(s, PS_LOG_DEBUG, "compute", PSI_KV("device", psk_place_name(place)), PSI_KV("with", properties->name));
-    if (properties->warning[0] != '\0') {
-        psi_api_log(s, PS_LOG_WARN, "compute_slow", PSI_KV("device", psk_place_name(place)), PSI_KV("msg", properties->warning));
+    struct psk_properties properties;
+    psk_place_properties(place, &properties);
+    psi_api_log(s, PS_LOG_DEBUG, "compute", PSI_KV("device", psk_place_name(place)), PSI_KV("with", properties.name));
+    if (properties.warning[0] != '\0') {
+        psi_api_log(s, PS_LOG_WARN, "compute_slow", PSI_KV("device", psk_place_name(place)), PSI_KV("msg", properties.warning));
     }
 }
 
@@ -47,7 +48,7 @@ ps_status psi_api_compute_open(ps_session *s, const char *device, uint32_t threa
     if (st == PS_OK) {
         log_opened(s, s->place);
         if (s->log_device_placement) {
-            log_place(s, psk_place_type(s->place), psk_place_properties(s->place)->index, "", "");
+            log_place(s, psk_place_type(s->place), psk_place_index(s->place), "", "");
         }
         return PS_OK;
     }

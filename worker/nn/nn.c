@@ -77,8 +77,10 @@ const char *ps_nn_backend(void)
     if (place == NULL) {
         return "none";
     }
+    struct psk_properties properties;
+    psk_place_properties(place, &properties);
     (void)snprintf(text, sizeof(text), "%s: %s (%s)", psk_place_name(place), psk_plugin_path(psk_place_plugin(place)),
-                   psk_place_properties(place)->name);
+                   properties.name);
     return text;
 }
 
@@ -126,7 +128,12 @@ static ps_status run_here(struct psk_place *place, psk_op op, const struct psk_t
     return psk_place_submit(place, &work, err);
 }
 
-/* Inputs there, outputs back. Arguments in the same memory are one block. */
+static size_t bytes_of(const struct psk_tensor *t)
+{
+    return t->address != 0 ? psk_tensor_bytes(t) : 0;
+}
+
+/* Inputs there, outputs back. Arguments that are the same memory are one block. */
 static ps_status run_there(struct psk_place *place, psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs,
                            struct psi_err *err)
 {
@@ -137,10 +144,10 @@ static ps_status run_there(struct psk_place *place, psk_op op, const struct psk_
     const size_t count = psk_arg_count(op);
     for (size_t i = 0; i < count && st == PS_OK; i++) {
         size_t same = 0;
-        while (args[same].address != args[i].address) {
+        const size_t bytes = bytes_of(&args[i]);
+        while (args[same].address != args[i].address || bytes_of(&args[same]) != bytes) {
             same++;
         }
-        const size_t bytes = args[i].address != 0 ? psk_tensor_bytes(&args[i]) : 0;
         uses[i] = (struct psk_use){args[i].address != 0 ? &blocks[same] : NULL, args[i].shape, args[i].dtype};
         if (bytes > 0 && !psk_rows[op].args[i].output && same == i) {
             st = psk_block_write(&blocks[i], place, bytes, &memory, err);
@@ -151,7 +158,7 @@ static ps_status run_there(struct psk_place *place, psk_op op, const struct psk_
     }
     st = st == PS_OK ? psk_block_run(place, op, uses, attrs, NULL, err) : st;
     for (size_t i = 0; i < count && st == PS_OK; i++) {
-        const size_t bytes = args[i].address != 0 ? psk_tensor_bytes(&args[i]) : 0;
+        const size_t bytes = bytes_of(&args[i]);
         if (bytes > 0 && psk_rows[op].args[i].output) {
             st = psk_block_read(uses[i].block, bytes, &memory, err);
             if (st == PS_OK) {

@@ -37,7 +37,7 @@ static size_t bytes_of(const ps_tensor *t)
 static void note_place(ps_tensor *t)
 {
     const struct psk_place *place = psk_block_where(block_of(t));
-    t->place = place == NULL || psk_place_has_host_memory(place) ? PS_ON_HOST : 1 + psk_place_properties(place)->index;
+    t->place = place == NULL || psk_place_has_host_memory(place) ? PS_ON_HOST : 1 + psk_place_index(place);
 }
 
 /* ---- errors ---- */
@@ -185,19 +185,19 @@ void ps_tensor_free(ps_tensor *t)
 
 /* ---- values ---- */
 
-/* What the program's memory has, into the tensor's own. */
+/* What the program's memory has, all rows of it, into the tensor's own. */
 static ps_status take_wrapped(ps_tensor *t, struct psk_place *place, struct psi_err *err)
 {
     void *memory = NULL;
-    const size_t bytes = bytes_of(t);
-    if (t->wrapped == NULL || bytes == 0) {
+    const size_t bytes = block_of(t)->room_bytes;
+    if (t->wrapped == NULL) {
         return PS_OK;
     }
-    const ps_status st = psk_block_write(block_of(t), place, bytes, &memory, err);
-    if (st == PS_OK) {
+    const ps_status st = bytes > 0 ? psk_block_write(block_of(t), place, bytes, &memory, err) : PS_OK;
+    if (st == PS_OK && bytes > 0) {
         memcpy(memory, t->wrapped, bytes);
-        t->wrapped = NULL;
     }
+    t->wrapped = st == PS_OK ? NULL : t->wrapped;
     return st;
 }
 
@@ -480,12 +480,20 @@ static ps_status dense_backward(const char *fn, ps_tensor *x, ps_activation x_ac
     const struct psk_attrs attrs = {.activation = (uint32_t)x_act};
     const struct arg to_x[] = {{.t = dy}, {.value = w}, {.t = x_act != PS_LINEAR ? x : NULL}, {.t = dx}};
     const struct arg to_w[] = {{.t = x}, {.t = dy}, {.grad = w}, {.grad = b}};
+    const struct call dx_call = {fn, PSK_DENSE_DX, to_x, &attrs};
+    const struct call dw_call = {fn, PSK_DENSE_DW, to_w, NULL};
+    struct psk_place *place = NULL;
+    struct psi_err err = {0};
     ps_status st = session_check(w);
     st = st == PS_OK ? dense_backward_check(fn, x, dy, w, b, dx) : st;
-    if (st == PS_OK && dx != NULL) { /* first: it does not need the gradient buffers, which may still be on their way */
-        st = run(&(struct call){fn, PSK_DENSE_DX, to_x, &attrs});
+    st = st == PS_OK ? psi_nn_say(psi_param_place(w, &place, &err), fn, &err) : st;
+    if (st == PS_OK && psk_place_has_host_memory(place)) { /* dw last: its buffer may still be on its way */
+        st = dx != NULL ? run(&dx_call) : PS_OK;
+        st = st == PS_OK ? run(&dw_call) : st;
+    } else if (st == PS_OK) { /* dw first: it leaves the device while dx is computed */
+        st = run(&dw_call);
+        st = st == PS_OK && dx != NULL ? run(&dx_call) : st;
     }
-    st = st == PS_OK ? run(&(struct call){fn, PSK_DENSE_DW, to_w, NULL}) : st;
     return settle_param(w, dx, st);
 }
 

@@ -41,6 +41,12 @@ static ps_status host_new(struct psk_place *place, size_t bytes, void **out, str
     return *out != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
 }
 
+/* What a side has room for and what a copy takes, all of it: who asks for fewer bytes now may ask for the others later. */
+static size_t whole(const struct psk_block *b, size_t bytes)
+{
+    return bytes > b->room_bytes ? bytes : b->room_bytes;
+}
+
 /* The device that its host memory has to be pinned for. */
 static struct psk_place *pinner(struct psk_place *place)
 {
@@ -54,17 +60,16 @@ static ps_status host_room(struct psk_block *b, struct psk_place *place, size_t 
     if (b->host != NULL && b->host_bytes >= bytes && b->pinned == pinner(place)) {
         return PS_OK;
     }
-    const size_t room = bytes > b->room_bytes ? bytes : b->room_bytes;
-    const ps_status st = host_new(place, room, &memory, err);
+    const ps_status st = host_new(place, bytes, &memory, err);
     if (st != PS_OK) {
         return st;
     }
     if (b->on_host && b->host != NULL) {
-        memcpy(memory, b->host, b->host_bytes < room ? b->host_bytes : room);
+        memcpy(memory, b->host, b->host_bytes < bytes ? b->host_bytes : bytes);
     }
     host_drop(b);
     b->host = memory;
-    b->host_bytes = room;
+    b->host_bytes = bytes;
     b->pinned = pinner(place) != NULL ? psk_place_ref(place) : NULL;
     return PS_OK;
 }
@@ -151,7 +156,7 @@ static ps_status to_host(struct psk_block *b, size_t bytes, struct psi_err *err)
 
 ps_status psk_block_read(struct psk_block *b, size_t bytes, void **out, struct psi_err *err)
 {
-    ps_status st = to_host(b, bytes, err);
+    ps_status st = to_host(b, whole(b, bytes), err);
     st = st == PS_OK ? settle(b, err) : st;
     if (st == PS_OK) {
         *out = b->host;
@@ -161,8 +166,9 @@ ps_status psk_block_read(struct psk_block *b, size_t bytes, void **out, struct p
 
 ps_status psk_block_write(struct psk_block *b, struct psk_place *place, size_t bytes, void **out, struct psi_err *err)
 {
+    struct psk_place *pin = place != NULL ? place : b->pinned;
     ps_status st = settle(b, err);
-    st = st == PS_OK ? host_room(b, b->place != NULL ? b->place : place, bytes, err) : st;
+    st = st == PS_OK ? host_room(b, b->place != NULL ? b->place : pin, whole(b, bytes), err) : st;
     if (st != PS_OK) {
         return st;
     }
@@ -175,7 +181,7 @@ ps_status psk_block_write(struct psk_block *b, struct psk_place *place, size_t b
 ps_status psk_block_fetch(struct psk_block *b, size_t bytes, struct psk_call *call, psk_done_fn done, void *ctx,
                           struct psi_err *err)
 {
-    const ps_status st = to_host(b, bytes, err);
+    const ps_status st = to_host(b, whole(b, bytes), err);
     if (st == PS_OK && b->place == NULL) {
         done(ctx, NULL);
     }
@@ -207,7 +213,6 @@ static ps_status move(struct psk_block *b, struct psk_place *place, size_t bytes
 /* A larger buffer at its place; values that are only in the smaller one go to the host. */
 static ps_status device_room(struct psk_block *b, size_t bytes, bool values, struct psi_err *err)
 {
-    const size_t room = bytes > b->room_bytes ? bytes : b->room_bytes;
     ps_status st = values && b->on_device ? to_host(b, b->device_bytes, err) : PS_OK;
     st = st == PS_OK ? psk_place_wait(b->place, &b->marks, err) : st;
     if (st != PS_OK) {
@@ -217,8 +222,8 @@ static ps_status device_room(struct psk_block *b, size_t bytes, bool values, str
     b->address = 0;
     b->device_bytes = 0;
     b->on_device = false;
-    st = psk_place_buffer(b->place, room, &b->address, err);
-    b->device_bytes = st == PS_OK ? room : 0;
+    st = psk_place_buffer(b->place, bytes, &b->address, err);
+    b->device_bytes = st == PS_OK ? bytes : 0;
     return st;
 }
 
@@ -268,6 +273,22 @@ static ps_status labels_check(psk_op op, const struct psk_use *uses, struct psk_
     return PS_OK;
 }
 
+/* Before memory is made larger, which moves it: an output is no other argument, but where the operation works in place. */
+static ps_status overlap_check(psk_op op, const struct psk_use *uses, const char *const *names, struct psi_err *err)
+{
+    const struct psk_arg *args = psk_rows[op].args;
+    for (size_t o = 0; o < psk_arg_count(op); o++) {
+        const bool looks = args[o].output && uses[o].block != NULL && use_bytes(&uses[o]) > 0;
+        for (size_t i = 0; looks && i < psk_arg_count(op); i++) {
+            if (i != o && uses[i].block == uses[o].block && (args[o].in_place & (1u << i)) == 0) {
+                return psi_fail(err, PS_INVALID_ARGUMENT, "%s overlaps %s", psk_op_name_of(op, names, o),
+                                psk_op_name_of(op, names, i));
+            }
+        }
+    }
+    return PS_OK;
+}
+
 struct run {
     psk_op op;
     const struct psk_tensor *args;
@@ -297,7 +318,7 @@ static ps_status gather(struct psk_place *place, psk_op op, const struct psk_use
             continue;
         }
         ps_status st = move(b, place, bytes, values, err);
-        st = st == PS_OK ? bring(b, bytes, values, err) : st;
+        st = st == PS_OK ? bring(b, whole(b, bytes), values, err) : st;
         if (st != PS_OK) {
             return st;
         }
@@ -321,9 +342,9 @@ ps_status psk_block_run(struct psk_place *place, psk_op op, const struct psk_use
         }
     }
     ps_status st = psk_op_check(op, args, run.attrs, names, err);
+    st = st == PS_OK ? overlap_check(op, uses, names, err) : st;
     st = st == PS_OK ? labels_check(op, uses, args, err) : st;
     st = st == PS_OK ? gather(place, op, uses, args, marks, &work.mark_count, err) : st;
-    st = st == PS_OK ? psk_op_check_overlap(op, args, names, err) : st;
     st = st == PS_OK ? psk_place_submit(place, &work, err) : st;
     for (size_t i = 0; i < psk_arg_count(op) && st == PS_OK; i++) {
         if (psk_rows[op].args[i].output && args[i].address != 0) {

@@ -39,7 +39,8 @@ struct psk_place {
     char name[NAME_BYTES];
     const struct psk_plugin *plugin;
     struct psk_device *device;
-    struct psk_properties properties;
+    uint32_t index;
+    bool host_memory;
     pthread_mutex_t lock; /* what is below, and the order of submissions */
     struct track tracks[PSK_STREAMS];
     struct psi_err error; /* the first failure */
@@ -135,7 +136,10 @@ static ps_status place_new(const char *device, const char *plugin_name, uint32_t
         place_free(place);
         return st;
     }
-    place->plugin->properties(place->device, &place->properties);
+    struct psk_properties properties;
+    place->plugin->properties(place->device, &properties);
+    place->index = properties.index;
+    place->host_memory = properties.host_memory;
     psi_list_push_back(&open_places, &place->link);
     *out = place;
     return PS_OK;
@@ -193,7 +197,6 @@ ps_status psk_place_open(const char *device, uint32_t threads, struct psk_place 
     }
     if (st == PS_OK && threads > 0 && place->plugin->set_threads != NULL) {
         place->plugin->set_threads(place->device, threads);
-        place->plugin->properties(place->device, &place->properties);
     }
     (void)pthread_mutex_unlock(&open_mutex);
     if (st == PS_OK) {
@@ -244,14 +247,21 @@ const char *psk_place_type(const struct psk_place *place)
     return place->plugin->type;
 }
 
-const struct psk_properties *psk_place_properties(const struct psk_place *place)
+void psk_place_properties(const struct psk_place *place, struct psk_properties *out)
 {
-    return &place->properties;
+    (void)pthread_mutex_lock(&open_mutex); /* others may change the threads */
+    place->plugin->properties(place->device, out);
+    (void)pthread_mutex_unlock(&open_mutex);
+}
+
+uint32_t psk_place_index(const struct psk_place *place)
+{
+    return place->index;
 }
 
 bool psk_place_has_host_memory(const struct psk_place *place)
 {
-    return place->properties.host_memory;
+    return place->host_memory;
 }
 
 /* ---- memory ---- */
@@ -317,7 +327,7 @@ static ps_status submit_locked(struct psk_place *place, const struct psk_work *w
 ps_status psk_place_submit(struct psk_place *place, const struct psk_work *work, struct psi_err *err)
 {
     struct psi_err why = {0};
-    if (place->properties.host_memory) { /* done when it returns: nothing to order, and no thread waits for another one */
+    if (place->host_memory) { /* done when it returns: nothing to order, and no thread waits for another one */
         return work->submit(place->plugin, place->device, place->tracks[work->stream].stream, work->arg, err);
     }
     (void)pthread_mutex_lock(&place->lock);

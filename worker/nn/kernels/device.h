@@ -40,7 +40,9 @@ void psk_place_close(struct psk_place *place);
 const char *psk_place_name(const struct psk_place *place);   /* "gpu:0" */
 const char *psk_place_plugin(const struct psk_place *place); /* "cuda" */
 const char *psk_place_type(const struct psk_place *place);   /* "GPU" */
-const struct psk_properties *psk_place_properties(const struct psk_place *place);
+uint32_t psk_place_index(const struct psk_place *place);
+/** As they are now: the threads that compute may change. */
+void psk_place_properties(const struct psk_place *place, struct psk_properties *out);
 bool psk_place_has_host_memory(const struct psk_place *place);
 
 /* Memory; see kernels.h. */

@@ -94,7 +94,7 @@ static bool there(const struct psk_tensor *t)
     return t->dtype != PS_DTYPE_NONE;
 }
 
-static const char *name_of(psk_op op, const char *const *names, size_t arg)
+const char *psk_op_name_of(psk_op op, const char *const *names, size_t arg)
 {
     return names != NULL && names[arg] != NULL ? names[arg] : psk_rows[op].args[arg].name;
 }
@@ -170,12 +170,13 @@ static ps_status misfit(psk_op op, const struct psk_tensor *args, size_t arg, co
         if (size >= 0 && who != arg && (said & BIT(who)) == 0) {
             said |= BIT(who);
             listed += (size_t)snprintf(others + listed, sizeof(others) - listed, "%s%.80s is %s", listed > 0 ? " and " : ", but ",
-                                       name_of(op, names, who), psi_shape_format(&args[who].shape, other, sizeof(other)));
+                                       psk_op_name_of(op, names, who), psi_shape_format(&args[who].shape, other, sizeof(other)));
             listed = listed < sizeof(others) ? listed : sizeof(others) - 1;
         }
     }
-    return psi_fail(err, PS_INVALID_ARGUMENT, "%s is %s%s: %s must be (%s%s)", name_of(op, names, arg),
-                    psi_shape_format(&args[arg].shape, is, sizeof(is)), others, name_of(op, names, arg), must, one ? "," : "");
+    return psi_fail(err, PS_INVALID_ARGUMENT, "%s is %s%s: %s must be (%s%s)", psk_op_name_of(op, names, arg),
+                    psi_shape_format(&args[arg].shape, is, sizeof(is)), others, psk_op_name_of(op, names, arg), must,
+                    one ? "," : "");
 }
 
 /* ---- one argument ---- */
@@ -195,7 +196,7 @@ static ps_status arg_check(psk_op op, const struct psk_tensor *args, size_t i, c
                            struct psi_err *err)
 {
     const struct psk_arg *arg = &psk_rows[op].args[i];
-    const char *name = name_of(op, names, i);
+    const char *name = psk_op_name_of(op, names, i);
     const struct psk_tensor *t = &args[i];
     int64_t bytes = (int64_t)ps_dtype_bytes(t->dtype);
     if (!there(t)) {
@@ -268,7 +269,8 @@ ps_status psk_op_check_overlap(psk_op op, const struct psk_tensor *args, const c
         for (size_t i = 0; out->output && there(&args[o]) && i < count; i++) {
             const bool same = args[i].address == args[o].address && (out->in_place & BIT(i)) != 0;
             if (i != o && there(&args[i]) && !same && !psk_tensors_apart(&args[o], &args[i])) {
-                return psi_fail(err, PS_INVALID_ARGUMENT, "%s overlaps %s", name_of(op, names, o), name_of(op, names, i));
+                return psi_fail(err, PS_INVALID_ARGUMENT, "%s overlaps %s", psk_op_name_of(op, names, o),
+                                psk_op_name_of(op, names, i));
             }
         }
     }

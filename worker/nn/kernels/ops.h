@@ -35,6 +35,8 @@ extern const struct psk_row psk_rows[PSK_OPS];
 psk_op psk_op_find(const char *name);
 /** Arguments of an operation, inputs and outputs. */
 size_t psk_arg_count(psk_op op);
+/** What an argument is called in errors: names[arg], or the row's name where that, or names, is NULL. */
+const char *psk_op_name_of(psk_op op, const char *const *names, size_t arg);
 
 /**
  * What kernels.h lets a plugin rely on: arguments that are there, dtypes, ranks, sizes that fit each other and the machine,
