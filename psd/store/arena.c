@@ -18,16 +18,23 @@ struct block {
     uint32_t piece_bytes;
     uint32_t class_index;
 };
-enum { HEAD_BYTES = 64 };
+enum { HEAD_BYTES = 64, UNIT_BYTES = 64 };
 _Static_assert(sizeof(struct block) <= HEAD_BYTES, "block head");
 
+/* A class has 1 to 4 units, or 5 to 8 of them << shift. */
 static uint32_t class_of(uint64_t bytes)
 {
-    uint32_t c = 0;
-    while (((uint64_t)64 << c) < bytes) {
-        c++;
+    uint32_t units = (uint32_t)((bytes + UNIT_BYTES - 1) / UNIT_BYTES);
+    if (units <= 4) {
+        return units - 1;
     }
-    return c;
+    uint32_t shift = 29 - (uint32_t)__builtin_clz(units - 1);
+    return 4 * shift + ((units - 1) >> shift);
+}
+
+static uint32_t class_bytes(uint32_t c)
+{
+    return c < 4 ? (c + 1) * UNIT_BYTES : (c % 4 + 5) * UNIT_BYTES << (c / 4 - 1);
 }
 
 static uint32_t pieces_of(uint32_t piece_bytes)
@@ -53,6 +60,7 @@ void psd_arena_init(struct psd_arena *a)
         psi_list_init(&a->classes[i]);
     }
     psi_list_init(&a->full);
+    psi_list_init(&a->spare);
 }
 
 static void free_blocks(struct psi_list *head)
@@ -69,6 +77,28 @@ void psd_arena_fini(struct psd_arena *a)
         free_blocks(&a->classes[i]);
     }
     free_blocks(&a->full);
+    free_blocks(&a->spare);
+}
+
+static struct block *block_new(struct psd_arena *a)
+{
+    struct psi_list *link = psi_list_pop_front(&a->spare);
+    if (link == NULL) {
+        return psi_aligned_malloc(PSD_ARENA_BLOCK_BYTES, PSD_ARENA_BLOCK_BYTES);
+    }
+    a->spare_count--;
+    return PSI_CONTAINER_OF(link, struct block, link);
+}
+
+/* Nobody uses b, which is in no list. */
+static void block_free(struct psd_arena *a, struct block *b)
+{
+    if (a->spare_count == PSD_ARENA_SPARE_MAX) {
+        psi_free(b);
+    } else {
+        psi_list_push_front(&a->spare, &b->link);
+        a->spare_count++;
+    }
 }
 
 static void *alloc_small(struct psd_arena *a, uint64_t bytes)
@@ -76,12 +106,12 @@ static void *alloc_small(struct psd_arena *a, uint64_t bytes)
     uint32_t c = class_of(bytes);
     struct block *b = NULL;
     if (psi_list_empty(&a->classes[c])) {
-        b = psi_aligned_malloc(PSD_ARENA_BLOCK_BYTES, PSD_ARENA_BLOCK_BYTES);
+        b = block_new(a);
         if (b == NULL) {
             return NULL;
         }
         memset(b, 0, sizeof(*b));
-        b->piece_bytes = (uint32_t)64 << c;
+        b->piece_bytes = class_bytes(c);
         b->class_index = c;
         psi_list_push_front(&a->classes[c], &b->link);
     } else {
@@ -99,7 +129,6 @@ static void *alloc_small(struct psd_arena *a, uint64_t bytes)
         psi_list_remove(&b->link);
         psi_list_push_back(&a->full, &b->link);
     }
-    memset(p, 0, b->piece_bytes);
     return p;
 }
 
@@ -112,29 +141,39 @@ static void free_small(struct psd_arena *a, void *p)
     b->used--;
     if (b->used == 0) {
         psi_list_remove(&b->link);
-        psi_free(b);
+        block_free(a, b);
     } else if (was_full) {
         psi_list_remove(&b->link);
         psi_list_push_front(&a->classes[b->class_index], &b->link);
     }
 }
 
-void *psd_arena_alloc(struct psd_arena *a, uint64_t bytes)
+static void *alloc_large(uint64_t bytes)
 {
-    void *p = NULL;
-    if (is_large(bytes)) {
-        p = mmap(NULL, whole_blocks(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (p == MAP_FAILED) {
-            return NULL;
-        }
-        if (bytes >= ((uint64_t)4 << 20)) {
-            PSI_IGNORE(madvise(p, whole_blocks(bytes), MADV_HUGEPAGE)); /* fewer page faults; a wish only */
-        }
-    } else {
-        p = alloc_small(a, bytes);
+    void *p = mmap(NULL, whole_blocks(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        return NULL;
     }
+    if (bytes >= ((uint64_t)4 << 20)) {
+        PSI_IGNORE(madvise(p, whole_blocks(bytes), MADV_HUGEPAGE)); /* fewer page faults; a wish only */
+    }
+    return p;
+}
+
+void *psd_arena_alloc_raw(struct psd_arena *a, uint64_t bytes)
+{
+    void *p = is_large(bytes) ? alloc_large(bytes) : alloc_small(a, bytes);
     if (p != NULL) {
         a->used_bytes += bytes;
+    }
+    return p;
+}
+
+void *psd_arena_alloc(struct psd_arena *a, uint64_t bytes)
+{
+    void *p = psd_arena_alloc_raw(a, bytes);
+    if (p != NULL && !is_large(bytes)) { /* the system's is zeroed */
+        memset(p, 0, class_bytes(class_of(bytes)));
     }
     return p;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of variables, slots and staging of one task. 64 KiB and more: whole page-aligned 64 KiB blocks from the system, given
- * back when freed. Smaller: pieces of shared blocks, 64-byte aligned, in size classes. All of it zeroed. One thread.
+ * Memory of variables, slots, elements of queues and staging of one task. More than 16 KiB: whole page-aligned 64 KiB blocks from
+ * the system, given back when freed. Smaller: pieces of shared blocks, 64-byte aligned, in size classes at most a quarter apart;
+ * a few blocks without a piece in use are kept for the next one, whatever its class. One thread.
  */
 #ifndef PSD_ARENA_H
 #define PSD_ARENA_H
@@ -12,12 +13,15 @@
 #include <stdint.h>
 
 #define PSD_ARENA_BLOCK_BYTES ((size_t)64 << 10)
-#define PSD_ARENA_CLASSES 11 /* 64 bytes << class, up to 64 KiB */
+#define PSD_ARENA_CLASSES 28 /* of 64-byte units: 1, 2, 3, 4, then 5 to 8, 10 to 16 by 2, 20 to 32 by 4, ... up to 16 KiB */
+enum { PSD_ARENA_SPARE_MAX = 16 /* blocks kept */ };
 
 struct psd_arena {
     uint64_t used_bytes;                        /* asked for and not freed */
     struct psi_list classes[PSD_ARENA_CLASSES]; /* shared blocks with a free piece */
     struct psi_list full;                       /* shared blocks without */
+    struct psi_list spare;                      /* blocks that nobody uses */
+    uint32_t spare_count;
 };
 
 void psd_arena_init(struct psd_arena *a);
@@ -25,6 +29,8 @@ void psd_arena_init(struct psd_arena *a);
 void psd_arena_fini(struct psd_arena *a);
 /** bytes > 0, zeroed; NULL when the system has no more. */
 void *psd_arena_alloc(struct psd_arena *a, uint64_t bytes);
+/** The same, with whatever is in it. */
+void *psd_arena_alloc_raw(struct psd_arena *a, uint64_t bytes);
 /** p from psd_arena_alloc of the same number of bytes; NULL is fine. */
 void psd_arena_free(struct psd_arena *a, void *p, uint64_t bytes);
 

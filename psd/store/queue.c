@@ -129,7 +129,7 @@ uint64_t psd_element_memory_bytes(uint64_t bytes)
 
 struct psd_element *psd_element_new(struct psd_store *s, uint64_t bytes)
 {
-    struct psd_element *e = psd_store_stage(s, psd_element_memory_bytes(bytes));
+    struct psd_element *e = psd_store_stage_raw(s, psd_element_memory_bytes(bytes));
     if (e != NULL) {
         psi_list_init(&e->link);
         e->serial = 0;
@@ -214,7 +214,7 @@ void psd_queue_clear(struct psd_store *s, struct psd_queue *q)
     for (uint64_t i = 0; shuffles(q) && i < q->size; i++) {
         lose(s, q, q->array[i]);
     }
-    for (uint64_t i = 0; is_work(q) && i < psd_queue_items(q); i++) {
+    for (uint64_t i = 0; is_work(q) && q->array != NULL && i < psd_queue_items(q); i++) {
         if (q->array[i] != NULL && q->array[i]->state == PSD_ELEMENT_DONE) {
             lose(s, q, q->array[i]);
         }
@@ -270,6 +270,7 @@ void psd_attempt_begin(struct psd_attempt *a, struct psd_record *r, uint64_t id,
         psi_list_push_back(&v->queue->attempts, &a->of_queue);
         v->queue->attempt_count++;
     }
+    PSI_ASSERT(a->record == r && a->id == id && a->variable == v && !a->done);
 }
 
 /* e, one of a's, is no longer taken. */

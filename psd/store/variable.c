@@ -249,16 +249,26 @@ static bool promise(struct psd_store *s, uint64_t n)
     return true;
 }
 
-void *psd_store_stage(struct psd_store *s, uint64_t n)
+static void *stage(struct psd_store *s, uint64_t n, void *(*alloc)(struct psd_arena *a, uint64_t bytes))
 {
     if (!promise(s, n)) {
         return NULL;
     }
-    void *p = psd_arena_alloc(&s->arena, n);
+    void *p = alloc(&s->arena, n);
     if (p == NULL) {
         s->promised_bytes -= n;
     }
     return p;
+}
+
+void *psd_store_stage(struct psd_store *s, uint64_t n)
+{
+    return stage(s, n, psd_arena_alloc);
+}
+
+void *psd_store_stage_raw(struct psd_store *s, uint64_t n)
+{
+    return stage(s, n, psd_arena_alloc_raw);
 }
 
 void psd_store_unstage(struct psd_store *s, void *p, uint64_t n)

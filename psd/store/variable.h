@@ -177,8 +177,9 @@ uint64_t psd_store_records_over(const struct psd_store *s);
 uint64_t psd_store_missing(const struct psd_store *s, uint64_t n);
 /** The same for one more record, of n bytes. */
 uint64_t psd_store_record_missing(const struct psd_store *s, uint64_t n);
-/** Staging memory of n bytes within the budget; NULL when there is none. */
+/** Staging memory of n bytes within the budget, zeroed; raw: with whatever is in it. NULL when there is none. */
 void *psd_store_stage(struct psd_store *s, uint64_t n);
+void *psd_store_stage_raw(struct psd_store *s, uint64_t n);
 void psd_store_unstage(struct psd_store *s, void *p, uint64_t n);
 void psd_store_check_invariants(const struct psd_store *s);
 

@@ -48,12 +48,96 @@ static void differs_by(const struct look *l, const char *field, long long living
 #define SAME_TEXT(type, field) CHECK(type, field, strcmp(a->field, b->field) == 0)
 #define SAME_BY(type, field, compare) compare(l, &a->field, &b->field)
 
-/* ---- variables ---- */
-
 static bool same_memory(const void *a, const void *b, uint64_t bytes)
 {
     return (a == NULL) == (b == NULL) && (a == NULL || memcmp(a, b, bytes) == 0);
 }
+
+/* ---- queues ---- */
+
+static void elements(const struct look *l, const struct psd_element *a, const struct psd_element *b)
+{
+    SAME(psd_element, serial);
+    SAME(psd_element, bytes);
+    SAME(psd_element, deliveries);
+    SAME(psd_element, state);
+    CHECK(psd_element, data, a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0);
+}
+
+static void element_lists(const struct look *l, const struct psi_list *la, const struct psi_list *lb)
+{
+    struct psi_list *ia = la->next, *ib = lb->next;
+    while (ia != la && ib != lb) {
+        elements(l, PSI_CONTAINER_OF(ia, struct psd_element, link), PSI_CONTAINER_OF(ib, struct psd_element, link));
+        ia = ia->next;
+        ib = ib->next;
+    }
+    CHECK(psd_element, link, ia == la && ib == lb);
+}
+
+static void attempts(const struct look *l, const struct psd_attempt *a, const struct psd_attempt *b)
+{
+    SAME_BYTES(psd_attempt, record->session);
+    SAME(psd_attempt, variable->creation);
+    SAME(psd_attempt, id);
+    SAME(psd_attempt, inserted);
+    SAME(psd_attempt, done);
+    SAME(psd_attempt, held);
+    SAME(psd_attempt, element_count);
+    SAME(psd_attempt, bytes);
+    SAME_BY(psd_attempt, elements, element_lists);
+}
+
+/* Of a record, in the order in which they began. */
+static void attempt_lists(const struct look *l, const struct psi_list *la, const struct psi_list *lb)
+{
+    struct psi_list *ia = la->next, *ib = lb->next;
+    while (ia != la && ib != lb) {
+        attempts(l, PSI_CONTAINER_OF(ia, struct psd_attempt, link), PSI_CONTAINER_OF(ib, struct psd_attempt, link));
+        ia = ia->next;
+        ib = ib->next;
+    }
+    CHECK(psd_attempt, link, ia == la && ib == lb);
+}
+
+/* ... and of a queue: which they are. */
+static void attempts_of_queue(const struct look *l, const struct psi_list *la, const struct psi_list *lb)
+{
+    struct psi_list *ia = la->next, *ib = lb->next;
+    while (ia != la && ib != lb) {
+        const struct psd_attempt *a = PSI_CONTAINER_OF(ia, struct psd_attempt, of_queue),
+                                 *b = PSI_CONTAINER_OF(ib, struct psd_attempt, of_queue);
+        CHECK(psd_attempt, of_queue, a->id == b->id);
+        ia = ia->next;
+        ib = ib->next;
+    }
+    CHECK(psd_attempt, of_queue, ia == la && ib == lb);
+}
+
+static void queues(const struct look *l, const struct psd_queue *a, const struct psd_queue *b)
+{
+    CHECK(psd_queue, spec, psi_queue_spec_equal(&a->spec, &b->spec));
+    SAME(psd_queue, size);
+    SAME(psd_queue, next_serial);
+    SAME(psd_queue, draws);
+    SAME(psd_queue, fill_hash);
+    SAME(psd_queue, done);
+    SAME(psd_queue, epoch);
+    SAME(psd_queue, closed);
+    SAME(psd_queue, filled);
+    SAME(psd_queue, taken);
+    SAME(psd_queue, bytes);
+    SAME(psd_queue, attempt_count);
+    SAME_BY(psd_queue, elements, element_lists);
+    SAME_BY(psd_queue, attempts, attempts_of_queue);
+    uint64_t places = a->spec.kind == PSI_QUEUE_SHUFFLE ? a->size : a->spec.kind == PSI_QUEUE_WORK ? a->next_serial - 1 : 0;
+    for (uint64_t i = 0; i < places && a->size == b->size && a->next_serial == b->next_serial; i++) {
+        CHECK(psd_queue, array, (a->array[i] == NULL) == (b->array[i] == NULL));
+        elements(l, a->array[i], b->array[i]);
+    }
+}
+
+/* ---- variables ---- */
 
 static void variables(const struct look *l, const struct psd_variable *a, const struct psd_variable *b)
 {
@@ -83,6 +167,10 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
     CHECK(psd_variable, value, same_memory(a->value, b->value, a->bytes));
     for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX && a->initialised; i++) { /* before, they are only memory */
         CHECK(psd_variable, slots, same_memory(a->slots[i], b->slots[i], a->bytes));
+    }
+    CHECK(psd_variable, queue, (a->queue == NULL) == (b->queue == NULL));
+    if (a->queue != NULL && b->queue != NULL) {
+        queues(l, a->queue, b->queue);
     }
 }
 
@@ -124,6 +212,7 @@ static void stores(const struct look *l, const struct psd_store *a, const struct
 {
     SAME(psd_store, dropped);
     SAME(psd_store, variable_count);
+    SAME(psd_store, queue_count);
     SAME(psd_store, next_handle);
     SAME(psd_store, records_bytes);
     CHECK(psd_store, containers, psi_map_count(&a->containers) == psi_map_count(&b->containers));
@@ -200,6 +289,7 @@ static void records(const struct look *outer, const struct psi_map *ma, const st
         }
         CHECK(psd_record, progress, psi_list_empty(&a->progress) == psi_list_empty(&b->progress));
         progress_lists(l, a, b);
+        SAME_BY(psd_record, attempts, attempt_lists);
     }
 }
 
@@ -211,6 +301,7 @@ static void definitions(const struct look *l, const struct psd_definition *a, co
     SAME_BYTES(psd_definition, shape);
     SAME_BYTES(psd_definition, optimizer);
     SAME(psd_definition, atomic);
+    SAME(psd_definition, queue);
 }
 
 static void names(const struct look *l, const struct psi_map *ma, const struct psi_map *mb)

@@ -117,6 +117,34 @@ TEST(test_small_pieces_share_blocks)
     psd_arena_fini(&a);
 }
 
+/* Blocks without a piece in use serve the next class that wants one; most go back. */
+TEST(test_spare_blocks)
+{
+    struct psd_arena a;
+    static uint8_t *p[3 * (PSD_ARENA_SPARE_MAX + 5)]; /* three pieces to a block */
+    psd_arena_init(&a);
+    for (size_t i = 0; i < ARRAY_COUNT(p); i++) {
+        p[i] = psd_arena_alloc_raw(&a, 16384);
+        memset(p[i], 0xee, 16384);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(p); i++) {
+        psd_arena_free(&a, p[i], 16384);
+    }
+    assert_int_equal(a.spare_count, PSD_ARENA_SPARE_MAX);
+    uint64_t before = psi_mem_count();
+    for (size_t i = 0; i < PSD_ARENA_SPARE_MAX; i++) {
+        uint64_t bytes = 64 * (i + 1);
+        p[i] = psd_arena_alloc(&a, bytes);
+        assert_true(is_all(p[i], bytes, 0));
+    }
+    assert_int_equal(psi_mem_count() - before, 0);
+    for (size_t i = 0; i < PSD_ARENA_SPARE_MAX; i++) {
+        psd_arena_free(&a, p[i], 64 * (i + 1));
+    }
+    assert_int_equal(a.spare_count, PSD_ARENA_SPARE_MAX);
+    psd_arena_fini(&a);
+}
+
 TEST(test_no_memory)
 {
     struct psd_arena a;
