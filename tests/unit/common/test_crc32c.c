@@ -86,3 +86,45 @@ TEST(test_parts_and_flips)
         bytes[bit / 8] = (uint8_t)(bytes[bit / 8] ^ (1u << (bit % 8)));
     }
 }
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+
+/* Parts of the vector registers that are not in their first state: bit 2, bits 128 to 255; bit 6, bits 256 to 511. */
+static uint32_t upper_halves(void)
+{
+    uint32_t low = 0;
+    uint32_t high = 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1));
+    return low & (1u << 2 | 1u << 6);
+}
+
+__attribute__((target("avx"))) static uint32_t used(void)
+{
+    __asm__ volatile("vcmptrueps %%ymm0, %%ymm0, %%ymm0" : : : "xmm0");
+    return upper_halves();
+}
+
+__attribute__((target("avx"))) static uint32_t cleared(void)
+{
+    _mm256_zeroupper();
+    return upper_halves();
+}
+
+/* Code of SSE is several times as slow while they are in use. */
+TEST(test_upper_halves_are_left_alone)
+{
+    uint8_t bytes[4096] = {0};
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    bool tells = __builtin_cpu_supports("avx") && __get_cpuid_count(13, 1, &a, &b, &c, &d) != 0 && (a & 4) != 0;
+    if (!tells || used() == 0 || cleared() != 0) {
+        skip(); /* the processor does not say it */
+    }
+    (void)psi_crc32c(0, bytes, sizeof(bytes));
+    assert_int_equal(upper_halves(), 0);
+}
+#endif
