@@ -2,10 +2,11 @@
 /*
  * The send queue: frames in order, composed unit by unit, never a torn unit.
  *
- * Happy path: compose() offers the head, the 64 KiB segments and the trailers of the first frames, about 256 KiB in all; the
- * kernel takes everything; accepted() pops the frames. When the kernel takes less, the rest of the unit it stopped in (or the
- * next unit, when it stopped at an end) is copied to the hold; the other composed units are forgotten and composed anew, with the
- * values of then. Failure: no memory for a copied frame or the hold: RESOURCE_EXHAUSTED, the owner closes the connection.
+ * Happy path: compose() offers the head, the 64 KiB segments of the first frames, the last with the trailer, about 256 KiB in
+ * all; the kernel takes everything; accepted() pops the frames. When the kernel takes less, the rest of the unit it stopped in
+ * (or the next unit, when it stopped at an end) is copied to the hold; the other composed units are forgotten and composed anew,
+ * with the values of then. Failure: no memory for a copied frame or the hold: RESOURCE_EXHAUSTED, the owner closes the
+ * connection.
  */
 #include "outq.h"
 
@@ -268,6 +269,19 @@ static uint32_t sum_of(struct psi_out *out, const void *at, uint64_t offset, uin
     return out->ops->convert != NULL ? psi_crc32c(0, at, bytes) : psi_crc32c_own(0, at, bytes);
 }
 
+/* The trailer of out, as of now, to dst; returns its length: 0 where it has none. */
+static uint32_t trailer_to(struct psi_out *out, uint8_t *dst)
+{
+    if (out->ops->trailer == NULL) {
+        return 0;
+    }
+    struct ps_pull_trailer trailer = {0};
+    out->ops->trailer(out, &trailer);
+    trailer.crc = out->crc ? psi_crc32c(0, &trailer, offsetof(struct ps_pull_trailer, crc)) : 0;
+    memcpy(dst, &trailer, sizeof(trailer));
+    return sizeof(trailer);
+}
+
 static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t from, size_t max_bytes)
 {
     if (!convertible(q, out)) {
@@ -281,6 +295,8 @@ static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t fro
         add_piece(q, out->head, out->head_bytes);
         from = out->head_bytes;
         if (out->payload_bytes == 0) {
+            uint8_t *tail = q->unit_tail[q->unit_count];
+            add_piece(q, tail, trailer_to(out, tail));
             end_unit(q);
         }
     }
@@ -294,18 +310,12 @@ static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t fro
         const void *at = segment_at(q, out, done, part);
         uint8_t *tail = q->unit_tail[q->unit_count];
         uint32_t tail_bytes = segment_tail(part, out->crc, out->crc ? sum_of(out, at, done, part) : 0, tail);
+        from += part + tail_bytes;
+        if (from == body_end) {
+            tail_bytes += trailer_to(out, tail + tail_bytes);
+        }
         add_piece(q, at, part);
         add_piece(q, tail, tail_bytes);
-        end_unit(q);
-        from += part + tail_bytes;
-    }
-    if (from == body_end && out->ops->trailer != NULL && room(q, max_bytes + sizeof(struct ps_pull_trailer))) {
-        struct ps_pull_trailer trailer = {0};
-        out->ops->trailer(out, &trailer);
-        trailer.crc = out->crc ? psi_crc32c(0, &trailer, offsetof(struct ps_pull_trailer, crc)) : 0;
-        uint8_t *tail = q->unit_tail[q->unit_count];
-        memcpy(tail, &trailer, sizeof(trailer));
-        add_piece(q, tail, sizeof(trailer));
         end_unit(q);
     }
 }

@@ -52,7 +52,7 @@ struct psi_out {
     _Alignas(8) uint8_t head[PSI_OUT_HEAD_MAX];
 };
 
-#define PSI_OUT_IOV_MAX 192 /* one write of 64 small requests, or of 32 small values */
+#define PSI_OUT_IOV_MAX 192 /* one write of 64 small requests or values */
 /* What convert() wrote, until the next compose() of any queue that shares it: one for all connections of a task or session, which
  * are composed and written one after the other. */
 struct psi_out_scratch {
@@ -74,13 +74,13 @@ struct psi_outq {
     /* hold: bytes on their way by the operating system's later write */
     uint8_t *hold;                /* PSI_OUT_HOLD_BYTES, allocated at first use, kept until fini */
     size_t hold_bytes, hold_left; /* left: that the kernel has not taken, as the shell last said */
-    /* what the last compose() offered; a unit is a head with the first segment, a segment with its CRC, a trailer, or 64 KiB of a
-     * copied frame */
+    /* what the last compose() offered; a unit is a segment with its CRC, with the head before the first one and the trailer
+     * behind the last, or 64 KiB of a copied frame */
     size_t composed_bytes;
     uint32_t iov_count, unit_count;
     struct psi_iov iov[PSI_OUT_IOV_MAX];
     size_t unit_end[PSI_OUT_UNITS_MAX];                   /* in composed bytes */
-    _Alignas(8) uint8_t unit_tail[PSI_OUT_UNITS_MAX][16]; /* padding + CRC of a segment, or a trailer */
+    _Alignas(8) uint8_t unit_tail[PSI_OUT_UNITS_MAX][32]; /* padding + CRC of a segment, and a trailer */
 };
 #define PSI_OUT_HOLD_BYTES (PS_SEGMENT_BYTES + 256)
 

@@ -164,6 +164,29 @@ TEST(test_push_from_done)
     }
 }
 
+/* Small values leave together: a write costs as much as some of them. */
+TEST(test_one_write_for_64_values)
+{
+    struct wire_random random = {.state = 3};
+    struct psi_outq q;
+    struct stream *s = test_alloc(64 * sizeof(*s));
+    psi_outq_init(&q);
+    struct wire *want = wire_new(), *out = wire_new();
+    for (int i = 0; i < 64; i++) {
+        stream_init(&s[i], 4000, true, true);
+        stream_expect(want, &s[i]);
+        psi_outq_push_stream(&q, &s[i].out);
+    }
+    assert_true(write_once(&q, out, &random, 0, PS_SEND_TRY_BYTES + PS_SEGMENT_BYTES));
+    assert_false(psi_outq_ready(&q));
+    assert_same(out, want);
+    for (int i = 0; i < 64; i++) {
+        assert_int_equal(s[i].done, 1);
+        stream_fini(&s[i]);
+    }
+    psi_outq_fini(&q);
+}
+
 TEST(test_no_allocation_in_steady_state)
 {
     struct wire_random random = {.state = 2};
