@@ -23,25 +23,20 @@
 #define UNASKED PSI_FORM_UNASKED
 #define SEQ PS_FLAG_SEQ
 #define FORM(name_, number_, has_, must_, may_, meta_, body_, answer_, what_for_)                                                \
-    {.op = (number_),                                                                                                            \
-     .name = #name_,                                                                                                             \
-     .has = (has_),                                                                                                              \
-     .must = (must_),                                                                                                            \
-     .may = (may_),                                                                                                              \
-     .meta = (meta_),                                                                                                            \
-     .body = (body_),                                                                                                            \
-     .answer = (answer_)},
+    [number_] = {.op = (number_),                                                                                                \
+                 .name = #name_,                                                                                                 \
+                 .has = (has_),                                                                                                  \
+                 .must = (must_),                                                                                                \
+                 .may = (may_),                                                                                                  \
+                 .meta = (meta_),                                                                                                \
+                 .body = (body_),                                                                                                \
+                 .answer = (answer_)},
 
 static const struct psi_form FORMS[] = {PS_OPERATIONS(FORM)};
 
 const struct psi_form *psi_form_find(uint8_t op)
 {
-    for (size_t i = 0; i < sizeof(FORMS) / sizeof(FORMS[0]); i++) {
-        if (FORMS[i].op == op) {
-            return &FORMS[i];
-        }
-    }
-    return NULL;
+    return op < sizeof(FORMS) / sizeof(FORMS[0]) && FORMS[op].name != NULL ? &FORMS[op] : NULL;
 }
 
 const char *psi_op_name(uint8_t op)
