@@ -106,6 +106,7 @@ struct psd_create {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
     struct psd_definition definition;
+    struct psi_queue_spec *queue; /* checked; NULL: a variable */
     uint32_t requested; /* peer index */
     bool pinned, created, done;
     uint32_t owner;
@@ -175,6 +176,8 @@ struct psd_task {
     bool draining;
     /* volatile: free lists and pools */
     struct psi_list free_progress, free_pulls;
+    struct psd_wait *free_waits;
+    uint32_t free_wait_count;
     struct psi_out_scratch scratch; /* of all connections */
     uint8_t **free_buffers;
     uint32_t free_buffer_count, buffer_count;
@@ -186,6 +189,7 @@ struct psd_task {
     struct psi_map presences; /* task of the cluster that one waits for -> struct psd_presence */
     struct psi_map barriers;  /* container \0 name -> struct psd_barrier of directory/barrier.c */
     bool barriers_stale;      /* who holds a lease has changed in this event */
+    struct psi_list moved_queues; /* psd_queue: who waits there may have its turn, seen at the end of the event */
     struct psi_list works;    /* calls that the shell has */
     uint32_t work_count;
     uint64_t work_next;

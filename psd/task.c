@@ -49,10 +49,12 @@ void psd_task_set(struct psd_task *t, const psd_server_options *o)
 
 /* ---- connections ---- */
 
-/* The end of an event: whoever has to do with a connection that ended in it lets go of it. That may end others. */
+/* The end of an event: who waits at a queue that it touched may have his turn; then whoever has to do with a connection that ended
+ * in it lets go of it. That may end others. */
 static void settle(struct psd_task *t)
 {
     do {
+        psd_queues_turn(t);
         while (!psi_list_empty(&t->ended)) {
             struct psd_conn *c = psd_conn_next_ended(t);
             psd_slow_drop(t, c);
@@ -210,6 +212,12 @@ static uint64_t excused(const struct psd_task *t, uint64_t moment_ms, uint64_t g
     return t->now_ms - moment_ms < grace_ms ? t->now_ms : moment_ms + grace_ms;
 }
 
+/* Its lease is over: it was not heard for so long, or has had no connection. */
+static bool is_away(const struct psd_task *t, const struct psd_record *r)
+{
+    return t->now_ms - r->idle_since_ms >= t->config.lease_ms || r->idle_since_ms - r->heard_ms >= t->config.lease_ms;
+}
+
 static void tick_records(struct psd_task *t, uint64_t grace_ms)
 {
     uint64_t cursor = 0;
@@ -221,6 +229,10 @@ static void tick_records(struct psd_task *t, uint64_t grace_ms)
         if (r->member && r->lease_until_ms <= t->now_ms) {
             psd_lease_end(t, r);
             psd_barrier_lease_ended(t, r);
+        }
+        if (r->conn == NULL && !r->away && is_away(t, r)) {
+            r->away = true;
+            psd_queue_session_away(t, r);
         }
         if (r->conn == NULL && (r->guest || t->now_ms - r->idle_since_ms >= t->config.session_keep_ms)) {
             psd_session_drop(t, r);
@@ -278,6 +290,8 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
 void psd_task_drain(struct psd_task *t)
 {
     t->draining = true;
+    psd_queues_drain(t);
+    settle(t);
 }
 
 bool psd_task_drained(const struct psd_task *t)
@@ -320,6 +334,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->resets);
     psi_list_init(&t->works);
     psi_list_init(&t->slow);
+    psi_list_init(&t->moved_queues);
     psi_list_init(&t->silent);
     psi_list_init(&t->silent_empty);
     psi_map_init(&t->records, map_seed);
@@ -422,7 +437,7 @@ uint64_t psd_task_forgotten(const struct psd_task *t)
 
 uint32_t psd_task_variable_count(const struct psd_task *t)
 {
-    return t->store.variable_count;
+    return t->store.variable_count - t->store.queue_count;
 }
 
 void psd_task_check_invariants(const struct psd_task *t)
@@ -454,6 +469,7 @@ void psd_task_check_invariants(const struct psd_task *t)
     psd_presences_check_invariants(t);
     psd_barriers_check_invariants(t);
     psd_call_check_invariants(t);
+    psd_queues_check_invariants(t);
     PSI_ASSERT(t->free_buffer_count <= t->buffer_count && t->buffer_count <= t->config.segment_buffers_max);
 }
 
@@ -467,6 +483,9 @@ void psd_task_variables(const struct psd_task *t, psd_task_variable_cb cb, void 
         void *item = NULL;
         while (psi_map_next(&c->variables, &inner, NULL, NULL, &item)) {
             const struct psd_variable *v = item;
+            if (v->queue != NULL) {
+                continue;
+            }
             cb(ctx, c->name, v->name, v->creation, v->initialised, v->sealed, v->version, v->value,
                v->initialised ? v->bytes : 0);
         }

@@ -64,6 +64,9 @@ struct psd_request {
 /** A reply without a body. err NULL: OK. meta NULL: position, version and result 0. */
 void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extra_flags, uint64_t id, uint32_t handle,
                const struct psi_err *err, uint32_t retry_after_ms, const struct ps_reply_meta *meta, const uint8_t *result);
+/** A good reply with a result and a body. */
+void psd_reply_body(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t id, const void *result, uint16_t result_bytes,
+                    const void *body, uint32_t body_bytes);
 /** Close c for the peer's fault; a last frame says why, unless half of another one is out or places are full. */
 void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why);
 /* A reply whose body is a list: begin, add ..., end. Splits into frames with MORE. */

@@ -54,6 +54,29 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
     psd_mark_dirty(t, c);
 }
 
+void psd_reply_body(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t id, const void *result, uint16_t result_bytes,
+                    const void *body, uint32_t body_bytes)
+{
+    _Alignas(8) uint8_t meta[sizeof(struct ps_reply_meta) + PS_RESULT_BYTES_MAX] = {0};
+    struct ps_reply_meta m = {.durable = t->durable, .result_bytes = result_bytes};
+    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
+                                .version = PS_FRAME_VERSION,
+                                .op = op,
+                                .flags = PS_FLAG_REPLY,
+                                .id = id,
+                                .meta_bytes = (uint16_t)(sizeof(m) + psi_pad8(result_bytes))};
+    if (c->closing) {
+        return;
+    }
+    memcpy(meta, &m, sizeof(m));
+    memcpy(meta + sizeof(m), result, result_bytes);
+    if (psi_outq_push_body(&c->link->out, &h, meta, body, body_bytes, true) != PS_OK) {
+        psd_conn_close(t, c, false);
+        return;
+    }
+    psd_mark_dirty(t, c);
+}
+
 void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why)
 {
     struct psi_err err;

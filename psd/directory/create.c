@@ -172,7 +172,7 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
         *out_asked = st == PS_OK;
         return st;
     }
-    st = psd_create_here(t, item->container, item->name, &item->definition, &item->created, err);
+    st = psd_create_here(t, item, err);
     if (st == PS_OK) {
         psd_name_confirm(n, p->life);
     } else if (!n->sure) {
@@ -328,6 +328,7 @@ static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct
         }
         struct psi_err own;
         st = psd_create_parse(&m, item, &own);
+        psd_wait_take(t, w, item->queue == NULL ? 0 : sizeof(*item->queue));
         if (st == PS_OK) {
             st = requested_task(t, &m, item, &own);
         }

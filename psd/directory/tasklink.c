@@ -175,11 +175,18 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     psd_hello_task_answer(t, c, hello, r);
 }
 
-/* One listed name: taken in, or, when it is elsewhere by now, to be dropped by the task. */
-static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned, const ps_v1_ListItem *item, bool *out_drop,
-                           struct psi_err *err)
+/* A listed name with what the directory records of it; of a queue only its owner knows more. */
+static ps_status parse_listed(const ps_v1_ListItem *item, struct psd_create *out, struct psi_err *err)
 {
-    struct psd_create named = {0};
+    if (item->queue) {
+        ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+        name.container.size = item->container.size;
+        memcpy(name.container.bytes, item->container.bytes, item->container.size);
+        name.name.size = item->name.size;
+        memcpy(name.name.bytes, item->name.bytes, item->name.size);
+        out->definition = (struct psd_definition){.queue = true};
+        return psd_name_parse(&name, out->container, out->name, err);
+    }
     ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
     m.container.size = item->container.size;
     memcpy(m.container.bytes, item->container.bytes, item->container.size);
@@ -189,11 +196,20 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
     m.atomic = item->atomic;
     m.dims_count = item->dims_count;
     memcpy(m.dims, item->dims, sizeof(m.dims));
-    ps_status st = psd_create_parse(&m, &named, err);
+    ps_status st = psd_create_parse(&m, out, err);
+    out->definition.optimizer.kind = item->optimizer_kind;
+    return st;
+}
+
+/* One listed name: taken in, or, when it is elsewhere by now, to be dropped by the task. */
+static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned, const ps_v1_ListItem *item, bool *out_drop,
+                           struct psi_err *err)
+{
+    struct psd_create named = {0};
+    ps_status st = parse_listed(item, &named, err);
     if (st != PS_OK) {
         return st;
     }
-    named.definition.optimizer.kind = item->optimizer_kind;
     if (psd_reset_covers(t, p, named.container)) {
         return PS_OK; /* RESET is on its way there */
     }
@@ -376,6 +392,7 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
         item.dims_count = (pb_size_t)v->shape.rank;
         memcpy(item.dims, v->shape.dims, v->shape.rank * sizeof(int64_t));
         item.optimizer_kind = v->optimizer.kind;
+        item.queue = v->queue != NULL;
         psd_list_add(&l, &ps_v1_ListItem_msg, &item);
     }
     psd_list_end(&l);
@@ -501,10 +518,10 @@ void psd_rpc_task_create(struct psd_task *t, struct psd_conn *c, const struct ps
         st = psd_create_parse(&item, &create, &err);
     }
     if (st == PS_OK) {
-        bool made = false;
-        st = psd_create_here(t, create.container, create.name, &create.definition, &made, &err);
-        created[0] = made;
+        st = psd_create_here(t, &create, &err);
+        created[0] = create.created;
     }
+    psi_free(create.queue);
     struct ps_reply_meta m = {.result_bytes = st == PS_OK ? 1 : 0};
     psd_reply(t, c, PS_OP_TASK_CREATE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, &m, created);
 }

@@ -64,7 +64,7 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     a.variable_bytes = variable_bytes;
     a.connections = t->conn_count;
     a.sessions = psi_map_count(&t->records);
-    a.variables = t->store.variable_count;
+    a.variables = psd_task_variable_count(t);
     a.pushes_applied = t->count.pushes_applied;
     a.pushes_torn = t->count.pushes_torn;
     a.pushes_refused = t->count.pushes_refused;
@@ -165,6 +165,9 @@ static void describe_container(const struct container_row *row, ps_v1_ContainerA
     a->incarnation = row->container != NULL ? row->container->incarnation : 0;
     while (row->container != NULL && psi_map_next(&row->container->variables, &cursor, NULL, NULL, &value)) {
         const struct psd_variable *v = value;
+        if (v->queue != NULL) {
+            continue;
+        }
         a->variables++;
         a->initialised += v->initialised;
         a->bytes += psd_variable_memory_bytes(v);
@@ -208,7 +211,7 @@ static uint32_t container_rows(const struct psd_task *t, const struct psi_map *r
         struct container_row key = {.name = n->container};
         struct container_row *row = bsearch(&key, rows, count, sizeof(*rows), by_name);
         PSI_ASSERT(row != NULL); /* recorded_containers() has found it, or the task has it */
-        row->names++;
+        row->names += !n->definition.queue;
     }
     return count;
 }

@@ -130,25 +130,8 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const ps_v1_Call 
 
 static void send_result(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w)
 {
-    _Alignas(8) uint8_t meta[sizeof(struct ps_reply_meta) + 8] = {0};
-    struct ps_reply_meta m = {.durable = t->durable, .result_bytes = 8};
     uint64_t bytes = w->out_bytes;
-    memcpy(meta, &m, sizeof(m));
-    memcpy(meta + sizeof(m), &bytes, sizeof(bytes));
-    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
-                                .version = PS_FRAME_VERSION,
-                                .op = PS_OP_CALL,
-                                .flags = PS_FLAG_REPLY,
-                                .id = w->id,
-                                .meta_bytes = sizeof(meta)};
-    if (c->closing) {
-        return;
-    }
-    if (psi_outq_push_body(&c->link->out, &h, meta, w->out, w->out_bytes, true) != PS_OK) {
-        psd_conn_close(t, c, false);
-        return;
-    }
-    psd_mark_dirty(t, c);
+    psd_reply_body(t, c, w->op, w->id, &bytes, sizeof(bytes), w->out, w->out_bytes);
 }
 
 /* ---- as a wait ---- */

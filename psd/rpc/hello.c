@@ -262,6 +262,7 @@ static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *
     record->connection = hello->connection;
     record->conn = c;
     psi_list_remove(&record->silent);
+    record->away = false;
     if (record->job[0] != '\0') {
         PSI_IGNORE(psd_record_text(record, c->text, sizeof(c->text)));
     }

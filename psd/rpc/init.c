@@ -142,6 +142,10 @@ static ps_status seal_items(struct psd_task *t, const struct psd_request *r, boo
         if (v == NULL || v->creation != item.creation) {
             return psd_fail_gone(t, item.handle, err);
         }
+        st = psd_target_check(t, v, false, err);
+        if (st != PS_OK) {
+            return st;
+        }
         if (!v->initialised) {
             return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,
                                "UNINITIALIZED: variable '%s' at %s cannot be sealed", v->name, t->name);

@@ -3,6 +3,7 @@
 #include "rpc.h"
 
 #include "common/form.h"
+#include "common/mem.h"
 #include "common/name.h"
 
 #include <string.h>
@@ -30,11 +31,30 @@ ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER
     return st != PS_OK ? st : name_parse((const pb_bytes_array_t *)(const void *)&item->name, name, err);
 }
 
+static ps_status queue_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err)
+{
+    if (item->dtype != 0 || item->dims_count != 0 || item->has_optimizer || item->atomic) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s' with dtype, shape, optimizer or atomic, which variables have", out->name);
+    }
+    out->queue = psi_calloc(1, sizeof(*out->queue));
+    if (out->queue == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "queue '%s': no memory", out->name);
+    }
+    out->definition = (struct psd_definition){.queue = true};
+    out->pinned = item->pinned;
+    ps_status st = psi_queue_spec_from_msg(&item->queue, out->queue, err);
+    psi_err_prefix(st == PS_OK ? NULL : err, "queue '%s'", out->name);
+    return st;
+}
+
 ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err)
 {
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, out->container, err);
     if (st == PS_OK) {
         st = name_parse((const pb_bytes_array_t *)(const void *)&item->name, out->name, err);
+    }
+    if (st == PS_OK && item->has_queue) {
+        return queue_parse(item, out, err);
     }
     if (st == PS_OK) {
         st = psi_shape_from_dims(item->dims, item->dims_count, &out->definition.shape, err);
@@ -56,6 +76,11 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out)
     *out = (ps_v1_CreateItem)ps_v1_CreateItem_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(out->container, create->container)); /* fits: checked names */
     PSI_IGNORE(PSI_BYTES_SET(out->name, create->name));           /* likewise */
+    out->has_queue = create->queue != NULL;
+    if (out->has_queue) {
+        psi_queue_spec_to_msg(create->queue, &out->queue);
+        return;
+    }
     out->dtype = (uint32_t)create->definition.dtype;
     out->dims_count = (pb_size_t)create->definition.shape.rank;
     memcpy(out->dims, create->definition.shape.dims, create->definition.shape.rank * sizeof(int64_t));
@@ -71,6 +96,13 @@ ps_status psd_item_first(const struct psd_request *r, const pb_msgdesc_t *d, voi
     bool end = false;
     ps_status st = psi_list_next(&p, &n, d, out, &end, err);
     return st == PS_OK && end ? psi_fail(err, PS_INVALID_ARGUMENT, "%s names no %s", psi_op_name(r->header.op), what) : st;
+}
+
+ps_status psd_target_check(const struct psd_task *t, const struct psd_variable *v, bool queue, struct psi_err *err)
+{
+    return (v->queue != NULL) == queue ? PS_OK
+                                       : psi_fail(err, PS_INVALID_ARGUMENT, "'%s' at %s is %s, not %s", v->name, t->name,
+                                                  queue ? "a variable" : "a queue", queue ? "a queue" : "a variable");
 }
 
 ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_err *err)

@@ -2,8 +2,8 @@
 /*
  * The table of requests, and what is asked of each before its handler sees it.
  *
- * Happy path: the row of a frame -> the directory's requests at the directory, a fixed meta of its length, the variable of a
- * handle -> the right to each container that it is about -> its handler.
+ * Happy path: the row of a frame -> the directory's requests at the directory, a fixed meta of its length, the variable or queue
+ * of a handle -> the right to each container that it is about -> a handle of the right kind -> its handler.
  * Failure: a refusal, which is answered, or kept by the handler of a mutation or of a waiting request as its outcome. Items that
  * cannot be understood have no container: their handler refuses them.
  */
@@ -76,7 +76,7 @@ static ps_status permit(const struct psd_task *t, const struct psd_conn *c, cons
 /* NULL: there is none with this handle any more. */
 static const struct psd_variable *variable_of(const struct psd_task *t, const struct psd_row *row, uint32_t handle)
 {
-    PSI_ASSERT(row->target == PSD_TARGET_VARIABLE); /* nothing else has handles: its right would not be asked */
+    PSI_ASSERT(row->target != PSD_TARGET_NONE); /* nothing else has handles: its right would not be asked */
     return psd_variable_by_handle(&t->store, handle);
 }
 
@@ -154,5 +154,6 @@ ps_status psd_request_admit(struct psd_task *t, struct psd_conn *c, const struct
     if (row->place == PSD_PLACE_HANDLE) {
         r->variable = variable_of(t, row, h->handle);
     }
-    return t->config.permit == NULL ? PS_OK : permit_all(t, c, row, r, err);
+    ps_status st = t->config.permit == NULL ? PS_OK : permit_all(t, c, row, r, err);
+    return st == PS_OK && r->variable != NULL ? psd_target_check(t, r->variable, row->target == PSD_TARGET_QUEUE, err) : st;
 }

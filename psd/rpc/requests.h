@@ -20,7 +20,7 @@ enum psd_place {
 };
 
 /* What kind of thing the handles in a request, or its names, are of. */
-enum psd_target { PSD_TARGET_NONE, PSD_TARGET_VARIABLE };
+enum psd_target { PSD_TARGET_NONE, PSD_TARGET_VARIABLE, PSD_TARGET_QUEUE };
 
 struct psd_row {
     uint8_t op;

@@ -33,6 +33,12 @@
     ROW(SEAL,         AT_CLIENT,                                    OF(HANDLES, VARIABLE, WRITE),         psd_rpc_seal) \
     ROW(WAIT,         AT_CLIENT | WAITS,                            OF(HANDLES, VARIABLE, READ),          psd_rpc_wait) \
     ROW(CALL,         AT_CLIENT | WAITS,                            CLUSTER(WRITE),                       psd_rpc_call) \
+    ROW(ENQUEUE,      AT_CLIENT | WAITS,                            OF(HANDLE, QUEUE, WRITE),             psd_rpc_enqueue) \
+    ROW(DEQUEUE,      AT_CLIENT | WAITS,                            OF(HANDLE, QUEUE, WRITE),             psd_rpc_dequeue) \
+    ROW(PUT_PART,     AT_CLIENT,                                    NONE,                                 psd_rpc_put_part) \
+    ROW(GET_PART,     AT_CLIENT,                                    NONE,                                 psd_rpc_get_part) \
+    ROW(QUEUE_CLOSE,  AT_CLIENT | WAITS,                            OF(HANDLE, QUEUE, WRITE),             psd_rpc_queue_close) \
+    ROW(WORK_END,     AT_CLIENT | NUMBERED,                         OF(HANDLE, QUEUE, WRITE),             psd_rpc_work_end) \
     ROW(CREATE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(CREATES, VARIABLE, CREATE),        psd_rpc_create) \
     ROW(FIND,         AT_CLIENT | ONLY_DIRECTORY,                   OF(NAMES, VARIABLE, READ),            psd_rpc_find) \
     ROW(RESET,        AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(ADMINISTER),               psd_rpc_reset) \
@@ -50,6 +56,7 @@
     ROW(STOP,         AT_CLIENT,                                    CLUSTER(ADMINISTER),                  psd_rpc_stop) \
     ROW(CONTAINERS,   AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_containers) \
     ROW(TASKS,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_tasks) \
+    ROW(QUEUES,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_queues) \
     ROW(LIST,         AT_TASK,                                      NONE,                                 psd_rpc_list) \
     ROW(LIST_ANSWER,  AT_DIRECTORY | REPLIES,                       NONE,                                 psd_rpc_list_answer) \
     ROW(TASK_CREATE,  AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_create) \

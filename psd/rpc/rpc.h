@@ -18,7 +18,8 @@ PSD_REQUESTS(PSD_HANDLER)
 /** Name of a container in a message; an empty one is the default container. */
 ps_status psd_container_parse(const pb_bytes_array_t *field, char container[PS_CONTAINER_BYTES_MAX + 1],
                               struct psi_err *err) PSI_MUST;
-/** Name and definition out of a CREATE item; the container's default filled in. */
+/** Name and definition out of a CREATE item; the container's default filled in. The caller frees out->queue, which may also be
+ * there when it is refused. */
 ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err) PSI_MUST;
 ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1], char name[PS_NAME_BYTES_MAX + 1],
                          struct psi_err *err) PSI_MUST;
@@ -26,6 +27,8 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
 /** The first item of r's body. what: "variable", for the error where there is none. */
 ps_status psd_item_first(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what,
                          struct psi_err *err) PSI_MUST;
+/** v is a queue, or is none, as a request needs it. INVALID_ARGUMENT. */
+ps_status psd_target_check(const struct psd_task *t, const struct psd_variable *v, bool queue, struct psi_err *err) PSI_MUST;
 /** A handle whose variable was reset or deleted. */
 ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_err *err) PSI_MUST;
 
@@ -135,9 +138,8 @@ uint64_t psd_slow_bytes(const struct psd_conn *c);
 void psd_slow_tick(struct psd_task *t);
 
 /* ---- variable.c: OPEN VARS, and what a directory has its tasks do ---- */
-/** Local create: make it or find it with the same definition. */
-ps_status psd_create_here(struct psd_task *t, const char *container, const char *name, const struct psd_definition *d,
-                          bool *out_created, struct psi_err *err) PSI_MUST;
+/** Local create: make it or find it with the same definition; item->created says which. */
+ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct psi_err *err) PSI_MUST;
 void psd_drop_here(struct psd_task *t, const struct psd_variable *v);
 void psd_reset_here(struct psd_task *t, const char *container);
 
@@ -146,5 +148,18 @@ void psd_reset_here(struct psd_task *t, const char *container);
 void psd_call_finished(struct psd_task *t, uint64_t call, ps_status st, size_t out_bytes, const char *error);
 void psd_call_free_all(struct psd_task *t);
 void psd_call_check_invariants(const struct psd_task *t);
+
+/* ---- queue_turns.c, queue_ends.c: ENQUEUE, DEQUEUE, QUEUE_CLOSE ---- */
+/** The end of an event: everybody whose turn has come at a queue has it. */
+void psd_queues_turn(struct psd_task *t);
+/** v, a queue, is about to go: who waits there ends CANCELLED. */
+void psd_queue_abort(struct psd_task *t, const struct psd_variable *v);
+/** r has had no connection for a lease: its requests to queues end, and what it took goes back. */
+void psd_queue_session_away(struct psd_task *t, struct psd_record *r);
+/** r ends, its waiting requests have: what it took and holds goes back. */
+void psd_queue_session_end(struct psd_task *t, struct psd_record *r);
+/** The task ends: who waits at a queue is told. */
+void psd_queues_drain(struct psd_task *t);
+void psd_queues_check_invariants(const struct psd_task *t);
 
 #endif

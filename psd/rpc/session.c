@@ -122,11 +122,7 @@ void psd_session_drop(struct psd_task *t, struct psd_record *record)
         psd_outcome_tear(t, record, psd_record_find(record, number));
     }
     psd_session_end_waits(t, record, false);
-    while ((it = psi_list_first(&record->attempts)) != NULL) {
-        const struct psd_attempt *a = PSI_CONTAINER_OF(it, struct psd_attempt, link);
-        struct psd_change back = {.kind = PSD_CHANGE_ATTEMPT_END, .attempt = {.record = record, .id = a->id, .give_back = true}};
-        psd_commit(t, &back);
-    }
+    psd_queue_session_end(t, record);
     psd_lease_end(t, record);
     struct psd_conn *conn = record->conn;
     if (conn != NULL) {

@@ -32,36 +32,53 @@ static ps_status container_get(struct psd_task *t, const char *name, const struc
     return st;
 }
 
-ps_status psd_create_here(struct psd_task *t, const char *container, const char *name, const struct psd_definition *d,
-                          bool *out_created, struct psi_err *err)
+/* v is there: as what is asked for? */
+static ps_status compare(const struct psd_task *t, const struct psd_variable *v, const struct psd_create *item, struct psi_err *err)
+{
+    struct psd_definition have = psd_variable_definition(v);
+    ps_status st = psd_definition_compare(&have, t->name, &item->definition, item->name, err);
+    return st == PS_OK && v->queue != NULL ? psi_queue_spec_compare(&v->queue->spec, t->name, item->queue, item->name, err) : st;
+}
+
+ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct psi_err *err)
 {
     const struct psd_container *in = NULL;
-    *out_created = false;
-    ps_status st = container_get(t, container, &in, err);
+    const struct psd_definition *d = &item->definition;
+    item->created = false;
+    ps_status st = container_get(t, item->container, &in, err);
     if (st != PS_OK) {
         return st;
     }
-    const struct psd_variable *v = psd_variable_find(in, name);
+    const struct psd_variable *v = psd_variable_find(in, item->name);
     if (v != NULL) {
-        struct psd_definition have = psd_variable_definition(v);
-        return psd_definition_compare(&have, t->name, d, name, err);
+        return compare(t, v, item, err);
     }
     PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_definition_memory_bytes(d))); /* psd_change_reserve() says what is missing */
     struct psd_change c = {.kind = PSD_CHANGE_CREATE,
-                           .create = {.container = in, .name = name, .definition = d, .creation = psd_random(t)}};
+                           .create = {.container = in, .name = item->name, .definition = d, .queue = item->queue, .creation = psd_random(t)}};
     st = psd_change_reserve(t, &c, err);
     if (st == PS_OK) {
         psd_commit(t, &c);
-        *out_created = true;
+        item->created = true;
     }
     return st;
+}
+
+/* It is about to go: nothing is in progress to it any more, and nobody waits for it. */
+static void abort_all(struct psd_task *t, const struct psd_variable *v)
+{
+    if (v->queue != NULL) {
+        psd_queue_abort(t, v);
+        return;
+    }
+    psd_outcome_abort_variable(t, v);
+    psd_wait_abort_variable(t, v);
 }
 
 void psd_drop_here(struct psd_task *t, const struct psd_variable *v)
 {
     struct psd_change c = {.kind = PSD_CHANGE_DROP, .variable = v};
-    psd_outcome_abort_variable(t, v);
-    psd_wait_abort_variable(t, v);
+    abort_all(t, v);
     psd_commit(t, &c);
 }
 
@@ -74,8 +91,7 @@ void psd_reset_here(struct psd_task *t, const char *container)
     uint64_t cursor = 0;
     void *value = NULL;
     while (psi_map_next(&in->variables, &cursor, NULL, NULL, &value)) {
-        psd_outcome_abort_variable(t, value);
-        psd_wait_abort_variable(t, value);
+        abort_all(t, value);
     }
     struct psd_change c = {.kind = PSD_CHANGE_CONTAINER_RESET, .container = {.name = container, .incarnation = psd_random(t)}};
     psd_commit(t, &c);
@@ -89,6 +105,13 @@ static void describe(const struct psd_variable *v, ps_v1_OpenAnswer *a)
     a->handle = v->handle;
     a->incarnation = v->container->incarnation;
     a->creation = v->creation;
+    if (v->queue != NULL) {
+        a->has_queue = true;
+        psi_queue_spec_to_msg(&v->queue->spec, &a->queue);
+        a->size = v->queue->size;
+        a->closed = v->queue->closed;
+        return;
+    }
     a->dtype = (uint32_t)v->dtype;
     a->dims_count = (pb_size_t)v->shape.rank;
     memcpy(a->dims, v->shape.dims, v->shape.rank * sizeof(int64_t));
@@ -168,7 +191,10 @@ static uint32_t collect(const struct psd_task *t, const struct psd_variable **al
     uint64_t handle = 0;
     void *value = NULL;
     while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
-        all[count++] = value;
+        const struct psd_variable *v = value;
+        if (v->queue == NULL) {
+            all[count++] = v;
+        }
     }
     qsort(all, count, sizeof(const struct psd_variable *), by_name);
     return count;

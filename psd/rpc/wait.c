@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { LISTS_BYTES_LEAST = 64 << 20 /* however small the memory budget is */ };
+enum { LISTS_BYTES_LEAST = 64 << 20 /* however small the memory budget is */, FREE_MAX = 256 };
 
 /* ---- deadlines: a heap, each with its place in it ---- */
 
@@ -127,8 +127,10 @@ void psd_wait_item_refused(struct psd_task *t, struct psd_wait *w, struct psd_cr
 
 static void free_needs(struct psd_task *t, struct psd_wait *w)
 {
-    give_back(t, w, w->need_capacity * sizeof(*w->needs));
-    psi_free(w->needs);
+    if (w->need_capacity > 1) { /* the first is counted with w */
+        give_back(t, w, (w->need_capacity - 1) * sizeof(*w->needs));
+        psi_free(w->needs);
+    }
     w->needs = NULL;
     w->need_count = w->need_capacity = 0;
 }
@@ -137,7 +139,9 @@ static void free_creates(struct psd_task *t, struct psd_wait *w)
 {
     for (uint32_t i = 0; i < w->create_count; i++) {
         give_back(t, w, w->creates[i].text == NULL ? 0 : strlen(w->creates[i].text) + 1);
+        give_back(t, w, w->creates[i].queue == NULL ? 0 : sizeof(*w->creates[i].queue));
         psi_free(w->creates[i].text);
+        psi_free(w->creates[i].queue);
     }
     give_back(t, w, w->create_capacity * sizeof(*w->creates));
     psi_free(w->creates);
@@ -145,7 +149,32 @@ static void free_creates(struct psd_task *t, struct psd_wait *w)
     w->create_count = w->create_capacity = 0;
 }
 
-/* ---- the beginning ---- */
+/* ---- memory of waits: a few are kept, so that who waits in steady state allocates nothing ---- */
+
+struct psd_wait *psd_wait_new(struct psd_task *t)
+{
+    struct psd_wait *w = t->free_waits;
+    if (w == NULL) {
+        return psi_calloc(1, sizeof(*w));
+    }
+    t->free_waits = w->next;
+    t->free_wait_count--;
+    memset(w, 0, sizeof(*w));
+    return w;
+}
+
+static void keep(struct psd_task *t, struct psd_wait *w)
+{
+    if (t->free_wait_count == FREE_MAX) {
+        psi_free(w);
+        return;
+    }
+    w->next = t->free_waits;
+    t->free_waits = w;
+    t->free_wait_count++;
+}
+
+/* ---- its answer ---- */
 
 void psd_wait_answer(struct psd_task *t, struct psd_wait *w)
 {
@@ -156,7 +185,9 @@ void psd_wait_answer(struct psd_task *t, struct psd_wait *w)
     if (w->err.code == PS_OK && w->kind->answer != NULL) {
         w->kind->answer(t, c, w);
     } else {
-        psd_reply(t, c, w->op, 0, w->id, 0, w->err.code == PS_OK ? NULL : &w->err, w->retry_after_ms, NULL, NULL);
+        struct ps_reply_meta m = {.result_bytes = w->has_result ? sizeof(w->result) : 0};
+        psd_reply(t, c, w->op, 0, w->id, 0, w->err.code == PS_OK ? NULL : &w->err, w->retry_after_ms, &m,
+                  (const uint8_t *)&w->result);
     }
 }
 
@@ -269,22 +300,31 @@ void psd_wait_free(struct psd_task *t, struct psd_wait *w)
     if (w->out != NULL) {
         psd_store_unstage(&t->store, w->out, w->out_staged);
     }
+    if (w->kind->forget != NULL) {
+        w->kind->forget(t, w);
+    }
     free_creates(t, w);
     t->wait_list_bytes -= w->bytes;
     t->wait_count--;
-    psi_free(w);
+    keep(t, w);
 }
 
 void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_wait *w = psi_u64_map_find(&c->record->waits, r->header.id);
     if (w != NULL) {
+        w->acknowledged = w->stage == PSD_WAIT_DONE && r->header.offset == 0;
         psd_wait_free(t, w); /* one that is not done is given up by this */
     }
 }
 
 void psd_wait_fini(struct psd_task *t)
 {
+    struct psd_wait *w = NULL;
+    while ((w = t->free_waits) != NULL) {
+        t->free_waits = w->next;
+        psi_free(w);
+    }
     psi_free(t->deadlines);
     psi_map_fini(&t->presences);
     psi_map_fini(&t->barriers);

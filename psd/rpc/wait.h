@@ -8,7 +8,7 @@
  * is done when all its needs are met, when one of them is lost, or when its deadline has come (one heap for all).
  *
  * A kind of wait is one struct psd_wait_kind: of variables and of tasks of the cluster (wait_for.c), of what owners are asked
- * (directory/create.c), of a reset (directory/reset.c), of a call (call.c). Its handler, in this order: psd_wait_get(),
+ * (directory/create.c), of a reset (directory/reset.c), of a call (call.c), of a queue (queue.c). Its handler, in this order: psd_wait_get(),
  * psd_wait_need() for each thing that it waits for, psd_wait_hang() for each that is not there yet, psd_wait_open().
  */
 #ifndef PSD_WAIT_H
@@ -32,7 +32,8 @@ const char *psd_names_text(struct psd_names *names);
 /* One thing that a waiting request waits for. */
 struct psd_need {
     struct psi_list at;    /* in `of`; unlinked: not hung, or over */
-    struct psi_list *of;   /* `waiters` of what it waits for: a psd_variable, psd_presence, psd_ask, psd_reset or psd_work */
+    struct psi_list *of;   /* `waiters` of what it waits for: a psd_variable, psd_presence, psd_ask, psd_reset or psd_work; of a
+                              psd_queue the line that it stands in */
     struct psd_wait *wait; /* set when it is hung */
     uint64_t creation;     /* WAIT: of the variable, until it is hung */
     uint32_t handle;       /* likewise */
@@ -55,11 +56,30 @@ struct psd_wait_kind {
     void (*expire)(struct psd_task *t, struct psd_wait *w);
     /** It waits no longer: done, given up by its client, or its session is gone; its needs hang still. NULL: nothing to do. */
     void (*drop)(struct psd_task *t, struct psd_wait *w);
-    /** Its answer, when it is done and w->err is OK. NULL: a reply without a body. */
+    /** Nothing is kept of it any more: w->acknowledged, or its client gave it up, or is gone. NULL: nothing to do. */
+    void (*forget)(struct psd_task *t, struct psd_wait *w);
+    /** Its answer, when it is done and w->err is OK. NULL: a reply without a body, with w->result if that is set. */
     void (*answer)(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w);
 };
 
 enum psd_wait_stage { PSD_WAIT_COLLECTING /* MORE frames are to come, or its handler is at it */, PSD_WAIT_OPEN, PSD_WAIT_DONE };
+
+/* What a request to a queue asks for, and how far it is (queue.c). */
+struct psd_queue_wait {
+    uint32_t handle;             /* of the queue, which may be gone while the request comes in; 0: nothing has come */
+    uint32_t count;              /* elements */
+    bool many, up_to, cancel, fill;
+    uint8_t head_come;           /* ENQUEUE, many: bytes of `head` */
+    uint8_t head[8];             /* ... of the next element */
+    uint64_t fill_hash;
+    uint64_t bytes, come;        /* ENQUEUE: of all elements; those that have come */
+    uint64_t element_come;       /* ENQUEUE: of the last one in `elements` */
+    uint32_t whole;              /* ENQUEUE: elements that have come */
+    struct psi_list elements;    /* ENQUEUE: struct psd_element that are not in the queue yet */
+    const struct psd_attempt *attempt; /* what it has done; NULL: nothing, or that went back */
+    struct psi_list *part;       /* DEQUEUE: the element that the last part ended in, which begins at part_at; NULL: none */
+    uint64_t part_at;
+};
 
 struct psd_wait {
     const struct psd_wait_kind *kind;
@@ -80,7 +100,14 @@ struct psd_wait {
     uint32_t create_count, create_capacity;
     void *out; /* body of its answer, staged; NULL where there is none */
     uint32_t out_bytes, out_staged;
-    uint64_t working_bytes; /* CALL: staged while it runs */
+    uint64_t working_bytes; /* CALL: staged while it runs; ENQUEUE: of elements that are not in the queue yet */
+    uint64_t result;        /* of a reply without a body, in an error too, when has_result */
+    bool has_result, acknowledged;
+    struct psd_need own; /* the first of needs, while it is the only one */
+    union {
+        struct psd_queue_wait queue; /* ENQUEUE, DEQUEUE, QUEUE_CLOSE */
+        struct psd_wait *next;       /* of task->free_waits */
+    };
 };
 
 /* ---- wait_begin.c ---- */
@@ -122,6 +149,8 @@ void psd_wait_free(struct psd_task *t, struct psd_wait *w);
 void psd_wait_item_refused(struct psd_task *t, struct psd_wait *w, struct psd_create *item, const struct psi_err *err);
 /** Its answer, which is kept, goes out, when its session is connected. */
 void psd_wait_answer(struct psd_task *t, struct psd_wait *w);
+/** One with zeros, of those that were; NULL: no memory. */
+struct psd_wait *psd_wait_new(struct psd_task *t);
 /** Room for one wait more, so that psd_wait_open() cannot fail; false: no memory. */
 bool psd_wait_reserve(struct psd_task *t) PSI_MUST;
 /** w has this many bytes of the budget for lists from now on. */

@@ -20,7 +20,7 @@ static struct psd_wait *wait_new(struct psd_task *t, struct psd_record *record, 
                                "%s: this session already has %u waiting requests", t->name, count)); /* the caller sees NULL */
         return NULL;
     }
-    struct psd_wait *w = psd_wait_reserve(t) && psd_room(t, PSD_ROOM_LISTS, sizeof(*w)) ? psi_calloc(1, sizeof(*w)) : NULL;
+    struct psd_wait *w = psd_wait_reserve(t) && psd_room(t, PSD_ROOM_LISTS, sizeof(*w)) ? psd_wait_new(t) : NULL;
     if (w == NULL || psi_u64_map_put(&record->waits, id, w, NULL, err) != PS_OK) {
         psi_free(w);
         PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
@@ -90,10 +90,17 @@ ps_status psd_wait_meta(const struct psd_task *t, struct psd_wait *w, const stru
 
 struct psd_need *psd_wait_need(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
-    if (w->need_count == w->need_capacity) {
-        struct psd_need *more = psd_wait_list_grow(t, w, w->needs, sizeof(*more), &w->need_capacity, err);
+    if (w->need_count == 0) {
+        w->needs = &w->own;
+        w->need_capacity = 1;
+    } else if (w->need_count == w->need_capacity) {
+        bool first = w->needs == &w->own;
+        struct psd_need *more = psd_wait_list_grow(t, w, first ? NULL : w->needs, sizeof(*more), &w->need_capacity, err);
         if (more == NULL) {
             return NULL;
+        }
+        if (first) {
+            more[0] = w->own;
         }
         w->needs = more;
     }

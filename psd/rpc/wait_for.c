@@ -204,6 +204,10 @@ static ps_status hang_on_variables(struct psd_task *t, struct psd_wait *w, struc
             PSI_IGNORE(snprintf(name, sizeof(name), "handle %u", n->handle)); /* fits */
             return fail_gone(t, name, err);
         }
+        ps_status st = psd_target_check(t, v, false, err);
+        if (st != PS_OK) {
+            return st;
+        }
         psd_wait_hang(w, n, psd_variable_waiters(v));
     }
     return PS_OK;

@@ -72,6 +72,7 @@ struct psd_record {
     struct psi_list silent; /* of the task, while it has no connection */
     uint64_t idle_since_ms;
     bool just_silent;            /* its connection ended since the clock last moved */
+    bool away;                   /* ... and its lease is over: what it had of queues has gone back */
     bool guest;                  /* let in above the limit: the record goes with its connection */
     uint64_t begun_ms, heard_ms; /* made; last heard of, while it has no connection */
     bool stopping;               /* it is told so in the answer to its next beat */

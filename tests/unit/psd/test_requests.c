@@ -101,6 +101,12 @@ static struct fc_reply send(struct env *e, uint8_t op, const char *container, co
         return fc_pull(&e->c, v, 0, 4, back);
     case PS_OP_INIT:
         return fc_init_var(&e->c, v->handle, ps_zeros(), ps_sgd(1), 0, false);
+    case PS_OP_WORK_END:
+        return fc_call(&e->c, op, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, e->c.next_number++, v->handle, NULL, 0, NULL);
+    case PS_OP_ENQUEUE:
+    case PS_OP_DEQUEUE:
+    case PS_OP_QUEUE_CLOSE:
+        return fc_call(&e->c, op, 0, e->c.next_id++, v->handle, NULL, 0, NULL);
     default:
         break;
     }
@@ -130,6 +136,10 @@ static const struct right ROWS[] = {
     {PS_OP_SEAL, PSD_RIGHT_WRITE, "a"},
     {PS_OP_WAIT, PSD_RIGHT_READ, "a"},
     {PS_OP_CALL, PSD_RIGHT_WRITE, CLUSTER},
+    {PS_OP_ENQUEUE, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_DEQUEUE, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_QUEUE_CLOSE, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_WORK_END, PSD_RIGHT_WRITE, "a"},
     {PS_OP_CREATE, PSD_RIGHT_CREATE, "a"},
     {PS_OP_FIND, PSD_RIGHT_READ, "a"},
     {PS_OP_RESET, PSD_RIGHT_ADMINISTER, "a"},
@@ -141,13 +151,11 @@ static const struct right ROWS[] = {
     {PS_OP_SHUTDOWN, PSD_RIGHT_ADMINISTER, CLUSTER},
     {PS_OP_STOP, PSD_RIGHT_ADMINISTER, CLUSTER},
 };
-/* Those about the connection and its own numbers, and those between tasks, which have no rights; of queues: no task has handlers
- * yet. */
+/* Those about the connection and its own numbers, and those between tasks, which have no rights. */
 static const uint8_t WITHOUT[] = {PS_OP_HELLO,       PS_OP_GOODBYE,     PS_OP_BEAT,       PS_OP_ABANDON,
                                   PS_OP_ACK,         PS_OP_DURABLE,     PS_OP_CLOSE,      PS_OP_LIST,
                                   PS_OP_LIST_ANSWER, PS_OP_TASK_CREATE, PS_OP_TASK_RESET, PS_OP_TASK_DELETE,
-                                  PS_OP_ENQUEUE,     PS_OP_DEQUEUE,     PS_OP_PUT_PART,   PS_OP_GET_PART,
-                                  PS_OP_QUEUE_CLOSE, PS_OP_WORK_END,    PS_OP_QUEUES};
+                                  PS_OP_PUT_PART,    PS_OP_GET_PART};
 
 static struct right right_of(uint8_t op)
 {

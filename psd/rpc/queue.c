@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ENQUEUE, DEQUEUE, QUEUE_CLOSE: what may be asked of a queue, and the lines in which it waits. And QUEUES, the list.
+ *
+ * Happy path: a waiting request (wait.h) whose bytes have all come (queue_parts.c) stands in one of the two lines of its queue ->
+ * its turn comes (queue_turns.c) -> it is done, and kept until the client's ACK.
+ * Failure: what is refused before it stands in line has inserted nothing. How it ends there otherwise is in queue_ends.c.
+ */
+#include "queue.h"
+
+#include "common/form.h"
+#include "common/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct psd_wait *w)
+{
+    return psd_variable_by_handle(&t->store, w->queue.handle);
+}
+
+ps_status psd_queue_fail_gone(const struct psd_task *t, const struct psd_wait *w, struct psi_err *err)
+{
+    ps_status st = psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the queue was reset or deleted", w->queue.handle,
+                               t->name);
+    err->applied = PS_NOTHING_APPLIED;
+    return st;
+}
+
+uint64_t psd_queue_moved(const struct psd_wait *w)
+{
+    const struct psd_attempt *a = w->queue.attempt;
+    return a == NULL ? 0 : w->op == PS_OP_ENQUEUE ? a->inserted : a->element_count;
+}
+
+static void refuse(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
+{
+    err->applied = PS_NOTHING_APPLIED;
+    bool later = err->code == PS_RESOURCE_EXHAUSTED || err->code == PS_UNAVAILABLE;
+    psd_wait_refused(t, w, err, later ? PSD_QUEUE_RETRY_MS : 0);
+}
+
+/* It stands in this line from now on. */
+static void stand(struct psd_task *t, struct psd_wait *w, const struct psd_queue *q, const struct psi_list *line)
+{
+    struct psi_err err;
+    struct psd_need *need = psd_wait_need(t, w, &err);
+    if (need == NULL) {
+        refuse(t, w, &err);
+        return;
+    }
+    psd_wait_hang(w, need, (struct psi_list *)(uintptr_t)line); /* who waits is no state */
+    psd_wait_open(t, w);
+    psd_queue_touch(t, q);
+}
+
+static ps_status fail_draining(const struct psd_task *t, struct psi_err *err)
+{
+    return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
+}
+
+/* A first frame of a request to a queue. NULL: it is refused, or not the first. */
+static struct psd_wait *begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psd_wait_kind *kind)
+{
+    bool old = false;
+    struct psi_err err;
+    struct psd_wait *w = psd_wait_get(t, c, r, kind, &old);
+    if (w == NULL || old) {
+        return NULL;
+    }
+    if (w->queue.handle != 0) {
+        PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "%s number %llu has begun already; the rest of it comes in PUT_PART",
+                            psi_op_name(w->op), (unsigned long long)w->id)); /* answered by this */
+        refuse(t, w, &err);
+        return NULL;
+    }
+    w->queue.handle = r->header.handle;
+    psi_list_init(&w->queue.elements);
+    if (r->variable == NULL) {
+        PSI_IGNORE(psd_queue_fail_gone(t, w, &err)); /* answered by this */
+    } else if (t->draining) {
+        PSI_IGNORE(fail_draining(t, &err)); /* likewise */
+    } else {
+        return w;
+    }
+    refuse(t, w, &err);
+    return NULL;
+}
+
+/* ---- ENQUEUE ---- */
+
+static ps_status read_enqueue(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
+{
+    ps_v1_Enqueue m;
+    struct psd_queue_wait *k = &w->queue;
+    const struct psd_variable *v = r->variable;
+    ps_status st = psi_msg_decode(&ps_v1_Enqueue_msg, &m, r->meta, r->header.meta_bytes, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    k->count = m.count;
+    k->bytes = m.bytes;
+    k->many = m.many;
+    k->fill = m.fill;
+    k->fill_hash = m.fill_hash;
+    w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
+    w->has_result = true;
+    if (m.count > PS_VARIABLES_MAX || (!m.many && m.count != 1) || m.bytes % 8 != 0 || m.bytes > PS_VARIABLE_BYTES_MAX ||
+        r->body_bytes > m.bytes || (m.bytes > 0 && r->body_bytes == 0) || (m.count == 0 && (m.bytes > 0 || m.fill))) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': an ENQUEUE of %u elements in %llu bytes, %zu of them here", v->name,
+                        m.count, (unsigned long long)m.bytes, r->body_bytes);
+    }
+    if ((v->queue->spec.kind == PSI_QUEUE_WORK) != m.fill) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s' at %s: %s", v->name, t->name,
+                        m.fill ? "only a work queue is filled at once" : "a work queue is filled at once, and not added to");
+    }
+    if (m.bytes > t->config.memory_budget_bytes) {
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_TOO_LARGE,
+                           "queue '%s': %llu bytes of elements; all of %s has %llu (psd --memory_budget)", v->name,
+                           (unsigned long long)m.bytes, t->name, (unsigned long long)t->config.memory_budget_bytes);
+    }
+    return PS_OK;
+}
+
+/* All its elements are here. */
+static void enqueue_opens(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v)
+{
+    if (w->queue.count == 0) {
+        psd_wait_done(t, w);
+    } else {
+        stand(t, w, v->queue, &v->queue->enqueuers);
+    }
+}
+
+void psd_queue_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, size_t n)
+{
+    struct psi_err err;
+    const struct psd_variable *v = psd_queue_of(t, w);
+    ps_status st = v == NULL        ? psd_queue_fail_gone(t, w, &err)
+                   : t->draining ? fail_draining(t, &err)
+                                 : psd_queue_come(t, w, v->queue, p, n, &err);
+    if (st != PS_OK) {
+        refuse(t, w, &err);
+    } else if (w->queue.come == w->queue.bytes) {
+        enqueue_opens(t, w, v);
+    }
+}
+
+void psd_rpc_enqueue(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psi_err err;
+    struct psd_wait *w = begin(t, c, r, &psd_enqueue_kind);
+    if (w == NULL) {
+        return;
+    }
+    if (read_enqueue(t, w, r, &err) != PS_OK) {
+        refuse(t, w, &err);
+    } else {
+        psd_queue_bytes(t, w, r->body, r->body_bytes);
+    }
+}
+
+/* ---- DEQUEUE ---- */
+
+static ps_status read_dequeue(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
+{
+    ps_v1_Dequeue m;
+    const struct psd_variable *v = r->variable;
+    const struct psi_queue_spec *spec = &v->queue->spec;
+    ps_status st = psi_msg_decode(&ps_v1_Dequeue_msg, &m, r->meta, r->header.meta_bytes, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    w->queue.count = m.count;
+    w->queue.many = m.many;
+    w->queue.up_to = m.up_to;
+    w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
+    if (m.count > PS_VARIABLES_MAX || (!m.many && (m.count != 1 || m.up_to))) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': a DEQUEUE of %u elements", v->name, m.count);
+    }
+    if (m.many && spec->kind == PSI_QUEUE_WORK) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "work queue '%s' at %s: its items are handed out one by one", v->name, t->name);
+    }
+    for (uint32_t i = 0; m.many && i < spec->component_count; i++) {
+        if (!spec->components[i].shaped) {
+            return psi_fail(err, PS_INVALID_ARGUMENT,
+                            "queue '%s' at %s: the shape of component %u is not declared, and many elements can be taken at "
+                            "once only where all are",
+                            v->name, t->name, i);
+        }
+    }
+    return PS_OK;
+}
+
+void psd_rpc_dequeue(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psi_err err;
+    struct psd_wait *w = begin(t, c, r, &psd_dequeue_kind);
+    if (w == NULL) {
+        return;
+    }
+    if (read_dequeue(t, w, r, &err) != PS_OK) {
+        refuse(t, w, &err);
+    } else if (w->queue.count == 0) {
+        psd_wait_done(t, w);
+    } else {
+        stand(t, w, r->variable->queue, &r->variable->queue->dequeuers);
+    }
+}
+
+/* ---- QUEUE_CLOSE ---- */
+
+/* At once; all that is to be inserted ends. */
+static void close_and_cancel(struct psd_task *t, const struct psd_variable *v)
+{
+    struct psd_wait *w = NULL;
+    struct psi_err err;
+    if (!v->queue->closed) {
+        struct psd_change c = {.kind = PSD_CHANGE_QUEUE_CLOSE, .variable = v};
+        psd_commit(t, &c);
+    }
+    PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "queue '%s' at %s was closed, and what waited to go in cancelled", v->name,
+                        t->name)); /* answered by this */
+    while ((w = psd_wait_first(&v->queue->enqueuers)) != NULL) {
+        psd_queue_end(t, w, &err);
+    }
+    psd_queue_touch(t, v->queue);
+}
+
+void psd_rpc_queue_close(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_QueueClose m;
+    struct psi_err err;
+    struct psd_wait *w = begin(t, c, r, &psd_close_kind);
+    if (w == NULL) {
+        return;
+    }
+    const struct psd_variable *v = r->variable;
+    ps_status st = psi_msg_decode(&ps_v1_QueueClose_msg, &m, r->meta, r->header.meta_bytes, &err);
+    if (st == PS_OK && v->queue->spec.kind == PSI_QUEUE_WORK) {
+        st = psi_fail(&err, PS_FAILED_PRECONDITION, "work queue '%s' at %s ends when all its epochs are done: it is not closed",
+                      v->name, t->name);
+    }
+    if (st != PS_OK) {
+        refuse(t, w, &err);
+    } else if (m.cancel) {
+        close_and_cancel(t, v);
+        psd_wait_done(t, w);
+    } else {
+        w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
+        stand(t, w, v->queue, &v->queue->enqueuers);
+    }
+}
+
+/* ---- QUEUES ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct psd_variable *const *x = a;
+    const struct psd_variable *const *y = b;
+    int order = strcmp((*x)->container->name, (*y)->container->name);
+    return order != 0 ? order : strcmp((*x)->name, (*y)->name);
+}
+
+static uint32_t length(const struct psi_list *line)
+{
+    uint32_t count = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, line) {
+        count++;
+    }
+    return count;
+}
+
+static void describe(const struct psd_variable *v, ps_v1_QueueAnswer *a)
+{
+    const struct psd_queue *q = v->queue;
+    PSI_IGNORE(PSI_BYTES_SET(a->container, v->container->name)); /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(a->name, v->name));                 /* likewise */
+    a->has_queue = true;
+    psi_queue_spec_to_msg(&q->spec, &a->queue);
+    a->size = q->size;
+    a->taken = q->taken;
+    a->enqueuers = length(&q->enqueuers);
+    a->dequeuers = length(&q->dequeuers);
+    a->closed = q->closed;
+    a->bytes = q->bytes;
+    if (q->filled) {
+        a->epoch = q->epoch + 1;
+        a->items = psd_queue_items(q);
+        a->done = q->done;
+    }
+}
+
+void psd_rpc_queues(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    const struct psd_variable **all = psi_calloc((size_t)t->store.queue_count + 1, sizeof(const struct psd_variable *));
+    if (all == NULL) {
+        psd_list_refuse(t, c, r);
+        return;
+    }
+    uint32_t count = 0;
+    uint64_t cursor = 0, handle = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
+        const struct psd_variable *v = value;
+        if (v->queue != NULL) {
+            all[count++] = v;
+        }
+    }
+    qsort(all, count, sizeof(const struct psd_variable *), by_name);
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_QUEUES, PS_FLAG_REPLY, r->header.id);
+    for (uint32_t i = 0; i < count; i++) {
+        ps_v1_QueueAnswer a = ps_v1_QueueAnswer_init_zero;
+        describe(all[i], &a);
+        psd_list_add(&l, &ps_v1_QueueAnswer_msg, &a);
+    }
+    psd_list_end(&l);
+    psi_free(all);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How requests to queues end other than by their turn, and what becomes of the elements that they took.
+ *
+ * An element that was taken stays the queue's until its client's ACK. It goes back, in its place, when the request ends with an
+ * error, is given up, or when its session is away for a lease: then the answer that was kept is an error, so that nobody has an
+ * element which somebody else gets as well and thinks it is his. Elements that are inserted stay, and an error says how many.
+ */
+#include "queue.h"
+
+#include <stdio.h>
+
+static void touch(struct psd_task *t, const struct psd_variable *v)
+{
+    if (!v->gone) {
+        psd_queue_touch(t, v->queue);
+    }
+}
+
+static void attempt_end(struct psd_task *t, const struct psd_attempt *a, bool give_back)
+{
+    const struct psd_variable *v = psd_variable_ref(a->variable); /* the attempt may be the last that has it */
+    struct psd_change c = {.kind = PSD_CHANGE_ATTEMPT_END,
+                           .attempt = {.record = a->record, .id = a->id, .give_back = give_back}};
+    psd_commit(t, &c);
+    touch(t, v);
+    psd_variable_unref(&t->store, v);
+}
+
+void psd_queue_attempt_end(struct psd_task *t, struct psd_wait *w, bool give_back)
+{
+    const struct psd_attempt *a = w->queue.attempt;
+    w->queue.attempt = NULL;
+    w->queue.part = NULL;
+    if (a != NULL) {
+        attempt_end(t, a, give_back);
+    }
+}
+
+void psd_queue_end(struct psd_task *t, struct psd_wait *w, const struct psi_err *err)
+{
+    w->err = *err;
+    w->err.applied = PS_NOTHING_APPLIED;
+    if (w->op == PS_OP_ENQUEUE) {
+        uint64_t moved = psd_queue_moved(w);
+        w->err.applied = moved > 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
+        PSI_IGNORE(psi_fail_as(&w->err, err->code, err->reason, "%.300s (%llu of %u elements inserted)", err->text,
+                               (unsigned long long)moved, w->queue.count)); /* sent by this */
+        w->err.applied = moved > 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
+    }
+    w->retry_after_ms = err->code == PS_RESOURCE_EXHAUSTED || err->code == PS_UNAVAILABLE ? PSD_QUEUE_RETRY_MS : 0;
+    psd_wait_done(t, w);
+}
+
+/* ---- as waits ---- */
+
+static bool is_head(const struct psd_wait *w)
+{
+    return psd_wait_first(w->needs[0].of) == w;
+}
+
+static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+{
+    const struct psd_variable *v = psd_queue_of(t, w);
+    const struct psd_queue *q = v->queue;
+    bool in = w->op != PS_OP_DEQUEUE, work = q->spec.kind == PSI_QUEUE_WORK;
+    if (w->op == PS_OP_QUEUE_CLOSE) {
+        PSI_IGNORE(snprintf(out->what, sizeof(out->what), "queue %.180s closed behind what goes in before", v->name)); /* fits */
+    } else {
+        PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s queue %.180s (%llu of %u %s)", in ? "room in" : "elements of", v->name,
+                            (unsigned long long)psd_queue_moved(w), w->queue.count, in ? "inserted" : "taken")); /* fits */
+    }
+    if (!is_head(w)) {
+        char who[96];
+        const struct psd_record *first = psd_wait_first(w->needs[0].of)->record;
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "those before it have had their turn, %s first",
+                            psd_record_text(first, who, sizeof(who)))); /* fits */
+    } else if (work && q->filled) {
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "one of the %llu items that others hold is done or returned",
+                            (unsigned long long)q->taken)); /* fits */
+    } else {
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "somebody %s",
+                            in     ? "dequeues, or closes it with cancel"
+                            : work ? "fills it"
+                                   : "enqueues, or closes it")); /* fits */
+    }
+}
+
+static void expire(struct psd_task *t, struct psd_wait *w)
+{
+    const struct psd_variable *v = psd_queue_of(t, w);
+    uint64_t moved = psd_queue_moved(w);
+    const char *why = !is_head(w)                ? "others are before it"
+                      : w->op == PS_OP_DEQUEUE   ? "it has too few elements"
+                                                 : "it has no room";
+    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "queue '%s' at %s: %s in time (%llu of %u elements %s)", v->name, t->name, why,
+                        (unsigned long long)moved, w->queue.count,
+                        w->op == PS_OP_DEQUEUE ? "were there, and stay" : "inserted")); /* sent by the caller */
+    bool partly = w->op == PS_OP_ENQUEUE && moved > 0;
+    w->err.applied = partly ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
+}
+
+static void drop(struct psd_task *t, struct psd_wait *w)
+{
+    const struct psd_variable *v = psd_queue_of(t, w);
+    if (w->queue.handle == 0) {
+        return;
+    }
+    psd_queue_drop_elements(t, w);
+    if (w->err.code != PS_OK && w->op == PS_OP_DEQUEUE) {
+        psd_queue_attempt_end(t, w, true);
+    }
+    if (v != NULL) {
+        psd_queue_touch(t, v->queue); /* somebody else is the head */
+    }
+}
+
+static void forget(struct psd_task *t, struct psd_wait *w)
+{
+    psd_queue_attempt_end(t, w, !w->acknowledged);
+}
+
+const struct psd_wait_kind psd_enqueue_kind = {.describe = describe, .expire = expire, .drop = drop, .forget = forget};
+const struct psd_wait_kind psd_close_kind = {.describe = describe, .expire = expire, .drop = drop};
+const struct psd_wait_kind psd_dequeue_kind = {
+    .describe = describe, .expire = expire, .drop = drop, .forget = forget, .answer = psd_queue_send};
+
+/* ---- for all at once ---- */
+
+static bool is_ours(const struct psd_wait *w)
+{
+    return w->kind == &psd_enqueue_kind || w->kind == &psd_dequeue_kind || w->kind == &psd_close_kind;
+}
+
+void psd_queue_abort(struct psd_task *t, const struct psd_variable *v)
+{
+    const struct psi_list *lines[] = {&v->queue->enqueuers, &v->queue->dequeuers};
+    struct psi_err err;
+    PSI_IGNORE(psi_fail_as(&err, PS_CANCELLED, PS_REASON_LOST, "queue '%s' at %s was reset or deleted", v->name,
+                           t->name)); /* answered by this */
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct psd_wait *w = NULL;
+        while ((w = psd_wait_first(lines[i])) != NULL) {
+            psd_queue_end(t, w, &err);
+        }
+    }
+    psi_list_remove((struct psi_list *)(uintptr_t)&v->queue->dirty); /* nobody waits any more */
+}
+
+/* The work that r holds goes back. */
+static void give_back_held(struct psd_task *t, struct psd_record *r)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &r->attempts) {
+        const struct psd_attempt *a = PSI_CONTAINER_OF(it, struct psd_attempt, link);
+        if (a->held) {
+            attempt_end(t, a, true);
+        }
+    }
+}
+
+void psd_queue_session_away(struct psd_task *t, struct psd_record *r)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    struct psi_err err;
+    PSI_IGNORE(psi_fail(&err, PS_ABORTED, "%s: the session was away for longer than its lease (%u ms), which ended what it had asked "
+                        "of queues", t->name, t->config.lease_ms)); /* kept for it */
+    while (psi_u64_map_next(&r->waits, &cursor, NULL, &value)) {
+        struct psd_wait *w = value;
+        bool took = w->stage == PSD_WAIT_DONE && w->op == PS_OP_DEQUEUE && w->queue.attempt != NULL;
+        if (!is_ours(w)) {
+            continue;
+        }
+        if (took) {
+            w->err = err;
+            w->err.applied = PS_NOTHING_APPLIED;
+            psd_queue_attempt_end(t, w, true);
+        } else if (w->stage == PSD_WAIT_OPEN) {
+            psd_queue_end(t, w, &err);
+        } else if (w->stage == PSD_WAIT_COLLECTING) {
+            psd_wait_free(t, w);
+        }
+    }
+    give_back_held(t, r);
+}
+
+void psd_queue_session_end(struct psd_task *t, struct psd_record *r)
+{
+    struct psi_list *it = NULL;
+    while ((it = psi_list_first(&r->attempts)) != NULL) {
+        attempt_end(t, PSI_CONTAINER_OF(it, struct psd_attempt, link), true);
+    }
+}
+
+void psd_queues_drain(struct psd_task *t)
+{
+    uint64_t cursor = 0;
+    void *value = NULL, *item = NULL;
+    struct psi_err err;
+    PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name)); /* answered by this */
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *r = value;
+        uint64_t inner = 0;
+        while (psi_u64_map_next(&r->waits, &inner, NULL, &item)) {
+            struct psd_wait *w = item;
+            if (is_ours(w) && w->stage == PSD_WAIT_OPEN) {
+                psd_queue_end(t, w, &err);
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whose turn it is at a queue: TensorFlow's rules to the letter (docs/TF_MAP.md), at the end of each event that may move one.
+ *
+ * Two lines, as they came: of ENQUEUEs and QUEUE_CLOSEs, and of DEQUEUEs. The heads of the first have their turn until one has to
+ * wait, then those of the second, until nothing moves. A head that has to wait holds up those behind it. Elements move one by
+ * one, so a request may be half done: what is inserted stays, what is taken lies in its attempt.
+ * Failure: no memory to move one: the request ends with that.
+ */
+#include "queue.h"
+
+#include <string.h>
+
+enum turn { NOTHING, SOME, DONE };
+
+void psd_queue_touch(struct psd_task *t, const struct psd_queue *q)
+{
+    struct psi_list *dirty = (struct psi_list *)(uintptr_t)&q->dirty; /* that somebody looks is no state */
+    if (!psi_list_linked(dirty)) {
+        psi_list_push_back(&t->moved_queues, dirty);
+    }
+}
+
+static uint64_t missing(const struct psd_wait *w)
+{
+    return w->queue.count - psd_queue_moved(w);
+}
+
+static ps_status fail_closed(const struct psd_task *t, const struct psd_variable *v, const char *how, struct psi_err *err)
+{
+    return psi_fail(err, PS_CANCELLED, "queue '%s' at %s is %s", v->name, t->name, how);
+}
+
+/* One element moves; w has it as its own doing from the first one on. */
+static ps_status move(struct psd_task *t, struct psd_wait *w, struct psd_change *c, struct psi_err *err)
+{
+    ps_status st = psd_change_reserve(t, c, err);
+    if (st == PS_OK) {
+        psd_commit(t, c);
+        w->queue.attempt = c->attempt.reserved;
+    }
+    return st;
+}
+
+static struct psd_change change_of(const struct psd_wait *w, enum psd_change_kind kind, const struct psd_variable *v)
+{
+    return (struct psd_change){
+        .kind = kind, .attempt = {.record = w->record, .id = w->id, .variable = v, .reserved = w->queue.attempt}};
+}
+
+/* ---- in ---- */
+
+static enum turn close_turn(struct psd_task *t, const struct psd_variable *v, struct psi_err *err)
+{
+    if (v->queue->closed) {
+        PSI_IGNORE(fail_closed(t, v, "already closed", err)); /* the caller sees it */
+    } else {
+        struct psd_change c = {.kind = PSD_CHANGE_QUEUE_CLOSE, .variable = v};
+        psd_commit(t, &c);
+    }
+    return DONE;
+}
+
+static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
+{
+    struct psd_queue_wait *k = &w->queue;
+    enum turn turn = NOTHING;
+    if (v->queue->closed) {
+        PSI_IGNORE(fail_closed(t, v, "closed", err)); /* the caller sees it */
+        return DONE;
+    }
+    if (k->fill && v->queue->filled) {
+        PSI_IGNORE(psd_work_filled(t, w, v, err)); /* the caller sees it */
+        return DONE;
+    }
+    while (psd_queue_has_room(v->queue)) {
+        struct psi_list *link = psi_list_pop_front(&k->elements);
+        struct psd_element *e = PSI_CONTAINER_OF(link, struct psd_element, link);
+        struct psd_change c = change_of(w, PSD_CHANGE_ENQUEUE, v);
+        uint64_t memory = psd_element_memory_bytes(e->bytes);
+        c.attempt.element = e;
+        c.attempt.last = psi_list_empty(&k->elements);
+        if (move(t, w, &c, err) != PS_OK) {
+            psi_list_push_front(&k->elements, link);
+            return DONE;
+        }
+        w->working_bytes -= memory;
+        w->result++;
+        turn = SOME;
+        if (c.attempt.last) {
+            if (k->fill) {
+                struct psd_change filled = {.kind = PSD_CHANGE_WORK_FILLED, .filled = {.variable = v, .hash = k->fill_hash}};
+                psd_commit(t, &filled);
+            }
+            return DONE;
+        }
+    }
+    return turn;
+}
+
+/* ---- out ---- */
+
+/* The queue is closed, and has fewer than w still needs: true when w ends with what it has and what is left, or with an error. */
+static bool too_few(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
+{
+    uint64_t have = psd_queue_moved(w), left = v->queue->size;
+    if (w->queue.up_to && have + left > 0) { /* no ENQUEUE waits any more: it was its turn before, and the queue is closed */
+        w->queue.count = (uint32_t)(have + left);
+        if (left == 0) {
+            struct psd_change c = change_of(w, PSD_CHANGE_ATTEMPT_DONE, v);
+            psd_commit(t, &c);
+        }
+        return left == 0;
+    }
+    PSI_IGNORE(psi_fail(err, PS_OUT_OF_RANGE,
+                        "queue '%s' at %s is closed and has insufficient elements (requested %u, current size %llu)", v->name,
+                        t->name, w->queue.count, (unsigned long long)(have + left))); /* the caller sees it */
+    return true;
+}
+
+static enum turn dequeue_turn(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
+{
+    const struct psd_queue *q = v->queue;
+    enum turn turn = NOTHING;
+    if (q->spec.kind == PSI_QUEUE_WORK && q->filled && q->epoch == q->spec.epochs) {
+        PSI_IGNORE(psi_fail(err, PS_OUT_OF_RANGE, "work queue '%s' at %s: all %u epochs are done", v->name, t->name,
+                            q->spec.epochs)); /* the caller sees it */
+        return DONE;
+    }
+    if (q->closed && q->size < missing(w) && too_few(t, w, v, err)) {
+        return DONE;
+    }
+    while (psd_queue_available(q) > 0) {
+        struct psd_change c = change_of(w, PSD_CHANGE_DEQUEUE, v);
+        c.attempt.index = psd_queue_draw(q, q->spec.kind == PSI_QUEUE_SHUFFLE && q->spec.seed == 0 ? psd_random(t) : 0);
+        c.attempt.last = missing(w) == 1;
+        if (move(t, w, &c, err) != PS_OK) {
+            return DONE;
+        }
+        turn = SOME;
+        if (c.attempt.last) {
+            return DONE;
+        }
+    }
+    return turn;
+}
+
+/* ---- both ---- */
+
+static enum turn one_turn(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
+{
+    return w->op == PS_OP_ENQUEUE ? enqueue_turn(t, w, v, err)
+           : w->op == PS_OP_DEQUEUE ? dequeue_turn(t, w, v, err)
+                                    : close_turn(t, v, err);
+}
+
+/* The heads of a line, until one has to wait. True when something moved. */
+static bool line_turn(struct psd_task *t, const struct psd_variable *v, const struct psi_list *line)
+{
+    bool moved = false;
+    struct psd_wait *w = NULL;
+    while ((w = psd_wait_first(line)) != NULL) {
+        struct psi_err err = {.code = PS_OK};
+        enum turn turn = one_turn(t, w, v, &err);
+        moved = moved || turn != NOTHING;
+        if (turn != DONE) {
+            return moved;
+        }
+        if (err.code == PS_OK) {
+            psd_wait_done(t, w);
+        } else {
+            psd_queue_end(t, w, &err);
+        }
+    }
+    return moved;
+}
+
+void psd_queues_turn(struct psd_task *t)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_first(&t->moved_queues)) != NULL) {
+        const struct psd_queue *q = PSI_CONTAINER_OF(link, struct psd_queue, dirty);
+        bool moved = true;
+        while (moved) {
+            moved = line_turn(t, q->variable, &q->enqueuers);
+            moved = line_turn(t, q->variable, &q->dequeuers) || moved;
+        }
+        psi_list_remove(link);
+    }
+}
+
+static void check_line(const struct psd_task *t, const struct psd_queue *q, const struct psi_list *line)
+{
+    const struct psd_wait *head = psd_wait_first(line);
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, line) {
+        const struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
+        PSI_ASSERT(w->stage == PSD_WAIT_OPEN && psd_queue_of(t, w) == q->variable && (w->op == PS_OP_DEQUEUE) == (line == &q->dequeuers));
+        PSI_ASSERT(w->queue.attempt == psd_attempt_find(w->record, w->id) && (w == head || w->queue.attempt == NULL));
+        PSI_ASSERT(w->op == PS_OP_QUEUE_CLOSE || missing(w) > 0);
+    }
+}
+
+void psd_queues_check_invariants(const struct psd_task *t)
+{
+    uint64_t cursor = 0, handle = 0;
+    void *value = NULL;
+    PSI_ASSERT(psi_list_empty(&t->moved_queues));
+    while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
+        const struct psd_variable *v = value;
+        const struct psd_queue *q = v->queue;
+        if (q == NULL) {
+            continue;
+        }
+        psd_queue_check_invariants(q);
+        check_line(t, q, &q->enqueuers);
+        check_line(t, q, &q->dequeuers);
+        const struct psd_wait *in = psd_wait_first(&q->enqueuers), *out = psd_wait_first(&q->dequeuers);
+        PSI_ASSERT(in == NULL || (in->op == PS_OP_ENQUEUE && !q->closed && !psd_queue_has_room(q))); /* it would wait for nothing */
+        PSI_ASSERT(out == NULL || (psd_queue_available(q) == 0 && !q->closed));                      /* likewise */
+    }
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What only work queues have: they are filled once, whoever comes first, and an item that was handed out is done or returned,
+ * WORK_END, a mutation with a number.
+ *
+ * Failure: an item that the session does not hold any more, because its lease ended meanwhile: FAILED_PRECONDITION, which says who
+ * has it now. One that is done stays done: OK, and the result says so.
+ */
+#include "queue.h"
+
+#include <string.h>
+
+ps_status psd_work_filled(const struct psd_task *t, const struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
+{
+    const struct psd_queue *q = v->queue;
+    uint64_t items = psd_queue_items(q);
+    if (items == w->queue.count && q->fill_hash == w->queue.fill_hash) {
+        return PS_OK;
+    }
+    return psi_fail(err, PS_INVALID_ARGUMENT,
+                    "work queue '%s' at %s was filled with %llu items (hash %016llx), and now with %u others (hash %016llx)", v->name,
+                    t->name, (unsigned long long)items, (unsigned long long)q->fill_hash, w->queue.count,
+                    (unsigned long long)w->queue.fill_hash);
+}
+
+/* Who has the item, for an error. */
+static ps_status fail_not_held(const struct psd_task *t, const struct psd_variable *v, const struct psd_element *e,
+                               struct psi_err *err)
+{
+    char who[96];
+    const struct psd_attempt *a = e->state == PSD_ELEMENT_TAKEN ? psd_queue_holder(v->queue, e->serial) : NULL;
+    if (a == NULL) {
+        return psi_fail(err, PS_FAILED_PRECONDITION,
+                        "work queue '%s' at %s: item %llu went back when the lease of this session ended; nobody holds it now",
+                        v->name, t->name, (unsigned long long)e->serial);
+    }
+    return psi_fail(err, PS_FAILED_PRECONDITION, "work queue '%s' at %s: item %llu is held by %s now", v->name, t->name,
+                    (unsigned long long)e->serial, psd_record_text(a->record, who, sizeof(who)));
+}
+
+/* What r says, decided: on PS_OK out is to be committed. */
+static ps_status decide(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psd_change *out,
+                        struct psi_err *err)
+{
+    ps_v1_WorkEnd m;
+    const struct psd_variable *v = r->variable;
+    if (r->refusal != NULL) {
+        *err = *r->refusal;
+        return err->code;
+    }
+    ps_status st = psi_msg_decode(&ps_v1_WorkEnd_msg, &m, r->meta, r->header.meta_bytes, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (v == NULL) {
+        return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the queue was reset or deleted", r->header.handle,
+                           t->name);
+    }
+    const struct psd_queue *q = v->queue;
+    const struct psd_element *e = q->spec.kind == PSI_QUEUE_WORK && q->filled ? psd_queue_item(q, m.serial) : NULL;
+    if (e == NULL || m.epoch == 0 || m.epoch > q->epoch + 1) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s' at %s has handed out no item %llu in epoch %u", v->name, t->name,
+                        (unsigned long long)m.serial, m.epoch);
+    }
+    bool repeated = m.epoch <= q->epoch || e->state == PSD_ELEMENT_DONE;
+    const struct psd_attempt *a = !repeated && e->state == PSD_ELEMENT_TAKEN ? psd_queue_holder(q, m.serial) : NULL;
+    if (!repeated && (a == NULL || a->record != c->record)) {
+        return fail_not_held(t, v, e, err);
+    }
+    *out = (struct psd_change){.kind = PSD_CHANGE_WORK_END,
+                               .work_end = {.record = c->record,
+                                            .number = r->header.id,
+                                            .variable = v,
+                                            .serial = m.serial,
+                                            .give_back = m.give_back,
+                                            .repeated = repeated}};
+    return psd_change_reserve(t, out, err);
+}
+
+void psd_rpc_work_end(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psd_change change;
+    struct psi_err err;
+    if (!psd_outcome_may_begin(t, c, r)) {
+        return;
+    }
+    if (decide(t, c, r, &change, &err) == PS_OK) {
+        psd_commit(t, &change);
+        psd_queue_touch(t, change.work_end.variable->queue);
+    } else {
+        psd_outcome_refuse(t, c->record, r->header.id, &err);
+    }
+    psd_outcome_send(t, c, PS_OP_WORK_END, r->header.handle, psd_record_find(c->record, r->header.id));
+}
