@@ -622,4 +622,7 @@ PS_API const char *ps_version(void);
 #ifdef __cplusplus
 }
 #endif
+
+#include "ps_queue.h"
+
 #endif

@@ -265,6 +265,7 @@ struct fake_frame *fake_next(struct fake *f, uint32_t task)
         if (last.h.op == PS_OP_ACK) {
             f->acks++;
             f->acked = last.h.id;
+            f->given_up += last.h.offset == 1 ? 1 : 0;
         }
         free(last.payload);
         last.payload = NULL;
@@ -568,6 +569,12 @@ void fake_open(struct fake *f, uint32_t task, uint32_t handle, uint64_t incarnat
             a.handle = handle;
             a.incarnation = incarnation;
             a.creation = creation;
+            if (var->queue != NULL) {
+                a.has_queue = true;
+                psi_queue_spec_to_msg(&var->queue->spec, &a.queue);
+                a.size = var->queue->size;
+                a.closed = var->queue->closed;
+            }
             a.dtype = (uint32_t)var->dtype;
             a.atomic = var->atomic;
             a.dims_count = (pb_size_t)var->shape.rank;
@@ -593,17 +600,20 @@ struct psi_var *fake_get(struct fake *f, uint32_t task, const char *name, int64_
     return fake_get_spec(f, task, &spec, handle, creation);
 }
 
-struct psi_var *fake_get_spec(struct fake *f, uint32_t task, const ps_variable_spec *wanted, uint32_t handle, uint64_t creation)
+/* elements: it is a queue. */
+static struct psi_var *get(struct fake *f, uint32_t task, const ps_variable_spec *wanted, const struct psi_queue_spec *elements,
+                           uint32_t handle, uint64_t creation)
 {
     ps_variable_spec spec = *wanted;
     char device[32];
     snprintf(device, sizeof(device), "/job:ps/task:%u", task);
     spec.device = device;
+    const struct psi_var_scope scope = {.queue = elements != NULL, .elements = elements};
     struct psi_var *var = NULL;
     struct psi_err err = {0};
-    struct fake_request get;
-    assert_int_equal(psi_client_variable(f->c, &spec, false, &var, &err), PS_OK);
-    fake_start(f, &get, PSI_REQ_GET, var, NULL, NULL, 60000);
+    struct fake_request got;
+    assert_int_equal(psi_client_variable_in(f->c, &spec, &scope, false, &var, &err), PS_OK);
+    fake_start(f, &got, PSI_REQ_GET, var, NULL, NULL, 60000);
     if (f->task[0].link == NULL) {
         fake_hello(f, 0, 100, 200, NULL, NULL);
     }
@@ -624,8 +634,20 @@ struct psi_var *fake_get_spec(struct fake *f, uint32_t task, const ps_variable_s
         fake_hello(f, task, 101, 201, NULL, NULL);
     }
     fake_open(f, task, handle, 77, creation, var);
-    assert_int_equal(get.dones, 1);
-    assert_int_equal(get.req.status, PS_OK);
+    assert_int_equal(got.dones, 1);
+    assert_int_equal(got.req.status, PS_OK);
     assert_true(var->open && var->handle == handle);
     return var;
+}
+
+struct psi_var *fake_get_spec(struct fake *f, uint32_t task, const ps_variable_spec *spec, uint32_t handle, uint64_t creation)
+{
+    return get(f, task, spec, NULL, handle, creation);
+}
+
+struct psi_var *fake_get_queue(struct fake *f, uint32_t task, const char *name, const struct psi_queue_spec *elements,
+                               uint32_t handle, uint64_t creation)
+{
+    const ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = name};
+    return get(f, task, &spec, elements, handle, creation);
 }

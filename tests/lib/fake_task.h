@@ -42,7 +42,8 @@ struct fake {
     struct fake_task task[FAKE_TASKS];
     struct fake_request *begun; /* by fake_begin() */
     uint32_t logs, acks, deliveries;
-    uint64_t acked; /* number of the last ACK */
+    uint64_t acked;    /* number of the last ACK */
+    uint32_t given_up; /* of acks: those that say that nothing was taken */
     char last_event[48], last_log[1024];
     ps_applied told_applied; /* in every number of HELLO's answer */
     ps_reason told_reason;   /* likewise */
@@ -123,6 +124,9 @@ void fake_open(struct fake *f, uint32_t task, uint32_t handle, uint64_t incarnat
                const struct psi_var *var);
 /** The same with a spec of one's own (device apart). */
 struct psi_var *fake_get_spec(struct fake *f, uint32_t task, const ps_variable_spec *spec, uint32_t handle, uint64_t creation);
+/** The same of a queue. */
+struct psi_var *fake_get_queue(struct fake *f, uint32_t task, const char *name, const struct psi_queue_spec *elements,
+                               uint32_t handle, uint64_t creation);
 /** The whole get-or-create of one f32 variable of n elements at task (connected already or not). */
 struct psi_var *fake_get(struct fake *f, uint32_t task, const char *name, int64_t elements, uint32_t handle, uint64_t creation);
 

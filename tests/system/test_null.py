@@ -13,7 +13,7 @@ from cluster import SANITIZED, Cluster, main, path
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-HEADERS = ("common/ps_types.h", "worker/ps_cluster.h", "worker/ps.h", "worker/ps_nn.h", "psd/psd.h")
+HEADERS = ("common/ps_types.h", "worker/ps_cluster.h", "worker/ps.h", "worker/ps_queue.h", "worker/ps_nn.h", "psd/psd.h")
 OBJECTS = ("ps_session", "ps_variable", "ps_param", "ps_placer", "ps_cluster_spec", "ps_tensor", "psd_server")
 ENDS = ("ps_session_close", "ps_task_shutdown", "ps_placer_free", "ps_cluster_spec_free", "ps_tensor_free", "psd_server_free",
         "psd_server_join", "psd_server_wait")  # of their object, or they wait for its end

@@ -85,7 +85,7 @@ struct ps_session {
     bool stopping;      /* --help, or the cluster asks this session to stop */
     uint32_t in_flight; /* calls and requests handed to the loop and not ended */
     uint32_t inside;    /* calls whose threads are not out of psi_api_call_wait() yet, and batches of gets */
-    struct psi_list variables, params;
+    struct psi_list variables, params, queues;
     struct psi_list aside; /* struct psi_api_get of parameters: they go with the next get, or at first use */
     bool settling;         /* a thread is getting those that were put aside */
     struct psi_scopes scopes;
@@ -216,6 +216,8 @@ struct psi_api_get {
     ps_optimizer optimizer;
     struct psi_scoped scoped;
     enum psi_scope_how how;
+    bool queue; /* it is a queue: v is that of a ps_queue */
+    struct psi_queue_spec elements;
     bool sticks;       /* a failure is the session's */
     ps_variable *v;    /* its public record, until the session has it */
     ps_variable **out; /* gets that, after a success only */
@@ -248,9 +250,10 @@ void psi_api_finish_status(struct psi_api_call *call);
 ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *req, struct psi_err *err) PSI_MUST;
 
 /* ---- scope.c ---- */
-/** Name, container and place of a variable; its name counts as got from now on. Errors: INVALID_ARGUMENT, ALREADY_EXISTS. */
-ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, struct psi_scoped *out,
-                        struct psi_err *err) PSI_MUST;
+/** Name, container and place of a variable, or of this queue; its name counts as got from now on. Errors: INVALID_ARGUMENT,
+ * ALREADY_EXISTS. */
+ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, const struct psi_queue_spec *queue,
+                        struct psi_scoped *out, struct psi_err *err) PSI_MUST;
 /** Only the full name and the container that a name has in the scopes that are open. */
 ps_status psi_api_scope_name(ps_session *s, const char *name, struct psi_scoped *out, struct psi_err *err) PSI_MUST;
 /** A push or pop failed: the error sticks to the session and is the calling thread's last. Returns its code. */

@@ -8,7 +8,7 @@
  * but for its version. Failure modes: a get that fails has its own error, the others go on. Its name counts as
  * not got and its record is freed; the core keeps its own until the session closes. That of a parameter sticks to the session.
  */
-#include "api.h"
+#include "queue.h"
 
 #include "common/abi.h"
 #include "common/mem.h"
@@ -29,7 +29,9 @@ static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
                                         .name = get->scoped.name,
                                         .must_exist = get->scoped.must_exist,
                                         .soft_placement = call->session->allow_soft_placement,
-                                        .place = &get->scoped.place};
+                                        .place = &get->scoped.place,
+                                        .queue = get->queue,
+                                        .elements = &get->elements};
     ps_status st = psi_client_variable_in(call->client, &get->spec, &scope, get->how == PSI_SCOPE_FIND, &get->v->var, err);
     if (st == PS_OK) {
         call->req.kind = scope.must_exist ? PSI_REQ_LOOKUP : PSI_REQ_GET;
@@ -40,7 +42,8 @@ static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
 
 static void finish_get(struct psi_api_call *call)
 {
-    ps_variable *v = ((struct psi_api_get *)call->arg)->v;
+    const struct psi_api_get *get = call->arg;
+    ps_variable *v = get->v;
     const struct psi_var *var = v->var;
     const char *task = psi_client_task_name(call->client, var->owner);
     (void)snprintf(v->device, sizeof(v->device), "%s/device:CPU:0", task);
@@ -50,6 +53,9 @@ static void finish_get(struct psi_api_call *call)
     v->shape = var->shape;
     v->bytes = var->elements * ps_dtype_bytes(var->dtype);
     v->version = var->version;
+    if (get->queue) {
+        PSI_CONTAINER_OF(v, ps_queue, variable)->spec = var->queue->spec;
+    }
 }
 
 static ps_status spec_take(const ps_variable_spec *from, enum psi_scope_how how, ps_variable_spec *to, struct psi_err *err)
@@ -83,24 +89,39 @@ static void spec_keep(struct psi_api_get *get, const ps_variable_spec *spec)
     }
 }
 
-ps_status psi_api_get_new(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
-                          struct psi_api_get **out_get, struct psi_err *err)
+static ps_variable *record_new(bool queue)
+{
+    ps_queue *q = queue ? psi_calloc(1, sizeof(*q)) : NULL;
+    if (q != NULL) {
+        psi_list_init(&q->spare);
+    }
+    return !queue ? psi_calloc(1, sizeof(ps_variable)) : q != NULL ? &q->variable : NULL;
+}
+
+/* queue: it is one; elements: what it is made as, NULL of one that is looked up. */
+static ps_status get_new(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, bool queue,
+                         const struct psi_queue_spec *elements, ps_variable **out_variable, struct psi_api_get **out_get,
+                         struct psi_err *err)
 {
     ps_variable_spec spec;
     struct psi_scoped scoped;
     ps_status st = psi_api_check(s, true, err);
     st = st == PS_OK ? spec_take(given, how, &spec, err) : st;
-    st = st == PS_OK ? psi_api_scope(s, &spec, how, &scoped, err) : st;
+    st = st == PS_OK ? psi_api_scope(s, &spec, how, elements, &scoped, err) : st;
     if (st != PS_OK) {
         return st;
     }
     struct psi_api_get *get = psi_calloc(1, sizeof(*get));
-    ps_variable *v = psi_calloc(1, sizeof(*v));
+    ps_variable *v = record_new(queue);
     if (get == NULL || v == NULL) {
         psi_api_unscope(s, &scoped);
         psi_free(get);
         psi_free(v);
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': out of memory", scoped.name);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s '%s': out of memory", queue ? "queue" : "variable", scoped.name);
+    }
+    get->queue = queue;
+    if (elements != NULL) {
+        get->elements = *elements;
     }
     v->session = s;
     psi_list_init(&v->link);
@@ -117,6 +138,12 @@ ps_status psi_api_get_new(ps_session *s, const ps_variable_spec *given, enum psi
     psi_list_init(&get->link);
     *out_get = get;
     return PS_OK;
+}
+
+ps_status psi_api_get_new(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
+                          struct psi_api_get **out_get, struct psi_err *err)
+{
+    return get_new(s, given, how, false, NULL, out_variable, out_get, err);
 }
 
 static void get_free(struct psi_api_get *get)
@@ -141,7 +168,7 @@ static void get_end(ps_session *s, struct psi_api_get *get, struct psi_err *err)
 {
     if (err->code == PS_OK) {
         (void)pthread_mutex_lock(&s->lock);
-        psi_list_push_back(&s->variables, &get->v->link);
+        psi_list_push_back(get->queue ? &s->queues : &s->variables, &get->v->link);
         (void)pthread_mutex_unlock(&s->lock);
         if (get->scoped.first) {
             psi_api_log_placement(s, get->v, get->spec.type);
@@ -269,6 +296,19 @@ static ps_status get_one(ps_session *s, const ps_variable_spec *given, enum psi_
     struct psi_api_get *get = NULL;
     ps_status st = psi_api_get_new(s, given, how, out_variable, &get, err);
     return st == PS_OK ? psi_api_get_run(s, get, err) : st;
+}
+
+ps_status psi_api_queue_get(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how,
+                            const struct psi_queue_spec *elements, ps_queue **out_queue, struct psi_err *err)
+{
+    struct psi_api_get *get = NULL;
+    ps_variable *v = NULL;
+    ps_status st = get_new(s, spec, how, true, elements, &v, &get, err);
+    st = st == PS_OK ? psi_api_get_run(s, get, err) : st;
+    if (st == PS_OK) {
+        *out_queue = PSI_CONTAINER_OF(v, ps_queue, variable);
+    }
+    return st;
 }
 
 static ps_status open_public(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, ps_variable **out_variable)

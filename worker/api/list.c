@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists that a task gives of itself: variables, settings, containers, sessions, waits.
+ * Lists that a task gives of itself: variables, queues, settings, containers, sessions, waits.
  *
  * Happy path: the loop thread gathers the entries of the whole answer, then the caller's function gets them on the caller's
  * thread.

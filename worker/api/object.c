@@ -59,6 +59,7 @@ void psi_api_session_init(ps_session *s)
     (void)pthread_cond_init(&s->changed, NULL);
     psi_list_init(&s->variables);
     psi_list_init(&s->params);
+    psi_list_init(&s->queues);
     psi_list_init(&s->aside);
     psi_scopes_init(&s->scopes);
     spare_init(s);

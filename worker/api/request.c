@@ -7,7 +7,7 @@
  * Failure modes: what can be seen at once (size, scale, session) is returned and the callback never runs; everything else, also
  * what the core refuses, comes to the callback.
  */
-#include "api.h"
+#include "queue.h"
 
 #include <string.h>
 
@@ -76,21 +76,22 @@ static void begin(struct psi_io_work *work, struct psi_client *c)
     }
 }
 
-static ps_status check(ps_variable *v, const struct psi_request *what, ps_done_fn done, struct psi_err *err)
-{
-    if (v == NULL || done == NULL) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", v == NULL ? "the variable" : "done");
-    }
-    ps_status st = psi_api_values_check(v, what, err);
-    return st == PS_OK ? psi_api_check(v->session, false, err) : st;
-}
-
-/* what: kind, src, dst, bytes, scale. */
 static ps_status start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                        void *ctx)
 {
     struct psi_err err = {0};
-    ps_status st = req == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the request is NULL") : check(v, what, done, &err);
+    ps_status st = v != NULL ? psi_api_values_check(v, what, &err) : psi_fail(&err, PS_INVALID_ARGUMENT, "the variable is NULL");
+    return st == PS_OK ? psi_api_start(v, what, timeout_ms, req, done, ctx) : psi_api_last_error_set(&err);
+}
+
+/* what: kind, src, dst, bytes, scale. */
+ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
+                        void *ctx)
+{
+    struct psi_err err = {0};
+    ps_status st = req == NULL || done == NULL
+                       ? psi_fail(&err, PS_INVALID_ARGUMENT, "%s is NULL", req == NULL ? "the request" : "done")
+                       : psi_api_check(v->session, false, &err);
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }

@@ -204,17 +204,19 @@ static ps_status make_place(struct psi_scopes *scopes, const ps_variable_spec *s
     return st;
 }
 
-ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, struct psi_scoped *out,
-                        struct psi_err *err)
+ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, const struct psi_queue_spec *queue,
+                        struct psi_scoped *out, struct psi_err *err)
 {
     memset(out, 0, sizeof(*out));
     (void)pthread_mutex_lock(&s->lock);
     ps_status st = make_name(&s->scopes, spec, how, out, err);
     if (st == PS_OK) {
-        st = how != PSI_SCOPE_FIND ? psi_client_definition_check(spec, err) : PS_OK;
+        if (how != PSI_SCOPE_FIND) {
+            st = queue != NULL ? psi_queue_spec_check(queue, err) : psi_client_definition_check(spec, err);
+        }
         st = st == PS_OK ? make_place(&s->scopes, spec, out, err) : st;
         if (st != PS_OK) {
-            psi_err_prefix(err, "variable '%s'", out->name);
+            psi_err_prefix(err, "%s '%s'", queue != NULL ? "queue" : "variable", out->name);
         }
     }
     (void)pthread_mutex_unlock(&s->lock);

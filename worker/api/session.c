@@ -7,7 +7,7 @@
  * modes: bad options (nothing is opened); in a forked child every call is refused and close frees nothing, because the thread is
  * the parent's; with no memory for a session object ps_session_open_args() gives a static one that only has an error.
  */
-#include "api.h"
+#include "queue.h"
 
 #include "common/abi.h"
 #include "common/mem.h"
@@ -171,6 +171,7 @@ static void session_free(ps_session *s)
     while ((it = psi_list_pop_front(&s->variables)) != NULL) {
         psi_free(PSI_CONTAINER_OF(it, ps_variable, link));
     }
+    psi_api_queues_free(s);
     psi_free(s->tasks);
     psi_scopes_fini(&s->scopes);
     (void)pthread_cond_destroy(&s->changed);

@@ -3,11 +3,11 @@
  * Control requests at one task: a list out, answers back, across reconnects.
  *
  * Happy path: an ask is built once (its list fits one frame), gets the next request number when it is sent, and its callback runs
- * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL) keep their number when they
- * are sent again, so the task joins them to the one that waits, and are acknowledged; all others are asked again under a new
- * number. Failure: what must not happen twice (RESET, DELETE, BARRIER, SHUTDOWN, CALL) ends as outcome unknown where that could be.
- * Handles are void in a new life: such asks end ABORTED. An ask that is dropped leaves nothing behind; its answer, if one comes,
- * is ignored.
+ * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL, those of queues) keep
+ * their number when they are sent again, so the task joins them to the one that waits, and are acknowledged; all others are asked
+ * again under a new number. Failure: what must not happen twice (RESET, DELETE, BARRIER, SHUTDOWN, CALL, those of queues) ends as
+ * outcome unknown where that could be. Handles are void in a new life: such asks end ABORTED. An ask that is dropped leaves
+ * nothing behind; its answer, if one comes, is ignored.
  */
 #include "client.h"
 
@@ -17,7 +17,7 @@
 
 /* How a request behaves by its operation; the others have none of it. */
 static const struct op_row {
-    bool waits, once, handles;
+    bool waits, once, handles, takes;
 } OPS[256] = {
     [PS_OP_CREATE] = {.waits = true},
     [PS_OP_RESET] = {.waits = true, .once = true},
@@ -26,18 +26,41 @@ static const struct op_row {
     [PS_OP_WAIT_CLUSTER] = {.waits = true},
     [PS_OP_BARRIER] = {.waits = true, .once = true},
     [PS_OP_CALL] = {.waits = true, .once = true},
+    [PS_OP_ENQUEUE] = {.waits = true, .once = true, .handles = true},
+    [PS_OP_DEQUEUE] = {.waits = true, .once = true, .handles = true, .takes = true},
+    [PS_OP_QUEUE_CLOSE] = {.waits = true, .once = true, .handles = true},
     [PS_OP_SHUTDOWN] = {.once = true},
     [PS_OP_SEAL] = {.handles = true},
 };
 
+enum { SPARE_MAX = 64, SPARE_BYTES_MAX = 16 << 10 };
+
+/* Zero but for its body, which may have memory. */
+static struct psi_ask *take_spare(struct psi_client *c)
+{
+    struct psi_list *link = psi_list_pop_front(&c->spare_asks);
+    if (link == NULL) {
+        struct psi_ask *ask = psi_calloc(1, sizeof(*ask));
+        if (ask != NULL) {
+            psi_buf_init(&ask->body, PS_CONTROL_BODY_MAX);
+        }
+        return ask;
+    }
+    struct psi_ask *ask = PSI_CONTAINER_OF(link, struct psi_ask, link);
+    struct psi_buf body = ask->body;
+    c->spare_ask_count--;
+    memset(ask, 0, sizeof(*ask));
+    ask->body = body;
+    return ask;
+}
+
 struct psi_ask *psi_ask_new(struct psi_peer *peer, uint8_t op, struct psi_request *req, psi_ask_fn fn, uint32_t item_count)
 {
-    struct psi_ask *ask = psi_calloc(1, sizeof(*ask));
+    struct psi_ask *ask = take_spare(peer->c);
     if (ask == NULL) {
         return NULL;
     }
     psi_list_init(&ask->link);
-    psi_buf_init(&ask->body, PS_CONTROL_BODY_MAX);
     psi_buf_init(&ask->answer, (size_t)256 << 20);
     ask->peer = peer;
     ask->op = op;
@@ -46,10 +69,11 @@ struct psi_ask *psi_ask_new(struct psi_peer *peer, uint8_t op, struct psi_reques
     ask->waits = OPS[op].waits;
     ask->once = OPS[op].once;
     ask->handles = OPS[op].handles;
+    ask->takes = OPS[op].takes;
     if (item_count > 0) {
         ask->vars = psi_calloc(item_count, sizeof(*ask->vars));
         if (ask->vars == NULL) {
-            psi_free(ask);
+            psi_ask_free(ask);
             return NULL;
         }
     }
@@ -61,11 +85,28 @@ void psi_ask_free(struct psi_ask *ask)
     if (ask == NULL) {
         return;
     }
+    struct psi_client *c = ask->peer->c;
     psi_list_remove(&ask->link);
-    psi_buf_fini(&ask->body);
     psi_buf_fini(&ask->answer);
     psi_free(ask->vars);
+    if (c->spare_ask_count < SPARE_MAX && ask->body.capacity <= SPARE_BYTES_MAX) {
+        psi_buf_clear(&ask->body);
+        psi_list_push_front(&c->spare_asks, &ask->link);
+        c->spare_ask_count++;
+        return;
+    }
+    psi_buf_fini(&ask->body);
     psi_free(ask);
+}
+
+void psi_ask_free_spare(struct psi_client *c)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(&c->spare_asks)) != NULL) {
+        struct psi_ask *ask = PSI_CONTAINER_OF(link, struct psi_ask, link);
+        psi_buf_fini(&ask->body);
+        psi_free(ask);
+    }
 }
 
 ps_status psi_ask_meta(struct psi_ask *ask, const pb_msgdesc_t *d, const void *m, struct psi_err *err)
@@ -92,12 +133,19 @@ static void send_call(struct psi_peer *peer, struct psi_ask *ask)
     struct ps_frame_header h;
     psi_peer_header(peer, ask->op, ask->number, &h);
     h.meta_bytes = ask->meta_bytes;
+    h.handle = ask->handle;
     ask->sent = true;
     ask->tried = true;
-    if (ask->once && ask->req != NULL) {
+    if (ask->once && !ask->takes && ask->req != NULL) {
         ask->req->flags |= PSI_REQUEST_SENT;
     }
     psi_peer_send(peer, &h, ask->meta, ask->body.data, (uint32_t)ask->body.len);
+    psi_queue_sent(ask);
+}
+
+static bool is_due(const struct psi_ask *ask, bool reopen, bool waits)
+{
+    return !ask->sent && !ask->parts && ask->reopen == reopen && ask->waits == waits && !psi_queue_blocked(ask);
 }
 
 void psi_ask_send(struct psi_peer *peer, bool reopen)
@@ -106,19 +154,14 @@ void psi_ask_send(struct psi_peer *peer, bool reopen)
         struct psi_list *it = NULL;
         PSI_LIST_FOREACH(it, &peer->asks) {
             struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
-            if (!ask->sent && ask->reopen == reopen && ask->waits == (waits != 0) && !peer->doomed) {
+            if (is_due(ask, reopen, waits != 0) && !peer->doomed) {
                 send_call(peer, ask);
             }
         }
     }
-}
-
-static void small_frame(struct psi_peer *peer, uint8_t op, uint64_t id, uint16_t flags)
-{
-    struct ps_frame_header h;
-    psi_peer_header(peer, op, id, &h);
-    h.flags = flags;
-    psi_peer_send(peer, &h, NULL, NULL, 0);
+    if (!reopen && peer->putting) {
+        psi_queue_put_parts(peer);
+    }
 }
 
 void psi_ask_beat(struct psi_peer *peer)
@@ -136,7 +179,10 @@ void psi_ask_beat(struct psi_peer *peer)
 
 void psi_ask_abandon(struct psi_peer *peer, uint64_t number)
 {
-    small_frame(peer, PS_OP_ABANDON, number, PS_FLAG_SEQ);
+    struct ps_frame_header h;
+    psi_peer_header(peer, PS_OP_ABANDON, number, &h);
+    h.flags = PS_FLAG_SEQ;
+    psi_peer_send(peer, &h, NULL, NULL, 0);
 }
 
 static void remember_ack(struct psi_peer *peer, uint64_t number)
@@ -154,15 +200,28 @@ static void remember_ack(struct psi_peer *peer, uint64_t number)
     }
 }
 
-/* The task forgets the request and its result; an ACK that is lost with its connection is said again after it. */
-static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask)
+/* In a number that is remembered. */
+#define GIVEN_UP (UINT64_C(1) << 63)
+
+static void send_ack(struct psi_peer *peer, uint64_t number)
+{
+    struct ps_frame_header h;
+    psi_peer_header(peer, PS_OP_ACK, number & ~GIVEN_UP, &h);
+    h.offset = (number & GIVEN_UP) != 0;
+    psi_peer_send(peer, &h, NULL, NULL, 0);
+}
+
+/* The task forgets the request and its result; an ACK that is lost with its connection is said again after it. given_up: nothing
+ * of what it may have taken is here. */
+static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask, bool given_up)
 {
     if (!ask->waits || ask->number == 0 || !ask->tried) {
         return;
     }
-    remember_ack(peer, ask->number);
+    uint64_t number = ask->number | (given_up && ask->takes ? GIVEN_UP : 0);
+    remember_ack(peer, number);
     if (peer->state == PSI_PEER_UP) {
-        small_frame(peer, PS_OP_ACK, ask->number, 0);
+        send_ack(peer, number);
     }
 }
 
@@ -170,7 +229,7 @@ void psi_ask_acknowledge_again(struct psi_peer *peer)
 {
     uint32_t count = peer->ack_count < peer->ack_capacity ? peer->ack_count : peer->ack_capacity;
     for (uint32_t i = 0; i < count && !peer->doomed; i++) {
-        small_frame(peer, PS_OP_ACK, peer->acks[i], 0);
+        send_ack(peer, peer->acks[i]);
     }
 }
 
@@ -211,7 +270,7 @@ void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const str
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &peer->asks) {
         struct psi_ask *at = PSI_CONTAINER_OF(it, struct psi_ask, link);
-        if (at->sent && at->number == number) {
+        if (at->sent && !at->parts && at->number == number) {
             ask = at;
             break;
         }
@@ -233,13 +292,25 @@ void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const str
         ask->fn(peer->c, ask, r); /* takes this part; ends nothing */
         return;
     }
-    acknowledge(peer, ask);
+    if (ask->takes && r->status == PS_OK) {
+        ask->parts = true;
+        ask->fn(peer->c, ask, r); /* until psi_ask_taken(), or it is dropped */
+        return;
+    }
+    acknowledge(peer, ask, false);
     end_call(ask, r);
+}
+
+void psi_ask_taken(struct psi_ask *ask)
+{
+    acknowledge(ask->peer, ask, false);
+    psi_ask_free(ask);
 }
 
 void psi_ask_disconnected(struct psi_peer *peer)
 {
     bool again = true;
+    psi_queue_disconnected(peer);
     while (again) {
         again = false;
         struct psi_list *it = NULL;
@@ -273,7 +344,9 @@ void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record)
         PSI_LIST_FOREACH(it, &peer->asks) {
             struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
             if (new_life && ask->handles) {
-                fail_ask(ask, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED, "the task was restarted");
+                bool maybe = ask->once && ask->tried; /* somebody may have had of it what it did before */
+                fail_ask(ask, PS_ABORTED, PS_REASON_LOST, maybe ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED,
+                         maybe ? "the task was restarted: outcome unknown" : "the task was restarted");
                 again = true;
                 break;
             }
@@ -305,7 +378,7 @@ void psi_ask_drop(struct psi_client *c, const struct psi_request *req)
         PSI_LIST_FOREACH_SAFE(it, tmp, &peer->asks) {
             struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
             if (ask->req == req) {
-                acknowledge(peer, ask); /* nobody waits for it any more */
+                acknowledge(peer, ask, true); /* nobody waits for it any more */
                 psi_ask_free(ask);
             }
         }

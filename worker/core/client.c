@@ -47,8 +47,8 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     c->now_ms = now_ms;
     c->no_memory = (struct psi_err){.code = PS_RESOURCE_EXHAUSTED, .text = "no memory for the error's text"};
     psi_cluster_init(&c->cluster);
-    struct psi_list *lists[] = {&c->dirty,   &c->pumps,      &c->done,      &c->all,         &c->early,
-                                &c->delayed, &c->composites, &c->variables, &c->want_create, &c->vars_delayed};
+    struct psi_list *lists[] = {&c->dirty,      &c->pumps,     &c->done,        &c->all,          &c->early,     &c->delayed,
+                                &c->composites, &c->variables, &c->want_create, &c->vars_delayed, &c->spare_asks};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         psi_list_init(lists[i]);
     }
@@ -92,7 +92,9 @@ void psi_client_free(struct psi_client *c)
     psi_free(c->peers);
     struct psi_list *link = NULL;
     while ((link = psi_list_pop_front(&c->variables)) != NULL) {
-        psi_free(PSI_CONTAINER_OF(link, struct psi_var, link));
+        struct psi_var *var = PSI_CONTAINER_OF(link, struct psi_var, link);
+        psi_free(var->queue);
+        psi_free(var);
     }
     for (uint32_t i = 0; i < c->err_count; i++) {
         psi_free(c->errs[i]);
@@ -102,6 +104,7 @@ void psi_client_free(struct psi_client *c)
         psi_free(c->delivered);
     }
     psi_free(c->logs);
+    psi_ask_free_spare(c);
     psi_cluster_fini(&c->cluster);
     psi_out_scratch_fini(&c->scratch);
     psi_free(c);
@@ -349,7 +352,8 @@ void psi_client_check_invariants(const struct psi_client *c)
     PSI_LIST_FOREACH(it, &c->all) {
         const struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
         bool listed = req->stage == PSI_STAGE_EARLY || req->stage == PSI_STAGE_WAITING || req->stage == PSI_STAGE_TURN ||
-                      req->stage == PSI_STAGE_DELAYED || req->stage == PSI_STAGE_GETTING;
+                      req->stage == PSI_STAGE_DELAYED || req->stage == PSI_STAGE_GETTING ||
+                      (req->stage == PSI_STAGE_ASKED && (req->kind == PSI_REQ_ENQUEUE || req->kind == PSI_REQ_QUEUE_CLOSE));
         bool turn = req->stage == PSI_STAGE_TURN || req->stage == PSI_STAGE_SENDING;
         PSI_ASSERT(req->stage != PSI_STAGE_NONE && req->stage != PSI_STAGE_DONE && psi_list_linked(&req->link) == listed);
         PSI_ASSERT(turn == (req->var != NULL && req->var->current == req));

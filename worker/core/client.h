@@ -25,7 +25,9 @@ enum {
     PSI_BATCH_ASKS_MAX = 4,
     PSI_LOGS_MAX = 64,
     PSI_SLOW_MS = 5000,
-    PSI_EARLY_MIN_MS = 120
+    PSI_EARLY_MIN_MS = 120,
+    PSI_PARTS_PER_REQUEST = 4,            /* of an ENQUEUE or DEQUEUE: on their way at a time */
+    PSI_PART_BYTES = 3 * PS_SEGMENT_BYTES /* of one; with CRCs it fits a control frame */
 };
 #define PSI_PULL_BYTES_MAX ((uint64_t)32 << 20) /* asked for and not here yet, per connection */
 #define PSI_BATCH_BYTES_MAX (240u << 10)        /* of one list; below PS_CONTROL_BODY_MAX by more than an item */
@@ -190,7 +192,11 @@ struct psi_ask {
     bool once;    /* never carried out twice: ends as outcome unknown where that could happen */
     bool handles; /* names handles: void in a new life */
     bool reopen;  /* goes out before the peer is up */
+    bool takes;   /* DEQUEUE: its ACK makes what it took the program's; given up, it goes back */
+    bool parts;   /* ... answered, and the rest of what it took is being fetched: it is not sent again */
     uint16_t meta_bytes;
+    uint32_t handle;
+    uint64_t offset; /* GET_PART: of its bytes */
     _Alignas(8) uint8_t meta[128];
     struct psi_buf body;
     struct psi_buf answer; /* for the caller's use */
@@ -237,8 +243,10 @@ struct psi_peer {
     struct psi_list ready_single, ready_multi, ready_read; /* requests */
 
     struct psi_list asks;
+    bool putting; /* an ENQUEUE may have bytes to be sent in parts */
     uint64_t next_request;
-    uint64_t *acks; /* the last that were said, or would have been: any may have been lost. At most PS_WAITS_PER_SESSION_MAX */
+    uint64_t *acks; /* the last that were said, or would have been: any may have been lost. At most PS_WAITS_PER_SESSION_MAX;
+                       those that were given up marked so (ask.c) */
     uint32_t ack_count, ack_capacity;
     struct psi_list want_open; /* variables */
     uint32_t open_asks, reopen_asks;
@@ -309,6 +317,8 @@ struct psi_client {
     struct psi_list want_create; /* variables */
     struct psi_list vars_delayed;
     uint32_t create_asks;
+    struct psi_list spare_asks; /* with the memory of their bodies */
+    uint32_t spare_ask_count;
 
     struct psi_client_effect *logs; /* ring of PSI_LOGS_MAX */
     uint32_t log_first, log_count, log_lost;
@@ -517,6 +527,9 @@ void psi_ask_acknowledge_again(struct psi_peer *peer);
 void psi_ask_fail_all(struct psi_peer *peer, ps_status st, ps_reason reason, const char *text);
 void psi_ask_beat(struct psi_peer *peer);
 void psi_ask_abandon(struct psi_peer *peer, uint64_t number);
+/** The end of an answered DEQUEUE whose parts are all here: what it took is the program's. */
+void psi_ask_taken(struct psi_ask *ask);
+void psi_ask_free_spare(struct psi_client *c);
 
 /* ---- define.c ---- */
 /** The task that CREATE asks for: a turn, or the one that the scopes name. Errors: INVALID_ARGUMENT; no turn is taken then. */
@@ -587,6 +600,21 @@ ps_status psi_control_call_check(const struct psi_request *req, struct psi_err *
 ps_status psi_control_call_build(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 void psi_control_call(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 const char *psi_control_call_name(const struct psi_request *req);
+/* ---- queue.c: columns, and what ask.c needs of it ---- */
+ps_status psi_queue_check(const struct psi_request *req, struct psi_err *err) PSI_MUST;
+void psi_queue_go(struct psi_request *req); /* ENQUEUE, DEQUEUE, QUEUE_CLOSE */
+/** It has to wait for the bytes of one that was called before it. */
+bool psi_queue_blocked(const struct psi_ask *ask);
+/** Its frame is in the send queue. */
+void psi_queue_sent(struct psi_ask *ask);
+/** Further bytes of ENQUEUEs, as many as may be on their way. */
+void psi_queue_put_parts(struct psi_peer *peer);
+/** What was sent of ENQUEUEs in parts is void: they begin again. */
+void psi_queue_disconnected(struct psi_peer *peer);
+/** What an OPEN says of a queue, or of what should be one. */
+ps_status psi_queue_update(const struct psi_peer *peer, struct psi_var *var, const ps_v1_OpenAnswer *a,
+                           struct psi_err *err) PSI_MUST;
+
 /* ---- control_list.c: columns ---- */
 /** psi_ask_fn of requests whose answer is a list. */
 void psi_control_list(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);

@@ -54,6 +54,27 @@ static bool take_wait_rest(const struct psi_peer *peer, const ps_v1_WaitAnswer *
     return take_id(m->session.bytes, m->session.size, info->id) && m->left_ms <= (uint64_t)INT64_MAX;
 }
 
+static bool take_queue(const struct psi_peer *peer, const ps_v1_QueueAnswer *m, ps_queue_info *info)
+{
+    struct psi_queue_spec spec;
+    if (!m->has_queue || psi_queue_spec_from_msg(&m->queue, &spec, NULL) != PS_OK) {
+        return false;
+    }
+    snprintf(info->job, sizeof(info->job), "%s", peer->job);
+    info->task = peer->task;
+    info->kind = (ps_queue_kind)spec.kind;
+    info->capacity = spec.capacity;
+    info->min_after_dequeue = spec.min_after_dequeue;
+    info->seed = spec.seed;
+    info->epochs = spec.epochs;
+    info->component_count = spec.component_count;
+    for (uint32_t i = 0; i < spec.component_count; i++) {
+        const struct psi_queue_component *c = &spec.components[i];
+        info->components[i] = (ps_component){.dtype = c->dtype, .shaped = c->shaped, .shape = c->shape};
+    }
+    return true;
+}
+
 /* ---- a message to an entry, for each row of lists.h ---- */
 
 #define SAME(field) info.field = m->field;

@@ -15,7 +15,9 @@
 #include "common/cluster.h"
 #include "common/link.h"
 #include "common/placement.h"
+#include "common/queue_spec.h"
 #include "lists.h"
+#include "proto/frame.h"
 #include "ps.h"
 
 struct psi_client;
@@ -74,8 +76,13 @@ enum psi_request_kind {
     PSI_REQ_INIT_FROM, /* ASSIGN with PS_ASSIGN_INIT_ONLY */
     PSI_REQ_ADD,       /* assign_add (scale 1) / assign_sub (scale -1) */
     PSI_REQ_INIT,
+    PSI_REQ_WORK_END, /* of a queue */
     /* reads */
     PSI_REQ_PULL,
+    /* of queues: they wait at the owner */
+    PSI_REQ_ENQUEUE,
+    PSI_REQ_DEQUEUE,
+    PSI_REQ_QUEUE_CLOSE,
     /* composite: run over several frames and tasks */
     PSI_REQ_GET,        /* get-or-create, then OPEN at the owner */
     PSI_REQ_LOOKUP,     /* FIND, then OPEN */
@@ -105,7 +112,15 @@ enum psi_request_kind {
     PSI_REQ_KINDS
 };
 
-/* A variable as this session knows it. Owned by the client core from psi_client_variable() to psi_client_free(). */
+/* What a psi_var has that is a queue. */
+struct psi_queue {
+    struct psi_queue_spec spec; /* as asked for, or, found only, as the owner has it */
+    uint64_t size;              /* when last asked (OPEN): elements */
+    bool closed;
+    struct psi_list puts; /* core: ENQUEUE and QUEUE_CLOSE requests whose asks are out, call order */
+};
+
+/* A variable, or a queue, as this session knows it. Owned by the client core from psi_client_variable() to psi_client_free(). */
 struct psi_var {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
@@ -115,7 +130,8 @@ struct psi_var {
     ps_shape shape;
     uint64_t elements;
     bool atomic;
-    ps_optimizer optimizer; /* as asked for by this program */
+    struct psi_queue *queue; /* NULL: a variable. A queue has no dtype, shape and value */
+    ps_optimizer optimizer;  /* as asked for by this program */
     ps_initializer init;
     uint64_t seed;
     bool pinned;
@@ -200,6 +216,8 @@ struct psi_var_scope {
     bool must_exist;                       /* what the cluster does not have is NOT_FOUND */
     bool soft_placement;                   /* a device that its task lacks becomes CPU:0 */
     const struct psi_request_place *place; /* NULL: the spec's device, as a pin */
+    bool queue;                            /* it is a queue; of the variable's spec only device and type count */
+    const struct psi_queue_spec *elements; /* what the queue is, unless it is only looked up */
 };
 /** Everything about a variable that can be refused without asking a task, its name apart. Pure, any thread. */
 ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err) PSI_MUST;
@@ -290,6 +308,11 @@ struct psi_list_sink {
  *   WAIT_CLUSTER    src = jobs, "ps,worker"
  *   BARRIER         src = const struct psi_barrier *, kept with its texts
  *   CALL            dst = struct psi_call_io *, kept with its memory
+ *   ENQUEUE         src = const struct psi_enqueue *, kept with its memory; result: u64 elements that are in, errors too
+ *   DEQUEUE         dst = struct psi_dequeue *, kept
+ *   QUEUE_CLOSE     bytes != 0 cancels the ENQUEUEs that wait
+ *   WORK_END        src = const struct psi_work_end *, kept; result: u64, 1 when the item was done before
+ *   STATUS          of a queue: var->queue has size and closed then
  *   RESET           src = the container's name, NULL: PSI_CONTAINER_DEFAULT; checked; kept
  *   DELETE          src = const struct psi_var_name *, kept with its texts
  */
@@ -299,6 +322,29 @@ struct psi_call_io {
     size_t in_bytes;
     void *out;
     size_t out_capacity, out_bytes; /* out_bytes: also when it is more than there is room for */
+};
+struct psi_enqueue {
+    const void *data; /* elements as common/tuple.h has them; of many: a batch */
+    uint64_t bytes;
+    uint32_t count;
+    bool many;
+    bool fill; /* work: all items, once */
+    uint64_t fill_hash;
+};
+struct psi_dequeue {
+    uint32_t count;
+    bool many, up_to;
+    /** Memory for the elements that were taken, 8-aligned, kept until done(). Loop thread. An error ends the request, and the
+     *  elements go back. */
+    ps_status (*room)(struct psi_dequeue *d, const struct ps_dequeue_result *got, uint8_t **out, struct psi_err *err);
+    void *ctx;
+    struct ps_dequeue_result got;
+    uint8_t *data; /* what room() gave, filled: any bytes, psi_tuple_check() is the caller's */
+};
+struct psi_work_end {
+    uint64_t serial;
+    uint32_t epoch;
+    bool give_back;
 };
 struct psi_var_name {
     const char *container; /* NULL: PSI_CONTAINER_DEFAULT */

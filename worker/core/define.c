@@ -87,11 +87,22 @@ ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *s
     if (v == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory", name);
     }
+    if (scope->queue) {
+        v->queue = psi_calloc(1, sizeof(*v->queue));
+        if (v->queue == NULL) {
+            psi_free(v);
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "queue '%s': no memory", name);
+        }
+        psi_list_init(&v->queue->puts);
+    }
     v->found_only = find_only;
     v->must_exist = find_only || scope->must_exist;
     if (!find_only) {
-        st = psi_client_definition_check(spec, err);
+        st = scope->queue ? psi_queue_spec_check(scope->elements, err) : psi_client_definition_check(spec, err);
         st = st == PS_OK ? psi_var_wire(c, v, spec->wire_dtype, err) : st;
+        if (scope->queue) {
+            v->queue->spec = *scope->elements;
+        }
         if (scope->place != NULL) {
             v->requested = scope->place->device;
             v->by_strategy = scope->place->by_strategy;
@@ -101,11 +112,12 @@ ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *s
         }
         v->soft_placement = scope->soft_placement;
         if (st != PS_OK) {
-            psi_err_prefix(err, "variable '%s'", name);
+            psi_err_prefix(err, "%s '%s'", scope->queue ? "queue" : "variable", name);
+            psi_free(v->queue);
             psi_free(v);
             return st;
         }
-        v->elements = (uint64_t)ps_shape_elements(&v->shape);
+        v->elements = scope->queue ? 0 : (uint64_t)ps_shape_elements(&v->shape);
     }
     psi_list_push_back(&c->variables, &v->link);
     *out_var = v;
@@ -159,7 +171,11 @@ ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct 
         pin.has_task = true; /* a missing task is 0 */
         pin.task = 0;
     }
-    if (var->by_strategy && pin.has_job) {
+    if (var->queue != NULL && !pin.has_job) { /* it takes no turn: TensorFlow's setters place no queues */
+        const struct psi_peer *directory = psi_client_directory(c);
+        memcpy(place.job, directory->job, sizeof(place.job));
+        place.task = directory->task;
+    } else if (var->by_strategy && pin.has_job) {
         memcpy(place.job, pin.job, sizeof(place.job));
         place.task = pin.task;
         place.pinned = strcmp(place.job, turns.ps_job) != 0; /* another job takes nothing else */

@@ -17,6 +17,10 @@
     {                                                                                                                            \
         .name = (kind_name), .go = psi_ready_go, .expire = psi_ready_expire, .slow = psi_ready_slow                              \
     }
+#define QUEUE(kind_name, kind_op)                                                                                                \
+    {                                                                                                                            \
+        .name = (kind_name), .op = (kind_op), .to = PSI_TO_OWNER, .check = psi_queue_check, .go = psi_queue_go                   \
+    }
 #define OF_TASK PSI_TO_TASK, PSI_KIND_DST
 #define OF_DIRECTORY PSI_TO_DIRECTORY, PSI_KIND_DST | PSI_KIND_LOOKS
 #define LIST(kind, kind_name, whom, ...)                                                                                         \
@@ -29,7 +33,11 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
     [PSI_REQ_INIT_FROM] = {"init_from", PS_OP_ASSIGN, PSI_TO_OWNER, ASSIGNS, .go = psi_var_queue},
     [PSI_REQ_ADD] = {"assign_add", PS_OP_ADD, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_SRC | PSI_KIND_SIGN, .go = psi_var_queue},
     [PSI_REQ_INIT] = {"init", PS_OP_INIT, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_NO_VALUE, .go = psi_var_queue},
+    [PSI_REQ_WORK_END] = {"work_end", PS_OP_WORK_END, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_NO_VALUE, .go = psi_var_queue},
     [PSI_REQ_PULL] = {"pull", PS_OP_PULL, PSI_TO_OWNER, READS, .go = psi_var_queue},
+    [PSI_REQ_ENQUEUE] = QUEUE("enqueue", PS_OP_ENQUEUE),
+    [PSI_REQ_DEQUEUE] = QUEUE("dequeue", PS_OP_DEQUEUE),
+    [PSI_REQ_QUEUE_CLOSE] = QUEUE("queue_close", PS_OP_QUEUE_CLOSE),
     [PSI_REQ_GET] = GET("get", PS_OP_CREATE),
     [PSI_REQ_LOOKUP] = GET("find", PS_OP_FIND),
     [PSI_REQ_STATUS] = READY("status"),

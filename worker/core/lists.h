@@ -27,6 +27,9 @@
          SAME(steps_per_second) SAME(waits) SAME(in_progress) SAME(held_bytes) OTHER(take_session_rest)) \
     LIST(WAITS, "waits", OF_TASK, wait, ps_wait_info, NULL, WaitAnswer, \
          TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) TEXT(what) TEXT(release) SAME(since_ms) OTHER(take_wait_rest)) \
+    LIST(QUEUES, "queues", OF_TASK, queue, ps_queue_info, NULL, QueueAnswer, \
+         TEXT(container) TEXT(name) SAME(size) SAME(taken) SAME(bytes) SAME(enqueuers) SAME(dequeuers) SAME(closed) SAME(epoch) \
+         SAME(items) SAME(done) OTHER(take_queue)) \
     OWN(CONFIG, "config", OF_TASK, config, struct psi_setting_seen, NULL, ConfigAnswer, \
         TEXT(name) TEXT(value) TEXT(default_value) TEXT(help) SAME(reloadable)) \
     OWN(TASKS, "tasks", OF_DIRECTORY, task, struct psi_task_seen, NULL, TaskAnswer, \

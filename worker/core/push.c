@@ -79,6 +79,18 @@ static void queue_init(struct psi_entry *e, struct ps_frame_header *h)
     psi_peer_send(e->peer, h, meta, NULL, 0);
 }
 
+static void queue_work_end(struct psi_entry *e, struct ps_frame_header *h)
+{
+    const struct psi_work_end *end = e->req->src;
+    const ps_v1_WorkEnd m = {.serial = end->serial, .epoch = end->epoch, .give_back = end->give_back};
+    _Alignas(8) uint8_t meta[(ps_v1_WorkEnd_size + 7) / 8 * 8] = {0};
+    size_t bytes = 0;
+    PSI_ASSERT(psi_msg_encode(&ps_v1_WorkEnd_msg, &m, meta, sizeof(meta), &bytes, NULL) == PS_OK); /* meta has its bound */
+    h->meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
+    h->flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
+    psi_peer_send(e->peer, h, meta, NULL, 0);
+}
+
 void psi_push_queue(struct psi_entry *e)
 {
     struct psi_peer *peer = e->peer;
@@ -94,6 +106,9 @@ void psi_push_queue(struct psi_entry *e)
     if (e->op == PS_OP_INIT) {
         h.dtype = 0;
         queue_init(e, &h);
+        e->begun = true;
+    } else if (e->op == PS_OP_WORK_END) {
+        queue_work_end(e, &h);
         e->begun = true;
     } else if (e->op == PS_OP_ADD) {
         h.flags |= PS_FLAG_FIRST | PS_FLAG_LAST;

@@ -91,7 +91,7 @@ void psi_ready_go(struct psi_request *req)
         if (one) {
             break;
         }
-        bool mine = req->kind == PSI_REQ_STATUS || !var->found_only;
+        bool mine = var->queue == NULL && (req->kind == PSI_REQ_STATUS || !var->found_only); /* a queue is never waited for */
         bool asked_for = var->owner != UINT32_MAX || var->step != PSI_VAR_NEW;
         if (mine && asked_for) {
             r->vars[r->var_count++] = var;

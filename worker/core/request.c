@@ -98,6 +98,13 @@ static ps_status check_data(const struct psi_request *req, const struct psi_kind
     if (var->owner == UINT32_MAX) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s of '%s': get or create the variable first", k->name, var->name);
     }
+    if ((var->queue != NULL) != (req->kind == PSI_REQ_WORK_END)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': it is a %s", k->name, var->name,
+                        var->queue != NULL ? "queue" : "variable");
+    }
+    if (var->queue != NULL && req->src == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no item is given", k->name, var->name);
+    }
     const struct psi_operand v = {.name = var->name, .dtype = var->dtype, .elements = var->elements};
     return psi_request_check_values(req, k, &v, err);
 }

@@ -200,11 +200,16 @@ static ps_status append_create(struct psi_client *c, struct psi_ask *ask, const 
     ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
     PSI_BYTES_SET(m.container, var->container);
     PSI_BYTES_SET(m.name, var->name);
-    m.dtype = (uint32_t)var->dtype;
-    m.dims_count = (pb_size_t)var->shape.rank;
-    memcpy(m.dims, var->shape.dims, var->shape.rank * sizeof(m.dims[0]));
-    m.has_optimizer = true;
-    psi_optimizer_to_msg(&var->optimizer, &m.optimizer);
+    if (var->queue != NULL) {
+        m.has_queue = true;
+        psi_queue_spec_to_msg(&var->queue->spec, &m.queue);
+    } else {
+        m.dtype = (uint32_t)var->dtype;
+        m.dims_count = (pb_size_t)var->shape.rank;
+        memcpy(m.dims, var->shape.dims, var->shape.rank * sizeof(m.dims[0]));
+        m.has_optimizer = true;
+        psi_optimizer_to_msg(&var->optimizer, &m.optimizer);
+    }
     PSI_BYTES_SET(m.job, at->job);
     m.task = at->task;
     m.pinned = var->pinned;
@@ -341,6 +346,9 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
         bool readable = PSI_BYTES_TEXT(a->text, text, sizeof(text)) == PS_OK && text[0] != '\0';
         return psi_fail_as(err, st, (ps_reason)a->reason, "%s", readable ? text : ps_status_name(st));
     }
+    if (var->queue != NULL || a->has_queue) {
+        return psi_queue_update(peer, var, a, err);
+    }
     ps_shape shape;
     ps_optimizer optimizer = {0};
     ps_status st = psi_shape_from_dims(a->dims, a->dims_count, &shape, err);
@@ -399,6 +407,7 @@ static void open_answered(struct psi_client *c, struct psi_peer *peer, struct ps
         give_up(c, var, st, err.reason, peer, err.text);
     } else {
         var->open = true;
+        var->used = var->used || var->queue != NULL; /* one that is made anew in its place is another */
         psi_var_move(var, PSI_VAR_NEW, NULL);
         struct psi_list *link = NULL;
         while ((link = psi_list_first(&var->getters)) != NULL) {

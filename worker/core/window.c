@@ -52,7 +52,7 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     e->op = psi_kind_of(req)->op;
     e->total = psi_request_total(req);
     e->wire = psi_request_wire(req);
-    e->unit = psi_wire_unit(e->wire);
+    e->unit = e->wire != PS_DTYPE_NONE ? psi_wire_unit(e->wire) : 1; /* a queue has no values */
     e->multi = e->total * e->unit > PS_FRAME_BODY_MAX;
     e->chief_number = req->counter;
     e->creation = req->var->creation;
@@ -146,7 +146,8 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         req->err = psi_client_err(peer->c, r->status, r->reason, r->applied, "%s of '%s' at %s: %s", psi_kind_of(req)->name,
                                   var->name, psi_peer_where(peer, where, sizeof(where)), r->text);
     }
-    bool gone = r->status == PS_ABORTED && e->op != PS_OP_INIT && peer->state == PSI_PEER_UP;
+    bool gone = r->status == PS_ABORTED && e->op != PS_OP_INIT && (e->op != PS_OP_WORK_END || r->reason == PS_REASON_LOST) &&
+                peer->state == PSI_PEER_UP;
     if (e->queued && psi_outq_cancel(&peer->link->out, &e->out)) {
         e->queued = false;
     }

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queues and work inside the public API: the objects behind ps_queue.h, and what get.c, request.c and session.c need of them. */
+#ifndef PSI_WORKER_API_QUEUE_H
+#define PSI_WORKER_API_QUEUE_H
+
+#include "api.h"
+
+/* Elements as common/tuple.h has them, each behind its length: what an enqueue sends and a dequeue gets. */
+struct ps_tuple {
+    struct psi_list link;       /* of its queue's spare ones */
+    struct psi_queue_spec spec; /* a tuple may outlive its queue */
+    uint8_t *data;
+    uint64_t bytes, capacity;
+    uint64_t last;      /* where the last element begins, its length */
+    uint32_t count;     /* that are complete */
+    uint32_t component; /* of the last element: that is put next; 0: it is complete */
+    uint32_t seen;      /* an element that was read, and where it is: the next one is near */
+    uint64_t seen_at;
+    struct psi_enqueue put;
+    struct psi_dequeue take;
+};
+
+struct ps_queue {
+    ps_variable variable; /* first: the name and the place that scopes make */
+    struct psi_queue_spec spec;
+    ps_queue_spec public_spec;
+    struct psi_list spare; /* under the session's lock: struct ps_tuple */
+    uint32_t spare_count;
+};
+struct ps_work {
+    ps_queue queue; /* all of it: get.c makes both alike */
+};
+_Static_assert(offsetof(ps_queue, variable) == 0 && sizeof(struct ps_work) == sizeof(ps_queue), "get.c frees them as a variable");
+
+/** Get, create or find it as spec (name, device, type) and the scopes say. elements NULL: find. get.c */
+ps_status psi_api_queue_get(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how,
+                            const struct psi_queue_spec *elements, ps_queue **out_queue, struct psi_err *err) PSI_MUST;
+/** The queues of a session that is freed. */
+void psi_api_queues_free(ps_session *s);
+/** Run req (kind, src, dst, bytes) at q; it has its result then. Blocks. */
+ps_status psi_api_queue_run(ps_queue *q, struct psi_request *req, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
+/** ps_push_start() and the others after their checks. request.c */
+ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
+                        void *ctx);
+
+/* ---- tuple.c ---- */
+/** A spare one of q, empty; NULL: no memory. */
+ps_tuple *psi_tuple_borrow(ps_queue *q);
+void psi_tuple_return(ps_queue *q, ps_tuple *t);
+/** count elements out of values, as ps_enqueue_many() has them. */
+ps_status psi_tuple_gather(ps_tuple *t, const void *const *values, uint32_t count, struct psi_err *err) PSI_MUST;
+/** What psi_tuple_gather() and psi_tuple_scatter() need: shapes, no strings, memory for each component. */
+ps_status psi_tuple_arrays_check(const ps_queue *q, void *const *values, struct psi_err *err) PSI_MUST;
+/** ... into values. INTERNAL: a task has sent what is no element. */
+ps_status psi_tuple_scatter(const ps_tuple *t, void *const *values, struct psi_err *err) PSI_MUST;
+/** t->put for what is in it; INVALID_ARGUMENT: the last element lacks components. */
+ps_status psi_tuple_to_put(ps_tuple *t, struct psi_err *err) PSI_MUST;
+/** t->take; t is empty. */
+void psi_tuple_to_take(ps_tuple *t, uint32_t count, bool many, bool up_to);
+
+#endif

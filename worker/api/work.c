@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Work for programs: a queue of kind WORK, its items as texts.
+ *
+ * Happy path: get or create, fill (which does nothing where it was filled with the same), then next and done until OUT_OF_RANGE.
+ * An item's bytes lie in a spare tuple of the queue until it is done or returned. Failure modes: other items than those that are
+ * there are refused by the task, which compares their number and a hash.
+ */
+#include "queue.h"
+
+#include "common/hash.h"
+
+#include <string.h>
+
+static ps_status put_items(ps_tuple *t, const char *const *items, const size_t *sizes, uint32_t count, uint64_t *hash,
+                           struct psi_err *err)
+{
+    if (items == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "items is NULL");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        size_t bytes = items[i] == NULL ? 0 : sizes != NULL ? sizes[i] : strlen(items[i]);
+        if (items[i] == NULL || bytes > PS_WORK_ITEM_BYTES_MAX) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, items[i] == NULL ? "item %u is NULL" : "item %u: %zu bytes, at most %zu", i,
+                            bytes, PS_WORK_ITEM_BYTES_MAX);
+        }
+        ps_status st = ps_tuple_put_strings(t, NULL, &items[i], &bytes);
+        if (st != PS_OK) {
+            return psi_fail(err, st, "item %u: %s", i, ps_last_error());
+        }
+        *hash = psi_fnv1a64(psi_fnv1a64(*hash, &bytes, sizeof(bytes)), items[i], bytes);
+    }
+    return PS_OK;
+}
+
+static ps_status fill(ps_queue *q, const char *const *items, const size_t *sizes, uint32_t count, struct psi_err *err)
+{
+    uint64_t hash = PSI_FNV1A64_START;
+    ps_tuple *t = psi_tuple_borrow(q);
+    ps_status st = t != NULL ? put_items(t, items, sizes, count, &hash, err)
+                             : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for the items");
+    st = st == PS_OK ? psi_tuple_to_put(t, err) : st;
+    if (st == PS_OK) {
+        struct psi_request req = {.kind = PSI_REQ_ENQUEUE, .src = &t->put};
+        t->put.data = t->data; /* of one item too: with its length */
+        t->put.bytes = t->bytes;
+        t->put.many = true;
+        t->put.fill = true;
+        t->put.fill_hash = hash;
+        st = psi_api_queue_run(q, &req, 0, err);
+    }
+    psi_tuple_return(q, t);
+    return st;
+}
+
+ps_status ps_work_get(ps_session *s, const char *name, const char *const *items, const size_t *sizes, uint32_t count,
+                      uint32_t epochs, uint64_t seed, ps_work **out_work)
+{
+    struct psi_err err = {0};
+    ps_queue *q = NULL;
+    const struct psi_queue_spec spec = {.kind = PSI_QUEUE_WORK,
+                                        .component_count = 1,
+                                        .capacity = -1,
+                                        .seed = seed,
+                                        .epochs = epochs,
+                                        .components = {{.dtype = PS_STRING, .shaped = true}}};
+    ps_variable_spec like;
+    ps_variable_spec_init(&like);
+    like.name = name;
+    like.type = "Work";
+    if (out_work == NULL || name == NULL) {
+        return psi_api_result(
+            &err, psi_fail(&err, PS_INVALID_ARGUMENT, "%s is NULL", name == NULL ? "the name of the work" : "out_work"));
+    }
+    ps_status st = psi_api_queue_get(s, &like, count > 0 ? PSI_SCOPE_GET : PSI_SCOPE_FIND, count > 0 ? &spec : NULL, &q, &err);
+    if (st == PS_OK && q->spec.kind != PSI_QUEUE_WORK) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "queue '%s' is of kind %s", name, psi_queue_kind_name(q->spec.kind));
+    }
+    if (st == PS_OK && count > 0) {
+        st = fill(q, items, sizes, count, &err);
+    }
+    if (st == PS_OK) {
+        *out_work = PSI_CONTAINER_OF(q, ps_work, queue);
+    }
+    return psi_api_result(&err, st);
+}
+
+/* The text of the one item in t. */
+static ps_status item_of(ps_tuple *t, ps_work_item *item, struct psi_err *err)
+{
+    if (ps_tuple_get_string(t, 0, 0, 0, &item->data, &item->bytes, NULL) != PS_OK) {
+        return psi_fail(err, PS_INTERNAL, "the item is not understood: %s", ps_last_error());
+    }
+    item->epoch = t->take.got.epoch;
+    item->again = t->take.got.deliveries;
+    item->serial = t->take.got.serial;
+    item->opaque = t;
+    t->data[(size_t)((const uint8_t *)item->data - t->data) + item->bytes] = 0; /* there is room behind it (tuple.c) */
+    return PS_OK;
+}
+
+ps_status ps_work_next(ps_work *w, ps_work_item *item, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    if (w == NULL || item == NULL) {
+        return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "the %s is NULL", w == NULL ? "work" : "item"));
+    }
+    ps_queue *q = &w->queue;
+    ps_tuple *t = psi_tuple_borrow(q);
+    memset(item, 0, sizeof(*item));
+    ps_status st = t != NULL ? PS_OK : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory for an item");
+    if (st == PS_OK) {
+        struct psi_request req = {.kind = PSI_REQ_DEQUEUE, .dst = &t->take};
+        psi_tuple_to_take(t, 1, false, false);
+        st = psi_api_queue_run(q, &req, timeout_ms, &err);
+        st = st == PS_OK ? item_of(t, item, &err) : st;
+    }
+    if (st != PS_OK) {
+        psi_tuple_return(q, t);
+    }
+    return psi_api_result(&err, st);
+}
+
+static ps_status item_end(ps_work *w, ps_work_item *item, bool give_back)
+{
+    struct psi_err err = {0};
+    uint64_t before = 0;
+    if (w == NULL || item == NULL || item->opaque == NULL) {
+        return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT,
+                                             w == NULL      ? "the work is NULL"
+                                             : item == NULL ? "the item is NULL"
+                                                            : "this is no item that is worked at"));
+    }
+    const struct psi_work_end end = {.serial = item->serial, .epoch = item->epoch, .give_back = give_back};
+    struct psi_request req = {.kind = PSI_REQ_WORK_END, .src = &end};
+    ps_status st = psi_api_queue_run(&w->queue, &req, 0, &err);
+    if (st == PS_OK && req.result_bytes == sizeof(before)) {
+        memcpy(&before, req.result, sizeof(before));
+    }
+    psi_tuple_return(&w->queue, item->opaque);
+    item->data = NULL;
+    item->bytes = 0;
+    item->opaque = NULL;
+    item->done_before = before != 0;
+    return psi_api_result(&err, st);
+}
+
+ps_status ps_work_done(ps_work *w, ps_work_item *item)
+{
+    return item_end(w, item, false);
+}
+
+ps_status ps_work_return(ps_work *w, ps_work_item *item)
+{
+    return item_end(w, item, true);
+}
