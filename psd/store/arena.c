@@ -61,6 +61,7 @@ void psd_arena_init(struct psd_arena *a)
     }
     psi_list_init(&a->full);
     psi_list_init(&a->spare);
+    psi_list_init(&a->kept);
 }
 
 static void free_blocks(struct psi_list *head)
@@ -71,8 +72,32 @@ static void free_blocks(struct psi_list *head)
     }
 }
 
+/* The head of a large piece that is kept. */
+struct kept {
+    struct psi_list link;
+    uint64_t bytes; /* whole blocks */
+};
+
+static void unmap(void *p, uint64_t bytes)
+{
+    int failed = munmap(p, bytes);
+    PSI_ASSERT(failed == 0);
+}
+
+/* The oldest go until no more than `most` bytes are kept. */
+static void keep_at_most(struct psd_arena *a, uint64_t most)
+{
+    while (a->kept_bytes > most) {
+        struct kept *k = PSI_CONTAINER_OF(psi_list_last(&a->kept), struct kept, link);
+        psi_list_remove(&k->link);
+        a->kept_bytes -= k->bytes;
+        unmap(k, k->bytes);
+    }
+}
+
 void psd_arena_fini(struct psd_arena *a)
 {
+    keep_at_most(a, 0);
     for (uint32_t i = 0; i < PSD_ARENA_CLASSES; i++) {
         free_blocks(&a->classes[i]);
     }
@@ -148,6 +173,34 @@ static void free_small(struct psd_arena *a, void *p)
     }
 }
 
+/* One of the right size that is kept; NULL: none. */
+static void *take_kept(struct psd_arena *a, uint64_t bytes)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &a->kept) {
+        struct kept *k = PSI_CONTAINER_OF(it, struct kept, link);
+        if (k->bytes == whole_blocks(bytes)) {
+            psi_list_remove(it);
+            a->kept_bytes -= k->bytes;
+            return k;
+        }
+    }
+    return NULL;
+}
+
+static void free_large(struct psd_arena *a, void *p, uint64_t bytes)
+{
+    struct kept *k = p;
+    if (bytes > PSD_ARENA_KEPT_BYTES / 2) {
+        unmap(p, bytes);
+        return;
+    }
+    keep_at_most(a, PSD_ARENA_KEPT_BYTES - bytes);
+    k->bytes = bytes;
+    psi_list_push_front(&a->kept, &k->link);
+    a->kept_bytes += bytes;
+}
+
 static void *alloc_large(uint64_t bytes)
 {
     void *p = mmap(NULL, whole_blocks(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -160,22 +213,25 @@ static void *alloc_large(uint64_t bytes)
     return p;
 }
 
+static void *taken(struct psd_arena *a, void *p, uint64_t bytes)
+{
+    a->used_bytes += p != NULL ? bytes : 0;
+    return p;
+}
+
 void *psd_arena_alloc_raw(struct psd_arena *a, uint64_t bytes)
 {
-    void *p = is_large(bytes) ? alloc_large(bytes) : alloc_small(a, bytes);
-    if (p != NULL) {
-        a->used_bytes += bytes;
-    }
-    return p;
+    void *p = is_large(bytes) ? take_kept(a, bytes) : alloc_small(a, bytes);
+    return taken(a, p == NULL && is_large(bytes) ? alloc_large(bytes) : p, bytes);
 }
 
 void *psd_arena_alloc(struct psd_arena *a, uint64_t bytes)
 {
-    void *p = psd_arena_alloc_raw(a, bytes);
+    void *p = is_large(bytes) ? alloc_large(bytes) : alloc_small(a, bytes);
     if (p != NULL && !is_large(bytes)) { /* the system's is zeroed */
         memset(p, 0, class_bytes(class_of(bytes)));
     }
-    return p;
+    return taken(a, p, bytes);
 }
 
 void psd_arena_free(struct psd_arena *a, void *p, uint64_t bytes)
@@ -185,8 +241,7 @@ void psd_arena_free(struct psd_arena *a, void *p, uint64_t bytes)
     }
     a->used_bytes -= bytes;
     if (is_large(bytes)) {
-        int failed = munmap(p, whole_blocks(bytes));
-        PSI_ASSERT(failed == 0);
+        free_large(a, p, whole_blocks(bytes));
     } else {
         free_small(a, p);
     }

@@ -2,7 +2,9 @@
 /*
  * Memory of variables, slots, elements of queues and staging of one task. More than 16 KiB: whole page-aligned 64 KiB blocks from
  * the system, given back when freed. Smaller: pieces of shared blocks, 64-byte aligned, in size classes at most a quarter apart;
- * a few blocks without a piece in use are kept for the next one, whatever its class. One thread.
+ * a few blocks without a piece in use are kept for the next one, whatever its class. Large pieces that were freed last are kept
+ * for those who take memory as it is: the page faults of a new one cost 3 to 18 times the copy of what goes there (64 KiB to 1
+ * MiB). One thread.
  */
 #ifndef PSD_ARENA_H
 #define PSD_ARENA_H
@@ -14,7 +16,10 @@
 
 #define PSD_ARENA_BLOCK_BYTES ((size_t)64 << 10)
 #define PSD_ARENA_CLASSES 28 /* of 64-byte units: 1, 2, 3, 4, then 5 to 8, 10 to 16 by 2, 20 to 32 by 4, ... up to 16 KiB */
-enum { PSD_ARENA_SPARE_MAX = 16 /* blocks kept */ };
+enum {
+    PSD_ARENA_SPARE_MAX = 16,       /* blocks kept */
+    PSD_ARENA_KEPT_BYTES = 16 << 20 /* of large pieces kept, no one of more than half of it */
+};
 
 struct psd_arena {
     uint64_t used_bytes;                        /* asked for and not freed */
@@ -22,6 +27,8 @@ struct psd_arena {
     struct psi_list full;                       /* shared blocks without */
     struct psi_list spare;                      /* blocks that nobody uses */
     uint32_t spare_count;
+    struct psi_list kept; /* large pieces that nobody uses, the one freed last first */
+    uint64_t kept_bytes;
 };
 
 void psd_arena_init(struct psd_arena *a);

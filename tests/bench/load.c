@@ -15,12 +15,9 @@
  *
  * Exit status 1 when values are wrong afterwards, 2 when it could not run.
  */
-#include "measure.h"
+#include "session.h"
 
-#include <ps.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -30,62 +27,6 @@ static const double RATE = 0.01;
 
 enum op { OP_PULL, OP_SGD, OP_ADAGRAD, OP_ADAM, OP_PUSHPULL, OPS };
 static const char *const op_names[OPS] = {"pull", "sgd", "adagrad", "adam", "pushpull"};
-
-static atomic_bool ended;  /* by SIGTERM */
-static char container[32]; /* of this process: others run beside it */
-
-static void on_term(int number)
-{
-    (void)number;
-    atomic_store(&ended, true);
-}
-
-static void check(ps_status st, const char *what)
-{
-    if (st != PS_OK) {
-        (void)fprintf(stderr, "%s: %s: %s\n", what, ps_status_name(st), ps_last_error());
-        exit(2);
-    }
-}
-
-static ps_session *open_session(ps_progress progress)
-{
-    ps_session_options o;
-    ps_session *s = NULL;
-    char error[512];
-    ps_session_options_init(&o);
-    o.target = getenv("PSD_TARGET");
-    o.container = container;
-    o.log_level = PS_LOG_WARN;
-    o.progress = progress;
-    if (ps_session_open(&o, &s, error, sizeof(error)) != PS_OK) {
-        (void)fprintf(stderr, "%s\n", error);
-        exit(2);
-    }
-    return s;
-}
-
-/* Processes of the tasks, each once; returns how many. */
-static int server_pids(ps_session *s, pid_t pids[BENCH_SERVERS_MAX])
-{
-    static ps_task_info infos[BENCH_SERVERS_MAX];
-    int tasks = ps_cluster_tasks(s), count = 0;
-    if (tasks < 1 || tasks > BENCH_SERVERS_MAX) {
-        (void)fprintf(stderr, "%d tasks: %s\n", tasks, ps_last_error());
-        exit(2);
-    }
-    check(ps_cluster_info(s, infos, sizeof(infos[0]), tasks, 5000), "the tasks");
-    for (int i = 0; i < tasks; i++) {
-        bool known = false;
-        for (int k = 0; k < count; k++) {
-            known = known || pids[k] == (pid_t)infos[i].pid;
-        }
-        if (!known) {
-            pids[count++] = (pid_t)infos[i].pid;
-        }
-    }
-    return count;
-}
 
 static const ps_optimizer *optimizer_of(enum op op)
 {
@@ -552,20 +493,11 @@ static int usage(void)
     return 2;
 }
 
-static bool number(const char *text, size_t least, size_t most, size_t *out)
-{
-    char *end = NULL;
-    *out = strtoull(text, &end, 10);
-    return end != text && *end == '\0' && *out >= least && *out <= most;
-}
-
 int main(int argc, char **argv)
 {
     const char *verb = argc > 1 ? argv[1] : "";
     size_t bytes = 0, count = 1, depth = 0, sessions = 0;
-    struct sigaction term = {.sa_handler = on_term};
-    (void)sigaction(SIGTERM, &term, NULL);
-    (void)snprintf(container, sizeof(container), "bench-%d", (int)getpid());
+    bench_begin();
     if (strcmp(verb, "dense") == 0 && argc >= 5 && argc <= 7) {
         int op = 0;
         const char *as = argc > 5 ? argv[5] : "float32";

@@ -145,6 +145,41 @@ TEST(test_spare_blocks)
     psd_arena_fini(&a);
 }
 
+/* Large pieces that were freed serve whoever takes memory as it is; so much and no more is kept. */
+TEST(test_kept_pieces)
+{
+    struct psd_arena a;
+    static uint8_t *p[40];
+    psd_arena_init(&a);
+    uint8_t *first = psd_arena_alloc_raw(&a, 100000);
+    memset(first, 0xee, 100000);
+    psd_arena_free(&a, first, 100000);
+    assert_int_equal(a.kept_bytes, 2 * PSD_ARENA_BLOCK_BYTES);
+    p[0] = psd_arena_alloc(&a, 100000);
+    assert_true(is_all(p[0], 100000, 0));  /* another one */
+    p[1] = psd_arena_alloc_raw(&a, 70000); /* as many blocks */
+    assert_ptr_equal(p[1], first);
+    assert_int_equal(a.kept_bytes, 0);
+    psd_arena_free(&a, p[0], 100000);
+    psd_arena_free(&a, p[1], 70000);
+    for (size_t i = 0; i < ARRAY_COUNT(p); i++) {
+        p[i] = psd_arena_alloc_raw(&a, 1 << 20);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(p); i++) {
+        psd_arena_free(&a, p[i], 1 << 20);
+        assert_in_range(a.kept_bytes, 1, PSD_ARENA_KEPT_BYTES);
+    }
+    assert_int_equal(a.kept_bytes, PSD_ARENA_KEPT_BYTES);
+    p[0] = psd_arena_alloc_raw(&a, PSD_ARENA_KEPT_BYTES / 2 + 1);
+    psd_arena_free(&a, p[0], PSD_ARENA_KEPT_BYTES / 2 + 1); /* too large to be kept */
+    assert_int_equal(a.kept_bytes, PSD_ARENA_KEPT_BYTES);
+    p[0] = psd_arena_alloc_raw(&a, PSD_ARENA_KEPT_BYTES / 2);
+    psd_arena_free(&a, p[0], PSD_ARENA_KEPT_BYTES / 2); /* the oldest go */
+    assert_int_equal(a.kept_bytes, PSD_ARENA_KEPT_BYTES);
+    assert_int_equal(a.used_bytes, 0);
+    psd_arena_fini(&a);
+}
+
 TEST(test_no_memory)
 {
     struct psd_arena a;
