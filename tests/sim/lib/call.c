@@ -257,6 +257,9 @@ static void prepare_other(struct sim *s, struct sim_call *call)
         req->src = &call->name;
         req->var = NULL;
         break;
+    case PSI_REQ_BARRIER:
+        sim_barrier_prepare(s, call);
+        break;
     case PSI_REQ_RESET:
         req->src = call->op->container;
         break;

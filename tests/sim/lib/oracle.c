@@ -519,6 +519,10 @@ void sim_check_done(struct sim *s, struct sim_call *call)
     if (s->k.profile == SIM_RACE) {
         sim_race_done(s, call->op, call->req.err != NULL ? call->req.err->text : "");
     }
+    if (call->op->kind == PSI_REQ_BARRIER) {
+        sim_barrier_check(s, call);
+        return;
+    }
     if (call->op->kind == PSI_REQ_CALL && sim_work_check(s, call)) {
         return;
     }

@@ -148,6 +148,11 @@ static void work(struct sim *s, struct sim_program *p)
         PSI_IGNORE(sim_call_start(s, p, admin, NULL, timeout_of(s, p))); /* none of them can be refused */
         return;
     }
+    uint32_t timeout_ms = 0;
+    if (sim_barrier_draw(s, p, &timeout_ms)) {
+        PSI_IGNORE(sim_call_start(s, p, PSI_REQ_BARRIER, NULL, timeout_ms)); /* cannot be refused */
+        return;
+    }
     if (s->k.profile != SIM_RACE && sim_one_in(s, 16)) {
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_CALL, NULL, timeout_of(s, p))); /* cannot be refused */
         return;

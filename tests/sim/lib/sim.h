@@ -13,7 +13,7 @@
  * twin.c     two processes of one task
  * race.c     resets, creations, pushes and dying tasks in every order
  * program.c  what a client does: get, ready, work, end, come back;  call.c: one request, from start to its callback
- * work.c     calls that tasks run
+ * work.c     calls that tasks run;  barrier.c: programs that wait for each other
  * replay.c   the changes of a task's life, replayed into an empty one
  * oracle.c   values against the ledger of calls;  birth.c: variables' lives, two owners, mixed models
  *
@@ -278,6 +278,8 @@ struct sim_op {
     bool ran, fails;
     uint64_t count; /* of its task's calls it was this one */
     size_t result_bytes;
+    /* BARRIER: which, and the count */
+    uint32_t gate, of;
 };
 struct sim_call {
     struct psi_request req;   /* first: a request is its call */
@@ -289,6 +291,7 @@ struct sim_call {
     size_t bytes;
     /* administration */
     struct psi_setting setting; /* CONFIG_SET */
+    struct psi_barrier barrier;
     char limit[16];
     uint32_t task_life; /* of the task that is asked when it began, 0: not known which */
     uint32_t listed, listed_self;
@@ -577,6 +580,13 @@ void sim_work_end(struct sim *s, struct sim_task *t);
 void sim_work_prepare(struct sim *s, struct sim_call *call);
 /** The end of a CALL; false: the failure is to be judged as any other's. */
 bool sim_work_check(struct sim *s, const struct sim_call *call);
+
+/* ---- barrier.c ---- */
+/** p comes to one of them now. */
+bool sim_barrier_draw(struct sim *s, const struct sim_program *p, uint32_t *out_timeout_ms);
+void sim_barrier_prepare(struct sim *s, struct sim_call *call);
+/** Its end, good or not. */
+void sim_barrier_check(struct sim *s, const struct sim_call *call);
 
 /* ---- oracle.c ---- */
 /** What the call's result says against what is known. call->op has the result. */

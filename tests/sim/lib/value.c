@@ -34,6 +34,7 @@ const char *sim_kind_name(enum psi_request_kind kind)
                                                      [PSI_REQ_RESET] = "reset",
                                                      [PSI_REQ_DELETE] = "delete",
                                                      [PSI_REQ_WAIT_CLUSTER] = "wait-cluster",
+                                                     [PSI_REQ_BARRIER] = "barrier",
                                                      [PSI_REQ_CLUSTER] = "cluster",
                                                      [PSI_REQ_LOOK] = "look",
                                                      [PSI_REQ_GOODBYE] = "goodbye",
