@@ -179,7 +179,7 @@ static int begin(struct trainer *t)
     int found = ps_session_found(t->session, &t->first_step);
     t->reached = t->f->steps > 0 && t->first_step >= t->f->steps;
     ps_set_steps(t->session, t->f->steps);
-    if (t->c->chief && !t->alone && team_begin(&t->team, t->c->trainer_count) != 0) {
+    if (t->c->chief && !t->alone && team_begin(&t->team, t->c->trainer_count - 1, t->c->job, t->c->task) != 0) {
         return -1;
     }
     stop_gently(true); /* whoever has read the first line may end this worker gently */
@@ -327,9 +327,6 @@ static int run(struct trainer *t)
     if (ps_session_status(t->session) != PS_OK) {
         return stopped(t);
     }
-    if (!t->c->chief && !t->alone) {
-        team_leave(&t->team);
-    }
     if (stop_signal() != 0) {
         say_note("/job:%s/task:%u: stopped by signal %d after %" PRId64 " steps of its own", t->c->job, (unsigned)t->c->task,
                  stop_signal(), t->work.steps);
@@ -349,7 +346,6 @@ int train_run(const struct flags *f, const struct cluster *c, const struct link 
     ps_tensor_free(t.x);
     ps_tensor_free(&t.y);
     int code = session_close(t.session);
-    team_fini(&t.team);
     free(t.order);
     data_free(&t.data);
     return status == EXIT_DONE && code != 0 ? EXIT_FAILED : status;
