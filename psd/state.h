@@ -187,7 +187,7 @@ struct psd_task {
     uint32_t wait_count;      /* of all sessions */
     uint64_t wait_list_bytes; /* of their lists, psd_wait_list_grow() */
     struct psi_map presences; /* task of the cluster that one waits for -> struct psd_presence */
-    struct psi_map barriers;  /* container \0 name -> struct psd_barrier of directory/barrier.c */
+    struct psi_map barriers;  /* container \0 name -> struct psd_barrier of rpc/barrier.c */
     bool barriers_stale;      /* who holds a lease has changed in this event */
     struct psi_list moved_queues; /* psd_queue: who waits there may have its turn, seen at the end of the event */
     struct psi_list works;    /* calls that the shell has */

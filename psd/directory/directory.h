@@ -24,15 +24,6 @@ void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *c
 /** A task lists: it joins every reset that is pending or that it has missed (RESET goes out before its list is answered). */
 void psd_reset_join(struct psd_task *t, struct psd_peer *peer);
 
-/* ---- barrier.c: BARRIER (directory) ---- */
-/** The end of an event: barriers, where who holds a lease has changed in it (t->barriers_stale). */
-void psd_barriers_look(struct psd_task *t);
-/** The lease of r has ended, not by a new HELLO: it waits at no barrier any more. */
-void psd_barrier_lease_ended(struct psd_task *t, struct psd_record *r);
-/** What they have of the budget for lists. */
-uint64_t psd_barriers_bytes(const struct psd_task *t);
-void psd_barriers_check_invariants(const struct psd_task *t);
-
 /* ---- tasklink.c ---- */
 void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r);
 /** As psd_task_dialed(); it may be closed already. */

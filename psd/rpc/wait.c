@@ -5,7 +5,7 @@
  *
  * Failure: its deadline: what its kind says. A need that is lost ends the request with the reason of its kind.
  */
-#include "psd/directory/directory.h"
+#include "rpc.h"
 
 #include "common/mem.h"
 

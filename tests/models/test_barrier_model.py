@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Explicit-state model of the barrier (psd/directory/barrier.c): who counts, and what a release reaches.
+"""Explicit-state model of the barrier (psd/rpc/barrier.c): who counts, and what a release reaches.
 usage: test_barrier_model.py [SCENARIO [-RULE ...]]
 
 Processes, one at each place, come to one barrier round after round. In any interleaving connections are cut and made again, processes

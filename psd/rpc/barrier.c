@@ -3,7 +3,7 @@
  * BARRIER: sessions that wait for each other by a name, at the directory, where their leases are.
  *
  * A barrier lives while somebody waits at it; the first who comes makes it and says for how many, the last one's coming releases
- * all and frees the name. Each arrival is a waiting request (rpc/wait.h), so a client that reconnects joins its own, and a
+ * all and frees the name. Each arrival is a waiting request (wait.h), so a client that reconnects joins its own, and a
  * release that finds it away is kept for it. Nothing of this is remembered over a restart: a client that had come is told that
  * the outcome is unknown, because asking again could be a second wait, for those who have been released.
  *
@@ -18,7 +18,7 @@
  * Failure: another count than the others gave: INVALID_ARGUMENT. Too little memory: RESOURCE_EXHAUSTED, to be asked again. Its
  * deadline: DEADLINE_EXCEEDED, with who has not come.
  */
-#include "directory.h"
+#include "rpc.h"
 
 #include "common/mem.h"
 #include "common/name.h"
