@@ -107,7 +107,7 @@ struct psd_create {
     char name[PS_NAME_BYTES_MAX + 1];
     struct psd_definition definition;
     struct psi_queue_spec *queue; /* checked; NULL: a variable */
-    uint32_t requested; /* peer index */
+    uint32_t requested;           /* peer index */
     bool pinned, created, done;
     uint32_t owner;
     ps_status status;
@@ -184,13 +184,13 @@ struct psd_task {
     /* volatile: what waits */
     struct psd_wait **deadlines; /* rpc/wait.h: heap of those that are open and have one, the next first */
     uint32_t deadline_count, deadline_capacity;
-    uint32_t wait_count;      /* of all sessions */
-    uint64_t wait_list_bytes; /* of their lists, psd_wait_list_grow() */
-    struct psi_map presences; /* task of the cluster that one waits for -> struct psd_presence */
-    struct psi_map barriers;  /* container \0 name -> struct psd_barrier of rpc/barrier.c */
-    bool barriers_stale;      /* who holds a lease has changed in this event */
+    uint32_t wait_count;          /* of all sessions */
+    uint64_t wait_list_bytes;     /* of their lists, psd_wait_list_grow() */
+    struct psi_map presences;     /* task of the cluster that one waits for -> struct psd_presence */
+    struct psi_map barriers;      /* container \0 name -> struct psd_barrier of rpc/barrier.c */
+    bool barriers_stale;          /* who holds a lease has changed in this event */
     struct psi_list moved_queues; /* psd_queue: who waits there may have its turn, seen at the end of the event */
-    struct psi_list works;    /* calls that the shell has */
+    struct psi_list works;        /* calls that the shell has */
     uint32_t work_count;
     uint64_t work_next;
     struct psi_list slow; /* INITs of large variables (rpc/slow.c), the oldest first */

@@ -49,8 +49,8 @@ void psd_task_set(struct psd_task *t, const psd_server_options *o)
 
 /* ---- connections ---- */
 
-/* The end of an event: who waits at a queue that it touched may have his turn; then whoever has to do with a connection that ended
- * in it lets go of it. That may end others. */
+/* The end of an event: who waits at a queue that it touched may have his turn; then whoever has to do with a connection that
+ * ended in it lets go of it. That may end others. */
 static void settle(struct psd_task *t)
 {
     do {

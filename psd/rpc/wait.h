@@ -67,18 +67,18 @@ enum psd_wait_stage { PSD_WAIT_COLLECTING /* MORE frames are to come, or its han
 
 /* What a request to a queue asks for, and how far it is (queue.c). */
 struct psd_queue_wait {
-    uint32_t handle;             /* of the queue, which may be gone while the request comes in; 0: nothing has come */
-    uint32_t count;              /* elements */
+    uint32_t handle; /* of the queue, which may be gone while the request comes in; 0: nothing has come */
+    uint32_t count;  /* elements */
     bool many, up_to, cancel, fill;
-    uint8_t head_come;           /* ENQUEUE, many: bytes of `head` */
-    uint8_t head[8];             /* ... of the next element */
+    uint8_t head_come; /* ENQUEUE, many: bytes of `head` */
+    uint8_t head[8];   /* ... of the next element */
     uint64_t fill_hash;
-    uint64_t bytes, come;        /* ENQUEUE: of all elements; those that have come */
-    uint64_t element_come;       /* ENQUEUE: of the last one in `elements` */
-    uint32_t whole;              /* ENQUEUE: elements that have come */
-    struct psi_list elements;    /* ENQUEUE: struct psd_element that are not in the queue yet */
+    uint64_t bytes, come;              /* ENQUEUE: of all elements; those that have come */
+    uint64_t element_come;             /* ENQUEUE: of the last one in `elements` */
+    uint32_t whole;                    /* ENQUEUE: elements that have come */
+    struct psi_list elements;          /* ENQUEUE: struct psd_element that are not in the queue yet */
     const struct psd_attempt *attempt; /* what it has done; NULL: nothing, or that went back */
-    struct psi_list *part;       /* DEQUEUE: the element that the last part ended in, which begins at part_at; NULL: none */
+    struct psi_list *part;             /* DEQUEUE: the element that the last part ended in, which begins at part_at; NULL: none */
     uint64_t part_at;
 };
 

@@ -84,7 +84,7 @@ static void until_waits(int count)
 {
     for (int i = 0; shared->waits < count; i++) {
         assert_true(i < 10000);
-        (void)usleep(1000);
+        (void)usleep(1000); /* sleep: looks at the event it waits for */
     }
 }
 
@@ -95,7 +95,7 @@ static void until_come(const char *words)
     char *const argv[] = {(char *)(uintptr_t)test_build_path("bin/psctl", psctl, sizeof(psctl)), "waits", NULL};
     for (int i = 0; strstr(out, words) == NULL; i++) {
         assert_true(i < 400);
-        (void)usleep(10000);
+        (void)usleep(10000); /* sleep: likewise */
         assert_int_equal(test_run(argv, cluster.address[0], out, sizeof(out)), 0);
     }
 }

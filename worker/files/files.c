@@ -185,7 +185,8 @@ static size_t key_of(char *key, size_t n, const char *container, const char *nam
 
 static bool is_usable(const struct psi_var *var)
 {
-    return !var->lost && var->queue == NULL && (var->open ? var->wire == var->dtype : var->found_only && var->wire_asked == PS_F32);
+    return !var->lost && var->queue == NULL &&
+           (var->open ? var->wire == var->dtype : var->found_only && var->wire_asked == PS_F32);
 }
 
 static ps_status records_known(struct psi_client *c, struct psi_map *known, struct psi_err *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of queues at a task share: queues of numbers (one int64 scalar an element), and requests sent to them by hand. */
+/* What the tests of queues at a task share: queues of numbers (one int64 scalar an element), and requests sent to them by hand.
+ */
 #ifndef TESTS_UNIT_PSD_QUEUE_TEST_H
 #define TESTS_UNIT_PSD_QUEUE_TEST_H
 
@@ -25,8 +26,8 @@ static inline ps_v1_Queue queue_like(uint32_t kind, int64_t capacity)
 static inline ps_v1_CreateItem queue_item(const char *name, const ps_v1_Queue *q)
 {
     ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
-    PSI_IGNORE(PSI_BYTES_SET(m.name, name));  /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(m.job, "ps")); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, name)); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "ps"));  /* fits */
     m.has_queue = true;
     m.queue = *q;
     return m;
@@ -186,7 +187,8 @@ static inline struct fc_reply take_up_to(struct fc *c, uint64_t id, const ps_v1_
     return take_for(c, id, q, &m, out);
 }
 
-static inline struct fc_reply take_one(struct fc *c, uint64_t id, const ps_v1_OpenAnswer *q, uint64_t timeout_ms, struct wire *out)
+static inline struct fc_reply take_one(struct fc *c, uint64_t id, const ps_v1_OpenAnswer *q, uint64_t timeout_ms,
+                                       struct wire *out)
 {
     const ps_v1_Dequeue m = {.count = 1, .timeout_ms = timeout_ms};
     return take_for(c, id, q, &m, out);

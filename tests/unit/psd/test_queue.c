@@ -200,7 +200,8 @@ TEST(test_closed_and_empty_is_out_of_range)
     assert_applied(close_queue(&e->c, 101, &q, false));
     assert_true(is_closed(&e->c));
     assert_next(&e->c, &q, 1); /* what is there comes out */
-    assert_reply(take_one(&e->c, 102, &q, 0, NULL), PS_OUT_OF_RANGE, "is closed and has insufficient elements (requested 1, current size 0)");
+    assert_reply(take_one(&e->c, 102, &q, 0, NULL), PS_OUT_OF_RANGE,
+                 "is closed and has insufficient elements (requested 1, current size 0)");
     assert_reply(put(&e->c, 103, &q, 2), PS_CANCELLED, "is closed");
     assert_reply(put_many(&e->c, 104, &q, 2, 0, 0), PS_CANCELLED, "0 of 2");
 }
