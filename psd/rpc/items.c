@@ -34,7 +34,8 @@ ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER
 static ps_status queue_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err)
 {
     if (item->dtype != 0 || item->dims_count != 0 || item->has_optimizer || item->atomic) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s' with dtype, shape, optimizer or atomic, which variables have", out->name);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s' with dtype, shape, optimizer or atomic, which variables have",
+                        out->name);
     }
     out->queue = psi_calloc(1, sizeof(*out->queue));
     if (out->queue == NULL) {

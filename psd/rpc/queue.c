@@ -21,8 +21,8 @@ const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct p
 
 ps_status psd_queue_fail_gone(const struct psd_task *t, const struct psd_wait *w, struct psi_err *err)
 {
-    ps_status st = psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the queue was reset or deleted", w->queue.handle,
-                               t->name);
+    ps_status st =
+        psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the queue was reset or deleted", w->queue.handle, t->name);
     err->applied = PS_NOTHING_APPLIED;
     return st;
 }
@@ -60,7 +60,8 @@ static ps_status fail_draining(const struct psd_task *t, struct psi_err *err)
 }
 
 /* A first frame of a request to a queue. NULL: it is refused, or not the first. */
-static struct psd_wait *begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psd_wait_kind *kind)
+static struct psd_wait *begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r,
+                              const struct psd_wait_kind *kind)
 {
     bool old = false;
     struct psi_err err;
@@ -107,8 +108,8 @@ static ps_status read_enqueue(const struct psd_task *t, struct psd_wait *w, cons
     w->has_result = true;
     if (m.count > PS_VARIABLES_MAX || (!m.many && m.count != 1) || m.bytes % 8 != 0 || m.bytes > PS_VARIABLE_BYTES_MAX ||
         r->body_bytes > m.bytes || (m.bytes > 0 && r->body_bytes == 0) || (m.count == 0 && (m.bytes > 0 || m.fill))) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': an ENQUEUE of %u elements in %llu bytes, %zu of them here", v->name,
-                        m.count, (unsigned long long)m.bytes, r->body_bytes);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': an ENQUEUE of %u elements in %llu bytes, %zu of them here",
+                        v->name, m.count, (unsigned long long)m.bytes, r->body_bytes);
     }
     if ((v->queue->spec.kind == PSI_QUEUE_WORK) != m.fill) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s' at %s: %s", v->name, t->name,
@@ -136,7 +137,7 @@ void psd_queue_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, s
 {
     struct psi_err err;
     const struct psd_variable *v = psd_queue_of(t, w);
-    ps_status st = v == NULL        ? psd_queue_fail_gone(t, w, &err)
+    ps_status st = v == NULL     ? psd_queue_fail_gone(t, w, &err)
                    : t->draining ? fail_draining(t, &err)
                                  : psd_queue_come(t, w, v->queue, p, n, &err);
     if (st != PS_OK) {

@@ -20,8 +20,7 @@ static void touch(struct psd_task *t, const struct psd_variable *v)
 static void attempt_end(struct psd_task *t, const struct psd_attempt *a, bool give_back)
 {
     const struct psd_variable *v = psd_variable_ref(a->variable); /* the attempt may be the last that has it */
-    struct psd_change c = {.kind = PSD_CHANGE_ATTEMPT_END,
-                           .attempt = {.record = a->record, .id = a->id, .give_back = give_back}};
+    struct psd_change c = {.kind = PSD_CHANGE_ATTEMPT_END, .attempt = {.record = a->record, .id = a->id, .give_back = give_back}};
     psd_commit(t, &c);
     touch(t, v);
     psd_variable_unref(&t->store, v);
@@ -67,8 +66,9 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
     if (w->op == PS_OP_QUEUE_CLOSE) {
         PSI_IGNORE(snprintf(out->what, sizeof(out->what), "queue %.180s closed behind what goes in before", v->name)); /* fits */
     } else {
-        PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s queue %.180s (%llu of %u %s)", in ? "room in" : "elements of", v->name,
-                            (unsigned long long)psd_queue_moved(w), w->queue.count, in ? "inserted" : "taken")); /* fits */
+        PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s queue %.180s (%llu of %u %s)", in ? "room in" : "elements of",
+                            v->name, (unsigned long long)psd_queue_moved(w), w->queue.count,
+                            in ? "inserted" : "taken")); /* fits */
     }
     if (!is_head(w)) {
         char who[96];
@@ -90,11 +90,11 @@ static void expire(struct psd_task *t, struct psd_wait *w)
 {
     const struct psd_variable *v = psd_queue_of(t, w);
     uint64_t moved = psd_queue_moved(w);
-    const char *why = !is_head(w)                ? "others are before it"
-                      : w->op == PS_OP_DEQUEUE   ? "it has too few elements"
-                                                 : "it has no room";
-    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "queue '%s' at %s: %s in time (%llu of %u elements %s)", v->name, t->name, why,
-                        (unsigned long long)moved, w->queue.count,
+    const char *why = !is_head(w)              ? "others are before it"
+                      : w->op == PS_OP_DEQUEUE ? "it has too few elements"
+                                               : "it has no room";
+    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "queue '%s' at %s: %s in time (%llu of %u elements %s)", v->name, t->name,
+                        why, (unsigned long long)moved, w->queue.count,
                         w->op == PS_OP_DEQUEUE ? "were there, and stay" : "inserted")); /* sent by the caller */
     bool partly = w->op == PS_OP_ENQUEUE && moved > 0;
     w->err.applied = partly ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
@@ -147,15 +147,23 @@ void psd_queue_abort(struct psd_task *t, const struct psd_variable *v)
     psi_list_remove((struct psi_list *)(uintptr_t)&v->queue->dirty); /* nobody waits any more */
 }
 
-/* The work that r holds goes back. */
-static void give_back_held(struct psd_task *t, struct psd_record *r)
+/* What r took and has not acknowledged, and the work that it holds, goes back: what it took last first, so that all of it stands
+ * in the order in which it was taken. all: nothing of its attempts is remembered. */
+static void give_back(struct psd_task *t, struct psd_record *r, bool all)
 {
-    struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &r->attempts) {
+    struct psi_list *next = NULL;
+    for (struct psi_list *it = r->attempts.prev; it != &r->attempts; it = next) {
         const struct psd_attempt *a = PSI_CONTAINER_OF(it, struct psd_attempt, link);
-        if (a->held) {
-            attempt_end(t, a, true);
+        struct psd_wait *w = psi_u64_map_find(&r->waits, a->id);
+        next = it->prev;
+        if (!all && a->element_count == 0) {
+            continue;
         }
+        if (w != NULL) {
+            w->queue.attempt = NULL;
+            w->queue.part = NULL;
+        }
+        attempt_end(t, a, true);
     }
 }
 
@@ -164,33 +172,29 @@ void psd_queue_session_away(struct psd_task *t, struct psd_record *r)
     uint64_t cursor = 0;
     void *value = NULL;
     struct psi_err err;
-    PSI_IGNORE(psi_fail(&err, PS_ABORTED, "%s: the session was away for longer than its lease (%u ms), which ended what it had asked "
-                        "of queues", t->name, t->config.lease_ms)); /* kept for it */
+    PSI_IGNORE(psi_fail(&err, PS_ABORTED,
+                        "%s: the session was away for longer than its lease (%u ms), which ended what it had asked of queues",
+                        t->name, t->config.lease_ms)); /* kept for it */
+    give_back(t, r, false);
     while (psi_u64_map_next(&r->waits, &cursor, NULL, &value)) {
         struct psd_wait *w = value;
-        bool took = w->stage == PSD_WAIT_DONE && w->op == PS_OP_DEQUEUE && w->queue.attempt != NULL;
         if (!is_ours(w)) {
             continue;
         }
-        if (took) {
-            w->err = err;
-            w->err.applied = PS_NOTHING_APPLIED;
-            psd_queue_attempt_end(t, w, true);
-        } else if (w->stage == PSD_WAIT_OPEN) {
+        if (w->stage == PSD_WAIT_OPEN) {
             psd_queue_end(t, w, &err);
         } else if (w->stage == PSD_WAIT_COLLECTING) {
             psd_wait_free(t, w);
+        } else if (w->op == PS_OP_DEQUEUE && w->err.code == PS_OK && w->queue.count > 0) {
+            w->err = err; /* its elements are somebody else's */
+            w->err.applied = PS_NOTHING_APPLIED;
         }
     }
-    give_back_held(t, r);
 }
 
 void psd_queue_session_end(struct psd_task *t, struct psd_record *r)
 {
-    struct psi_list *it = NULL;
-    while ((it = psi_list_first(&r->attempts)) != NULL) {
-        attempt_end(t, PSI_CONTAINER_OF(it, struct psd_attempt, link), true);
-    }
+    give_back(t, r, true);
 }
 
 void psd_queues_drain(struct psd_task *t)

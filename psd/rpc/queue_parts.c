@@ -119,8 +119,8 @@ ps_status psd_queue_come(struct psd_task *t, struct psd_wait *w, const struct ps
         }
     }
     if (k->come == k->bytes && k->whole < k->count) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': %u elements are announced, and their bytes are %u", q->variable->name,
-                        k->count, k->whole);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': %u elements are announced, and their bytes are %u",
+                        q->variable->name, k->count, k->whole);
     }
     return PS_OK;
 }
@@ -138,7 +138,8 @@ static ps_status read_part(const struct psd_request *r, ps_v1_Part *m, struct ps
 {
     ps_status st = psi_msg_decode(&ps_v1_Part_msg, m, r->meta, r->header.meta_bytes, err);
     if (st == PS_OK && (m->bytes == 0 || m->bytes > PS_CONTROL_BODY_MAX)) {
-        st = psi_fail(err, PS_INVALID_ARGUMENT, "%s of %u bytes; 1 to %d", psi_op_name(r->header.op), m->bytes, PS_CONTROL_BODY_MAX);
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "%s of %u bytes; 1 to %d", psi_op_name(r->header.op), m->bytes,
+                      PS_CONTROL_BODY_MAX);
     }
     return st;
 }

@@ -44,8 +44,8 @@ static ps_status move(struct psd_task *t, struct psd_wait *w, struct psd_change 
 
 static struct psd_change change_of(const struct psd_wait *w, enum psd_change_kind kind, const struct psd_variable *v)
 {
-    return (struct psd_change){
-        .kind = kind, .attempt = {.record = w->record, .id = w->id, .variable = v, .reserved = w->queue.attempt}};
+    return (struct psd_change){.kind = kind,
+                               .attempt = {.record = w->record, .id = w->id, .variable = v, .reserved = w->queue.attempt}};
 }
 
 /* ---- in ---- */
@@ -149,7 +149,7 @@ static enum turn dequeue_turn(struct psd_task *t, struct psd_wait *w, const stru
 
 static enum turn one_turn(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
 {
-    return w->op == PS_OP_ENQUEUE ? enqueue_turn(t, w, v, err)
+    return w->op == PS_OP_ENQUEUE   ? enqueue_turn(t, w, v, err)
            : w->op == PS_OP_DEQUEUE ? dequeue_turn(t, w, v, err)
                                     : close_turn(t, v, err);
 }
@@ -195,7 +195,8 @@ static void check_line(const struct psd_task *t, const struct psd_queue *q, cons
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, line) {
         const struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
-        PSI_ASSERT(w->stage == PSD_WAIT_OPEN && psd_queue_of(t, w) == q->variable && (w->op == PS_OP_DEQUEUE) == (line == &q->dequeuers));
+        PSI_ASSERT(w->stage == PSD_WAIT_OPEN && psd_queue_of(t, w) == q->variable &&
+                   (w->op == PS_OP_DEQUEUE) == (line == &q->dequeuers));
         PSI_ASSERT(w->queue.attempt == psd_attempt_find(w->record, w->id) && (w == head || w->queue.attempt == NULL));
         PSI_ASSERT(w->op == PS_OP_QUEUE_CLOSE || missing(w) > 0);
     }
@@ -216,7 +217,8 @@ void psd_queues_check_invariants(const struct psd_task *t)
         check_line(t, q, &q->enqueuers);
         check_line(t, q, &q->dequeuers);
         const struct psd_wait *in = psd_wait_first(&q->enqueuers), *out = psd_wait_first(&q->dequeuers);
-        PSI_ASSERT(in == NULL || (in->op == PS_OP_ENQUEUE && !q->closed && !psd_queue_has_room(q))); /* it would wait for nothing */
-        PSI_ASSERT(out == NULL || (psd_queue_available(q) == 0 && !q->closed));                      /* likewise */
+        PSI_ASSERT(in == NULL ||
+                   (in->op == PS_OP_ENQUEUE && !q->closed && !psd_queue_has_room(q))); /* it would wait for nothing */
+        PSI_ASSERT(out == NULL || (psd_queue_available(q) == 0 && !q->closed));        /* likewise */
     }
 }

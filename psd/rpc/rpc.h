@@ -156,7 +156,7 @@ void psd_queues_turn(struct psd_task *t);
 void psd_queue_abort(struct psd_task *t, const struct psd_variable *v);
 /** r has had no connection for a lease: its requests to queues end, and what it took goes back. */
 void psd_queue_session_away(struct psd_task *t, struct psd_record *r);
-/** r ends, its waiting requests have: what it took and holds goes back. */
+/** r ends, and then its waiting requests: what it took and holds goes back. */
 void psd_queue_session_end(struct psd_task *t, struct psd_record *r);
 /** The task ends: who waits at a queue is told. */
 void psd_queues_drain(struct psd_task *t);

@@ -33,7 +33,8 @@ static ps_status container_get(struct psd_task *t, const char *name, const struc
 }
 
 /* v is there: as what is asked for? */
-static ps_status compare(const struct psd_task *t, const struct psd_variable *v, const struct psd_create *item, struct psi_err *err)
+static ps_status compare(const struct psd_task *t, const struct psd_variable *v, const struct psd_create *item,
+                         struct psi_err *err)
 {
     struct psd_definition have = psd_variable_definition(v);
     ps_status st = psd_definition_compare(&have, t->name, &item->definition, item->name, err);
@@ -54,8 +55,9 @@ ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct ps
         return compare(t, v, item, err);
     }
     PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_definition_memory_bytes(d))); /* psd_change_reserve() says what is missing */
-    struct psd_change c = {.kind = PSD_CHANGE_CREATE,
-                           .create = {.container = in, .name = item->name, .definition = d, .queue = item->queue, .creation = psd_random(t)}};
+    struct psd_change c = {
+        .kind = PSD_CHANGE_CREATE,
+        .create = {.container = in, .name = item->name, .definition = d, .queue = item->queue, .creation = psd_random(t)}};
     st = psd_change_reserve(t, &c, err);
     if (st == PS_OK) {
         psd_commit(t, &c);

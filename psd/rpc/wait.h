@@ -9,8 +9,8 @@
  *
  * A kind of wait is one struct psd_wait_kind: of variables and of tasks of the cluster (wait_for.c), of what owners are asked
  * (directory/create.c), of a reset (directory/reset.c), of others at a barrier (barrier.c), of a call (call.c), of a queue
- * (queue.c). Its handler, in this order: psd_wait_get(),
- * psd_wait_need() for each thing that it waits for, psd_wait_hang() for each that is not there yet, psd_wait_open().
+ * (queue.c). Its handler, in this order: psd_wait_get(), psd_wait_need() for each thing that it waits for, psd_wait_hang() for
+ * each that is not there yet, psd_wait_open().
  */
 #ifndef PSD_WAIT_H
 #define PSD_WAIT_H

@@ -3,8 +3,8 @@
  * What only work queues have: they are filled once, whoever comes first, and an item that was handed out is done or returned,
  * WORK_END, a mutation with a number.
  *
- * Failure: an item that the session does not hold any more, because its lease ended meanwhile: FAILED_PRECONDITION, which says who
- * has it now. One that is done stays done: OK, and the result says so.
+ * Failure: an item that the session does not hold any more, because its lease ended meanwhile: FAILED_PRECONDITION, which says
+ * who has it now. One that is done stays done: OK, and the result says so.
  */
 #include "queue.h"
 
@@ -18,8 +18,8 @@ ps_status psd_work_filled(const struct psd_task *t, const struct psd_wait *w, co
         return PS_OK;
     }
     return psi_fail(err, PS_INVALID_ARGUMENT,
-                    "work queue '%s' at %s was filled with %llu items (hash %016llx), and now with %u others (hash %016llx)", v->name,
-                    t->name, (unsigned long long)items, (unsigned long long)q->fill_hash, w->queue.count,
+                    "work queue '%s' at %s was filled with %llu items (hash %016llx), and now with %u others (hash %016llx)",
+                    v->name, t->name, (unsigned long long)items, (unsigned long long)q->fill_hash, w->queue.count,
                     (unsigned long long)w->queue.fill_hash);
 }
 

@@ -167,7 +167,7 @@ static inline void assert_next(struct fc *c, const ps_v1_OpenAnswer *q, int64_t 
 {
     const ps_v1_Dequeue m = {.count = 1, .timeout_ms = 1};
     struct wire out;
-    uint64_t id = c->next_id++;
+    uint64_t id = 10000 + c->next_id++; /* tests number theirs themselves */
     wire_init(&out);
     struct fc_reply r = take_for(c, id, q, &m, &out);
     assert_taken(&r, &out, false, value, (int64_t)END);
