@@ -40,6 +40,10 @@ static void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha
                      int ldb, float beta, float *c, int ldc);
 static void (*saxpy)(int n, float alpha, const float *x, int incx, float *y, int incy);
 
+/* The same of oneDNN, where that is what computes with one thread. */
+static int (*onednn_sgemm)(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                           const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+
 static _Noreturn void fail(const char *what, const char *why)
 {
     (void)fprintf(stderr, "%s: %s\n", what, why);
@@ -63,6 +67,36 @@ static void blas_find(void)
     *(void **)&saxpy = dlsym(blas, "cblas_saxpy");
     if (sgemm == NULL || saxpy == NULL) {
         fail("BLAS", dlerror());
+    }
+}
+
+/* What computes now that the threads are set. */
+static void onednn_find(void)
+{
+    int major = 0;
+    char name[32];
+    const char *says = strstr(ps_nn_backend(), "oneDNN ");
+    if (says == NULL || sscanf(says, "oneDNN %d", &major) != 1) {
+        return;
+    }
+    (void)snprintf(name, sizeof(name), "libdnnl.so.%d", major);
+    void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    *(void **)&onednn_sgemm = library != NULL ? dlsym(library, "dnnl_sgemm") : NULL;
+    void (*const threads_set)(int) = library != NULL ? (void (*)(int))dlsym(library, "omp_set_num_threads") : NULL;
+    if (onednn_sgemm == NULL || threads_set == NULL) {
+        fail("oneDNN", dlerror());
+    }
+    threads_set(1);
+}
+
+/* c = a b, row-major */
+static void product(int ta, int tb, int m, int n, int k, const float *a, const float *b, float *c)
+{
+    const int lda = ta == TRANSPOSED ? m : k, ldb = tb == TRANSPOSED ? k : n;
+    if (onednn_sgemm != NULL) {
+        (void)onednn_sgemm(ta == TRANSPOSED ? 'T' : 'N', tb == TRANSPOSED ? 'T' : 'N', m, n, k, 1, a, lda, b, ldb, 0, c, n);
+    } else {
+        sgemm(ROWS, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, n);
     }
 }
 
@@ -200,21 +234,21 @@ static void gemms_end(struct gemms *g)
 static void gemm_forward(const struct gemms *g, int l, int batch)
 {
     int in = (int)units[l], out = (int)units[l + 1];
-    sgemm(ROWS, PLAIN, PLAIN, batch, out, in, 1, g->a[l], in, g->w[l], out, 0, g->a[l + 1], out);
+    product(PLAIN, PLAIN, batch, out, in, g->a[l], g->w[l], g->a[l + 1]);
 }
 
 /* dx (B,I) = dy (B,O) w^T */
 static void gemm_dx(const struct gemms *g, int l, int batch)
 {
     int in = (int)units[l], out = (int)units[l + 1];
-    sgemm(ROWS, PLAIN, TRANSPOSED, batch, in, out, 1, g->da[l + 1], out, g->w[l], out, 0, g->da[l], in);
+    product(PLAIN, TRANSPOSED, batch, in, out, g->da[l + 1], g->w[l], g->da[l]);
 }
 
 /* dw (I,O) = x^T dy */
 static void gemm_dw(const struct gemms *g, int l, int batch)
 {
     int in = (int)units[l], out = (int)units[l + 1];
-    sgemm(ROWS, TRANSPOSED, PLAIN, in, out, batch, 1, g->a[l], in, g->da[l + 1], out, 0, g->dw[l], out);
+    product(TRANSPOSED, PLAIN, in, out, batch, g->a[l], g->da[l + 1], g->dw[l]);
 }
 
 static void gemms_step(const struct gemms *g, int batch)
@@ -347,6 +381,7 @@ static int local(int64_t batch, double seconds, uint32_t threads)
     samples_init(&alone);
     local_step(&p);
     double before = loss_of(&p);
+    onednn_find();
     gemms_step(&g, (int)batch);
     for (double end = now() + seconds; steps.count < TURN || now() < end;) {
         for (int i = 0; i < TURN; i++) {

@@ -156,6 +156,51 @@ static void test_blas_threads(void **state)
     psk_place_close(place);
 }
 
+static void *onednn(void)
+{
+    void *library = dlopen("libdnnl.so.3", RTLD_NOW | RTLD_LOCAL);
+    return library != NULL ? library : dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Where the machine has oneDNN it computes with one thread, OpenBLAS with more, and the OpenMP threads of the program's thread
+ * are as many as before. */
+static void test_onednn(void **state)
+{
+    (void)state;
+    enum { B = 7, I = 33, O = 18 };
+    struct psk_properties properties;
+    struct psk_place *place = NULL;
+    struct psi_err err = {0};
+    void *library = onednn();
+    if (library == NULL || getenv("PS_ONEDNN") != NULL) {
+        print_message("there is no libdnnl.so.2 or .3 (Debian: libdnnl2), or PS_ONEDNN is set\n");
+        skip();
+    }
+    int (*const threads_get)(void) = (int (*)(void))dlsym(library, "omp_get_max_threads");
+    void (*const threads_set)(int) = (void (*)(int))dlsym(library, "omp_set_num_threads");
+    assert_true(threads_get != NULL && threads_set != NULL);
+    threads_set(3);
+    float *x = test_floats(B * I);
+    float *w = test_floats(I * O);
+    float *y[2] = {test_floats(B * O), test_floats(B * O)};
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        assert_int_equal(psk_place_open("cpu", threads, &place, &err), PS_OK);
+        assert_non_null(strstr(name_of(place, &properties), threads == 1 ? "oneDNN" : "BLAS"));
+        assert_int_equal(ps_nn_dense_forward(x, w, NULL, y[threads - 1], B, I, O), PS_OK);
+        assert_int_equal(threads_get(), 3);
+        psk_place_close(place);
+    }
+    for (int64_t i = 0; i < B * O; i++) {
+        test_near("y", i, y[0][i], y[1][i], 1e-5);
+    }
+    assert_int_equal(psk_place_open("cpu", 1, &place, &err), PS_OK);
+    psk_place_close(place);
+    test_floats_free(x, B * I);
+    test_floats_free(w, I * O);
+    test_floats_free(y[0], B * O);
+    test_floats_free(y[1], B * O);
+}
+
 static void test_nothing_usable(void **state)
 {
     (void)state;
@@ -386,9 +431,15 @@ int main(int argc, char **argv)
         return child_missing();
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_use_by_threads), cmocka_unit_test(test_blas_settings),   cmocka_unit_test(test_blas_threads),
-        cmocka_unit_test(test_nothing_usable),       cmocka_unit_test(test_another_version), cmocka_unit_test(test_device_names),
-        cmocka_unit_test(test_places_by_name),       cmocka_unit_test(test_places),
+        cmocka_unit_test(test_first_use_by_threads),
+        cmocka_unit_test(test_blas_settings),
+        cmocka_unit_test(test_blas_threads),
+        cmocka_unit_test(test_onednn),
+        cmocka_unit_test(test_nothing_usable),
+        cmocka_unit_test(test_another_version),
+        cmocka_unit_test(test_device_names),
+        cmocka_unit_test(test_places_by_name),
+        cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

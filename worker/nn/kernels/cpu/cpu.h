@@ -8,6 +8,20 @@
 
 #include "worker/nn/kernels/kernels.h"
 
+/* c (rows, columns) = a b + beta c over `inner`, row-major without gaps; turned: it lies there transposed. beta: 0 or 1. */
+struct psk_cpu_product {
+    const float *a, *b;
+    float *c;
+    int64_t rows, columns, inner;
+    bool a_turned, b_turned;
+    float beta;
+};
+
+/** oneDNN can be used: its version. */
+bool psk_cpu_onednn_has(int out_version[3]);
+/** By oneDNN with one thread; false: it cannot, and c is as it was. */
+bool psk_cpu_onednn_multiply(const struct psk_cpu_product *p);
+
 /** What multiplies matrices, and what is wrong with it. threads: that compute from now on. */
 void psk_cpu_blas_describe(char *name, size_t name_bytes, char *warning, size_t warning_bytes);
 void psk_cpu_blas_threads(uint32_t threads);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dense layer by three matrix products (CBLAS) and row loops.
+ * Dense layer by three matrix products (oneDNN with one thread where it is there, otherwise CBLAS) and row loops.
  *   y = act(x w + b)        dw = x^T dy        db_j = sum_i dy_ij        dx = (dy w^T) act'(x)
  * Happy path: the host has checked shapes, so BLAS cannot complain. A product with beta = 0 has BLAS set its result to zero
  * before it adds to it; rows of b in place of the zeros (beta = 1) make the bias free. There are no failure modes. The only file
@@ -26,8 +26,20 @@ void psk_cpu_blas_threads(uint32_t threads)
     }
 }
 
+/* Nobody has asked OpenBLAS for more; another BLAS has no say. */
+static bool one_thread(void)
+{
+    return openblas_get_num_threads == NULL || openblas_get_num_threads() == 1;
+}
+
 void psk_cpu_blas_describe(char *name, size_t name_bytes, char *warning, size_t warning_bytes)
 {
+    int version[3];
+    warning[0] = '\0';
+    if (one_thread() && psk_cpu_onednn_has(version)) {
+        (void)snprintf(name, name_bytes, "oneDNN %d.%d.%d, 1 thread", version[0], version[1], version[2]);
+        return;
+    }
     if (openblas_get_corename == NULL || openblas_get_num_threads == NULL) {
         (void)snprintf(name, name_bytes, "BLAS");
         (void)snprintf(warning, warning_bytes,
@@ -36,7 +48,16 @@ void psk_cpu_blas_describe(char *name, size_t name_bytes, char *warning, size_t 
     }
     const int threads = openblas_get_num_threads();
     (void)snprintf(name, name_bytes, "OpenBLAS %s, %d thread%s", openblas_get_corename(), threads, threads == 1 ? "" : "s");
-    warning[0] = '\0';
+}
+
+static void multiply(const struct psk_cpu_product *p)
+{
+    if (one_thread() && psk_cpu_onednn_multiply(p)) {
+        return;
+    }
+    cblas_sgemm(CblasRowMajor, p->a_turned ? CblasTrans : CblasNoTrans, p->b_turned ? CblasTrans : CblasNoTrans, (int)p->rows,
+                (int)p->columns, (int)p->inner, 1.0f, p->a, (int)(p->a_turned ? p->rows : p->inner), p->b,
+                (int)(p->b_turned ? p->inner : p->columns), p->beta, p->c, (int)p->columns);
 }
 
 PSI_CLONES static void psk_clone_add_row(float *restrict sum, const float *restrict row, int64_t n)
@@ -56,8 +77,8 @@ void psk_cpu_dense(const float *x, const float *w, const float *b, float *y, int
     for (int64_t i = 0; b != NULL && i < batch; i++) {
         memcpy(y + i * out, b, (size_t)out * sizeof(float));
     }
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)batch, (int)out, (int)in, 1.0f, x, (int)in, w, (int)out,
-                b != NULL ? 1.0f : 0.0f, y, (int)out);
+    multiply(&(struct psk_cpu_product){
+        .a = x, .b = w, .c = y, .rows = batch, .columns = out, .inner = in, .beta = b != NULL ? 1.0f : 0.0f});
     psk_cpu_act(y, y, batch * out, act);
 }
 
@@ -68,8 +89,7 @@ void psk_cpu_dense_dx(const float *dy, const float *w, const float *x, float *dx
     if (batch == 0) {
         return;
     }
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)batch, (int)in, (int)out, 1.0f, dy, (int)out, w, (int)out, 0.0f, dx,
-                (int)in);
+    multiply(&(struct psk_cpu_product){.a = dy, .b = w, .c = dx, .rows = batch, .columns = in, .inner = out, .b_turned = true});
     psk_cpu_act_backward(x, dx, dx, batch * in, act);
 }
 
@@ -79,8 +99,8 @@ void psk_cpu_dense_dw(const float *x, const float *dy, float *dw, float *db, int
     if (batch == 0) {
         memset(dw, 0, (size_t)(in * out) * sizeof(float));
     } else {
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)in, (int)out, (int)batch, 1.0f, x, (int)in, dy, (int)out, 0.0f,
-                    dw, (int)out);
+        multiply(
+            &(struct psk_cpu_product){.a = x, .b = dy, .c = dw, .rows = in, .columns = out, .inner = batch, .a_turned = true});
     }
     if (db != NULL) {
         memset(db, 0, (size_t)out * sizeof(float));
