@@ -439,6 +439,9 @@ const char *psi_peer_obstacle(const struct psi_peer *peer);
 void psi_peer_header(const struct psi_peer *peer, uint8_t op, uint64_t id, struct ps_frame_header *h);
 /** Queue a copied frame with plain payload; when memory is short the connection fails. */
 void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes);
+/** The same, but it leaves with the next frame that is sent, a beat at the latest. False: the connection fails. */
+bool psi_peer_send_later(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body,
+                         uint32_t bytes);
 /** A chunk is free again. */
 void psi_chunk_drop(struct psi_peer *peer, struct psi_chunk *k);
 /** Nothing is written to req's dst from here on, whatever is being received. */

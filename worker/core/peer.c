@@ -149,13 +149,21 @@ void psi_peer_header(const struct psi_peer *peer, uint8_t op, uint64_t id, struc
     h->id = id;
 }
 
+bool psi_peer_send_later(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body,
+                         uint32_t bytes)
+{
+    bool sent = psi_outq_push_body(&peer->link->out, h, meta, body, bytes, peer->crc) == PS_OK;
+    if (!sent) {
+        psi_peer_fail(peer, "no memory for a frame");
+    }
+    return sent;
+}
+
 void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes)
 {
-    if (psi_outq_push_body(&peer->link->out, h, meta, body, bytes, peer->crc) != PS_OK) {
-        psi_peer_fail(peer, "no memory for a frame");
-        return;
+    if (psi_peer_send_later(peer, h, meta, body, bytes)) {
+        psi_client_dirty(peer->c, peer->link);
     }
-    psi_client_dirty(peer->c, peer->link);
 }
 
 void psi_chunk_drop(struct psi_peer *peer, struct psi_chunk *k)

@@ -144,10 +144,11 @@ TEST(test_one_in_and_one_out)
     assert_done(r, PS_OK);
     assert_int_equal(r->req.result[0], 1);
     assert_null(fake_next(f, 0));
-    assert_int_equal(f->acks, acks + 1);
+    assert_int_equal(f->acks, acks); /* it leaves with the next frame */
 
     r = take(f, q, &d, 60000);
     frame = fake_take(f, 0, PS_OP_DEQUEUE);
+    assert_int_equal(f->acks, acks + 1);
     assert_int_equal(frame->h.handle, 5);
     assert_int_equal(psi_msg_decode(&ps_v1_Dequeue_msg, &out, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
     assert_true(out.count == 1 && !out.many && !out.up_to);
