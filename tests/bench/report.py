@@ -13,7 +13,7 @@ import training
 
 MARKS = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench -->)", re.S)
 BENCH_TABLES = (("Goals", "goals"), ("Dense", "dense"), ("Small operations", "small"), ("Null steps", "nullstep"),
-                ("Cost over clients and variables", "scale"), ("Fairness and start", "rest"), ("All rows", "all"))
+                ("Cost over clients and variables", "scale"), ("Fairness and start", "rest"), ("Queues", "queue"), ("All rows", "all"))
 DOCUMENTS = ("docs/BENCHMARKS.md", "README.md")
 
 
@@ -192,9 +192,17 @@ def scale(results):
                  [*lines("scale.clients", rows.CLIENTS), *lines("scale.vars", rows.VARIABLES)])
 
 
-def rest(results):
-    names = [n for s in (rows.fairness_step(rows.Scale()), rows.start_step()) for n in s.rows]
+def of_steps(results, steps):
+    names = [n for s in steps for n in s.rows]
     return table(["row", "median (min to max)", "unit"], ([n, results.text(n, True), results.by_name.get(n, {}).get("unit", "")] for n in names))
+
+
+def rest(results):
+    return of_steps(results, (rows.fairness_step(rows.Scale()), rows.start_step()))
+
+
+def queue(results):
+    return of_steps(results, rows.queue_steps(rows.Scale()))
 
 
 TABLES = {
@@ -207,6 +215,7 @@ TABLES = {
     "nullstep": nullstep,
     "scale": scale,
     "rest": rest,
+    "queue": queue,
     "all": lambda results: table(["row", "median (min to max)", "unit", "runs"],
                                  ([r["name"], results.text(r["name"], True), r["unit"], str(r["runs"])] for r in results.rows)),
 }

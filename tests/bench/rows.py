@@ -32,6 +32,10 @@ GOALS = [
     (("start.ready_ms",), False, 10, 2),
     (("idle.rss_mib",), False, 5, 2.5),
     (("fairness.pull.4KiB.p99.vs_idle",), False, 20, 20),
+    (("queue.pair.4KiB.vs_push_pull", "queue.pair.4KiB.caller.vs_push_pull"), False, 1.3, 1.2),
+    (("queue.wake.p50_us",), False, 1000, 100),
+    (("queue.pair.4KiB.others1k.vs_alone", "queue.pair.4KiB.others1k.server_cpu.vs_alone"), False, 1.1, 1.05),
+    (("queue.element16.bytes",), False, 128, 80),
 ]
 GOAL_NAMES = [name for names, *_ in GOALS for name in names]
 
@@ -290,6 +294,42 @@ def fairness_step(scale):
     return Step("fairness", name, 8.0, rows, run)
 
 
+# ---- queues
+
+def queue_steps(scale):
+    """An element of 4 KiB in and out beside a push and a read of as many bytes, in turns of 50; the same while 1,000 dequeues wait at
+    as many other queues; how soon a program that waits has what another one puts in; what an element of 16 bytes takes."""
+    seconds = scale.seconds(0.6)
+    pair, others = "queue.pair.4KiB", scale.count(1000)
+    rows = {}
+    for name in (pair, pair + ".caller"):
+        rows.update({name: "us", name + ".server_cpu": "us/op", name + ".push_pull_us": "us", name + ".vs_push_pull": "ratio"})
+    rows.update({pair + ".others1k.vs_alone": "ratio", pair + ".others1k.server_cpu.vs_alone": "ratio"})
+
+    def run_pair(servers):
+        out = {}
+        for name, way in ((pair, "thread"), (pair + ".caller", "caller")):
+            got = checked(servers.queues(servers.psd(cpu=None), "pair", 4096, seconds, way, others if way == "caller" else 0))
+            out.update({name: got["queue_us"], name + ".server_cpu": got["queue_server_us"], name + ".push_pull_us": got["push_pull_us"],
+                        name + ".vs_push_pull": got["ratio"]})
+        out[pair + ".others1k.vs_alone"], out[pair + ".others1k.server_cpu.vs_alone"] = got["with_others"], got["with_others_server"]
+        return out
+
+    def run_wake(servers):
+        got = checked(servers.queues(servers.psd(cpu=None), "wake", seconds))
+        return {"queue.wake.p50_us": got["p50_us"], "queue.wake.p99_us": got["p99_us"]}
+
+    def run_fill(servers):
+        child, target, _ = servers.start_psd()
+        got = checked(servers.queues(target, "fill", 10000 if scale.smoke else 1000000))
+        servers.end(child)
+        return {"queue.element16.bytes": got["bytes_each"], "queue.element16.in_many": got["elements_per_s"]}
+
+    yield Step("queue", pair, 3 * seconds + 0.6, rows, run_pair)
+    yield Step("queue", "queue.wake", seconds + 0.1, {"queue.wake.p50_us": "us", "queue.wake.p99_us": "us"}, run_wake)
+    yield Step("queue", "queue.element16", 1.0, {"queue.element16.bytes": "bytes", "queue.element16.in_many": "elements/s"}, run_fill)
+
+
 def start_step():
     rows = {"start.ready_ms": "ms", "idle.rss_mib": "MiB", "psctl.status_ms": "ms"}
 
@@ -314,3 +354,4 @@ def all_steps(scale):
     yield cost_step(scale, "scale.vars", scale.ends(VARIABLES),
                     lambda n: ("small", "push", 256, 64, 1, scale.seconds(0.2), "thread", n), 6.0)
     yield fairness_step(scale)
+    yield from queue_steps(scale)

@@ -160,6 +160,10 @@ class Servers:
         """One run of tests/bench/load.c."""
         return self.run([program("load"), *map(str, words)], cpu, fifo, PSD_TARGET=target)
 
+    def queues(self, target, *words):
+        """One run of tests/bench/queues.c."""
+        return self.run([program("queues"), *map(str, words)], PSD_TARGET=target)
+
     def run(self, args, cpu=None, fifo=False, **env):
         child = self.popen(args, cpu=cpu, fifo=fifo, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment(**env))
         try:
