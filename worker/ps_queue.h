@@ -189,7 +189,7 @@ typedef struct ps_queue_info {
     uint64_t size, taken;          /* elements in it; out of it that may come back */
     uint64_t bytes;                /* of all these */
     uint32_t enqueuers, dequeuers; /* requests that wait */
-    uint32_t epoch, epochs;        /* work: the epoch that is under way, 0: not filled; of how many */
+    uint32_t epoch, epochs;        /* work: the epoch that is under way, 0: not filled, epochs + 1: all are done; of how many */
     uint64_t items, done;          /* work: of an epoch; of this one */
     bool closed;
     uint8_t reserved[3];

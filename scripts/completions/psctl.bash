@@ -14,6 +14,7 @@ _psctl_ask() {
 _psctl_candidates() {
     case $1 in
         variable) _psctl_ask vars 1 ;;
+        queue_name) _psctl_ask queues 1 ;;
         container) _psctl_ask vars 2 ;;
         task) _psctl_ask status 1 ;;
         setting) _psctl_ask config 1 | grep -vx SETTING ;;
@@ -40,7 +41,7 @@ _psctl() {
     done
     case $verb in
         "")
-            words="status vars workers waits get export containers devices ping config set import delete reset stop shutdown help completion"
+            words="status vars queues work workers waits get export containers devices ping config set queue import delete reset stop shutdown help completion"
             flags=" --target --timeout --json --help --version"
             ;;
         status)
@@ -50,6 +51,14 @@ _psctl() {
         vars)
             words="variable"
             flags=" --target --timeout --json --help --version --watch --container"
+            ;;
+        queues)
+            words=""
+            flags=" --target --timeout --json --help --version --watch --task"
+            ;;
+        work)
+            words=""
+            flags=" --target --timeout --json --help --version --watch --task"
             ;;
         workers)
             words=""
@@ -87,6 +96,10 @@ _psctl() {
             words="variable"
             flags=" --target --timeout --json --help --version --npy --fill --container"
             ;;
+        queue)
+            words="queue_name put take close cancel"
+            flags=" --target --timeout --json --help --version --container"
+            ;;
         import)
             words=""
             flags=" --target --timeout --json --help --version --container --yes"
@@ -108,7 +121,7 @@ _psctl() {
             flags=" --target --timeout --json --help --version --all --yes"
             ;;
         help)
-            words="status vars workers waits get export containers devices ping config set import delete reset stop shutdown help completion"
+            words="status vars queues work workers waits get export containers devices ping config set queue import delete reset stop shutdown help completion"
             flags=" --target --timeout --json --help --version"
             ;;
         completion)

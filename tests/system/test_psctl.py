@@ -192,6 +192,42 @@ class Live(unittest.TestCase):
         self.psctl("config", "log_level", code=2)
         self.psctl("config", "ps:0", "--task", "ps:0", code=2)
 
+    def test_queues(self):
+        address = self.cluster.addresses[0]
+        queue = path("examples/queue")
+        self.assertEqual(self.psctl("queues").splitlines()[1:], ["none"])
+        self.assertEqual(run(queue, address, "put", "5", "-6", "7"), (0, "", ""))
+        head, row = self.psctl("queues").splitlines()
+        self.assertEqual(head.split()[:8], ["NAME", "CONTAINER", "TASK", "KIND", "ELEMENTS", "SIZE", "CAPACITY", "TAKEN"])
+        self.assertEqual(row.split(), ["numbers", "localhost", "/job:ps/task:0", "FIFO", "int64", "()", "3", "10", "0", "24", "B",
+                                       "0", "0", "open"])
+        one = json.loads(self.psctl("queues", "--json"))["queues"]
+        self.assertEqual([(q["name"], q["size"], q["capacity"], q["closed"], q["elements"]) for q in one],
+                         [("numbers", 3, 10, False, [{"dtype": "int64", "shape": []}])])
+        self.assertEqual(self.psctl("queues", "--task", "ps:1").splitlines()[1:], ["none"])
+        self.assertEqual(self.psctl("queue", "numbers", "take", "2"), "5\n-6\n")
+        self.psctl("queue", "numbers", "put", "8")
+        self.assertEqual(json.loads(self.psctl("queue", "numbers", "take", "2", "--json")),
+                         {"name": "numbers", "elements": [[[7]], [[8]]]})
+        self.refused("queue", "numbers", "put", "x", says="queue 'numbers'")
+        self.psctl("queue", "numbers", "put", "1", "2", code=2)
+        self.psctl("queue", "numbers", "take", "0", code=2)
+        self.psctl("queue", "numbers", "shut", code=2)
+        self.refused("queue", "nombers", "take", says="'nombers'")
+        self.refused("--timeout", "0.5", "queue", "numbers", "take", says="too few elements in time")
+        self.psctl("queue", "numbers", "close")
+        self.refused("queue", "numbers", "close", says="already closed")
+        self.refused("queue", "numbers", "put", "1", says="closed")
+        self.assertEqual(self.psctl("queues").splitlines()[1].split()[-1], "closed")
+
+    def test_work(self):
+        self.assertEqual(self.psctl("work").splitlines()[1:], ["none"])
+        self.assertEqual(run(path("examples/work"), self.cluster.addresses[0], "2", "a", "b")[0], 0)
+        work = json.loads(self.psctl("work", "--json"))["work"]
+        self.assertEqual([(w["name"], w["epoch"], w["epochs"], w["items"], w["held"], w["left"]) for w in work],
+                         [("work", 3, 2, 2, 0, 0)])
+        self.assertIn("all done  2 of 2", self.psctl("work"))
+
     def test_usage(self):
         self.assertEqual(run(PSCTL)[0], 2)
         self.assertEqual(run(PSCTL, "frobnicate")[0], 2)

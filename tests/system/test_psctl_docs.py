@@ -104,6 +104,8 @@ class Completion(unittest.TestCase):
             line = "psctl -t %s " % cluster.addresses[0]
             self.assertEqual(self.complete(line + "get "), ["b", "global_step", "w"])
             self.assertEqual(self.complete(line + "set gl"), ["global_step"])
+            self.assertEqual(run(path("examples/queue"), cluster.addresses[0], "put", "1")[0], 0)
+            self.assertEqual(self.complete(line + "queue nu"), ["numbers"])
             self.assertEqual(self.complete(line + "reset "), ["localhost"])
             self.assertEqual(self.complete(line + "vars --container lo"), ["localhost"])
             self.assertEqual(self.complete(line + "config set log_"), ["log_level"])

@@ -6,22 +6,13 @@
 #include "psctl.h"
 
 #include "common/cli/file.h"
-#include "common/utf8.h"
 #include "npy.h"
-#include "value.h"
+#include "show.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { VALUES_SHOWN = 1000 };
-
-/* Elements of a variable; those of a string variable lie between their offsets. */
-struct values {
-    const char *data;
-    const size_t *offsets; /* NULL: numbers */
-};
 
 static bool npy_save(const struct psctl *c, const ps_variable *v, const void *data)
 {
@@ -58,70 +49,12 @@ static void print_head(const struct psctl *c, const ps_variable *v)
                  exact ? "" : ", read while it was changing", c->npy != NULL ? " -> " : "", c->npy != NULL ? c->npy : "");
 }
 
-/* In double quotes: JSON's escapes, and \xNN for what is no UTF-8. */
-static void print_quoted(const char *text, size_t n)
-{
-    (void)putchar('"');
-    for (size_t i = 0; i < n;) {
-        unsigned char c = (unsigned char)text[i];
-        size_t one = psi_utf8_bytes(text + i, n - i);
-        if (c == '"' || c == '\\') {
-            (void)printf("\\%c", c);
-        } else if (c == '\n' || c == '\t' || c == '\r') {
-            (void)printf("\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
-        } else if (one == 0) {
-            (void)printf("\\x%02x", c);
-        } else if (psi_utf8_is_control(text + i, one)) {
-            (void)printf("\\u%04x", one == 2 ? (unsigned char)text[i + 1] : c);
-        } else {
-            (void)fwrite(text + i, 1, one, stdout);
-        }
-        i += one == 0 ? 1 : one;
-    }
-    (void)putchar('"');
-}
-
-static void put_one(const struct psctl *c, const ps_variable *v, const struct values *values, size_t i)
-{
-    ps_dtype dtype = ps_variable_dtype(v);
-    if (values->offsets != NULL) {
-        const char *text = values->data + values->offsets[i];
-        size_t n = values->offsets[i + 1] - values->offsets[i];
-        if (c->json) {
-            cli_json_put(NULL, cli_json_bytes(text, n));
-        } else {
-            print_quoted(text, n);
-        }
-        return;
-    }
-    char text[VALUE_TEXT_MAX];
-    const char *one = values->data + i * ps_dtype_bytes(dtype);
-    if (c->json) { /* as they come: a tree of them would take many times their memory */
-        cli_json_number(value_is_finite(dtype, one) ? value_text(dtype, one, text, sizeof(text)) : "null");
-    } else {
-        (void)fputs(value_text(dtype, one, text, sizeof(text)), stdout);
-    }
-}
-
 static void show_values(const struct psctl *c, const ps_variable *v, const struct values *values)
 {
-    const ps_shape *shape = ps_variable_shape(v);
-    size_t count = (size_t)ps_shape_elements(shape);
-    size_t columns = shape->rank == 0 ? 1 : (size_t)shape->dims[shape->rank - 1];
-    size_t shown = count < VALUES_SHOWN || c->json ? count : VALUES_SHOWN;
-    if (c->json) {
-        cli_json_list("values");
-    }
-    for (size_t i = 0; i < shown; i++) {
-        put_one(c, v, values, i);
-        if (!c->json) {
-            (void)putchar((i + 1) % columns == 0 || i + 1 == shown ? '\n' : ' ');
-        }
-    }
-    if (c->json) {
-        cli_json_end();
-    } else if (shown < count) {
-        (void)printf("... %zu values in all; %s--json gives them\n", count, values->offsets == NULL ? "--npy FILE or " : "");
+    size_t left_out = values_show(c->json ? "values" : NULL, c->json, ps_variable_dtype(v), ps_variable_shape(v), values);
+    if (left_out > 0) {
+        (void)printf("... %zu values in all; %s--json gives them\n", left_out + VALUES_SHOWN,
+                     values->offsets == NULL ? "--npy FILE or " : "");
     }
 }
 

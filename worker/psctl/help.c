@@ -129,6 +129,7 @@ static void print_bash(const struct psctl *c)
         "_psctl_candidates() {\n"
         "    case $1 in\n"
         "        variable) _psctl_ask vars 1 ;;\n"
+        "        queue_name) _psctl_ask queues 1 ;;\n"
         "        container) _psctl_ask vars 2 ;;\n"
         "        task) _psctl_ask status 1 ;;\n"
         "        setting) _psctl_ask config 1 | grep -vx SETTING ;;\n"

@@ -47,9 +47,9 @@ struct psctl_verb {
     const char *summary;   /* half a line */
     const char *help;      /* further lines, each with its newline */
     int args_min, args_max;
-    uint32_t flags; /* PSCTL_FLAG(...) | ...; those that every verb has need not be here */
-    const char
-        *words; /* for completion: what its arguments are, of "variable", "container", "task", "verb", or words; "": files */
+    uint32_t flags;    /* PSCTL_FLAG(...) | ...; those that every verb has need not be here */
+    const char *words; /* for completion: what its arguments are, of "variable", "queue_name", "container", "task", "verb", or
+                          words; "": files */
     /* one of them: with the command line alone; or once the tasks were asked for their state, with --watch again and again
      * (psctl_rounds()) */
     enum psctl_exit (*run)(struct psctl *c);
@@ -58,8 +58,8 @@ struct psctl_verb {
 /* In the order of `psctl --help`: first what looks, then what changes. VERB(name) is the row psctl_verb_name of its file. */
 /* clang-format off */
 #define PSCTL_VERBS(VERB) \
-    VERB(status) VERB(vars) VERB(workers) VERB(waits) VERB(get) VERB(export) VERB(containers) VERB(devices) VERB(ping) \
-    VERB(config) VERB(set) VERB(import) VERB(delete) VERB(reset) VERB(stop) VERB(shutdown) \
+    VERB(status) VERB(vars) VERB(queues) VERB(work) VERB(workers) VERB(waits) VERB(get) VERB(export) VERB(containers) VERB(devices) VERB(ping) \
+    VERB(config) VERB(set) VERB(queue) VERB(import) VERB(delete) VERB(reset) VERB(stop) VERB(shutdown) \
     VERB(help) VERB(completion)
 /* clang-format on */
 #define PSCTL_VERB_ROW(name) extern const struct psctl_verb psctl_verb_##name;
