@@ -44,6 +44,13 @@ uint64_t psi_body_bytes(uint64_t payload_bytes, bool crc, bool trailer)
     return padded + (crc ? segments * 8 : 0) + (trailer ? sizeof(struct ps_pull_trailer) : 0);
 }
 
+uint64_t psi_payload_bytes(const struct ps_frame_header *h, bool trailer)
+{
+    uint64_t body = h->body_bytes - (trailer ? sizeof(struct ps_pull_trailer) : 0);
+    uint64_t step = PS_SEGMENT_BYTES + 8;
+    return (h->flags & PS_FLAG_CRC) != 0 ? body - (body + step - 1) / step * 8 : body;
+}
+
 void psi_frame_seal(void *dst)
 {
     struct ps_frame_header h;

@@ -99,6 +99,8 @@ void psi_reader_placed(struct psi_reader *r, size_t n);
 
 /** Bytes of a body with payload_bytes of payload: padding, CRCs (if crc) and the trailer (if trailer) included. */
 uint64_t psi_body_bytes(uint64_t payload_bytes, bool crc, bool trailer);
+/** Payload bytes, padding included, of the body in a header that the reader has accepted. */
+uint64_t psi_payload_bytes(const struct ps_frame_header *h, bool trailer);
 /** Fill the CRC of a header that lies at dst, followed by header->meta_bytes of meta; header must be complete otherwise. */
 void psi_frame_seal(void *dst);
 static inline uint32_t psi_pad8(uint32_t n)

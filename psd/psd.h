@@ -86,8 +86,7 @@ PS_API bool psd_call_cancelled(const psd_call *call);
     ROW(uint32_t, sessions_max, "sessions_max", COUNT, 1, 4096, 4096, "4096", true, "Sessions per task.")                        \
     ROW(uint32_t, spin_us, "spin_us", COUNT, 0, 1000, 50, "50", true,                                                            \
         "Microseconds that a task looks for the next request before it sleeps, where the last ones came that fast and it may "   \
-        "run "                                                                                                                   \
-        "on several CPUs; 0: it sleeps at once.")                                                                                \
+        "run on several CPUs; 0: it sleeps at once.")                                                                            \
     ROW(int64_t, session_keep_ms, "session_keep", TIME, 1000, PSD_DAY_MS, 600000, "10min", true,                                 \
         "How long a session that is away is remembered, so that it can go on without doing anything twice.")                     \
     ROW(bool, refuse_nonfinite, "refuse_nonfinite", BOOL, 0, 1, true, "true", true,                                              \

@@ -7,33 +7,7 @@
 #include "kernels.h"
 
 /* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
-#define MOMENTUM(name, type, grad_type, value)                                                                                   \
-    PSD_INLINE void name##_some(type *restrict v, type *restrict a, const grad_type *restrict grad, size_t n, type rate,         \
-                                type momentum, type scale)                                                                       \
-    {                                                                                                                            \
-        for (size_t i = 0; i < n; i++) {                                                                                         \
-            type new_a = a[i] * momentum + value(grad[i]) * scale;                                                               \
-            a[i] = new_a;                                                                                                        \
-            v[i] -= new_a * rate;                                                                                                \
-        }                                                                                                                        \
-    }                                                                                                                            \
-    PSI_CLONES                                                                                                                   \
-    static void name(type *restrict v, type *restrict a, const grad_type *restrict grad, size_t n, type rate, type momentum,     \
-                     type scale)                                                                                                 \
-    {                                                                                                                            \
-        const size_t line = PSD_LINE_BYTES / sizeof(*v);                                                                         \
-        for (; n >= line; n -= line, v += line, a += line, grad += line) {                                                       \
-            PSD_AHEAD(v);                                                                                                        \
-            PSD_AHEAD(a);                                                                                                        \
-            name##_some(v, a, grad, line, rate, momentum, scale);                                                                \
-        }                                                                                                                        \
-        name##_some(v, a, grad, n, rate, momentum, scale);                                                                       \
-    }
-MOMENTUM(momentum_f32, float, float, PSD_SAME)
-MOMENTUM(momentum_bf16, float, uint16_t, psi_bf16_value)
-MOMENTUM(momentum_f64, double, double, PSD_SAME)
-
-#define NESTEROV(name, type, grad_type, value)                                                                                   \
+#define LOOP(name, type, grad_type, value, step)                                                                                 \
     PSD_INLINE void name##_some(type *restrict v, type *restrict a, const grad_type *restrict grad, size_t n, type rate,         \
                                 type momentum, type scale)                                                                       \
     {                                                                                                                            \
@@ -41,7 +15,7 @@ MOMENTUM(momentum_f64, double, double, PSD_SAME)
             type g = value(grad[i]) * scale;                                                                                     \
             type new_a = a[i] * momentum + g;                                                                                    \
             a[i] = new_a;                                                                                                        \
-            v[i] -= g * rate + new_a * momentum * rate;                                                                          \
+            v[i] -= step;                                                                                                        \
         }                                                                                                                        \
     }                                                                                                                            \
     PSI_CLONES                                                                                                                   \
@@ -56,6 +30,11 @@ MOMENTUM(momentum_f64, double, double, PSD_SAME)
         }                                                                                                                        \
         name##_some(v, a, grad, n, rate, momentum, scale);                                                                       \
     }
+#define MOMENTUM(name, type, grad_type, value) LOOP(name, type, grad_type, value, new_a *rate)
+#define NESTEROV(name, type, grad_type, value) LOOP(name, type, grad_type, value, g *rate + new_a * momentum * rate)
+MOMENTUM(momentum_f32, float, float, PSD_SAME)
+MOMENTUM(momentum_bf16, float, uint16_t, psi_bf16_value)
+MOMENTUM(momentum_f64, double, double, PSD_SAME)
 NESTEROV(nesterov_f32, float, float, PSD_SAME)
 NESTEROV(nesterov_bf16, float, uint16_t, psi_bf16_value)
 NESTEROV(nesterov_f64, double, double, PSD_SAME)

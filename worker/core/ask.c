@@ -188,12 +188,8 @@ void psi_ask_abandon(struct psi_peer *peer, uint64_t number)
 static void remember_ack(struct psi_peer *peer, uint64_t number)
 {
     if (peer->ack_count == peer->ack_capacity && peer->ack_capacity < PS_WAITS_PER_SESSION_MAX) {
-        uint32_t capacity = peer->ack_capacity == 0 ? 16 : peer->ack_capacity * 2;
-        uint64_t *more = psi_realloc(peer->acks, capacity * sizeof(*more));
-        if (more != NULL) {
-            peer->acks = more;
-            peer->ack_capacity = capacity;
-        }
+        uint64_t *more = psi_grow(peer->acks, peer->ack_count, &peer->ack_capacity, sizeof(*more));
+        peer->acks = more != NULL ? more : peer->acks;
     }
     if (peer->ack_capacity > 0) { /* without memory the oldest are forgotten: their results stay there until the session's end */
         peer->acks[peer->ack_count++ % peer->ack_capacity] = number;
@@ -237,8 +233,8 @@ static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask, bool g
 
 void psi_ask_acknowledge_again(struct psi_peer *peer)
 {
-    uint32_t count = peer->ack_count < peer->ack_capacity ? peer->ack_count : peer->ack_capacity;
-    for (uint32_t i = 0; i < count && !peer->doomed; i++) {
+    size_t count = peer->ack_count < peer->ack_capacity ? peer->ack_count : peer->ack_capacity;
+    for (size_t i = 0; i < count && !peer->doomed; i++) {
         send_ack(peer, peer->acks[i]);
     }
 }

@@ -247,7 +247,8 @@ struct psi_peer {
     uint64_t next_request;
     uint64_t *acks; /* the last that were said, or would have been: any may have been lost. At most PS_WAITS_PER_SESSION_MAX;
                        those that were given up marked so (ask.c) */
-    uint32_t ack_count, ack_capacity;
+    uint32_t ack_count;
+    size_t ack_capacity;
     struct psi_list want_open; /* variables */
     uint32_t open_asks, reopen_asks;
 

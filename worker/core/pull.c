@@ -131,21 +131,13 @@ static struct psi_chunk *find_chunk(const struct psi_peer *peer, uint64_t number
     return NULL;
 }
 
-/* Payload bytes of the body in h, with padding. */
-static uint64_t padded_payload(const struct ps_frame_header *h)
-{
-    uint64_t body = h->body_bytes - sizeof(struct ps_pull_trailer);
-    uint64_t step = PS_SEGMENT_BYTES + 8;
-    return (h->flags & PS_FLAG_CRC) != 0 ? body - (body + step - 1) / step * 8 : body;
-}
-
 static bool fits(const struct psi_chunk *k, const struct ps_frame_header *h)
 {
     if (h->dtype != k->var->wire) {
         return false;
     }
     if (k->var->dtype == PS_STRING) { /* how long it is it says itself */
-        return padded_payload(h) >= psi_blob_bytes_min(k->covers) && padded_payload(h) <= k->bytes;
+        return psi_payload_bytes(h, true) >= psi_blob_bytes_min(k->covers) && psi_payload_bytes(h, true) <= k->bytes;
     }
     return h->body_bytes == psi_body_bytes(k->bytes, (h->flags & PS_FLAG_CRC) != 0, true);
 }
@@ -162,7 +154,7 @@ ps_status psi_pull_head(struct psi_peer *peer, struct psi_err *err)
     peer->sink = PSI_SINK_CHUNK;
     peer->sink_chunk = k;
     peer->sink_first = k->first;
-    peer->sink_bytes = k->var->dtype == PS_STRING ? padded_payload(h) : k->bytes;
+    peer->sink_bytes = k->var->dtype == PS_STRING ? psi_payload_bytes(h, true) : k->bytes;
     peer->sink_done = 0;
     return PS_OK;
 }

@@ -155,11 +155,7 @@ void psi_push_queue(struct psi_entry *e)
 /* Bytes of values in a body that may end at the variable's end. */
 static bool range_bytes(const struct ps_frame_header *h, uint64_t left, uint64_t *out)
 {
-    uint64_t body = h->body_bytes - sizeof(struct ps_pull_trailer);
-    if ((h->flags & PS_FLAG_CRC) != 0) {
-        uint64_t step = PS_SEGMENT_BYTES + 8;
-        body -= (body + step - 1) / step * 8;
-    }
+    uint64_t body = psi_payload_bytes(h, true);
     bool last = body == ((left + 7) & ~(uint64_t)7);
     *out = last ? left : body;
     return last || (body < left && body % PS_SEGMENT_BYTES == 0 && body > 0);

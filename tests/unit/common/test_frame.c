@@ -829,3 +829,18 @@ TEST(test_body_bytes_and_seal)
     assert_int_equal(psi_pad8(1), 8);
     assert_int_equal(psi_pad8(8), 8);
 }
+
+TEST(test_payload_of_a_body)
+{
+    static const uint32_t sizes[] = {
+        1, 8, 4096, PS_SEGMENT_BYTES - 1, PS_SEGMENT_BYTES, PS_SEGMENT_BYTES + 1, 5 * PS_SEGMENT_BYTES};
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        for (unsigned how = 0; how < 4; how++) {
+            bool crc = (how & 1) != 0;
+            bool trailer = (how & 2) != 0;
+            struct ps_frame_header h = {.flags = crc ? PS_FLAG_CRC : 0};
+            h.body_bytes = (uint32_t)psi_body_bytes(sizes[i], crc, trailer);
+            assert_int_equal(psi_payload_bytes(&h, trailer), psi_pad8(sizes[i]));
+        }
+    }
+}
