@@ -242,6 +242,7 @@ void psd_rpc_queue_close(struct psd_task *t, struct psd_conn *c, const struct ps
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "work queue '%s' at %s ends when all its epochs are done: it is not closed",
                       v->name, t->name);
     }
+    w->queue.cancel = m.cancel;
     if (st != PS_OK) {
         refuse(t, w, &err);
     } else if (m.cancel) {

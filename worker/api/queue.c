@@ -186,10 +186,16 @@ static ps_status enqueue(ps_queue *q, ps_tuple *t, int64_t timeout_ms, uint32_t 
     return st;
 }
 
-static ps_status dequeue(ps_queue *q, ps_tuple *t, uint32_t count, bool many, bool up_to, int64_t timeout_ms, struct psi_err *err)
+/* Blocks. What was taken is in values, where that is not NULL, before it is acknowledged: who is killed then has it, or it comes
+ * again. */
+static ps_status dequeue(ps_queue *q, ps_tuple *t, void *const *values, uint32_t count, bool many, bool up_to, int64_t timeout_ms,
+                         struct psi_err *err)
 {
     struct psi_request req = {.kind = PSI_REQ_DEQUEUE, .dst = &t->take};
     psi_tuple_to_take(t, count, many, up_to);
+    if (values != NULL) {
+        psi_tuple_take_into(t, values);
+    }
     return psi_api_queue_run(q, &req, timeout_ms, err);
 }
 
@@ -232,8 +238,7 @@ static ps_status take_values(ps_queue *q, void *const *values, uint32_t count, b
     if (st == PS_OK && (t = psi_tuple_borrow(q)) == NULL) {
         st = psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory for an element");
     }
-    st = st == PS_OK ? dequeue(q, t, count, many, up_to, timeout_ms, &err) : st;
-    st = st == PS_OK ? psi_tuple_scatter(t, values, &err) : st;
+    st = st == PS_OK ? dequeue(q, t, values, count, many, up_to, timeout_ms, &err) : st;
     if (out_count != NULL) {
         *out_count = st == PS_OK ? t->count : 0;
     }
@@ -273,7 +278,7 @@ ps_status ps_dequeue_tuple(ps_queue *q, ps_tuple *t, uint32_t count, bool up_to,
 {
     struct psi_err err = {0};
     ps_status st = check_tuple(q, t, &err);
-    st = st == PS_OK ? dequeue(q, t, count, count != 1 || up_to, up_to, timeout_ms, &err) : st;
+    st = st == PS_OK ? dequeue(q, t, NULL, count, count != 1 || up_to, up_to, timeout_ms, &err) : st;
     if (st != PS_OK) {
         ps_tuple_clear(t);
     }

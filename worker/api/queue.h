@@ -49,13 +49,13 @@ ps_tuple *psi_tuple_borrow(ps_queue *q);
 void psi_tuple_return(ps_queue *q, ps_tuple *t);
 /** count elements out of values, as ps_enqueue_many() has them. */
 ps_status psi_tuple_gather(ps_tuple *t, const void *const *values, uint32_t count, struct psi_err *err) PSI_MUST;
-/** What psi_tuple_gather() and psi_tuple_scatter() need: shapes, no strings, memory for each component. */
+/** What psi_tuple_gather() and psi_tuple_take_into() need: shapes, no strings, memory for each component. */
 ps_status psi_tuple_arrays_check(const ps_queue *q, void *const *values, struct psi_err *err) PSI_MUST;
-/** ... into values. INTERNAL: a task has sent what is no element. */
-ps_status psi_tuple_scatter(const ps_tuple *t, void *const *values, struct psi_err *err) PSI_MUST;
 /** t->put for what is in it; INVALID_ARGUMENT: the last element lacks components. */
 ps_status psi_tuple_to_put(ps_tuple *t, struct psi_err *err) PSI_MUST;
 /** t->take; t is empty. */
 void psi_tuple_to_take(ps_tuple *t, uint32_t count, bool many, bool up_to);
+/** ... and, before its ACK, into values, as ps_dequeue_many() has them. INTERNAL: a task has sent what is no element. */
+void psi_tuple_take_into(ps_tuple *t, void *const *values);
 
 #endif

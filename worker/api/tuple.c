@@ -296,6 +296,37 @@ void psi_tuple_to_take(ps_tuple *t, uint32_t count, bool many, bool up_to)
     t->take = (struct psi_dequeue){.count = count, .many = many, .up_to = up_to, .room = take_room};
 }
 
+/* psi_dequeue.here, of psi_tuple_take_into(): loop thread, while the caller waits. */
+static ps_status scatter(struct psi_dequeue *d, struct psi_err *err)
+{
+    const ps_tuple *t = PSI_CONTAINER_OF(d, ps_tuple, take);
+    void *const *values = d->ctx;
+    const uint8_t *p = t->data;
+    uint64_t left = t->bytes;
+    struct psi_tuple_part part;
+    for (uint32_t e = 0; e < t->count; e++) {
+        const uint8_t *element = NULL;
+        uint64_t bytes = 0;
+        ps_status st = psi_batch_next(&p, &left, &element, &bytes, err);
+        for (uint32_t i = 0; st == PS_OK && i < t->spec.component_count; i++) {
+            st = psi_tuple_next(&t->spec.components[i], &element, &bytes, &part, err);
+            if (st == PS_OK) {
+                memcpy((uint8_t *)values[i] + e * part.bytes, part.data, (size_t)part.bytes);
+            }
+        }
+        if (st != PS_OK) {
+            return psi_fail(err, PS_INTERNAL, "element %u is not understood", e);
+        }
+    }
+    return PS_OK;
+}
+
+void psi_tuple_take_into(ps_tuple *t, void *const *values)
+{
+    t->take.here = scatter;
+    t->take.ctx = (void *)(uintptr_t)values; /* what they point to is written */
+}
+
 /* Component i of element e, which is there. */
 static ps_status find_part(ps_tuple *t, uint32_t e, uint32_t i, struct psi_tuple_part *out, struct psi_err *err)
 {
@@ -385,28 +416,6 @@ ps_status ps_tuple_get_string(ps_tuple *t, uint32_t element, uint32_t component,
 uint32_t ps_tuple_count(const ps_tuple *t)
 {
     return t != NULL ? t->count : 0;
-}
-
-ps_status psi_tuple_scatter(const ps_tuple *t, void *const *values, struct psi_err *err)
-{
-    const uint8_t *p = t->data;
-    uint64_t left = t->bytes;
-    struct psi_tuple_part part;
-    for (uint32_t e = 0; e < t->count; e++) {
-        const uint8_t *element = NULL;
-        uint64_t bytes = 0;
-        ps_status st = psi_batch_next(&p, &left, &element, &bytes, err);
-        for (uint32_t i = 0; st == PS_OK && i < t->spec.component_count; i++) {
-            st = psi_tuple_next(&t->spec.components[i], &element, &bytes, &part, err);
-            if (st == PS_OK) {
-                memcpy((uint8_t *)values[i] + e * part.bytes, part.data, (size_t)part.bytes);
-            }
-        }
-        if (st != PS_OK) {
-            return psi_fail(err, PS_INTERNAL, "element %u is not understood", e);
-        }
-    }
-    return PS_OK;
 }
 
 ps_status psi_tuple_arrays_check(const ps_queue *q, void *const *values, struct psi_err *err)

@@ -356,6 +356,11 @@ void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record)
                 again = true;
                 break;
             }
+            if (!new_life && psi_queue_lost(ask)) { /* called while it was being opened again */
+                fail_ask(ask, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED, "the task was restarted without it");
+                again = true;
+                break;
+            }
             if (new_record && ask->once && ask->tried) {
                 fail_ask(ask, PS_ABORTED, PS_REASON_LOST, PS_OUTCOME_UNKNOWN,
                          "the task has lost its record of this session: outcome unknown");

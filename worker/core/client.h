@@ -609,6 +609,8 @@ ps_status psi_queue_check(const struct psi_request *req, struct psi_err *err) PS
 void psi_queue_go(struct psi_request *req); /* ENQUEUE, DEQUEUE, QUEUE_CLOSE */
 /** It has to wait for the bytes of one that was called before it. */
 bool psi_queue_blocked(const struct psi_ask *ask);
+/** It was built for a queue that is not there any more: its handle may be that of another one. */
+bool psi_queue_lost(const struct psi_ask *ask);
 /** Its frame is in the send queue. */
 void psi_queue_sent(struct psi_ask *ask);
 /** Further bytes of ENQUEUEs, as many as may be on their way. */

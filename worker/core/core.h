@@ -337,6 +337,8 @@ struct psi_dequeue {
     /** Memory for the elements that were taken, 8-aligned, kept until done(). Loop thread. An error ends the request, and the
      *  elements go back. */
     ps_status (*room)(struct psi_dequeue *d, const struct ps_dequeue_result *got, uint8_t **out, struct psi_err *err);
+    /** All of them are there, and their ACK has not gone out. Loop thread; errors as those of room(). NULL: nothing to do. */
+    ps_status (*here)(struct psi_dequeue *d, struct psi_err *err);
     void *ctx;
     struct ps_dequeue_result got;
     uint8_t *data; /* what room() gave, filled: any bytes, psi_tuple_check() is the caller's */

@@ -156,6 +156,12 @@ bool psi_queue_blocked(const struct psi_ask *ask)
     return req->counter < put_bytes(req); /* those before that one are out, or it would not have begun */
 }
 
+bool psi_queue_lost(const struct psi_ask *ask)
+{
+    bool ours = is_put(ask) || ask->op == PS_OP_DEQUEUE;
+    return ours && !ask->tried && (!ask->req->var->open || ask->req->var->handle != ask->handle);
+}
+
 void psi_queue_sent(struct psi_ask *ask)
 {
     struct psi_request *req = ask->req;
@@ -260,7 +266,7 @@ static void on_get_part(struct psi_client *c, struct psi_ask *ask, const struct 
 static void get_parts(struct psi_ask *ask)
 {
     struct psi_request *req = ask->req;
-    const struct psi_dequeue *d = req->dst;
+    struct psi_dequeue *d = req->dst;
     while (req->offset < d->got.bytes && req->flying < PSI_PARTS_PER_REQUEST) {
         uint64_t left = d->got.bytes - req->offset;
         uint64_t bytes = left < PSI_PART_BYTES ? left : PSI_PART_BYTES;
@@ -275,6 +281,13 @@ static void get_parts(struct psi_ask *ask)
         psi_ask_start(part);
     }
     if (req->offset2 == d->got.bytes) {
+        struct psi_err err = {0};
+        ps_status st = d->here != NULL ? d->here(d, &err) : PS_OK;
+        if (st != PS_OK) {
+            const struct psi_reply r = {.status = st, .reason = err.reason, .applied = PS_MAYBE_PARTLY_APPLIED, .text = err.text};
+            refused(ask, &r);
+            return;
+        }
         psi_ask_taken(ask);
         psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
     }
