@@ -315,6 +315,7 @@ struct sim_op *sim_call_start(struct sim *s, struct sim_program *p, enum psi_req
             op->floor_value = var->kind == SIM_VAR_HYPER ? (int64_t)b->chief_number : b->done_value;
         }
         prepare_variable(s, call);
+        sim_queue_prepare(s, call);
     }
     prepare_other(s, call);
     note_wipe(s, op);

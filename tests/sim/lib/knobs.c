@@ -195,6 +195,35 @@ static void race(struct sim *s)
     s->race.whole = true;
 }
 
+/* Eight programs at two queues: they die, stand still and reset, and their leases end. */
+static void queues(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    k->ps_tasks = (uint32_t)sim_range(s, 1, 2);
+    k->programs = 8;
+    k->workers_listed = true;
+    k->lease_ms = pick(s, 500, 1000, 1500, 3000);
+    k->beat_ms = k->lease_ms / 4;
+    k->session_keep_ms = sim_one_in(s, 3) ? k->lease_ms + (uint32_t)sim_range(s, 100, 2000) : 60000;
+    k->pipe_bytes = k->pipe_bytes < 70000 ? 70000 : k->pipe_bytes;
+    k->segment_ms = 5000;
+    k->think_ms = pick(s, 5, 20, 60, 200);
+    k->depth = (uint32_t)sim_range(s, 1, 4);
+    k->fault_weight[SIM_FAULT_CUT] = pick(s, 0, 2, 4, 8);
+    k->fault_weight[SIM_FAULT_CUT_BOUNDARY] = pick(s, 2, 4, 8, 16);
+    k->fault_weight[SIM_FAULT_HALF_OPEN] = pick(s, 0, 0, 1, 4);
+    k->fault_weight[SIM_FAULT_PAUSE_DIR] = pick(s, 0, 0, 2, 4);
+    k->fault_weight[SIM_FAULT_STOP_TASK] = pick(s, 0, 0, 0, 2);
+    k->fault_weight[SIM_FAULT_STOP_CLIENT] = pick(s, 0, 2, 4, 8);
+    k->fault_weight[SIM_FAULT_SLOW_TICK] = pick(s, 0, 0, 1, 3);
+    k->fault_weight[SIM_FAULT_PARTITION] = pick(s, 0, 0, 1, 4);
+    k->fault_weight[SIM_FAULT_KILL_CLIENT] = pick(s, 0, 2, 4, 8);
+    k->fault_weight[SIM_FAULT_RESET] = pick(s, 0, 0, 2, 8);
+    k->fault_weight[SIM_FAULT_RESTART_TASK] = pick(s, 0, 0, 0, 1);
+    k->may_lose = k->fault_weight[SIM_FAULT_RESET] + k->fault_weight[SIM_FAULT_RESTART_TASK] > 0;
+    k->may_forget = true;
+}
+
 static enum sim_profile draw_profile(struct sim *s, const struct sim_options *options)
 {
     uint64_t x = sim_below(s, 100);
@@ -211,7 +240,10 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
 {
     struct sim_knobs *k = &s->k;
     memset(k, 0, sizeof(*k));
-    k->profile = options->boundary ? SIM_BOUNDARY : options->race ? SIM_RACE : draw_profile(s, options);
+    k->profile = options->boundary ? SIM_BOUNDARY
+                 : options->race   ? SIM_RACE
+                 : options->queues ? SIM_QUEUES
+                                   : draw_profile(s, options);
     k->frame_bytes = options->frame_bytes;
     k->crc = !sim_one_in(s, 5);
     draw_network(s);
@@ -221,7 +253,8 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->vars = (uint32_t)sim_range(s, 2, 6);
     k->workers_listed = !sim_one_in(s, 4);
     k->large = options->large;
-    k->imports = s->seed % 4 == 1 && k->profile != SIM_CALM && k->profile != SIM_RACE && k->profile != SIM_BOUNDARY;
+    k->imports = s->seed % 4 == 1 && k->profile != SIM_CALM && k->profile != SIM_RACE && k->profile != SIM_BOUNDARY &&
+                 k->profile != SIM_QUEUES;
     switch (k->profile) {
     case SIM_CALM:
         k->quiet = true;
@@ -278,6 +311,9 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
         break;
     case SIM_RACE:
         race(s);
+        break;
+    case SIM_QUEUES:
+        queues(s);
         break;
     case SIM_PROFILE_COUNT:
         break;
@@ -416,6 +452,10 @@ static void one_var(struct sim *s, uint32_t i)
 void sim_vars_draw(struct sim *s)
 {
     struct sim_knobs *k = &s->k;
+    if (k->profile == SIM_QUEUES) {
+        sim_queues_draw(s);
+        return;
+    }
     if (s->boundary_kind != PSI_REQ_NONE) {
         boundary_var(s);
     } else {

@@ -138,6 +138,7 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
         }
     }
     sim_births_poll(s, t);
+    sim_queues_poll(s, t);
     if (heavy_checks(s)) {
         psd_task_check_invariants(t->core);
     }
@@ -258,6 +259,7 @@ void sim_task_kill(struct sim *s, struct sim_task *t, uint64_t up_at)
     sim_trace(s, "%s:%u is killed, back in %llu ms", t->job, t->index, (unsigned long long)(up_at - s->now));
     s->count_restarts++;
     sim_births_restart(s, t);
+    sim_queues_restart(s, t);
     sim_replay_end(s, t);
     for (uint32_t i = 0; i < s->conn_count; i++) { /* links that the core has let go of are the shell's */
         for (uint32_t side = 0; side < 2; side++) {

@@ -359,6 +359,7 @@ static void check_pull(struct sim *s, struct sim_op *op, const void *raw, size_t
         }
         break;
     case SIM_VAR_HYPER:
+    case SIM_VAR_QUEUE:
         break;
     }
 }
@@ -521,6 +522,9 @@ void sim_check_done(struct sim *s, struct sim_call *call)
     }
     if (call->op->kind == PSI_REQ_BARRIER) {
         sim_barrier_check(s, call);
+        return;
+    }
+    if (sim_queue_done(s, call)) {
         return;
     }
     if (call->op->kind == PSI_REQ_CALL && sim_work_check(s, call)) {

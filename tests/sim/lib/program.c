@@ -47,6 +47,10 @@ static void make_variables(struct sim *s, struct sim_program *p)
         spec.shape.dims[0] = v->kind == SIM_VAR_STEP ? 0 : (int64_t)v->elements;
         struct psi_err err = {.code = PS_OK};
         struct psi_var_scope scope = {.container = v->container};
+        if (v->kind == SIM_VAR_QUEUE) {
+            scope.queue = true;
+            scope.elements = &v->queue;
+        }
         if (psi_client_variable_in(p->core, &spec, &scope, find_only, &p->var[i], &err) != PS_OK) {
             sim_fail(s, "psi_client_variable('%s'): %s", v->name, err.text);
         }
@@ -84,7 +88,7 @@ static void session_begin(struct sim *s, struct sim_program *p)
 }
 
 /* The session is over as soon as its calls are. */
-static void end_soon(struct sim *s, struct sim_program *p, uint32_t pause_ms)
+void sim_program_end_soon(struct sim *s, struct sim_program *p, uint32_t pause_ms)
 {
     if (p->state != SIM_GOODBYE) {
         p->state = SIM_END;
@@ -122,6 +126,7 @@ static enum psi_request_kind draw_call(struct sim *s, struct sim_program *p, con
     case SIM_VAR_REGISTER:
         return x < 40 ? PSI_REQ_ASSIGN : x < 48 ? PSI_REQ_INIT_FROM : PSI_REQ_PULL;
     case SIM_VAR_HYPER:
+    case SIM_VAR_QUEUE:
         break;
     }
     return PSI_REQ_STATUS;
@@ -139,6 +144,10 @@ static struct sim_var *draw_var(struct sim *s, const struct sim_program *p)
 
 static void work(struct sim *s, struct sim_program *p)
 {
+    if (s->k.profile == SIM_QUEUES) {
+        sim_queue_work(s, p);
+        return;
+    }
     p->next_call_at = s->now + sim_below(s, (uint64_t)s->k.think_ms + 1);
     if (s->op_count > s->k.calls_many && p->role != SIM_FINAL) {
         p->next_call_at = s->now + sim_range(s, 100, 400); /* enough of them for one seed */
@@ -171,7 +180,7 @@ static void work(struct sim *s, struct sim_program *p)
         return; /* large ones are not queued in numbers */
     }
     if (sim_call_start(s, p, kind, kind != PSI_REQ_RESET ? v : NULL, timeout_of(s, p)) == NULL) {
-        end_soon(s, p, 500);
+        sim_program_end_soon(s, p, 500);
     }
 }
 
@@ -187,7 +196,7 @@ static void boundary_work(struct sim *s, struct sim_program *p)
         PSI_IGNORE(sim_call_start(s, p, kind, &s->var[0], s->k.operation_ms)); /* fails by itself */
         return;
     }
-    end_soon(s, p, 60000);
+    sim_program_end_soon(s, p, 60000);
 }
 
 /* ---- one step of a program ---- */
@@ -234,7 +243,7 @@ static void act_get(struct sim *s, struct sim_program *p)
             return;
         }
     }
-    p->state = SIM_FIRST_VALUES;
+    p->state = s->k.profile == SIM_QUEUES ? SIM_WORK : SIM_FIRST_VALUES;
 }
 
 /* As psctl import, which may be interrupted. */
@@ -245,7 +254,7 @@ static void import(struct sim *s, struct sim_program *p)
             PSI_IGNORE(sim_call_start(s, p, PSI_REQ_ASSIGN, &s->var[i], s->k.operation_ms)); /* its end is what counts */
         }
     }
-    end_soon(s, p, 1000);
+    sim_program_end_soon(s, p, 1000);
 }
 
 static void act_first_values(struct sim *s, struct sim_program *p)
@@ -301,7 +310,7 @@ void sim_program_act(struct sim *s, struct sim_program *p)
         return;
     }
     if (s->ending && p->role != SIM_FINAL && p->state != SIM_END && p->state != SIM_GOODBYE) {
-        end_soon(s, p, 0);
+        sim_program_end_soon(s, p, 0);
         return;
     }
     switch (p->state) {
@@ -324,9 +333,9 @@ void sim_program_act(struct sim *s, struct sim_program *p)
         break;
     case SIM_WORK:
         if (psi_client_stop_asked(p->core) && p->life % 2 == 0 && p->role != SIM_FINAL && s->boundary_kind == PSI_REQ_NONE) {
-            end_soon(s, p, 300); /* as a program that asks ps_should_stop() */
+            sim_program_end_soon(s, p, 300); /* as a program that asks ps_should_stop() */
         } else if (s->now >= p->work_until || (p->role == SIM_FINAL && p->work_ok >= FINAL_CALLS)) {
-            end_soon(s, p, 1500);
+            sim_program_end_soon(s, p, 1500);
         } else if (p->wants_reset && p->role == SIM_CHIEF) {
             p->wants_reset = false;
             PSI_IGNORE(sim_call_start(s, p, PSI_REQ_RESET, NULL, s->k.operation_ms));
@@ -340,7 +349,7 @@ void sim_program_act(struct sim *s, struct sim_program *p)
         act_end(s, p);
         break;
     case SIM_RESET:
-        end_soon(s, p, 100); /* its call has ended, see sim_program_done() */
+        sim_program_end_soon(s, p, 100); /* its call has ended, see sim_program_done() */
         break;
     case SIM_GOODBYE:
         sim_client_end(s, p);
@@ -369,7 +378,7 @@ static void done_get(struct sim *s, struct sim_program *p, const struct sim_call
         p->todo |= 1u << i;
         p->next_call_at = s->now + sim_below(s, 100);
     } else {
-        end_soon(s, p, 300);
+        sim_program_end_soon(s, p, 300);
     }
 }
 
@@ -385,17 +394,17 @@ static void done_ready(struct sim *s, struct sim_program *p, const struct sim_op
     case PS_DATA_LOSS:
         p->wants_reset = true;
         s->k.may_lose = true;
-        end_soon(s, p, 1000);
+        sim_program_end_soon(s, p, 1000);
         break;
     case PS_DEADLINE_EXCEEDED:
     case PS_UNAVAILABLE:
         if (p->state == SIM_READY && sim_one_in(s, 2)) {
             break; /* the same session tries again */
         }
-        end_soon(s, p, 300);
+        sim_program_end_soon(s, p, 300);
         break;
     default:
-        end_soon(s, p, 1000);
+        sim_program_end_soon(s, p, 1000);
         break;
     }
 }
@@ -418,16 +427,16 @@ void sim_program_done(struct sim *s, struct sim_program *p, struct sim_call *cal
             sim_check_reset(s, op);
         }
         if (p->state != SIM_GOODBYE) {
-            end_soon(s, p, 100);
+            sim_program_end_soon(s, p, 100);
         }
         break;
     case PSI_REQ_DELETE:
-        end_soon(s, p, 300);
+        sim_program_end_soon(s, p, 300);
         break;
     case PSI_REQ_INIT_FROM:
         p->initialised_tmp = p->initialised_tmp || (ok && op->var->kind == SIM_VAR_TMP);
         if (p->state == SIM_READY && op->status == PS_ABORTED) {
-            end_soon(s, p, 300);
+            sim_program_end_soon(s, p, 300);
         }
         break;
     case PSI_REQ_GOODBYE:
@@ -442,7 +451,7 @@ void sim_program_done(struct sim *s, struct sim_program *p, struct sim_call *cal
         }
         p->work_ok += ok;
         if (op->var != NULL && call->req.var != NULL && call->req.var->lost) {
-            end_soon(s, p, 500);
+            sim_program_end_soon(s, p, 500);
         } else if (s->boundary_kind == PSI_REQ_NONE && s->op_count < s->k.calls_many && ok && sim_one_in(s, 3) &&
                    has_slot(s, p) && s->now < p->work_until && !s->ending) {
             work(s, p); /* from within the callback, as programs may */

@@ -14,6 +14,7 @@
  * race.c     resets, creations, pushes and dying tasks in every order
  * program.c  what a client does: get, ready, work, end, come back;  call.c: one request, from start to its callback
  * work.c     calls that tasks run;  barrier.c: programs that wait for each other
+ * queues.c   queues, compared with those of TensorFlow's rules (queue_ref.h), and a ledger of their elements
  * replay.c   the changes of a task's life, replayed into an empty one
  * oracle.c   values against the ledger of calls;  birth.c: variables' lives, two owners, mixed models
  *
@@ -32,7 +33,7 @@
 
 enum {
     SIM_TASKS_MAX = 5,
-    SIM_PROGRAMS_MAX = 6,
+    SIM_PROGRAMS_MAX = 9,
     SIM_VARS_MAX = 12,
     SIM_CONNS_MAX = 256,
     SIM_CALLS_MAX = 64,  /* of one program at a time */
@@ -45,6 +46,8 @@ enum {
 
 struct sim;
 struct sim_conn;
+struct psd_change;
+struct ref_queue;
 
 /* ---- knobs: what a seed is about ---- */
 enum sim_fault {
@@ -70,7 +73,8 @@ enum sim_profile {
     SIM_DIRECTORY,
     SIM_CHIEFS,
     SIM_BOUNDARY,
-    SIM_RACE, /* rounds of a reset, a creation, a push and a dying task, in every order (race.c) */
+    SIM_QUEUES, /* eight programs at two queues (queues.c) */
+    SIM_RACE,   /* rounds of a reset, a creation, a push and a dying task, in every order (race.c) */
     SIM_PROFILE_COUNT
 };
 
@@ -172,6 +176,7 @@ struct sim_work {
     bool cancelled;
 };
 struct sim_task {
+    struct sim *sim;
     char job[16];
     uint32_t index;
     char address[32];
@@ -235,6 +240,7 @@ enum sim_var_kind {
     SIM_VAR_STEP,     /* i64 global_step, ADD of 1 */
     SIM_VAR_REGISTER, /* f64 or strings (text.c), ASSIGN and INIT_FROM of a tag in all elements */
     SIM_VAR_HYPER,    /* chief sessions only: the rate is 1 + session / 1024 */
+    SIM_VAR_QUEUE,    /* queues.c */
     SIM_VAR_TMP       /* as PUSH; made, given first values, deleted, and reset with its container by the monitor */
 };
 struct sim_var {
@@ -246,7 +252,9 @@ struct sim_var {
     uint64_t elements;
     uint32_t digits_max, digits_used;
     struct sim_op *digit[SIM_DIGITS_MAX];
-    bool lost; /* ghost: trained values were lost while others lived */
+    struct psi_queue_spec queue; /* QUEUE */
+    bool closed;                 /* QUEUE: it has been, in one of its lives */
+    bool lost;                   /* ghost: trained values were lost while others lived */
     uint64_t lost_event;
 };
 
@@ -276,10 +284,12 @@ struct sim_op {
     /* CALL */
     uint32_t task; /* where */
     bool ran, fails;
-    uint64_t count; /* of its task's calls it was this one */
+    uint64_t count; /* of its task's calls it was this one; ENQUEUE: elements */
     size_t result_bytes;
     /* BARRIER: which, and the count */
     uint32_t gate, of;
+    uint64_t first;  /* ENQUEUE: number of its first element in the ledger */
+    uint64_t number; /* DEQUEUE: of the request, when it has been answered */
 };
 struct sim_call {
     struct psi_request req;   /* first: a request is its call */
@@ -289,6 +299,8 @@ struct sim_call {
     uint32_t slot;
     uint8_t *src, *dst;
     size_t bytes;
+    struct psi_enqueue put;
+    struct psi_dequeue take;
     /* administration */
     struct psi_setting setting; /* CONFIG_SET */
     struct psi_barrier barrier;
@@ -332,6 +344,40 @@ struct sim_partial {
 };
 
 enum { SIM_STOPS_MAX = 64 };
+
+enum { SIM_QUEUES_MAX = 4, SIM_QUEUE_ENDS = 1024, SIM_ELEMENT_KEYS = 24 };
+/* A queue of a task, and what it would be by TensorFlow's rules. */
+struct sim_queue {
+    struct ref_queue *ref; /* NULL: none */
+    struct sim_var *var;
+    uint64_t creation;
+    uint32_t handle, task;
+};
+/* A request has ended in this event, and its elements are its client's or went back. */
+struct sim_queue_end {
+    uint64_t life, number, creation;
+    bool give_back;
+};
+enum sim_place { SIM_PLACE_NONE, SIM_PLACE_QUEUE, SIM_PLACE_TAKEN, SIM_PLACE_GONE };
+enum sim_told { SIM_TOLD_NOTHING, SIM_TOLD_IN, SIM_TOLD_OUT };
+/* A request of a session. */
+struct sim_element_key {
+    uint32_t life;
+    uint64_t number;
+};
+/* The ledger's entry of an element. */
+struct sim_element {
+    struct sim_op *put;
+    uint64_t creation; /* of its queue */
+    uint64_t number;   /* of the request that put it in, and ... */
+    uint32_t life;     /* ... of its session; 0: none did */
+    enum sim_place place;
+    enum sim_told told; /* to the program that enqueued it */
+    bool dead;          /* its queue is gone */
+    uint32_t got_count, back_count;
+    struct sim_element_key got[SIM_ELEMENT_KEYS];  /* programs that were given it */
+    struct sim_element_key back[SIM_ELEMENT_KEYS]; /* ... and lost it, by the end of their lease or their own */
+};
 
 /* A RESET or DELETE that may take effect. */
 struct sim_wipe {
@@ -416,6 +462,12 @@ struct sim {
     enum psi_request_kind boundary_kind; /* PSI_REQ_NONE: another profile */
     enum sim_boundary_var boundary_var;
     struct sim_race race;
+    struct sim_queue queue[SIM_QUEUES_MAX];
+    struct sim_queue_end queue_end[SIM_QUEUE_ENDS];
+    uint32_t queue_end_count;
+    struct sim_element *element;
+    uint64_t element_count, element_capacity;
+    uint64_t count_compared, count_taken, count_back, count_again;
     bool twin_leads;                   /* where the address of the two processes leads: to the second one */
     uint64_t twin_turns, twin_dropped; /* the place went to the other one; variables that a return cost */
     uint64_t twin_life;                /* that has it */
@@ -429,6 +481,7 @@ struct sim_options {
     uint32_t frame_bytes; /* PS_FRAME_BODY_MAX that the cores were built with */
     bool large;           /* every seed has a variable of three frames */
     bool race;            /* RACE profile */
+    bool queues;          /* QUEUES profile */
     bool twin;            /* DIRECTORY profile, task 1 has two processes */
     /* BOUNDARY profile: one call of this kind on a variable of three frames, one cut */
     bool boundary;
@@ -440,8 +493,9 @@ struct sim_options {
 };
 struct sim_summary {
     uint64_t events, ok, failed, cuts, restarts, gave_way, slices, replayed, virtual_ms;
-    uint64_t boundaries[2]; /* BOUNDARY profile: boundaries that passed in each direction */
-    struct sim_race race;   /* RACE profile */
+    uint64_t boundaries[2];                          /* BOUNDARY profile: boundaries that passed in each direction */
+    struct sim_race race;                            /* RACE profile */
+    uint64_t elements, taken, back, again, compared; /* QUEUES profile: went back; came twice; comparisons with the reference */
     uint64_t twin_turns, twin_dropped;
 };
 
@@ -478,6 +532,21 @@ void sim_heal(struct sim *s);
 void sim_race_step(struct sim *s);
 /** A call has ended: what a RESET says of who is missing is compared with who is. */
 void sim_race_done(struct sim *s, const struct sim_op *op, const char *text);
+
+/* ---- queues.c ---- */
+void sim_queues_draw(struct sim *s);
+/** A change of t, before it is carried out. */
+void sim_queues_change(struct sim *s, struct sim_task *t, const struct psd_change *c);
+/** After each event of t. */
+void sim_queues_poll(struct sim *s, struct sim_task *t);
+void sim_queues_restart(struct sim *s, const struct sim_task *t);
+void sim_queues_check_end(struct sim *s);
+void sim_queues_free(struct sim *s);
+/** The next call of p. */
+void sim_queue_work(struct sim *s, struct sim_program *p);
+void sim_queue_prepare(struct sim *s, struct sim_call *call);
+/** Its end; false: it is none of a queue. */
+bool sim_queue_done(struct sim *s, const struct sim_call *call);
 
 /* ---- twin.c ---- */
 /** t is one of the two processes of one task. */
@@ -548,6 +617,8 @@ void sim_program_tick(struct sim *s, struct sim_program *p);
 bool sim_program_wants(const struct sim *s, const struct sim_program *p);
 void sim_program_act(struct sim *s, struct sim_program *p);
 void sim_program_done(struct sim *s, struct sim_program *p, struct sim_call *call);
+/** Its session ends as soon as its calls have. */
+void sim_program_end_soon(struct sim *s, struct sim_program *p, uint32_t pause_ms);
 
 /* ---- call.c ---- */
 /** Start a call; NULL where the core refused it (the program's state says that this may happen). */

@@ -61,6 +61,7 @@ void *sim_alloc(size_t bytes)
 static void add_task(struct sim *s, const char *job, uint32_t index, char letter)
 {
     struct sim_task *t = &s->task[s->task_count++];
+    t->sim = s;
     (void)snprintf(t->job, sizeof(t->job), "%s", job);
     (void)snprintf(t->address, sizeof(t->address), "%c%u:1", letter, index);
     t->index = index;
@@ -206,6 +207,10 @@ static void life(struct sim *s)
         }
         run_until(s, s->now + 20);
     }
+    if (s->k.profile == SIM_QUEUES) {
+        run_until(s, s->now + 2ull * s->k.lease_ms + 500); /* the last leases end */
+        sim_queues_check_end(s);
+    }
     sim_check_end(s);
     for (uint32_t i = 0; i < s->task_count; i++) {
         if (s->task[i].core != NULL) {
@@ -231,6 +236,7 @@ static void unmake_world(struct sim *s)
         free(s->freed[i].dst);
     }
     free(s->birth);
+    sim_queues_free(s);
     free(s->scratch);
     psi_cluster_fini(&s->cluster);
 }
@@ -260,6 +266,11 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .virtual_ms = s->now,
                                     .boundaries = {s->boundary_seen[0], s->boundary_seen[1]},
                                     .race = s->race,
+                                    .elements = s->element_count,
+                                    .taken = s->count_taken,
+                                    .back = s->count_back,
+                                    .again = s->count_again,
+                                    .compared = s->count_compared,
                                     .twin_turns = s->twin_turns,
                                     .twin_dropped = s->twin_dropped};
         unmake_world(s);

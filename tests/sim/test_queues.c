@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Eight programs at a FIFO queue and a random shuffle, compared with TensorFlow's rules, over 150 seeds (30 under ASan;
+ * QUEUE_SEEDS=10000 QUEUE_FIRST=1 for more, QUEUE_SEED=7 for one with a trace of its events). test-timeout: 300
+ */
+#include "lib/sim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+/* after the three above */
+#include <cmocka.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define DEFAULT_SEEDS 30
+#else
+#define DEFAULT_SEEDS 150
+#endif
+
+static void test_queues(void **state)
+{
+    (void)state;
+    uint64_t seeds = sim_number_of("QUEUE_SEEDS", DEFAULT_SEEDS);
+    uint64_t only = sim_number_of("QUEUE_SEED", 0);
+    uint64_t first = only != 0 ? only : sim_number_of("QUEUE_FIRST", 1);
+    struct sim_summary sum = {0};
+    sim_skip_seed("QUEUE_SEED=7 runs one");
+    for (uint64_t seed = first; seed < first + (only != 0 ? 1 : seeds); seed++) {
+        struct sim_options options = {.seed = seed, .frame_bytes = PS_FRAME_BODY_MAX, .queues = true, .verbose = only != 0};
+        struct sim_summary one = {0};
+        char why[1024];
+        if (!sim_run(&options, &one, why)) {
+            fail_msg("%s\nto see it: QUEUE_SEED=%llu build/release/tests/sim/test_queues", why, (unsigned long long)seed);
+        }
+        sum.elements += one.elements;
+        sum.taken += one.taken;
+        sum.back += one.back;
+        sum.again += one.again;
+        sum.compared += one.compared;
+        sum.ok += one.ok;
+        sum.failed += one.failed;
+        sum.cuts += one.cuts;
+        sum.replayed += one.replayed;
+    }
+    print_message(
+        "%llu schedules: %llu elements, %llu of them came to a program, %llu went back, %llu came again; %llu comparisons "
+        "with the reference, %llu calls OK, %llu not, %llu cuts, %llu changes replayed\n",
+        (unsigned long long)seeds, (unsigned long long)sum.elements, (unsigned long long)sum.taken, (unsigned long long)sum.back,
+        (unsigned long long)sum.again, (unsigned long long)sum.compared, (unsigned long long)sum.ok,
+        (unsigned long long)sum.failed, (unsigned long long)sum.cuts, (unsigned long long)sum.replayed);
+    if (only == 0 && seeds >= 100) { /* what it is about did happen */
+        assert_true(sum.elements >= 20 * seeds && sum.taken >= 5 * seeds && sum.back >= seeds / 4 && sum.again > 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_queues)};
+    return cmocka_run_group_tests_name("queues", tests, NULL, NULL);
+}
