@@ -73,13 +73,12 @@ static void blas_find(void)
 /* What computes now that the threads are set. */
 static void onednn_find(void)
 {
-    int major = 0;
     char name[32];
-    const char *says = strstr(ps_nn_backend(), "oneDNN ");
-    if (says == NULL || sscanf(says, "oneDNN %d", &major) != 1) {
+    const char *version = strstr(ps_nn_backend(), "oneDNN ");
+    if (version == NULL) {
         return;
     }
-    (void)snprintf(name, sizeof(name), "libdnnl.so.%d", major);
+    (void)snprintf(name, sizeof(name), "libdnnl.so.%c", version[strlen("oneDNN ")]);
     void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
     *(void **)&onednn_sgemm = library != NULL ? dlsym(library, "dnnl_sgemm") : NULL;
     void (*const threads_set)(int) = library != NULL ? (void (*)(int))dlsym(library, "omp_set_num_threads") : NULL;

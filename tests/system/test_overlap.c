@@ -4,6 +4,7 @@
  * them in between, what is asked of the tasks, and failures. Each case with the library's thread and driven by the caller.
  */
 #include "daemon.h"
+#include "proxy.h"
 #include "ps.h"
 
 #include <setjmp.h>
@@ -34,13 +35,13 @@ static void no_log(void *ctx, ps_log_level level, const char *line)
     (void)line;
 }
 
-static ps_session *open_with(const struct way *way, const char *container, bool prefetch)
+static ps_session *open_at(const char *spec, const struct way *way, const char *container, bool prefetch)
 {
     ps_session_options o;
     ps_session *s = NULL;
     char error[512];
     ps_session_options_init(&o);
-    o.target = cluster.address[0];
+    o.cluster_spec = spec;
     o.container = container;
     o.operation_timeout_ms = 20000;
     o.ready_timeout_ms = 20000;
@@ -51,19 +52,29 @@ static ps_session *open_with(const struct way *way, const char *container, bool 
     return s;
 }
 
+static ps_session *open_with(const struct way *way, const char *container, bool prefetch)
+{
+    return open_at(cluster.spec, way, container, prefetch);
+}
+
 /* A program of two parameters, values 0 and learning rate 1: n pushes of a gradient of -1 make every element n. */
 struct program {
     ps_session *s;
     ps_param *small, *large;
 };
 
-static struct program begin(const struct way *way, const char *container, bool prefetch)
+static struct program begin_at(const char *spec, const struct way *way, const char *container, bool prefetch)
 {
-    struct program p = {.s = open_with(way, container, prefetch)};
+    struct program p = {.s = open_at(spec, way, container, prefetch)};
     p.small = ps_param_get(p.s, "small", PS_SHAPE(SMALL), ps_zeros(), ps_sgd(1));
     p.large = ps_param_get(p.s, "large", PS_SHAPE(LARGE), ps_zeros(), ps_sgd(1));
     assert_int_equal(ps_session_ready(p.s), PS_OK);
     return p;
+}
+
+static struct program begin(const struct way *way, const char *container, bool prefetch)
+{
+    return begin_at(cluster.spec, way, container, prefetch);
 }
 
 static const char *next_container(char *text, size_t n)
@@ -280,6 +291,54 @@ static void a_reset_ends_both(void **state)
     }
 }
 
+/* Each element is one of the two. */
+static bool values_are_of(const struct program *p, int low, int high)
+{
+    const float *small = ps_param_value(p->small);
+    const float *large = ps_param_value(p->large);
+    bool are = true;
+    for (int i = 0; i < SMALL; i++) {
+        are = are && (small[i] == (float)low || small[i] == (float)high);
+    }
+    for (int i = 0; i < LARGE; i++) {
+        are = are && (large[i] == (float)low || large[i] == (float)high);
+    }
+    return are;
+}
+
+/* Behind a proxy that breaks connections while values are on their way: each step has the values that it has without; with
+ * `prefetch`, where the read is asked again after the step's push, maybe newer ones. */
+static void broken_connections_change_no_value(void **state)
+{
+    enum { CUTS = 10, MANY_STEPS = 300 };
+    struct test_cluster broken;
+    char address[64];
+    test_cluster_init(&broken, 1, "");
+    struct test_proxy *proxy = test_proxy_new(5);
+    test_proxy_door(proxy, broken.address[0], address);
+    (void)snprintf(broken.spec, sizeof(broken.spec), "ps=%s", address);
+    test_proxy_run(proxy);
+    test_cluster_start_all(&broken);
+    for (int prefetch = 0; prefetch < 2; prefetch++) {
+        char container[32];
+        struct program p = begin_at(broken.spec, *state, next_container(container, sizeof(container)), prefetch != 0);
+        const unsigned before = test_proxy_cuts(proxy);
+        assert_int_equal(ps_pull(p.s), PS_OK);
+        test_proxy_trouble(proxy, true);
+        for (int step = 1; step <= MANY_STEPS && test_proxy_cuts(proxy) - before < CUTS; step++) {
+            push_both(&p, ps_push_pull);
+            assert_int_equal(ps_step_done(p.s), PS_OK);
+            assert_int_equal(ps_pull(p.s), PS_OK);
+            assert_true(values_are_of(&p, step - prefetch, step));
+        }
+        test_proxy_trouble(proxy, false);
+        assert_true(test_proxy_cuts(proxy) - before >= CUTS);
+        assert_int_equal(ps_session_close(p.s), 0);
+    }
+    test_cluster_fini(&broken);
+    test_proxy_free(proxy);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -303,6 +362,7 @@ int main(void)
         BOTH(values_lack_what_others_push_later),        BOTH(after_a_plain_push_a_pull_asks),
         BOTH(prefetched_values_are_one_step_old),        BOTH(a_refused_gradient_ends_the_session),
         BOTH(a_parameter_of_another_session_is_refused), BOTH(a_reset_ends_both),
+        BOTH(broken_connections_change_no_value),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
