@@ -82,10 +82,11 @@ static ps_status reserve_create(struct psd_task *t, struct psd_change *c, struct
     struct psd_variable *v = NULL;
     ps_status st = psd_variable_reserve(&t->store, c->create.container, c->create.name, c->create.definition, &v, err);
     if (st == PS_OK && c->create.queue != NULL) {
-        v->queue = psd_queue_new(v, c->create.queue);
+        v->queue = psd_queue_new(&t->store, v, c->create.queue);
         if (v->queue == NULL) {
             psd_variable_unref(&t->store, v);
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "queue '%s': memory for its record", c->create.name);
+            return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "queue '%s': memory for its record",
+                               c->create.name);
         }
     }
     c->create.reserved = v;

@@ -179,9 +179,9 @@ ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *queue, 
     return PS_OK;
 }
 
-struct psd_queue *psd_queue_new(const struct psd_variable *v, const struct psi_queue_spec *spec)
+struct psd_queue *psd_queue_new(struct psd_store *s, const struct psd_variable *v, const struct psi_queue_spec *spec)
 {
-    struct psd_queue *q = psi_calloc(1, sizeof(*q));
+    struct psd_queue *q = psd_store_stage(s, sizeof(*q));
     if (q != NULL) {
         q->spec = *spec;
         q->next_serial = 1;
@@ -233,7 +233,7 @@ void psd_queue_free(struct psd_store *s, struct psd_queue *q)
     if (q != NULL) {
         PSI_ASSERT(psi_list_empty(&q->attempts) && psi_list_empty(&q->enqueuers) && psi_list_empty(&q->dequeuers));
         psd_queue_clear(s, q);
-        psi_free(q);
+        psd_store_unstage(s, q, sizeof(*q));
     }
 }
 

@@ -106,8 +106,8 @@ struct psd_element *psd_element_new(struct psd_store *s, uint64_t bytes);
 /** One that is in no queue and no attempt. NULL is fine. */
 void psd_element_free(struct psd_store *s, struct psd_element *e);
 
-/** Of v, which is made with it. NULL: no memory. */
-struct psd_queue *psd_queue_new(const struct psd_variable *v, const struct psi_queue_spec *spec);
+/** Of v, which is made with it; within the budget. NULL: no memory. */
+struct psd_queue *psd_queue_new(struct psd_store *s, const struct psd_variable *v, const struct psi_queue_spec *spec);
 /** Places for one element more, so that none that is inserted or comes back lacks one. */
 ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *q, struct psi_err *err) PSI_MUST;
 /** For a request that has none. NULL: no memory. */

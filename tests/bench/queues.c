@@ -225,7 +225,7 @@ static double resident_bytes(pid_t pid)
     (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
     FILE *f = fopen(path, "r");
     while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
-        (void)sscanf(line, "VmRSS: %lf", &kib); /* one line has it */
+        kib = strncmp(line, "VmRSS:", 6) == 0 ? strtod(line + 6, NULL) : kib;
     }
     if (f == NULL || kib == 0) {
         (void)fprintf(stderr, "%s: no VmRSS\n", path);

@@ -12,8 +12,6 @@
 #include "common/tuple.h"
 #include "psd/state.h"
 
-#include <stdio.h>
-
 enum { CHANGES_MAX = 4096, SESSIONS = 3, BUDGET = 64 << 20 };
 
 /* A task, its changes as bytes, one queue and sessions. */
@@ -76,16 +74,21 @@ static void life_end(void *ctx)
     psi_buf_fini(&l->log);
 }
 
-static const struct psd_variable *create(struct life *l, const char *name, const struct psi_queue_spec *spec)
+static struct psd_change creating(const struct life *l, const char *name, const struct psi_queue_spec *spec)
 {
     static const struct psd_definition queue = {.queue = true};
     static uint64_t creation = 77;
     const struct psd_container *in = psd_container_find(&l->task->store, "c");
+    return (struct psd_change){
+        .kind = PSD_CHANGE_CREATE,
+        .create = {.container = in, .name = name, .definition = &queue, .queue = spec, .creation = creation++}};
+}
+
+static const struct psd_variable *create(struct life *l, const char *name, const struct psi_queue_spec *spec)
+{
     assert_int_equal(psi_queue_spec_check(spec, NULL), PS_OK);
-    must(l, (struct psd_change){
-                .kind = PSD_CHANGE_CREATE,
-                .create = {.container = in, .name = name, .definition = &queue, .queue = spec, .creation = creation++}});
-    return psd_variable_find(in, name);
+    must(l, creating(l, name, spec));
+    return psd_variable_find(psd_container_find(&l->task->store, "c"), name);
 }
 
 static struct life *life_new(const struct psi_queue_spec *spec)
@@ -95,13 +98,14 @@ static struct life *life_new(const struct psi_queue_spec *spec)
     psi_cluster_init(&l->cluster);
     assert_int_equal(psi_cluster_parse(&l->cluster, "ps=10.0.0.1:1;worker=10.0.0.3:3", NULL), PS_OK);
     psi_buf_init(&l->log, 1 << 26);
+    assert_int_equal(psi_buf_reserve(&l->log, 1 << 16, NULL), PS_OK); /* hear() takes no memory where a test has it fail */
     l->task = task_new(l);
     test_later(life_end, l);
     psd_task_consumer(l->task, hear, l);
     must(l, (struct psd_change){.kind = PSD_CHANGE_CONTAINER, .container = {.name = "c", .incarnation = 5}});
-    for (uint8_t i = 0; i < SESSIONS; i++) {
+    for (uint32_t i = 0; i < SESSIONS; i++) {
         const uint8_t id[16] = {(uint8_t)(i + 1)};
-        must(l, (struct psd_change){.kind = PSD_CHANGE_SESSION, .session = {.session = id, .name = i + 1u}});
+        must(l, (struct psd_change){.kind = PSD_CHANGE_SESSION, .session = {.session = id, .name = i + 1}});
         l->records[i] = psi_map_find(&l->task->records, id, sizeof(id));
     }
     l->v = create(l, "q", spec);
@@ -152,30 +156,47 @@ static const struct psd_element *first_of(const struct psi_list *head)
 
 /* ---- requests ---- */
 
+/* The change of that kind by a request of the session. */
+static struct psd_change by(const struct life *l, enum psd_change_kind kind, int session, uint64_t id)
+{
+    return (struct psd_change){.kind = kind, .attempt = {.record = l->records[session], .id = id, .variable = l->v}};
+}
+
+static struct psd_change putting(const struct life *l, int session, uint64_t id, struct psd_element *e)
+{
+    struct psd_change c = by(l, PSD_CHANGE_ENQUEUE, session, id);
+    c.attempt.element = e;
+    return c;
+}
+
 static void put(struct life *l, int session, uint64_t id, uint64_t value, bool last)
 {
-    must(l,
-         (struct psd_change){
-             .kind = PSD_CHANGE_ENQUEUE,
-             .attempt = {.record = l->records[session], .id = id, .variable = l->v, .element = element(l, value), .last = last}});
+    struct psd_change c = putting(l, session, id, element(l, value));
+    c.attempt.last = last;
+    must(l, c);
 }
 
 /* Returns the value that was taken. */
 static uint64_t take(struct life *l, int session, uint64_t id, bool last)
 {
-    must(l,
-         (struct psd_change){
-             .kind = PSD_CHANGE_DEQUEUE,
-             .attempt = {
-                 .record = l->records[session], .id = id, .variable = l->v, .index = psd_queue_draw(l->q, 12345), .last = last}});
+    struct psd_change c = by(l, PSD_CHANGE_DEQUEUE, session, id);
+    c.attempt.index = psd_queue_draw(l->q, 12345);
+    c.attempt.last = last;
+    must(l, c);
     const struct psd_attempt *a = psd_attempt_find(l->records[session], id);
     return value_of(PSI_CONTAINER_OF(a->elements.prev, struct psd_element, link));
 }
 
 static void end(struct life *l, int session, uint64_t id, bool give_back)
 {
-    must(l, (struct psd_change){.kind = PSD_CHANGE_ATTEMPT_END,
-                                .attempt = {.record = l->records[session], .id = id, .give_back = give_back}});
+    struct psd_change c = by(l, PSD_CHANGE_ATTEMPT_END, session, id);
+    c.attempt.give_back = give_back;
+    must(l, c);
+}
+
+static void close_queue(struct life *l)
+{
+    must(l, (struct psd_change){.kind = PSD_CHANGE_QUEUE_CLOSE, .variable = l->v});
 }
 
 static uint64_t work_end(struct life *l, int session, uint64_t number, uint64_t serial, bool give_back, bool repeated)
@@ -198,10 +219,9 @@ static uint64_t work_end(struct life *l, int session, uint64_t number, uint64_t 
 
 static void say_element(struct psi_buf *out, const struct psd_element *e)
 {
-    char text[96];
-    int n = snprintf(text, sizeof(text), " %llu=%llu/%u.%u", (unsigned long long)e->serial, (unsigned long long)value_of(e),
-                     e->deliveries, e->state);
-    assert_int_equal(psi_buf_append(out, text, (size_t)n, NULL), PS_OK);
+    assert_int_equal(psi_buf_printf(out, NULL, " %llu=%llu/%u.%u", (unsigned long long)e->serial, (unsigned long long)value_of(e),
+                                    e->deliveries, e->state),
+                     PS_OK);
 }
 
 static void say_list(struct psi_buf *out, const struct psi_list *list)
@@ -214,14 +234,13 @@ static void say_list(struct psi_buf *out, const struct psi_list *list)
 
 static void say_queue(struct psi_buf *out, const struct psd_queue *q)
 {
-    char text[256];
-    int n = snprintf(text, sizeof(text),
-                     "size %llu next %llu draws %llu hash %llu done %llu epoch %u%s%s taken %llu bytes %llu attempts %llu:",
-                     (unsigned long long)q->size, (unsigned long long)q->next_serial, (unsigned long long)q->draws,
-                     (unsigned long long)q->fill_hash, (unsigned long long)q->done, q->epoch, q->closed ? " closed" : "",
-                     q->filled ? " filled" : "", (unsigned long long)q->taken, (unsigned long long)q->bytes,
-                     (unsigned long long)q->attempt_count);
-    assert_int_equal(psi_buf_append(out, text, (size_t)n, NULL), PS_OK);
+    ps_status st = psi_buf_printf(
+        out, NULL, "size %llu next %llu draws %llu hash %llu done %llu epoch %u%s%s taken %llu bytes %llu attempts %llu:",
+        (unsigned long long)q->size, (unsigned long long)q->next_serial, (unsigned long long)q->draws,
+        (unsigned long long)q->fill_hash, (unsigned long long)q->done, q->epoch, q->closed ? " closed" : "",
+        q->filled ? " filled" : "", (unsigned long long)q->taken, (unsigned long long)q->bytes,
+        (unsigned long long)q->attempt_count);
+    assert_int_equal(st, PS_OK);
     say_list(out, &q->elements);
     for (uint64_t i = 0; i < q->size && q->spec.kind == PSI_QUEUE_SHUFFLE; i++) {
         say_element(out, q->array[i]);
@@ -237,11 +256,11 @@ static void say_records(struct psi_buf *out, const struct psd_task *t)
         struct psi_list *it = NULL;
         PSI_LIST_FOREACH(it, &r->attempts) {
             const struct psd_attempt *a = PSI_CONTAINER_OF(it, struct psd_attempt, link);
-            char text[128];
-            int n = snprintf(text, sizeof(text), "\n%llu/%llu in %llu%s%s has %llu of %llu:", (unsigned long long)r->name,
-                             (unsigned long long)a->id, (unsigned long long)a->inserted, a->done ? " done" : "",
-                             a->held ? " held" : "", (unsigned long long)a->element_count, (unsigned long long)a->bytes);
-            assert_int_equal(psi_buf_append(out, text, (size_t)n, NULL), PS_OK);
+            ps_status st =
+                psi_buf_printf(out, NULL, "\n%llu/%llu in %llu%s%s has %llu of %llu:", (unsigned long long)r->name,
+                               (unsigned long long)a->id, (unsigned long long)a->inserted, a->done ? " done" : "",
+                               a->held ? " held" : "", (unsigned long long)a->element_count, (unsigned long long)a->bytes);
+            assert_int_equal(st, PS_OK);
             say_list(out, &a->elements);
         }
     }
@@ -316,7 +335,7 @@ TEST(test_fifo_order)
         end(l, 1, 2 + i, false);
     }
     assert_int_equal(l->q->bytes, 0);
-    assert_int_equal(l->task->store.promised_bytes, 0);
+    assert_int_equal(l->task->store.promised_bytes, sizeof(struct psd_queue));
     assert_replayed(l);
 }
 
@@ -343,7 +362,7 @@ TEST(test_given_back)
         assert_int_equal(deliveries, i == 2);
         assert_int_equal(take(l, 1, 2, false), i);
     }
-    must(l, (struct psd_change){.kind = PSD_CHANGE_ATTEMPT_DONE, .attempt = {.record = l->records[1], .id = 2}});
+    must(l, by(l, PSD_CHANGE_ATTEMPT_DONE, 1, 2));
     assert_true(psd_attempt_find(l->records[1], 2)->done);
     assert_replayed(l);
     end(l, 1, 2, true);
@@ -363,7 +382,7 @@ TEST(test_close)
     PSI_IGNORE(take(l, 1, 1, false)); /* any of them */
     PSI_IGNORE(take(l, 1, 1, false)); /* likewise */
     assert_int_equal(psd_queue_available(l->q), 0);
-    must(l, (struct psd_change){.kind = PSD_CHANGE_QUEUE_CLOSE, .variable = l->v});
+    close_queue(l);
     assert_true(l->q->closed);
     assert_int_equal(psd_queue_available(l->q), 3);
     assert_replayed(l);
@@ -572,7 +591,7 @@ TEST(test_drop_and_reset)
         assert_int_equal(l->task->store.queue_count, 0);
         const struct psd_attempt *a = psd_attempt_find(l->records[1], 1);
         assert_int_equal(value_of(first_of(&a->elements)), value); /* its client may be fetching it */
-        assert_int_equal(l->task->store.promised_bytes, kept);
+        assert_int_equal(l->task->store.promised_bytes, sizeof(struct psd_queue) + kept);
         assert_null(psd_attempt_find(l->records[2], 2)); /* what it held is gone */
         assert_replayed(l);
         end(l, 1, 1, i / 2 == 0); /* either way: there is nothing to go back to */
@@ -606,8 +625,7 @@ static void random_changes(struct life *l, struct wire_random *random, int steps
             end(l, o->session, o->id, wire_below(random, 2) == 0);
             o->used = false;
         } else if (a != NULL && what == 1) {
-            must(l, (struct psd_change){.kind = PSD_CHANGE_ATTEMPT_DONE,
-                                        .attempt = {.record = l->records[o->session], .id = o->id}});
+            must(l, by(l, PSD_CHANGE_ATTEMPT_DONE, o->session, o->id));
         } else if (!taking && (putting || what < 5) && psd_queue_has_room(l->q)) {
             put(l, o->session, o->id, value++, wire_below(random, 4) == 0);
         } else if (!putting && psd_queue_available(l->q) > 0) {
@@ -648,9 +666,9 @@ static struct life *all_kinds(void)
     put(l, 0, 2, 1, false);
     put(l, 0, 2, 2, false);
     PSI_IGNORE(take(l, 1, 3, false));
-    must(l, (struct psd_change){.kind = PSD_CHANGE_ATTEMPT_DONE, .attempt = {.record = l->records[1], .id = 3}});
+    must(l, by(l, PSD_CHANGE_ATTEMPT_DONE, 1, 3));
     end(l, 1, 3, true);
-    must(l, (struct psd_change){.kind = PSD_CHANGE_QUEUE_CLOSE, .variable = shuffle});
+    close_queue(l);
     must(l, (struct psd_change){.kind = PSD_CHANGE_DROP, .variable = shuffle});
     l->v = work;
     l->q = work->queue;
@@ -720,8 +738,7 @@ TEST(test_not_the_next_one)
     struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, 5);
     struct life *l = life_new(&spec);
     struct psd_record *r = l->records[0];
-    struct psd_change take_one = {.kind = PSD_CHANGE_DEQUEUE, .attempt = {.record = r, .id = 9, .variable = l->v}};
-    struct psd_change end_one = {.kind = PSD_CHANGE_ATTEMPT_END, .attempt = {.record = r, .id = 9}};
+    struct psd_change take_one = by(l, PSD_CHANGE_DEQUEUE, 0, 9), end_one = by(l, PSD_CHANGE_ATTEMPT_END, 0, 9);
     assert_refused(l, take_one); /* it is empty */
     assert_refused(l, end_one);  /* no such attempt */
     put(l, 0, 1, 5, true);
@@ -731,11 +748,9 @@ TEST(test_not_the_next_one)
     take_one.attempt.id = 1;
     assert_refused(l, take_one); /* that request is done */
     struct psd_element *e = element(l, 1);
-    assert_refused(
-        l, (struct psd_change){.kind = PSD_CHANGE_ENQUEUE, .attempt = {.record = r, .id = 1, .variable = l->v, .element = e}});
+    assert_refused(l, putting(l, 0, 1, e));
     e->bytes = 0; /* not what the queue's elements are */
-    assert_refused(
-        l, (struct psd_change){.kind = PSD_CHANGE_ENQUEUE, .attempt = {.record = r, .id = 2, .variable = l->v, .element = e}});
+    assert_refused(l, putting(l, 0, 2, e));
     e->bytes = 8;
     psd_element_free(&l->task->store, e);
     assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_SESSION_END, .record = r}); /* it has an attempt */
@@ -743,16 +758,10 @@ TEST(test_not_the_next_one)
     assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_WORK_END,
                                           .work_end = {.record = r, .number = 1, .variable = l->v, .serial = 1}});
     assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_SEAL, .variable = l->v});
-    must(l, (struct psd_change){.kind = PSD_CHANGE_QUEUE_CLOSE, .variable = l->v});
+    close_queue(l);
     assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_QUEUE_CLOSE, .variable = l->v}); /* twice */
     spec.capacity = 0;
-    static const struct psd_definition queue = {.queue = true};
-    assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_CREATE,
-                                          .create = {.container = psd_container_find(&l->task->store, "c"),
-                                                     .name = "z",
-                                                     .definition = &queue,
-                                                     .queue = &spec,
-                                                     .creation = 1}});
+    assert_refused(l, creating(l, "z", &spec));
     end(l, 0, 1, false);
     spec = spec_of(PSI_QUEUE_WORK, -1);
     l->v = create(l, "w", &spec);
@@ -792,43 +801,39 @@ TEST(test_budget)
 {
     struct psi_queue_spec spec = spec_of(PSI_QUEUE_SHUFFLE, -1);
     struct life *l = life_new(&spec);
-    const uint64_t most = BUDGET - psd_element_memory_bytes(0);
+    const uint64_t most = BUDGET - sizeof(struct psd_queue) - psd_element_memory_bytes(0);
     for (uint64_t bytes = most; bytes <= most + 1; bytes++) {
         struct psd_element *e = psd_element_new(&l->task->store, bytes);
         assert_int_equal(e != NULL, bytes == most);
         if (e != NULL) {
             assert_int_equal(psd_store_missing(&l->task->store, 1), 1);
-            struct psd_change c = {.kind = PSD_CHANGE_ENQUEUE,
-                                   .attempt = {.record = l->records[0], .id = 1, .variable = l->v, .element = e}};
+            struct psd_change c = putting(l, 0, 1, e);
             assert_int_equal(psd_change_reserve(l->task, &c, NULL), PS_RESOURCE_EXHAUSTED); /* no place in the array */
         }
         psd_element_free(&l->task->store, e);
     }
-    assert_int_equal(l->task->store.promised_bytes, 0);
+    assert_int_equal(l->task->store.promised_bytes, sizeof(struct psd_queue));
+    struct psd_element *e = psd_element_new(&l->task->store, most);
+    struct psd_change c = creating(l, "p", &spec);
+    assert_int_equal(psd_change_reserve(l->task, &c, NULL), PS_RESOURCE_EXHAUSTED);
+    psd_element_free(&l->task->store, e);
 }
 
 /* What a change needs fails, one after the other: nothing is half done. */
 TEST(test_no_memory)
 {
     static const enum psi_queue_kind kinds[] = {PSI_QUEUE_FIFO, PSI_QUEUE_SHUFFLE, PSI_QUEUE_WORK};
-    static const struct psd_definition queue = {.queue = true};
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
         struct psi_queue_spec spec = spec_of(kinds[i], -1);
         struct life *l = life_new(&spec);
-        struct psd_change c = {.kind = PSD_CHANGE_CREATE,
-                               .create = {.container = psd_container_find(&l->task->store, "c"),
-                                          .name = "p",
-                                          .definition = &queue,
-                                          .queue = &spec,
-                                          .creation = 3}};
+        struct psd_change c = creating(l, "p", &spec);
         int fails = 0;
         do {
             psi_mem_fail_after(fails++);
         } while (change(l, &c) == PS_RESOURCE_EXHAUSTED);
         assert_in_range(fails, 3, 20);
         psi_mem_fail_after(-1);
-        struct psd_change in = {.kind = PSD_CHANGE_ENQUEUE,
-                                .attempt = {.record = l->records[0], .id = 1, .variable = l->v, .element = element(l, 4)}};
+        struct psd_change in = putting(l, 0, 1, element(l, 4));
         fails = 0;
         do {
             psi_mem_fail_after(fails++);
@@ -855,8 +860,7 @@ TEST(test_bytes_of_an_element)
         for (uint64_t i = 0; i < MANY; i++) {
             struct psd_element *e = psd_element_new(&l->task->store, 16);
             memset(e->data, 0, 16);
-            must(l, (struct psd_change){.kind = PSD_CHANGE_ENQUEUE,
-                                        .attempt = {.record = l->records[0], .id = 1, .variable = l->v, .element = e}});
+            must(l, putting(l, 0, 1, e));
         }
         uint64_t bytes = (psi_mem_count() - before) * PSD_ARENA_BLOCK_BYTES + l->q->capacity * sizeof(void *);
         assert_int_equal(l->q->size, MANY);
@@ -878,10 +882,9 @@ TEST(test_no_allocation_in_steady_state)
         for (uint64_t i = 0; i < 3000; i++) {
             before = i == 100 ? psi_mem_count() : before;
             for (uint64_t j = 0; j < 1 + i % 20; j++) { /* as many as fill several blocks, and none in between */
-                struct psd_element *e = psd_element_new(&l->task->store, bytes);
-                must(l, (struct psd_change){
-                            .kind = PSD_CHANGE_ENQUEUE,
-                            .attempt = {.record = l->records[0], .id = 1, .variable = l->v, .element = e, .last = j == i % 20}});
+                struct psd_change c = putting(l, 0, 1, psd_element_new(&l->task->store, bytes));
+                c.attempt.last = j == i % 20;
+                must(l, c);
             }
             end(l, 0, 1, false);
             for (uint64_t j = 0; j < 1 + i % 20; j++) {
