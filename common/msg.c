@@ -26,6 +26,8 @@ static const struct message_name NAMES[] = {
     NAME(Wait),       NAME(Barrier),         NAME(Seal),        NAME(ChiefAnswer),  NAME(ContainerItem), NAME(Beat),
     NAME(BeatAnswer), NAME(InfoAnswer),      NAME(VarAnswer),   NAME(ConfigAnswer), NAME(ConfigItem),    NAME(SessionAnswer),
     NAME(WaitAnswer), NAME(ContainerAnswer), NAME(StopAnswer),  NAME(TaskAnswer),   NAME(Call),          NAME(ListItem),
+    NAME(Component),  NAME(Queue),           NAME(Enqueue),     NAME(Dequeue),      NAME(Part),          NAME(QueueClose),
+    NAME(WorkEnd),    NAME(QueueAnswer),
 };
 
 static const char *name_of(const pb_msgdesc_t *d)

@@ -20,7 +20,10 @@ struct copied {
     uint32_t capacity;
     _Alignas(8) uint8_t data[];
 };
-enum { SMALL_BYTES = 512, SPARE_MAX = 256 };
+/* Copied frames that are kept for the next one, by size: replies, and elements of queues. */
+static const struct {
+    uint32_t least, bytes, max;
+} SPARE[PSI_OUT_SPARES] = {{0, 512, 256}, {2 << 10, 8 << 10, 8}};
 
 ps_status psi_out_scratch_prepare(struct psi_out_scratch *scratch)
 {
@@ -40,7 +43,9 @@ void psi_outq_init(struct psi_outq *q)
 {
     memset(q, 0, sizeof(*q));
     psi_list_init(&q->frames);
-    psi_list_init(&q->spare);
+    for (int i = 0; i < PSI_OUT_SPARES; i++) {
+        psi_list_init(&q->spare[i]);
+    }
 }
 
 static struct psi_out *out_of(struct psi_list *link)
@@ -91,8 +96,10 @@ void psi_outq_fini(struct psi_outq *q)
 {
     psi_outq_drop(q);
     struct psi_list *link = NULL;
-    while ((link = psi_list_pop_front(&q->spare)) != NULL) {
-        psi_free(copied_of(out_of(link)));
+    for (int i = 0; i < PSI_OUT_SPARES; i++) {
+        while ((link = psi_list_pop_front(&q->spare[i])) != NULL) {
+            psi_free(copied_of(out_of(link)));
+        }
     }
     psi_free(q->hold);
     psi_outq_init(q);
@@ -100,11 +107,17 @@ void psi_outq_fini(struct psi_outq *q)
 
 static struct copied *copied_new(struct psi_outq *q, uint32_t bytes)
 {
-    if (bytes <= SMALL_BYTES && !psi_list_empty(&q->spare)) {
-        q->spare_count--;
-        return copied_of(out_of(psi_list_pop_front(&q->spare)));
+    uint32_t capacity = bytes;
+    for (int i = 0; i < PSI_OUT_SPARES; i++) {
+        if (bytes < SPARE[i].least || bytes > SPARE[i].bytes) {
+            continue;
+        }
+        capacity = SPARE[i].bytes;
+        if (!psi_list_empty(&q->spare[i])) {
+            q->spare_count[i]--;
+            return copied_of(out_of(psi_list_pop_front(&q->spare[i])));
+        }
     }
-    uint32_t capacity = bytes <= SMALL_BYTES ? SMALL_BYTES : bytes;
     struct copied *c = psi_malloc(sizeof(*c) + capacity);
     if (c != NULL) {
         memset(c, 0, sizeof(*c));
@@ -117,12 +130,14 @@ static struct copied *copied_new(struct psi_outq *q, uint32_t bytes)
 static void copied_done(struct psi_outq *q, struct copied *c)
 {
     q->queued_bytes -= c->out.payload_bytes;
-    if (c->capacity == SMALL_BYTES && q->spare_count < SPARE_MAX) {
-        q->spare_count++;
-        psi_list_push_front(&q->spare, &c->out.link);
-    } else {
-        psi_free(c);
+    for (int i = 0; i < PSI_OUT_SPARES; i++) {
+        if (c->capacity == SPARE[i].bytes && q->spare_count[i] < SPARE[i].max) {
+            q->spare_count[i]++;
+            psi_list_push_front(&q->spare[i], &c->out.link);
+            return;
+        }
     }
+    psi_free(c);
 }
 
 static void enqueue_copied(struct psi_outq *q, struct copied *c, uint32_t bytes)

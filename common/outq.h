@@ -61,13 +61,14 @@ struct psi_out_scratch {
 };
 #define PSI_OUT_SCRATCH_BYTES (PS_SEND_TRY_BYTES + PS_SEGMENT_BYTES)
 #define PSI_OUT_UNITS_MAX 64
+#define PSI_OUT_SPARES 2
 
 struct psi_outq {
     struct psi_list frames;
-    size_t queued_bytes;  /* copied frames waiting, in bytes: what backpressure looks at */
-    uint32_t frame_count; /* frames waiting, streamed ones too */
-    uint32_t spare_count; /* small copied frames kept for reuse */
-    struct psi_list spare;
+    size_t queued_bytes;                  /* copied frames waiting, in bytes: what backpressure looks at */
+    uint32_t frame_count;                 /* frames waiting, streamed ones too */
+    uint32_t spare_count[PSI_OUT_SPARES]; /* copied frames kept for reuse, by size */
+    struct psi_list spare[PSI_OUT_SPARES];
     uint64_t sent_bytes; /* accepted so far, the hold included */
     uint64_t first_sent; /* bytes of the first frame that were accepted or moved to the hold: always the end of a unit */
     struct psi_out_scratch *scratch; /* of the owner; may be NULL while no stream converts */

@@ -63,9 +63,11 @@ PS_API const char *ps_queue_device(const ps_queue *q); /* "/job:ps/task:0/device
 /** What it is made as, without name and device; NULL for NULL. */
 PS_API const ps_queue_spec *ps_queue_spec_of(const ps_queue *q);
 
-/* The values of an element for the calls below, in C: ps_enqueue(q, PS_FROM(&x, y), 0), ps_dequeue(q, PS_INTO(&x, y), 0). */
+#ifndef __cplusplus
+/* The values of an element for the calls below: ps_enqueue(q, PS_FROM(&x, y), 0), ps_dequeue(q, PS_INTO(&x, y), 0). C only. */
 #define PS_FROM(...) ((const void *const[]){__VA_ARGS__})
 #define PS_INTO(...) ((void *const[]){__VA_ARGS__})
+#endif
 
 /**
  * Put one element in; waits while the queue is full, behind those that began before.
@@ -105,7 +107,7 @@ PS_API ps_status ps_dequeue_up_to(ps_queue *q, void *const *values, uint32_t cou
 PS_API ps_status ps_queue_size(ps_queue *q, uint64_t *out_size);
 PS_API ps_status ps_queue_is_closed(ps_queue *q, bool *out_closed);
 /** Nothing is put in after those enqueues that wait, which still get their turn; with cancel_pending_enqueues they end CANCELLED.
- *  What is in it can be taken. A closed queue stays closed: CANCELLED the second time. */
+ *  What is in it can be taken. A closed queue stays closed: without cancel CANCELLED the second time. */
 PS_API ps_status ps_queue_close(ps_queue *q, bool cancel_pending_enqueues, int64_t timeout_ms);
 
 /* ---- elements with strings, or with shapes of their own ---- */

@@ -41,6 +41,16 @@ class Spec(c.Structure):
                 ("atomic", c.c_bool), ("unique", c.c_bool), ("reserved", c.c_uint8 * 2), ("wire_dtype", c.c_int)]
 
 
+class Component(c.Structure):
+    _fields_ = [("dtype", c.c_int), ("shaped", c.c_bool), ("reserved", c.c_uint8 * 3), ("shape", Shape)]
+
+
+class QueueSpec(c.Structure):
+    _fields_ = [("struct_bytes", c.c_size_t), ("name", c.c_char_p), ("kind", c.c_int), ("component_count", c.c_uint32),
+                ("capacity", c.c_int64), ("min_after_dequeue", c.c_uint64), ("seed", c.c_uint64), ("device", c.c_char_p),
+                ("components", Component * 16)]
+
+
 def load():
     lib = c.CDLL(path("lib/libpsworker.so"))
     pointer = c.c_void_p
@@ -69,6 +79,11 @@ def load():
             ("ps_variable_assign_strings", c.c_int, [pointer, c.POINTER(c.c_char_p), c.POINTER(c.c_size_t), c.c_size_t]),
             ("ps_variable_read_strings", c.c_int,
              [pointer, c.c_char_p, c.c_size_t, c.POINTER(c.c_size_t), c.c_size_t, c.POINTER(c.c_size_t)]),
+            ("ps_queue_spec_init", None, [c.POINTER(QueueSpec), c.c_char_p, c.c_int, Shape]),
+            ("ps_queue_get", c.c_int, [pointer, c.POINTER(QueueSpec), c.POINTER(pointer)]),
+            ("ps_queue_size", c.c_int, [pointer, c.POINTER(c.c_uint64)]),
+            ("ps_enqueue", c.c_int, [pointer, c.POINTER(pointer), c.c_int64]),
+            ("ps_dequeue", c.c_int, [pointer, c.POINTER(pointer), c.c_int64]),
             ("ps_sgd", pointer, [c.c_double]),
             ("ps_constant", pointer, [c.c_double]),
             ("ps_truncated_normal", pointer, [c.c_double, c.c_double]),
@@ -280,6 +295,23 @@ class Ctypes(unittest.TestCase):
         self.get("atomic/v", F32, [count], wanted=INVALID_ARGUMENT, session=self.session, optimizer=self.lib.ps_sgd(1.0))
         self.assertIn("atomic float32", self.lib.ps_last_error().decode())
         self.get("atomic/large", F32, [count + 1], wanted=INVALID_ARGUMENT, atomic=True)
+
+    def test_queue(self):
+        spec, queue, size = QueueSpec(), c.c_void_p(), c.c_uint64()
+        self.lib.ps_queue_spec_init(c.byref(spec), b"python/queue", F64, Shape(1, 0, (c.c_int64 * 8)(3)))
+        self.assertEqual(spec.struct_bytes, c.sizeof(QueueSpec))
+        spec.component_count = 2
+        spec.components[1] = Component(I32, True, shape=Shape(0))
+        self.check(self.lib.ps_queue_get(self.session, c.byref(spec), c.byref(queue)))
+        for i in range(3):
+            doubles, number = (c.c_double * 3)(i, 0.1, -1e300), c.c_int32(-i)
+            self.check(self.lib.ps_enqueue(queue, (c.c_void_p * 2)(c.addressof(doubles), c.addressof(number)), 0))
+        self.check(self.lib.ps_queue_size(queue, c.byref(size)))
+        self.assertEqual(size.value, 3)
+        for i in range(3):
+            doubles, number = (c.c_double * 3)(), c.c_int32()
+            self.check(self.lib.ps_dequeue(queue, (c.c_void_p * 2)(c.addressof(doubles), c.addressof(number)), 0))
+            self.assertEqual((list(doubles), number.value), ([i, 0.1, -1e300], -i))
 
     def test_initializers(self):
         for name, init, bound in (("he", self.lib.ps_he_normal(), 2 * (2 / 100) ** 0.5 / 0.87962566103423978),
