@@ -38,6 +38,7 @@ struct psd_barrier {
     uint32_t key_bytes;
     char key[KEY_MAX]; /* container \0 name, as far as it goes */
 };
+_Static_assert(sizeof(struct psd_barrier) + KEY_MAX <= PSD_BARRIER_BYTES, "the map has a key of its own");
 
 static struct psd_barrier *barrier_of(const struct psd_wait *w)
 {
@@ -52,12 +53,12 @@ static struct psd_barrier *barrier_get(struct psd_task *t, const char *key, uint
     if (b != NULL) {
         return b;
     }
-    b = psd_room(t, PSD_ROOM_LISTS, sizeof(*b)) ? psi_calloc(1, sizeof(*b)) : NULL;
+    b = psd_room(t, PSD_ROOM_LISTS, PSD_BARRIER_BYTES) ? psi_calloc(1, sizeof(*b)) : NULL;
     if (b == NULL || psi_map_put(&t->barriers, key, key_bytes, b, NULL, NULL) != PS_OK) {
         psi_free(b);
         return NULL;
     }
-    t->wait_list_bytes += sizeof(*b);
+    t->wait_list_bytes += PSD_BARRIER_BYTES;
     psi_list_init(&b->waiters);
     b->count = count;
     b->named = true;
@@ -85,7 +86,7 @@ static void leave(struct psd_task *t, struct psd_wait *w)
     psi_list_remove(&w->needs[0].at);
     if (--b->arrivals == 0) {
         unname(t, b);
-        t->wait_list_bytes -= sizeof(*b);
+        t->wait_list_bytes -= PSD_BARRIER_BYTES;
         psi_free(b);
     }
 }
@@ -206,11 +207,6 @@ void psd_barriers_check_invariants(const struct psd_task *t)
         PSI_ASSERT(b->named && arrivals == b->arrivals && arrivals > 0);
         PSI_ASSERT(!is_complete(t, b)); /* somebody came, or went, unheard */
     }
-}
-
-uint64_t psd_barriers_bytes(const struct psd_task *t)
-{
-    return (uint64_t)psi_map_count(&t->barriers) * sizeof(struct psd_barrier);
 }
 
 /* ---- in words ---- */

@@ -350,7 +350,9 @@ static void check_open(const struct psd_wait *w)
 
 void psd_wait_check_invariants(const struct psd_task *t)
 {
-    uint64_t bytes = (uint64_t)psi_map_count(&t->presences) * PSD_PRESENCE_BYTES + psd_barriers_bytes(t), cursor = 0;
+    uint64_t bytes = (uint64_t)psi_map_count(&t->presences) * PSD_PRESENCE_BYTES +
+                     (uint64_t)psi_map_count(&t->barriers) * PSD_BARRIER_BYTES,
+             cursor = 0;
     uint32_t count = 0, open_with_deadline = 0;
     void *value = NULL, *item = NULL;
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {

@@ -183,12 +183,11 @@ void psd_presence_look(struct psd_task *t, const char *job, uint32_t task);
 void psd_presences_check_invariants(const struct psd_task *t);
 
 /* ---- barrier.c: BARRIER ---- */
+enum { PSD_BARRIER_BYTES = 768 }; /* of the budget for lists, with its entry of the map */
 /** The end of an event: barriers, where who holds a lease has changed in it (t->barriers_stale). */
 void psd_barriers_look(struct psd_task *t);
 /** The lease of r has ended, not by a new HELLO: it waits at no barrier any more. */
 void psd_barrier_lease_ended(struct psd_task *t, struct psd_record *r);
-/** What they have of the budget for lists. */
-uint64_t psd_barriers_bytes(const struct psd_task *t);
 void psd_barriers_check_invariants(const struct psd_task *t);
 
 /* ---- wait_for.c: WAIT, WAIT_CLUSTER ---- */

@@ -6,6 +6,7 @@ what happens when processes are killed, stopped or told to end.
 
 Real processes on free ports of 127.0.0.1: ps tasks inherit their listening sockets, so no port is lost. PSD_BUILD names the build.
 """
+import collections
 import glob
 import json
 import os
@@ -25,6 +26,7 @@ import cluster
 
 PSTRAIN = cluster.path("bin/pstrain")
 PSCTL = cluster.path("bin/psctl")
+PSD = cluster.path("bin/psd")
 VARIANT = os.path.basename(os.path.normpath(cluster.BUILD))
 PREFIX = ["setarch", "-R"] if VARIANT == "tsan" else []
 WAIT_S = 60  # for an event that must come; never a measure
@@ -405,11 +407,11 @@ class Tasks(Case):
         return {"TF_CONFIG": json.dumps({"cluster": {"ps": self.ps.addresses, "worker": self.worker_hosts.split(",")},
                                          "task": {"type": job, "index": index}})}
 
-    def start_ps(self, i, program=None, env=None):
+    def start_ps(self, i, program=None, env=None, more=()):
         """A ps task: pstrain by its flags, or by TF_CONFIG when env is given, or another program."""
         fd = self.ps.sockets[i].fileno()
         script = 'exec 3<&%d; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@"' % fd
-        flags = [] if env else [*self.hosts, "--job_name", "ps", "--task_index", str(i)]
+        flags = [] if env else [*self.hosts, "--job_name", "ps", "--task_index", str(i), *more]
         self.daemons[i] = Process("/bin/bash", "-c", script, *PREFIX, program or PSTRAIN, *flags, env=env, pass_fds=[fd])
         self.started.append(self.daemons[i])
         self.daemons[i].wait_line("^ready: psd://%s$" % self.ps.addresses[i])
@@ -591,6 +593,80 @@ class Tasks(Case):
         self.assertRegex(other.text("err"), r"/job:worker/task:1: stopped by signal 2 after \d+ steps")
         self.assertEqual(chief.end(), 0, chief.lines)
         self.assertIn("test accuracy 0.9", chief.text())
+
+    def psctl(self, *args):
+        return subprocess.run([*PREFIX, PSCTL, "-t", self.ps.addresses[0], *args], env=environment(), check=True, timeout=WAIT_S,
+                              capture_output=True, text=True).stdout
+
+    def stop_within_a_shard(self, w):
+        """SIGSTOP while the last line says that a shard is begun."""
+        def is_stopped():
+            w.popen.send_signal(signal.SIGSTOP)
+            select.select([], [], [], 0.05)  # its last lines are read
+            if [line for line in w.lines["err"] if line is not None][-1].endswith("begun"):
+                return True
+            w.popen.send_signal(signal.SIGCONT)
+            select.select([], [], [], 0.003)
+            return False
+        wait_until("it is at a shard", is_stopped)
+
+    def test_shards(self):
+        """Three workers by --work shards, one more comes late and is in no list; two are killed in the midst of a shard. Counters of all
+        rows: each row of each epoch is done once, and what the killed ones had is begun again, which is said."""
+        for i in range(2):
+            self.start_ps(i, PSD, more=("--lease", "2s", "--beat", "500ms"))
+        epochs, rows = 40 // SLOW, 1437
+        run = ("--work", "shards", "--log_shards", "--model", "mlp:256", "--epochs", str(epochs))
+        workers = [*self.workers(*run, chief_args=("--report", self.path("report.json"))), self.worker(2, *run)]
+        late = self.start("--ps_hosts", self.ps.hosts, "--job_name", "worker", "--task_index", "7", *run)
+        for w in (*workers, late):
+            w.wait_line("epoch \\d+ begun", "err")
+        killed = workers[1:]
+        for w in killed:
+            self.stop_within_a_shard(w)
+            self.assertEqual(w.end(signal.SIGKILL), -signal.SIGKILL)
+        self.finish([workers[0], late])
+        begun, done, again = collections.Counter(), collections.Counter(), set()
+        for w in (*workers, late):
+            for line in w.text("err").split("\n"):
+                found = re.search(r"rows (\d+) to (\d+) of epoch (\d+) (begun|done|come again)", line)
+                if found:
+                    shard = tuple(int(x) for x in found.groups()[:3])
+                    if found.group(4) == "come again":
+                        again.add(shard)
+                    else:
+                        (begun if found.group(4) == "begun" else done)[shard] += 1
+        had = {shard for shard in begun if begun[shard] > done[shard]}  # by the killed ones at their end
+        self.assertEqual(len(had), len(killed))
+        self.assertTrue(again and again <= had, (again, had))
+        counters = collections.Counter()
+        for (first, last, epoch), times in done.items():
+            counters.update({(epoch, row): times for row in range(first, last + 1)})
+        for first, last, epoch in had - again:  # killed between its end and the line that says so
+            counters.update({(epoch, row): 1 for row in range(first, last + 1)})
+        self.assertEqual(counters, {(epoch, row): 1 for epoch in range(1, epochs + 1) for row in range(rows)})
+        for shard in again:
+            self.assertEqual((begun[shard], done[shard]), (2, 1))
+        report = self.report()
+        self.assertGreaterEqual(report["global_step"], epochs * 45)
+        self.assertLessEqual(report["global_step"], epochs * 45 + len(killed) * 4)
+        self.assertGreater(report["test_accuracy"], 0.85)
+
+    def test_shards_of_another_run_are_not_taken(self):
+        """A second run on live ps tasks has shards of its own; a chief without them is found out."""
+        self.start_all_ps()
+        run = ("--work", "shards", "--epochs", "20")
+        for _ in range(2):
+            other = self.worker(1, *run)  # it waits for the chief of this run, however short that is
+            wait_until("its session is listed", lambda: "worker/task:1" in self.psctl("workers"))
+            self.finish([self.worker(0, *run, "--report", self.path("report.json")), other])
+        self.assertEqual(self.report()["global_step"], 2 * 20 * 45)
+        self.assertEqual(self.psctl("queues").count("pstrain/work/"), 1)  # that of the first run has gone
+        chief = self.worker(0, "--epochs", ENDLESS)
+        chief.wait_line("^4 variables")
+        other = self.worker(1, *run)
+        self.assertEqual(other.end(), 1)
+        self.assertIn("the chief hands out none: start it with --work shards too", other.text("err"))
 
     def test_sigterm_to_a_ps_under_load(self):
         self.start_all_ps()

@@ -62,6 +62,27 @@ static char *text_of(ps_cluster_spec *spec)
     return text != NULL ? strdup(text) : NULL;
 }
 
+/* The same with one more task, which nobody listed: it trains and does not listen, so its address says nothing. */
+static char *text_with(ps_cluster_spec *spec, const char *job, int index)
+{
+    enum { MORE = CLUSTER_JOB_BYTES + 48 };
+    const char *text = ps_cluster_spec_text(spec);
+    size_t n = text != NULL ? strlen(text) + MORE : 0, length = strlen(job);
+    char *out = n > 0 ? malloc(n) : NULL;
+    const char *at = text;
+    while (out != NULL && at != NULL && (strncmp(at, job, length) != 0 || at[length] != '=')) {
+        at = strchr(at, ';');
+        at = at != NULL ? at + 1 : NULL;
+    }
+    if (out != NULL && at != NULL) {
+        size_t end = (size_t)(at - text) + strcspn(at, ";");
+        (void)snprintf(out, n, "%.*s,%d@unlisted:1%s", (int)end, text, index, text + end);
+    } else if (out != NULL) {
+        (void)snprintf(out, n, "%s;%s=%d@unlisted:1", text, job, index);
+    }
+    return out;
+}
+
 /* ---- this process ---- */
 
 /* The job of the chief beside job worker: at most one of the two is in a cluster. */
@@ -113,6 +134,9 @@ static int check_task(const struct flags *f, const struct source *s, const char 
         return flags_given(f, "cluster") ? cli_error(err, "--cluster has no job ps: where are the ps tasks?")
                                          : cli_error(err, "--ps_hosts is empty: where are the ps tasks?");
     }
+    if (f->by_shards && strcmp(job, "worker") == 0) {
+        return 0; /* who is not listed gets work like the others */
+    }
     if (count_of(s->spec, job) == 0) {
         return flags_given(f, "cluster") ? cli_error(err, "--cluster has no job %s, which this process is to be of", job)
                                          : cli_error(err, "--%s_hosts is empty: it must list the tasks of job %s", job, job);
@@ -147,7 +171,7 @@ static int fill(ps_cluster_spec *spec, const char *job, int index, struct cluste
     c.trainer_count = chiefs + count_of(spec, "worker");
     c.trainer = strcmp(job, "ps") == 0 ? -1 : position_of(spec, job, index) + (worker ? chiefs : 0);
     c.chief = worker ? chiefs == 0 && index == 0 : strcmp(job, chief_job(spec)) == 0;
-    c.spec = text_of(spec);
+    c.spec = ps_cluster_spec_task_address(spec, job, index) != NULL ? text_of(spec) : text_with(spec, job, index);
     c.target = strdup(ps_cluster_spec_task_address(spec, home, first));
     if (c.spec == NULL || c.target == NULL) {
         cluster_fini(&c);

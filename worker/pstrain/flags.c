@@ -71,6 +71,12 @@ static const struct psi_option rows[] = {
          .group = "How it runs"),
     FLAG("container", container, TEXT, "localhost", "NAME", "Of the model: programs with different ones never meet",
          .tag = TO_WORKERS),
+    FLAG("work", work, TEXT, "share", "WAY",
+         "How workers part the rows of an epoch: share, each the same part of them; or shards, small ranges from a work queue: a "
+         "worker gets the next when it is done with one, a worker may come late, also one that --worker_hosts does not list, and "
+         "what a dead one had goes to another. Give it to all workers",
+         .tag = TO_WORKERS),
+    FLAG("log_shards", log_shards, BOOL, NULL, NULL, "Say of each shard when it is begun and when it is done", .tag = TO_WORKERS),
     FLAG("placement", placement, TEXT, "round_robin", "WAY",
          "Of the variables on the ps tasks: round_robin, in turn; or balanced, each where the fewest bytes are",
          .tag = TO_WORKERS),
@@ -192,6 +198,10 @@ static int check(struct flags *f, char *err)
     }
     if (strcmp(f->placement, "round_robin") != 0 && strcmp(f->placement, "balanced") != 0) {
         return cli_error(err, "--placement '%.100s': must be round_robin or balanced", f->placement);
+    }
+    f->by_shards = strcmp(f->work, "shards") == 0;
+    if (!f->by_shards && strcmp(f->work, "share") != 0) {
+        return cli_error(err, "--work '%.100s': must be share or shards", f->work);
     }
     if (flags_optimizer(f)->kind == PS_OPT_NONE) {
         return cli_error(err, "--optimizer '%.100s': must be one of sgd, momentum, nesterov, adagrad, adam", f->optimizer);

@@ -38,6 +38,9 @@ struct flags {
     int64_t seed;
     /* how it runs */
     const char *container; /* "": the default one */
+    const char *work;      /* "share" or "shards" */
+    bool by_shards;        /* from it */
+    bool log_shards;
     const char *placement; /* "round_robin" or "balanced" */
     bool allow_soft_placement;
     bool log_device_placement;

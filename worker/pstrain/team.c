@@ -114,19 +114,12 @@ ps_status team_reset(const struct team *t)
     return ps_reset_containers(t->session, both, 2);
 }
 
-/* The chief's session signs the model. */
-static ps_status give_sign(const struct team *t, const char *job, uint32_t task)
+ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, int64_t timeout_s)
 {
+    const char *what = fresh ? "--fresh" : "--work shards", *over = fresh ? " over" : "";
     ps_variable *v = NULL;
-    struct sight own = {.job = job, .task = task};
-    ps_status st = look(t, &own);
-    st = st == PS_OK ? sign(t, true, &v) : st;
-    return st == PS_OK ? ps_variable_assign(v, &own.newest, sizeof(own.newest)) : st;
-}
-
-ps_status team_wait_for_chief(const struct team *t, int64_t deadline_ms, int64_t timeout_s)
-{
-    ps_variable *v = NULL;
+    int64_t first = 0;
+    bool looked = false;
     int64_t note_ms = cli_clock_ms() + NOTE_FIRST_MS;
     while (cli_clock_ms() < deadline_ms) {
         struct sight seen = {.wanted = 0};
@@ -134,22 +127,26 @@ ps_status team_wait_for_chief(const struct team *t, int64_t deadline_ms, int64_t
         st = st == PS_OK ? ps_variable_read(v, &seen.wanted, sizeof(seen.wanted)) : st;
         bool found = st == PS_OK;
         st = found ? look(t, &seen) : st;
-        if (st == PS_ABORTED || (found && st == PS_OK && seen.there)) {
+        bool came = looked && found && seen.wanted != first && !fresh; /* while this worker waited: its shards are there */
+        first = looked ? first : seen.wanted;
+        looked = true;
+        if (st == PS_ABORTED || (found && st == PS_OK && (seen.there || came))) {
+            t->chief = seen.wanted;
             return st;
         }
         if (st != PS_OK && st != PS_NOT_FOUND && st != PS_FAILED_PRECONDITION) { /* not yet there, or without a value */
-            (void)session_call_failed(st, "waiting for the chief to start over");
+            (void)session_call_failed(st, "waiting for the chief");
             return st;
         }
         if (cli_clock_ms() >= note_ms) {
-            say_note("--fresh: waiting for the chief to start over; %s",
+            say_note("%s: waiting for the chief to start%s; %s", what, over,
                      found ? "the model on the ps tasks was left by a chief that is gone" : "there is no model yet");
             note_ms = cli_clock_ms() + NOTE_EVERY_MS;
         }
         clock_wait(LOOK_MS);
     }
-    (void)say_error("--fresh: no chief has started over within %" PRId64 " s (--timeout): start the chief with --fresh too",
-                    timeout_s);
+    (void)say_error("%s: no chief has started%s within %" PRId64 " s (--timeout): start the chief with %s too", what, over,
+                    timeout_s, what);
     return PS_DEADLINE_EXCEEDED;
 }
 
@@ -157,14 +154,29 @@ ps_status team_wait_for_chief(const struct team *t, int64_t deadline_ms, int64_t
 
 int team_begin(struct team *t, int others, const char *job, uint32_t task)
 {
-    ps_status st = give_sign(t, job, task);
+    struct sight own = {.job = job, .task = task};
+    ps_status st = look(t, &own);
     if (st != PS_OK) {
-        return session_call_failed(st, "the chief's sign (" CHIEF_NAME ")");
+        return session_call_failed(st, "the sessions that there are");
     }
+    t->chief = own.newest;
     t->others = others;
     t->self = strcmp(job, "worker") == 0 ? 1 : 0;
-    team_step(t); /* who waited for the chief is here already */
+    t->seen = own.workers > t->self; /* who waited for the chief is here already */
     return 0;
+}
+
+int team_sign(const struct team *t, int64_t *out_before)
+{
+    ps_variable *v = NULL;
+    ps_status st = sign(t, true, &v);
+    *out_before = 0;
+    if (st == PS_OK) {
+        ps_status read = ps_variable_read(v, out_before, sizeof(*out_before));
+        st = read == PS_FAILED_PRECONDITION ? PS_OK : read; /* nobody */
+    }
+    st = st == PS_OK ? ps_variable_assign(v, &t->chief, sizeof(t->chief)) : st;
+    return st == PS_OK ? 0 : session_call_failed(st, "the chief's sign (" CHIEF_NAME ")");
 }
 
 void team_step(struct team *t)

@@ -8,6 +8,7 @@
 struct team {
     ps_session *session;
     const char *container; /* of the model */
+    int64_t chief;         /* session that signed the model, or is to */
     /* the chief's view of the others: it ends last, so that the model that it tests is the final one */
     int others;      /* workers; 0: nobody is waited for */
     int self;        /* 1: the chief is of job worker too */
@@ -19,12 +20,14 @@ struct team {
 void team_init(struct team *t, ps_session *s, const char *container);
 /** --fresh, the chief: empty the model and its sign on all ps tasks. */
 ps_status team_reset(const struct team *t);
-/** --fresh, the others. PS_OK: a chief lives, and this model is its. PS_ABORTED: there was a reset, look again with a new
- * session. Anything else was said. */
-ps_status team_wait_for_chief(const struct team *t, int64_t deadline_ms, int64_t timeout_s);
-/** The chief, which is this task, is ready: it signs the model, and looks at the others (how many) from now on. 0, or -1: said.
- */
+/** The others, for --fresh or for --work shards. PS_OK: a chief lives, t->chief, and this model is its; of shards, a
+ * chief that has come since may have ended, too. PS_ABORTED: there was a
+ * reset, look again with a new session. Anything else was said. */
+ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, int64_t timeout_s);
+/** The chief, which is this task, is ready: it looks at the others (how many) from now on. 0, or -1: said. */
 int team_begin(struct team *t, int others, const char *job, uint32_t task);
+/** It signs the model. *out_before: who had, 0: nobody. 0, or -1: said. */
+int team_sign(const struct team *t, int64_t *out_before);
 /** The chief, after each step: a look at the others when it is due. */
 void team_step(struct team *t);
 /**

@@ -15,6 +15,7 @@
 #include "progress.h"
 #include "say.h"
 #include "session.h"
+#include "shards.h"
 #include "stop.h"
 #include "team.h"
 
@@ -28,8 +29,8 @@
 /* What is in x and y. */
 struct batch {
     int64_t epoch;
-    int64_t first, count; /* of the epoch: this worker's share is order[first] to order[first + count - 1] */
-    int64_t at;           /* of the share: what comes after this batch */
+    int64_t first, count; /* of the epoch: this worker's share, or shard, is order[first] to order[first + count - 1] */
+    int64_t at;           /* of that: what comes after this batch */
     int64_t rows;         /* 0: all epochs are done */
 };
 
@@ -46,14 +47,19 @@ struct trainer {
     struct batch batch;
     ps_session *session;
     struct team team;
-    int64_t first_step; /* the global step that was found */
-    bool reached;       /* --steps is reached already */
+    struct shards shards;
+    char who[CLUSTER_JOB_BYTES + 32]; /* for messages */
+    int64_t first_step;               /* the global step that was found */
+    bool reached;                     /* --steps is reached already */
     struct work work;
 };
 
-/* Steps that worker `trainer` makes in one epoch. */
+/* Steps that worker `trainer` makes in one epoch; by shards, those of all workers. */
 static int64_t epoch_steps(const struct trainer *t, int trainer)
 {
+    if (t->f->by_shards) {
+        return shards_epoch_steps(t->data.train_count, t->f->batch_size);
+    }
     int64_t share = data_share_count(t->data.train_count, trainer, t->c->trainer_count);
     return (share + t->f->batch_size - 1) / t->f->batch_size;
 }
@@ -122,8 +128,8 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
         if (st != PS_OK) {
             return session_call_failed(st, "--fresh: cannot empty the ps tasks");
         }
-    } else if (fresh) {
-        st = team_wait_for_chief(&t->team, deadline_ms, t->f->timeout_s);
+    } else if (fresh || (t->f->by_shards && !t->c->chief && !t->alone)) {
+        st = team_wait_for_chief(&t->team, fresh, deadline_ms, t->f->timeout_s);
         if (st != PS_OK) {
             return st == PS_ABORTED ? 1 : -1;
         }
@@ -158,6 +164,22 @@ static void say_found(const struct trainer *t, int found)
     }
 }
 
+/* The chief tells the others of the model and, before that, of the shards. */
+static int lead(struct trainer *t)
+{
+    int64_t before = 0;
+    int others = t->f->by_shards ? 1 : t->c->trainer_count - 1; /* by shards any number may come */
+    if (team_begin(&t->team, others, t->c->job, t->c->task) != 0 ||
+        (t->f->by_shards && shards_open(&t->shards, t->session, t->f, t->who, t->team.chief, t->data.train_count, true) != 0) ||
+        team_sign(&t->team, &before) != 0) {
+        return -1;
+    }
+    if (t->f->by_shards && before != 0) {
+        shards_forget(t->session, before);
+    }
+    return 0;
+}
+
 /* Open a session, wait for the ps tasks, get the variables, wait until they are ready; print what was found. From then on a
  * signal is only noted (stop.h). */
 static int begin(struct trainer *t)
@@ -179,7 +201,13 @@ static int begin(struct trainer *t)
     int found = ps_session_found(t->session, &t->first_step);
     t->reached = t->f->steps > 0 && t->first_step >= t->f->steps;
     ps_set_steps(t->session, t->f->steps);
-    if (t->c->chief && !t->alone && team_begin(&t->team, t->c->trainer_count - 1, t->c->job, t->c->task) != 0) {
+    (void)snprintf(t->who, sizeof(t->who), "/job:%s/task:%u", t->c->job, (unsigned)t->c->task);
+    if (t->c->chief && !t->alone) {
+        result = lead(t);
+    } else if (t->f->by_shards) {
+        result = shards_open(&t->shards, t->session, t->f, t->who, t->alone ? 0 : t->team.chief, t->data.train_count, t->alone);
+    }
+    if (result != 0) {
         return -1;
     }
     stop_gently(true); /* whoever has read the first line may end this worker gently */
@@ -190,6 +218,7 @@ static int begin(struct trainer *t)
 /* ---- the loop ---- */
 
 struct epoch {
+    int64_t epoch;
     int64_t samples, correct;
     double loss_sum; /* times examples */
 };
@@ -205,7 +234,7 @@ static void look(const struct trainer *t, const struct epoch *e, int64_t epoch, 
     now->global_step = ps_global_step(t->session);
     int64_t others = now->global_step - t->first_step - t->work.steps;
     now->others_samples = others > 0 ? others * t->f->batch_size : 0;
-    now->done = by_step ? now->global_step - t->first_step : t->work.steps;
+    now->done = by_step || t->f->by_shards ? now->global_step - t->first_step : t->work.steps;
     now->goal = by_step ? t->f->steps - t->first_step : t->f->epochs * epoch_steps(t, t->c->trainer);
     now->epoch = epoch + 1;
     now->epochs = by_step ? 0 : t->f->epochs;
@@ -219,7 +248,7 @@ static void batch_next(struct trainer *t)
     struct batch *b = &t->batch;
     b->rows = 0;
     if (b->at == b->count) {
-        if (t->f->steps == 0 && b->epoch + 1 == t->f->epochs) {
+        if (t->f->by_shards || (t->f->steps == 0 && b->epoch + 1 == t->f->epochs)) {
             return;
         }
         b->epoch++;
@@ -239,6 +268,28 @@ static void batch_next(struct trainer *t)
     }
     data_gather(&t->data, &t->order[b->first + b->at], b->rows, x, y);
     b->at += b->rows;
+}
+
+/* There is one; the first of the next shard where the last is done. */
+static bool has_batch(struct trainer *t)
+{
+    struct batch *b = &t->batch;
+    if (b->rows > 0 || !t->f->by_shards || ps_session_status(t->session) != PS_OK) {
+        return b->rows > 0;
+    }
+    if (t->shards.has) {
+        shards_done(&t->shards);
+    }
+    if (!shards_next(&t->shards)) {
+        return false;
+    }
+    const struct shard *s = &t->shards.shard;
+    if (s->epoch != b->epoch) {
+        data_shuffle(t->data.train_count, (uint64_t)t->f->seed, (uint64_t)s->epoch, t->order);
+    }
+    *b = (struct batch){.epoch = s->epoch, .first = s->first, .count = s->count};
+    batch_next(t);
+    return b->rows > 0;
 }
 
 /* The batch that is there, of b->rows; the next one is there afterwards. True when there is a reason to end. */
@@ -272,17 +323,23 @@ static void train(struct trainer *t)
     t->work.loss = NAN;
     t->batch.epoch = -1;
     batch_next(t);
-    while (!over && t->batch.rows > 0) {
+    while (!over && has_batch(t)) {
         const struct batch b = t->batch;
+        e = b.epoch == e.epoch ? e : (struct epoch){.epoch = b.epoch};
         over = step(t, &b, &e);
         look(t, &e, b.epoch, &now);
         progress_step(&progress, &now, b.rows);
         t->work.loss = e.samples > 0 ? loss_of(&e) : t->work.loss;
-        e = t->batch.epoch == b.epoch ? e : (struct epoch){.samples = 0};
+    }
+    if (t->shards.has && t->batch.rows == 0 && ps_session_status(t->session) == PS_OK) {
+        shards_done(&t->shards);
+    } else {
+        shards_return(&t->shards);
     }
     progress_end(&progress, &now);
     t->work.seconds = (double)(cli_clock_ms() - started_ms) / 1000;
-    t->work.epochs = (double)t->work.steps / (double)epoch_steps(t, t->c->trainer);
+    t->work.epochs = t->f->by_shards ? (double)t->work.samples / (double)t->data.train_count
+                                     : (double)t->work.steps / (double)epoch_steps(t, t->c->trainer);
 }
 
 /* ---- the end ---- */
@@ -303,7 +360,9 @@ static int chief_end(struct trainer *t)
     for (int i = 0; !by_step && i < t->c->trainer_count; i++) {
         goal += t->f->epochs * epoch_steps(t, i);
     }
-    if (t->c->trainer_count > 1 && !t->reached && team_wait(&t->team, goal, by_step) != 0) {
+    /* by shards all are done by now, but where a global step ends the run */
+    bool others = t->f->by_shards ? by_step && t->team.seen : t->c->trainer_count > 1;
+    if (others && !t->reached && team_wait(&t->team, goal, by_step) != 0) {
         return stopped(t);
     }
     if (stop_signal() != 0) {

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shards. The chief makes a work queue whose items are ranges of rows, "FIRST COUNT OF", named after its session, which its sign
+ * (team.c) tells the others; so a worker that joins late finds it, and no run takes what is left of another.
+ *
+ * Happy path: next -> the worker trains its batches -> all pushes are acknowledged -> done; an epoch ends when all its shards are
+ * done, then the next one begins. Failure modes: a worker that ends without a word: the task hands its shard out again when its
+ * lease is over, which is said, and rows that it had trained are trained twice; one that is told to stop returns it at once.
+ */
+#include "shards.h"
+
+#include "say.h"
+#include "session.h"
+#include "stop.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Batches in a shard: few, because what a worker that dies has had of its shard is trained twice; as many as keep the list short.
+ */
+enum {
+    SHARD_BATCHES = 4,
+    SHARDS_MAX = 1024,
+    ITEM_BYTES = 64,
+    NEXT_SLICE_MS = 500 /* a signal is looked for in between */,
+    END_MS = 1000
+};
+
+const char *shards_name(int64_t chief, char name[SHARDS_NAME_BYTES])
+{
+    (void)snprintf(name, SHARDS_NAME_BYTES, "pstrain/work/%016" PRIx64, (uint64_t)chief);
+    return name;
+}
+
+static int64_t shard_rows(int64_t row_count, int64_t batch_size)
+{
+    int64_t batches = (row_count + batch_size - 1) / batch_size;
+    int64_t each = (batches + SHARDS_MAX - 1) / SHARDS_MAX;
+    return (each > SHARD_BATCHES ? each : SHARD_BATCHES) * batch_size;
+}
+
+int64_t shards_epoch_steps(int64_t row_count, int64_t batch_size)
+{
+    return (row_count + batch_size - 1) / batch_size; /* a shard is whole batches, but for the last */
+}
+
+static ps_status make(struct shards *s, const struct flags *f, const char *name)
+{
+    int64_t rows = shard_rows(s->row_count, f->batch_size);
+    uint32_t count = (uint32_t)((s->row_count + rows - 1) / rows);
+    char(*texts)[ITEM_BYTES] = calloc(count, sizeof(*texts));
+    const char **items = calloc(count, sizeof(*items));
+    ps_status st = PS_RESOURCE_EXHAUSTED;
+    for (uint32_t i = 0; texts != NULL && items != NULL && i < count; i++) {
+        int64_t first = i * rows;
+        int64_t left = s->row_count - first;
+        (void)snprintf(texts[i], ITEM_BYTES, "%" PRId64 " %" PRId64 " %" PRId64, first, left < rows ? left : rows, s->row_count);
+        items[i] = texts[i];
+    }
+    if (texts != NULL && items != NULL) {
+        uint32_t epochs = f->steps > 0 ? UINT32_MAX : (uint32_t)f->epochs;
+        st = ps_work_get(s->session, name, items, NULL, count, epochs, (uint64_t)f->seed, &s->work);
+    }
+    free(texts);
+    free(items);
+    return st;
+}
+
+int shards_open(struct shards *s, ps_session *session, const struct flags *f, const char *who, int64_t chief, int64_t row_count,
+                bool fill)
+{
+    char name[SHARDS_NAME_BYTES];
+    *s = (struct shards){.session = session, .who = who, .row_count = row_count, .log = f->log_shards};
+    ps_status st = fill ? make(s, f, shards_name(chief, name))
+                        : ps_work_get(session, shards_name(chief, name), NULL, NULL, 0, 1, 0, &s->work);
+    if (st == PS_NOT_FOUND) {
+        (void)say_error("--work shards: the chief hands out none: start it with --work shards too");
+        return -1;
+    }
+    return st == PS_OK ? 0 : session_call_failed(st, "--work shards");
+}
+
+void shards_forget(ps_session *session, int64_t chief)
+{
+    char name[SHARDS_NAME_BYTES];
+    ps_work *work = NULL;
+    ps_work_item item;
+    ps_status st = ps_work_get(session, shards_name(chief, name), NULL, NULL, 0, 1, 0, &work);
+    st = st == PS_OK ? ps_work_next(work, &item, END_MS) : st;
+    if (st == PS_OK) {
+        (void)ps_work_return(work, &item); /* an earlier chief died, and its workers go on: one of them gets it */
+    } else if (st == PS_OUT_OF_RANGE) {
+        (void)ps_variable_delete(session, name); /* else it is left: it disturbs nobody */
+    }
+}
+
+static void say_shard(const struct shards *s, const char *what)
+{
+    if (s->log) {
+        say_note("%s: rows %" PRId64 " to %" PRId64 " of epoch %" PRId64 " %s", s->who, s->shard.first,
+                 s->shard.first + s->shard.count - 1, s->shard.epoch + 1, what);
+    }
+}
+
+/* The worker has it no more. A shard that was taken away while it was trained is no failure: it was away for a lease. */
+static void over(struct shards *s, ps_status st, const char *what)
+{
+    s->has = false;
+    if (st == PS_FAILED_PRECONDITION) {
+        say_note("%s: its shard had been handed out again: %s", s->who, ps_last_error());
+    } else if (st != PS_OK) {
+        (void)ps_session_fail(s->session, st, ps_last_error());
+    } else {
+        say_shard(s, what);
+    }
+}
+
+void shards_done(struct shards *s)
+{
+    over(s, ps_work_done(s->work, &s->item), "done");
+}
+
+void shards_return(struct shards *s)
+{
+    if (s->work != NULL && s->has) {
+        over(s, ps_work_return(s->work, &s->item), "returned");
+    }
+}
+
+/* Is it one of these data? */
+static bool parse(struct shards *s)
+{
+    char *at = NULL;
+    int64_t first = strtoll(s->item.data, &at, 10);
+    int64_t count = strtoll(at, &at, 10);
+    int64_t of = strtoll(at, &at, 10);
+    if (*at != '\0' || of != s->row_count || first < 0 || count < 1 || first > of - count) {
+        return false;
+    }
+    s->shard = (struct shard){.epoch = (int64_t)s->item.epoch - 1, .first = first, .count = count};
+    return true;
+}
+
+bool shards_next(struct shards *s)
+{
+    ps_status st = PS_DEADLINE_EXCEEDED;
+    while (st == PS_DEADLINE_EXCEEDED && stop_signal() == 0 && !ps_should_stop(s->session)) {
+        st = ps_work_next(s->work, &s->item, NEXT_SLICE_MS);
+    }
+    if (st != PS_OK) {
+        if (st != PS_OUT_OF_RANGE && st != PS_DEADLINE_EXCEEDED) {
+            (void)ps_session_fail(s->session, st, ps_last_error());
+        }
+        return false;
+    }
+    s->has = true;
+    if (!parse(s)) {
+        shards_return(s);
+        (void)ps_session_fail(s->session, PS_INVALID_ARGUMENT, "--work shards: the chief has other --data");
+        return false;
+    }
+    if (s->item.again > 0) {
+        say_note("%s: rows %" PRId64 " to %" PRId64 " of epoch %" PRId64
+                 " come again: a worker had them and ended; what it had trained of them is trained twice",
+                 s->who, s->shard.first, s->shard.first + s->shard.count - 1, s->shard.epoch + 1);
+    }
+    say_shard(s, "begun");
+    return true;
+}
