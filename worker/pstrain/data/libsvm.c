@@ -10,8 +10,6 @@
  */
 #include "data.h"
 
-#include "common/mem.h"
-
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>
@@ -44,11 +42,9 @@ struct row {
 struct examples {
     const char *path;
     struct entry *entries;
-    int64_t entry_count;
-    size_t entry_room;
+    int64_t entry_count, entry_room;
     struct row *rows;
-    int64_t count;
-    size_t room;
+    int64_t count, room;
     int64_t columns; /* the highest index */
 };
 
@@ -61,8 +57,8 @@ struct reader {
 
 static void examples_free(struct examples *e)
 {
-    psi_free(e->entries);
-    psi_free(e->rows);
+    free(e->entries);
+    free(e->rows);
     memset(e, 0, sizeof(*e));
 }
 
@@ -141,6 +137,18 @@ static int read_entry(const struct reader *r, char **p, int64_t before, struct e
     return 0;
 }
 
+/* items with room for one more of item_bytes; NULL: no memory, items is as it was. */
+static void *grow(void *items, int64_t count, int64_t *room, size_t item_bytes)
+{
+    if (count < *room) {
+        return items;
+    }
+    int64_t more = *room == 0 ? 1024 : *room * 2;
+    void *grown = realloc(items, (size_t)more * item_bytes);
+    *room = grown != NULL ? more : *room;
+    return grown;
+}
+
 static int no_memory(const struct reader *r, char *err)
 {
     return cli_error(err, "%s:%" PRId64 ": no memory", r->file.path, r->number);
@@ -148,7 +156,7 @@ static int no_memory(const struct reader *r, char *err)
 
 static int add_example(struct examples *e, int32_t label, const struct reader *r, char *err)
 {
-    struct row *rows = psi_grow(e->rows, (size_t)e->count, &e->room, sizeof(*rows));
+    struct row *rows = grow(e->rows, e->count, &e->room, sizeof(*rows));
     if (rows == NULL) {
         return no_memory(r, err);
     }
@@ -181,7 +189,7 @@ static int read_line(const struct reader *r, struct examples *e, char *err)
         }
         before = entry.column + 1;
         e->columns = before > e->columns ? before : e->columns;
-        struct entry *entries = psi_grow(e->entries, (size_t)e->entry_count, &e->entry_room, sizeof(*entries));
+        struct entry *entries = grow(e->entries, e->entry_count, &e->entry_room, sizeof(*entries));
         if (entries == NULL) {
             return no_memory(r, err);
         }
