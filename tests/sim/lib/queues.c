@@ -422,10 +422,33 @@ static void compare_ends(struct sim *s, struct sim_task *t, const struct sim_que
     }
 }
 
+/* A close with cancel acts at once, also when the same bytes bring the ACK of its client, who has given it up. */
+static bool close_was_given_up(const struct sim *s, const struct sim_queue *q)
+{
+    for (const struct ref_attempt *a = q->ref->enqueues; a != NULL; a = a->after) {
+        if (a->kind == REF_CLOSE) {
+            return false; /* it may be this one's turn */
+        }
+    }
+    for (size_t i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = s->op[i];
+        bool given_up = op->state == SIM_OP_DONE && op->status != PS_OK && op->applied != PS_NOTHING_APPLIED;
+        if (op->kind == PSI_REQ_QUEUE_CLOSE && op->cancel && op->var == q->var && given_up) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void compare(struct sim *s, struct sim_task *t, struct sim_queue *q, const struct psd_queue *real)
 {
     feed_ends(s, t, q);
     feed_new(s, t, q);
+    if (real->closed && !q->ref->closed && close_was_given_up(s, q)) {
+        struct ref_attempt *a = ref_open(q->ref, 0, 0, REF_CLOSE, 0);
+        ref_close_at_once(q->ref, a);
+        ref_forget(q->ref, a);
+    }
     ref_turns(q->ref);
     if (q->ref->wrong[0] != '\0') {
         sim_fail(s, "REFERENCE: queue '%s': %s", q->var->name, q->ref->wrong);
@@ -674,6 +697,7 @@ void sim_queue_prepare(struct sim *s, struct sim_call *call)
         req->dst = &call->take;
     } else if (req->kind == PSI_REQ_QUEUE_CLOSE) {
         req->bytes = sim_below(s, 2);
+        call->op->cancel = req->bytes != 0;
     }
 }
 

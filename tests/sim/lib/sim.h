@@ -290,6 +290,7 @@ struct sim_op {
     uint32_t gate, of;
     uint64_t first;  /* ENQUEUE: number of its first element in the ledger */
     uint64_t number; /* DEQUEUE: of the request, when it has been answered */
+    bool cancel;     /* QUEUE_CLOSE */
 };
 struct sim_call {
     struct psi_request req;   /* first: a request is its call */
