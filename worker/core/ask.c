@@ -391,6 +391,7 @@ void psi_ask_drop(struct psi_client *c, const struct psi_request *req)
             if (ask->req == req) {
                 acknowledge(peer, ask, true); /* nobody waits for it any more */
                 psi_ask_free(ask);
+                psi_client_kick(peer); /* what was called after it may have waited for it */
             }
         }
     }

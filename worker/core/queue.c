@@ -10,9 +10,9 @@
  * of it; of a DEQUEUE only the parts that are missing are asked for. A DEQUEUE that ends here without all of its bytes is given
  * up (ACK with offset 1): what it took goes back. A part that is refused ends its request.
  *
- * In struct psi_request: offset = bytes that have an ask (ENQUEUE: to bring them, DEQUEUE: to fetch them), counter = bytes that
- * are in the send queue (ENQUEUE), offset2 = bytes that are here (DEQUEUE), flying = parts without an answer, extra = the ask of
- * a DEQUEUE whose parts are fetched.
+ * In struct psi_request: offset = bytes that have an ask (ENQUEUE: to bring them, DEQUEUE: to fetch them), counter = 1 + bytes
+ * that are in the send queue, 0: no frame of it is (ENQUEUE, QUEUE_CLOSE), offset2 = bytes that are here (DEQUEUE), flying =
+ * parts without an answer, extra = the ask of a DEQUEUE whose parts are fetched.
  */
 #include "client.h"
 
@@ -153,7 +153,7 @@ bool psi_queue_blocked(const struct psi_ask *ask)
         return false;
     }
     const struct psi_request *req = request_of(before);
-    return req->counter < put_bytes(req); /* those before that one are out, or it would not have begun */
+    return req->counter <= put_bytes(req); /* those before that one are out, or it would not have begun */
 }
 
 bool psi_queue_lost(const struct psi_ask *ask)
@@ -165,13 +165,13 @@ bool psi_queue_lost(const struct psi_ask *ask)
 void psi_queue_sent(struct psi_ask *ask)
 {
     struct psi_request *req = ask->req;
-    if (ask->op == PS_OP_ENQUEUE) {
+    if (is_put(ask)) {
         req->offset = ask->body.len;
-        req->counter = ask->body.len;
+        req->counter = 1 + ask->body.len;
         ask->peer->putting = ask->peer->putting || req->offset < put_bytes(req);
     } else if (ask->op == PS_OP_PUT_PART) {
         req->counter += ask->body.len;
-        if (req->counter == put_bytes(req)) {
+        if (req->counter > put_bytes(req)) {
             psi_client_kick(ask->peer); /* for who waited for the last of its bytes */
         }
     }
@@ -248,7 +248,7 @@ void psi_queue_disconnected(struct psi_peer *peer)
     peer->putting = false;
     PSI_LIST_FOREACH_SAFE(it, tmp, &peer->asks) {
         struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
-        if (ask->op == PS_OP_ENQUEUE) {
+        if (is_put(ask)) {
             ask->req->offset = 0;
             ask->req->counter = 0;
             ask->req->flying = 0;

@@ -170,6 +170,7 @@ TEST(test_in_call_order_and_whole)
     struct fake_request *first = fake_begin(f, PSI_REQ_ENQUEUE, q, &large, NULL, 60000);
     struct fake_request *second = fake_begin(f, PSI_REQ_ENQUEUE, q, &small, NULL, 60000);
     struct fake_request *closing = fake_begin(f, PSI_REQ_QUEUE_CLOSE, q, NULL, NULL, 60000);
+    struct fake_request *third = fake_begin(f, PSI_REQ_ENQUEUE, q, &small, NULL, 60000);
     struct fake_request *elsewhere = fake_begin(f, PSI_REQ_ENQUEUE, other, &small, NULL, 60000);
     struct fake_frame *frame = fake_take(f, 0, PS_OP_ENQUEUE);
     uint64_t of = frame->h.id;
@@ -191,9 +192,12 @@ TEST(test_in_call_order_and_whole)
     assert_int_equal(frame->bytes, 8);
     uint64_t small_id = frame->h.id;
     uint64_t close_id = fake_take(f, 0, PS_OP_QUEUE_CLOSE)->h.id;
-    answer_put(f, PS_OP_ENQUEUE, of, 1); /* before its parts are answered */
+    uint64_t third_id = fake_take(f, 0, PS_OP_ENQUEUE)->h.id; /* behind the close, which had to wait too */
+    answer_put(f, PS_OP_ENQUEUE, of, 1);                      /* before its parts are answered */
     answer_put(f, PS_OP_ENQUEUE, small_id, 1);
     answer_put(f, PS_OP_QUEUE_CLOSE, close_id, 0);
+    answer_put(f, PS_OP_ENQUEUE, third_id, 0);
+    assert_done(third, PS_OK);
     assert_done(first, PS_OK);
     assert_done(second, PS_OK);
     assert_done(closing, PS_OK);
@@ -266,6 +270,24 @@ TEST(test_a_refused_part_ends_its_enqueue)
     assert_true(f->acked == of && f->given_up == 0);
     answer_put(f, PS_OP_ENQUEUE, of, 1); /* too late: ignored */
     assert_int_equal(r->dones, 1);
+}
+
+/* What was called behind it goes on when it ends. */
+TEST(test_half_of_it_given_up)
+{
+    struct psi_enqueue large = elements_of(9 * PART), small = elements_of(8);
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *q = fake_get_queue(f, 0, "q", &INT64, 5, 1);
+    struct fake_request *r = fake_begin(f, PSI_REQ_ENQUEUE, q, &large, NULL, 500);
+    fake_begin(f, PSI_REQ_ENQUEUE, q, &small, NULL, 60000);
+    fake_take(f, 0, PS_OP_ENQUEUE);
+    for (int i = 0; i < 4; i++) {
+        fake_take(f, 0, PS_OP_PUT_PART);
+    }
+    assert_null(fake_next(f, 0));
+    fake_wait(f, 600);
+    assert_done(r, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(fake_take(f, 0, PS_OP_ENQUEUE)->bytes, 8);
 }
 
 TEST(test_out_in_parts)
