@@ -11,6 +11,22 @@
 
 #include <string.h>
 
+/* Of numbers; a work queue of strings. */
+static void make_queue(struct fc *c, const char *name, uint32_t kind)
+{
+    ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.name, name)); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "ps"));
+    m.has_queue = true;
+    m.queue.kind = kind;
+    m.queue.capacity = kind == 3 ? -1 : 3;
+    m.queue.epochs = kind == 3 ? 2 : 0;
+    m.queue.components_count = 1;
+    m.queue.components[0].dtype = kind == 3 ? PS_STRING : PS_I64;
+    m.queue.components[0].shaped = true;
+    PSI_ASSERT(fc_create(c, &m, NULL) == PS_OK);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 struct input {
@@ -104,8 +120,8 @@ static void send_frame(struct fc *c, struct input *in)
                            .dtype = dtype % 12,
                            .flags = flags,
                            .id = id,
-                           .handle = handle % 7,
-                           .offset = (uint64_t)offset * 16384,
+                           .handle = handle % 10,
+                           .offset = op == PS_OP_ACK ? offset % 3 : (uint64_t)offset * 16384,
                            .meta = meta,
                            .meta_bytes = (uint32_t)meta_bytes,
                            .payload = segments ? zeros : body,
@@ -143,6 +159,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     fc_create_item(&item, "text", PS_STRING, 3, &none); /* handle 5 */
     PSI_ASSERT(fc_create(&good, &item, NULL) == PS_OK && fc_open(&good, "text", &a) == PS_OK);
     PSI_ASSERT(fc_init_var(&good, a.handle, &zeros, &none, 0, false).status == PS_OK);
+    for (uint32_t kind = 1; kind <= 3; kind++) { /* queues: handles 6 to 8 */
+        const char *const names[] = {"", "fifo", "shuffle", "work"};
+        make_queue(&good, names[kind], kind);
+    }
     if (fc_connect(&bad) == PS_OK) {
         for (int commands = 0; in.n > 0 && commands < 200; commands++) {
             uint8_t kind = byte(&in) % 8;

@@ -78,6 +78,9 @@ def message(name, data):
             value = message(kind[-1], value)
         if repeated:
             values = [value]
+            if nested:
+                out.setdefault(name, []).append(value)
+                continue
             if wire == 2:
                 values, inner = [], 0
                 while inner < len(value):
@@ -85,7 +88,7 @@ def message(name, data):
                     values.append(one)
             out.setdefault(name, []).extend(v - 2**64 if v >= 2**63 else v for v in values)
         else:
-            out[name] = value
+            out[name] = value if kind[-1] != "sint64" else value >> 1 ^ -(value & 1)
     return out
 
 
@@ -438,6 +441,63 @@ def create_atomic(f):
     same(item, name=b"table", dtype=1, dims=[1000], job=b"ps", atomic=1, optimizer={"kind": 1, "learning_rate": 0.5})
 
 
+QUEUE = {"kind": 2, "capacity": -1, "min_after_dequeue": 100, "seed": 42,
+         "components": [{"dtype": 1, "shaped": 1, "dims": [3]}, {"dtype": 10}]}
+ELEMENT = struct.pack("<3f4xQQqq8s", 1, 2, 3, 0, 18, 0, 2, b"ab")
+
+
+def create_queue(f):
+    is_frame(f, "CREATE", "CRC", id=40)
+    check(items(f.payload, "CreateItem") == [{"name": b"batches", "job": b"ps", "queue": QUEUE}], "a queue")
+
+
+def queues_answer(f):
+    is_frame(f, "QUEUES", "CRC REPLY", id=41)
+    check(items(f.payload, "QueueAnswer") == [
+        {"container": b"localhost", "name": b"batches", "queue": QUEUE, "size": 7, "taken": 2, "enqueuers": 1, "dequeuers": 3, "closed": 1,
+         "bytes": 4096, "epoch": 2, "items": 12, "done": 5}], "queues")
+
+
+def enqueue(f):
+    is_frame(f, "ENQUEUE", "CRC", id=42, handle=9, payload=struct.pack("<Q", len(ELEMENT)) + ELEMENT)
+    check(message("Enqueue", f.meta) == {"timeout_ms": 60000, "count": 1, "bytes": len(f.payload), "many": 1}, "ENQUEUE")
+
+
+def put_part(f):
+    is_frame(f, "PUT_PART", "CRC", id=43, handle=0, payload=ELEMENT)
+    check(message("Part", f.meta) == {"of": 42, "offset": 196608, "bytes": len(ELEMENT)}, "PUT_PART")
+
+
+def dequeue(f):
+    is_frame(f, "DEQUEUE", "CRC", id=44, handle=9, payload=b"")
+    check(message("Dequeue", f.meta) == {"timeout_ms": 250, "count": 8, "many": 1, "up_to": 1}, "DEQUEUE")
+
+
+def dequeue_reply(f):
+    is_frame(f, "DEQUEUE", "CRC REPLY", id=44, payload=ELEMENT)
+    result = PAGE.unpack("ps_dequeue_result", f.meta[PAGE.size("ps_reply_meta"):])
+    check(result == {"count": 1, "bytes": len(ELEMENT), "serial": 17, "epoch": 2, "deliveries": 1}, f"result {result}")
+
+
+def get_part(f):
+    is_frame(f, "GET_PART", "CRC", id=45, payload=b"")
+    check(message("Part", f.meta) == {"of": 44, "offset": 262144, "bytes": 65536}, "GET_PART")
+
+
+def queue_close(f):
+    is_frame(f, "QUEUE_CLOSE", "CRC", id=46, handle=9)
+    check(message("QueueClose", f.meta) == {"timeout_ms": 1000, "cancel": 1}, "QUEUE_CLOSE")
+
+
+def work_end(f):
+    is_frame(f, "WORK_END", "CRC SEQ FIRST LAST", id=300, handle=9)
+    check(message("WorkEnd", f.meta) == {"serial": 17, "epoch": 2, "give_back": 1}, "WORK_END")
+
+
+def ack_given_up(f):
+    is_frame(f, "ACK", "CRC", id=44, offset=1, meta=b"", payload=b"")
+
+
 MEANINGS = {"hello": hello, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "create_more": create_more,
             "create_answer": create_answer, "init": init, "barrier": barrier, "beat": beat, "beat_answer": beat_answer,
             "push_two_segments": push_two_segments, "push_reply": push_reply, "push_refused": push_refused,
@@ -446,7 +506,10 @@ MEANINGS = {"hello": hello, "hello_answer": hello_answer, "open": open_, "open_a
             "sessions_answer": sessions_answer, "waits_answer": waits_answer, "containers_answer": containers_answer,
             "tasks_answer": tasks_answer, "stop_answer": stop_answer, "config_set": config_set, "push_bf16": push_bf16,
             "pull_narrow_reply": pull_narrow_reply, "strings_assign": strings_assign, "strings_pull": strings_pull,
-            "strings_pull_reply": strings_pull_reply, "create_atomic": create_atomic}
+            "strings_pull_reply": strings_pull_reply, "create_atomic": create_atomic,
+            "create_queue": create_queue, "queues_answer": queues_answer, "enqueue": enqueue, "put_part": put_part, "dequeue": dequeue,
+            "dequeue_reply": dequeue_reply, "get_part": get_part, "queue_close": queue_close, "work_end": work_end,
+            "ack_given_up": ack_given_up}
 
 
 def main():

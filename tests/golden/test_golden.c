@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "admin_frames.h"
 #include "dtypes.h"
+#include "queue_frames.h"
 
 #include "common/cluster.h"
 
@@ -379,6 +379,16 @@ static const struct golden {
     {"strings_pull", strings_pull},
     {"strings_pull_reply", strings_pull_reply},
     {"create_atomic", create_atomic},
+    {"create_queue", create_queue},
+    {"queues_answer", queues_answer},
+    {"enqueue", enqueue},
+    {"put_part", put_part},
+    {"dequeue", dequeue},
+    {"dequeue_reply", dequeue_reply},
+    {"get_part", get_part},
+    {"queue_close", queue_close},
+    {"work_end", work_end},
+    {"ack_given_up", ack_given_up},
 };
 enum { GOLDENS = sizeof(goldens) / sizeof(goldens[0]) };
 
