@@ -73,6 +73,9 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         PSI_IGNORE(psd_work_filled(t, w, v, err)); /* the caller sees it */
         return DONE;
     }
+    if (k->fill && psd_queue_reserve(&t->store, v->queue, k->count, err) != PS_OK) { /* all of it goes in, or nothing */
+        return DONE;
+    }
     while (psd_queue_has_room(v->queue)) {
         struct psi_list *link = psi_list_pop_front(&k->elements);
         struct psd_element *e = PSI_CONTAINER_OF(link, struct psd_element, link);

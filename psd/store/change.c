@@ -96,7 +96,7 @@ static ps_status reserve_create(struct psd_task *t, struct psd_change *c, struct
 static ps_status reserve_attempt(struct psd_task *t, struct psd_change *c, struct psi_err *err)
 {
     const struct psd_queue *q = c->attempt.variable->queue;
-    ps_status st = c->kind == PSD_CHANGE_ENQUEUE ? psd_queue_reserve(&t->store, q, err) : PS_OK;
+    ps_status st = c->kind == PSD_CHANGE_ENQUEUE ? psd_queue_reserve(&t->store, q, 1, err) : PS_OK;
     if (st == PS_OK && c->attempt.reserved == NULL) {
         c->attempt.reserved = psd_attempt_find(c->attempt.record, c->attempt.id);
     }

@@ -156,11 +156,11 @@ static void array_free(struct psd_store *s, struct psd_queue *q)
     }
 }
 
-ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *queue, struct psi_err *err)
+ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *queue, uint64_t count, struct psi_err *err)
 {
     struct psd_queue *q = psd_queue_own(queue);
     /* WORK: as many again, where the order of an epoch is drawn */
-    uint64_t places = shuffles(q) ? q->size + q->taken + 1 : is_work(q) ? 2 * q->next_serial : 0;
+    uint64_t places = shuffles(q) ? q->size + q->taken + count : is_work(q) ? 2 * (psd_queue_items(q) + count) : 0;
     if (places <= q->capacity) {
         return PS_OK;
     }

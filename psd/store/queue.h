@@ -108,8 +108,8 @@ void psd_element_free(struct psd_store *s, struct psd_element *e);
 
 /** Of v, which is made with it; within the budget. NULL: no memory. */
 struct psd_queue *psd_queue_new(struct psd_store *s, const struct psd_variable *v, const struct psi_queue_spec *spec);
-/** Places for one element more, so that none that is inserted or comes back lacks one. */
-ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *q, struct psi_err *err) PSI_MUST;
+/** Places for `count` elements more, so that none of these, and none that comes back, lacks one. */
+ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *q, uint64_t count, struct psi_err *err) PSI_MUST;
 /** For a request that has none. NULL: no memory. */
 struct psd_attempt *psd_attempt_new(struct psd_store *s);
 

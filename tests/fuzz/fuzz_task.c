@@ -96,12 +96,27 @@ static void with_settings(struct psd_task_config *config)
 
 static void send_frame(struct fc *c, struct input *in)
 {
-    static const uint8_t ops[] = {
-        PS_OP_HELLO,      PS_OP_GOODBYE,    PS_OP_BEAT,  PS_OP_ABANDON,     PS_OP_ACK,   PS_OP_PUSH,         PS_OP_PULL,
-        PS_OP_PUSHPULL,   PS_OP_ASSIGN,     PS_OP_ADD,   PS_OP_OPEN,        PS_OP_INIT,  PS_OP_SEAL,         PS_OP_WAIT,
-        PS_OP_CREATE,     PS_OP_FIND,       PS_OP_RESET, PS_OP_DELETE,      PS_OP_CHIEF, PS_OP_WAIT_CLUSTER, PS_OP_INFO,
-        PS_OP_VARS,       PS_OP_CONFIG,     PS_OP_LIST,  PS_OP_TASK_CREATE, 99,          PS_OP_SESSIONS,     PS_OP_WAITS,
-        PS_OP_CONTAINERS, PS_OP_CONFIG_SET, PS_OP_STOP,  PS_OP_TASKS,       PS_OP_CALL,  PS_OP_BARRIER};
+    static const uint8_t ops[] = {PS_OP_HELLO,       PS_OP_GOODBYE,
+                                  PS_OP_BEAT,        PS_OP_ABANDON,
+                                  PS_OP_ACK,         PS_OP_PUSH,
+                                  PS_OP_PULL,        PS_OP_PUSHPULL,
+                                  PS_OP_ASSIGN,      PS_OP_ADD,
+                                  PS_OP_OPEN,        PS_OP_INIT,
+                                  PS_OP_SEAL,        PS_OP_WAIT,
+                                  PS_OP_CREATE,      PS_OP_FIND,
+                                  PS_OP_RESET,       PS_OP_DELETE,
+                                  PS_OP_CHIEF,       PS_OP_WAIT_CLUSTER,
+                                  PS_OP_INFO,        PS_OP_VARS,
+                                  PS_OP_CONFIG,      PS_OP_LIST,
+                                  PS_OP_TASK_CREATE, 99,
+                                  PS_OP_SESSIONS,    PS_OP_WAITS,
+                                  PS_OP_CONTAINERS,  PS_OP_CONFIG_SET,
+                                  PS_OP_STOP,        PS_OP_TASKS,
+                                  PS_OP_CALL,        PS_OP_BARRIER,
+                                  PS_OP_ENQUEUE,     PS_OP_DEQUEUE,
+                                  PS_OP_PUT_PART,    PS_OP_GET_PART,
+                                  PS_OP_QUEUE_CLOSE, PS_OP_WORK_END,
+                                  PS_OP_QUEUES};
     static uint8_t zeros[3 * PS_SEGMENT_BYTES];
     struct wire w;
     size_t meta_bytes = 0, body_bytes = 0;

@@ -17,7 +17,7 @@ static struct fc_reply fill(struct fc *c, uint64_t id, const ps_v1_OpenAnswer *q
 {
     struct wire *w = wire_new();
     for (uint32_t i = 0; i < count; i++) {
-        const uint64_t words[] = {32, 17, 0, 1, 'a' + i}; /* an element, its blob, the blob's offsets and its byte */
+        const uint64_t words[] = {32, 17, 0, 1, 'a' + i % 26}; /* an element, its blob, the blob's offsets and its byte */
         wire_append(w, words, sizeof(words));
     }
     const ps_v1_Enqueue m = {.count = count, .bytes = w->len, .many = true, .fill = true, .fill_hash = hash};
@@ -113,6 +113,25 @@ TEST(test_filled_once)
     assert_reply(close_queue(a, 7, &q, false), PS_FAILED_PRECONDITION, "not closed");
     assert_reply(close_queue(a, 8, &q, true), PS_FAILED_PRECONDITION, "not closed");
     assert_reply(take_n(a, 9, &q, 2, NULL), PS_INVALID_ARGUMENT, "one by one");
+}
+
+static void with_little_memory(struct psd_task_config *config)
+{
+    config->memory_budget_bytes = 512 << 10;
+}
+
+/* There is room for the items, but not for the table of them: nothing goes in, and what fits is a fill like any other. */
+TEST(test_filled_whole_or_not_at_all)
+{
+    struct env *e = env_new(with_little_memory);
+    ps_v1_OpenAnswer q = work(&e->c, 1, 0);
+    struct fc_reply r = fill(&e->c, 100, &q, 6000, 9);
+    assert_reply(r, PS_RESOURCE_EXHAUSTED, "0 of 6000 elements inserted");
+    assert_int_equal(r.applied, PS_NOTHING_APPLIED);
+    fc_ack(&e->c, 100);
+    assert_int_equal(size_of(&e->c, NULL), 0);
+    assert_applied(fill(&e->c, 101, &q, 2000, 8));
+    assert_int_equal(listed(&e->c).items, 2000);
 }
 
 /* The last item that is done begins the next epoch, in an order of its own; who waited meanwhile goes on. */
