@@ -64,7 +64,7 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     a.variable_bytes = variable_bytes;
     a.connections = t->conn_count;
     a.sessions = psi_map_count(&t->records);
-    a.variables = psd_task_variable_count(t);
+    a.variables = t->store.variable_count - t->store.queue_count;
     a.pushes_applied = t->count.pushes_applied;
     a.pushes_torn = t->count.pushes_torn;
     a.pushes_refused = t->count.pushes_refused;

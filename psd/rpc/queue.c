@@ -11,27 +11,85 @@
 #include "common/form.h"
 #include "common/mem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct psd_wait *w)
+/* ---- as waits ---- */
+
+static bool is_head(const struct psd_wait *w)
 {
-    return psd_variable_by_handle(&t->store, w->queue.handle);
+    return psd_wait_first(w->needs[0].of) == w;
 }
 
-ps_status psd_queue_fail_gone(const struct psd_task *t, const struct psd_wait *w, struct psi_err *err)
+static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
-    ps_status st =
-        psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the queue was reset or deleted", w->queue.handle, t->name);
-    err->applied = PS_NOTHING_APPLIED;
-    return st;
+    const struct psd_variable *v = psd_queue_of(t, w);
+    const struct psd_queue *q = v->queue;
+    bool in = w->op != PS_OP_DEQUEUE, work = q->spec.kind == PSI_QUEUE_WORK;
+    if (w->op == PS_OP_QUEUE_CLOSE) {
+        PSI_IGNORE(snprintf(out->what, sizeof(out->what), "queue %.180s closed behind what goes in before", v->name)); /* fits */
+    } else {
+        PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s queue %.180s (%llu of %u %s)", in ? "room in" : "elements of",
+                            v->name, (unsigned long long)psd_queue_moved(w), w->queue.count,
+                            in ? "inserted" : "taken")); /* fits */
+    }
+    if (!is_head(w)) {
+        char who[96];
+        const struct psd_record *first = psd_wait_first(w->needs[0].of)->record;
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "those before it have had their turn, %s first",
+                            psd_record_text(first, who, sizeof(who)))); /* fits */
+    } else if (work && q->filled) {
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "one of the %llu items that others hold is done or returned",
+                            (unsigned long long)q->taken)); /* fits */
+    } else {
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "somebody %s",
+                            in     ? "dequeues, or closes it with cancel"
+                            : work ? "fills it"
+                                   : "enqueues, or closes it")); /* fits */
+    }
 }
 
-uint64_t psd_queue_moved(const struct psd_wait *w)
+static void expire(struct psd_task *t, struct psd_wait *w)
 {
-    const struct psd_attempt *a = w->queue.attempt;
-    return a == NULL ? 0 : w->op == PS_OP_ENQUEUE ? a->inserted : a->element_count;
+    const struct psd_variable *v = psd_queue_of(t, w);
+    uint64_t moved = psd_queue_moved(w);
+    const char *why = !is_head(w)              ? "others are before it"
+                      : w->op == PS_OP_DEQUEUE ? "it has too few elements"
+                                               : "it has no room";
+    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "queue '%s' at %s: %s in time (%llu of %u elements %s)", v->name, t->name,
+                        why, (unsigned long long)moved, w->queue.count,
+                        w->op == PS_OP_DEQUEUE ? "were there, and stay" : "inserted")); /* sent by the caller */
+    bool partly = w->op == PS_OP_ENQUEUE && moved > 0;
+    w->err.applied = partly ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
 }
+
+static void drop(struct psd_task *t, struct psd_wait *w)
+{
+    const struct psd_variable *v = psd_queue_of(t, w);
+    if (w->queue.handle == 0) {
+        return;
+    }
+    psd_queue_drop_elements(t, w);
+    if (w->err.code != PS_OK && w->op == PS_OP_DEQUEUE) {
+        psd_queue_attempt_end(t, w, true);
+    }
+    if (v != NULL) {
+        psd_queue_touch(t, v->queue); /* somebody else is the head */
+    }
+}
+
+static void forget(struct psd_task *t, struct psd_wait *w)
+{
+    psd_queue_attempt_end(t, w, !w->acknowledged);
+}
+
+static const struct psd_wait_kind enqueue_kind = {.describe = describe, .expire = expire, .drop = drop, .forget = forget};
+static const struct psd_wait_kind close_kind = {.describe = describe, .expire = expire, .drop = drop};
+static const struct psd_wait_kind dequeue_kind = {
+    .describe = describe, .expire = expire, .drop = drop, .forget = forget, .answer = psd_queue_send};
+
+/* ---- how they begin ---- */
 
 static void refuse(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
@@ -150,7 +208,7 @@ void psd_queue_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, s
 void psd_rpc_enqueue(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_err err;
-    struct psd_wait *w = begin(t, c, r, &psd_enqueue_kind);
+    struct psd_wait *w = begin(t, c, r, &enqueue_kind);
     if (w == NULL) {
         return;
     }
@@ -196,7 +254,7 @@ static ps_status read_dequeue(const struct psd_task *t, struct psd_wait *w, cons
 void psd_rpc_dequeue(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_err err;
-    struct psd_wait *w = begin(t, c, r, &psd_dequeue_kind);
+    struct psd_wait *w = begin(t, c, r, &dequeue_kind);
     if (w == NULL) {
         return;
     }
@@ -232,7 +290,7 @@ void psd_rpc_queue_close(struct psd_task *t, struct psd_conn *c, const struct ps
 {
     ps_v1_QueueClose m;
     struct psi_err err;
-    struct psd_wait *w = begin(t, c, r, &psd_close_kind);
+    struct psd_wait *w = begin(t, c, r, &close_kind);
     if (w == NULL) {
         return;
     }
@@ -274,7 +332,7 @@ static uint32_t length(const struct psi_list *line)
     return count;
 }
 
-static void describe(const struct psd_variable *v, ps_v1_QueueAnswer *a)
+static void tell(const struct psd_variable *v, ps_v1_QueueAnswer *a)
 {
     const struct psd_queue *q = v->queue;
     PSI_IGNORE(PSI_BYTES_SET(a->container, v->container->name)); /* fits: checked names */
@@ -315,7 +373,7 @@ void psd_rpc_queues(struct psd_task *t, struct psd_conn *c, const struct psd_req
     psd_list_begin(&l, t, c, PS_OP_QUEUES, PS_FLAG_REPLY, r->header.id);
     for (uint32_t i = 0; i < count; i++) {
         ps_v1_QueueAnswer a = ps_v1_QueueAnswer_init_zero;
-        describe(all[i], &a);
+        tell(all[i], &a);
         psd_list_add(&l, &ps_v1_QueueAnswer_msg, &a);
     }
     psd_list_end(&l);

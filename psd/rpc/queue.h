@@ -10,13 +10,7 @@
 
 enum { PSD_QUEUE_RETRY_MS = 50 };
 
-/** The queue that w asks; NULL: it was reset or deleted. */
-const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct psd_wait *w);
-/** "queue 'q' was reset or deleted" as the error of a request that was not carried out. */
-ps_status psd_queue_fail_gone(const struct psd_task *t, const struct psd_wait *w, struct psi_err *err) PSI_MUST;
-/** Elements that w has inserted or taken. */
-uint64_t psd_queue_moved(const struct psd_wait *w);
-
+/* ---- queue.c ---- */
 /** More bytes of its elements; the last ones open it. */
 void psd_queue_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, size_t n);
 
@@ -25,17 +19,20 @@ void psd_queue_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, s
  * RESOURCE_EXHAUSTED, FAILED_PRECONDITION: larger than the budget. */
 ps_status psd_queue_come(struct psd_task *t, struct psd_wait *w, const struct psd_queue *q, const uint8_t *p, size_t n,
                          struct psi_err *err) PSI_MUST;
-/** Free what w has not inserted. */
-void psd_queue_drop_elements(struct psd_task *t, struct psd_wait *w);
 /** The answer of a DEQUEUE that is done. */
 void psd_queue_send(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w);
 
-/* ---- queue_turns.c ---- */
+/* ---- queue_ends.c ---- */
+/** The queue that w asks; NULL: it was reset or deleted. */
+const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct psd_wait *w);
+/** "queue 'q' was reset or deleted" as the error of a request that was not carried out. */
+ps_status psd_queue_fail_gone(const struct psd_task *t, const struct psd_wait *w, struct psi_err *err) PSI_MUST;
+/** Elements that w has inserted or taken. */
+uint64_t psd_queue_moved(const struct psd_wait *w);
 /** Who waits at q may have its turn: looked at before the end of the event. */
 void psd_queue_touch(struct psd_task *t, const struct psd_queue *q);
-
-/* ---- queue_ends.c ---- */
-extern const struct psd_wait_kind psd_enqueue_kind, psd_dequeue_kind, psd_close_kind;
+/** Free what w has not inserted. */
+void psd_queue_drop_elements(struct psd_task *t, struct psd_wait *w);
 /** w ends with this error, which gets "(k of n elements inserted)"; what it has taken goes back. */
 void psd_queue_end(struct psd_task *t, struct psd_wait *w, const struct psi_err *err);
 /** What w has done is not remembered any more. give_back: what it has taken is the queue's again. */

@@ -8,7 +8,43 @@
  */
 #include "queue.h"
 
-#include <stdio.h>
+const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct psd_wait *w)
+{
+    return psd_variable_by_handle(&t->store, w->queue.handle);
+}
+
+ps_status psd_queue_fail_gone(const struct psd_task *t, const struct psd_wait *w, struct psi_err *err)
+{
+    ps_status st =
+        psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the queue was reset or deleted", w->queue.handle, t->name);
+    err->applied = PS_NOTHING_APPLIED;
+    return st;
+}
+
+uint64_t psd_queue_moved(const struct psd_wait *w)
+{
+    const struct psd_attempt *a = w->queue.attempt;
+    return a == NULL ? 0 : w->op == PS_OP_ENQUEUE ? a->inserted : a->element_count;
+}
+
+void psd_queue_touch(struct psd_task *t, const struct psd_queue *q)
+{
+    struct psi_list *dirty = (struct psi_list *)(uintptr_t)&q->dirty; /* that somebody looks is no state */
+    if (!psi_list_linked(dirty)) {
+        psi_list_push_back(&t->moved_queues, dirty);
+    }
+}
+
+void psd_queue_drop_elements(struct psd_task *t, struct psd_wait *w)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(&w->queue.elements)) != NULL) {
+        psd_element_free(&t->store, PSI_CONTAINER_OF(link, struct psd_element, link));
+    }
+    w->working_bytes = 0;
+}
+
+/* ---- the end of one ---- */
 
 static void touch(struct psd_task *t, const struct psd_variable *v)
 {
@@ -51,85 +87,11 @@ void psd_queue_end(struct psd_task *t, struct psd_wait *w, const struct psi_err 
     psd_wait_done(t, w);
 }
 
-/* ---- as waits ---- */
-
-static bool is_head(const struct psd_wait *w)
-{
-    return psd_wait_first(w->needs[0].of) == w;
-}
-
-static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
-{
-    const struct psd_variable *v = psd_queue_of(t, w);
-    const struct psd_queue *q = v->queue;
-    bool in = w->op != PS_OP_DEQUEUE, work = q->spec.kind == PSI_QUEUE_WORK;
-    if (w->op == PS_OP_QUEUE_CLOSE) {
-        PSI_IGNORE(snprintf(out->what, sizeof(out->what), "queue %.180s closed behind what goes in before", v->name)); /* fits */
-    } else {
-        PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s queue %.180s (%llu of %u %s)", in ? "room in" : "elements of",
-                            v->name, (unsigned long long)psd_queue_moved(w), w->queue.count,
-                            in ? "inserted" : "taken")); /* fits */
-    }
-    if (!is_head(w)) {
-        char who[96];
-        const struct psd_record *first = psd_wait_first(w->needs[0].of)->record;
-        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "those before it have had their turn, %s first",
-                            psd_record_text(first, who, sizeof(who)))); /* fits */
-    } else if (work && q->filled) {
-        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "one of the %llu items that others hold is done or returned",
-                            (unsigned long long)q->taken)); /* fits */
-    } else {
-        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "somebody %s",
-                            in     ? "dequeues, or closes it with cancel"
-                            : work ? "fills it"
-                                   : "enqueues, or closes it")); /* fits */
-    }
-}
-
-static void expire(struct psd_task *t, struct psd_wait *w)
-{
-    const struct psd_variable *v = psd_queue_of(t, w);
-    uint64_t moved = psd_queue_moved(w);
-    const char *why = !is_head(w)              ? "others are before it"
-                      : w->op == PS_OP_DEQUEUE ? "it has too few elements"
-                                               : "it has no room";
-    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "queue '%s' at %s: %s in time (%llu of %u elements %s)", v->name, t->name,
-                        why, (unsigned long long)moved, w->queue.count,
-                        w->op == PS_OP_DEQUEUE ? "were there, and stay" : "inserted")); /* sent by the caller */
-    bool partly = w->op == PS_OP_ENQUEUE && moved > 0;
-    w->err.applied = partly ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
-}
-
-static void drop(struct psd_task *t, struct psd_wait *w)
-{
-    const struct psd_variable *v = psd_queue_of(t, w);
-    if (w->queue.handle == 0) {
-        return;
-    }
-    psd_queue_drop_elements(t, w);
-    if (w->err.code != PS_OK && w->op == PS_OP_DEQUEUE) {
-        psd_queue_attempt_end(t, w, true);
-    }
-    if (v != NULL) {
-        psd_queue_touch(t, v->queue); /* somebody else is the head */
-    }
-}
-
-static void forget(struct psd_task *t, struct psd_wait *w)
-{
-    psd_queue_attempt_end(t, w, !w->acknowledged);
-}
-
-const struct psd_wait_kind psd_enqueue_kind = {.describe = describe, .expire = expire, .drop = drop, .forget = forget};
-const struct psd_wait_kind psd_close_kind = {.describe = describe, .expire = expire, .drop = drop};
-const struct psd_wait_kind psd_dequeue_kind = {
-    .describe = describe, .expire = expire, .drop = drop, .forget = forget, .answer = psd_queue_send};
-
 /* ---- for all at once ---- */
 
 static bool is_ours(const struct psd_wait *w)
 {
-    return w->kind == &psd_enqueue_kind || w->kind == &psd_dequeue_kind || w->kind == &psd_close_kind;
+    return w->op == PS_OP_ENQUEUE || w->op == PS_OP_DEQUEUE || w->op == PS_OP_QUEUE_CLOSE;
 }
 
 void psd_queue_abort(struct psd_task *t, const struct psd_variable *v)

@@ -125,15 +125,6 @@ ps_status psd_queue_come(struct psd_task *t, struct psd_wait *w, const struct ps
     return PS_OK;
 }
 
-void psd_queue_drop_elements(struct psd_task *t, struct psd_wait *w)
-{
-    struct psi_list *link = NULL;
-    while ((link = psi_list_pop_front(&w->queue.elements)) != NULL) {
-        psd_element_free(&t->store, PSI_CONTAINER_OF(link, struct psd_element, link));
-    }
-    w->working_bytes = 0;
-}
-
 static ps_status read_part(const struct psd_request *r, ps_v1_Part *m, struct psi_err *err)
 {
     ps_status st = psi_msg_decode(&ps_v1_Part_msg, m, r->meta, r->header.meta_bytes, err);

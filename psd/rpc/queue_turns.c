@@ -13,14 +13,6 @@
 
 enum turn { NOTHING, SOME, DONE };
 
-void psd_queue_touch(struct psd_task *t, const struct psd_queue *q)
-{
-    struct psi_list *dirty = (struct psi_list *)(uintptr_t)&q->dirty; /* that somebody looks is no state */
-    if (!psi_list_linked(dirty)) {
-        psi_list_push_back(&t->moved_queues, dirty);
-    }
-}
-
 static uint64_t missing(const struct psd_wait *w)
 {
     return w->queue.count - psd_queue_moved(w);
