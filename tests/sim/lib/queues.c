@@ -156,7 +156,7 @@ static void mark_taken(struct sim *s, const struct psd_change *c)
     sim_fail(s, "an element is taken from a queue that nobody has seen yet: a fault of the workload");
 }
 
-/* Newest first, or what one session took stands in the queue the other way round. */
+/* At the end of a session: newest first, or what it took stands in the queue the other way round. */
 static void check_newest(struct sim *s, const struct psd_record *r, const struct psd_attempt *a)
 {
     for (struct psi_list *it = a->link.next; it != &r->attempts; it = it->next) {
@@ -177,7 +177,7 @@ static void mark_end(struct sim *s, struct sim_task *t, const struct psd_change 
                 (t->core->now_ms - r->idle_since_ms >= s->k.lease_ms || r->idle_since_ms - r->heard_ms >= s->k.lease_ms);
     bool over = away || session_over(s, r->pid) || r->conn == NULL;
     struct psi_list *it = NULL;
-    if (over && c->attempt.give_back && a->element_count > 0 && a->variable->queue->spec.kind == PSI_QUEUE_FIFO &&
+    if (r->conn == NULL && c->attempt.give_back && a->element_count > 0 && a->variable->queue->spec.kind == PSI_QUEUE_FIFO &&
         !a->variable->gone) {
         check_newest(s, r, a);
     }
