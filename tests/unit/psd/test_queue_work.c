@@ -231,7 +231,7 @@ TEST(test_goodbye_returns_it)
     assert_int_equal(next(a, &q).text, 'b');
     assert_int_equal(next(a, &q).text, 'c');
     assert_applied(fc_call(a, PS_OP_GOODBYE, 0, 77, 0, NULL, 0, NULL));
-    for (char text = 'a'; text <= 'd'; text++) {
+    for (int text = 'a'; text <= 'd'; text++) {
         assert_int_equal(next(&e->c, &q).text, text);
     }
 }
