@@ -38,9 +38,9 @@ static ps_status fail_not_held(const struct psd_task *t, const struct psd_variab
                     (unsigned long long)e->serial, psd_record_text(a->record, who, sizeof(who)));
 }
 
-/* What r says, decided: on PS_OK out is to be committed. */
+/* What r says, decided: on PS_OK out is to be committed. *out_asked: the DEQUEUE of its item that has no ACK yet. */
 static ps_status decide(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psd_change *out,
-                        struct psi_err *err)
+                        struct psd_wait **out_asked, struct psi_err *err)
 {
     ps_v1_WorkEnd m;
     const struct psd_variable *v = r->variable;
@@ -67,6 +67,7 @@ static ps_status decide(struct psd_task *t, const struct psd_conn *c, const stru
     if (!repeated && (a == NULL || a->record != c->record)) {
         return fail_not_held(t, v, e, err);
     }
+    *out_asked = a == NULL ? NULL : psi_u64_map_find(&c->record->waits, a->id);
     *out = (struct psd_change){.kind = PSD_CHANGE_WORK_END,
                                .work_end = {.record = c->record,
                                             .number = r->header.id,
@@ -80,11 +81,17 @@ static ps_status decide(struct psd_task *t, const struct psd_conn *c, const stru
 void psd_rpc_work_end(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_change change;
+    struct psd_wait *asked = NULL;
     struct psi_err err;
     if (!psd_outcome_may_begin(t, c, r)) {
         return;
     }
-    if (decide(t, c, r, &change, &err) == PS_OK) {
+    if (decide(t, c, r, &change, &asked, &err) == PS_OK) {
+        if (asked != NULL) { /* its answer has no item any more */
+            PSI_IGNORE(psi_fail(&asked->err, PS_FAILED_PRECONDITION, "work queue '%s' at %s: item %llu was ended before its ACK",
+                                change.work_end.variable->name, t->name, (unsigned long long)change.work_end.serial)); /* kept */
+            asked->err.applied = PS_NOTHING_APPLIED;
+        }
         psd_commit(t, &change);
         psd_queue_touch(t, change.work_end.variable->queue);
     } else {

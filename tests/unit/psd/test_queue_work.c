@@ -220,6 +220,27 @@ TEST(test_returned)
     assert_end(&e->c, &q, &again, false, 0);
 }
 
+/* A DEQUEUE that is asked for again although its item was ended without an ACK. */
+TEST(test_ended_before_its_ack)
+{
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer q = work(&e->c, 1, 0);
+    assert_applied(fill(&e->c, 100, &q, 2, 9));
+    for (int i = 0; i < 2; i++) {
+        bool give_back = i == 0;
+        uint64_t id = 300 + (uint64_t)i;
+        struct wire *out = wire_new();
+        struct fc_reply r = take_one(&e->c, id, &q, 0, out);
+        assert_applied(r);
+        struct item item = {.m = result_of(&r)};
+        assert_end(&e->c, &q, &item, give_back, 0);
+        r = take_one(&e->c, id, &q, 0, out);
+        assert_reply(r, PS_FAILED_PRECONDITION, "ended before its ACK");
+        fc_ack(&e->c, id);
+    }
+    assert_int_equal(listed(&e->c).done, 1);
+}
+
 /* GOODBYE gives back what is held, in the order in which it was handed out. */
 TEST(test_goodbye_returns_it)
 {
