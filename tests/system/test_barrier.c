@@ -30,6 +30,8 @@ static char *const flags[] = {"--lease", "2s", "--beat", "500ms", NULL};
 static struct shared {
     _Atomic int come[ROUNDS];
     _Atomic int waits; /* processes that are about to wait */
+    _Atomic int begun; /* processes that may begin, in the order in which they were made */
+    int made;
 } * shared;
 
 static void no_log(void *ctx, ps_log_level level, const char *line)
@@ -53,15 +55,26 @@ static ps_session *worker(uint32_t task)
     return ps_session_open(&o, &s, error, sizeof(error)) == PS_OK && ps_session_wait_cluster(s, "ps", 0) == PS_OK ? s : NULL;
 }
 
-/* body in a process of its own, which ends with what it returns. */
+/* body in a process of its own, which ends with what it returns, and begins when it is its turn by begin(). Made before this
+ * process has a session, and so a thread: the thread sanitizer follows no fork of several. */
 static pid_t process(int (*body)(uint32_t task), uint32_t task)
 {
+    int place = ++shared->made;
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        while (shared->begun < place) {
+            (void)usleep(1000); /* sleep: looks at the event it waits for */
+        }
         _exit(body(task));
     }
     return pid;
+}
+
+/* The next process that was made. */
+static void begin(void)
+{
+    shared->begun++;
 }
 
 static void assert_end(pid_t pid, int code)
@@ -137,6 +150,7 @@ static void nobody_leaves_before_all_have_come(void **state)
     pid_t pid[WORKERS];
     for (uint32_t i = 0; i < WORKERS; i++) {
         pid[i] = process(rounds, i);
+        begin();
     }
     for (uint32_t i = 0; i < WORKERS; i++) {
         assert_end(pid[i], 0);
@@ -156,18 +170,19 @@ static int waits_for_three(uint32_t task)
 static void a_killed_one_does_not_count_twice(void **state)
 {
     (void)state;
+    pid_t killed = process(waits_for_three, 2), again = process(waits_for_three, 2), last = process(waits_for_three, 1);
     ps_session *s = worker(0);
-    pid_t killed = process(waits_for_three, 2);
+    begin();
     until_come("barrier three: 1 of 3");
     kill_it(killed);
-    pid_t again = process(waits_for_three, 2);
+    begin();
     until_waits(2);
     until_come("barrier three: 1 of 3");
     assert_int_equal(ps_barrier_within(s, "three", WORKERS, 1000), PS_DEADLINE_EXCEEDED);
     assert_non_null(strstr(ps_last_error(), "barrier of 'three': 2 of 3 have come"));
     assert_non_null(strstr(ps_last_error(), "without a session: /job:worker/task:1"));
     assert_null(strstr(ps_last_error(), "/job:worker/task:2"));
-    pid_t last = process(waits_for_three, 1);
+    begin();
     assert_int_equal(ps_barrier(s, "three", WORKERS), PS_OK);
     assert_end(again, 0);
     assert_end(last, 0);
@@ -193,10 +208,11 @@ static int only_lives(uint32_t task)
 static void all_that_live(void **state)
 {
     (void)state;
+    pid_t comes_not = process(only_lives, 1), waits = process(waits_for_all, 2);
     ps_session *s = worker(0);
-    pid_t comes_not = process(only_lives, 1);
+    begin();
     until_waits(1);
-    pid_t waits = process(waits_for_all, 2);
+    begin();
     until_come("barrier all: 1 of 3");
     assert_int_equal(ps_barrier_within(s, "all", 0, 500), PS_DEADLINE_EXCEEDED);
     assert_non_null(strstr(ps_last_error(), "2 of 3 have come"));
@@ -220,6 +236,7 @@ static void the_directory_is_restarted(void **state)
 {
     (void)state;
     pid_t waits = process(outcome_is_unknown, 1);
+    begin();
     until_come("barrier two: 1 of 2");
     test_cluster_kill(&cluster, 0);
     test_cluster_start(&cluster, 0);
