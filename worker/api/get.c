@@ -94,6 +94,7 @@ static ps_variable *record_new(bool queue)
     ps_queue *q = queue ? psi_calloc(1, sizeof(*q)) : NULL;
     if (q != NULL) {
         psi_list_init(&q->spare);
+        psi_list_init(&q->lent);
     }
     return !queue ? psi_calloc(1, sizeof(ps_variable)) : q != NULL ? &q->variable : NULL;
 }

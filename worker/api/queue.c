@@ -121,9 +121,10 @@ void psi_api_queues_free(ps_session *s)
     struct psi_list *it = NULL;
     while ((it = psi_list_pop_front(&s->queues)) != NULL) {
         ps_queue *q = PSI_CONTAINER_OF(PSI_CONTAINER_OF(it, ps_variable, link), ps_queue, variable);
-        struct psi_list *spare = NULL;
-        while ((spare = psi_list_pop_front(&q->spare)) != NULL) {
-            ps_tuple_free(PSI_CONTAINER_OF(spare, ps_tuple, link));
+        struct psi_list *tuple = NULL;
+        psi_list_move_all(&q->spare, &q->lent); /* items that were not said to be done */
+        while ((tuple = psi_list_pop_front(&q->spare)) != NULL) {
+            ps_tuple_free(PSI_CONTAINER_OF(tuple, ps_tuple, link));
         }
         psi_free(q);
     }

@@ -7,7 +7,7 @@
 
 /* Elements as common/tuple.h has them, each behind its length: what an enqueue sends and a dequeue gets. */
 struct ps_tuple {
-    struct psi_list link;       /* of its queue's spare ones */
+    struct psi_list link;       /* of its queue's spare ones, or of those that were lent */
     struct psi_queue_spec spec; /* a tuple may outlive its queue */
     uint8_t *data;
     uint64_t bytes, capacity;
@@ -25,6 +25,7 @@ struct ps_queue {
     struct psi_queue_spec spec;
     ps_queue_spec public_spec;
     struct psi_list spare; /* under the session's lock: struct ps_tuple */
+    struct psi_list lent;  /* likewise: for a call, or an item that is worked at */
     uint32_t spare_count;
 };
 struct ps_work {
@@ -44,7 +45,7 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
                         void *ctx);
 
 /* ---- tuple.c ---- */
-/** A spare one of q, empty; NULL: no memory. */
+/** A spare one of q, empty, until it is returned or the session is freed; NULL: no memory. */
 ps_tuple *psi_tuple_borrow(ps_queue *q);
 void psi_tuple_return(ps_queue *q, ps_tuple *t);
 /** count elements out of values, as ps_enqueue_many() has them. */

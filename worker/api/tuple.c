@@ -59,8 +59,11 @@ ps_tuple *psi_tuple_borrow(ps_queue *q)
     (void)pthread_mutex_lock(&s->lock);
     struct psi_list *link = psi_list_pop_front(&q->spare);
     q->spare_count -= link != NULL ? 1 : 0;
-    (void)pthread_mutex_unlock(&s->lock);
     ps_tuple *t = link != NULL ? PSI_CONTAINER_OF(link, ps_tuple, link) : tuple_new(&q->spec);
+    if (t != NULL) {
+        psi_list_push_back(&q->lent, &t->link);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
     ps_tuple_clear(t);
     return t;
 }
@@ -73,6 +76,7 @@ void psi_tuple_return(ps_queue *q, ps_tuple *t)
     }
     (void)pthread_mutex_lock(&s->lock);
     bool keep = q->spare_count < SPARE_MAX && t->capacity <= SPARE_BYTES_MAX;
+    psi_list_remove(&t->link);
     if (keep) {
         psi_list_push_front(&q->spare, &t->link);
         q->spare_count++;
