@@ -652,6 +652,22 @@ class Tasks(Case):
         self.assertLessEqual(report["global_step"], epochs * 45 + len(killed) * 4)
         self.assertGreater(report["test_accuracy"], 0.85)
 
+    def test_a_shard_that_another_did_meanwhile(self):
+        """A worker that is stopped for longer than its lease: another one does its shard, and it says so itself when it goes on."""
+        for i in range(2):
+            self.start_ps(i, PSD, more=("--lease", "1s", "--beat", "250ms"))
+        run = ("--work", "shards", "--log_shards", "--model", "mlp:256", "--epochs", str(20 // SLOW))
+        chief, late = self.workers(*run)
+        late.wait_line("epoch \\d+ begun", "err")
+        self.stop_within_a_shard(late)
+        shard = re.search(r"rows \d+ to \d+ of epoch \d+", late.text("err").split("\n")[-1]).group()
+        self.finish([chief])
+        self.assertIn(shard + " done", chief.text("err"))
+        late.popen.send_signal(signal.SIGCONT)
+        self.finish([late])
+        late.wait_line("its shard, %s, had been handed out again, and another worker has done it$" % shard, "err")
+        self.assertNotIn(shard + " done", late.text("err"))
+
     def test_shards_of_another_run_are_not_taken(self):
         """A second run on live ps tasks has shards of its own; a chief without them is found out."""
         self.start_all_ps()

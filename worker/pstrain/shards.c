@@ -112,6 +112,10 @@ static void over(struct shards *s, ps_status st, const char *what)
         say_note("%s: its shard had been handed out again: %s", s->who, ps_last_error());
     } else if (st != PS_OK) {
         (void)ps_session_fail(s->session, st, ps_last_error());
+    } else if (s->item.done_before) {
+        say_note("%s: its shard, rows %" PRId64 " to %" PRId64 " of epoch %" PRId64
+                 ", had been handed out again, and another worker has done it",
+                 s->who, s->shard.first, s->shard.first + s->shard.count - 1, s->shard.epoch + 1);
     } else {
         say_shard(s, what);
     }
