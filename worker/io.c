@@ -116,6 +116,7 @@ static void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, size_t 
     struct psi_io *io = ctx;
     io->events++;
     atomic_store_explicit(&io->asleep, false, memory_order_relaxed); /* it looks before it sleeps again */
+    psi_client_awake(io->client, psi_io_now_ms());
     psi_client_bytes(io->client, link, p, n);
 }
 

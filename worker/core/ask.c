@@ -294,6 +294,10 @@ void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const str
         psi_peer_fail(peer, "bad bytes from it: a reply to op %u for a request of op %u", op, ask->op);
         return;
     }
+    if ((ask->takes || ask->op == PS_OP_GET_PART) && r->status == PS_OK && peer->slept == peer->connection) {
+        psi_peer_fail(peer, "this process stood still for a lease: what it was given meanwhile may be somebody else's");
+        return; /* asked for again, it says so */
+    }
     if (r->more && r->status == PS_OK) {
         ask->fn(peer->c, ask, r); /* takes this part; ends nothing */
         return;

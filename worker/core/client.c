@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { AWAKE_MS = 50 /* less than the shortest lease */ };
+
 static void copy_text(char *dst, size_t n, const char *src)
 {
     snprintf(dst, n, "%s", src != NULL ? src : "");
@@ -229,6 +231,25 @@ struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *sh
     return psi_peer_dialed(c->peers[task], shell, crc, why);
 }
 
+/* It is now_ms, and maybe late: this process was stopped. */
+static void pass(struct psi_client *c, uint64_t now_ms)
+{
+    uint64_t gap = now_ms > c->now_ms ? now_ms - c->now_ms : 0;
+    c->now_ms += gap;
+    for (uint32_t i = 0; i < c->peer_count; i++) {
+        struct psi_peer *peer = c->peers[i];
+        peer->heard_ms += gap > PS_LEASE_MS / 4 ? gap : 0; /* nothing could be heard meanwhile */
+        peer->slept = gap >= peer->lease_ms ? peer->connection : peer->slept;
+    }
+}
+
+void psi_client_awake(struct psi_client *c, uint64_t now_ms)
+{
+    if (now_ms > c->now_ms && now_ms - c->now_ms > AWAKE_MS) {
+        pass(c, now_ms);
+    }
+}
+
 void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t *p, size_t n)
 {
     struct psi_peer *peer = link->owner;
@@ -259,13 +280,7 @@ void psi_client_writable(struct psi_client *c, struct psi_link *link)
 
 void psi_client_tick(struct psi_client *c, uint64_t now_ms)
 {
-    if (now_ms > c->now_ms) {
-        uint64_t gap = now_ms - c->now_ms;
-        c->now_ms = now_ms;
-        for (uint32_t i = 0; gap > PS_LEASE_MS / 4 && i < c->peer_count; i++) {
-            c->peers[i]->heard_ms += gap; /* we were stopped: nothing could be heard meanwhile */
-        }
-    }
+    pass(c, now_ms);
     for (;;) {
         struct psi_list *link = psi_list_first(&c->delayed);
         struct psi_request *req = link != NULL ? PSI_CONTAINER_OF(link, struct psi_request, link) : NULL;

@@ -220,6 +220,7 @@ struct psi_peer {
     uint64_t failing_since_ms; /* it was not UP since; 0 = it was, or no dial has ended */
     uint32_t backoff_ms;
     uint64_t connection; /* number of the last connection */
+    uint64_t slept;      /* the connection during which this process last stood still for a lease */
     uint64_t record;     /* name last heard, taken with the reply that settled the window */
     uint64_t record_next;
     uint64_t life;

@@ -60,6 +60,8 @@ struct psi_request *psi_client_next_done(struct psi_client *c);
 /** The DIAL of `task` succeeded: returns its link; or failed: shell NULL, why = text. At most one dial per task is out.
  *  crc: segments that go out on this connection carry CRCs. */
 struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, bool crc, const char *why);
+/** Before bytes: they may have lain there while this process was stopped. Cheap; runs no timer. */
+void psi_client_awake(struct psi_client *c, uint64_t now_ms);
 void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t *p, size_t n);
 void psi_client_closed(struct psi_client *c, struct psi_link *link);
 void psi_client_writable(struct psi_client *c, struct psi_link *link);

@@ -317,6 +317,49 @@ TEST(test_out_in_parts)
 }
 
 /* What a DEQUEUE took goes back unless all of it is here. */
+/* This process stood still for a lease: what it was given meanwhile is asked for again, and may be another's by now. */
+TEST(test_stood_still)
+{
+    for (int how = 0; how < 4; how++) { /* 1: in parts; 2: not so long; 3: it is still there */
+        struct psi_dequeue d = {.count = 1};
+        struct fake *f = fake_new(SPEC, "", 0, false);
+        struct psi_var *q = fake_get_queue(f, 0, "q", &INT64, 5, 1);
+        struct fake_request *r = take(f, q, &d, 60000);
+        uint64_t of = fake_take(f, 0, PS_OP_DEQUEUE)->h.id;
+        const struct fake_frame *part = NULL;
+        if (how == 1) {
+            answer_take(f, 0, of, 1, PART + 16, PART);
+            part = fake_take(f, 0, PS_OP_GET_PART);
+        }
+        f->now += how == 2 ? PS_LEASE_MS - 1000 : PS_LEASE_MS + 1000;
+        psi_client_awake(f->c, f->now);
+        if (how == 1) {
+            answer_part(f, part);
+        } else {
+            answer_take(f, 0, of, 1, 8, 8);
+        }
+        if (how == 2) {
+            assert_done(r, PS_OK);
+            continue;
+        }
+        assert_int_equal(r->dones, 0);
+        fake_wait(f, 1000);
+        fake_hello(f, 0, 100, 200, NULL, NULL);
+        part = fake_take(f, 0, how == 1 ? PS_OP_GET_PART : PS_OP_DEQUEUE);
+        assert_true(f->acked != of && (how == 1 || part->h.id == of));
+        if (how == 3) {
+            answer_take(f, 0, of, 1, 8, 8);
+            assert_done(r, PS_OK);
+            assert_null(fake_next(f, 0));
+            assert_true(f->acked == of && f->given_up == 0);
+            continue;
+        }
+        fake_reply(f, 0, part->h.op, part->h.id, false,
+                   &(struct fake_answer){.status = PS_ABORTED, .text = "the lease has ended"});
+        assert_done(r, PS_ABORTED);
+    }
+}
+
 TEST(test_given_up)
 {
     for (int how = 0; how < 5; how++) {
