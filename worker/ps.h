@@ -592,10 +592,10 @@ PS_API ps_status ps_task_waits(ps_session *s, int task, int64_t timeout_ms, ps_w
 typedef struct ps_container_info {
     size_t struct_bytes;
     char name[64];
-    uint64_t incarnation, bytes; /* values and slots */
+    uint64_t incarnation, bytes; /* values and slots, elements of queues */
     uint32_t variables, initialised;
     uint32_t names; /* directory: names that it has recorded, of all tasks; more than their variables: a task has lost some */
-    uint32_t reserved;
+    uint32_t queues;
 } ps_container_info;
 typedef void (*ps_container_info_fn)(void *ctx, const ps_container_info *info);
 /** The containers of one task, by name; also empty ones that were used in its life. */

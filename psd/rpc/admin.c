@@ -166,6 +166,8 @@ static void describe_container(const struct container_row *row, ps_v1_ContainerA
     while (row->container != NULL && psi_map_next(&row->container->variables, &cursor, NULL, NULL, &value)) {
         const struct psd_variable *v = value;
         if (v->queue != NULL) {
+            a->queues++;
+            a->bytes += v->queue->bytes;
             continue;
         }
         a->variables++;

@@ -55,7 +55,7 @@ static void expire(struct psd_task *t, struct psd_wait *w)
     const struct psd_variable *v = psd_queue_of(t, w);
     uint64_t moved = psd_queue_moved(w);
     const char *why = !is_head(w)              ? "others are before it"
-                      : w->op == PS_OP_DEQUEUE ? "it has too few elements"
+                      : w->op == PS_OP_DEQUEUE ? (v->queue->filled ? "others hold all that is left" : "it has too few elements")
                                                : "it has no room";
     PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "queue '%s' at %s: %s in time (%llu of %u elements %s)", v->name, t->name,
                         why, (unsigned long long)moved, w->queue.count,

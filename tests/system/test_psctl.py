@@ -219,6 +219,18 @@ class Live(unittest.TestCase):
         self.refused("queue", "numbers", "close", says="already closed")
         self.refused("queue", "numbers", "put", "1", says="closed")
         self.assertEqual(self.psctl("queues").splitlines()[1].split()[-1], "closed")
+        self.assertEqual(self.psctl("delete", "numbers", "--yes"), "numbers on /job:ps/task:0/device:CPU:0 is deleted\n")
+        self.assertEqual(self.psctl("queues").splitlines()[1:], ["none"])
+        self.refused("delete", "numbers", "--yes", says="'numbers'")
+
+    def test_a_reset_tells_of_queues(self):
+        with Cluster(1) as cluster:
+            address = cluster.addresses[0]
+            self.assertEqual(run(path("examples/queue"), address, "put", "5"), (0, "", ""))
+            row, = json.loads(run(PSCTL, "-t", address, "containers", "--json")[1])["containers"]
+            self.assertEqual((row["variables"], row["queues"], row["bytes"]), (0, 1, 8))
+            self.assertEqual(run(PSCTL, "-t", address, "reset", "--yes"),
+                             (0, "container 'localhost': 0 variables, 1 queue, 8 B gone\n", ""))
 
     def test_work(self):
         self.assertEqual(self.psctl("work").splitlines()[1:], ["none"])
@@ -227,6 +239,7 @@ class Live(unittest.TestCase):
         self.assertEqual([(w["name"], w["epoch"], w["epochs"], w["items"], w["held"], w["left"]) for w in work],
                          [("work", 3, 2, 2, 0, 0)])
         self.assertIn("all done  2 of 2", self.psctl("work"))
+        self.refused("queue", "work", "take", says="'work' is a work queue")
 
     def test_usage(self):
         self.assertEqual(run(PSCTL)[0], 2)
@@ -683,12 +696,12 @@ class Changes(unittest.TestCase):
             self.refused("reset", "elsewhere", "--yes", says="no container 'elsewhere'")
             self.assertEqual(self.names(), ["global_step", "w"])
             self.refused("reset", "not a name", "--yes", says="'not a name'")
-            self.assertIn("container 'localhost': 2 variables gone", self.psctl("reset", "--yes"))
+            self.assertIn("container 'localhost': 2 variables, 5.0 KiB gone", self.psctl("reset", "--yes"))
             self.assertEqual(self.psctl("reset", "--yes"), "container 'localhost' was empty\n")
             self.assertEqual(self.names(), [])
             train(self.cluster, 2)
             self.assertEqual(json.loads(self.psctl("reset", "--all", "--yes", "--json")),
-                             {"emptied": [{"name": "localhost", "variables": 3, "bytes": 640 * 8 + 10 * 8 + 8}]})
+                             {"emptied": [{"name": "localhost", "variables": 3, "queues": 0, "bytes": 640 * 8 + 10 * 8 + 8}]})
             self.assertEqual(self.names(), [])
             train(self.cluster, 2)
             self.cluster.kill(0)

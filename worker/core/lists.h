@@ -21,7 +21,7 @@
          TEXT(container) TEXT(name) SAME(version) SAME(pushes) SAME(initialised) SAME(sealed) SAME(in_progress) SAME(atomic) \
          SAME(bytes) OTHER(take_definition)) \
     LIST(CONTAINERS, "containers", OF_TASK, container, ps_container_info, NULL, ContainerAnswer, \
-         TEXT_OF(name, container) SAME(incarnation) SAME(bytes) SAME(variables) SAME(initialised) SAME(names)) \
+         TEXT_OF(name, container) SAME(incarnation) SAME(bytes) SAME(variables) SAME(initialised) SAME(names) SAME(queues)) \
     LIST(SESSIONS, "sessions", OF_TASK, session, ps_session_info, NULL, SessionAnswer, \
          TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) SAME(connected) SAME(stopping) SAME(heard_ms) SAME(age_ms) \
          SAME(steps_per_second) SAME(waits) SAME(in_progress) SAME(held_bytes) OTHER(take_session_rest)) \

@@ -45,17 +45,29 @@ bool containers_ask(struct psctl *c, struct containers *out)
     return ok;
 }
 
-uint64_t containers_sum(const struct containers *list, const char *name, uint64_t *out_bytes)
+struct containers_sum containers_sum(const struct containers *list, const char *name)
 {
-    uint64_t variables = 0;
-    *out_bytes = 0;
+    struct containers_sum sum = {0};
     for (size_t i = 0; i < list->count; i++) {
-        if (name == NULL || strcmp(list->on[i].info.name, name) == 0) {
-            variables += list->on[i].info.variables;
-            *out_bytes += list->on[i].info.bytes;
+        const ps_container_info *info = &list->on[i].info;
+        if (name == NULL || strcmp(info->name, name) == 0) {
+            sum.variables += info->variables;
+            sum.queues += info->queues;
+            sum.bytes += info->bytes;
         }
     }
-    return variables;
+    return sum;
+}
+
+const char *containers_sum_text(const struct containers_sum *sum, char *text, size_t n)
+{
+    char queues[48] = "", bytes[32];
+    if (sum->queues > 0) {
+        (void)snprintf(queues, sizeof(queues), ", %" PRIu64 " queue%s", sum->queues, sum->queues == 1 ? "" : "s");
+    }
+    (void)snprintf(text, n, "%" PRIu64 " variable%s%s, %s", sum->variables, sum->variables == 1 ? "" : "s", queues,
+                   cli_bytes((double)sum->bytes, bytes, sizeof(bytes)));
+    return text;
 }
 
 void containers_say_none(const struct psctl *c, const struct containers *list, const char *name, char *text, size_t n)
@@ -96,6 +108,7 @@ static const struct cli_column columns[] = {
     {"TASK", "task", FIELD(CLI_STRING, task_name)},
     {"VARIABLES", "variables", FIELD(CLI_U32, info.variables)},
     {"INITIALISED", "initialised", FIELD(CLI_U32, info.initialised)},
+    {"QUEUES", "queues", FIELD(CLI_U32, info.queues)},
     {"BYTES", "bytes", FIELD(CLI_BYTES, info.bytes)},
     {NULL, "names", FIELD(CLI_U32, info.names), .has = has_names},
     {"INCARNATION", "incarnation", FIELD(CLI_HEX, info.incarnation)},
@@ -107,8 +120,7 @@ static bool none_lost(const struct psctl *c, const struct containers *list)
     bool none = true;
     for (size_t i = 0; i < list->count; i++) {
         const ps_container_info *info = &list->on[i].info;
-        uint64_t bytes = 0;
-        uint64_t variables = containers_sum(list, info->name, &bytes);
+        uint64_t variables = containers_sum(list, info->name).variables;
         if (info->names > variables) {
             psctl_note(c,
                        "container '%s' should have %" PRIu32 " variables and its tasks have %" PRIu64
@@ -138,8 +150,9 @@ static enum psctl_exit show(struct psctl *c)
 const struct psctl_verb psctl_verb_containers = {
     .name = "containers",
     .arguments = "",
-    .summary = "containers: variables and bytes per task",
+    .summary = "containers: variables, queues and bytes per task",
     .words = "",
     .show = show,
-    .help = "What each container holds on each task; BYTES are values and slots. INCARNATION changes with every reset.\n",
+    .help = "What each container holds on each task; BYTES are values, slots and elements of queues. INCARNATION changes\n"
+            "with every reset.\n",
 };

@@ -1,34 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl delete: remove one variable from the cluster.
- * Happy path: find it -> ask on a terminal -> delete it. Failure modes: no such variable, its task is down; exit 1.
+ * psctl delete: remove one variable, or one queue, from the cluster.
+ * Happy path: find it -> ask on a terminal -> delete it. Failure modes: no such name, its task is down; exit 1.
  */
 #include "psctl.h"
 
 #include "value.h"
 
+#include <inttypes.h>
+
+/* What is to go: of its kind one is not NULL. */
+struct thing {
+    ps_variable *variable;
+    ps_queue *queue;
+};
+
+static bool confirmed(struct psctl *c, const struct thing *thing)
+{
+    const ps_variable *v = thing->variable;
+    char shape[192];
+    uint64_t size = 0;
+    if (v != NULL) {
+        return psctl_confirmed(c, "Delete %s, %s %s in container '%s', with its slots?", ps_variable_name(v),
+                               ps_dtype_name(ps_variable_dtype(v)), psi_shape_format(ps_variable_shape(v), shape, sizeof(shape)),
+                               ps_variable_container(v));
+    }
+    if (ps_queue_size(thing->queue, &size) != PS_OK) {
+        return psctl_confirmed(c, "Delete queue %s, with its elements?", ps_queue_name(thing->queue));
+    }
+    return psctl_confirmed(c, "Delete queue %s, with %" PRIu64 " element%s?", ps_queue_name(thing->queue), size,
+                           size == 1 ? "" : "s");
+}
+
 static enum psctl_exit run_delete(struct psctl *c)
 {
-    ps_variable *v = NULL;
-    char shape[192];
-    enum psctl_exit code = psctl_find_variable(c, &v);
+    struct thing thing = {.variable = NULL};
+    enum psctl_exit code = psctl_find(c, &thing.variable, &thing.queue);
     if (code != PSCTL_OK) {
         return code;
     }
-    if (!psctl_confirmed(c, "Delete %s, %s %s in container '%s', with its slots?", ps_variable_name(v),
-                         ps_dtype_name(ps_variable_dtype(v)), psi_shape_format(ps_variable_shape(v), shape, sizeof(shape)),
-                         ps_variable_container(v))) {
+    if (!confirmed(c, &thing)) {
         return PSCTL_FAILED;
     }
     ps_status st = ps_variable_delete(c->session, c->argv[0]);
     if (st != PS_OK) {
         return psctl_last_failed(c, st);
     }
+    bool queue = thing.queue != NULL;
+    const char *name = queue ? ps_queue_name(thing.queue) : ps_variable_name(thing.variable);
+    const char *device = queue ? ps_queue_device(thing.queue) : ps_variable_device(thing.variable);
     if (c->json) {
-        cli_json_print(json_pack("{s:s, s:s, s:s, s:b}", "name", ps_variable_name(v), "container", ps_variable_container(v),
-                                 "device", ps_variable_device(v), "deleted", true));
+        cli_json_print(json_pack("{s:s, s:s, s:s, s:b}", "name", name, "container",
+                                 c->container != NULL ? c->container : PSCTL_CONTAINER_DEFAULT, "device", device, "deleted",
+                                 true));
     } else {
-        (void)printf("%s on %s is deleted\n", ps_variable_name(v), ps_variable_device(v));
+        (void)printf("%s on %s is deleted\n", name, device);
     }
     return PSCTL_OK;
 }
@@ -36,12 +62,12 @@ static enum psctl_exit run_delete(struct psctl *c)
 const struct psctl_verb psctl_verb_delete = {
     .name = "delete",
     .arguments = "NAME",
-    .summary = "remove a variable",
+    .summary = "remove a variable or a queue",
     .args_min = 1,
     .args_max = 1,
     .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
     .words = "variable",
     .run = run_delete,
-    .help = "The variable, its slots and its name are gone; programs that use it get ABORTED. Asks first on a\n"
-            "terminal.\n",
+    .help = "The variable, its slots and its name are gone; programs that use it get ABORTED. Of a queue its elements\n"
+            "go, and who waits at it gets CANCELLED. Asks first on a terminal.\n",
 };

@@ -140,6 +140,12 @@ static enum psctl_exit run_queue(struct psctl *c)
     }
     ps_queue *q = NULL;
     ps_status st = ps_queue_find(c->session, c->argv[0], &q);
+    if (st == PS_OK &&
+        ps_queue_spec_of(q)->kind == PS_QUEUE_WORK) { /* an item that is taken here comes back as if a worker had died */
+        psctl_error(c, PS_FAILED_PRECONDITION, "'%s' is a work queue: programs take its items; psctl work shows them",
+                    c->argv[0]);
+        return PSCTL_FAILED;
+    }
     if (st == PS_OK && !puts && !takes) {
         st = ps_queue_close(q, cancels, psctl_left_ms(c));
     }

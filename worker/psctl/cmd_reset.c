@@ -9,7 +9,6 @@
  */
 #include "containers.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static const char *const default_container[] = {PSCTL_CONTAINER_DEFAULT};
@@ -26,53 +25,49 @@ static void describe(const struct containers *list, const struct chosen *chosen,
     for (size_t i = 0; i < chosen->count && len < n; i++) {
         len += (size_t)snprintf(dst + len, n - len, "%s'%s'", i > 0 ? ", " : "", chosen->names[i]);
     }
-    uint64_t variables = 0;
-    uint64_t bytes = 0;
-    char text[32];
+    struct containers_sum all = {0};
+    char text[96];
     for (size_t i = 0; i < chosen->count; i++) {
-        uint64_t of_one = 0;
-        variables += containers_sum(list, chosen->names[i], &of_one);
-        bytes += of_one;
+        struct containers_sum one = containers_sum(list, chosen->names[i]);
+        all.variables += one.variables;
+        all.queues += one.queues;
+        all.bytes += one.bytes;
     }
     if (chosen->count == 0) {
-        variables = containers_sum(list, NULL, &bytes);
+        all = containers_sum(list, NULL);
         len = (size_t)snprintf(dst, n, "all containers");
     }
     if (len < n) {
-        (void)snprintf(dst + len, n - len, ": %" PRIu64 " variable%s, %s", variables, variables == 1 ? "" : "s",
-                       cli_bytes((double)bytes, text, sizeof(text)));
+        (void)snprintf(dst + len, n - len, ": %s", containers_sum_text(&all, text, sizeof(text)));
     }
 }
 
-static void say_emptied(const struct psctl *c, const char *name, uint64_t variables, uint64_t bytes)
+static void say_emptied(const struct psctl *c, const struct containers *list, const char *name)
 {
-    char text[32];
+    struct containers_sum sum = containers_sum(list, name);
+    char text[96];
     if (c->json) {
-        cli_json_put(NULL,
-                     json_pack("{s:s, s:I, s:I}", "name", name, "variables", (json_int_t)variables, "bytes", (json_int_t)bytes));
-    } else if (variables == 0) {
+        cli_json_put(NULL, json_pack("{s:s, s:I, s:I, s:I}", "name", name, "variables", (json_int_t)sum.variables, "queues",
+                                     (json_int_t)sum.queues, "bytes", (json_int_t)sum.bytes));
+    } else if (sum.variables == 0 && sum.queues == 0) {
         (void)printf("container '%s' was empty\n", name);
     } else {
-        (void)printf("container '%s': %" PRIu64 " variable%s gone, %s\n", name, variables, variables == 1 ? "" : "s",
-                     cli_bytes((double)bytes, text, sizeof(text)));
+        (void)printf("container '%s': %s gone\n", name, containers_sum_text(&sum, text, sizeof(text)));
     }
 }
 
 static void report(const struct psctl *c, const struct containers *list, const struct chosen *chosen)
 {
-    uint64_t bytes = 0;
     psctl_answer(c);
     if (c->json) {
         cli_json_list("emptied");
     }
     for (size_t i = 0; i < chosen->count; i++) {
-        uint64_t variables = containers_sum(list, chosen->names[i], &bytes);
-        say_emptied(c, chosen->names[i], variables, bytes);
+        say_emptied(c, list, chosen->names[i]);
     }
     for (size_t i = 0; chosen->count == 0 && i < list->count; i++) {
         if (i == 0 || strcmp(list->on[i].info.name, list->on[i - 1].info.name) != 0) {
-            uint64_t variables = containers_sum(list, list->on[i].info.name, &bytes);
-            say_emptied(c, list->on[i].info.name, variables, bytes);
+            say_emptied(c, list, list->on[i].info.name);
         }
     }
     if (c->json) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The variable that a command line names.
+ * The variable, or the queue, that a command line names.
  * Happy path: connect, find it. Failure modes: there is none: the library's text, and what was likely meant: a name like it, or
  * the same one in another container; looking for that takes what is left of the command's time at most.
  */
@@ -49,8 +49,13 @@ static void say_not_found(struct psctl *c, ps_status st)
 
 enum psctl_exit psctl_find_variable(struct psctl *c, ps_variable **out)
 {
+    return psctl_find(c, out, NULL);
+}
+
+enum psctl_exit psctl_find(struct psctl *c, ps_variable **out, ps_queue **out_queue)
+{
     enum psctl_exit code = psctl_connect(c);
-    if (code != PSCTL_OK) {
+    if (code != PSCTL_OK || (out_queue != NULL && ps_queue_find(c->session, c->argv[0], out_queue) == PS_OK)) {
         return code;
     }
     ps_status st = ps_variable_find(c->session, c->argv[0], out);

@@ -115,6 +115,8 @@ void psctl_leave_begin(void);
 void psctl_leave_session(ps_session *s);
 /** psctl_connect(), and the variable that argv[0] names; says what failed, and what was likely meant. find.c */
 enum psctl_exit psctl_find_variable(struct psctl *c, ps_variable **out);
+/** The same, or the queue of that name: of its kind one is written. */
+enum psctl_exit psctl_find(struct psctl *c, ps_variable **out, ps_queue **out_queue);
 /** The question, unless --yes or where nobody can be asked (there psctl_connect() has refused --all). Says that nothing was done
  *  when the answer is no. */
 bool psctl_confirmed(struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
