@@ -139,6 +139,9 @@ static struct psd_wait *begin(struct psd_task *t, struct psd_conn *c, const stru
         PSI_IGNORE(psd_queue_fail_gone(t, w, &err)); /* answered by this */
     } else if (t->draining) {
         PSI_IGNORE(fail_draining(t, &err)); /* likewise */
+    } else if (psd_attempt_find(w->record, w->id) != NULL) {
+        PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "%s number %llu still holds an item of a work queue", psi_op_name(w->op),
+                            (unsigned long long)w->id)); /* likewise */
     } else {
         return w;
     }

@@ -106,18 +106,38 @@ static void waiter_ended(void *ctx, ps_request *req, const ps_result *result)
     (void)result;
 }
 
-static ps_session *wait_elsewhere(size_t others)
+struct waiters {
+    ps_session *s;
+    size_t count;
+    ps_request *requests;
+    ps_tuple **tuples;
+};
+
+static struct waiters wait_elsewhere(size_t count)
 {
-    ps_session *s = open_session(PS_PROGRESS_THREAD);
-    ps_request *requests = need(calloc(others, sizeof(*requests)));
+    struct waiters w = {.s = open_session(PS_PROGRESS_THREAD), .count = count};
+    w.requests = need(calloc(count, sizeof(*w.requests)));
+    w.tuples = need(calloc(count, sizeof(ps_tuple *)));
     char name[32];
-    for (size_t i = 0; i < others; i++) {
+    for (size_t i = 0; i < count; i++) {
         (void)snprintf(name, sizeof(name), "other%zu", i);
-        ps_queue *q = make_queue(s, name, 4);
-        ps_tuple *t = need(ps_tuple_new(q));
-        check(ps_dequeue_start(q, t, 1, false, 3600000, &requests[i], waiter_ended, NULL), "a dequeue that waits");
+        ps_queue *q = make_queue(w.s, name, 4);
+        w.tuples[i] = need(ps_tuple_new(q));
+        check(ps_dequeue_start(q, w.tuples[i], 1, false, 3600000, &w.requests[i], waiter_ended, NULL), "a dequeue that waits");
     }
-    return s; /* what it uses is this process's to its end */
+    return w;
+}
+
+/* Its requests end CANCELLED. */
+static void waiters_end(struct waiters *w)
+{
+    check(ps_reset(w->s), "reset");
+    (void)ps_session_close(w->s);
+    for (size_t i = 0; i < w->count; i++) {
+        ps_tuple_free(w->tuples[i]);
+    }
+    free(w->tuples);
+    free(w->requests);
 }
 
 static int pair(size_t bytes, double seconds, bool caller, size_t others)
@@ -147,17 +167,20 @@ static int pair(size_t bytes, double seconds, bool caller, size_t others)
     (void)printf("{\"push_pull_us\":%.2f,\"queue_us\":%.2f,\"ratio\":%.4f,\"push_pull_server_us\":%.2f,\"queue_server_us\":%.2f",
                  1e6 * push_pull, 1e6 * alone, alone / push_pull, server_us(&variable), cpu);
     if (others > 0) {
-        ps_session *waits = wait_elsewhere(others);
+        struct waiters waiters = wait_elsewhere(others);
         both(&p, seconds, &variable, &queue);
         double with = median(&queue.samples) / median(&variable.samples);
         (void)printf(",\"others\":%zu,\"with_others\":%.4f,\"with_others_server\":%.4f", others, with / (alone / push_pull),
                      server_us(&queue) / cpu);
-        check(ps_reset(waits), "reset");
-        (void)ps_session_close(waits); /* its requests end CANCELLED */
+        waiters_end(&waiters);
     } else {
         check(ps_reset(p.s), "reset");
     }
     (void)printf(",\"ops\":%zu,\"values\":\"%s\"}\n", queue.samples.count, p.right ? "right" : "WRONG");
+    free(p.in);
+    free(p.out);
+    free(variable.samples.seconds);
+    free(queue.samples.seconds);
     return ps_session_close(p.s) != 0 ? 2 : p.right ? 0 : 1;
 }
 
@@ -213,6 +236,7 @@ static int wake(double seconds)
     check(ps_reset(s), "reset");
     (void)printf("{\"ops\":%zu,\"p50_us\":%.2f,\"p99_us\":%.2f,\"values\":\"%s\"}\n", w.samples.count, 1e6 * p50,
                  1e6 * (double)w.samples.seconds[w.samples.count * 99 / 100], w.right ? "right" : "WRONG");
+    free(w.samples.seconds);
     return ps_session_close(other) != 0 || ps_session_close(s) != 0 ? 2 : w.right ? 0 : 1;
 }
 

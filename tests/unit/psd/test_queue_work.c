@@ -242,6 +242,22 @@ TEST(test_ended_before_its_ack)
 }
 
 /* GOODBYE gives back what is held, in the order in which it was handed out. */
+/* A request number whose item is still worked at cannot be that of another request. */
+TEST(test_a_number_that_holds_an_item)
+{
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer q = work(&e->c, 1, 0);
+    struct wire *out = wire_new();
+    assert_applied(fill(&e->c, 100, &q, 3, 9));
+    struct fc_reply r = take_one(&e->c, 200, &q, 0, out);
+    const struct item first = {.m = result_of(&r)};
+    fc_ack(&e->c, 200);
+    assert_reply(take_one(&e->c, 200, &q, 0, out), PS_INVALID_ARGUMENT, "number 200 still holds an item");
+    fc_ack(&e->c, 200);
+    assert_end(&e->c, &q, &first, false, 0);
+    assert_applied(take_one(&e->c, 200, &q, 0, out));
+}
+
 TEST(test_goodbye_returns_it)
 {
     struct env *e = env_new(NULL);
