@@ -99,7 +99,7 @@ static void check_once(struct sim *s, uint64_t id, const char *when)
 
 /* ---- what a task does, before it is carried out ---- */
 
-static bool session_over(const struct sim *s, uint32_t life)
+bool sim_session_over(const struct sim *s, uint32_t life)
 {
     for (uint32_t i = 0; i < s->program_count; i++) {
         const struct sim_program *p = &s->program[i];
@@ -108,6 +108,12 @@ static bool session_over(const struct sim *s, uint32_t life)
         }
     }
     return true;
+}
+
+bool sim_lease_over(const struct sim *s, const struct sim_task *t, const struct psd_record *r)
+{
+    return r->conn == NULL &&
+           (t->core->now_ms - r->idle_since_ms >= s->k.lease_ms || r->idle_since_ms - r->heard_ms >= s->k.lease_ms);
 }
 
 static void mark_put(struct sim *s, const struct psd_change *c)
@@ -173,15 +179,14 @@ static void mark_end(struct sim *s, struct sim_task *t, const struct psd_change 
     const struct psd_record *r = c->attempt.record;
     const struct psd_attempt *a = psd_attempt_find(r, c->attempt.id);
     struct sim_element_key key = {.life = r->pid, .number = a->id};
-    bool away = r->conn == NULL &&
-                (t->core->now_ms - r->idle_since_ms >= s->k.lease_ms || r->idle_since_ms - r->heard_ms >= s->k.lease_ms);
-    bool over = away || session_over(s, r->pid) || r->conn == NULL;
+    bool away = sim_lease_over(s, t, r);
+    bool over = away || sim_session_over(s, r->pid) || r->conn == NULL;
     struct psi_list *it = NULL;
     if (r->conn == NULL && c->attempt.give_back && a->element_count > 0 && a->variable->queue->spec.kind == PSI_QUEUE_FIFO &&
         !a->variable->gone) {
         check_newest(s, r, a);
     }
-    if (r->conn == NULL && !away && c->attempt.give_back && a->element_count > 0 && !session_over(s, r->pid) && a->done) {
+    if (r->conn == NULL && !away && c->attempt.give_back && a->element_count > 0 && !sim_session_over(s, r->pid) && a->done) {
         sim_fail(s, "a session that was heard %llu ms ago loses what it took, and the lease is %u ms",
                  (unsigned long long)(t->core->now_ms - r->heard_ms), s->k.lease_ms);
     }
@@ -209,6 +214,10 @@ static struct sim_queue_end *end_note(struct sim *s)
 
 void sim_queues_change(struct sim *s, struct sim_task *t, const struct psd_change *c)
 {
+    if (s->k.shares) {
+        sim_shares_change(s, t, c);
+        return;
+    }
     switch (c->kind) {
     case PSD_CHANGE_ENQUEUE:
         mark_put(s, c);
@@ -534,6 +543,10 @@ void sim_queues_poll(struct sim *s, struct sim_task *t)
         if (v->queue == NULL) {
             continue;
         }
+        if (s->k.shares) {
+            sim_shares_look(s, v);
+            continue;
+        }
         q = q == NULL ? queue_new(s, t, v) : q;
         seen[q - s->queue] = true;
         compare(s, t, q, v->queue);
@@ -558,6 +571,9 @@ void sim_queues_restart(struct sim *s, const struct sim_task *t)
 
 void sim_queues_check_end(struct sim *s)
 {
+    if (s->k.shares) {
+        sim_shares_check_end(s);
+    }
     for (uint64_t i = 0; i < s->element_count; i++) {
         if (s->element[i].place == SIM_PLACE_TAKEN && !s->element[i].dead) {
             sim_fail(s, "element %llu is still taken, and no session is left", (unsigned long long)(i + 1));
@@ -575,6 +591,10 @@ void sim_queues_check_end(struct sim *s)
 void sim_queues_draw(struct sim *s)
 {
     static const char *const names[] = {"fifo", "shuffle"};
+    if (s->k.shares) {
+        sim_shares_draw(s);
+        return;
+    }
     for (uint32_t i = 0; i < 2; i++) {
         struct sim_var *v = &s->var[s->var_count++];
         (void)snprintf(v->name, sizeof(v->name), "%s", names[i]);
@@ -600,6 +620,10 @@ void sim_queues_draw(struct sim *s)
 
 void sim_queue_work(struct sim *s, struct sim_program *p)
 {
+    if (s->k.shares) {
+        sim_shares_work(s, p);
+        return;
+    }
     uint64_t x = sim_below(s, 100);
     struct sim_var *v = &s->var[sim_below(s, s->var_count)];
     enum psi_request_kind kind = p->role == SIM_FINAL ? PSI_REQ_STATUS
@@ -635,7 +659,7 @@ static uint64_t number_of(struct sim *s, const struct sim_call *call)
     sim_fail(s, "a dequeue is answered that is not asked for");
 }
 
-static ps_status on_room(struct psi_dequeue *d, const struct ps_dequeue_result *got, uint8_t **out, struct psi_err *err)
+ps_status sim_queue_room(struct psi_dequeue *d, const struct ps_dequeue_result *got, uint8_t **out, struct psi_err *err)
 {
     struct sim_call *call = d->ctx;
     (void)err;
@@ -688,10 +712,12 @@ static void prepare_put(struct sim *s, struct sim_call *call)
 void sim_queue_prepare(struct sim *s, struct sim_call *call)
 {
     struct psi_request *req = &call->req;
-    if (req->kind == PSI_REQ_ENQUEUE) {
+    if (s->k.shares) {
+        sim_shares_prepare(s, call);
+    } else if (req->kind == PSI_REQ_ENQUEUE) {
         prepare_put(s, call);
     } else if (req->kind == PSI_REQ_DEQUEUE) {
-        call->take = (struct psi_dequeue){.many = sim_one_in(s, 3), .room = on_room, .ctx = call};
+        call->take = (struct psi_dequeue){.many = sim_one_in(s, 3), .room = sim_queue_room, .ctx = call};
         call->take.count = call->take.many ? (uint32_t)sim_below(s, MANY_MAX + 1) : 1;
         call->take.up_to = call->take.many && sim_one_in(s, 3);
         req->dst = &call->take;
@@ -788,10 +814,12 @@ bool sim_queue_done(struct sim *s, const struct sim_call *call)
     if (op->var == NULL || op->var->kind != SIM_VAR_QUEUE || op->kind == PSI_REQ_GET) {
         return false;
     }
-    if (!has_cause(s, op)) {
+    if (!has_cause(s, op) && !(s->k.shares && sim_shares_cause(s, op))) {
         sim_fail(s, "%s failed without a cause: %s", sim_op_text(op, text), call->req.err != NULL ? call->req.err->text : "");
     }
-    if (op->kind == PSI_REQ_ENQUEUE) {
+    if (s->k.shares) {
+        sim_shares_done(s, call);
+    } else if (op->kind == PSI_REQ_ENQUEUE) {
         done_put(s, call);
     } else if (op->kind == PSI_REQ_DEQUEUE) {
         done_take(s, call);

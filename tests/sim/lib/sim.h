@@ -15,6 +15,7 @@
  * program.c  what a client does: get, ready, work, end, come back;  call.c: one request, from start to its callback
  * work.c     calls that tasks run;  barrier.c: programs that wait for each other
  * queues.c   queues, compared with those of TensorFlow's rules (queue_ref.h), and a ledger of their elements
+ * shares.c   a work queue, and a ledger of its items
  * replay.c   the changes of a task's life, replayed into an empty one
  * oracle.c   values against the ledger of calls;  birth.c: variables' lives, two owners, mixed models
  *
@@ -47,6 +48,8 @@ enum {
 struct sim;
 struct sim_conn;
 struct psd_change;
+struct psd_record;
+struct psd_variable;
 struct ref_queue;
 
 /* ---- knobs: what a seed is about ---- */
@@ -73,7 +76,7 @@ enum sim_profile {
     SIM_DIRECTORY,
     SIM_CHIEFS,
     SIM_BOUNDARY,
-    SIM_QUEUES, /* eight programs at two queues (queues.c) */
+    SIM_QUEUES, /* eight programs at two queues (queues.c), or at a work queue (shares.c) */
     SIM_RACE,   /* rounds of a reset, a creation, a push and a dying task, in every order (race.c) */
     SIM_PROFILE_COUNT
 };
@@ -86,6 +89,7 @@ struct sim_knobs {
     bool second_chief;
     bool twin;    /* task 1 has two processes at one address; the second one is the last of sim.task */
     bool monitor; /* a program that finds, lists, creates and deletes "tmp" */
+    bool shares;  /* QUEUES: a work queue instead of the two others */
     bool imports; /* some sessions of chiefs give registers their values and end, as psctl import does; some end in between */
     uint32_t vars;
     uint32_t frame_bytes; /* PS_FRAME_BODY_MAX of the cores */
@@ -284,13 +288,13 @@ struct sim_op {
     /* CALL */
     uint32_t task; /* where */
     bool ran, fails;
-    uint64_t count; /* of its task's calls it was this one; ENQUEUE: elements */
+    uint64_t count; /* of its task's calls it was this one; ENQUEUE: elements; WORK_END: the epoch */
     size_t result_bytes;
     /* BARRIER: which, and the count */
     uint32_t gate, of;
     uint64_t first;  /* ENQUEUE: number of its first element in the ledger */
-    uint64_t number; /* DEQUEUE: of the request, when it has been answered */
-    bool cancel;     /* QUEUE_CLOSE */
+    uint64_t number; /* DEQUEUE: of the request, when it has been answered; WORK_END: serial of the item */
+    bool cancel;     /* QUEUE_CLOSE; WORK_END: gives it back; ENQUEUE to a work queue: another fill than before */
 };
 struct sim_call {
     struct psi_request req;   /* first: a request is its call */
@@ -302,6 +306,7 @@ struct sim_call {
     size_t bytes;
     struct psi_enqueue put;
     struct psi_dequeue take;
+    struct psi_work_end end;
     /* administration */
     struct psi_setting setting; /* CONFIG_SET */
     struct psi_barrier barrier;
@@ -378,6 +383,34 @@ struct sim_element {
     uint32_t got_count, back_count;
     struct sim_element_key got[SIM_ELEMENT_KEYS];  /* programs that were given it */
     struct sim_element_key back[SIM_ELEMENT_KEYS]; /* ... and lost it, by the end of their lease or their own */
+};
+
+enum { SIM_SHARES_MAX = 20, SIM_SHARE_EPOCHS = 3, SIM_SHARE_LOST = 64, SIM_SHARES_OVER = 8 };
+/* The ledger's entry of an item of the work queue. */
+struct sim_share {
+    enum sim_place place;      /* GONE: done in this epoch */
+    struct sim_element_key by; /* who holds it, or did last */
+    bool got;                  /* he was told so */
+    uint32_t again;            /* it came back in this epoch */
+    uint32_t done_by[SIM_SHARE_EPOCHS];
+    uint32_t lost_count;
+    struct sim_element_key lost[SIM_SHARE_LOST]; /* those it was taken from, by the end of their lease or their own */
+};
+/* The work queue as it is to be. */
+struct sim_shares {
+    uint32_t count, epochs;
+    uint64_t creation; /* 0: nobody has seen it; as the rest */
+    uint32_t put, epoch;
+    bool filled;
+    struct sim_share item[SIM_SHARES_MAX];
+};
+/* A session at it. */
+struct sim_holder {
+    uint32_t life, epoch;
+    bool filled, out; /* a call is */
+    bool done;        /* it has said that the item is, or tried to */
+    uint64_t serial;  /* of what it holds; 0: nothing */
+    uint64_t until;
 };
 
 /* A RESET or DELETE that may take effect. */
@@ -469,6 +502,10 @@ struct sim {
     struct sim_element *element;
     uint64_t element_count, element_capacity;
     uint64_t count_compared, count_taken, count_back, count_again;
+    struct sim_shares shares;
+    struct sim_holder holder[SIM_PROGRAMS_MAX];
+    uint64_t shares_over[SIM_SHARES_OVER]; /* creations of it all of whose epochs are over: a ring */
+    uint64_t count_shares_done, count_shares_back, count_shares_over;
     bool twin_leads;                   /* where the address of the two processes leads: to the second one */
     uint64_t twin_turns, twin_dropped; /* the place went to the other one; variables that a return cost */
     uint64_t twin_life;                /* that has it */
@@ -497,6 +534,7 @@ struct sim_summary {
     uint64_t boundaries[2];                          /* BOUNDARY profile: boundaries that passed in each direction */
     struct sim_race race;                            /* RACE profile */
     uint64_t elements, taken, back, again, compared; /* QUEUES profile: went back; came twice; comparisons with the reference */
+    uint64_t shares_done, shares_back, shares_over;  /* ... items done, taken from a session; all epochs over */
     uint64_t twin_turns, twin_dropped;
 };
 
@@ -548,6 +586,23 @@ void sim_queue_work(struct sim *s, struct sim_program *p);
 void sim_queue_prepare(struct sim *s, struct sim_call *call);
 /** Its end; false: it is none of a queue. */
 bool sim_queue_done(struct sim *s, const struct sim_call *call);
+/** psi_dequeue.room of a call. */
+ps_status sim_queue_room(struct psi_dequeue *d, const struct ps_dequeue_result *got, uint8_t **out, struct psi_err *err);
+/** The session has ended, or said GOODBYE. */
+bool sim_session_over(const struct sim *s, uint32_t life);
+/** r has no connection, and was away for a lease. */
+bool sim_lease_over(const struct sim *s, const struct sim_task *t, const struct psd_record *r);
+
+/* ---- shares.c: the same for a work queue ---- */
+void sim_shares_draw(struct sim *s);
+void sim_shares_change(struct sim *s, struct sim_task *t, const struct psd_change *c);
+void sim_shares_look(struct sim *s, const struct psd_variable *v);
+void sim_shares_check_end(struct sim *s);
+void sim_shares_work(struct sim *s, struct sim_program *p);
+void sim_shares_prepare(struct sim *s, struct sim_call *call);
+/** May op, which is over, have failed as it did? */
+bool sim_shares_cause(struct sim *s, const struct sim_op *op);
+void sim_shares_done(struct sim *s, const struct sim_call *call);
 
 /* ---- twin.c ---- */
 /** t is one of the two processes of one task. */

@@ -271,6 +271,9 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .back = s->count_back,
                                     .again = s->count_again,
                                     .compared = s->count_compared,
+                                    .shares_done = s->count_shares_done,
+                                    .shares_back = s->count_shares_back,
+                                    .shares_over = s->count_shares_over,
                                     .twin_turns = s->twin_turns,
                                     .twin_dropped = s->twin_dropped};
         unmake_world(s);
