@@ -83,16 +83,18 @@ PS_API ps_status ps_session_open(const ps_session_options *options, ps_session *
 /**
  * Open from the command line: takes out of argv the flags it knows (--cluster --ps_hosts --worker_hosts --cluster_name --job_name
  * --task_index --target --container --steps --seed --timeout --log_level --wire_dtype --placement --fresh --allow_soft_placement
- * --log_device_placement --prefetch --device --threads --help; `-` and `_` alike, `--flag value` and `--flag=value`) and leaves
- * the others. Without cluster flags TF_CONFIG counts, then PSD_TARGET, then 127.0.0.1:2222. --fresh (the chief resets the
- * container) and
+ * --log_device_placement --prefetch --sync --sync_workers --replicas_to_aggregate --on_worker_loss --staleness --device --threads
+ * --help; `-` and `_` alike, `--flag value` and `--flag=value`) and leaves the others. Without cluster flags TF_CONFIG counts,
+ * then PSD_TARGET, then 127.0.0.1:2222. --fresh (the chief resets the container) and
  * --placement balanced without a cluster spec ask the cluster here and block for --timeout at most. Never NULL: after a failure
  * every call returns the same error, ps_should_stop is true and ps_session_close returns it. --help prints `about` and the flags
  * to standard output.
  */
 PS_API ps_session *ps_session_open_args(int *argc, char **argv, const char *about);
 
-/** Wait for what is in flight (bounded by the operation timeout), say goodbye, free everything; parameters and variables too.
+/** Wait for what is in flight (bounded by the operation timeout), say goodbye, free everything; parameters and variables too. A
+ *  member of rounds (ps_session_sync) that has no error has finished: the others go on without it, which is no loss. With an
+ *  error, and after ps_session_leave(), it is one.
  *  Returns 0, or the code of the first error, which was logged when it happened. NULL is fine. Any thread, once. */
 PS_API int ps_session_close(ps_session *s);
 /** Say goodbye now, whatever other threads are doing with the session, so that the tasks forget it at once: for a program that is
@@ -184,7 +186,12 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  * creates global_step. Blocks up to the operation timeout for what is yet to be got, then up to the ready timeout. Errors
  * (sticky): DEADLINE_EXCEEDED (which variables, which ps, no chief), DATA_LOSS (part of the model was lost; names it: some
  * variables are trained, sealed, or were given their values by another session, and these have none), ABORTED (a newer chief),
- * FAILED_PRECONDITION (hyperparameters differ).
+ * FAILED_PRECONDITION (hyperparameters differ; one side is in rounds and the other is not).
+ *
+ * With ps_session_sync() the chief puts the parameters in rounds before it seals, and every session becomes a member here: it
+ * waits for the next round where others are in the middle of one, up to the ready timeout. Further errors: RESOURCE_EXHAUSTED (no
+ * room at a ps for this member's gradients, or for the new values), INVALID_ARGUMENT (other options than the chief's; parameters
+ * in several containers).
  */
 PS_API ps_status ps_session_ready(ps_session *s);
 /** After ps_session_ready: the number of variables that existed and were initialised before, and the global step then. */
@@ -203,13 +210,28 @@ PS_API ps_status ps_pull(ps_session *s);
 PS_API ps_status ps_pull_param(ps_param *p);
 /** Push p's gradient buffer; returns at once, unless parameters are yet to be got or the last push of p is yet to be
  * acknowledged, which it waits for. The buffer is the library's until the push is acknowledged. A gradient that a device has yet
- * to compute travels when it is there. */
+ * to compute travels when it is there. In rounds it is this worker's contribution to the round, which ps_step_done() completes;
+ * a second one of the same step is FAILED_PRECONDITION. */
 PS_API ps_status ps_push(ps_session *s, ps_param *p);
 /** The same, and the values after it come back for the next ps_pull, in one round trip and while the program works: in a loop
  * that pulls in each step the wire is hidden behind the layers that are still to be computed. They lack what others push after
- * it. With ps_session_options.prefetch it is ps_push. */
+ * it. With ps_session_options.prefetch, and in rounds, it is ps_push. */
 PS_API ps_status ps_push_pull(ps_session *s, ps_param *p);
-/** Wait until every push of this step is acknowledged, then add one to the global step, exactly once. Blocks. */
+/**
+ * Wait until every push of this step is acknowledged, then add one to the global step, exactly once. Blocks.
+ *
+ * In rounds (ps_session_sync) it completes this worker's contribution and waits until the round is over: the new values are on
+ * all ps then, and the global step is one more, for all workers together. Every parameter with an optimizer must have been pushed
+ * since the last step, else FAILED_PRECONDITION, which names those that were not. A contribution that came too late (enough
+ * others had completed the round), or whose worker had been taken for lost, is dropped: PS_OK, ps_dropped() counts it, and the
+ * next ps_pull() has the values to go on with. With a bound on staleness it adds one, then waits while this worker is too far
+ * ahead.
+ *
+ * Both wait for the operation timeout at most; the first step for the ready timeout where that is longer, because workers may
+ * be yet to start. Errors (sticky): DEADLINE_EXCEEDED naming who is missing and for how long, ABORTED (a worker was lost and the
+ * policy is PS_LOSS_FAIL; a task was restarted without the group; the container was reset; another session of the same task has
+ * taken this one's place), UNAVAILABLE (the directory cannot be reached).
+ */
 PS_API ps_status ps_step_done(ps_session *s);
 /** The global step that the last ps_step_done or ps_session_ready saw. */
 PS_API int64_t ps_global_step(ps_session *s);
@@ -228,6 +250,55 @@ PS_API uint64_t ps_seed(ps_session *s);
  * told the sessions that it knows. out_sessions (may be NULL): those of them that are connected or hold a lease; of several tasks
  * the most that one told. Blocks. */
 PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions);
+
+/* ========================================= training in step with others ========================================= */
+
+typedef enum ps_sync_mode {
+    PS_SYNC_NONE = 0,     /* every worker at its own pace; a push is applied when it comes */
+    PS_SYNC_ROUNDS = 1,   /* one step of all workers is one update, with the average of their gradients */
+    PS_SYNC_STALENESS = 2 /* as NONE, but nobody gets more than so many steps ahead of the slowest */
+} ps_sync_mode;
+/* A worker is lost whose session ends, or is away for a lease (psd --lease), before it has said that it is finished
+ * (ps_session_close without an error). */
+typedef enum ps_worker_loss {
+    PS_LOSS_WAIT = 0,   /* its place waits for a session of the same task; the others for it, until their deadline */
+    PS_LOSS_SHRINK = 1, /* the others go on without it */
+    PS_LOSS_FAIL = 2    /* the steps of all others fail with ABORTED */
+} ps_worker_loss;
+typedef struct ps_sync_options {
+    size_t struct_bytes; /* filled by ps_sync_options_init */
+    ps_sync_mode mode;   /* PS_SYNC_ROUNDS */
+    uint32_t workers;    /* the first round begins when so many have joined; 0: those of the cluster spec (jobs worker, chief,
+                            master), 1 where it lists none */
+    uint32_t replicas_to_aggregate; /* ROUNDS: a round is over when so many have completed it; later ones are dropped. 0: all */
+    ps_worker_loss on_worker_loss;  /* PS_LOSS_WAIT */
+    uint32_t staleness;             /* STALENESS: how many steps ahead of the slowest; 0 waits for it in each step */
+    uint32_t reserved;
+} ps_sync_options;
+/** Rounds of all workers. Any thread. */
+PS_API void ps_sync_options_init(ps_sync_options *options);
+/**
+ * Train in rounds, or with bounded staleness, from the next ps_session_ready() on; the options of all workers must be the same.
+ *
+ * Rounds: ps_push() stages the gradient at the parameter's ps, ps_step_done() says that this worker's part is complete. When all
+ * are (or replicas_to_aggregate of them), every ps computes the new values of its parameters from the average of the gradients,
+ * summed in order of the workers' task indices, so that equal gradients give equal bits whoever is faster; then all change at
+ * once, and the global step becomes one more. A worker that starts later takes part from the next round on; one that is
+ * restarted takes the place of the one before it. What else pushes to such a parameter is FAILED_PRECONDITION
+ * (PS_REASON_IN_ROUNDS). The parameters are those with an optimizer, and of one container, that of the session.
+ *
+ * Staleness (Ho et al., 2013): pushes are applied as they come; a worker whose own steps are more than `staleness` ahead of the
+ * slowest member's waits in ps_step_done().
+ *
+ * options  borrows; NULL: rounds of all workers. mode PS_SYNC_NONE takes an earlier call back.
+ *
+ * Thread   any thread; asks nobody. After a --sync or --staleness on the command line it is not needed.
+ * Errors   (sticky) PS_INVALID_ARGUMENT    an option out of range, replicas_to_aggregate > workers, rounds with prefetch
+ *                   PS_FAILED_PRECONDITION the session is a member of rounds already
+ */
+PS_API ps_status ps_session_sync(ps_session *s, const ps_sync_options *options);
+/** How many of this session's steps were dropped in rounds: completed too late, or while it was taken for lost. Any thread. */
+PS_API int64_t ps_dropped(ps_session *s);
 
 /* ========================================= PS_PROGRESS_CALLER ========================================= */
 

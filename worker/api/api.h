@@ -105,6 +105,10 @@ struct ps_session {
     int64_t steps;
     bool steps_fixed;        /* the command line gave them */
     bool goal_noted;         /* that they had been made before this session: logged */
+    ps_sync_options sync;    /* mode NONE: on its own */
+    bool member;             /* of rounds, or with a bound on staleness: ps_session_ready() has joined */
+    bool stepped;            /* one of its steps as a member is over: all workers have joined */
+    int64_t dropped;         /* steps in rounds */
     struct psk_place *place; /* under the lock: that computes; NULL: the CPU, not used yet */
     /* constant after open */
     char job[PS_JOB_BYTES_MAX + 1];
@@ -276,6 +280,10 @@ ps_status psi_api_compute_open(ps_session *s, const char *device, uint32_t threa
 struct psk_place *psi_api_compute_place(ps_session *s);
 /** After the parameters are freed. */
 void psi_api_compute_close(ps_session *s);
+
+/* ---- sync.c ---- */
+/** What the command line says of it, or a program. */
+ps_status psi_api_sync_set(ps_session *s, const ps_sync_options *options, struct psi_err *err) PSI_MUST;
 
 /* ---- param.c ---- */
 void psi_api_params_free(ps_session *s);

@@ -360,6 +360,11 @@ void psi_client_found(const struct psi_client *c, uint32_t *out_found, uint32_t 
     *out_total = c->found_total;
 }
 
+const struct psi_member *psi_client_member(const struct psi_client *c)
+{
+    return &c->member;
+}
+
 void psi_client_check_invariants(const struct psi_client *c)
 {
     uint32_t pending = 0;

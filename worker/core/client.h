@@ -303,6 +303,8 @@ struct psi_client {
     bool stop_asked;       /* by the directory's beat */
     uint64_t step;         /* global step + 1, as last learned; 0: not known */
     uint32_t found, found_total;
+    struct psi_sync sync;     /* as the last READY was told */
+    struct psi_member member; /* of it */
 
     struct psi_list dirty; /* links */
     struct psi_list pumps; /* peers */

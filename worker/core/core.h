@@ -95,6 +95,9 @@ enum psi_request_kind {
     PSI_REQ_DELETE,
     PSI_REQ_WAIT_CLUSTER,
     PSI_REQ_BARRIER,
+    PSI_REQ_JOIN,    /* become a member of the rounds that READY has found or made */
+    PSI_REQ_STEP,    /* this session's step is complete: until it may go on */
+    PSI_REQ_LEAVE,   /* it is no member any more */
     PSI_REQ_CLUSTER, /* know the cluster (HELLO with any task) */
     PSI_REQ_LOOK,    /* the same for somebody who only looks: ends when connections are refused, as INFO */
     PSI_REQ_GOODBYE, /* to all tasks it talked to; always ends OK, bounded by its deadline */
@@ -260,6 +263,8 @@ struct psi_list *psi_client_variables(struct psi_client *c); /* of struct psi_va
 uint32_t psi_client_pending(const struct psi_client *c);     /* requests not done */
 /* READY's findings: variables that were sealed or initialised before it, and in all */
 void psi_client_found(const struct psi_client *c, uint32_t *out_found, uint32_t *out_total);
+/** As the last JOIN, STEP or LEAVE left it. */
+const struct psi_member *psi_client_member(const struct psi_client *c);
 /** The directory has told this session to stop: true from then on. */
 bool psi_client_stop_asked(const struct psi_client *c);
 /** The global step that an ADD to, or a PULL of, the int64 scalar `global_step` brought last, which beats tell; -1: none yet. */
@@ -315,6 +320,12 @@ struct psi_list_sink {
  *   QUEUE_CLOSE     bytes != 0 cancels the ENQUEUEs that wait
  *   WORK_END        src = const struct psi_work_end *, kept; result: u64, 1 when the item was done before
  *   STATUS          of a queue: var->queue has size and closed then
+ *   READY           src = const struct psi_sync *: how it is to train with others, copied; NULL: on its own
+ *   JOIN            after that READY; its answer is psi_client_member()
+ *   PUSH            of a member of rounds, to a variable in rounds: its contribution to the round that psi_client_member() says;
+ *                   result: u64, 1 when it was too late and dropped
+ *   STEP            dst = struct psi_stepped *
+ *   LEAVE           bytes != 0: it has finished, which is no loss
  *   RESET           src = the container's name, NULL: PSI_CONTAINER_DEFAULT; checked; kept
  *   DELETE          src = const struct psi_var_name *, kept with its texts
  */
@@ -349,6 +360,27 @@ struct psi_work_end {
     uint64_t serial;
     uint32_t epoch;
     bool give_back;
+};
+/* Training in step with others (ps.h: ps_session_sync). */
+struct psi_sync {
+    ps_sync_mode mode;
+    uint32_t workers;  /* 0: as many as the cluster lists */
+    uint32_t replicas; /* of them close a round; 0: all */
+    ps_worker_loss on_loss;
+    uint32_t staleness;
+    struct psi_var *step; /* the global step: its container is that of the rounds */
+};
+struct psi_stepped {
+    int64_t step; /* global step; staleness: as it was */
+    bool taken;   /* the contribution is in the new values; staleness: true */
+    bool lost;    /* the session had been taken for lost, and is a member anew */
+};
+struct psi_member {
+    ps_sync_mode mode; /* NONE: it is no member */
+    uint64_t id;
+    uint64_t round;   /* that its pushes are for */
+    uint64_t steps;   /* staleness: its own */
+    uint64_t dropped; /* steps whose contribution was not taken */
 };
 struct psi_var_name {
     const char *container; /* NULL: PSI_CONTAINER_DEFAULT */
