@@ -80,7 +80,6 @@ static ps_status check_request_meta(const struct psi_form *form, const struct ps
                                     struct psi_err *err)
 {
     struct ps_push_meta push;
-    struct ps_pull_meta pull;
     bool parts = (form->must & PS_FLAG_SEQ) != 0 && (form->has & PSI_FORM_DTYPE) != 0;
     if (parts && (h->flags & PS_FLAG_FIRST) == 0) {
         return h->meta_bytes == 0 ? PS_OK : fail(err, form, "", "a continuation has no meta");
@@ -91,10 +90,6 @@ static ps_status check_request_meta(const struct psi_form *form, const struct ps
         return (push.assign_flags & ~known) == 0
                    ? PS_OK
                    : psi_fail(err, PS_INVALID_ARGUMENT, "%s: unknown assign flags 0x%x", form->name, push.assign_flags);
-    }
-    if (form->op == PS_OP_PULL && h->meta_bytes == sizeof(pull)) {
-        memcpy(&pull, meta, sizeof(pull));
-        return pull.reserved == 0 ? PS_OK : fail(err, form, "", "the reserved field of its meta is set");
     }
     return PS_OK;
 }

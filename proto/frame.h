@@ -86,7 +86,7 @@ enum { PS_ASSIGN_INIT_ONLY = 1 }; /* swap in only if the variable is uninitialis
 /* Meta of a PULL request; the header's offset is the first element. */
 struct ps_pull_meta {
     uint32_t elements; /* at most PS_FRAME_BODY_MAX bytes of payload */
-    uint32_t reserved;
+    uint32_t slot;     /* 0: the value; from 1 on: that slot of its optimizer */
 };
 _Static_assert(sizeof(struct ps_pull_meta) == 8, "pull meta");
 

@@ -426,6 +426,9 @@ PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact); /* o
  */
 /** The value into dst [dst_bytes]; ps_variable_version() then says of which moment. */
 PS_API ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes);
+/** Slot number `slot`, from 0 on, of its optimizer into dst [dst_bytes], which has the variable's dtype and shape: momentum and
+ *  nesterov "momentum", adagrad "accumulator", adam "m" and "v". OUT_OF_RANGE: its optimizer has no such slot. */
+PS_API ps_status ps_variable_read_slot(ps_variable *v, uint32_t slot, void *dst, size_t dst_bytes);
 /** Replace the value; slots stay. Seen as a whole, and exactly once. A variable without a value is initialised by it; other
  *  sessions then take it for part of a model that is there (ps_session_ready). */
 PS_API ps_status ps_variable_assign(ps_variable *v, const void *src, size_t src_bytes);

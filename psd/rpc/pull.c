@@ -3,9 +3,10 @@
  * PULL and the value frames of PUSHPULL: frames that are composed from the variable's memory at the moment they are written.
  * Version and number of pushes in progress are taken when the first and when the last byte is composed, so the reader knows
  * whether it has a snapshot. Objects come from a free list: no allocation in steady state. float32 values that are asked for as
- * float16 or bfloat16 are converted while they are composed. Strings and atomic variables of several segments are copied at the
- * moment of the request, within the memory budget: their frame is exact however long it takes to send it. Failure: no memory for
- * the copy: RESOURCE_EXHAUSTED, or, for values that a PUSHPULL brings, no frame.
+ * float16 or bfloat16 are converted while they are composed. A slot is read as the value is, in the variable's dtype. Strings and
+ * atomic variables of several segments are copied at the moment of the request, within the memory budget: their frame is exact
+ * however long it takes to send it. Failure: no memory for the copy: RESOURCE_EXHAUSTED, or, for values that a PUSHPULL brings,
+ * no frame.
  */
 #include "rpc.h"
 
@@ -23,6 +24,7 @@ struct psd_pull_out {
     struct psd_task *task;
     struct psd_conn *conn;
     const struct psd_variable *variable; /* one reference */
+    uint32_t slot;                       /* 0: its value */
     uint64_t first;                      /* element */
     void *copy;                          /* NULL: the values are read from the variable when they are sent */
     uint64_t copy_bytes;
@@ -33,6 +35,12 @@ struct psd_pull_out {
 static struct psd_pull_out *pull_of(struct psi_out *out)
 {
     return PSI_CONTAINER_OF(out, struct psd_pull_out, out);
+}
+
+/* The value, or slot number `slot` from 1 on. */
+static const uint8_t *memory_of(const struct psd_variable *v, uint32_t slot)
+{
+    return slot == 0 ? v->value : v->slots[slot - 1];
 }
 
 static void begin(struct psi_out *out)
@@ -55,14 +63,14 @@ static const void *payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
         return (const uint8_t *)p->copy + offset;
     }
     PSI_ASSERT(p->first * p->variable->element_bytes + offset + bytes <= p->variable->bytes);
-    return (const uint8_t *)p->variable->value + p->first * p->variable->element_bytes + offset;
+    return memory_of(p->variable, p->slot) + p->first * p->variable->element_bytes + offset;
 }
 
 static uint32_t sum(struct psi_out *out, uint64_t offset, uint32_t bytes)
 {
     const struct psd_pull_out *p = pull_of(out);
-    return p->copy != NULL ? psi_crc32c_own(0, payload(out, offset, bytes), bytes)
-                           : psd_variable_sum(p->variable, p->first * p->variable->element_bytes + offset, bytes);
+    return p->copy != NULL || p->slot != 0 ? psi_crc32c_own(0, payload(out, offset, bytes), bytes)
+                                           : psd_variable_sum(p->variable, p->first * p->variable->element_bytes + offset, bytes);
 }
 
 /* float32 as float16 or bfloat16 */
@@ -113,9 +121,9 @@ void psd_pull_free_all(struct psd_task *t)
     }
 }
 
-/* Values [first, first + count) of v as wire; count 0: all of a string variable. */
+/* Values [first, first + count) of v, or of a slot of it, as wire; count 0: all of a string variable. */
 static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h,
-                             const struct psd_variable *v, uint64_t first, uint64_t count, struct psi_err *err)
+                             const struct psd_variable *v, uint32_t slot, uint64_t first, uint64_t count, struct psi_err *err)
 {
     ps_dtype wire = (ps_dtype)h->dtype;
     uint64_t bytes = v->dtype == PS_STRING ? v->bytes : count * psi_wire_unit(wire);
@@ -134,7 +142,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
                                "pull of '%s': no room to copy %llu bytes within the memory budget of %s", v->name,
                                (unsigned long long)copy_bytes, t->name);
         }
-        memcpy(copy, (const uint8_t *)v->value + first * v->element_bytes, copy_bytes);
+        memcpy(copy, memory_of(v, slot) + first * v->element_bytes, copy_bytes);
     }
     if (wire != v->dtype && psi_out_scratch_prepare(&t->scratch) != PS_OK) {
         if (copy != NULL) {
@@ -154,6 +162,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     p->task = t;
     p->conn = c;
     p->variable = psd_variable_ref(v);
+    p->slot = slot;
     p->first = first;
     p->copy = copy;
     p->copy_bytes = copy_bytes;
@@ -183,11 +192,11 @@ void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, ui
                                 .handle = handle,
                                 .offset = first,
                                 .meta_bytes = sizeof(struct ps_pull_reply_meta)};
-    PSI_IGNORE(send_values(t, c, &h, v, first, count, NULL)); /* without it the client pulls them */
+    PSI_IGNORE(send_values(t, c, &h, v, 0, first, count, NULL)); /* without it the client pulls them */
 }
 
-static ps_status check(const struct psd_task *t, const struct psd_variable *v, const struct psd_request *r, uint64_t count,
-                       struct psi_err *err)
+static ps_status check(const struct psd_task *t, const struct psd_variable *v, const struct psd_request *r, uint32_t slot,
+                       uint64_t count, struct psi_err *err)
 {
     const struct ps_frame_header *h = &r->header;
     if (v == NULL) {
@@ -205,7 +214,15 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
     if (v->dtype == PS_STRING) {
         return h->offset == 0 && count == 0
                    ? PS_OK
-                   : psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': strings are read whole: offset 0 and 0 elements", v->name);
+                   : psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': strings are read whole: offset 0, 0 elements, no slot",
+                              v->name);
+    }
+    if (slot > psd_optim_slot_count(v->optimizer.kind)) {
+        return psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': slot %u; its optimizer has %u", v->name, slot,
+                        psd_optim_slot_count(v->optimizer.kind));
+    }
+    if (slot != 0 && h->dtype != v->dtype) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "pull of '%s': a slot travels as %s", v->name, ps_dtype_name(v->dtype));
     }
     uint32_t most = PS_FRAME_BODY_MAX / psi_wire_unit((ps_dtype)h->dtype);
     if (count == 0 || count > most || h->offset > v->elements || count > v->elements - h->offset) {
@@ -220,7 +237,7 @@ void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     struct ps_pull_meta m;
     struct psi_err err;
     memcpy(&m, r->meta, sizeof(m));
-    ps_status st = check(t, r->variable, r, m.elements, &err);
+    ps_status st = check(t, r->variable, r, m.slot, m.elements, &err);
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
                                 .version = PS_FRAME_VERSION,
                                 .op = PS_OP_PULL,
@@ -231,7 +248,7 @@ void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_reque
                                 .offset = PS_OK,
                                 .meta_bytes = sizeof(struct ps_pull_reply_meta)};
     if (st == PS_OK) {
-        st = send_values(t, c, &h, r->variable, r->header.offset, m.elements, &err);
+        st = send_values(t, c, &h, r->variable, m.slot, r->header.offset, m.elements, &err);
     }
     if (st != PS_OK) {
         psd_reply(t, c, PS_OP_PULL, 0, r->header.id, r->header.handle, &err, st == PS_RESOURCE_EXHAUSTED ? COPY_RETRY_MS : 0,

@@ -385,12 +385,65 @@ static void new_initializers(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* What the optimizer keeps, read as it is there: not narrowed by the wire, of several frames, of an atomic variable. */
+static void slots(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    float *x = malloc(COUNT * sizeof(*x)), *g = malloc(COUNT * sizeof(*g));
+    ps_variable_spec spec = spec_of("slots/momentum", PS_F32, PS_SHAPE(COUNT), ps_momentum(0.5, 0.75));
+    spec.wire_dtype = PS_BF16;
+    ps_variable *v = get_spec(s, &spec);
+    assert_true(x != NULL && g != NULL);
+    for (size_t i = 0; i < COUNT; i++) {
+        g[i] = (float)(1 + i % 100); /* bfloat16 has them exactly */
+    }
+    assert_int_equal(ps_variable_read_slot(v, 0, x, COUNT * sizeof(*x)), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    for (int push = 0; push < 3; push++) {
+        assert_int_equal(ps_variable_push(v, g, COUNT * sizeof(*g), 1), PS_OK);
+    }
+    assert_int_equal(ps_variable_read_slot(v, 0, x, COUNT * sizeof(*x)), PS_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_true(x[i] == 2.3125F * g[i]); /* 1 + 0.75 (1 + 0.75): bfloat16 has not got all of them */
+    }
+    assert_int_equal(ps_variable_read_slot(v, 1, x, COUNT * sizeof(*x)), PS_OUT_OF_RANGE);
+    assert_non_null(strstr(ps_last_error(), "its optimizer has 1"));
+    assert_int_equal(ps_variable_read_slot(v, UINT32_MAX, x, COUNT * sizeof(*x)), PS_OUT_OF_RANGE);
+    assert_int_equal(ps_variable_read_slot(v, 0, x, sizeof(*x)), PS_INVALID_ARGUMENT);
+    double y[2][2], h[2] = {3, -2}, whole[20000];
+    spec = spec_of("slots/adam", PS_F64, PS_SHAPE(2), ps_adam(0.1));
+    v = get_spec(s, &spec);
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(ps_variable_push(v, h, sizeof(h), 1), PS_OK);
+    assert_int_equal(ps_variable_read_slot(v, 0, y[0], sizeof(y[0])), PS_OK);
+    assert_int_equal(ps_variable_read_slot(v, 1, y[1], sizeof(y[1])), PS_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_true(fabs(y[0][i] - 0.1 * h[i]) < 1e-12 && fabs(y[1][i] - 0.001 * h[i] * h[i]) < 1e-12);
+    }
+    spec = spec_of("slots/atomic", PS_F64, PS_SHAPE(20000), ps_adagrad(0.1));
+    spec.atomic = true;
+    v = get_spec(s, &spec);
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(ps_variable_read_slot(v, 0, whole, sizeof(whole)), PS_OK);
+    for (int i = 0; i < 20000; i++) {
+        assert_true(whole[i] == 0.1); /* the initial accumulator */
+    }
+    spec = spec_of("slots/sgd", PS_F64, PS_SHAPE(2), ps_sgd(0.1));
+    v = get_spec(s, &spec);
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(ps_variable_read_slot(v, 0, h, sizeof(h)), PS_OUT_OF_RANGE);
+    free(x);
+    free(g);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_dtype_round_trips), cmocka_unit_test(small_dtypes_add), cmocka_unit_test(narrow_wires),
         cmocka_unit_test(wire_of_a_session),       cmocka_unit_test(strings),          cmocka_unit_test(longest_strings),
-        cmocka_unit_test(atomic_variables),        cmocka_unit_test(new_initializers),
+        cmocka_unit_test(atomic_variables),        cmocka_unit_test(new_initializers), cmocka_unit_test(slots),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -139,6 +139,14 @@ ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes)
     return run(v, (struct psi_request){.kind = PSI_REQ_PULL, .dst = dst, .bytes = dst_bytes, .scale = 1}, NULL);
 }
 
+ps_status ps_variable_read_slot(ps_variable *v, uint32_t slot, void *dst, size_t dst_bytes)
+{
+    return run(v,
+               (struct psi_request){
+                   .kind = PSI_REQ_PULL, .slot = slot < UINT32_MAX ? slot + 1 : slot, .dst = dst, .bytes = dst_bytes, .scale = 1},
+               NULL);
+}
+
 ps_status ps_variable_assign(ps_variable *v, const void *src, size_t src_bytes)
 {
     return run(v, (struct psi_request){.kind = PSI_REQ_ASSIGN, .src = src, .bytes = src_bytes, .scale = 1}, NULL);

@@ -158,6 +158,7 @@ struct psi_chunk {
     uint64_t number;
     struct psi_request *req; /* NULL: nobody waits for it any more */
     struct psi_var *var;
+    uint32_t slot; /* 0: the value */
     uint64_t first;
     uint32_t elements; /* asked for; 0: all strings */
     uint32_t covers;   /* elements of the variable that it brings */

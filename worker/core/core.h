@@ -188,6 +188,7 @@ struct psi_request {
     uint64_t part_first, part_elements; /* PULL: these elements of it; part_elements 0: all */
     float scale;
     uint32_t task;        /* administration: table index */
+    uint32_t slot;        /* PULL: from 1 on, that slot of its optimizer in place of the value */
     uint64_t deadline_ms; /* absolute, never 0 */
     uint64_t started_ms;
     /* result, valid in done() */

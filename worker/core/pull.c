@@ -36,15 +36,21 @@ static struct psi_chunk *chunk_of(struct psi_list *link)
     return PSI_CONTAINER_OF(link, struct psi_chunk, link);
 }
 
+/* A slot is never narrowed. */
+static ps_dtype wire_of(const struct psi_var *var, uint32_t slot)
+{
+    return slot != 0 ? var->dtype : var->wire;
+}
+
 static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
 {
     struct ps_frame_header h;
     k->number = peer->next_request++;
     psi_peer_header(peer, PS_OP_PULL, k->number, &h);
-    h.dtype = (uint8_t)k->var->wire;
+    h.dtype = (uint8_t)wire_of(k->var, k->slot);
     h.handle = k->var->handle;
     h.offset = k->first;
-    struct ps_pull_meta meta = {.elements = k->elements};
+    struct ps_pull_meta meta = {.elements = k->elements, .slot = k->slot};
     h.meta_bytes = sizeof(meta);
     psi_list_push_back(&peer->chunk_out, &k->link);
     peer->pull_bytes += k->bytes;
@@ -67,13 +73,14 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
         struct psi_chunk *k = chunk_of(psi_list_pop_front(&peer->chunk_free));
         k->req = req;
         k->var = var;
+        k->slot = req->slot;
         k->first = req->part_first + req->offset;
         if (var->dtype == PS_STRING) {
             k->elements = 0;
             k->covers = (uint32_t)var->elements;
             k->bytes = psi_blob_bytes_max(var->elements);
         } else {
-            uint64_t unit = psi_wire_unit(var->wire);
+            uint64_t unit = psi_wire_unit(wire_of(var, req->slot));
             uint64_t left = total - req->offset;
             k->elements = (uint32_t)(left < PS_FRAME_BODY_MAX / unit ? left : PS_FRAME_BODY_MAX / unit);
             k->covers = k->elements;
@@ -133,7 +140,7 @@ static struct psi_chunk *find_chunk(const struct psi_peer *peer, uint64_t number
 
 static bool fits(const struct psi_chunk *k, const struct ps_frame_header *h)
 {
-    if (h->dtype != k->var->wire) {
+    if (h->dtype != wire_of(k->var, k->slot)) {
         return false;
     }
     if (k->var->dtype == PS_STRING) { /* how long it is it says itself */
@@ -209,7 +216,7 @@ void psi_pull_end(struct psi_peer *peer)
     req->offset2 += elements;
     if (req->offset2 == psi_pull_total(req)) {
         PSI_ASSERT(req->flying == 0 && req->offset == req->offset2);
-        if (var->dtype == PS_STRING || var->elements * psi_wire_unit(var->wire) <= PS_SEGMENT_BYTES) {
+        if (var->dtype == PS_STRING || var->elements * psi_wire_unit(wire_of(var, req->slot)) <= PS_SEGMENT_BYTES) {
             req->exact = true;
         }
         var->used = true;

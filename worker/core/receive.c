@@ -54,11 +54,17 @@ static struct psi_request *wanted_by(const struct psi_peer *peer)
     return e != NULL ? e->req : NULL;
 }
 
+/* As what the values travel: head() has compared it with what was asked for. */
+static ps_dtype wire_of(const struct psi_peer *peer)
+{
+    return (ps_dtype)peer->link->in.header.dtype;
+}
+
 /* Where the frame's value number `done` (of bytes that have come) belongs. */
 static uint8_t *place_of(const struct psi_peer *peer, const struct psi_request *req)
 {
     const struct psi_var *var = req->var;
-    uint64_t first = peer->sink_first - req->part_first + peer->sink_done / psi_wire_unit(var->wire);
+    uint64_t first = peer->sink_first - req->part_first + peer->sink_done / psi_wire_unit(wire_of(peer));
     return (uint8_t *)req->dst + first * psi_wire_unit(var->dtype);
 }
 
@@ -66,7 +72,7 @@ static uint8_t *place_of(const struct psi_peer *peer, const struct psi_request *
 static void aim(struct psi_peer *peer)
 {
     struct psi_request *req = wanted_by(peer);
-    if (req != NULL && req->var->wire == req->var->dtype) {
+    if (req != NULL && wire_of(peer) == req->var->dtype) {
         psi_reader_target(&peer->link->in, place_of(peer, req), peer->sink_bytes);
         PSI_ASSERT((req->flags & PSI_REQUEST_TARGET) == 0); /* the frames of a request come on one connection, one at a time */
         peer->target = req;
@@ -79,7 +85,7 @@ static void put_values(const struct psi_peer *peer, const uint8_t *p, size_t n)
 {
     const struct psi_request *req = wanted_by(peer);
     if (req != NULL && peer->target == NULL) {
-        psi_half_widen(req->var->wire, p, place_of(peer, req), n / psi_wire_unit(req->var->wire));
+        psi_half_widen(wire_of(peer), p, place_of(peer, req), n / psi_wire_unit(wire_of(peer)));
     }
 }
 

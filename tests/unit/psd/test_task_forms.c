@@ -13,7 +13,6 @@ TEST(test_reserved_bits)
     static const struct ps_push_meta plain = {.total_elements = 16, .scale = 1};
     static const struct ps_push_meta assign_flag = {.total_elements = 16, .scale = 1, .assign_flags = 2};
     static const struct ps_push_meta push_flag = {.total_elements = 16, .scale = 1, .assign_flags = PS_ASSIGN_INIT_ONLY};
-    static const struct ps_pull_meta pull_high = {.elements = 10, .reserved = 1};
     static const struct ps_pull_meta pull_good = {.elements = 10};
     static const uint8_t some[8] = {0x0a, 1, 'w'};
     static const float values[16];
@@ -38,7 +37,6 @@ TEST(test_reserved_bits)
         {"FIRST", {.op = PS_OP_ADD, .dtype = PS_F32, .flags = PS_FLAG_SEQ | PS_FLAG_LAST, BODY}},
         {"LAST", {.op = PS_OP_ADD, .dtype = PS_F32, .flags = PS_FLAG_SEQ | PS_FLAG_FIRST, PUSH_META, BODY}},
         {"LAST", {.op = PS_OP_INIT, .flags = PS_FLAG_SEQ | PS_FLAG_FIRST}},
-        {"meta", {.op = PS_OP_PULL, .dtype = PS_F32, .meta = &pull_high, .meta_bytes = sizeof(pull_high)}},
         {"assign flags",
          {.op = PS_OP_ASSIGN, .dtype = PS_F32, .flags = WHOLE, .meta = &assign_flag, .meta_bytes = sizeof(plain), BODY}},
         {"assign flags",
