@@ -24,6 +24,7 @@ enum {
     PS_CONTROL_BODY_MAX = 256 << 10,       /* body of a control frame (lists), continued in further frames */
     PS_LIST_ITEM_BYTES_MAX = 2048,         /* one length-delimited message of a list */
     PS_WAITS_PER_SESSION_MAX = 1024,       /* waiting requests per session and task; their memory is bounded apart */
+    PS_MEMBERS_MAX = 1024,                 /* of the rounds of a container */
     PS_OUT_QUEUE_STOP_BYTES = 2 << 20,     /* replies that wait for a connection: it is not read */
     PS_OUT_QUEUE_RESUME_BYTES = 512 << 10, /* ... until so few are left */
     PS_SEND_TRY_BYTES = 256 << 10,         /* one write */

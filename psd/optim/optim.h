@@ -70,6 +70,12 @@ void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_sta
 void psd_optim_apply(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                      void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements);
 
+/** A piece of a sum of gradients, of dtype PS_F32 or PS_F64, which all is computed in: acc = grad * scale (first), or
+ * acc += grad * scale. No overlap. */
+void psd_sum_add(ps_dtype dtype, void *acc, const void *grad, float scale, bool first, size_t elements);
+/** acc /= count: the average, once all are added. */
+void psd_sum_average(ps_dtype dtype, void *acc, uint64_t count, size_t elements);
+
 /** True if no element, multiplied by scale (> 0), is NaN or infinite (float16 and bfloat16: as float32); otherwise false and
  * *out_first_bad is the index of the first that is (may be NULL). Integers are always finite. */
 bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, float scale, size_t *out_first_bad);

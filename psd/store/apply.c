@@ -3,7 +3,8 @@
  * What a mutation with a body does to its variable: one segment at a time, and at its end.
  *
  * Happy path: a gradient is applied segment by segment while it is in cache, from float16 by way of a small block on the
- * stack; values of ASSIGN and gradients of an atomic variable are gathered in staging memory and take effect at LAST.
+ * stack; values of ASSIGN and gradients of an atomic variable are gathered in staging memory and take effect at LAST, those of
+ * CONTRIBUTE in the area of its member, where they wait for their round.
  * Failure: none; what does not fit was refused before (psd/rpc/push.c).
  */
 #include "mutate.h"
@@ -48,13 +49,13 @@ static void changed(const struct psd_variable *v, uint64_t first, uint64_t count
     psd_sums_changed(&psd_variable_own(v)->sums, v->value, v->bytes, first * v->element_bytes, count * v->element_bytes);
 }
 
-static void stage(const struct psd_progress *g, uint64_t first, const uint8_t *p, uint64_t count)
+static void stage(const struct psd_progress *g, void *staging, uint64_t first, const uint8_t *p, uint64_t count)
 {
     const struct psd_variable *v = g->variable;
     if (g->wire == v->dtype) {
-        memcpy((uint8_t *)g->staging + first * g->unit, p, count * g->unit);
+        memcpy((uint8_t *)staging + first * g->unit, p, count * g->unit);
     } else {
-        psi_half_widen((ps_dtype)g->wire, p, (uint8_t *)g->staging + first * v->element_bytes, count);
+        psi_half_widen((ps_dtype)g->wire, p, (uint8_t *)staging + first * v->element_bytes, count);
     }
 }
 
@@ -62,8 +63,12 @@ void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count)
 {
     const struct psd_progress *g = n->progress;
     const struct psd_variable *v = g->variable;
-    if (g->staging != NULL) {
-        stage(g, n->offset, p, count);
+    if (g->kind == PSD_CONTRIBUTE) {
+        if (g->area != NULL) {
+            stage(g, g->area->memory, n->offset, p, count);
+        }
+    } else if (g->staging != NULL) {
+        stage(g, g->staging, n->offset, p, count);
     } else if (psd_push_is_gradient(g->kind)) {
         optimise(g, n->offset, p, (ps_dtype)g->wire, count);
         changed(v, n->offset, count);
@@ -89,6 +94,14 @@ static void finish_assign(struct psd_store *s, const struct psd_record *record, 
     }
 }
 
+/* Its result: 1, the round was over, or the member was not one of the group any more. */
+static void finish_contribution(struct psd_progress *g, struct psd_number *n)
+{
+    n->result_bytes = sizeof(uint64_t);
+    memset(n->result, 0, sizeof(uint64_t));
+    n->result[0] = !psd_area_end(g, true); /* little-endian */
+}
+
 void psd_apply_finish(struct psd_store *s, const struct psd_record *record, struct psd_number *n,
                       const struct psd_optim_scalars *scalars)
 {
@@ -96,10 +109,12 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
     struct psd_variable *v = psd_variable_own(g->variable);
     if (g->kind == PSD_ASSIGN) {
         finish_assign(s, record, g, v);
+    } else if (g->kind == PSD_CONTRIBUTE) {
+        finish_contribution(g, n);
     } else {
         v->version++;
     }
-    if (psd_push_is_gradient(g->kind)) {
+    if (psd_push_is_applied(g->kind)) {
         if (g->staging != NULL) { /* all of it now */
             g->scalars = *scalars;
             optimise(g, 0, g->staging, v->dtype, v->elements);

@@ -9,6 +9,7 @@
  */
 #include "commit.h"
 
+#include "mutate.h"
 #include "psd/state.h"
 
 #include "common/blob.h"
@@ -38,6 +39,7 @@ void psd_progress_free(struct psd_task *t, struct psd_progress *p)
     if (p->staging != NULL) {
         psd_variable_unstage(&t->store, p->variable, p->staging, p->staging_bytes);
     }
+    PSI_IGNORE(psd_area_end(p, false)); /* nothing of it is there, unless it ended before */
     psd_variable_unref(&t->store, p->variable);
     psi_list_push_front(&t->free_progress, &p->link);
 }
@@ -137,6 +139,12 @@ ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct ps
     case PSD_CHANGE_ENQUEUE:
     case PSD_CHANGE_DEQUEUE:
         return reserve_attempt(t, c, err);
+    case PSD_CHANGE_ROUNDS:
+        return c->rounds.def == NULL
+                   ? PS_OK
+                   : psd_rounds_reserve(&t->store, c->rounds.container, c->rounds.def, &c->rounds.reserved, err);
+    case PSD_CHANGE_ROUND_JOIN:
+        return psd_member_reserve(&t->store, c->member.container->rounds, &c->member.reserved, err);
     default:
         return PS_OK;
     }
@@ -150,6 +158,7 @@ struct storage {
     struct psi_queue_spec queue;
     struct psd_making making;
     struct psd_optim_scalars scalars;
+    struct psd_rounds_def rounds;
 };
 
 struct codec {
@@ -255,6 +264,40 @@ static void variable(struct codec *k, const struct psd_variable **v)
             wrong(k, "its variable is not known");
         }
     }
+}
+
+/* A container that is there. */
+static void container_of(struct codec *k, const struct psd_container **c)
+{
+    const char *name = k->out != NULL ? (*c)->name : NULL;
+    name_of(k, &name, PS_CONTAINER_BYTES_MAX);
+    if (k->out == NULL && k->st == PS_OK) {
+        *c = psd_container_find(&k->task->store, name);
+        if (*c == NULL) {
+            wrong(k, "its container is not known");
+        }
+    }
+}
+
+/* n things of `each` bytes, aligned; read where they lie. */
+static const void *array(struct codec *k, const void *p, uint64_t n, size_t each)
+{
+    align(k);
+    if (k->st != PS_OK) {
+        return NULL;
+    }
+    if (k->out != NULL) {
+        k->st = psi_buf_append(k->out, p, n * each, k->err);
+        return p;
+    }
+    if (n > k->left / each) {
+        wrong(k, "its end is missing");
+        return NULL;
+    }
+    p = k->in;
+    k->in += n * each;
+    k->left -= n * each;
+    return p;
 }
 
 static void definition(struct codec *k, const struct psd_definition **d)
@@ -371,6 +414,10 @@ static void begin(struct codec *k, struct psd_change *c)
     MEMBER(k, p->scale);
     MEMBER(k, p->total);
     MEMBER(k, p->scalars);
+    if (p->kind == PSD_CONTRIBUTE) {
+        MEMBER(k, p->member);
+        MEMBER(k, p->round);
+    }
     if (k->out == NULL) {
         c->begin.reserved = p; /* freed by whoever does not commit it */
         p->unit = k->st == PS_OK ? psi_wire_unit((ps_dtype)p->wire) : 0;
@@ -531,6 +578,57 @@ static void work_end(struct codec *k, struct psd_change *c)
     flag(k, &c->work_end.repeated);
 }
 
+static void rounds(struct codec *k, struct psd_change *c)
+{
+    struct psd_rounds_def *own = &k->storage->rounds;
+    bool begins = c->rounds.def != NULL;
+    container_of(k, &c->rounds.container);
+    flag(k, &begins);
+    if (!begins) {
+        return;
+    }
+    if (k->out != NULL) {
+        *own = *c->rounds.def;
+    }
+    c->rounds.def = own;
+    bool step = own->step != NULL;
+    MEMBER(k, own->options);
+    MEMBER(k, own->generation);
+    flag(k, &step);
+    if (step) {
+        variable(k, &own->step);
+    }
+    MEMBER(k, own->count);
+    own->creations = array(k, own->creations, own->count, sizeof(*own->creations));
+    MEMBER(k, own->owner_count);
+    own->owners = array(k, own->owners, own->owner_count, sizeof(*own->owners));
+}
+
+static void member(struct codec *k, struct psd_change *c)
+{
+    container_of(k, &c->member.container);
+    MEMBER(k, c->member.id);
+    if (c->kind == PSD_CHANGE_ROUND_JOIN) {
+        c->member.session = array(k, c->member.session, 1, sizeof(((struct psd_member *)NULL)->session));
+        name_of(k, &c->member.job, PS_JOB_BYTES_MAX);
+        MEMBER(k, c->member.task);
+    }
+}
+
+static void flip(struct codec *k, struct psd_change *c)
+{
+    container_of(k, &c->flip.container);
+    if (k->st == PS_OK && c->flip.container->rounds == NULL) {
+        wrong(k, "a round of no group");
+        return;
+    }
+    MEMBER(k, c->flip.round);
+    MEMBER(k, c->flip.count);
+    c->flip.members = array(k, c->flip.members, c->flip.count, sizeof(*c->flip.members));
+    uint32_t parts = k->st == PS_OK ? c->flip.container->rounds->part_count : 0;
+    c->flip.scalars = array(k, c->flip.scalars, parts, sizeof(*c->flip.scalars));
+}
+
 static void walk(struct codec *k, struct psd_change *c)
 {
     uint8_t kind = (uint8_t)c->kind;
@@ -591,6 +689,16 @@ static void walk(struct codec *k, struct psd_change *c)
         break;
     case PSD_CHANGE_WORK_END:
         work_end(k, c);
+        break;
+    case PSD_CHANGE_ROUNDS:
+        rounds(k, c);
+        break;
+    case PSD_CHANGE_ROUND_JOIN:
+    case PSD_CHANGE_ROUND_LEAVE:
+        member(k, c);
+        break;
+    case PSD_CHANGE_ROUND_FLIP:
+        flip(k, c);
         break;
     default:
         wrong(k, "its kind is not known");
@@ -662,7 +770,11 @@ static bool begin_fits(const struct psd_change *c)
     switch (p->kind) {
     case PSD_PUSH:
     case PSD_PUSH_PULL:
-        return v->initialised && v->optimizer.kind != PS_OPT_NONE;
+        return v->initialised && v->optimizer.kind != PS_OPT_NONE && !psd_variable_in_rounds(v);
+    case PSD_CONTRIBUTE: {
+        const struct psd_area *a = psd_area_find(v, p->member, p->round);
+        return v->initialised && v->optimizer.kind != PS_OPT_NONE && (a == NULL || (!a->complete && a->from == NULL));
+    }
     case PSD_ADD:
         return v->initialised && v->bytes <= PS_RESULT_BYTES_MAX && v->dtype != PS_BOOL && !strings;
     default:
@@ -674,7 +786,7 @@ static bool segment_fits(const struct psd_change *c)
 {
     const struct psd_number *n = c->segment.number;
     const struct psd_progress *p = n->progress;
-    bool staged_gradient = psd_push_is_gradient(p->kind) && p->staging != NULL;
+    bool staged_gradient = psd_push_is_applied(p->kind) && p->staging != NULL;
     bool whole = n->offset + c->segment.count == p->total;
     if (c->segment.last ? !whole : whole) {
         return false;
@@ -732,6 +844,57 @@ static bool work_end_fits(const struct psd_change *c)
            (c->work_end.repeated || psd_attempt_of_item(c->work_end.record, q, c->work_end.serial) != NULL);
 }
 
+static bool rounds_fit(const struct psd_task *t, const struct psd_change *c)
+{
+    const struct psd_container *in = c->rounds.container;
+    const struct psd_rounds_def *d = c->rounds.def;
+    if (d == NULL || in->rounds != NULL) {
+        return (d == NULL) == (in->rounds != NULL);
+    }
+    const struct psd_variable *step = d->step;
+    if (d->options.mode != PSD_SYNC_ROUNDS && d->options.mode != PSD_SYNC_STALENESS) {
+        return false;
+    }
+    for (uint32_t i = 0; i < d->count; i++) {
+        const struct psd_variable *v = psd_variable_by_creation(&t->store, d->creations[i]);
+        if (v == NULL || v->container != in || v == step || v->in_progress > 0 || psd_part_check(v, NULL) != PS_OK ||
+            (i > 0 && d->creations[i - 1] >= d->creations[i])) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < d->owner_count; i++) {
+        if (memchr(d->owners[i].job, 0, sizeof(d->owners[i].job)) == NULL) {
+            return false;
+        }
+    }
+    return step == NULL || (step->container == in && psd_step_check(step, NULL) == PS_OK);
+}
+
+static bool join_fits(const struct psd_change *c)
+{
+    const struct psd_rounds *g = c->member.container->rounds;
+    return g != NULL && g->member_count < PS_MEMBERS_MAX && psd_member_find(g, c->member.id) == NULL;
+}
+
+static bool flip_fits(const struct psd_change *c)
+{
+    const struct psd_rounds *g = c->flip.container->rounds;
+    uint32_t found = 0;
+    struct psi_list *it = NULL;
+    if (g->options.mode != PSD_SYNC_ROUNDS || c->flip.round != g->committed + 1) {
+        return false;
+    }
+    PSI_LIST_FOREACH(it, &g->members) {
+        const struct psd_member *m = PSI_CONTAINER_OF(it, struct psd_member, link);
+        bool taken = found < c->flip.count && m->id == c->flip.members[found];
+        found += taken;
+        if (taken && !psd_member_is_complete(g, m)) {
+            return false;
+        }
+    }
+    return found > 0 && found == c->flip.count;
+}
+
 /* Whatever the bytes say, psd_commit() may be asked to do it. */
 static bool fits(const struct psd_task *t, const struct psd_change *c)
 {
@@ -745,7 +908,7 @@ static bool fits(const struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_CREATE:
         return create_fits(t, c);
     case PSD_CHANGE_DROP:
-        return idle(c->variable);
+        return idle(c->variable) && !psd_variable_in_group(c->variable);
     case PSD_CHANGE_INIT:
         return init_fits(c);
     case PSD_CHANGE_SEAL:
@@ -796,6 +959,16 @@ static bool fits(const struct psd_task *t, const struct psd_change *c)
     }
     case PSD_CHANGE_WORK_END:
         return work_end_fits(c);
+    case PSD_CHANGE_ROUNDS:
+        return rounds_fit(t, c);
+    case PSD_CHANGE_ROUND_JOIN:
+        return join_fits(c);
+    case PSD_CHANGE_ROUND_LEAVE: {
+        const struct psd_rounds *g = c->member.container->rounds;
+        return g != NULL && psd_member_find(g, c->member.id) != NULL;
+    }
+    case PSD_CHANGE_ROUND_FLIP:
+        return flip_fits(c);
     }
     return false;
 }

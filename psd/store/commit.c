@@ -91,6 +91,8 @@ static void begin(struct psd_task *t, const struct psd_change *c)
     t->progress_count++;
     if (psd_progress_streams(p)) {
         psd_variable_own(p->variable)->in_progress++;
+    } else if (p->kind == PSD_CONTRIBUTE) {
+        psd_area_begin(p);
     }
 }
 
@@ -172,6 +174,34 @@ static void work_end(struct psd_task *t, const struct psd_change *c)
     n->incarnation = v->container->incarnation;
     n->result_bytes = sizeof(uint64_t);
     n->result[0] = c->work_end.repeated; /* little-endian */
+}
+
+/* ---- rounds ---- */
+
+static void rounds(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_container *in = psd_container_own(c->rounds.container);
+    if (c->rounds.def == NULL) {
+        psd_rounds_end(&t->store, in);
+    } else {
+        psd_rounds_set(in, c->rounds.reserved);
+    }
+}
+
+static void round_join(const struct psd_change *c)
+{
+    struct psd_member *m = c->member.reserved;
+    m->id = c->member.id;
+    memcpy(m->session, c->member.session, sizeof(m->session));
+    memcpy(m->job, c->member.job, strlen(c->member.job) + 1);
+    m->task = c->member.task;
+    psd_member_add(c->member.container->rounds, m);
+}
+
+static void round_leave(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_rounds *g = c->member.container->rounds;
+    psd_member_leave(&t->store, g, psd_member_own(psd_member_find(g, c->member.id)));
 }
 
 /* ---- names and resets ---- */
@@ -300,6 +330,18 @@ void psd_commit(struct psd_task *t, const struct psd_change *c)
         break;
     case PSD_CHANGE_WORK_END:
         work_end(t, c);
+        break;
+    case PSD_CHANGE_ROUNDS:
+        rounds(t, c);
+        break;
+    case PSD_CHANGE_ROUND_JOIN:
+        round_join(c);
+        break;
+    case PSD_CHANGE_ROUND_LEAVE:
+        round_leave(t, c);
+        break;
+    case PSD_CHANGE_ROUND_FLIP:
+        psd_rounds_flip(c->flip.container->rounds, c->flip.members, c->flip.count, c->flip.scalars);
         break;
     }
 }

@@ -19,6 +19,7 @@
 #include "common/buf.h"
 #include "names.h"
 #include "queue.h"
+#include "rounds.h"
 
 struct psd_task;
 
@@ -47,7 +48,11 @@ enum psd_change_kind {
     PSD_CHANGE_ATTEMPT_END,  /* ... is acknowledged, or what it has taken goes back; nothing is remembered of it then */
     PSD_CHANGE_QUEUE_CLOSE,
     PSD_CHANGE_WORK_FILLED, /* a work queue has all its items */
-    PSD_CHANGE_WORK_END     /* a number is applied: an item is done, or goes back; the last one done begins the next epoch */
+    PSD_CHANGE_WORK_END,    /* a number is applied: an item is done, or goes back; the last one done begins the next epoch */
+    PSD_CHANGE_ROUNDS,      /* variables of a container are in rounds; or none is any more, and what was contributed is dropped */
+    PSD_CHANGE_ROUND_JOIN,  /* a member takes part */
+    PSD_CHANGE_ROUND_LEAVE, /* ... no longer: what it contributed to the round that is collected is dropped */
+    PSD_CHANGE_ROUND_FLIP   /* a round: new values and slots, the step counts, all contributions are dropped */
 };
 
 /*
@@ -147,6 +152,26 @@ struct psd_change {
             bool give_back;  /* to the front; otherwise it is done */
             bool repeated;   /* it was done before: the number's result says so, and nothing else happens */
         } work_end;
+        struct {
+            const struct psd_container *container;
+            const struct psd_rounds_def *def; /* NULL: the group that is there ends */
+            struct psd_rounds *reserved;
+        } rounds;
+        struct {
+            const struct psd_container *container; /* with a group */
+            uint64_t id;
+            const uint8_t *session; /* ROUND_JOIN, as the rest; 16 bytes */
+            const char *job;
+            uint32_t task;
+            struct psd_member *reserved;
+        } member; /* ROUND_JOIN, ROUND_LEAVE */
+        struct {
+            const struct psd_container *container; /* with a group of mode ROUNDS; maybe the values are built */
+            uint64_t round;                        /* that is collected */
+            const uint64_t *members;               /* all of which have contributed; ascending as the group's */
+            uint32_t count;
+            const struct psd_optim_scalars *scalars; /* of each variable of the group */
+        } flip;
     };
 };
 

@@ -8,6 +8,7 @@
 
 #include "names.h"
 #include "queue.h"
+#include "rounds.h"
 
 /* Where const ends. */
 static inline struct psd_container *psd_container_own(const struct psd_container *c)
@@ -25,6 +26,10 @@ static inline struct psd_queue *psd_queue_own(const struct psd_queue *q)
 static inline struct psd_attempt *psd_attempt_own(const struct psd_attempt *a)
 {
     return (struct psd_attempt *)(uintptr_t)a;
+}
+static inline struct psd_member *psd_member_own(const struct psd_member *m)
+{
+    return (struct psd_member *)(uintptr_t)m;
 }
 static inline struct psd_number *psd_number_own(const struct psd_number *n)
 {
@@ -86,6 +91,22 @@ void psd_attempt_end(struct psd_store *s, struct psd_attempt *a, bool give_back)
 void psd_queue_fill(struct psd_queue *q, uint64_t hash);
 /** WORK: this item, which a has, is done, or goes back. */
 void psd_queue_item_end(struct psd_store *s, struct psd_attempt *a, uint64_t serial, bool give_back);
+
+/* ---- rounds.c ---- */
+/** g, from psd_rounds_reserve(); c has none. */
+void psd_rounds_set(struct psd_container *c, struct psd_rounds *g);
+/** The group of c ends; what is on its way to it is dropped. No group is fine. */
+void psd_rounds_end(struct psd_store *s, struct psd_container *c);
+/** m, from psd_member_reserve(), filled in. */
+void psd_member_add(struct psd_rounds *g, struct psd_member *m);
+/** m goes with what it has contributed. */
+void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_member *m);
+/** The new values, built here unless they are READY, take the place of the old ones. */
+void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t count, const struct psd_optim_scalars *scalars);
+/** p, a CONTRIBUTE that begins, gets its area. */
+void psd_area_begin(struct psd_progress *p);
+/** p ends, before its last element or with it: then what has come counts. True: it counts. */
+bool psd_area_end(struct psd_progress *p, bool complete);
 
 /* ---- names.c ---- */
 /** n, from psd_name_reserve(); NULL: the name is known, and gets this definition and owner. */

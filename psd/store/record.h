@@ -12,7 +12,9 @@
 #include "proto/frame.h"
 #include "variable.h"
 
-enum psd_push_kind { PSD_PUSH = 1, PSD_PUSH_PULL, PSD_ASSIGN, PSD_ADD };
+enum psd_push_kind { PSD_PUSH = 1, PSD_PUSH_PULL, PSD_ASSIGN, PSD_ADD, PSD_CONTRIBUTE };
+
+struct psd_area;
 
 /* A mutation that has begun and not ended. Taken from a free list. */
 struct psd_progress {
@@ -28,7 +30,10 @@ struct psd_progress {
     uint8_t kind; /* enum psd_push_kind */
     uint8_t wire; /* ps_dtype of its frames */
     bool init_only;
-    uint32_t unit; /* derived: bytes of an element as it travels */
+    uint64_t member, round; /* CONTRIBUTE */
+    /* derived: */
+    struct psd_area *area; /* CONTRIBUTE: of rounds.h, where it goes; NULL: it is dropped */
+    uint32_t unit;         /* bytes of an element as it travels */
 };
 
 struct psd_number {
@@ -90,15 +95,20 @@ enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of refusals in a record; the oldest
 /* what a record takes at most */
 #define PSD_RECORD_BYTES (sizeof(struct psd_record) + PSD_RECORD_TEXT_BYTES)
 
-/** Kind PUSH or PUSHPULL. */
+/** Kind PUSH, PUSHPULL or CONTRIBUTE. */
 static inline bool psd_push_is_gradient(uint8_t kind)
+{
+    return kind == PSD_PUSH || kind == PSD_PUSH_PULL || kind == PSD_CONTRIBUTE;
+}
+/** Kind PUSH or PUSHPULL: the optimizer is applied with it. */
+static inline bool psd_push_is_applied(uint8_t kind)
 {
     return kind == PSD_PUSH || kind == PSD_PUSH_PULL;
 }
 /** Gradients of it are in the variable before its end. */
 static inline bool psd_progress_streams(const struct psd_progress *p)
 {
-    return psd_push_is_gradient(p->kind) && !p->variable->atomic;
+    return psd_push_is_applied(p->kind) && !p->variable->atomic;
 }
 
 /** What it stages; 0: nothing. */
@@ -108,7 +118,7 @@ static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
     if (p->kind == PSD_ASSIGN) {
         return v->dtype == PS_STRING ? p->total : v->bytes;
     }
-    return psd_push_is_gradient(p->kind) && v->atomic ? v->bytes : 0;
+    return psd_push_is_applied(p->kind) && v->atomic ? v->bytes : 0;
 }
 
 /** NULL when memory is short. */

@@ -41,6 +41,7 @@ void psd_store_fini(struct psd_store *s)
     void *value = NULL;
     while (psi_map_next(&s->containers, &cursor, NULL, NULL, &value)) {
         struct psd_container *c = value;
+        psd_rounds_end(s, c);
         drop_all(s, c);
         psi_map_fini(&c->variables);
         psi_free(c);
@@ -345,6 +346,7 @@ void psd_container_add(struct psd_store *s, struct psd_container *c, uint64_t in
 
 void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t incarnation)
 {
+    psd_rounds_end(s, c);
     drop_all(s, c);
     psi_map_fini(&c->variables);
     psi_map_init(&c->variables, s->map_seed);
@@ -420,6 +422,7 @@ void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_v
 
 void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
 {
+    PSI_ASSERT(!psd_variable_in_group(v));
     PSI_IGNORE(psi_map_remove(&v->container->variables, v->name, strlen(v->name))); /* it is v */
     PSI_IGNORE(psi_u64_map_remove(&s->handles, v->handle));                         /* it is v */
     PSI_IGNORE(psi_u64_map_remove(&s->creations, v->creation));                     /* it is v */
@@ -605,6 +608,9 @@ void psd_store_check_invariants(const struct psd_store *s)
     void *value = NULL;
     while (psi_map_next(&s->containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
+        if (c->rounds != NULL) {
+            psd_rounds_check_invariants(c->rounds);
+        }
         uint64_t inner = 0;
         void *item = NULL;
         while (psi_map_next(&c->variables, &inner, NULL, NULL, &item)) {
@@ -614,6 +620,8 @@ void psd_store_check_invariants(const struct psd_store *s)
             PSI_ASSERT(v->value == NULL || v->first_value == NULL);
             PSI_ASSERT(psd_variable_by_handle(s, v->handle) == v);
             PSI_ASSERT(!v->sealed || v->initialised);
+            PSI_ASSERT(v->part == NULL || (v->part->variable == v && v->part->rounds == c->rounds));
+            PSI_ASSERT(!psd_variable_in_rounds(v) || v->in_progress == 0);
             if (v->queue != NULL) {
                 PSI_ASSERT(!v->initialised && v->bytes == 0 && v->refs > v->queue->attempt_count);
                 psd_queue_check_invariants(v->queue);

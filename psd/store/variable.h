@@ -17,7 +17,9 @@
 #include <stddef.h>
 
 struct psd_container;
+struct psd_part;
 struct psd_queue;
+struct psd_rounds;
 
 /* What each push and pull looks at comes first, in PSD_VARIABLE_HOT_BYTES: with many variables none of it is in cache. */
 struct psd_variable {
@@ -53,6 +55,7 @@ struct psd_variable {
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
     struct psd_queue *queue; /* psd/store/queue.h; NULL: a variable. A queue has no dtype, no elements and never a value */
+    struct psd_part *part;   /* derived: psd/store/rounds.h; NULL: it is in no group */
     /* volatile: */
     void *first_value; /* staged in the memory that is promised to `value`, which is NULL then */
 };
@@ -63,7 +66,8 @@ struct psd_container {
     /* remembered: */
     char name[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t incarnation;
-    struct psi_map variables; /* name -> struct psd_variable */
+    struct psi_map variables;  /* name -> struct psd_variable */
+    struct psd_rounds *rounds; /* psd/store/rounds.h; NULL: none */
 };
 
 struct psd_store {

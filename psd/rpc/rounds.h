@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a directory has the owners of a group do (psd/store/rounds.h): rounds.c. The directory, which may be an owner itself, calls
+ * the *_here functions; at the other tasks the handlers of TASK_ROUNDS, TASK_JOIN, TASK_LEAVE, PREPARE and COMMIT do.
+ *
+ * PREPARE and COMMIT end later where there is much to build: in slices between the turns of the loop (psd_rounds_work()). At the
+ * directory, t->rounds_moved is set when the group here has moved: it looks at psd_rounds_here(), and takes the mark back.
+ */
+#ifndef PSD_RPC_ROUNDS_H
+#define PSD_RPC_ROUNDS_H
+
+#include "psd/base/base.h"
+#include "psd/store/rounds.h"
+
+/* A group, as it is set. */
+struct psd_rounds_spec {
+    /* volatile: on a stack */
+    const char *container;
+    uint64_t generation;
+    struct psd_sync_options options; /* mode 0: the group ends, whichever it is */
+    const char *const *names;        /* of its variables at this task */
+    uint32_t name_count;
+    const char *step; /* NULL: the variable of the global step is at another task */
+    const struct psd_owner *owners;
+    uint32_t owner_count;
+};
+/* A member, as it joins. */
+struct psd_member_spec {
+    /* volatile: on a stack */
+    uint64_t id;
+    const uint8_t *session; /* 16 bytes */
+    const char *job;
+    uint32_t task;
+};
+/* The round that closes. */
+struct psd_round_spec {
+    /* volatile: on a stack */
+    const char *container;
+    uint64_t generation, round;
+    uint64_t life, attempt; /* of the directory and of its try: for PREPARE's answer, and for who looks on */
+    const uint64_t *members;
+    uint32_t member_count;
+};
+
+/** The group here; NULL: none. */
+const struct psd_rounds *psd_rounds_here(const struct psd_task *t, const char *container);
+/** The same generation again is OK and changes nothing; another one takes its place, with all its members. Pushes in progress to
+ * its variables end (FAILED_PRECONDITION). NOT_FOUND: a variable; FAILED_PRECONDITION, INVALID_ARGUMENT: it cannot be in rounds;
+ * RESOURCE_EXHAUSTED: the copy of values and slots. */
+ps_status psd_rounds_set_here(struct psd_task *t, const struct psd_rounds_spec *spec, struct psi_err *err) PSI_MUST;
+/** The same id again is OK. ABORTED (LOST): the group is not here. RESOURCE_EXHAUSTED: its gradients. */
+ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64_t generation, const struct psd_member_spec *m,
+                               struct psi_err *err) PSI_MUST;
+/** What it contributed is dropped; values that are being built of it too. OK where there is no such member or group. */
+void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t generation, uint64_t member);
+/** Build it. PS_OK: psd_rounds_here()->build says what came of it: READY, MISSING, GOES (later one of these). A round that is
+ * committed already is OK: ->committed says so. ABORTED (LOST): the group is not here, or not in the round before. */
+ps_status psd_rounds_prepare_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
+/** Flip, now, or, where it was not prepared, when it is built: ->committed is the round then. OK where it was before. ABORTED
+ * (LOST) as above, and where something is missing. */
+ps_status psd_rounds_commit_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
+/** May it be deleted: FAILED_PRECONDITION while it is in a group. */
+ps_status psd_rounds_delete_check(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
+/** The group of this container ends, if there is one: a reset, or one of its variables goes. */
+void psd_rounds_end_here(struct psd_task *t, const char *container);
+
+/** There is something to build. */
+bool psd_rounds_has_work(const struct psd_task *t);
+/** A slice of it. */
+void psd_rounds_work(struct psd_task *t);
+/** c ends: what was asked on it is not answered. */
+void psd_rounds_conn_lost(struct psd_task *t, const struct psd_conn *c);
+
+#endif
