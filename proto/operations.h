@@ -62,6 +62,8 @@
        "owner, waits: close a queue behind those that put in before") \
     OP(WORK_END,     42, HANDLE,          SINGLE, 0,     "WorkEnd",      NULL,             NULL, \
        "owner, sequence number: an item of work is done, or goes back") \
+    OP(SET_RATE,     44, 0,               0,      0,     "SetRate",      "ContainerItem",  NULL, \
+       "owner: a learning rate in place of the optimizer's, for one variable or all of a container") \
     /* directory */ \
     OP(CREATE,       48, LIST,            0,      MORE,  "Wait",         "CreateItem",     "CreateAnswer", \
        "waits: get-or-create") \

@@ -185,7 +185,7 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
         }
     }
     if (psd_progress_streams(p)) {
-        psd_optim_begin(&v->optimizer, v->dtype, &v->optim_state, m->scale, &p->scalars);
+        psd_variable_capture(v, m->scale, &p->scalars);
     }
     struct psd_change c = {.kind = PSD_CHANGE_BEGIN, .begin = {.record = record, .reserved = p}};
     psd_commit(t, &c);
@@ -319,7 +319,7 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
                                             .last = take == c->payload_left && (h->flags & PS_FLAG_LAST) != 0}};
     ps_status st = psd_push_is_gradient(g->kind) ? check_finite(t, n, p, change.segment.count, &err) : PS_OK;
     if (change.segment.last && psd_push_is_gradient(g->kind) && g->staging != NULL) { /* those of this moment */
-        psd_optim_begin(&v->optimizer, v->dtype, &v->optim_state, g->scale, &scalars);
+        psd_variable_capture(v, g->scale, &scalars);
         change.segment.scalars = &scalars;
     }
     if (change.segment.last && v->dtype == PS_STRING) {

@@ -129,6 +129,7 @@ static void describe(const struct psd_variable *v, ps_v1_OpenAnswer *a)
     a->init_b = v->init.b;
     a->chief_number = v->chief_number;
     a->atomic = v->atomic;
+    a->rate = v->rate;
     a->giver.size = v->given ? sizeof(v->giver) : 0;
     memcpy(a->giver.bytes, v->giver, a->giver.size);
 }
@@ -229,6 +230,7 @@ void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         a.in_progress = v->in_progress;
         a.handle = v->handle;
         a.atomic = v->atomic;
+        a.rate = v->rate;
         a.bytes = v->initialised ? v->bytes : 0;
         psd_list_add(&l, &ps_v1_VarAnswer_msg, &a);
     }

@@ -629,6 +629,12 @@ static void flip(struct codec *k, struct psd_change *c)
     c->flip.scalars = array(k, c->flip.scalars, parts, sizeof(*c->flip.scalars));
 }
 
+static void rate(struct codec *k, struct psd_change *c)
+{
+    variable(k, &c->rate.variable);
+    MEMBER(k, c->rate.rate);
+}
+
 static void walk(struct codec *k, struct psd_change *c)
 {
     uint8_t kind = (uint8_t)c->kind;
@@ -699,6 +705,9 @@ static void walk(struct codec *k, struct psd_change *c)
         break;
     case PSD_CHANGE_ROUND_FLIP:
         flip(k, c);
+        break;
+    case PSD_CHANGE_RATE:
+        rate(k, c);
         break;
     default:
         wrong(k, "its kind is not known");
@@ -895,6 +904,15 @@ static bool flip_fits(const struct psd_change *c)
     return found > 0 && found == c->flip.count;
 }
 
+static bool rate_fits(const struct psd_change *c)
+{
+    const struct psd_variable *v = c->rate.variable;
+    ps_optimizer with = v->optimizer;
+    with.learning_rate = c->rate.rate;
+    return v->queue == NULL && v->optimizer.kind != PS_OPT_NONE &&
+           (c->rate.rate == 0 || psi_optimizer_check(&with, v->dtype, NULL) == PS_OK);
+}
+
 /* Whatever the bytes say, psd_commit() may be asked to do it. */
 static bool fits(const struct psd_task *t, const struct psd_change *c)
 {
@@ -969,6 +987,8 @@ static bool fits(const struct psd_task *t, const struct psd_change *c)
     }
     case PSD_CHANGE_ROUND_FLIP:
         return flip_fits(c);
+    case PSD_CHANGE_RATE:
+        return rate_fits(c);
     }
     return false;
 }

@@ -343,5 +343,8 @@ void psd_commit(struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_ROUND_FLIP:
         psd_rounds_flip(c->flip.container->rounds, c->flip.members, c->flip.count, c->flip.scalars);
         break;
+    case PSD_CHANGE_RATE:
+        psd_variable_own(c->rate.variable)->rate = c->rate.rate;
+        break;
     }
 }

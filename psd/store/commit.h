@@ -52,7 +52,8 @@ enum psd_change_kind {
     PSD_CHANGE_ROUNDS,      /* variables of a container are in rounds; or none is any more, and what was contributed is dropped */
     PSD_CHANGE_ROUND_JOIN,  /* a member takes part */
     PSD_CHANGE_ROUND_LEAVE, /* ... no longer: what it contributed to the round that is collected is dropped */
-    PSD_CHANGE_ROUND_FLIP   /* a round: new values and slots, the step counts, all contributions are dropped */
+    PSD_CHANGE_ROUND_FLIP,  /* a round: new values and slots, the step counts, all contributions are dropped */
+    PSD_CHANGE_RATE         /* a learning rate in place of the optimizer's, or that one again */
 };
 
 /*
@@ -172,6 +173,10 @@ struct psd_change {
             uint32_t count;
             const struct psd_optim_scalars *scalars; /* of each variable of the group */
         } flip;
+        struct {
+            const struct psd_variable *variable; /* with an optimizer */
+            double rate;                         /* one that the optimizer takes; 0: its own again */
+        } rate;
     };
 };
 

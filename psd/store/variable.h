@@ -45,7 +45,8 @@ struct psd_variable {
     uint32_t in_progress; /* pushes begun and not ended, those to an atomic variable apart: nothing of them can be seen */
     uint64_t elements;
     /* remembered: */
-    ps_optimizer optimizer; /* kind fixed at creation, hyperparameters in force */
+    ps_optimizer optimizer; /* kind fixed at creation, hyperparameters as the chief says */
+    double rate;            /* SET_RATE: in place of the optimizer's, until it is cleared; 0: none */
     struct psd_optim_state optim_state;
     uint64_t creation;   /* random: tells this creation from another of the same name */
     ps_initializer init; /* what the last INIT said */
@@ -130,6 +131,8 @@ uint64_t psd_variable_memory_bytes(const struct psd_variable *v);
 /** The same, also while it is uninitialised. */
 uint64_t psd_variable_promised_bytes(const struct psd_variable *v);
 struct psd_definition psd_variable_definition(const struct psd_variable *v);
+/** What a push that begins now captures: psd_optim_begin() with the optimizer, state and learning rate that are in force. */
+void psd_variable_capture(const struct psd_variable *v, float scale, struct psd_optim_scalars *out);
 /** References are no state: they keep memory. */
 const struct psd_variable *psd_variable_ref(const struct psd_variable *v);
 void psd_variable_unref(struct psd_store *s, const struct psd_variable *v);

@@ -116,7 +116,7 @@ static void send_frame(struct fc *c, struct input *in)
                                   PS_OP_ENQUEUE,     PS_OP_DEQUEUE,
                                   PS_OP_PUT_PART,    PS_OP_GET_PART,
                                   PS_OP_QUEUE_CLOSE, PS_OP_WORK_END,
-                                  PS_OP_QUEUES};
+                                  PS_OP_QUEUES,      PS_OP_SET_RATE};
     static uint8_t zeros[3 * PS_SEGMENT_BYTES];
     struct wire w;
     size_t meta_bytes = 0, body_bytes = 0;

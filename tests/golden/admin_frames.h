@@ -111,4 +111,19 @@ static inline void config_set(struct wire *out)
     list_frame(out, PS_OP_CONFIG_SET, 0, 26, &ps_v1_ConfigItem_msg, &m, sizeof(m), 1);
 }
 
+static inline void set_rate(struct wire *out)
+{
+    ps_v1_SetRate m = ps_v1_SetRate_init_zero;
+    ps_v1_ContainerItem in = ps_v1_ContainerItem_init_zero;
+    struct psi_buf body;
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "w")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(in.container, "localhost"));
+    m.rate = 0.125;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    list_add(&body, &ps_v1_ContainerItem_msg, &in);
+    struct ps_frame_header h = header_of(PS_OP_SET_RATE, 0, 27, 0);
+    control(out, &h, &ps_v1_SetRate_msg, &m, &body);
+    psi_buf_fini(&body);
+}
+
 #endif

@@ -379,6 +379,12 @@ def config_set(f):
     check(items(f.payload, "ConfigItem") == [{"name": b"session_keep", "value": b"1h"}], "setting")
 
 
+def set_rate(f):
+    is_frame(f, "SET_RATE", "CRC", id=27)
+    same(message("SetRate", f.meta), name=b"w", rate=0.125)
+    check(items(f.payload, "ContainerItem") == [{"container": b"localhost"}], "container of the rate")
+
+
 def barrier(f):
     is_frame(f, "BARRIER", "CRC", id=16)
     same(message("Barrier", f.meta), timeout_ms=54750, count=3)
@@ -504,7 +510,7 @@ MEANINGS = {"hello": hello, "hello_answer": hello_answer, "open": open_, "open_a
             "pushpull_reply": pushpull_reply, "assign_plain": assign_plain, "add_reply": add_reply, "pull": pull,
             "pull_reply": pull_reply, "pull_refused": pull_refused, "abandon_reply": abandon_reply,
             "sessions_answer": sessions_answer, "waits_answer": waits_answer, "containers_answer": containers_answer,
-            "tasks_answer": tasks_answer, "stop_answer": stop_answer, "config_set": config_set, "push_bf16": push_bf16,
+            "tasks_answer": tasks_answer, "stop_answer": stop_answer, "config_set": config_set, "set_rate": set_rate, "push_bf16": push_bf16,
             "pull_narrow_reply": pull_narrow_reply, "strings_assign": strings_assign, "strings_pull": strings_pull,
             "strings_pull_reply": strings_pull_reply, "create_atomic": create_atomic,
             "create_queue": create_queue, "queues_answer": queues_answer, "enqueue": enqueue, "put_part": put_part, "dequeue": dequeue,

@@ -373,6 +373,7 @@ static const struct golden {
     {"tasks_answer", tasks_answer},
     {"stop_answer", stop_answer},
     {"config_set", config_set},
+    {"set_rate", set_rate},
     {"push_bf16", push_bf16},
     {"pull_narrow_reply", pull_narrow_reply},
     {"strings_assign", strings_assign},

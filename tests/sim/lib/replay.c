@@ -147,6 +147,7 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
     SAME_BYTES(psd_variable, shape);
     SAME(psd_variable, bytes);
     SAME_BYTES(psd_variable, optimizer);
+    SAME_BYTES(psd_variable, rate);
     SAME_BYTES(psd_variable, optim_state);
     SAME_BYTES(psd_variable, init);
     SAME(psd_variable, seed);

@@ -140,6 +140,7 @@ static const struct right ROWS[] = {
     {PS_OP_DEQUEUE, PSD_RIGHT_WRITE, "a"},
     {PS_OP_QUEUE_CLOSE, PSD_RIGHT_WRITE, "a"},
     {PS_OP_WORK_END, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_SET_RATE, PSD_RIGHT_ADMINISTER, "a"},
     {PS_OP_CREATE, PSD_RIGHT_CREATE, "a"},
     {PS_OP_FIND, PSD_RIGHT_READ, "a"},
     {PS_OP_RESET, PSD_RIGHT_ADMINISTER, "a"},
