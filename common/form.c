@@ -80,12 +80,24 @@ static ps_status check_request_meta(const struct psi_form *form, const struct ps
                                     struct psi_err *err)
 {
     struct ps_push_meta push;
+    struct ps_contribute_meta contribute;
     bool parts = (form->must & PS_FLAG_SEQ) != 0 && (form->has & PSI_FORM_DTYPE) != 0;
     if (parts && (h->flags & PS_FLAG_FIRST) == 0) {
         return h->meta_bytes == 0 ? PS_OK : fail(err, form, "", "a continuation has no meta");
     }
+    if (form->op == PS_OP_CONTRIBUTE) {
+        if (h->meta_bytes == sizeof(contribute)) {
+            memcpy(&contribute, meta, sizeof(contribute));
+        }
+        return h->meta_bytes != sizeof(contribute) || contribute.reserved == 0
+                   ? PS_OK
+                   : fail(err, form, "", "the reserved field of its meta is set");
+    }
     if (parts && h->meta_bytes == sizeof(push)) {
         memcpy(&push, meta, sizeof(push));
+        if (push.version != 0 && form->op != PS_OP_PUSH && form->op != PS_OP_PUSHPULL) {
+            return fail(err, form, "", "the version of its meta is set, which it does not use");
+        }
         uint32_t known = form->op == PS_OP_ASSIGN ? PS_ASSIGN_INIT_ONLY : 0;
         return (push.assign_flags & ~known) == 0
                    ? PS_OK

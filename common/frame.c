@@ -79,7 +79,7 @@ static uint32_t trailer_bytes(const struct psi_reader *r)
 
 static bool is_hot(uint8_t op)
 {
-    return op >= PS_OP_PUSH && op <= PS_OP_ADD;
+    return op >= PS_OP_PUSH && op <= PS_OP_CONTRIBUTE;
 }
 
 /* Everything that bounds what follows is checked here, before a byte of meta or body is taken. */

@@ -79,9 +79,20 @@ struct ps_push_meta {
     uint64_t total_elements; /* of the whole operation */
     float scale;             /* multiplies the gradient; finite, > 0; 1 for ASSIGN; +1 or -1 for ADD */
     uint32_t assign_flags;   /* PS_ASSIGN_*; 0 otherwise */
+    uint64_t version;        /* PUSH, PUSHPULL: 1 + that of the values it was computed from; 0: not said */
 };
-_Static_assert(sizeof(struct ps_push_meta) == 16, "push meta");
+_Static_assert(sizeof(struct ps_push_meta) == 24, "push meta");
 enum { PS_ASSIGN_INIT_ONLY = 1 }; /* swap in only if the variable is uninitialised then */
+
+/* Meta of the FIRST frame of CONTRIBUTE. */
+struct ps_contribute_meta {
+    uint64_t total_elements; /* of the whole operation */
+    float scale;             /* multiplies the gradient; finite, > 0 */
+    uint32_t reserved;
+    uint64_t member; /* as JOIN's answer says it */
+    uint64_t round;  /* that the gradient is for */
+};
+_Static_assert(sizeof(struct ps_contribute_meta) == 32, "contribute meta");
 
 /* Meta of a PULL request; the header's offset is the first element. */
 struct ps_pull_meta {
@@ -131,6 +142,16 @@ struct ps_dequeue_result {
     uint32_t deliveries; /* how often one of them was taken before and came back: the highest */
 };
 _Static_assert(sizeof(struct ps_dequeue_result) == 32, "dequeue result");
+
+/* Result of a STEP. */
+struct ps_step_result {
+    uint64_t round; /* that the member contributes to now; staleness: steps of the slowest member */
+    uint64_t step;  /* the global step; staleness: 0 */
+    uint32_t taken; /* 1: what the member contributed is in the values */
+    uint32_t flags; /* PS_STEP_* */
+};
+_Static_assert(sizeof(struct ps_step_result) == 24, "step result");
+enum { PS_STEP_LOST_PLACE = 1 }; /* it is no member any more: JOIN again; nothing else of the result is said */
 
 /* Bits of HELLO's `features` and `needs`: what a side speaks beside the protocol's version. */
 enum {

@@ -38,6 +38,8 @@
        "staged, swapped in at its end") \
     OP(ADD,          20, WHERE,           SINGLE, 0,     "ps_push_meta", "values",         NULL, \
        "assign_add / assign_sub, whole variable of <= 64 bytes, returns the new value") \
+    OP(CONTRIBUTE,   21, WHERE,           SEQ,    PARTS, "ps_contribute_meta", "values",   NULL, \
+       "a member's gradient for a round: staged until the round is closed") \
     /* variables */ \
     OP(OPEN,         32, LIST,            0,      0,     NULL,           "NameItem",       "OpenAnswer", \
        "owner: names -> handles and state") \
@@ -79,6 +81,14 @@
        "waits: until tasks are up") \
     OP(BARRIER,      54, 0,               0,      0,     "Barrier",      "NameItem",       NULL, \
        "waits: until all have come to it") \
+    OP(SYNC,         55, 0,               0,      MORE,  "Sync",         "NameItem",       NULL, \
+       "waits: the chief puts variables in rounds, the step first, or takes them out") \
+    OP(JOIN,         56, LIST,            0,      0,     "Join",         "ContainerItem",  "JoinAnswer", \
+       "waits: become a member of a container's rounds") \
+    OP(STEP,         57, 0,               0,      0,     "Step",         "ContainerItem",  NULL, \
+       "waits: a member is complete; until its round is closed, or until its lead is small enough") \
+    OP(LEAVE,        58, 0,               0,      0,     "Leave",        "ContainerItem",  NULL, \
+       "a member leaves") \
     /* administration */ \
     OP(INFO,         64, LIST,            0,      0,     NULL,           NULL,             "InfoAnswer", \
        "the state of a task") \
@@ -102,6 +112,10 @@
        "directory: the tasks of the cluster as it sees them") \
     OP(QUEUES,       74, LIST,            0,      0,     NULL,           NULL,             "QueueAnswer", \
        "its queues") \
+    OP(ROUNDS,       75, LIST,            0,      0,     NULL,           NULL,             "RoundAnswer, MemberAnswer", \
+       "directory: containers in rounds or with bounded staleness, and their members") \
+    OP(AGES,         76, LIST,            0,      0,     NULL,           NULL,             "AgeAnswer", \
+       "ages of the pushes that it applied") \
     /* between tasks; the connection was opened by the task, requests go from the directory to the task but for LIST */ \
     OP(LIST,         80, 0,               0,      MORE,  NULL,           "ListItem",       NULL, \
        "task -> directory: all names the task holds") \
@@ -112,7 +126,17 @@
     OP(TASK_RESET,   83, 0,               0,      0,     NULL,           "ContainerItem",  NULL, \
        "empty a container") \
     OP(TASK_DELETE,  84, 0,               0,      0,     NULL,           "NameItem",       NULL, \
-       "delete a variable")
+       "delete a variable") \
+    OP(TASK_ROUNDS,  85, 0,               0,      0,     NULL,           "RoundsItem, TaskItem, NameItem", NULL, \
+       "put its variables of a group in rounds, or end the group") \
+    OP(TASK_JOIN,    86, 0,               0,      0,     NULL,           "RoundsItem, MemberItem", NULL, \
+       "a member, with room for what it contributes") \
+    OP(TASK_LEAVE,   87, 0,               0,      0,     NULL,           "RoundsItem, MemberItem", NULL, \
+       "members that are none any more, and what they contributed to the round that is collected") \
+    OP(PREPARE,      88, LIST,            0,      0,     NULL,           "RoundsItem, MemberItem", "MissingItem", \
+       "build the new values of a round; answered when they are built, or with what is missing") \
+    OP(COMMIT,       89, 0,               0,      0,     NULL,           "RoundsItem, MemberItem", NULL, \
+       "the round is closed: the new values are the values")
 /* clang-format on */
 
 #endif

@@ -154,7 +154,7 @@ class Frame:
 
     def push_meta(self):
         m = self.fixed("ps_push_meta")
-        return {"total": m["total_elements"], "scale": m["scale"], "assign": m["assign_flags"]}
+        return {"total": m["total_elements"], "scale": m["scale"], "assign": m["assign_flags"], "version": m["version"]}
 
     def pull_reply_meta(self):
         return self.fixed("ps_pull_reply_meta")
@@ -273,7 +273,7 @@ def beat_answer(f):
 
 def push_two_segments(f):
     is_frame(f, "PUSH", "CRC SEQ FIRST LAST", id=16, handle=5, dtype=1, offset=0)
-    same(f.push_meta(), total=16388, scale=0.25, assign=0)
+    same(f.push_meta(), total=16388, scale=0.25, assign=0, version=41)
     check([len(s) for s in f.segments] == [65536, 16], "segments")
     check(f.floats(16388) == [1.0] * 16388, "values")
 
@@ -504,6 +504,84 @@ def ack_given_up(f):
     is_frame(f, "ACK", "CRC", id=44, offset=1, meta=b"", payload=b"")
 
 
+MEMBER, GENERATION = 0x8877665544332211, 0x0102030405060708
+SYNC = {"mode": 1, "workers": 3, "replicas": 2, "on_loss": 1, "staleness": 4}
+GOLDEN_MEMBER = {"member": MEMBER, "job": b"worker", "task": 2, "session": bytes(range(8)) + bytes([9]) * 8}
+
+
+def contribute(f):
+    is_frame(f, "CONTRIBUTE", "CRC SEQ FIRST LAST", id=50, handle=5, dtype=1, offset=0)
+    same(f.fixed("ps_contribute_meta"), total_elements=3, scale=0.5, member=MEMBER, round=7)
+    check(f.floats(3) == [1.0, -2.0, 0.5], "values")
+
+
+def sync(f):
+    is_frame(f, "SYNC", "CRC", id=51)
+    check(message("Sync", f.meta) == {"timeout_ms": 60000, "options": SYNC, "chief_number": 3}, "SYNC")
+    check(items(f.payload, "NameItem") == [{"name": b"global_step"}, {"name": b"w"}], "names")
+
+
+def of_member(op, number, kind, **want):
+    def read(f):
+        is_frame(f, op, "CRC", id=number)
+        check(message(kind, f.meta) == want, op)
+        check(items(f.payload, "ContainerItem") == [{"container": b"localhost"}], "the container")
+    return read
+
+
+def join_answer(f):
+    is_frame(f, "JOIN", "CRC REPLY", id=52)
+    check(items(f.payload, "JoinAnswer") == [
+        {"member": MEMBER, "round": 7, "step": 106, "options": SYNC, "generation": GENERATION, "steps": 9}], "JOIN's answer")
+
+
+def step_reply(f):
+    is_frame(f, "STEP", "REPLY", id=53, payload=b"")
+    result = PAGE.unpack("ps_step_result", f.meta[PAGE.size("ps_reply_meta"):])
+    check(result == {"round": 8, "step": 107, "taken": 1, "flags": 1}, f"result {result}")
+
+
+def rounds_answer(f):
+    is_frame(f, "ROUNDS", "CRC REPLY", id=55)
+    check(items(f.payload, "RoundAnswer", "MemberAnswer") == [
+        {"container": b"localhost", "generation": GENERATION, "options": SYNC, "round": 7, "phase": 2, "step": 106, "workers": 3,
+         "replicas": 2, "text": b"1 of 2 members is complete", "owners": b"/job:ps/task:1", "dropped": 5,
+         "leads": [11] + [0] * 15 + [1], "member_count": 1},
+        {"member": MEMBER, "job": b"worker", "task": 2, "session": bytes(range(8)), "host": b"host.example", "pid": 4711, "state": 2,
+         "since_ms": 1500, "steps": 12}], "rounds")
+
+
+def ages_answer(f):
+    is_frame(f, "AGES", "CRC REPLY", id=56)
+    check(items(f.payload, "AgeAnswer") == [{"container": b"localhost", "ages": [300, 0, 1] + [0] * 14}], "ages")
+
+
+def task_rounds(f):
+    is_frame(f, "TASK_ROUNDS", "CRC", id=60)
+    check(items(f.payload, "RoundsItem", "TaskItem", "NameItem") == [
+        {"container": b"localhost", "generation": GENERATION, "options": SYNC, "owner_count": 1, "step": 1}, {"job": b"ps"},
+        {"name": b"global_step"}], "TASK_ROUNDS")
+
+
+def prepare(f):
+    is_frame(f, "PREPARE", "CRC", id=61)
+    check(items(f.payload, "RoundsItem", "MemberItem") == [
+        {"container": b"localhost", "generation": GENERATION, "round": 7, "life": 0x99, "attempt": 3}, GOLDEN_MEMBER], "PREPARE")
+
+
+def prepare_missing(f):
+    is_frame(f, "PREPARE", "CRC REPLY", id=61)
+    check(items(f.payload, "MissingItem") == [{"member": MEMBER, "name": b"w", "count": 2}], "what is missing")
+
+
+def list_group(f):
+    is_frame(f, "LIST", "CRC", id=62)
+    check(items(f.payload, "ListItem") == [
+        {"container": b"localhost", "group": {"generation": GENERATION, "options": SYNC, "round": 6, "life": 0x99, "attempt": 3}},
+        {"container": b"localhost", "owner": {"job": b"ps"}},
+        {"container": b"localhost", "member": {**GOLDEN_MEMBER, "round": 7, "complete": 1, "taken": 1}}], "a group")
+
+
 MEANINGS = {"hello": hello, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "create_more": create_more,
             "create_answer": create_answer, "init": init, "barrier": barrier, "beat": beat, "beat_answer": beat_answer,
             "push_two_segments": push_two_segments, "push_reply": push_reply, "push_refused": push_refused,
@@ -515,7 +593,12 @@ MEANINGS = {"hello": hello, "hello_answer": hello_answer, "open": open_, "open_a
             "strings_pull_reply": strings_pull_reply, "create_atomic": create_atomic,
             "create_queue": create_queue, "queues_answer": queues_answer, "enqueue": enqueue, "put_part": put_part, "dequeue": dequeue,
             "dequeue_reply": dequeue_reply, "get_part": get_part, "queue_close": queue_close, "work_end": work_end,
-            "ack_given_up": ack_given_up}
+            "ack_given_up": ack_given_up, "contribute": contribute, "sync": sync,
+            "join": of_member("JOIN", 52, "Join", timeout_ms=60000, options=SYNC), "join_answer": join_answer,
+            "step": of_member("STEP", 53, "Step", timeout_ms=60000, member=MEMBER, round=7, steps=12), "step_reply": step_reply,
+            "leave": of_member("LEAVE", 54, "Leave", member=MEMBER, finished=1), "rounds_answer": rounds_answer,
+            "ages_answer": ages_answer, "task_rounds": task_rounds, "prepare": prepare, "prepare_missing": prepare_missing,
+            "list_group": list_group}
 
 
 def main():

@@ -16,6 +16,7 @@
 
 #include "dtypes.h"
 #include "queue_frames.h"
+#include "round_frames.h"
 
 #include "common/cluster.h"
 
@@ -217,7 +218,7 @@ static void push(struct wire *out)
 {
     static float g[16388];
     struct psi_outq q;
-    struct ps_push_meta m = {.total_elements = 16388, .scale = 0.25F};
+    struct ps_push_meta m = {.total_elements = 16388, .scale = 0.25F, .version = 41};
     struct ps_frame_header h = header_of(PS_OP_PUSH, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, 16, 5);
     for (size_t i = 0; i < 16388; i++) {
         g[i] = 1;
@@ -390,6 +391,19 @@ static const struct golden {
     {"queue_close", queue_close},
     {"work_end", work_end},
     {"ack_given_up", ack_given_up},
+    {"contribute", contribute},
+    {"sync", sync_request},
+    {"join", join_request},
+    {"join_answer", join_answer},
+    {"step", step_request},
+    {"step_reply", step_reply},
+    {"leave", leave_request},
+    {"rounds_answer", rounds_answer},
+    {"ages_answer", ages_answer},
+    {"task_rounds", task_rounds},
+    {"prepare", prepare},
+    {"prepare_missing", prepare_missing},
+    {"list_group", list_group},
 };
 enum { GOLDENS = sizeof(goldens) / sizeof(goldens[0]) };
 

@@ -497,7 +497,8 @@ class Client:
         self.send("INIT", number, flags=PAGE.ops["INIT"]["flags"].split(), handle=v["handle"], meta=encode("Init", meta))
         return self.reply("INIT", number, True)
 
-    def frames(self, op, number, v, payload, total, first=0, dtype=None, scale=1.0, assign_flags=0, most=None):
+    def frames(self, op, number, v, payload, total, first=0, dtype=None, scale=1.0, assign_flags=0, most=None,
+               version=0, member=0, round_=0):
         """The frames of an operation from element `first` on, as bytes; payload holds all of it."""
         code = dtype or v["dtype"]
         unit = next(size for number_, size in PAGE.dtypes.values() if number_ == code) or 1
@@ -505,7 +506,9 @@ class Client:
         at = first * unit
         while at < len(payload) or at == 0:
             flags = {"SEQ"} | self.flags | ({"FIRST"} if at == 0 else set()) | ({"LAST"} if at + step >= len(payload) else set())
-            meta = PAGE.pack("ps_push_meta", total_elements=total, scale=scale, assign_flags=assign_flags) if at == 0 else b""
+            meta = (b"" if at > 0 else
+                    PAGE.pack("ps_contribute_meta", total_elements=total, scale=scale, member=member, round=round_) if op == "CONTRIBUTE" else
+                    PAGE.pack("ps_push_meta", total_elements=total, scale=scale, assign_flags=assign_flags, version=version))
             yield frame_bytes(op, number, flags=flags, meta=meta, payload=payload[at:at + step], handle=v["handle"], dtype=code,
                               offset=at // unit)
             at += step

@@ -13,6 +13,7 @@ TEST(test_reserved_bits)
     static const struct ps_push_meta plain = {.total_elements = 16, .scale = 1};
     static const struct ps_push_meta assign_flag = {.total_elements = 16, .scale = 1, .assign_flags = 2};
     static const struct ps_push_meta push_flag = {.total_elements = 16, .scale = 1, .assign_flags = PS_ASSIGN_INIT_ONLY};
+    static const struct ps_push_meta versioned = {.total_elements = 16, .scale = 1, .version = 1};
     static const struct ps_pull_meta pull_good = {.elements = 10};
     static const uint8_t some[8] = {0x0a, 1, 'w'};
     static const float values[16];
@@ -41,6 +42,10 @@ TEST(test_reserved_bits)
          {.op = PS_OP_ASSIGN, .dtype = PS_F32, .flags = WHOLE, .meta = &assign_flag, .meta_bytes = sizeof(plain), BODY}},
         {"assign flags",
          {.op = PS_OP_PUSH, .dtype = PS_F32, .flags = WHOLE, .meta = &push_flag, .meta_bytes = sizeof(plain), BODY}},
+        {"version",
+         {.op = PS_OP_ASSIGN, .dtype = PS_F32, .flags = WHOLE, .meta = &versioned, .meta_bytes = sizeof(versioned), BODY}},
+        {"version",
+         {.op = PS_OP_ADD, .dtype = PS_F32, .flags = WHOLE, .meta = &versioned, .meta_bytes = sizeof(versioned), BODY}},
         {"meta", {.op = PS_OP_PUSH, .dtype = PS_F32, .flags = PS_FLAG_SEQ | PS_FLAG_LAST, PUSH_META, BODY}},
         {"meta", {.op = PS_OP_GOODBYE, .meta = some, .meta_bytes = 8}},
         {"meta", {.op = PS_OP_OPEN, .meta = some, .meta_bytes = 8}},

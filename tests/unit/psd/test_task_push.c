@@ -297,6 +297,8 @@ TEST(test_load)
     }
 }
 
+enum { HEAD = PS_FRAME_HEADER_BYTES + sizeof(struct ps_push_meta) };
+
 /* FAULTS 9, 40: a bad segment closes; nothing of it is applied, what came before stays, the client goes on there. */
 TEST(test_bad_segment_crc)
 {
@@ -306,7 +308,7 @@ TEST(test_bad_segment_crc)
         struct wire *w = wire_new();
         struct fc_part whole = part_of(p, PS_OP_PUSH, p->e.c.next_number++);
         fc_frames(&p->e.c, w, &whole, 0, 0); /* one frame of three segments */
-        w->data[56 + bad * (SEGMENT + 8) + 100] ^= 1;
+        w->data[HEAD + bad * (SEGMENT + 8) + 100] ^= 1;
         shell_send(p->e.c.conn, w);
         assert_true(shell_is_closed(p->e.c.conn));
         assert_true(shell_logged(p->e.t, "BAD_CRC"));
@@ -326,8 +328,21 @@ TEST(test_bad_segment_crc)
 /* FAULTS 40, 42: cut at every kind of place, resumed at the recorded offset: applied once, everywhere. */
 TEST(test_cut_and_resume)
 {
-    static const size_t cuts[] = {
-        1, 39, 40, 55, 56, 57, 1000, 56 + 65535, 56 + 65536, 56 + 65544, 56 + 65545, 100000, 56 + 2 * 65544, 150000, 160079};
+    static const size_t cuts[] = {1,
+                                  39,
+                                  40,
+                                  HEAD - 1,
+                                  HEAD,
+                                  HEAD + 1,
+                                  1000,
+                                  HEAD + 65535,
+                                  HEAD + 65536,
+                                  HEAD + 65544,
+                                  HEAD + 65545,
+                                  100000,
+                                  HEAD + 2 * 65544,
+                                  150000,
+                                  HEAD + 160023};
     struct push_env *p = push_new(NULL);
     for (size_t i = 0; i < ARRAY_COUNT(cuts); i++) {
         struct fc_hello h;
@@ -343,12 +358,12 @@ TEST(test_cut_and_resume)
         h.unresolved_count = 1;
         assert_int_equal(fc_hello(&p->e.c, &h), PS_OK);
         uint64_t offset = 0;
-        if (cuts[i] < 56) {
+        if (cuts[i] < HEAD) {
             assert_int_equal(p->e.c.numbers[0].state, PS_NUMBER_NOT_RECEIVED);
         } else {
             assert_int_equal(p->e.c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
             offset = p->e.c.numbers[0].offset;
-            assert_int_equal(offset, (cuts[i] - 56) / 65544 * 16384);
+            assert_int_equal(offset, (cuts[i] - HEAD) / 65544 * 16384);
         }
         fc_send_frames(&p->e.c, &whole, offset, 0);
         assert_applied(fc_take(&p->e.c, NULL));

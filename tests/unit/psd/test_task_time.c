@@ -86,6 +86,8 @@ static void send_rest(struct fc *c, const struct wire *w, size_t cut)
     shell_send(c->conn, &rest);
 }
 
+enum { HEAD = PS_FRAME_HEADER_BYTES + sizeof(struct ps_push_meta) };
+
 /* Half a segment lies in one of our buffers for too long. Without one (a cut header) the peer's beats keep it alive. */
 TEST(test_segment_deadline)
 {
@@ -97,7 +99,7 @@ TEST(test_segment_deadline)
     whole.number = e->c.next_number++;
     whole.payload = filled(values, N, 1);
     fc_frames(&e->c, w, &whole, 0, 0);
-    struct wire half = {.data = w->data, .len = 56 + SEGMENT + 8 + 100};
+    struct wire half = {.data = w->data, .len = HEAD + SEGMENT + 8 + 100};
     shell_send(e->c.conn, &half);
     shell_pass(&e->net, PS_SEGMENT_DEADLINE_MS - 100);
     assert_false(shell_is_closed(e->c.conn));
@@ -115,7 +117,7 @@ TEST(test_segment_deadline)
     whole.number = e->c.next_number++;
     wire_clear(w);
     fc_frames(&e->c, w, &whole, 0, 0);
-    half = (struct wire){.data = w->data, .len = 56 + SEGMENT + 8};
+    half = (struct wire){.data = w->data, .len = HEAD + SEGMENT + 8};
     shell_send(e->c.conn, &half);
     shell_pass(&e->net, PS_SEGMENT_DEADLINE_MS + 1000);
     assert_false(shell_is_closed(e->c.conn));
