@@ -357,6 +357,11 @@ uint32_t psi_cluster_num_tasks(const struct psi_cluster *c, const char *job)
     return j < 0 ? 0 : c->jobs[j].task_count;
 }
 
+uint32_t psi_cluster_workers(const struct psi_cluster *c)
+{
+    return psi_cluster_num_tasks(c, "worker") + psi_cluster_num_tasks(c, "chief") + psi_cluster_num_tasks(c, "master");
+}
+
 uint32_t psi_cluster_total_tasks(const struct psi_cluster *c)
 {
     uint32_t total = 0;

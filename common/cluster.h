@@ -116,6 +116,8 @@ const char *psi_cluster_job_name(const struct psi_cluster *c, uint32_t job_index
 int32_t psi_cluster_job_index(const struct psi_cluster *c, const char *job);
 /** 0 = no such job. */
 uint32_t psi_cluster_num_tasks(const struct psi_cluster *c, const char *job);
+/** Tasks that train together: of the jobs worker, chief and master. */
+uint32_t psi_cluster_workers(const struct psi_cluster *c);
 /** Tasks of all jobs. */
 uint32_t psi_cluster_total_tasks(const struct psi_cluster *c);
 /** NULL = no such task. Good until c changes. */

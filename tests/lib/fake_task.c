@@ -584,6 +584,7 @@ void fake_open(struct fake *f, uint32_t task, uint32_t handle, uint64_t incarnat
             a.initialised = var->initialised;
             a.sealed = var->sealed;
             a.version = var->version;
+            a.rounds_mode = (uint32_t)var->rounds;
         }
         assert_int_equal(psi_list_append(&body, &ps_v1_OpenAnswer_msg, &a, NULL), PS_OK);
     }

@@ -48,6 +48,7 @@ struct ps_param {
     ps_request push, pull;
     struct psk_call fetch; /* a gradient that comes from the device, for a push */
     bool pushing, pulling; /* under the lock: the request is in flight, or its gradient on the way to the host */
+    bool trained, pushed;  /* it has an optimizer; under the lock: in rounds, since the last step */
     bool exact, next_exact;
     uint64_t version;               /* under the lock: of the last pull */
     enum psi_param_next next_state; /* under the lock, like the version that belongs to it */
@@ -284,6 +285,19 @@ void psi_api_compute_close(ps_session *s);
 /* ---- sync.c ---- */
 /** What the command line says of it, or a program. */
 ps_status psi_api_sync_set(ps_session *s, const ps_sync_options *options, struct psi_err *err) PSI_MUST;
+/** For READY; step: the global step. */
+struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step);
+/** READY has found, or made, what s->sync says: become a member. Blocks. Nothing to do where that is nothing. */
+ps_status psi_api_sync_join(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
+/** A member of rounds: its pushes are contributions. */
+bool psi_api_in_rounds(ps_session *s);
+/** p is pushed in this step; FAILED_PRECONDITION: for the second time, in rounds. */
+ps_status psi_api_sync_pushed(ps_param *p, struct psi_err *err) PSI_MUST;
+/** A member's step is complete: until it may go on. *out_step: the global step, of rounds. Blocks. Nothing to do where it is no
+ * member. */
+ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *err) PSI_MUST;
+/** The session closes: it has finished, unless it has failed. Blocks for a second at most. */
+void psi_api_sync_leave(ps_session *s);
 
 /* ---- param.c ---- */
 void psi_api_params_free(ps_session *s);

@@ -32,6 +32,9 @@ struct args {
     bool allow_soft_placement, log_device_placement, prefetch, fresh;
     int placement;  /* index of placements */
     int wire_dtype; /* index of wire_dtypes */
+    bool sync;
+    int64_t sync_workers, replicas, staleness;
+    int on_worker_loss; /* a ps_worker_loss, and index of losses */
     char device[32];
     int64_t threads;
     bool help;
@@ -42,6 +45,7 @@ static const char *const wire_dtypes[] = {"float32", "bfloat16", "float16", NULL
 static const ps_dtype wire_dtype_numbers[] = {PS_F32, PS_BF16, PS_F16};
 
 static const char *const placements[] = {"round_robin", "balanced", NULL};
+static const char *const losses[] = {"wait", "shrink", "fail", NULL};
 
 enum row {
     ROW_CLUSTER,
@@ -62,6 +66,11 @@ enum row {
     ROW_PREFETCH,
     ROW_PLACEMENT,
     ROW_FRESH,
+    ROW_SYNC,
+    ROW_SYNC_WORKERS,
+    ROW_REPLICAS,
+    ROW_ON_WORKER_LOSS,
+    ROW_STALENESS,
     ROW_DEVICE,
     ROW_THREADS,
     ROW_HELP,
@@ -115,6 +124,18 @@ static const struct psi_option rows[] = {
          "of variables on the ps tasks: in turn, or each where the fewest bytes are", .choices = placements),
     FLAG(ROW_FRESH, "fresh", fresh, BOOL, "false",
          "start over: the chief empties the container first; start the other workers after it"),
+    FLAG(ROW_SYNC, "sync", sync, BOOL, "false",
+         "train in rounds: a step of all workers is one update, with the average of their gradients; on every worker"),
+    FLAG(ROW_SYNC_WORKERS, "sync_workers", sync_workers, INT, "0",
+         "workers that the first round waits for; 0: those that the cluster lists", .metavar = "N", .max = PS_TASKS_MAX),
+    FLAG(ROW_REPLICAS, "replicas_to_aggregate", replicas, INT, "0",
+         "with --sync: a round is over when so many workers have completed it, later ones are dropped; 0: all", .metavar = "R",
+         .max = PS_TASKS_MAX),
+    FLAG(ROW_ON_WORKER_LOSS, "on_worker_loss", on_worker_loss, ENUM, "wait",
+         "what the others do when a worker is lost: wait for its return, go on without it, or fail", .choices = losses),
+    FLAG(ROW_STALENESS, "staleness", staleness, INT, "0",
+         "instead of --sync: every worker at its own pace, but at most so many steps before the slowest", .metavar = "STEPS",
+         .max = UINT32_MAX),
     FLAG(ROW_DEVICE, "device", device, STRING, "cpu", "where layers compute: cpu, or gpu:N", .metavar = "cpu|gpu:N", .min = 1,
          .max = 31),
     FLAG(ROW_THREADS, "threads", threads, INT, "1", "that compute on the CPU", .min = 1, .max = 1024),
@@ -244,6 +265,34 @@ static ps_status check_job(const struct place *place, struct psi_err *err)
     return PS_OK;
 }
 
+/* Flags of rounds that contradict each other, or the cluster. */
+static ps_status check_sync(const struct args *a, const uint8_t *from, const struct psi_cluster *c, struct psi_err *err)
+{
+    const bool staleness = given(from, ROW_STALENESS);
+    const uint32_t listed = psi_cluster_workers(c);
+    const int64_t workers = a->sync_workers > 0 ? a->sync_workers : listed;
+    if (a->sync && staleness) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "--sync and --staleness: in rounds nobody is ahead of the others; give one of them");
+    }
+    if (!a->sync && given(from, ROW_REPLICAS)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--replicas_to_aggregate is given without --sync");
+    }
+    if (!a->sync && !staleness && (given(from, ROW_SYNC_WORKERS) || given(from, ROW_ON_WORKER_LOSS))) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is given without --sync or --staleness",
+                        given(from, ROW_SYNC_WORKERS) ? "--sync_workers" : "--on_worker_loss");
+    }
+    if (a->sync && a->prefetch) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "--sync and --prefetch: the values of a round are there when the one before is over");
+    }
+    if (workers > 0 && a->replicas > workers) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "--replicas_to_aggregate %lld of %lld workers%s: no round would ever be over",
+                        (long long)a->replicas, (long long)workers, a->sync_workers > 0 ? "" : ", as the cluster lists them");
+    }
+    return PS_OK;
+}
+
 static ps_status find_place(const struct args *a, const uint8_t *from, struct place *place, struct psi_err *err)
 {
     bool flags = given(from, ROW_CLUSTER) || given(from, ROW_PS_HOSTS) || given(from, ROW_WORKER_HOSTS);
@@ -264,7 +313,8 @@ static ps_status find_place(const struct args *a, const uint8_t *from, struct pl
     if (given(from, ROW_TASK_INDEX)) {
         place->task = (uint32_t)a->task_index;
     }
-    return check_job(place, err);
+    st = check_job(place, err);
+    return st == PS_OK ? check_sync(a, from, &place->cluster, err) : st;
 }
 
 static ps_status print_help(const struct psi_options *o, const char *program, const char *about, struct psi_err *err)
@@ -299,10 +349,27 @@ static ps_status balance(ps_session *s, const char *cluster_spec)
     return st;
 }
 
-/* What the flags say that comes before everything that the program does. */
-static ps_status prepare(ps_session *s, const struct args *a, const char *cluster_spec)
+/* --sync, --staleness. An evaluator gets the flags of the others, and trains nothing. */
+static ps_status keep_step(ps_session *s, const struct args *a, bool staleness)
 {
-    ps_status st = a->fresh && ps_is_chief(s) ? ps_reset(s) : PS_OK;
+    ps_sync_options o;
+    if ((!a->sync && !staleness) || strcmp(s->job, "evaluator") == 0) {
+        return PS_OK;
+    }
+    ps_sync_options_init(&o);
+    o.mode = a->sync ? PS_SYNC_ROUNDS : PS_SYNC_STALENESS;
+    o.workers = (uint32_t)a->sync_workers;
+    o.replicas_to_aggregate = (uint32_t)a->replicas;
+    o.on_worker_loss = (ps_worker_loss)a->on_worker_loss;
+    o.staleness = (uint32_t)a->staleness;
+    return ps_session_sync(s, &o);
+}
+
+/* What the flags say that comes before everything that the program does. */
+static ps_status prepare(ps_session *s, const struct args *a, const uint8_t *from, const char *cluster_spec)
+{
+    ps_status st = keep_step(s, a, given(from, ROW_STALENESS));
+    st = st == PS_OK && a->fresh && ps_is_chief(s) ? ps_reset(s) : st;
     st = st == PS_OK && a->placement == 1 ? balance(s, cluster_spec) : st;
     return st == PS_OK ? PS_OK : ps_session_fail(s, st, ps_last_error());
 }
@@ -345,7 +412,7 @@ static ps_status open_place(const struct args *a, const uint8_t *from, struct pl
         }
     }
     if (st == PS_OK) {
-        PSI_IGNORE(prepare(*out_session, a, options.cluster_spec)); /* its error sticks to the session */
+        PSI_IGNORE(prepare(*out_session, a, from, options.cluster_spec)); /* its error sticks to the session */
     }
     psi_buf_fini(&spec);
     return st;

@@ -146,6 +146,7 @@ static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_para
         return st;
     }
     (void)snprintf(p->name, sizeof(p->name), "%s", get->scoped.name);
+    p->trained = spec->optimizer != NULL && spec->optimizer->kind != PS_OPT_NONE;
     if (!get->scoped.must_exist) {
         psi_api_put_aside(s, get);
     } else {
@@ -512,6 +513,10 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
     if (p->variable == NULL) {
         return PS_OK;
     }
+    if (psi_api_sync_pushed(p, &err) != PS_OK) {
+        return stick(s, &err, what);
+    }
+    bring = bring && !psi_api_in_rounds(s); /* the new values are there when the round is over */
     take(p, &p->pushing, &s->pushes);
     if (!s->prefetch) { /* with it, values for the next ps_pull() are on their way, or there */
         st = next_set(p, bring ? PSI_NEXT_COMES : PSI_NEXT_NONE); /* those that are there lack this gradient */
@@ -561,6 +566,20 @@ static ps_status stick_last(ps_session *s, ps_status st, const char *what)
     return stick(s, &err, what);
 }
 
+/* Add one to the global step. */
+static ps_status count_step(ps_session *s, int64_t *out_value)
+{
+    struct psi_err err = {0};
+    ps_variable *step = NULL;
+    ps_status st = psi_api_global_step(s, &step, &err);
+    if (st != PS_OK) {
+        return stick(s, &err, "ps_step_done");
+    }
+    const int64_t one = 1;
+    st = ps_variable_assign_add(step, &one, sizeof(one), out_value);
+    return st == PS_OK ? PS_OK : stick_last(s, st, "ps_step_done");
+}
+
 ps_status ps_step_done(ps_session *s)
 {
     struct psi_err err = {0};
@@ -577,22 +596,22 @@ ps_status ps_step_done(ps_session *s)
     if (st != PS_OK) {
         return st;
     }
-    ps_variable *step = NULL;
-    st = psi_api_global_step(s, &step, &err);
+    int64_t value = 0;
+    const bool rounds = psi_api_in_rounds(s); /* the round counts the step */
+    st = rounds ? PS_OK : count_step(s, &value);
+    if (st != PS_OK) {
+        return st;
+    }
+    st = psi_api_sync_step(s, &value, &err);
     if (st != PS_OK) {
         return stick(s, &err, "ps_step_done");
-    }
-    const int64_t one = 1;
-    int64_t value = 0;
-    st = ps_variable_assign_add(step, &one, sizeof(one), &value);
-    if (st != PS_OK) {
-        return stick_last(s, st, "ps_step_done");
     }
     set_global_step(s, value);
     return PS_OK;
 }
 
 struct ready {
+    struct psi_sync sync;
     bool step_found;
     uint32_t found, total;
 };
@@ -602,7 +621,9 @@ static ps_status prepare_ready(struct psi_api_call *call, struct psi_err *err)
     struct ready *r = call->arg;
     (void)err;
     r->step_found = call->variable->var->initialised;
+    r->sync = psi_api_sync_of(call->session, call->variable->var);
     call->req.kind = PSI_REQ_READY;
+    call->req.src = &r->sync;
     return PS_OK;
 }
 
@@ -629,6 +650,7 @@ ps_status ps_session_ready(ps_session *s)
         return st;
     }
     struct ready r = {0};
+    const uint64_t deadline_ms = psi_api_deadline_ms(s, s->ready_timeout_ms);
     struct psi_api_call call = {.session = s,
                                 .prepare = prepare_ready,
                                 .finish = finish_ready,
@@ -636,6 +658,8 @@ ps_status ps_session_ready(ps_session *s)
                                 .variable = step,
                                 .timeout_ms = s->ready_timeout_ms};
     st = psi_api_call_run(&call, &err);
+    const uint64_t now_ms = psi_io_now_ms();
+    st = st == PS_OK ? psi_api_sync_join(s, deadline_ms > now_ms ? (int64_t)(deadline_ms - now_ms) : 1, &err) : st;
     if (st != PS_OK) {
         return stick(s, &err, "ps_session_ready");
     }

@@ -309,6 +309,7 @@ void ps_session_leave(ps_session *s)
     }
     (void)pthread_mutex_lock(&s->lock);
     s->closing = true;
+    s->member = false; /* it does not say that it has finished */
     (void)pthread_mutex_unlock(&s->lock);
     say_goodbye(s);
 }
@@ -336,6 +337,7 @@ int ps_session_close(ps_session *s)
             psi_api_wait(s, &s->changed);
         }
         (void)pthread_mutex_unlock(&s->lock);
+        psi_api_sync_leave(s);
         say_goodbye(s);
         (void)pthread_mutex_lock(&s->lock);
         while (s->inside > 0 || s->driving) { /* what they waited for has ended: they only leave */

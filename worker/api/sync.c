@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Training in step with others: how a session is to do it.
+ * Training in step with others: how a session is to do it, and its steps as a member.
  *
- * Happy path: ps_session_sync() puts options aside, which ps_session_ready() takes to the cluster.
- * Failure modes: options that contradict each other, or the session's; like all errors of training they stick to the session.
+ * Happy path: ps_session_sync() puts options aside -> ps_session_ready() takes them to the cluster and joins -> each push is
+ * noted, ps_step_done() looks whether all parameters were pushed, and waits for the end of the round -> ps_session_close()
+ * leaves. Failure modes: options that contradict each other, or the session's; a parameter that was pushed twice, or not at all;
+ * what the directory says. Like all errors of training they stick to the session.
  */
 #include "api.h"
 
 #include "common/abi.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* ---- how ---- */
 
 void ps_sync_options_init(ps_sync_options *options)
 {
@@ -88,4 +93,146 @@ int64_t ps_dropped(ps_session *s)
         (void)pthread_mutex_unlock(&s->lock);
     }
     return dropped;
+}
+
+struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    const ps_sync_options o = s->sync;
+    (void)pthread_mutex_unlock(&s->lock);
+    return (struct psi_sync){.mode = o.mode,
+                             .workers = o.workers,
+                             .replicas = o.replicas_to_aggregate,
+                             .on_loss = o.on_worker_loss,
+                             .staleness = o.staleness,
+                             .step = step};
+}
+
+/* ---- a member ---- */
+
+/* The kind of member that it is. */
+static ps_sync_mode member_of(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    const ps_sync_mode mode = s->member ? s->sync.mode : PS_SYNC_NONE;
+    (void)pthread_mutex_unlock(&s->lock);
+    return mode;
+}
+
+static void finish_join(struct psi_api_call *call)
+{
+    ps_session *s = call->session;
+    (void)pthread_mutex_lock(&s->lock);
+    s->member = true;
+    s->stepped = false;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+ps_status psi_api_sync_join(ps_session *s, int64_t timeout_ms, struct psi_err *err)
+{
+    if (psi_api_sync_of(s, NULL).mode == PS_SYNC_NONE) {
+        return PS_OK;
+    }
+    struct psi_api_call call = {.session = s, .finish = finish_join, .timeout_ms = timeout_ms, .req = {.kind = PSI_REQ_JOIN}};
+    return psi_api_call_run(&call, err);
+}
+
+bool psi_api_in_rounds(ps_session *s)
+{
+    return member_of(s) == PS_SYNC_ROUNDS;
+}
+
+ps_status psi_api_sync_pushed(ps_param *p, struct psi_err *err)
+{
+    ps_session *s = p->session;
+    (void)pthread_mutex_lock(&s->lock);
+    const bool rounds = s->member && s->sync.mode == PS_SYNC_ROUNDS;
+    const bool twice = rounds && p->pushed;
+    p->pushed = rounds;
+    (void)pthread_mutex_unlock(&s->lock);
+    return twice ? psi_fail(err, PS_FAILED_PRECONDITION,
+                            "parameter '%s' was pushed before in this step: a round takes one gradient of each worker, "
+                            "ps_step_done() completes it",
+                            p->name)
+                 : PS_OK;
+}
+
+enum { NAMES_BYTES = 300 };
+
+/* "'w', 'b' and 3 more": parameters that are trained and were not pushed since the last step; "": none. */
+static void missing(ps_session *s, char names[NAMES_BYTES])
+{
+    struct psi_list *it = NULL;
+    size_t at = 0;
+    uint32_t more = 0;
+    names[0] = '\0';
+    (void)pthread_mutex_lock(&s->lock);
+    PSI_LIST_FOREACH(it, &s->params) {
+        const ps_param *p = PSI_CONTAINER_OF(it, ps_param, link);
+        if (!p->trained || p->pushed) {
+            continue;
+        }
+        bool fits = more == 0 && at + strlen(p->name) + sizeof(", '' and 4294967295 more") < NAMES_BYTES;
+        if (fits) {
+            at += (size_t)snprintf(names + at, NAMES_BYTES - at, "%s'%s'", at > 0 ? ", " : "", p->name);
+        }
+        more += fits ? 0 : 1;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    if (more > 0) {
+        (void)snprintf(names + at, NAMES_BYTES - at, "%s%u%s", at > 0 ? " and " : "", more, at > 0 ? " more" : " parameters");
+    }
+}
+
+static void finish_step(struct psi_api_call *call)
+{
+    ps_session *s = call->session;
+    struct psi_list *it = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    s->stepped = true;
+    s->dropped = (int64_t)psi_client_member(call->client)->dropped;
+    PSI_LIST_FOREACH(it, &s->params) {
+        PSI_CONTAINER_OF(it, ps_param, link)->pushed = false;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *err)
+{
+    const ps_sync_mode mode = member_of(s);
+    char names[NAMES_BYTES];
+    if (mode == PS_SYNC_NONE) {
+        return PS_OK;
+    }
+    missing(s, names);
+    if (mode == PS_SYNC_ROUNDS && names[0] != '\0') {
+        return psi_fail(err, PS_FAILED_PRECONDITION,
+                        "not pushed since the last step: %s; in rounds every parameter takes part in each", names);
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    const bool first = !s->stepped;
+    (void)pthread_mutex_unlock(&s->lock);
+    struct psi_stepped stepped = {0};
+    struct psi_api_call call = {.session = s, .finish = finish_step, .req = {.kind = PSI_REQ_STEP, .dst = &stepped}};
+    if (first && s->ready_timeout_ms > s->operation_timeout_ms) {
+        call.timeout_ms = s->ready_timeout_ms; /* workers may be yet to start */
+    }
+    const ps_status st = psi_api_call_run(&call, err);
+    if (st == PS_OK && mode == PS_SYNC_ROUNDS) {
+        *out_step = stepped.step;
+    }
+    return st;
+}
+
+void psi_api_sync_leave(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    const bool finished = s->member && s->error.code == PS_OK;
+    s->member = false;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (finished) {
+        struct psi_api_call call = {
+            .session = s, .timeout_ms = PSI_GOODBYE_MS, .when_closing = true, .req = {.kind = PSI_REQ_LEAVE, .bytes = 1}};
+        PSI_IGNORE(psi_api_call_run(&call, NULL)); /* without it the others take this session for lost */
+    }
 }

@@ -3,11 +3,11 @@
  * Control requests at one task: a list out, answers back, across reconnects.
  *
  * Happy path: an ask is built once (its list fits one frame), gets the next request number when it is sent, and its callback runs
- * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL, those of queues) keep
- * their number when they are sent again, so the task joins them to the one that waits, and are acknowledged; all others are asked
- * again under a new number. Failure: what must not happen twice (RESET, DELETE, BARRIER, SHUTDOWN, CALL, those of queues) ends as
- * outcome unknown where that could be. Handles are void in a new life: such asks end ABORTED. An ask that is dropped leaves
- * nothing behind; its answer, if one comes, is ignored.
+ * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL, those of queues and
+ * rounds) keep their number when they are sent again, so the task joins them to the one that waits, and are acknowledged; all
+ * others are asked again under a new number. Failure: what must not happen twice (RESET, DELETE, BARRIER, SHUTDOWN, CALL, those
+ * of queues) ends as outcome unknown where that could be. Handles are void in a new life: such asks end ABORTED. An ask that is
+ * dropped leaves nothing behind; its answer, if one comes, is ignored.
  */
 #include "client.h"
 
@@ -29,6 +29,9 @@ static const struct op_row {
     [PS_OP_ENQUEUE] = {.waits = true, .once = true, .handles = true},
     [PS_OP_DEQUEUE] = {.waits = true, .once = true, .handles = true, .takes = true},
     [PS_OP_QUEUE_CLOSE] = {.waits = true, .once = true, .handles = true},
+    [PS_OP_SYNC] = {.waits = true},
+    [PS_OP_JOIN] = {.waits = true},
+    [PS_OP_STEP] = {.waits = true},
     [PS_OP_SHUTDOWN] = {.once = true},
     [PS_OP_SEAL] = {.handles = true},
 };

@@ -143,6 +143,8 @@ struct psi_entry {
     uint32_t handle;       /* in the life it was last sent in */
     ps_dtype wire;         /* as it travels */
     uint32_t unit;         /* bytes of an element of it */
+    uint64_t member;       /* CONTRIBUTE: whose, and to which round */
+    uint64_t round;
     uint8_t op;
     bool multi;  /* several frames */
     bool queued; /* out is in the send queue */
@@ -492,6 +494,7 @@ void psi_window_lose(struct psi_peer *peer, struct psi_var *var, ps_reason reaso
 void psi_entry_unqueued(struct psi_entry *e);
 
 /* ---- push.c ---- */
+void psi_push_go(struct psi_request *req); /* PUSH */
 /** Queue the next frame of e (from e->next on). */
 void psi_push_queue(struct psi_entry *e);
 /** Head of a VALUE frame: where its values go. */
@@ -582,7 +585,10 @@ void psi_ready_expire(struct psi_request *req);
 void psi_ready_slow(struct psi_request *req);
 
 /* ---- control.c: columns of kinds.c ---- */
-void psi_control_go(struct psi_request *req);   /* one ask to the task of its row */
+void psi_control_go(struct psi_request *req); /* one ask to the task of its row */
+/** The same with another operation than the row's; also after an answer, in the callback of an ask of its own. */
+void psi_control_ask(struct psi_request *req, uint8_t op, ps_status (*build)(struct psi_ask *ask, struct psi_err *err),
+                     psi_ask_fn answer);
 void psi_control_told(struct psi_request *req); /* the cluster is known: that was all */
 void psi_control_goodbye(struct psi_request *req);
 ps_status psi_control_check_reset(const struct psi_request *req, struct psi_err *err) PSI_MUST;
@@ -603,6 +609,24 @@ const char *psi_control_name(const struct psi_request *req);
 void psi_control_info_failed(struct psi_request *req);
 /** Not carried out: again later, or the end of its request. */
 void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r);
+/** INTERNAL: its answer makes no sense. */
+void psi_control_not_understood(const struct psi_ask *ask);
+/** The one message of an answer into m; false: there is none to look at, and the request has been told why where it must be. */
+bool psi_control_message(struct psi_ask *ask, const struct psi_reply *r, const pb_msgdesc_t *d, void *m) PSI_MUST;
+/* ---- rounds.c: columns, and what READY, window.c and push.c need of it ---- */
+/** Rounds and staleness are about it: it is the program's, and has an optimizer. */
+bool psi_sync_is_trained(const struct psi_var *var);
+/** It is a PUSH that goes out as CONTRIBUTE. */
+bool psi_sync_contributes(const struct psi_request *req);
+/** A contribution that came too late: of one that was only half sent, too. */
+bool psi_sync_was_dropped(uint8_t op, const struct psi_reply *r);
+/** SYNC for the step and those of vars that are trained. */
+ps_status psi_sync_build(struct psi_ask *ask, struct psi_var *const *vars, uint32_t count, struct psi_err *err) PSI_MUST;
+ps_status psi_sync_build_join(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
+ps_status psi_sync_build_leave(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
+void psi_sync_step_go(struct psi_request *req);
+void psi_sync_joined(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
+void psi_sync_left(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 /* ---- call.c: columns ---- */
 ps_status psi_control_call_check(const struct psi_request *req, struct psi_err *err) PSI_MUST;
 ps_status psi_control_call_build(struct psi_ask *ask, struct psi_err *err) PSI_MUST;

@@ -81,14 +81,13 @@ void psi_control_plain(struct psi_client *c, struct psi_ask *ask, const struct p
     }
 }
 
-static void not_understood(const struct psi_ask *ask)
+void psi_control_not_understood(const struct psi_ask *ask)
 {
     psi_request_end(ask->req, PS_INTERNAL, PS_NOTHING_APPLIED, "%s at %s: its answer is not understood",
                     psi_kind_of(ask->req)->name, ask->peer->name);
 }
 
-/* The one message of an answer into m; false: there is none to look at, and the request has been told why where it must be. */
-static bool one_message(struct psi_ask *ask, const struct psi_reply *r, const pb_msgdesc_t *d, void *m)
+bool psi_control_message(struct psi_ask *ask, const struct psi_reply *r, const pb_msgdesc_t *d, void *m)
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
@@ -101,7 +100,7 @@ static bool one_message(struct psi_ask *ask, const struct psi_reply *r, const pb
         return false; /* it is one message; a task that says otherwise has it in the last frame */
     }
     if (psi_list_next(&p, &n, d, m, &end, NULL) != PS_OK || end) {
-        not_understood(ask);
+        psi_control_not_understood(ask);
         return false;
     }
     return true;
@@ -112,7 +111,7 @@ void psi_control_stop(struct psi_client *c, struct psi_ask *ask, const struct ps
     (void)c;
     struct psi_request *req = ask->req;
     ps_v1_StopAnswer m;
-    if (!one_message(ask, r, &ps_v1_StopAnswer_msg, &m)) {
+    if (!psi_control_message(ask, r, &ps_v1_StopAnswer_msg, &m)) {
         return;
     }
     if (req->dst != NULL) {
@@ -145,7 +144,7 @@ void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct ps
     struct psi_request *req = ask->req;
     ps_task_info *info = req->dst;
     ps_v1_InfoAnswer m;
-    if (!one_message(ask, r, &ps_v1_InfoAnswer_msg, &m)) {
+    if (!psi_control_message(ask, r, &ps_v1_InfoAnswer_msg, &m)) {
         return;
     }
     describe_task(ask->peer, info);
@@ -155,7 +154,7 @@ void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct ps
     PSI_INFO_FIELDS(TEXT, SAME)
     if (!good) {
         describe_task(ask->peer, info);
-        not_understood(ask);
+        psi_control_not_understood(ask);
         return;
     }
     info->up = true;
@@ -299,16 +298,24 @@ void psi_control_told(struct psi_request *req)
 void psi_control_go(struct psi_request *req)
 {
     const struct psi_kind *k = psi_kind_of(req);
+    psi_control_ask(req, k->op, k->build, k->answer);
+}
+
+void psi_control_ask(struct psi_request *req, uint8_t op, ps_status (*build)(struct psi_ask *ask, struct psi_err *err),
+                     psi_ask_fn answer)
+{
     struct psi_err err = {0};
-    struct psi_ask *ask = psi_ask_new(psi_request_peer(req), k->op, req, k->answer, 0);
+    struct psi_ask *ask = psi_ask_new(psi_request_peer(req), op, req, answer, 0);
     ps_status st = ask != NULL ? PS_OK : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory");
-    st = st == PS_OK && k->build != NULL ? k->build(ask, &err) : st;
+    st = st == PS_OK && build != NULL ? build(ask, &err) : st;
     if (st != PS_OK) {
         psi_ask_free(ask);
-        psi_request_end(req, st, PS_NOTHING_APPLIED, "%s: %s", k->name, err.text);
+        psi_request_end(req, st, PS_NOTHING_APPLIED, "%s: %s", psi_kind_of(req)->name, err.text);
         return;
     }
-    psi_request_move(req, PSI_STAGE_ASKED);
+    if (req->stage != PSI_STAGE_ASKED) {
+        psi_request_move(req, PSI_STAGE_ASKED);
+    }
     psi_ask_start(ask);
     bool looks = req->owner->fail_fast || psi_request_is(req, PSI_KIND_LOOKS);
     if (looks && ask->peer->state == PSI_PEER_WAIT) {

@@ -151,7 +151,8 @@ struct psi_var {
     bool created; /* this session's get-or-create made it */
     /* state at the owner when last asked (OPEN) */
     bool initialised, sealed, restored;
-    bool given; /* its first value came by ASSIGN, and not from this session */
+    bool given;          /* its first value came by ASSIGN, and not from this session */
+    ps_sync_mode rounds; /* of the group that it is in; NONE: of none */
     uint64_t version, chief_number;
     ps_optimizer in_force;
     struct psi_list link;    /* all variables of the session, creation order */

@@ -27,7 +27,7 @@
     [PSI_REQ_##kind] = {kind_name, PS_OP_##kind, whom, .go = psi_control_go, .answer = psi_control_list},
 
 const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
-    [PSI_REQ_PUSH] = {"push", PS_OP_PUSH, PSI_TO_OWNER, PUSHES, .go = psi_var_queue},
+    [PSI_REQ_PUSH] = {"push", PS_OP_PUSH, PSI_TO_OWNER, PUSHES, .go = psi_push_go},
     [PSI_REQ_PUSH_PULL] = {"push_pull", PS_OP_PUSHPULL, PSI_TO_OWNER, PUSHES | PSI_KIND_DST, .go = psi_var_queue},
     [PSI_REQ_ASSIGN] = {"assign", PS_OP_ASSIGN, PSI_TO_OWNER, ASSIGNS, .go = psi_var_queue},
     [PSI_REQ_INIT_FROM] = {"init_from", PS_OP_ASSIGN, PSI_TO_OWNER, ASSIGNS, .go = psi_var_queue},
@@ -54,6 +54,11 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
     [PSI_REQ_BARRIER] = {"barrier", PS_OP_BARRIER, PSI_TO_DIRECTORY, PSI_KIND_OTHERS, .go = psi_control_go,
                          .check = psi_control_check_barrier, .build = psi_control_build_barrier, .answer = psi_control_plain,
                          .subject = psi_control_name},
+    [PSI_REQ_JOIN] = {"join", PS_OP_JOIN, PSI_TO_DIRECTORY, PSI_KIND_OTHERS, .go = psi_control_go, .build = psi_sync_build_join,
+                      .answer = psi_sync_joined},
+    [PSI_REQ_STEP] = {"step", PS_OP_STEP, PSI_TO_DIRECTORY, PSI_KIND_OTHERS | PSI_KIND_DST, .go = psi_sync_step_go},
+    [PSI_REQ_LEAVE] = {"leave", PS_OP_LEAVE, PSI_TO_DIRECTORY, 0, .go = psi_control_go, .build = psi_sync_build_leave,
+                       .answer = psi_sync_left},
     [PSI_REQ_CLUSTER] = {"cluster", .go = psi_control_told},
     [PSI_REQ_LOOK] = {"cluster", .is = PSI_KIND_LOOKS, .go = psi_control_told},
     [PSI_REQ_GOODBYE] = {"goodbye", PS_OP_GOODBYE, PSI_TO_NOBODY, PSI_KIND_STAYS, .go = psi_control_goodbye},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutations as frames: PUSH, PUSHPULL, ASSIGN (streamed from the caller's memory, at most 4 MiB a frame), ADD and INIT (copied).
+ * Mutations as frames: PUSH, CONTRIBUTE, PUSHPULL, ASSIGN (streamed from the caller's memory, at most 4 MiB a frame), ADD and
+ * INIT (copied).
  *
  * Happy path: one frame of an operation is in the send queue at a time; when it is out the next one goes to the queue's end, so
  * operations on different variables interleave. The first frame carries FIRST and the total, the last one LAST. After a resume
@@ -48,13 +49,35 @@ static void frame_done(struct psi_out *out, bool sent)
 static const struct psi_out_ops FRAME_OPS = {.begin = frame_begin, .payload = frame_payload, .done = frame_done};
 static const struct psi_out_ops CONVERT_OPS = {.begin = frame_begin, .convert = frame_convert, .done = frame_done};
 
-static void push_meta(const struct psi_entry *e, struct ps_push_meta *m)
+void psi_push_go(struct psi_request *req)
+{
+    if (req->counter == 0 && psi_sync_contributes(req)) {
+        req->counter = req->owner->member.round; /* its values are of that round, whenever it goes out; 0: a PUSH */
+    }
+    psi_var_queue(req);
+}
+
+union first_meta {
+    struct ps_push_meta push;
+    struct ps_contribute_meta contribute;
+};
+
+/* Returns its bytes. */
+static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
 {
     const struct psi_request *req = e->req;
     memset(m, 0, sizeof(*m));
-    m->total_elements = e->total;
-    m->scale = e->op == PS_OP_ASSIGN ? 1.0f : req->scale;
-    m->assign_flags = req->kind == PSI_REQ_INIT_FROM ? PS_ASSIGN_INIT_ONLY : 0;
+    if (e->op == PS_OP_CONTRIBUTE) {
+        m->contribute.total_elements = e->total;
+        m->contribute.scale = req->scale;
+        m->contribute.member = e->member;
+        m->contribute.round = e->round;
+        return sizeof(m->contribute);
+    }
+    m->push.total_elements = e->total;
+    m->push.scale = e->op == PS_OP_ASSIGN ? 1.0f : req->scale;
+    m->push.assign_flags = req->kind == PSI_REQ_INIT_FROM ? PS_ASSIGN_INIT_ONLY : 0;
+    return sizeof(m->push);
 }
 
 static void queue_init(struct psi_entry *e, struct ps_frame_header *h)
@@ -100,8 +123,8 @@ void psi_push_queue(struct psi_entry *e)
     h.handle = e->handle;
     h.dtype = (uint8_t)e->wire;
     h.offset = e->next;
-    struct ps_push_meta meta;
-    push_meta(e, &meta);
+    union first_meta meta;
+    const uint16_t meta_bytes = first_meta(e, &meta);
     uint64_t size = e->unit;
     if (e->op == PS_OP_INIT) {
         h.dtype = 0;
@@ -112,7 +135,7 @@ void psi_push_queue(struct psi_entry *e)
         e->begun = true;
     } else if (e->op == PS_OP_ADD) {
         h.flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
-        h.meta_bytes = sizeof(meta);
+        h.meta_bytes = meta_bytes;
         psi_peer_send(peer, &h, &meta, e->req->src, (uint32_t)(e->total * size));
         e->begun = true;
         e->next = e->total;
@@ -122,14 +145,14 @@ void psi_push_queue(struct psi_entry *e)
         uint64_t elements = left < most ? left : most;
         bool first = e->next == 0;
         h.flags = (uint16_t)(h.flags | (first ? PS_FLAG_FIRST : 0) | (elements == left ? PS_FLAG_LAST : 0));
-        h.meta_bytes = first ? sizeof(meta) : 0;
+        h.meta_bytes = first ? meta_bytes : 0;
         e->out.ops = e->wire == e->var->dtype ? &FRAME_OPS : &CONVERT_OPS;
         e->out.crc = peer->crc;
         e->out.head_bytes = PS_FRAME_HEADER_BYTES + h.meta_bytes;
         e->out.payload_bytes = (uint32_t)(elements * size);
         memcpy(e->out.head, &h, sizeof(h));
         if (first) {
-            memcpy(e->out.head + PS_FRAME_HEADER_BYTES, &meta, sizeof(meta));
+            memcpy(e->out.head + PS_FRAME_HEADER_BYTES, &meta, meta_bytes);
         }
         e->frame_first = e->next;
         e->next += elements;

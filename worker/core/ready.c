@@ -3,11 +3,11 @@
  * READY, WAIT_READY and STATUS: what a session does before it trains (DESIGN: readiness, never half a model).
  *
  * Happy path: every variable is got -> STATUS of all at their owners -> the chief takes its number at the directory, sends INIT
- * for each variable, then SEAL; every other session WAITs at the owners for "sealed", asks for the status again and compares its
- * hyperparameters with those in force.
- * Failure: trained variables beside uninitialised ones: DATA_LOSS, before any INIT. A variable that vanishes before this session
- * has used it is got again and everything starts over; a newer chief, other hyperparameters, the deadline: an error that names
- * them. Each step starts asks or inner requests; psi_ready_pump() goes on when none of them is left.
+ * for each variable, then SYNC at the directory where they are in rounds or should be, then SEAL; every other session WAITs at
+ * the owners for "sealed", asks for the status again and compares its hyperparameters, and whether it is in rounds, with what is
+ * in force. Failure: trained variables beside uninitialised ones: DATA_LOSS, before any INIT. A variable that vanishes before
+ * this session has used it is got again and everything starts over; a newer chief, other hyperparameters, the deadline: an error
+ * that names them. Each step starts asks or inner requests; psi_ready_pump() goes on when none of them is left.
  */
 #include "ready.h"
 
@@ -96,6 +96,10 @@ void psi_ready_go(struct psi_request *req)
         if (mine && asked_for) {
             r->vars[r->var_count++] = var;
         }
+    }
+    if (req->kind == PSI_REQ_READY) {
+        const struct psi_sync *sync = req->src;
+        c->sync = sync != NULL ? *sync : (struct psi_sync){.mode = PS_SYNC_NONE, .step = c->sync.step};
     }
     psi_request_move(req, PSI_STAGE_COMPOSITE);
     req->extra = r;
@@ -217,6 +221,19 @@ static void on_chief(struct psi_client *c, struct psi_ask *ask, const struct psi
     }
 }
 
+static void on_synced(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply)
+{
+    struct psi_ready *r = ask->req->extra;
+    r->pending--;
+    if (reply->status != PS_OK) {
+        call_failed(r, ask, reply);
+        return;
+    }
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        r->vars[i]->rounds = psi_sync_is_trained(r->vars[i]) ? c->sync.mode : PS_SYNC_NONE;
+    }
+}
+
 static void on_sealed(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply)
 {
     struct psi_ready *r = ask->req->extra;
@@ -271,6 +288,40 @@ static void start_calls(struct psi_ready *r, uint8_t op, psi_ask_fn fn, const pb
         }
     }
     psi_free(own);
+}
+
+/* The chief says how the model is trained, where that is not what it is already: on its own. */
+static bool says_how(const struct psi_ready *r)
+{
+    bool says = r->req->owner->sync.mode != PS_SYNC_NONE;
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        says = says || r->vars[i]->rounds != PS_SYNC_NONE;
+    }
+    return says;
+}
+
+static void start_sync(struct psi_ready *r)
+{
+    struct psi_err err = {0};
+    struct psi_ask *ask = psi_ask_new(psi_client_directory(r->req->owner), PS_OP_SYNC, r->req, on_synced, 0);
+    ps_status st =
+        ask != NULL ? psi_sync_build(ask, r->vars, r->var_count, &err) : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory");
+    if (st != PS_OK) {
+        psi_ask_free(ask);
+        psi_ready_fail(r, st, err.reason, PS_MAYBE_PARTLY_APPLIED, "ready: the list of what is in rounds: %s", err.text);
+        end(r);
+        return;
+    }
+    r->step = READY_SYNC;
+    r->pending++;
+    psi_ask_start(ask);
+}
+
+static void start_seal(struct psi_ready *r)
+{
+    const ps_v1_Seal seal = {.chief_number = r->chief_number};
+    r->step = READY_SEALED;
+    start_calls(r, PS_OP_SEAL, on_sealed, &ps_v1_Seal_msg, &seal);
 }
 
 static void ready(struct psi_ready *r)
@@ -367,6 +418,13 @@ static void decide(struct psi_ready *r)
         end(r);
         return;
     }
+    if (r->req->kind == PSI_REQ_READY) {
+        psi_ready_one_container(r);
+    }
+    if (r->failed) {
+        end(r);
+        return;
+    }
     if (psi_ready_is_chief(r)) {
         struct psi_ask *ask = psi_ask_new(psi_client_directory(c), PS_OP_CHIEF, r->req, on_chief, 0);
         if (ask == NULL) {
@@ -382,6 +440,7 @@ static void decide(struct psi_ready *r)
     if (!psi_ready_any(r, psi_var_is_unsealed)) {
         if (r->req->kind == PSI_REQ_READY) {
             psi_ready_compare(r);
+            psi_ready_compare_rounds(r);
         }
         if (r->failed) {
             end(r);
@@ -425,7 +484,6 @@ static void get(struct psi_ready *r)
 static void advance(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
-    ps_v1_Seal seal = {.chief_number = r->chief_number};
     if (r->failed) {
         end(r);
         return;
@@ -453,8 +511,14 @@ static void advance(struct psi_ready *r)
         }
         break;
     case READY_INIT:
-        r->step = READY_SEALED;
-        start_calls(r, PS_OP_SEAL, on_sealed, &ps_v1_Seal_msg, &seal);
+        if (says_how(r)) {
+            start_sync(r);
+        } else {
+            start_seal(r);
+        }
+        break;
+    case READY_SYNC:
+        start_seal(r);
         break;
     case READY_SEALED:
         psi_client_log(c, PSI_LOG_INFO, "ready", PSI_KV("chief", r->chief_number), PSI_KV("variables", r->var_count),
@@ -492,7 +556,8 @@ void psi_ready_expire(struct psi_request *req)
     char text[420];
     const char *subject = psi_request_subject(req);
     ps_reason reason = psi_ready_explain(r, text, sizeof(text));
-    ps_applied applied = r->step == READY_INIT || r->step == READY_SEALED ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
+    ps_applied applied =
+        r->step == READY_INIT || r->step == READY_SYNC || r->step == READY_SEALED ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
     psi_ready_fail(r, PS_DEADLINE_EXCEEDED, reason, applied, "%s%s%s%s: %llu ms are over, %s", psi_kind_of(req)->name,
                    subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
                    (unsigned long long)(req->owner->now_ms - req->started_ms), text);

@@ -9,7 +9,8 @@ enum ready_step {
     READY_GET,    /* get what is not open; when all is, STATUS */
     READY_DECIDE, /* STATUS is answered */
     READY_CHIEF,  /* the number is here: INIT */
-    READY_INIT,   /* INITs are answered: SEAL */
+    READY_INIT,   /* INITs are answered: SYNC, where there are rounds or should be, else SEAL */
+    READY_SYNC,   /* it is answered: SEAL */
     READY_SEALED, /* SEALs are answered: ready */
     READY_WAIT    /* WAITs are answered: STATUS again */
 };
@@ -52,6 +53,10 @@ bool psi_ready_any(const struct psi_ready *r, bool (*is)(const struct psi_var *)
 void psi_ready_name(const struct psi_ready *r, bool (*is)(const struct psi_var *), char *dst, size_t n);
 /** Fail when the chief has put other hyperparameters in force than this program asks for. */
 void psi_ready_compare(struct psi_ready *r);
+/** Fail when the chief has put them in rounds and this program does not ask for that, or the other way round. */
+void psi_ready_compare_rounds(struct psi_ready *r);
+/** Fail when those that are trained are not all in the container of the global step, if this program asks for rounds. */
+void psi_ready_one_container(struct psi_ready *r);
 /** What it waits for now: in words to dst, and as a reason. */
 ps_reason psi_ready_explain(const struct psi_ready *r, char *dst, size_t n);
 

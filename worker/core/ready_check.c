@@ -133,6 +133,45 @@ void psi_ready_compare(struct psi_ready *r)
     }
 }
 
+/* "rounds" or what else a program or a chief can ask for. */
+static const char *mode_text(ps_sync_mode mode)
+{
+    static const char *const texts[] = {"that each trains on its own", "rounds (--sync)", "bounded staleness (--staleness)"};
+    return texts[mode];
+}
+
+void psi_ready_compare_rounds(struct psi_ready *r)
+{
+    const struct psi_client *c = r->req->owner;
+    bool looks = c->sync.mode == PS_SYNC_NONE && strcmp(c->job, "evaluator") == 0; /* it pushes nothing */
+    for (uint32_t i = 0; i < r->var_count && !looks; i++) {
+        const struct psi_var *var = r->vars[i];
+        if (psi_sync_is_trained(var) && var->rounds != c->sync.mode) {
+            psi_ready_fail(r, PS_FAILED_PRECONDITION, var->rounds == PS_SYNC_ROUNDS ? PS_REASON_IN_ROUNDS : PS_REASON_NONE,
+                           PS_NOTHING_APPLIED,
+                           "'%s' at %s: this program asks for %s, the chief has asked for %s; start all with the "
+                           "same flags, the chief first",
+                           var->name, c->peers[var->owner]->name, mode_text(c->sync.mode), mode_text(var->rounds));
+            return;
+        }
+    }
+}
+
+void psi_ready_one_container(struct psi_ready *r)
+{
+    const struct psi_sync *sync = &r->req->owner->sync;
+    for (uint32_t i = 0; i < r->var_count && sync->mode != PS_SYNC_NONE; i++) {
+        const struct psi_var *var = r->vars[i];
+        if (psi_sync_is_trained(var) && strcmp(var->container, sync->step->container) != 0) {
+            psi_ready_fail(r, PS_INVALID_ARGUMENT, PS_REASON_NONE, PS_NOTHING_APPLIED,
+                           "'%s' is in container '%s' and the global step in '%s': what is trained in rounds, or with a bound on "
+                           "staleness, is in one container",
+                           var->name, var->container, sync->step->container);
+            return;
+        }
+    }
+}
+
 /* Has it been asked, or is it to be asked, for something that has not come, though it should have by now? */
 static bool is_awaited(const struct psi_ready *r, const struct psi_peer *peer)
 {

@@ -391,6 +391,7 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
     var->version = a->version;
     var->chief_number = a->chief_number;
     var->in_force = optimizer;
+    var->rounds = a->rounds_mode <= PS_SYNC_STALENESS ? (ps_sync_mode)a->rounds_mode : PS_SYNC_NONE;
     return PS_OK;
 }
 

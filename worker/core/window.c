@@ -49,7 +49,9 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     e->peer = peer;
     e->req = req;
     e->var = req->var;
-    e->op = psi_kind_of(req)->op;
+    e->op = req->kind == PSI_REQ_PUSH && req->counter != 0 ? PS_OP_CONTRIBUTE : psi_kind_of(req)->op;
+    e->member = peer->c->member.id;
+    e->round = req->counter;
     e->total = psi_request_total(req);
     e->wire = psi_request_wire(req);
     e->unit = e->wire != PS_DTYPE_NONE ? psi_wire_unit(e->wire) : 1; /* a queue has no values */
@@ -177,7 +179,8 @@ void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const 
         }
         return;
     }
-    if (op != e->op || (r->status == PS_OK && (e->unsent || e->next < e->total))) { /* a failure may come unasked: a reset */
+    bool early = e->unsent || e->next < e->total; /* a failure may come unasked: a reset; and so does the end of a round */
+    if (op != e->op || (r->status == PS_OK && early && !psi_sync_was_dropped(op, r))) {
         psi_peer_fail(peer, "bad bytes from it: a reply to op %u does not fit number %llu", op, (unsigned long long)number);
         return;
     }
@@ -190,10 +193,17 @@ void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const 
 
 /* ---- deadlines ---- */
 
-/* What it means that not all of a push was sent: an atomic one takes effect with its last byte, which the task will not get. */
+/* Nothing of it is in before its end. */
+static bool staged(const struct psi_entry *e)
+{
+    return e->var->atomic || e->op == PS_OP_ASSIGN || e->op == PS_OP_CONTRIBUTE;
+}
+
+/* What it means that not all of a push was sent: one that is staged takes effect with its last byte, which the task will not get.
+ */
 static ps_applied partly(const struct psi_entry *e)
 {
-    return e->var->atomic ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED;
+    return staged(e) ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED;
 }
 
 void psi_window_expire(struct psi_request *req)
@@ -215,7 +225,7 @@ void psi_window_expire(struct psi_request *req)
     }
     bool half = e->queued;
     bool never = !e->begun && !half;
-    bool part = (e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL) && (half || e->next < e->total);
+    bool part = (e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL || e->op == PS_OP_CONTRIBUTE) && (half || e->next < e->total);
     ps_applied applied = never ? PS_NOTHING_APPLIED : part ? partly(e) : PS_OUTCOME_UNKNOWN;
     uint64_t number = e->number;
     if (var->partial == e) {
@@ -285,12 +295,6 @@ static void end_unapplied(struct psi_entry *e)
     struct psi_reply r = {
         .status = PS_ABORTED, .applied = PS_NOTHING_APPLIED, .text = "it was interrupted and ended there: nothing was applied"};
     outcome(e, &r);
-}
-
-/* Nothing of it is in before its end. */
-static bool staged(const struct psi_entry *e)
-{
-    return e->var->atomic || e->op == PS_OP_ASSIGN;
 }
 
 /* Its variable is the one that it was meant for, and open in this life. */

@@ -228,6 +228,56 @@ TEST(options_of_other_headers)
     assert_int_equal(ps_session_open(&newer.o, &s, error, sizeof(error)), PS_INVALID_ARGUMENT);
 }
 
+static void bad_sync(ps_session_options *with, const ps_sync_options *o, const char *text)
+{
+    ps_session *s = NULL;
+    assert_int_equal(ps_session_open(with, &s, NULL, 0), PS_OK);
+    assert_int_equal(ps_session_sync(s, o), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_session_error(s), text));
+    assert_int_equal(ps_session_sync(s, NULL), PS_INVALID_ARGUMENT); /* it sticks */
+    assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
+}
+
+TEST(options_of_rounds)
+{
+    ps_session_options o;
+    ps_session *s = NULL;
+    ps_sync_options y;
+    options_of(&o);
+    assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
+    assert_int_equal(ps_session_sync(s, NULL), PS_OK);
+    assert_int_equal(s->sync.mode, PS_SYNC_ROUNDS);
+    ps_sync_options_init(&y);
+    y.mode = PS_SYNC_STALENESS;
+    y.staleness = 3;
+    y.on_worker_loss = PS_LOSS_FAIL;
+    assert_int_equal(ps_session_sync(s, &y), PS_OK);
+    assert_true(s->sync.mode == PS_SYNC_STALENESS && s->sync.staleness == 3 && s->sync.on_worker_loss == PS_LOSS_FAIL);
+    y = (ps_sync_options){.struct_bytes = sizeof(y), .mode = PS_SYNC_NONE};
+    assert_int_equal(ps_session_sync(s, &y), PS_OK);
+    assert_int_equal(s->sync.mode, PS_SYNC_NONE);
+    assert_true(ps_dropped(s) == 0 && ps_dropped(NULL) == 0);
+    assert_int_equal(ps_session_sync(NULL, NULL), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_close(s), 0);
+    enum { ALL = sizeof(ps_sync_options) };
+    static const struct {
+        const char *text;
+        ps_sync_options o;
+    } bad[] = {
+        {"mode: 7", {.struct_bytes = ALL, .mode = (ps_sync_mode)7}},
+        {"on_worker_loss: 9", {.struct_bytes = ALL, .mode = PS_SYNC_ROUNDS, .on_worker_loss = (ps_worker_loss)9}},
+        {"3 of 2 workers", {.struct_bytes = ALL, .mode = PS_SYNC_ROUNDS, .workers = 2, .replicas_to_aggregate = 3}},
+        {"staleness: in rounds", {.struct_bytes = ALL, .mode = PS_SYNC_ROUNDS, .staleness = 1}},
+        {"replicas_to_aggregate: of rounds", {.struct_bytes = ALL, .mode = PS_SYNC_STALENESS, .replicas_to_aggregate = 1}},
+        {"ps_sync_options_init", {.mode = PS_SYNC_ROUNDS}},
+        {"prefetch", {.struct_bytes = ALL, .mode = PS_SYNC_ROUNDS}},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        o.prefetch = i + 1 == sizeof(bad) / sizeof(bad[0]);
+        bad_sync(&o, &bad[i].o, bad[i].text);
+    }
+}
+
 TEST(null_is_survived)
 {
     ps_variable *v = NULL;

@@ -230,11 +230,40 @@ TEST(errors_name_the_flag_and_the_jobs)
     bad("--cluster ps=h:1;worker=1@h:2,3@h:3 --job_name worker --task_index 2", NULL, "--task_index 2", "2 tasks: 1, 3");
 }
 
+#define TWO_WORKERS "--ps_hosts h:1 --worker_hosts h:2,h:3 --job_name worker "
+
+TEST(flags_of_rounds)
+{
+    static const char *const good[] = {"--sync", "--sync --sync_workers 5 --replicas_to_aggregate 4 --on_worker_loss shrink",
+                                       "--staleness 0", "--staleness=3 --sync_workers 2 --on_worker_loss=fail --prefetch",
+                                       "--sync --replicas_to_aggregate 2"};
+    struct line l;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        char text[256];
+        (void)snprintf(text, sizeof(text), TWO_WORKERS "%s", good[i]);
+        ps_session *s = open_line(&l, text);
+        assert_string_equal(ps_session_error(s), "");
+        assert_int_equal(l.argc, 1);
+        assert_true(ps_dropped(s) == 0);
+        assert_int_equal(ps_session_close(s), 0);
+    }
+    bad(TWO_WORKERS "--sync --staleness 0", NULL, "--sync", "--staleness");
+    bad(TWO_WORKERS "--replicas_to_aggregate 1", NULL, "--replicas_to_aggregate", "without --sync");
+    bad(TWO_WORKERS "--staleness 1 --replicas_to_aggregate 1", NULL, "--replicas_to_aggregate", "without --sync");
+    bad(TWO_WORKERS "--sync_workers 2", NULL, "--sync_workers", "without --sync or --staleness");
+    bad(TWO_WORKERS "--on_worker_loss fail", NULL, "--on_worker_loss", "without --sync or --staleness");
+    bad(TWO_WORKERS "--sync --prefetch", NULL, "--sync", "--prefetch");
+    bad(TWO_WORKERS "--sync --replicas_to_aggregate 3", NULL, "3 of 2 workers", "as the cluster lists them");
+    bad(TWO_WORKERS "--sync --replicas_to_aggregate 3 --sync_workers 2", NULL, "3 of 2 workers", "no round");
+    bad(TWO_WORKERS "--sync --on_worker_loss cry", NULL, "--on_worker_loss", "shrink");
+    bad(TWO_WORKERS "--staleness -1", NULL, "--staleness", "-1");
+}
+
 TEST(help_prints_and_stops)
 {
     struct line l;
     char path[] = "/tmp/test_args_XXXXXX";
-    char text[8192] = "";
+    char text[16384] = "";
     int file = mkstemp(path);
     assert_true(file >= 0);
     (void)fflush(stdout);
@@ -253,8 +282,11 @@ TEST(help_prints_and_stops)
     (void)unlink(path);
     assert_non_null(strstr(text, "usage: program"));
     assert_non_null(strstr(text, "about this program"));
-    static const char *const flags[] = {"--cluster", "--ps_hosts", "--worker_hosts", "--job_name",  "--task_index", "--target",
-                                        "--steps",   "--seed",     "--timeout",      "--log_level", "--prefetch",   "--help"};
+    static const char *const flags[] = {
+        "--cluster",        "--ps_hosts", "--worker_hosts", "--job_name",     "--task_index",
+        "--target",         "--steps",    "--seed",         "--timeout",      "--log_level",
+        "--prefetch",       "--help",     "--sync",         "--sync_workers", "--replicas_to_aggregate",
+        "--on_worker_loss", "--staleness"};
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         assert_non_null(strstr(text, flags[i]));
     }

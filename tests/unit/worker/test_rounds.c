@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * worker/core/rounds.c and what it has in ready.c, push.c and window.c: SYNC between INIT and SEAL, both sides that want other
+ * things, JOIN, contributions, STEP, a place that was lost, staleness, LEAVE.
+ */
+#include "fake_test.h"
+
+#include <stdlib.h>
+
+#define SPEC "ps=a:1,b:2;worker=c:1,c:2,c:3"
+enum { SMALL = 16, FRAME = PS_FRAME_BODY_MAX / 4 };
+
+struct team {
+    struct fake f;
+    struct psi_var *w, *step; /* at tasks 0 and 1 */
+    struct psi_sync sync;
+    struct psi_stepped stepped;
+};
+
+static struct psi_var *get_step(struct fake *f)
+{
+    const ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "global_step", .dtype = PS_I64};
+    return fake_get_spec(f, 1, &spec, 8, 2);
+}
+
+static struct team *team_new(uint32_t worker, ps_sync_mode mode, int64_t elements)
+{
+    struct team *t = test_alloc(sizeof(*t));
+    fake_init(&t->f, SPEC, "worker", worker, false);
+    test_later(fake_end, &t->f);
+    t->w = fake_get(&t->f, 0, "w", elements, 9, 1);
+    t->step = get_step(&t->f);
+    t->sync = (struct psi_sync){.mode = mode, .step = t->step};
+    return t;
+}
+
+/* The owners say what they have. */
+static void statuses(struct team *t, bool sealed, ps_sync_mode rounds)
+{
+    t->w->rounds = rounds;
+    t->w->initialised = t->w->sealed = t->step->initialised = t->step->sealed = sealed;
+    fake_open(&t->f, 0, 9, 77, 1, t->w);
+    fake_open(&t->f, 1, 8, 77, 2, t->step);
+}
+
+static void ok(struct team *t, uint32_t task, uint8_t op, bool seq)
+{
+    fake_reply(&t->f, task, op, fake_take(&t->f, task, op)->h.id, seq, &(struct fake_answer){0});
+}
+
+/* The chief's way to SYNC. */
+static void to_sync(struct team *t)
+{
+    const ps_v1_ChiefAnswer m = {.number = 7};
+    fake_reply_item(&t->f, 0, PS_OP_CHIEF, fake_take(&t->f, 0, PS_OP_CHIEF)->h.id, &ps_v1_ChiefAnswer_msg, &m);
+    ok(t, 0, PS_OP_INIT, true);
+    ok(t, 1, PS_OP_INIT, true);
+}
+
+static void join_answer(struct team *t, uint64_t member, uint64_t round, uint64_t steps)
+{
+    const ps_v1_JoinAnswer m = {.member = member, .round = round, .step = round - 1, .steps = steps};
+    fake_reply_item(&t->f, 0, PS_OP_JOIN, fake_take(&t->f, 0, PS_OP_JOIN)->h.id, &ps_v1_JoinAnswer_msg, &m);
+}
+
+/* A worker that is ready and a member. */
+static struct team *member_new(ps_sync_mode mode, int64_t elements, uint64_t round, uint64_t steps)
+{
+    struct team *t = team_new(1, mode, elements);
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    statuses(t, true, mode);
+    assert_done(ready, PS_OK);
+    const struct fake_request *join = fake_begin(&t->f, PSI_REQ_JOIN, NULL, NULL, NULL, 60000);
+    join_answer(t, 55, round, steps);
+    assert_done(join, PS_OK);
+    return t;
+}
+
+static struct fake_request *step_begin(struct team *t)
+{
+    return fake_begin(&t->f, PSI_REQ_STEP, NULL, NULL, &t->stepped, 60000);
+}
+
+static ps_v1_Step step_meta(const struct fake_frame *frame)
+{
+    ps_v1_Step m;
+    assert_int_equal(psi_msg_decode(&ps_v1_Step_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
+    return m;
+}
+
+static void step_answer(struct team *t, uint64_t id, struct ps_step_result result)
+{
+    const struct fake_answer a = {.result = &result, .result_bytes = sizeof(result)};
+    fake_reply(&t->f, 0, PS_OP_STEP, id, false, &a);
+}
+
+static struct ps_contribute_meta contribution(const struct fake_frame *frame)
+{
+    struct ps_contribute_meta m;
+    assert_int_equal(frame->h.meta_bytes, sizeof(m));
+    memcpy(&m, frame->meta, sizeof(m));
+    return m;
+}
+
+static void contributed(struct team *t, uint64_t number, uint64_t dropped)
+{
+    const struct fake_answer a = {.result = &dropped, .result_bytes = sizeof(dropped)};
+    fake_reply(&t->f, 0, PS_OP_CONTRIBUTE, number, true, &a);
+}
+
+static float *gradient(uint64_t n)
+{
+    float *p = test_alloc(n * sizeof(float));
+    for (uint64_t i = 0; i < n; i++) {
+        p[i] = (float)i;
+    }
+    return p;
+}
+
+/* ---- ready ---- */
+
+static void expect_name(const uint8_t **p, size_t *n, const char *name)
+{
+    ps_v1_NameItem item = ps_v1_NameItem_init_zero;
+    bool end = false;
+    char got[PS_NAME_BYTES_MAX + 1] = "";
+    assert_int_equal(psi_list_next(p, n, &ps_v1_NameItem_msg, &item, &end, NULL), PS_OK);
+    assert_true(end == (name == NULL));
+    if (name != NULL) {
+        assert_int_equal(PSI_BYTES_TEXT(item.name, got, sizeof(got)), PS_OK);
+        assert_string_equal(got, name);
+    }
+}
+
+/* All INITs, then SYNC with the step first and what is trained, then the SEALs. */
+TEST(test_chief)
+{
+    struct team *t = team_new(0, PS_SYNC_ROUNDS, SMALL);
+    t->sync.replicas = 2;
+    t->sync.on_loss = PS_LOSS_SHRINK;
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    statuses(t, false, PS_SYNC_NONE);
+    to_sync(t);
+    struct fake_frame *sync = fake_take(&t->f, 0, PS_OP_SYNC);
+    ps_v1_Sync m;
+    assert_int_equal(psi_msg_decode(&ps_v1_Sync_msg, &m, sync->meta, sync->h.meta_bytes, NULL), PS_OK);
+    assert_true(m.chief_number == 7 && m.timeout_ms > 50000 && m.timeout_ms < 60000);
+    assert_true(m.options.mode == 1 && m.options.workers == 3 && m.options.replicas == 2 && m.options.on_loss == 1);
+    const uint8_t *p = sync->payload;
+    size_t n = sync->bytes;
+    expect_name(&p, &n, "global_step");
+    expect_name(&p, &n, "w");
+    expect_name(&p, &n, NULL);
+    assert_null(fake_next(&t->f, 1)); /* no SEAL before its answer */
+    fake_reply(&t->f, 0, PS_OP_SYNC, sync->h.id, false, &(struct fake_answer){0});
+    ok(t, 0, PS_OP_SEAL, false);
+    ok(t, 1, PS_OP_SEAL, false);
+    assert_done(ready, PS_OK);
+    assert_true(t->w->rounds == PS_SYNC_ROUNDS && t->step->rounds == PS_SYNC_NONE);
+}
+
+/* What the directory refuses is READY's error; what it cannot do yet is tried again from the start. */
+TEST(test_sync_refused)
+{
+    struct team *t = team_new(0, PS_SYNC_ROUNDS, SMALL);
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    statuses(t, false, PS_SYNC_NONE);
+    to_sync(t);
+    const struct fake_answer later = {.status = PS_UNAVAILABLE, .text = "a ps is away"};
+    fake_reply(&t->f, 0, PS_OP_SYNC, fake_take(&t->f, 0, PS_OP_SYNC)->h.id, false, &later);
+    fake_wait(&t->f, 200);
+    statuses(t, false, PS_SYNC_NONE);
+    to_sync(t);
+    const struct fake_answer never = {.status = PS_FAILED_PRECONDITION, .reason = PS_REASON_IN_ROUNDS, .text = "worker 1 lives"};
+    fake_reply(&t->f, 0, PS_OP_SYNC, fake_take(&t->f, 0, PS_OP_SYNC)->h.id, false, &never);
+    assert_done(ready, PS_FAILED_PRECONDITION);
+    assert_int_equal(ready->err.reason, PS_REASON_IN_ROUNDS);
+    assert_non_null(strstr(ready->err.text, "worker 1 lives"));
+    assert_null(fake_next(&t->f, 0)); /* no SEAL */
+}
+
+/* A chief on its own ends the rounds that it finds; without any there is no SYNC. */
+TEST(test_chief_without_rounds)
+{
+    struct team *t = team_new(0, PS_SYNC_NONE, SMALL);
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    statuses(t, true, PS_SYNC_ROUNDS);
+    to_sync(t);
+    struct fake_frame *sync = fake_take(&t->f, 0, PS_OP_SYNC);
+    ps_v1_Sync m;
+    assert_int_equal(psi_msg_decode(&ps_v1_Sync_msg, &m, sync->meta, sync->h.meta_bytes, NULL), PS_OK);
+    assert_true(m.options.mode == 0 && m.options.workers == 0);
+    fake_reply(&t->f, 0, PS_OP_SYNC, sync->h.id, false, &(struct fake_answer){0});
+    ok(t, 0, PS_OP_SEAL, false);
+    ok(t, 1, PS_OP_SEAL, false);
+    assert_done(ready, PS_OK);
+    assert_int_equal(t->w->rounds, PS_SYNC_NONE);
+    const struct fake_request *again = fake_begin(&t->f, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    statuses(t, true, PS_SYNC_NONE);
+    to_sync(t);
+    ok(t, 0, PS_OP_SEAL, false);
+    ok(t, 1, PS_OP_SEAL, false);
+    assert_done(again, PS_OK);
+}
+
+static void other_side(ps_sync_mode ours, ps_sync_mode theirs, const char *text)
+{
+    struct team *t = team_new(1, ours, SMALL);
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    statuses(t, true, theirs);
+    assert_done(ready, PS_FAILED_PRECONDITION);
+    assert_true((ready->err.reason == PS_REASON_IN_ROUNDS) == (theirs == PS_SYNC_ROUNDS));
+    assert_non_null(strstr(ready->err.text, "'w' at /job:ps/task:0"));
+    assert_non_null(strstr(ready->err.text, text));
+}
+
+TEST(test_both_sides_must_agree)
+{
+    other_side(PS_SYNC_NONE, PS_SYNC_ROUNDS, "the chief has asked for rounds");
+    other_side(PS_SYNC_ROUNDS, PS_SYNC_NONE, "this program asks for rounds");
+    other_side(PS_SYNC_STALENESS, PS_SYNC_ROUNDS, "this program asks for bounded staleness");
+}
+
+TEST(test_evaluator_looks_on)
+{
+    struct fake *f = fake_new("ps=a:1;worker=c:1", "evaluator", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
+    const struct fake_request *ready = fake_begin(f, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    w->rounds = PS_SYNC_ROUNDS;
+    w->initialised = w->sealed = true;
+    fake_open(f, 0, 9, 77, 1, w);
+    assert_done(ready, PS_OK);
+}
+
+TEST(test_one_container)
+{
+    struct team *t = team_new(0, PS_SYNC_ROUNDS, SMALL);
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    snprintf(t->step->container, sizeof(t->step->container), "elsewhere");
+    statuses(t, false, PS_SYNC_NONE);
+    assert_done(ready, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ready->err.text, "'w' is in container 'localhost' and the global step in 'elsewhere'"));
+}
+
+/* ---- members ---- */
+
+TEST(test_join)
+{
+    struct team *t = team_new(1, PS_SYNC_ROUNDS, SMALL);
+    t->sync.workers = 5;
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    statuses(t, true, PS_SYNC_ROUNDS);
+    assert_done(ready, PS_OK);
+    const struct fake_request *join = fake_begin(&t->f, PSI_REQ_JOIN, NULL, NULL, NULL, 60000);
+    struct fake_frame *frame = fake_take(&t->f, 0, PS_OP_JOIN);
+    ps_v1_Join m;
+    assert_int_equal(psi_msg_decode(&ps_v1_Join_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
+    assert_true(m.options.mode == 1 && m.options.workers == 5 && m.timeout_ms > 50000);
+    const uint64_t id = frame->h.id;
+    fake_cut(&t->f, 0);
+    fake_hello(&t->f, 0, 100, 200, NULL, NULL);
+    assert_true(fake_take(&t->f, 0, PS_OP_JOIN)->h.id == id); /* the same request */
+    fake_cut(&t->f, 0);
+    fake_hello(&t->f, 0, 300, 301, NULL, NULL); /* another life: asked again, not outcome unknown */
+    fake_open(&t->f, 0, 9, 77, 1, t->w);
+    join_answer(t, 55, 3, 0);
+    assert_done(join, PS_OK);
+    const struct psi_member *member = psi_client_member(t->f.c);
+    assert_true(member->mode == PS_SYNC_ROUNDS && member->id == 55 && member->round == 3 && member->dropped == 0);
+}
+
+TEST(test_nobody_steps_before_it_has_joined)
+{
+    struct team *t = team_new(1, PS_SYNC_ROUNDS, SMALL);
+    assert_done(step_begin(t), PS_FAILED_PRECONDITION);
+    assert_done(fake_begin(&t->f, PSI_REQ_LEAVE, NULL, NULL, NULL, 1000), PS_FAILED_PRECONDITION);
+    assert_done(fake_begin(&t->f, PSI_REQ_JOIN, NULL, NULL, NULL, 1000), PS_FAILED_PRECONDITION);
+}
+
+/* A push contributes to the member's round, STEP says the next one. */
+TEST(test_round)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, SMALL, 3, 0);
+    const float *grad = gradient(SMALL);
+    const struct fake_request *push = fake_begin(&t->f, PSI_REQ_PUSH, t->w, grad, NULL, 60000);
+    struct fake_frame *frame = fake_take(&t->f, 0, PS_OP_CONTRIBUTE);
+    assert_int_equal(frame->h.flags, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST);
+    struct ps_contribute_meta m = contribution(frame);
+    assert_true(m.total_elements == SMALL && m.scale == 1.0f && m.member == 55 && m.round == 3 && m.reserved == 0);
+    assert_memory_equal(frame->payload, grad, SMALL * 4);
+    contributed(t, frame->h.id, 0);
+    assert_done(push, PS_OK);
+    const struct fake_request *step = step_begin(t);
+    frame = fake_take(&t->f, 0, PS_OP_STEP);
+    ps_v1_Step s = step_meta(frame);
+    assert_true(s.member == 55 && s.round == 3 && s.steps == 0 && s.timeout_ms > 50000);
+    step_answer(t, frame->h.id, (struct ps_step_result){.round = 4, .step = 103, .taken = 1});
+    assert_done(step, PS_OK);
+    assert_true(t->stepped.step == 103 && t->stepped.taken && !t->stepped.lost);
+    assert_true(psi_client_member(t->f.c)->round == 4 && psi_client_member(t->f.c)->dropped == 0);
+    assert_true(psi_client_global_step(t->f.c) == 103);
+    (void)fake_begin(&t->f, PSI_REQ_PUSH, t->w, grad, NULL, 60000);
+    frame = fake_take(&t->f, 0, PS_OP_CONTRIBUTE);
+    assert_true(contribution(frame).round == 4);
+    contributed(t, frame->h.id, 0);
+    const float *other = gradient(SMALL);
+    (void)fake_begin(&t->f, PSI_REQ_ASSIGN, t->w, other, NULL, 60000); /* what is no gradient goes as ever */
+    ok(t, 0, PS_OP_ASSIGN, true);
+}
+
+/* A gradient that waits is of the round whose values it was computed from. */
+TEST(test_a_late_push_stays_in_its_round)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, SMALL, 3, 0);
+    const float *grad = gradient(SMALL);
+    const struct fake_request *push = fake_begin(&t->f, PSI_REQ_PUSH, t->w, grad, NULL, 60000);
+    const struct fake_answer later = {.status = PS_UNAVAILABLE, .text = "not now"};
+    fake_reply(&t->f, 0, PS_OP_CONTRIBUTE, fake_take(&t->f, 0, PS_OP_CONTRIBUTE)->h.id, true, &later);
+    (void)step_begin(t);
+    step_answer(t, fake_take(&t->f, 0, PS_OP_STEP)->h.id, (struct ps_step_result){.round = 5, .step = 4});
+    fake_wait(&t->f, 2000);
+    struct fake_frame *frame = fake_take(&t->f, 0, PS_OP_CONTRIBUTE);
+    assert_true(contribution(frame).round == 3);
+    contributed(t, frame->h.id, 1);
+    assert_done(push, PS_OK);
+    uint64_t dropped = 0;
+    memcpy(&dropped, push->req.result, sizeof(dropped));
+    assert_true(dropped == 1 && psi_client_member(t->f.c)->dropped == 1); /* once: by the STEP */
+}
+
+/* The end of the round is the end of a contribution that is half there. */
+TEST(test_dropped_halfway)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, 3 * FRAME, 3, 0);
+    const float *grad = gradient(3 * FRAME);
+    t->f.task[0].stopped = true;
+    t->f.task[0].take = PS_FRAME_BODY_MAX + 1000;
+    const struct fake_request *push = fake_begin(&t->f, PSI_REQ_PUSH, t->w, grad, NULL, 60000);
+    contributed(t, 1, 1);
+    fake_flow(&t->f, 0);
+    assert_done(push, PS_OK);
+    struct fake_frame *frame = NULL;
+    uint32_t frames = 0;
+    while ((frame = fake_next(&t->f, 0)) != NULL) {
+        assert_int_equal(frame->h.op, PS_OP_CONTRIBUTE);
+        frames++;
+    }
+    assert_true(frames < 3); /* what was not on its way stays here */
+    t->f.task[0].stopped = true;
+    t->f.task[0].take = PS_FRAME_BODY_MAX + 1000;
+    (void)fake_begin(&t->f, PSI_REQ_PUSH, t->w, grad, NULL, 60000);
+    assert_true(contribution(fake_take(&t->f, 0, PS_OP_CONTRIBUTE)).total_elements == 3 * FRAME);
+    contributed(t, 2, 0); /* taken in before it is there: nonsense, the connection goes */
+    assert_int_equal(t->f.task[0].closes, 1);
+}
+
+/* It goes on where the owner has it, and a deadline in its middle leaves nothing of it. */
+TEST(test_resumed_and_given_up)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, 2 * FRAME, 3, 0);
+    const struct fake_request *push = fake_begin(&t->f, PSI_REQ_PUSH, t->w, gradient(2 * FRAME), NULL, 5000);
+    assert_true(contribution(fake_take(&t->f, 0, PS_OP_CONTRIBUTE)).round == 3);
+    fake_cut(&t->f, 0);
+    const struct fake_number half[] = {{.number = 1, .state = PS_NUMBER_IN_PROGRESS, .offset = FRAME}, {0}};
+    t->f.task[0].stopped = true;
+    t->f.task[0].take = 4096; /* HELLO, and a little of the rest */
+    fake_hello(&t->f, 0, 100, 200, half, NULL);
+    fake_wait(&t->f, 6000);
+    assert_done(push, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(push->err.applied, PS_NOTHING_APPLIED);
+}
+
+/* ---- steps ---- */
+
+TEST(test_too_late)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, SMALL, 3, 0);
+    const struct fake_request *step = step_begin(t);
+    step_answer(t, fake_take(&t->f, 0, PS_OP_STEP)->h.id, (struct ps_step_result){.round = 6, .step = 5});
+    assert_done(step, PS_OK);
+    assert_true(!t->stepped.taken && !t->stepped.lost && t->stepped.step == 5);
+    assert_true(psi_client_member(t->f.c)->dropped == 1 && psi_client_member(t->f.c)->round == 6);
+    assert_string_equal(t->f.last_event, "step_dropped");
+}
+
+static void lost_place(uint32_t taken)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, SMALL, 3, 0);
+    const struct fake_request *step = step_begin(t);
+    step_answer(t, fake_take(&t->f, 0, PS_OP_STEP)->h.id, (struct ps_step_result){.flags = PS_STEP_LOST_PLACE, .taken = taken});
+    assert_int_equal(step->dones, 0);
+    const struct fake_answer later = {.status = PS_UNAVAILABLE, .text = "not all have listed"};
+    fake_reply(&t->f, 0, PS_OP_JOIN, fake_take(&t->f, 0, PS_OP_JOIN)->h.id, false, &later);
+    fake_wait(&t->f, 100); /* it goes on as a JOIN */
+    join_answer(t, 66, 9, 0);
+    assert_done(step, PS_OK);
+    assert_true(t->stepped.taken == (taken != 0) && t->stepped.lost && t->stepped.step == 8);
+    const struct psi_member *member = psi_client_member(t->f.c);
+    assert_true(member->id == 66 && member->round == 9 && member->dropped == 1 - taken);
+    assert_string_equal(t->f.last_event, "place_lost");
+}
+
+TEST(test_lost_place)
+{
+    lost_place(0);
+    lost_place(1); /* it was gone only after its contribution had been taken */
+}
+
+/* A STEP is sent again after a reconnect, also to another life of the directory. */
+TEST(test_step_survives_the_directory)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, SMALL, 3, 0);
+    const struct fake_request *step = step_begin(t);
+    const uint64_t id = fake_take(&t->f, 0, PS_OP_STEP)->h.id;
+    fake_cut(&t->f, 0);
+    fake_hello(&t->f, 0, 100, 200, NULL, NULL);
+    assert_true(fake_take(&t->f, 0, PS_OP_STEP)->h.id == id);
+    fake_cut(&t->f, 0);
+    fake_hello(&t->f, 0, 300, 301, NULL, NULL);
+    fake_open(&t->f, 0, 9, 77, 1, t->w);
+    struct fake_frame *frame = fake_take(&t->f, 0, PS_OP_STEP);
+    assert_true(step_meta(frame).round == 3);
+    step_answer(t, frame->h.id, (struct ps_step_result){.round = 4, .step = 3, .taken = 1});
+    assert_done(step, PS_OK);
+    assert_true(t->stepped.taken);
+}
+
+TEST(test_step_errors)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, SMALL, 3, 0);
+    const struct fake_request *step = step_begin(t);
+    const struct fake_answer late = {.status = PS_DEADLINE_EXCEEDED, .text = "/job:worker/task:2 is missing for 50 s"};
+    fake_reply(&t->f, 0, PS_OP_STEP, fake_take(&t->f, 0, PS_OP_STEP)->h.id, false, &late);
+    assert_done(step, PS_DEADLINE_EXCEEDED);
+    assert_string_equal(step->err.text, "step: /job:worker/task:2 is missing for 50 s");
+    step = step_begin(t);
+    step_answer(t, fake_take(&t->f, 0, PS_OP_STEP)->h.id, (struct ps_step_result){.round = 3, .step = 2}); /* not the next one */
+    assert_done(step, PS_INTERNAL);
+    step = step_begin(t);
+    fake_reply(&t->f, 0, PS_OP_STEP, fake_take(&t->f, 0, PS_OP_STEP)->h.id, false, &(struct fake_answer){0});
+    assert_done(step, PS_INTERNAL);
+    assert_true(psi_client_member(t->f.c)->round == 3 && psi_client_member(t->f.c)->dropped == 0);
+}
+
+TEST(test_staleness)
+{
+    struct team *t = member_new(PS_SYNC_STALENESS, SMALL, 1, 5);
+    const float *grad = gradient(SMALL);
+    (void)fake_begin(&t->f, PSI_REQ_PUSH, t->w, grad, NULL, 60000);
+    ok(t, 0, PS_OP_PUSH, true); /* as on its own */
+    for (uint64_t own = 6; own <= 7; own++) {
+        const struct fake_request *step = step_begin(t);
+        struct fake_frame *frame = fake_take(&t->f, 0, PS_OP_STEP);
+        assert_true(step_meta(frame).steps == own);
+        step_answer(t, frame->h.id, (struct ps_step_result){.round = 5});
+        assert_done(step, PS_OK);
+        assert_true(t->stepped.taken);
+    }
+    assert_true(psi_client_member(t->f.c)->steps == 7 && psi_client_member(t->f.c)->dropped == 0);
+}
+
+TEST(test_leave)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, SMALL, 3, 0);
+    struct fake_request *leave = test_alloc(sizeof(*leave));
+    leave->req =
+        (struct psi_request){.kind = PSI_REQ_LEAVE, .bytes = 1, .deadline_ms = t->f.now + 1000, .done = fake_request_done};
+    struct psi_err err = {0};
+    assert_int_equal(psi_client_start(t->f.c, &leave->req, &err), PS_OK);
+    fake_run(&t->f);
+    struct fake_frame *frame = fake_take(&t->f, 0, PS_OP_LEAVE);
+    ps_v1_Leave m;
+    assert_int_equal(psi_msg_decode(&ps_v1_Leave_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
+    assert_true(m.member == 55 && m.finished);
+    fake_reply(&t->f, 0, PS_OP_LEAVE, frame->h.id, false, &(struct fake_answer){0});
+    assert_done(leave, PS_OK);
+    assert_int_equal(psi_client_member(t->f.c)->mode, PS_SYNC_NONE);
+}

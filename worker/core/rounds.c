@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Training in step with others: SYNC, JOIN, STEP and LEAVE at the directory, and what they make of this session (struct
+ * psi_member). Its pushes are in push.c: those of a member to a variable in rounds go out as CONTRIBUTE.
+ *
+ * Happy path: READY puts the variables in rounds (the chief's SYNC) or finds them there -> JOIN: a place, and the first round ->
+ * pushes, then STEP, which waits for the end of the round and says the next one -> LEAVE.
+ * Failure: none of them is harmful twice, so all are sent again after a reconnect, also to another life of the directory. A STEP
+ * whose session had been taken for lost joins again, within its own deadline, and says so.
+ */
+#include "client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool psi_sync_is_trained(const struct psi_var *var)
+{
+    return var->queue == NULL && !var->found_only && var->optimizer.kind != PS_OPT_NONE;
+}
+
+bool psi_sync_contributes(const struct psi_request *req)
+{
+    return req->kind == PSI_REQ_PUSH && req->var->rounds == PS_SYNC_ROUNDS && req->owner->member.mode == PS_SYNC_ROUNDS;
+}
+
+bool psi_sync_was_dropped(uint8_t op, const struct psi_reply *r)
+{
+    uint64_t dropped = 0;
+    if (op == PS_OP_CONTRIBUTE && r->status == PS_OK && r->result_bytes == sizeof(dropped)) {
+        memcpy(&dropped, r->result, sizeof(dropped));
+    }
+    return dropped == 1;
+}
+
+/* ---- what they say ---- */
+
+static ps_v1_SyncOptions options_of(const struct psi_client *c)
+{
+    const struct psi_sync *sync = &c->sync;
+    const uint32_t workers = sync->workers;
+    return (ps_v1_SyncOptions){.mode = (uint32_t)sync->mode,
+                               .workers = sync->mode != PS_SYNC_NONE && workers == 0 ? psi_cluster_workers(&c->cluster) : workers,
+                               .replicas = sync->replicas,
+                               .on_loss = (uint32_t)sync->on_loss,
+                               .staleness = sync->staleness};
+}
+
+static ps_status give_container(struct psi_ask *ask, struct psi_err *err)
+{
+    ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
+    PSI_BYTES_SET(m.container, ask->peer->c->sync.step->container);
+    return psi_list_append(&ask->body, &ps_v1_ContainerItem_msg, &m, err);
+}
+
+static ps_status give_var(struct psi_ask *ask, const struct psi_var *var, struct psi_err *err)
+{
+    ps_v1_NameItem m = ps_v1_NameItem_init_zero;
+    PSI_BYTES_SET(m.container, var->container);
+    PSI_BYTES_SET(m.name, var->name);
+    return psi_list_append(&ask->body, &ps_v1_NameItem_msg, &m, err);
+}
+
+ps_status psi_sync_build(struct psi_ask *ask, struct psi_var *const *vars, uint32_t count, struct psi_err *err)
+{
+    struct psi_client *c = ask->peer->c;
+    const ps_v1_Sync m = {.timeout_ms = psi_time_to_give(c, ask->req->deadline_ms),
+                          .has_options = true,
+                          .options = options_of(c),
+                          .chief_number = c->chief_number};
+    ps_status st = psi_ask_meta(ask, &ps_v1_Sync_msg, &m, err);
+    const struct psi_var *first = c->sync.step;
+    st = st == PS_OK && first != NULL ? give_var(ask, first, err) : st;
+    for (uint32_t i = 0; st == PS_OK && i < count; i++) {
+        if (psi_sync_is_trained(vars[i]) && vars[i] != first) {
+            st = give_var(ask, vars[i], err);
+        }
+    }
+    return st;
+}
+
+ps_status psi_sync_build_join(struct psi_ask *ask, struct psi_err *err)
+{
+    if (ask->peer->c->sync.mode == PS_SYNC_NONE) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "ps_session_sync() and ps_session_ready() come first");
+    }
+    const ps_v1_Join m = {.timeout_ms = psi_time_to_give(ask->peer->c, ask->req->deadline_ms),
+                          .has_options = true,
+                          .options = options_of(ask->peer->c)};
+    ps_status st = psi_ask_meta(ask, &ps_v1_Join_msg, &m, err);
+    return st == PS_OK ? give_container(ask, err) : st;
+}
+
+/* A request of a member. */
+static ps_status check_member(const struct psi_ask *ask, struct psi_err *err)
+{
+    return ask->peer->c->member.mode != PS_SYNC_NONE
+               ? PS_OK
+               : psi_fail(err, PS_FAILED_PRECONDITION, "the session is no member of rounds");
+}
+
+static ps_status build_step(struct psi_ask *ask, struct psi_err *err)
+{
+    const struct psi_member *member = &ask->peer->c->member;
+    const ps_v1_Step m = {.timeout_ms = psi_time_to_give(ask->peer->c, ask->req->deadline_ms),
+                          .member = member->id,
+                          .round = member->round,
+                          .steps = member->mode == PS_SYNC_STALENESS ? member->steps + 1 : 0};
+    ps_status st = check_member(ask, err);
+    st = st == PS_OK ? psi_ask_meta(ask, &ps_v1_Step_msg, &m, err) : st;
+    return st == PS_OK ? give_container(ask, err) : st;
+}
+
+ps_status psi_sync_build_leave(struct psi_ask *ask, struct psi_err *err)
+{
+    const ps_v1_Leave m = {.member = ask->peer->c->member.id, .finished = ask->req->bytes != 0};
+    ps_status st = check_member(ask, err);
+    st = st == PS_OK ? psi_ask_meta(ask, &ps_v1_Leave_msg, &m, err) : st;
+    return st == PS_OK ? give_container(ask, err) : st;
+}
+
+/* ---- what they bring ---- */
+
+/* The member that JOIN's answer makes of this session; false: it has been told why not. */
+static bool joined(struct psi_ask *ask, const struct psi_reply *r, ps_v1_JoinAnswer *m)
+{
+    struct psi_client *c = ask->peer->c;
+    if (!psi_control_message(ask, r, &ps_v1_JoinAnswer_msg, m)) {
+        return false;
+    }
+    if (m->member == 0 || (c->sync.mode == PS_SYNC_ROUNDS && m->round == 0) || m->step > INT64_MAX) {
+        psi_control_not_understood(ask);
+        return false;
+    }
+    c->member.mode = c->sync.mode;
+    c->member.id = m->member;
+    c->member.round = m->round;
+    c->member.steps = m->steps;
+    return true;
+}
+
+void psi_sync_joined(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+{
+    ps_v1_JoinAnswer m;
+    if (joined(ask, r, &m)) {
+        psi_client_log(c, PSI_LOG_INFO, "joined", PSI_KV("member", m.member), PSI_KV("round", m.round));
+        psi_request_end(ask->req, PS_OK, PS_NOTHING_APPLIED, NULL);
+    }
+}
+
+static void step_over(struct psi_request *req, int64_t step, bool taken, bool lost)
+{
+    struct psi_client *c = req->owner;
+    struct psi_stepped *out = req->dst;
+    *out = (struct psi_stepped){.step = step, .taken = taken, .lost = lost};
+    if (c->member.mode == PS_SYNC_ROUNDS) {
+        c->step = (uint64_t)step + 1;
+        c->member.dropped += taken ? 0 : 1;
+        if (!taken && !lost && (c->member.dropped & (c->member.dropped - 1)) == 0) { /* the 1st, 2nd, 4th, 8th ... */
+            psi_client_log(c, PSI_LOG_WARN, "step_dropped", PSI_KV("dropped", c->member.dropped),
+                           PSI_KV("round", c->member.round), PSI_KV("why", "enough others had completed the round before"));
+        }
+    }
+    psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+}
+
+static void on_rejoined(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+{
+    ps_v1_JoinAnswer m;
+    bool taken = ask->req->counter2 != 0;
+    if (!joined(ask, r, &m)) {
+        return;
+    }
+    psi_client_log(c, PSI_LOG_WARN, "place_lost", PSI_KV("member", m.member), PSI_KV("round", m.round), PSI_KV("taken", taken),
+                   PSI_KV("why", "the directory had not heard of this session for a lease"));
+    step_over(ask->req, (int64_t)m.step, taken, true);
+}
+
+enum { STEPS, REJOINS }; /* counter of a STEP; counter2: its contribution was taken */
+
+static void on_stepped(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+{
+    struct psi_request *req = ask->req;
+    struct psi_member *member = &c->member;
+    struct ps_step_result result = {0};
+    if (r->status != PS_OK) {
+        psi_control_refused(ask, r);
+        return;
+    }
+    if (r->result_bytes == sizeof(result)) {
+        memcpy(&result, r->result, sizeof(result));
+    }
+    if ((result.flags & PS_STEP_LOST_PLACE) != 0) {
+        req->counter = REJOINS;
+        req->counter2 = member->mode == PS_SYNC_STALENESS || result.taken != 0;
+        psi_sync_step_go(req);
+        return;
+    }
+    bool over = member->mode == PS_SYNC_STALENESS || result.round > member->round;
+    if (r->result_bytes != sizeof(result) || !over || result.step > INT64_MAX) {
+        psi_control_not_understood(ask);
+        return;
+    }
+    if (member->mode == PS_SYNC_ROUNDS) {
+        member->round = result.round;
+    } else {
+        member->steps++;
+    }
+    step_over(req, (int64_t)result.step, member->mode == PS_SYNC_STALENESS || result.taken != 0, false);
+}
+
+void psi_sync_step_go(struct psi_request *req)
+{
+    if (req->counter == REJOINS) {
+        psi_control_ask(req, PS_OP_JOIN, psi_sync_build_join, on_rejoined);
+    } else {
+        psi_control_ask(req, PS_OP_STEP, build_step, on_stepped);
+    }
+}
+
+void psi_sync_left(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+{
+    if (r->status == PS_OK) {
+        c->member.mode = PS_SYNC_NONE;
+    }
+    psi_control_plain(c, ask, r);
+}
