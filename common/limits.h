@@ -36,6 +36,7 @@ enum {
     PS_COPIES_BYTES_MAX = 64 << 20,        /* of strings and atomic values that wait to be sent on one connection */
     PS_INIT_AT_ONCE_BYTES = 16 << 20,      /* value and slots: an INIT of more is made in slices, others are served in between */
     PS_INIT_SLICE_BYTES = 64 << 10,        /* some 2 ms */
+    PS_ROUND_SLICE_BYTES = 8 << 20,        /* of a round's new values and what they are made of, some 2 ms */
     PS_VARIABLES_MAX = 1 << 20             /* per task */
 };
 #define PS_CHIEF_NUMBER_MAX ((uint64_t)1 << 62)   /* of the chief lease: no task follows a higher one */

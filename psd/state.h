@@ -193,7 +193,9 @@ struct psd_task {
     struct psi_list works;        /* calls that the shell has */
     uint32_t work_count;
     uint64_t work_next;
-    struct psi_list slow; /* INITs of large variables (rpc/slow.c), the oldest first */
+    struct psi_list slow;     /* INITs of large variables (rpc/slow.c), the oldest first */
+    struct psi_list building; /* psd_rounds: new values are made (rpc/rounds.c) */
+    bool rounds_moved;        /* what is built here, or committed, has changed: the directory looks at its own part of a group */
     /* volatile: cluster */
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* peer indexes */

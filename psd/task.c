@@ -9,6 +9,7 @@
  */
 #include "psd/directory/directory.h"
 #include "psd/rpc/requests.h"
+#include "psd/rpc/rounds.h"
 
 #include "common/hash.h"
 #include "common/mem.h"
@@ -30,6 +31,7 @@ void psd_task_config_init(struct psd_task_config *config)
     config->segment_buffers_max = PS_SEGMENT_BUFFERS_MAX;
     config->init_at_once_bytes = PS_INIT_AT_ONCE_BYTES;
     config->init_slice_bytes = PS_INIT_SLICE_BYTES;
+    config->round_slice_bytes = PS_ROUND_SLICE_BYTES;
     config->calls_max = PS_CALLS_MAX;
     memcpy(config->devices, "CPU:0", 6);
 }
@@ -58,6 +60,7 @@ static void settle(struct psd_task *t)
         while (!psi_list_empty(&t->ended)) {
             struct psd_conn *c = psd_conn_next_ended(t);
             psd_slow_drop(t, c);
+            psd_rounds_conn_lost(t, c);
             psd_session_left(t, c);
             psd_task_link_lost(t, c);
         }
@@ -134,7 +137,7 @@ void psd_task_call_finished(struct psd_task *t, uint64_t call, ps_status st, siz
 
 bool psd_task_has_work(const struct psd_task *t)
 {
-    return psd_slow_has_work(t);
+    return psd_slow_has_work(t) || psd_rounds_has_work(t);
 }
 
 void psd_task_work(struct psd_task *t)
@@ -142,14 +145,16 @@ void psd_task_work(struct psd_task *t)
     struct psi_buf rest;
     size_t at = 0;
     struct psd_conn *c = psd_slow_has_work(t) ? psd_slow_work(t, &rest, &at) : NULL;
-    if (c == NULL) {
-        return;
+    if (c != NULL) {
+        if (rest.len > 0) {
+            psd_dispatch(t, c, rest.data + at, rest.len - at);
+        }
+        psi_buf_fini(&rest);
+        psd_conn_balance(t, c);
     }
-    if (rest.len > 0) {
-        psd_dispatch(t, c, rest.data + at, rest.len - at);
+    if (psd_rounds_has_work(t)) {
+        psd_rounds_work(t);
     }
-    psi_buf_fini(&rest);
-    psd_conn_balance(t, c);
     settle(t);
 }
 
@@ -334,6 +339,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->resets);
     psi_list_init(&t->works);
     psi_list_init(&t->slow);
+    psi_list_init(&t->building);
     psi_list_init(&t->moved_queues);
     psi_list_init(&t->silent);
     psi_list_init(&t->silent_empty);

@@ -42,6 +42,7 @@ struct psd_task_config {
     char devices[128];               /* what its calls can run on: "CPU:0,GPU:0" */
     uint64_t init_at_once_bytes;     /* an INIT with more to fill (value and slots) is made in slices ... */
     uint64_t init_slice_bytes;       /* ... of this: one for each psd_task_work() */
+    uint64_t round_slice_bytes;      /* likewise, of the memory that the new values of a round and their sources take */
     /* rows for PS_OP_CONFIG: returns false when there is no row i */
     bool (*config_row)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
                        const char **help, bool *reloadable);

@@ -71,7 +71,7 @@ ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, 
         st = psi_initializer_check(&out->initializer, v->dtype, &v->shape, err);
         psi_err_prefix(st == PS_OK ? NULL : err, "variable '%s'", v->name);
     }
-    return st;
+    return st == PS_OK && out->force ? psd_round_check(t, v, err) : st;
 }
 
 /* What r says, decided: on PS_OK out is to be committed. */

@@ -95,10 +95,16 @@ void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t
 
 static uint8_t op_of(uint8_t kind)
 {
-    return kind == PSD_PUSH ? PS_OP_PUSH : kind == PSD_PUSH_PULL ? PS_OP_PUSHPULL : kind == PSD_ASSIGN ? PS_OP_ASSIGN : PS_OP_ADD;
+    static const uint8_t ops[] = {[PSD_PUSH] = PS_OP_PUSH,
+                                  [PSD_PUSH_PULL] = PS_OP_PUSHPULL,
+                                  [PSD_ASSIGN] = PS_OP_ASSIGN,
+                                  [PSD_ADD] = PS_OP_ADD,
+                                  [PSD_CONTRIBUTE] = PS_OP_CONTRIBUTE};
+    return ops[kind];
 }
 
-void psd_outcome_abort_variable(struct psd_task *t, const struct psd_variable *v)
+/* What is in progress to v, or of that the gradients which the optimizer is applied with, ends so. */
+static void abort_pushes(struct psd_task *t, const struct psd_variable *v, bool applied_only, const struct psi_err *why)
 {
     uint64_t cursor = 0;
     void *value = NULL;
@@ -107,16 +113,45 @@ void psd_outcome_abort_variable(struct psd_task *t, const struct psd_variable *v
         struct psi_list *it = NULL, *tmp = NULL;
         PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress) {
             const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
-            if (p->variable != v) {
+            if (p->variable != v || (applied_only && !psd_push_is_applied(p->kind))) {
                 continue;
             }
-            struct psi_err err;
-            PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_LOST,
-                                   "variable '%s' at %s was reset or deleted during the operation", v->name,
-                                   t->name)); /* kept and sent below */
+            struct psi_err err = *why;
             psd_outcome_refuse_push(t, record, record->conn, op_of(p->kind), v->handle, p->number, &err);
         }
     }
+}
+
+void psd_outcome_abort_variable(struct psd_task *t, const struct psd_variable *v)
+{
+    struct psi_err err;
+    PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_LOST, "variable '%s' at %s was reset or deleted during the operation",
+                           v->name, t->name)); /* kept and sent below */
+    abort_pushes(t, v, false, &err);
+}
+
+ps_status psd_fail_in_rounds(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err)
+{
+    return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_IN_ROUNDS,
+                       "IN_ROUNDS: variable '%s' at %s is in rounds: only what their members contribute changes it; take part "
+                       "(--sync, ps_session_sync), or have its chief end them",
+                       v->name, t->name);
+}
+
+ps_status psd_round_check(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err)
+{
+    return psd_variable_is_built(v)
+               ? psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_IN_ROUNDS,
+                             "variable '%s' at %s: its round is being closed; what changes its value may come when it is", v->name,
+                             t->name)
+               : PS_OK;
+}
+
+void psd_outcome_abort_pushes(struct psd_task *t, const struct psd_variable *v)
+{
+    struct psi_err err;
+    PSI_IGNORE(psd_fail_in_rounds(t, v, &err)); /* kept and sent below */
+    abort_pushes(t, v, true, &err);
 }
 
 /* ---- mutations without a body ---- */

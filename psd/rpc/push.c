@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD. Exactly once lives here, in outcome.c and in store/record.c.
+ * Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD, CONTRIBUTE. Exactly once lives here, in outcome.c and in store/record.c.
  *
  * Happy path: FIRST frame -> admitted (everything that can be refused is refused here; optimizer scalars captured) -> each
  * segment is applied while it is in cache (apply.c), the entry's offset moves -> LAST: version, powers, position, outcome kept,
@@ -27,6 +27,8 @@ static enum psd_push_kind kind_of(uint8_t op)
         return PSD_ASSIGN;
     case PS_OP_ADD:
         return PSD_ADD;
+    case PS_OP_CONTRIBUTE:
+        return PSD_CONTRIBUTE;
     default:
         return PSD_PUSH;
     }
@@ -86,7 +88,7 @@ static ps_status check_strings(const struct psd_task *t, const struct psd_variab
 }
 
 static ps_status check_definition(const struct psd_task *t, const struct psd_variable *v, const struct ps_frame_header *h,
-                                  const struct ps_push_meta *m, struct psi_err *err)
+                                  uint64_t total_elements, struct psi_err *err)
 {
     uint8_t kind = (uint8_t)kind_of(h->op);
     if (h->dtype != (uint8_t)v->dtype && !(psd_push_is_gradient(kind) && psi_wire_fits(v->dtype, h->dtype))) {
@@ -95,21 +97,80 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
                            ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype), h->dtype);
     }
     if (v->dtype == PS_STRING) {
-        return check_strings(t, v, kind, m->total_elements, err);
+        return check_strings(t, v, kind, total_elements, err);
     }
-    if (m->total_elements != v->elements) {
+    if (total_elements != v->elements) {
         char shape[PSI_SHAPE_TEXT_MAX];
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
                            "SHAPE_MISMATCH: variable '%s' at %s has shape %s, %llu elements; the request has %llu", v->name,
                            t->name, psi_shape_format(&v->shape, shape, sizeof(shape)), (unsigned long long)v->elements,
-                           (unsigned long long)m->total_elements);
+                           (unsigned long long)total_elements);
     }
     return PS_OK;
 }
 
+/* What the meta of a first frame says. */
+struct asked {
+    uint64_t total_elements;
+    float scale;
+    uint32_t assign_flags;
+    uint64_t member, round; /* CONTRIBUTE */
+};
+
+static struct asked parse(const struct psd_request *r)
+{
+    struct ps_contribute_meta c;
+    struct ps_push_meta m;
+    if (r->header.op == PS_OP_CONTRIBUTE) {
+        memcpy(&c, r->meta, sizeof(c));
+        return (struct asked){.total_elements = c.total_elements, .scale = c.scale, .member = c.member, .round = c.round};
+    }
+    memcpy(&m, r->meta, sizeof(m));
+    return (struct asked){.total_elements = m.total_elements, .scale = m.scale, .assign_flags = m.assign_flags};
+}
+
+/* A contribution that comes too late, or whose member has lost its place, is taken and dropped; everything else is refused. */
+static ps_status check_contribution(const struct psd_task *t, const struct psd_record *record, const struct psd_variable *v,
+                                    const struct asked *m, struct psi_err *err)
+{
+    if (!psd_variable_in_rounds(v)) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "variable '%s' at %s is not in rounds", v->name, t->name);
+    }
+    const struct psd_rounds *g = v->part->rounds;
+    const struct psd_member *member = psd_member_find(g, m->member);
+    const struct psd_area *a = psd_area_find(v, m->member, m->round);
+    if (member != NULL && memcmp(member->session, record->session, sizeof(member->session)) != 0) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "contribution to '%s' at %s: the member is another session's", v->name,
+                        t->name);
+    }
+    if (member != NULL && m->round > g->committed + 1) {
+        return psi_fail(err, PS_FAILED_PRECONDITION,
+                        "contribution to '%s' at %s: round %llu has not begun; the one that is collected is %llu", v->name,
+                        t->name, (unsigned long long)m->round, (unsigned long long)g->committed + 1);
+    }
+    return a == NULL || (!a->complete && a->from == NULL)
+               ? PS_OK
+               : psi_fail(err, PS_FAILED_PRECONDITION,
+                          "contribution to '%s' at %s: the second one to round %llu of this member; allowed: one to a variable",
+                          v->name, t->name, (unsigned long long)m->round);
+}
+
+/* By what v is in, and what is happening there. */
+static ps_status check_rounds(const struct psd_task *t, const struct psd_record *record, const struct psd_variable *v, uint8_t kind,
+                              const struct asked *m, struct psi_err *err)
+{
+    if (kind == PSD_CONTRIBUTE) {
+        return check_contribution(t, record, v, m, err);
+    }
+    if (psd_push_is_applied(kind)) {
+        return psd_variable_in_rounds(v) ? psd_fail_in_rounds(t, v, err) : PS_OK;
+    }
+    return psd_round_check(t, v, err);
+}
+
 /* Everything that can be refused is refused here. */
-static ps_status admit(struct psd_task *t, const struct psd_record *record, const struct psd_request *r,
-                       const struct ps_push_meta *m, struct psi_err *err)
+static ps_status admit(struct psd_task *t, const struct psd_record *record, const struct psd_request *r, const struct asked *m,
+                       struct psi_err *err)
 {
     const struct ps_frame_header *h = &r->header;
     uint8_t kind = (uint8_t)kind_of(h->op);
@@ -125,12 +186,15 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
         return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "%s: %u pushes in progress, %u of this session",
                            t->name, t->progress_count, record->progress_count);
     }
-    ps_status st = check_definition(t, v, h, m, err);
+    ps_status st = check_definition(t, v, h, m->total_elements, err);
     if (st == PS_OK && kind != PSD_ASSIGN && !v->initialised) {
         st = psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,
                          "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
     }
-    return st == PS_OK ? check_kind(t, v, kind, m->scale, err) : st;
+    if (st == PS_OK) {
+        st = check_kind(t, v, kind, m->scale, err);
+    }
+    return st == PS_OK ? check_rounds(t, record, v, kind, m, err) : st;
 }
 
 /* Payload bytes of the frame in h, of an operation with `left` bytes to come; 0 when its length does not fit. */
@@ -146,7 +210,7 @@ static uint64_t frame_payload(const struct ps_frame_header *h, uint64_t left)
 }
 
 /* Memory for all that the push will need, and what it says. */
-static ps_status begin(struct psd_task *t, struct psd_record *record, const struct psd_request *r, const struct ps_push_meta *m,
+static ps_status begin(struct psd_task *t, struct psd_record *record, const struct psd_request *r, const struct asked *m,
                        uint64_t *out_payload, struct psi_err *err)
 {
     const struct ps_frame_header *h = &r->header;
@@ -173,6 +237,8 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     p->total = m->total_elements;
     p->scale = m->scale;
     p->init_only = (m->assign_flags & PS_ASSIGN_INIT_ONLY) != 0;
+    p->member = m->member;
+    p->round = m->round;
     p->staging_bytes = psd_progress_staging_bytes(p);
     if (p->staging_bytes > 0) {
         p->staging = p->kind == PSD_ASSIGN ? psd_room_stage_first(t, v, p->staging_bytes) : psd_room_stage(t, p->staging_bytes);
@@ -201,12 +267,12 @@ static void first_frame(struct psd_task *t, struct psd_conn *c, const struct psd
         return;
     }
     c->last_first = h->id;
-    struct ps_push_meta m;
+    struct asked m = {0};
     struct psi_err err;
     if (r->refusal != NULL) {
         err = *r->refusal;
     } else {
-        memcpy(&m, r->meta, sizeof(m));
+        m = parse(r);
     }
     if (r->refusal != NULL || begin(t, record, r, &m, &c->payload_left, &err) != PS_OK) {
         psd_outcome_refuse_push(t, record, c, h->op, h->handle, h->id, &err);
@@ -324,6 +390,9 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
     }
     if (change.segment.last && v->dtype == PS_STRING) {
         st = check_blob(n, p, take, &err);
+    }
+    if (st == PS_OK && change.segment.last && !psd_push_is_gradient(g->kind)) {
+        st = psd_round_check(t, v, &err);
     }
     if (st == PS_OK && change.segment.last && !v->initialised) {
         st = psd_change_reserve(t, &change, &err);

@@ -27,6 +27,7 @@
     ROW(PUSHPULL,     AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
     ROW(ASSIGN,       AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
     ROW(ADD,          AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
+    ROW(CONTRIBUTE,   AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_contribute_meta), psd_push_head) \
     ROW(PULL,         AT_CLIENT,                                    FIXED(VARIABLE, READ, ps_pull_meta),  psd_rpc_pull) \
     ROW(OPEN,         AT_CLIENT,                                    OF(NAMES, VARIABLE, READ),            psd_rpc_open) \
     ROW(INIT,         AT_CLIENT | NUMBERED,                         OF(HANDLE, VARIABLE, WRITE),          psd_rpc_init) \
@@ -63,6 +64,11 @@
     ROW(TASK_CREATE,  AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_create) \
     ROW(TASK_RESET,   AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_reset) \
     ROW(TASK_DELETE,  AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_delete) \
+    ROW(TASK_ROUNDS,  AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_rounds) \
+    ROW(TASK_JOIN,    AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_join) \
+    ROW(TASK_LEAVE,   AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_leave) \
+    ROW(PREPARE,      AT_DIRECTORY,                                 NONE,                                 psd_rpc_prepare) \
+    ROW(COMMIT,       AT_DIRECTORY,                                 NONE,                                 psd_rpc_commit) \
     ROW(TASK_CREATE,  AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_RESET,   AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_DELETE,  AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer)

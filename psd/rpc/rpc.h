@@ -52,6 +52,13 @@ void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struc
 void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number);
 /** Every push in progress to v, which is about to go, ends ABORTED. */
 void psd_outcome_abort_variable(struct psd_task *t, const struct psd_variable *v);
+/** Every gradient in progress to v, which is about to be in rounds, ends FAILED_PRECONDITION. */
+void psd_outcome_abort_pushes(struct psd_task *t, const struct psd_variable *v);
+/** Only members of rounds have gradients for v. */
+ps_status psd_fail_in_rounds(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
+
+/** May the value of v change now: UNAVAILABLE while its round closes. */
+ps_status psd_round_check(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
 /* ---- session.c ---- */
 /** The session has been heard: it is a member of the cluster for a lease. */

@@ -3,6 +3,7 @@
  * Variables at their owner: OPEN and VARS, which look at them, and making, dropping and resetting them here. Failure: an item of
  * OPEN is answered with its own status; a list that is not understood is refused as a whole.
  */
+#include "rounds.h"
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -80,6 +81,9 @@ static void abort_all(struct psd_task *t, const struct psd_variable *v)
 void psd_drop_here(struct psd_task *t, const struct psd_variable *v)
 {
     struct psd_change c = {.kind = PSD_CHANGE_DROP, .variable = v};
+    if (psd_variable_in_group(v)) {
+        psd_rounds_end_here(t, v->container->name);
+    }
     abort_all(t, v);
     psd_commit(t, &c);
 }
@@ -92,6 +96,7 @@ void psd_reset_here(struct psd_task *t, const char *container)
     }
     uint64_t cursor = 0;
     void *value = NULL;
+    psd_rounds_end_here(t, container);
     while (psi_map_next(&in->variables, &cursor, NULL, NULL, &value)) {
         abort_all(t, value);
     }
@@ -130,6 +135,8 @@ static void describe(const struct psd_variable *v, ps_v1_OpenAnswer *a)
     a->chief_number = v->chief_number;
     a->atomic = v->atomic;
     a->rate = v->rate;
+    a->rounds = v->part == NULL ? 0 : v->part->rounds->generation;
+    a->rounds_mode = v->part == NULL ? PSD_SYNC_NONE : v->part->rounds->options.mode;
     a->giver.size = v->given ? sizeof(v->giver) : 0;
     memcpy(a->giver.bytes, v->giver, a->giver.size);
 }

@@ -136,6 +136,7 @@ void psd_rounds_free(struct psd_store *s, struct psd_rounds *g)
     if (g == NULL) {
         return;
     }
+    psi_list_remove(&g->building);
     for (uint32_t i = 0; g->parts != NULL && i < g->part_count; i++) {
         struct psd_part *p = &g->parts[i];
         if (p->variable == NULL) {
@@ -183,6 +184,7 @@ static struct psd_rounds *new_group(const struct psd_container *c, const struct 
         return NULL;
     }
     psi_list_init(&g->members);
+    psi_list_init(&g->building);
     g->container = c;
     g->generation = def->generation;
     g->options = def->options;
@@ -366,6 +368,7 @@ void psd_rounds_build_end(struct psd_rounds *g)
     g->part = 0;
     g->done = 0;
     g->decided = false;
+    psi_list_remove(&g->building);
 }
 
 /* What m has not contributed to; count 0: it has to all. */
@@ -430,12 +433,16 @@ static void capture(const struct psd_rounds *g, struct psd_optim_scalars *scalar
     }
 }
 
-/* What was built of these members is what would be built of them now. */
-static bool is_same(const struct psd_rounds *g, const struct psd_member *const *sources, uint32_t count)
+/* What is built is of these members. */
+static bool is_of(const struct psd_rounds *g, const struct psd_member *const *sources, uint32_t count)
 {
-    if (g->source_count != count || memcmp(g->sources, sources, count * sizeof(*sources)) != 0) {
-        return false;
-    }
+    return (g->build == PSD_BUILD_GOES || g->build == PSD_BUILD_READY) && g->source_count == count &&
+           memcmp(g->sources, sources, count * sizeof(*sources)) == 0;
+}
+
+/* ... and with what is in force now. */
+static bool is_current(const struct psd_rounds *g)
+{
     for (uint32_t i = 0; i < g->part_count; i++) {
         const struct psd_variable *v = g->parts[i].variable;
         struct psd_optim_scalars now;
@@ -447,12 +454,13 @@ static bool is_same(const struct psd_rounds *g, const struct psd_member *const *
     return true;
 }
 
-void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count)
+void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided)
 {
     const struct psd_member *sources[PS_MEMBERS_MAX];
     g->missing_count = 0;
     uint32_t found = find_sources(g, members, count, sources);
-    if (g->missing_count == 0 && (g->build == PSD_BUILD_GOES || g->build == PSD_BUILD_READY) && is_same(g, sources, found)) {
+    if (g->missing_count == 0 && is_of(g, sources, found) && (decided || is_current(g))) {
+        g->decided = decided;
         return;
     }
     uint32_t missing = g->missing_count;
@@ -465,6 +473,7 @@ void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint3
     memcpy(g->sources, sources, found * sizeof(*sources));
     g->source_count = found;
     capture(g, g->scalars);
+    g->decided = decided;
     g->build = g->part_count > 0 ? PSD_BUILD_GOES : PSD_BUILD_READY;
 }
 
@@ -556,7 +565,7 @@ static void count_step(struct psd_variable *v)
 void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t count, const struct psd_optim_scalars *scalars)
 {
     if (g->build != PSD_BUILD_READY) { /* a replay */
-        psd_rounds_build_begin(g, members, count);
+        psd_rounds_build_begin(g, members, count, true);
         memcpy(g->scalars, scalars, g->part_count * sizeof(*scalars));
     }
     while (!psd_rounds_build(g, UINT64_MAX)) {

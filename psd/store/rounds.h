@@ -118,6 +118,7 @@ struct psd_rounds {
     uint32_t part;                     /* GOES: of the next elements */
     uint64_t done;                     /* ... of which so many are there */
     struct psd_optim_scalars *scalars; /* [part_count]: GOES, READY: of that moment */
+    struct psi_list building;          /* of the task: GOES */
     void *ask_conn;                    /* psd/rpc/rounds.c: where a PREPARE or COMMIT waits for its answer; NULL: none does */
     uint64_t ask_id;
     uint8_t ask_op;
@@ -168,9 +169,10 @@ ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, st
 void psd_member_free(struct psd_store *s, const struct psd_rounds *g, struct psd_member *m);
 
 /* ---- what is built (volatile: changes nothing that is remembered) ---- */
-/** New values out of what these members have contributed, in the round that is collected; with the scalars of this moment.
- * build is GOES, READY where that was built before, or MISSING. Ids that come twice count once. */
-void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count);
+/** New values out of what these members have contributed, in the round that is collected; with the scalars of this moment, or,
+ * decided, those of what was built for the same members before. build is GOES, READY where it is all there, or MISSING. Ids that
+ * come twice count once. */
+void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided);
 /** About `bytes` of memory more. True when it is READY. */
 bool psd_rounds_build(struct psd_rounds *g, uint64_t bytes);
 /** NONE. */

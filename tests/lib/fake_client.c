@@ -448,13 +448,15 @@ ps_v1_OpenAnswer fc_ready(struct fc *c, const char *name, ps_dtype dtype, uint64
 void fc_part_frame(const struct fc *c, struct wire *w, const struct fc_part *part)
 {
     struct ps_push_meta m = {.total_elements = part->total, .scale = part->scale, .assign_flags = part->assign_flags};
+    struct ps_contribute_meta contribute = {
+        .total_elements = part->total, .scale = part->scale, .member = part->member, .round = part->round};
     struct wire_frame f = {
         .op = part->op, .dtype = part->dtype, .id = part->number, .handle = part->handle, .offset = part->offset};
     f.flags = (uint16_t)(PS_FLAG_SEQ | (part->first ? PS_FLAG_FIRST : 0) | (part->last ? PS_FLAG_LAST : 0) |
                          (c->crc ? PS_FLAG_CRC : 0));
     if (part->first) {
-        f.meta = &m;
-        f.meta_bytes = sizeof(m);
+        f.meta = part->op == PS_OP_CONTRIBUTE ? (const void *)&contribute : &m;
+        f.meta_bytes = part->op == PS_OP_CONTRIBUTE ? sizeof(contribute) : sizeof(m);
     }
     f.payload = part->payload;
     f.payload_bytes = part->payload_bytes;

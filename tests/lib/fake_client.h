@@ -103,7 +103,7 @@ ps_v1_OpenAnswer fc_ready(struct fc *c, const char *name, ps_dtype dtype, uint64
                           double value);
 
 /* ---- values ---- */
-/* One frame of PUSH, PUSHPULL, ASSIGN or ADD. */
+/* One frame of PUSH, PUSHPULL, ASSIGN, ADD or CONTRIBUTE. */
 struct fc_part {
     uint8_t op, dtype;
     uint64_t number;
@@ -115,6 +115,7 @@ struct fc_part {
     float scale;
     uint32_t assign_flags;
     bool first, last;
+    uint64_t member, round; /* CONTRIBUTE */
 };
 void fc_part_frame(const struct fc *c, struct wire *w, const struct fc_part *part);
 /** The whole operation from element `from` on, in frames of frame_bytes (a multiple of 64 KiB; 0: 4 MiB); values holds all

@@ -169,6 +169,7 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
     for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX && a->initialised; i++) { /* before, they are only memory */
         CHECK(psd_variable, slots, same_memory(a->slots[i], b->slots[i], a->bytes));
     }
+    CHECK(psd_variable, part, (a->part == NULL) == (b->part == NULL));
     CHECK(psd_variable, queue, (a->queue == NULL) == (b->queue == NULL));
     if (a->queue != NULL && b->queue != NULL) {
         queues(l, a->queue, b->queue);
@@ -185,6 +186,82 @@ static void variable_maps(const struct look *l, const struct psi_map *ma, const 
     }
 }
 
+/* ---- rounds ---- */
+
+static void areas(const struct look *l, const struct psd_area *a, const struct psd_area *b, uint64_t bytes)
+{
+    SAME(psd_area, complete);
+    SAME(psd_area, scale);
+    CHECK(psd_area, from, (a->from == NULL) == (b->from == NULL)); /* what has come of it: at its psd_progress */
+    CHECK(psd_area, memory, (a->memory == NULL) == (b->memory == NULL));
+    CHECK(psd_area, memory, !a->complete || same_memory(a->memory, b->memory, bytes));
+}
+
+static void members(const struct look *l, const struct psd_rounds *ga, const struct psd_rounds *gb)
+{
+    struct psi_list *ia = ga->members.next, *ib = gb->members.next;
+    while (ia != &ga->members && ib != &gb->members) {
+        const struct psd_member *a = PSI_CONTAINER_OF(ia, struct psd_member, link),
+                                *b = PSI_CONTAINER_OF(ib, struct psd_member, link);
+        SAME(psd_member, id);
+        SAME_BYTES(psd_member, session);
+        SAME_TEXT(psd_member, job);
+        SAME(psd_member, task);
+        SAME(psd_member, round);
+        for (uint32_t i = 0; i < ga->part_count; i++) {
+            const struct psd_area *x = &a->areas[i], *y = &b->areas[i];
+            CHECK(psd_member, areas, x->complete == y->complete);
+            areas(l, x, y, ga->parts[i].variable->bytes);
+        }
+        ia = ia->next;
+        ib = ib->next;
+    }
+    CHECK(psd_member, link, ia == &ga->members && ib == &gb->members);
+}
+
+static void sync_options(const struct look *l, const struct psd_sync_options *a, const struct psd_sync_options *b)
+{
+    SAME(psd_sync_options, mode);
+    SAME(psd_sync_options, workers);
+    SAME(psd_sync_options, replicas);
+    SAME(psd_sync_options, on_loss);
+    SAME(psd_sync_options, staleness);
+}
+
+static void parts(const struct look *l, const struct psd_part *a, const struct psd_part *b)
+{
+    SAME(psd_part, variable->creation);
+    CHECK(psd_part, rounds, a->rounds->generation == b->rounds->generation);
+}
+
+static void owners(const struct look *l, const struct psd_owner *a, const struct psd_owner *b)
+{
+    SAME_TEXT(psd_owner, job);
+    SAME(psd_owner, task);
+}
+
+static void groups(const struct look *l, const struct psd_rounds *a, const struct psd_rounds *b)
+{
+    SAME(psd_rounds, generation);
+    SAME_BY(psd_rounds, options, sync_options);
+    SAME(psd_rounds, committed);
+    CHECK(psd_rounds, step, (a->step == NULL) == (b->step == NULL) && (a->step == NULL || a->step->creation == b->step->creation));
+    SAME(psd_rounds, taken_count);
+    CHECK(psd_rounds, taken, memcmp(a->taken, b->taken, a->taken_count * sizeof(*a->taken)) == 0);
+    SAME(psd_rounds, part_count);
+    SAME(psd_rounds, owner_count);
+    SAME(psd_rounds, member_count);
+    CHECK(psd_rounds, container, strcmp(a->container->name, b->container->name) == 0);
+    for (uint32_t i = 0; i < a->part_count; i++) {
+        SAME_BY(psd_rounds, parts[i], parts);
+    }
+    for (uint32_t i = 0; i < a->owner_count; i++) {
+        SAME_BY(psd_rounds, owners[i], owners);
+    }
+    CHECK(psd_rounds, members, psi_list_empty(&a->members) == psi_list_empty(&b->members));
+    members(l, a, b);
+}
+
 static void containers(const struct look *l, const struct psi_map *ma, const struct psi_map *mb)
 {
     uint64_t at_a = 0, at_b = 0;
@@ -195,6 +272,10 @@ static void containers(const struct look *l, const struct psi_map *ma, const str
         SAME(psd_container, incarnation);
         CHECK(psd_container, variables, psi_map_count(&a->variables) == psi_map_count(&b->variables));
         SAME_BY(psd_container, variables, variable_maps);
+        CHECK(psd_container, rounds, (a->rounds == NULL) == (b->rounds == NULL));
+        if (a->rounds != NULL && b->rounds != NULL) {
+            groups(l, a->rounds, b->rounds);
+        }
     }
 }
 
@@ -254,7 +335,11 @@ static void progresses(const struct look *l, const struct psd_progress *a, const
     SAME(psd_progress, wire);
     SAME(psd_progress, init_only);
     SAME(psd_progress, unit);
+    SAME(psd_progress, member);
+    SAME(psd_progress, round);
     CHECK(psd_progress, staging, same_memory(a->staging, b->staging, staged));
+    CHECK(psd_progress, area, (a->area == NULL) == (b->area == NULL));
+    CHECK(psd_progress, area, a->area == NULL || same_memory(a->area->memory, b->area->memory, staged));
 }
 
 /* In the order in which they began. */
