@@ -96,6 +96,7 @@ static struct fc_reply send(struct env *e, uint8_t op, const char *container, co
     case PS_OP_PUSHPULL:
     case PS_OP_ASSIGN:
     case PS_OP_ADD:
+    case PS_OP_CONTRIBUTE:
         return fc_push(&e->c, op, v, values, 1, 0);
     case PS_OP_PULL:
         return fc_pull(&e->c, v, 0, 4, back);
@@ -130,6 +131,7 @@ static const struct right ROWS[] = {
     {PS_OP_PUSHPULL, PSD_RIGHT_WRITE, "a"},
     {PS_OP_ASSIGN, PSD_RIGHT_WRITE, "a"},
     {PS_OP_ADD, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_CONTRIBUTE, PSD_RIGHT_WRITE, "a"},
     {PS_OP_PULL, PSD_RIGHT_READ, "a"},
     {PS_OP_OPEN, PSD_RIGHT_READ, "a"},
     {PS_OP_INIT, PSD_RIGHT_WRITE, "a"},
@@ -158,7 +160,7 @@ static const uint8_t WITHOUT[] = {PS_OP_HELLO, PS_OP_GOODBYE, PS_OP_BEAT, PS_OP_
                                   PS_OP_PUT_PART, PS_OP_GET_PART, PS_OP_TASK_ROUNDS, PS_OP_TASK_JOIN, PS_OP_TASK_LEAVE,
                                   PS_OP_PREPARE, PS_OP_COMMIT,
                                   /* no task has handlers yet */
-                                  PS_OP_CONTRIBUTE, PS_OP_SYNC, PS_OP_JOIN, PS_OP_STEP, PS_OP_LEAVE, PS_OP_ROUNDS, PS_OP_AGES};
+                                  PS_OP_SYNC, PS_OP_JOIN, PS_OP_STEP, PS_OP_LEAVE, PS_OP_ROUNDS, PS_OP_AGES};
 
 static struct right right_of(uint8_t op)
 {
