@@ -674,6 +674,61 @@ typedef struct ps_container_info {
 typedef void (*ps_container_info_fn)(void *ctx, const ps_container_info *info);
 /** The containers of one task, by name; also empty ones that were used in its life. */
 PS_API ps_status ps_task_containers(ps_session *s, int task, int64_t timeout_ms, ps_container_info_fn each, void *ctx);
+#define PS_HISTOGRAM 17 /* 0, 1 .. 15, and more than that */
+typedef enum ps_round_phase {
+    PS_ROUND_OPENING = 1, /* waits for the first members */
+    PS_ROUND_COLLECTS = 2,
+    PS_ROUND_PREPARES = 3, /* new values are built */
+    PS_ROUND_COMMITS = 4,
+    PS_ROUND_IN_DOUBT = 5, /* waits for tasks that have parameters of it */
+    PS_ROUND_FAILED = 6
+} ps_round_phase;
+typedef struct ps_round_info {
+    size_t struct_bytes;
+    char container[64];
+    ps_sync_options options; /* workers: as the chief gave them */
+    uint64_t generation;     /* the chief's ps_session_ready() that began them, at random */
+    uint64_t round, step;    /* that is under way; global step */
+    ps_round_phase phase;
+    uint32_t workers, replicas;   /* members that there are to be; of them, complete, close a round */
+    uint32_t members;             /* ps_member_info of it */
+    uint64_t dropped;             /* contributions that came too late */
+    uint64_t leads[PS_HISTOGRAM]; /* staleness: steps by the lead that they had after their wait */
+    char waits_for[512];          /* or why it failed */
+    char owners[256];             /* tasks that are away or in doubt */
+} ps_round_info;
+typedef enum ps_member_state {
+    PS_MEMBER_WORKS = 1,
+    PS_MEMBER_COMPLETE = 2, /* its step is done: waits for the others */
+    PS_MEMBER_LOST = 3,
+    PS_MEMBER_ENTERS = 4 /* at the next round */
+} ps_member_state;
+typedef struct ps_member_info {
+    size_t struct_bytes;
+    char job[64];
+    uint32_t task, pid;
+    char host[65], id[17]; /* id: of its session, hexadecimal, the first half */
+    ps_member_state state;
+    uint64_t member;   /* 0: a place that nobody has */
+    uint64_t since_ms; /* it is in this state for so long */
+    uint64_t steps;    /* staleness */
+} ps_member_info;
+typedef void (*ps_round_info_fn)(void *ctx, const ps_round_info *info);
+typedef void (*ps_member_info_fn)(void *ctx, const ps_member_info *info);
+/** The containers that are trained in rounds, or with bounded staleness, as the directory (ps_task_info.directory; `task`) has
+ *  them: round for each, then member for each of its members, by task. Blocks; callbacks before it returns; either may be NULL.
+ */
+PS_API ps_status ps_task_rounds(ps_session *s, int task, int64_t timeout_ms, ps_round_info_fn round, ps_member_info_fn member,
+                                void *ctx);
+typedef struct ps_age_info {
+    size_t struct_bytes;
+    char container[64];
+    uint64_t
+        ages[PS_HISTOGRAM]; /* gradients by how many updates their variable had had since the values they were computed from */
+} ps_age_info;
+typedef void (*ps_age_info_fn)(void *ctx, const ps_age_info *info);
+/** Ages of the gradients that one task has applied, by container. */
+PS_API ps_status ps_task_ages(ps_session *s, int task, int64_t timeout_ms, ps_age_info_fn each, void *ctx);
 /** Round-trip time of an empty request in microseconds. */
 PS_API ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out_us);
 /** Ask a task to drain and end. PS_OK: it has agreed. */

@@ -41,7 +41,7 @@ _psctl() {
     done
     case $verb in
         "")
-            words="status vars queues work workers waits get export containers devices ping config set queue import delete reset stop shutdown help completion"
+            words="status vars queues work workers rounds waits get export containers devices ping config set queue import delete reset stop shutdown help completion"
             flags=" --target --timeout --json --help --version"
             ;;
         status)
@@ -63,6 +63,10 @@ _psctl() {
         workers)
             words=""
             flags=" --target --timeout --json --help --version --watch --task"
+            ;;
+        rounds)
+            words=""
+            flags=" --target --timeout --json --help --version --watch"
             ;;
         waits)
             words=""
@@ -121,7 +125,7 @@ _psctl() {
             flags=" --target --timeout --json --help --version --all --yes"
             ;;
         help)
-            words="status vars queues work workers waits get export containers devices ping config set queue import delete reset stop shutdown help completion"
+            words="status vars queues work workers rounds waits get export containers devices ping config set queue import delete reset stop shutdown help completion"
             flags=" --target --timeout --json --help --version"
             ;;
         completion)

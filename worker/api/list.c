@@ -100,3 +100,41 @@ ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_config_
     psi_free(g.items);
     return st;
 }
+
+/* An entry of ROUNDS' answer: a round, or a member of the one before. */
+struct round_entry {
+    bool is_member;
+    union {
+        ps_round_info round;
+        ps_member_info member;
+    } of;
+};
+
+static void gather_round(void *ctx, const ps_round_info *info)
+{
+    gather_add(ctx, &(struct round_entry){.of.round = *info});
+}
+
+static void gather_member(void *ctx, const ps_member_info *info)
+{
+    gather_add(ctx, &(struct round_entry){.is_member = true, .of.member = *info});
+}
+
+ps_status ps_task_rounds(ps_session *s, int task, int64_t timeout_ms, ps_round_info_fn round, ps_member_info_fn member, void *ctx)
+{
+    struct gather g = {.item_bytes = sizeof(struct round_entry)};
+    struct psi_list_sink sink = {.round = gather_round, .member = gather_member, .ctx = &g};
+    ps_status st = list(s, PSI_REQ_ROUNDS, &sink, task, timeout_ms, NULL);
+    struct round_entry *entries = g.items;
+    for (size_t i = 0; st == PS_OK && i < g.count; i++) {
+        if (entries[i].is_member && member != NULL) {
+            entries[i].of.member.struct_bytes = sizeof(entries[i].of.member);
+            member(ctx, &entries[i].of.member);
+        } else if (!entries[i].is_member && round != NULL) {
+            entries[i].of.round.struct_bytes = sizeof(entries[i].of.round);
+            round(ctx, &entries[i].of.round);
+        }
+    }
+    psi_free(g.items);
+    return st;
+}

@@ -75,6 +75,40 @@ static bool take_queue(const struct psi_peer *peer, const ps_v1_QueueAnswer *m, 
     return true;
 }
 
+/* A histogram that may end early: what follows is 0. */
+static bool take_histogram(const uint64_t *from, size_t count, uint64_t to[PS_HISTOGRAM])
+{
+    if (count > PS_HISTOGRAM) {
+        return false;
+    }
+    memset(to, 0, PS_HISTOGRAM * sizeof(*to));
+    memcpy(to, from, count * sizeof(*to));
+    return true;
+}
+
+static bool take_ages(const struct psi_peer *peer, const ps_v1_AgeAnswer *m, ps_age_info *info)
+{
+    (void)peer;
+    return take_histogram(m->ages, m->ages_count, info->ages);
+}
+
+static bool take_round_rest(const struct psi_peer *peer, const ps_v1_RoundAnswer *m, ps_round_info *info)
+{
+    const ps_v1_SyncOptions *o = &m->options;
+    (void)peer;
+    info->phase = (ps_round_phase)m->phase;
+    info->members = m->member_count;
+    info->options = (ps_sync_options){.struct_bytes = sizeof(info->options),
+                                      .mode = (ps_sync_mode)o->mode,
+                                      .workers = o->workers,
+                                      .replicas_to_aggregate = o->replicas,
+                                      .on_worker_loss = (ps_worker_loss)o->on_loss,
+                                      .staleness = o->staleness};
+    return m->phase >= PS_ROUND_OPENING && m->phase <= PS_ROUND_FAILED && o->mode <= PS_SYNC_STALENESS &&
+           o->on_loss <= PS_LOSS_FAIL && m->member_count <= PS_MEMBERS_MAX &&
+           take_histogram(m->leads, m->leads_count, info->leads);
+}
+
 /* ---- a message to an entry, for each row of lists.h ---- */
 
 #define SAME(field) info.field = m->field;
@@ -96,6 +130,38 @@ static bool take_queue(const struct psi_peer *peer, const ps_v1_QueueAnswer *m, 
         return good;                                                                                                             \
     }
 PSI_LISTS(GIVER, GIVER)
+
+static bool give_member(const struct psi_list_sink *sink, const ps_v1_MemberAnswer *m)
+{
+    ps_member_info info;
+    bool good = true;
+    memset(&info, 0, sizeof(info));
+    PSI_MEMBER_FIELDS(TEXT, SAME)
+    info.state = (ps_member_state)m->state;
+    good = good && m->state >= PS_MEMBER_WORKS && m->state <= PS_MEMBER_ENTERS &&
+           (m->session.size == 0 || take_id(m->session.bytes, m->session.size, info.id));
+    if (good && sink->member != NULL) {
+        sink->member(sink->ctx, &info);
+    }
+    return good;
+}
+
+/* `count` of them follow at p. */
+static ps_status give_members(const struct psi_list_sink *sink, const uint8_t **p, size_t *n, uint32_t count, struct psi_err *err)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        ps_v1_MemberAnswer m;
+        bool end = false;
+        ps_status st = psi_list_next(p, n, &ps_v1_MemberAnswer_msg, &m, &end, err);
+        if (st == PS_OK && (end || !give_member(sink, &m))) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, end ? "members are missing" : "a field of a member is out of range");
+        }
+        if (st != PS_OK) {
+            return st;
+        }
+    }
+    return PS_OK;
+}
 
 #define READER(kind, name, whom, entry, type, order, message, fields) [PSI_REQ_##kind] = {&ps_v1_##message##_msg, give_##entry},
 static const struct reader {
@@ -121,6 +187,12 @@ static ps_status give_all(struct psi_ask *ask, struct psi_err *err)
         }
         if (!reader->give(ask->peer, ask->req->dst, &m)) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "a field is out of range");
+        }
+        if (ask->req->kind == PSI_REQ_ROUNDS) {
+            st = give_members(ask->req->dst, &p, &n, m.round.member_count, err);
+            if (st != PS_OK) {
+                return st;
+            }
         }
     }
 }

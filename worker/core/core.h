@@ -300,6 +300,7 @@ struct psi_setting_seen {
 struct psi_list_sink {
 #define PSI_LIST_SINK(kind, name, whom, entry, type, ...) void (*entry)(void *ctx, const type *entry);
     PSI_LISTS(PSI_LIST_SINK, PSI_LIST_SINK)
+    void (*member)(void *ctx, const ps_member_info *entry); /* of the round before */
     void *ctx;
 };
 /*

@@ -30,11 +30,18 @@
     LIST(QUEUES, "queues", OF_TASK, queue, ps_queue_info, NULL, QueueAnswer, \
          TEXT(container) TEXT(name) SAME(size) SAME(taken) SAME(bytes) SAME(enqueuers) SAME(dequeuers) SAME(closed) SAME(epoch) \
          SAME(items) SAME(done) OTHER(take_queue)) \
+    LIST(AGES, "ages", OF_TASK, age, ps_age_info, NULL, AgeAnswer, TEXT(container) OTHER(take_ages)) \
+    OWN(ROUNDS, "rounds", OF_TASK, round, ps_round_info, NULL, RoundAnswer, \
+        TEXT(container) SAME(generation) SAME(round) SAME(step) SAME(workers) SAME(replicas) SAME(dropped) \
+        TEXT_OF(waits_for, text) TEXT(owners) OTHER(take_round_rest)) \
     OWN(CONFIG, "config", OF_TASK, config, struct psi_setting_seen, NULL, ConfigAnswer, \
         TEXT(name) TEXT(value) TEXT(default_value) TEXT(help) SAME(reloadable)) \
     OWN(TASKS, "tasks", OF_DIRECTORY, task, struct psi_task_seen, NULL, TaskAnswer, \
         TEXT(job) SAME(task) SAME(pid) TEXT(address) TEXT(host) TEXT(conflict) TEXT(lost_names) SAME(restarts) SAME(lost) \
         SAME(connected) SAME(heard) SAME(missing_ms) SAME(life))
+/* Those of the members that follow each entry of ROUNDS' answer, for psi_list_sink.member. */
+#define PSI_MEMBER_FIELDS(TEXT, SAME) \
+    TEXT(job) SAME(task) TEXT(host) SAME(pid) SAME(member) SAME(since_ms) SAME(steps)
 /* The fields of INFO's answer, which is no list but one message for the caller's ps_task_info. */
 #define PSI_INFO_FIELDS(TEXT, SAME) \
     TEXT(version) TEXT(waiting_for) TEXT(devices) TEXT(most) SAME(directory) SAME(pid) SAME(life) SAME(uptime_ms) \
