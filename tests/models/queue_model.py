@@ -18,14 +18,12 @@ Promised, at every step:
   - whoever waits waits for what is not there; with one reader, elements come in the order in which they went in.
 And from every state there is a way without a further fault to one where every operation of a living client has ended, or waits
 for what can come only from others, and where nothing is held for an operation that has ended."""
-import multiprocessing
 import sys
-import time
-from array import array
+
+from explore import Violation, main
 
 CUT, LEASE, KEEP, GIVE_UP, DEADLINE, DIE, RESET, RESTART = range(8)
 FAULTS = ('cut', 'lease', 'keep', 'give_up', 'deadline', 'die', 'reset', 'restart')
-LIMIT = 'limit reached'
 
 
 def put(*elements):
@@ -92,10 +90,6 @@ MUTANTS = {
 }
 COLLECTING, OPEN, DONE = 'cod'
 ENDED = -1
-
-
-class Violation(Exception):
-    pass
 
 
 class World:
@@ -613,81 +607,6 @@ class Model:
         x = self.wait(w, c, num)
         return x[STAGE] if x else None
 
-    def explore(self, limit=3_000_000):
-        first = self.start()
-        index, keys, parent, labels = {first: 0}, [first], array('l', [-1]), ['start']
-        src, dst = array('l'), array('l')
-
-        def trace(i, *more):
-            lines = list(more)
-            while i > 0:
-                lines.insert(0, labels[i])
-                i = parent[i]
-            return lines
-        good = bytearray()
-        at = 0
-        while at < len(keys):
-            key = keys[at]
-            try:
-                steps = self.steps(key)
-                good.append(self.quiet(key))
-            except Violation as v:
-                return len(keys), v.args[0], trace(at, *v.args[1:])
-            for label, fault, new in steps:
-                i = index.get(new)
-                if i is None:
-                    i = index[new] = len(keys)
-                    keys.append(new)
-                    parent.append(at)
-                    labels.append(label)
-                if not fault:
-                    src.append(at)
-                    dst.append(i)
-            at += 1
-            if at > limit:
-                return len(keys), LIMIT, []
-        changed = True
-        while changed:                                  # edges are nearly in topological order
-            changed = False
-            for e in range(len(src) - 1, -1, -1):
-                if good[dst[e]] and not good[src[e]]:
-                    good[src[e]] = changed = True
-        stuck = good.find(0)
-        return (len(keys), None, []) if stuck < 0 else (len(keys), 'somebody waits, or something is held, for ever', trace(stuck))
-
-
-def job(args):
-    scenario, rules = args
-    t = time.time()
-    states, bad, lines = Model(scenario, rules).explore()
-    return scenario, rules, states, bad, lines, time.time() - t
-
-
-def main():
-    if len(sys.argv) > 1:
-        _, _, states, bad, lines, seconds = job((sys.argv[1], tuple(sys.argv[2:])))
-        print('\n'.join('%3d %s' % (n + 1, line) for n, line in enumerate(lines)))
-        print('%s: %d states, %.1f s: %s' % (sys.argv[1], states, seconds, bad or 'holds'))
-        return bad is not None
-    return run([(s, ()) for s in SCENARIOS] + [(s, (rule,)) for rule, (s, _) in MUTANTS.items()])
-
-
-def run(jobs):
-    """0 when all hold as designed, and none with a rule left out"""
-    failed = total = 0
-    with multiprocessing.Pool(2, maxtasksperchild=1) as pool:
-        for scenario, rules, states, bad, lines, seconds in pool.imap_unordered(job, jobs):
-            good = (bad is None) == (not rules) and bad != LIMIT
-            total += states
-            failed += not good
-            print('%-8s %-16s %8d states %5.1f s  %s' % (scenario, ','.join(rules) or '(as designed)', states, seconds,
-                                                         ('%s [%d steps]' % (bad, len(lines))) if bad else 'holds'), flush=True)
-            if not good:
-                print('\n'.join('%5d %s' % (n + 1, line) for n, line in enumerate(lines)))
-    print('%d states' % total)
-    print('%d passed, %d failed, 0 skipped' % (len(jobs) - failed, failed))
-    return 1 if failed else 0
-
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(Model, SCENARIOS, MUTANTS))

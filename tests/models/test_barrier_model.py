@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Explicit-state model of the barrier (psd/rpc/barrier.c): who counts, and what a release reaches.
-usage: test_barrier_model.py [SCENARIO [-RULE ...]]
+usage: test_barrier_model.py [SCENARIO [RULE ...]]
 
 Processes, one at each place, come to one barrier round after round. In any interleaving connections are cut and made again, processes
 are killed and others take their places, leases end, the directory is restarted and has forgotten everything.
@@ -11,13 +11,8 @@ workers, nobody leaves before each that is connected has come. Whose round was r
 it does not wait for those who have gone on. (That the others of a killed one wait until their deadline is no failure.)"""
 import sys
 
-RULES = {
-    'lease':    "an arrival ends with the lease of its session",
-    'replaced': "one without a connection does not count beside a later session of its place",
-    'settled':  "leases are looked at when an event is over: a HELLO ends one for a moment",
-    'kept':     "a release that finds its client away is kept for it",
-    'once':     "who had come before the directory forgot everything does not come again by himself",
-}
+from explore import Violation, main
+
 # scenario: places, count (0: all), rounds; how many cuts, kills, ends of leases of living ones, restarts
 SCENARIOS = {
     'two':      (2, 2, 2, 2, 1, 1, 0),
@@ -26,15 +21,18 @@ SCENARIOS = {
     'all_3':    (3, 0, 1, 1, 1, 1, 0),
     'forgets':  (2, 2, 1, 1, 0, 0, 1),
 }
-MUTANTS = {'lease': 'two', 'replaced': 'three', 'settled': 'all', 'kept': 'two', 'once': 'forgets'}
+# rule: (where it shows when it is left out, what it is)
+MUTANTS = {
+    'lease':    ('two', "an arrival ends with the lease of its session"),
+    'replaced': ('three', "one without a connection does not count beside a later session of its place"),
+    'settled':  ('all', "leases are looked at when an event is over: a HELLO ends one for a moment"),
+    'kept':     ('two', "a release that finds its client away is kept for it"),
+    'once':     ('forgets', "who had come before the directory forgot everything does not come again by himself"),
+}
 
 WORK, WAITS, DONE, TOLD, DEAD = 'work waits done told dead'.split()
 OPEN, OK, ABORTED = 'open ok aborted'.split()
 PLACE, CLIENT, CONN, LEASE, KNOWN, WAIT, ROUND, OWED = range(8)  # of a session; KNOWN: the directory has its record
-
-
-class Violation(Exception):
-    pass
 
 
 def change(sessions, i, **fields):
@@ -91,6 +89,12 @@ class Model:
         return self.look(sessions)
 
     def steps(self, state):
+        return [(label, new[1:] != state[1:], new) for label, new in self.moves(state)]
+
+    def quiet(self, state):
+        return not any(s[CLIENT] == WAITS and s[OWED] for s in state[0])
+
+    def moves(self, state):
         sessions, cuts, kills, leases, restarts = state
         rest = (cuts, kills, leases, restarts)
         for i, s in enumerate(sessions):
@@ -126,55 +130,5 @@ class Model:
             yield 'the directory is restarted', (empty, *rest[:3], restarts - 1)
 
 
-def explore(scenario, off=()):
-    """(states, what is wrong or None, the steps to it)"""
-    model = Model(scenario, off)
-    first = model.start()
-    parent = {first: None}
-    todo = [first]
-
-    def trace(state, more):
-        lines = [more]
-        while parent[state] is not None:
-            state, label = parent[state]
-            lines.insert(0, label)
-        return lines
-    for state in todo:
-        try:
-            moves = 0
-            for label, new in model.steps(state):
-                moves += 1
-                if new not in parent:
-                    parent[new] = (state, label)
-                    todo.append(new)
-        except Violation as v:
-            return len(parent), str(v), trace(state, 'the next step would be it')
-        stuck = [i for i, s in enumerate(state[0]) if s[CLIENT] == WAITS and s[OWED]]
-        if moves == 0 and stuck:
-            return len(parent), 'session %d waits for those who have gone on' % stuck[0], trace(state, '')
-    return len(parent), None, []
-
-
-def show(scenario, off, result, full):
-    print('%-9s %-13s %7d states  %s' % (scenario, ','.join('-' + rule for rule in off) or '(as designed)', result[0],
-                                       result[1] or 'holds'), flush=True)
-    if full:
-        print('\n'.join('%5d %s' % (n + 1, line) for n, line in enumerate(result[2])))
-
-
-def main():
-    jobs = [(s, ()) for s in SCENARIOS] + [(s, (rule,)) for rule, s in MUTANTS.items()]
-    if len(sys.argv) > 1:
-        jobs = [(sys.argv[1], tuple(rule[1:] for rule in sys.argv[2:]))]
-    failed = 0
-    for scenario, off in jobs:
-        result = explore(scenario, off)
-        good = (result[1] is None) == (not off)
-        show(scenario, off, result, full=not good or len(sys.argv) > 1)
-        failed += not good
-    print('%d passed, %d failed, 0 skipped' % (len(jobs) - failed, failed))
-    return 1 if failed else 0
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(Model, SCENARIOS, MUTANTS))

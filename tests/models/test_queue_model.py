@@ -9,9 +9,10 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import explore  # noqa: E402
 import queue_model as model  # noqa: E402
 
 if __name__ == "__main__":
     jobs = [(s, ()) for s in model.SCENARIOS if not s.endswith("_2")]
     jobs += [(s, (rule,)) for rule, (s, _) in model.MUTANTS.items()]
-    sys.exit(model.run(jobs))
+    sys.exit(explore.run(model.Model, jobs))

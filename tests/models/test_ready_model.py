@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Explicit-state model of readiness (docs/PROTOCOL.md section 7): is part of a model taken for the whole of it?
-usage: test_ready_model.py [SCENARIO [-RULE ...]]
+usage: test_ready_model.py [SCENARIO [RULE ...]]
 
 Two variables, each at a task of its own that may come back empty. Sessions, in any interleaving: an import gives the variables
 their values, one after the other, and never asks for ready; a user initialises and trains them without it; a chief may give some of them itself (INIT_FROM), then looks at each,
@@ -12,16 +12,8 @@ there, was live when that chief's READY began; and in scenarios without a restar
 that runs while a chief initialises is not looked at: neither can know."""
 import sys
 
-RULES = {
-    'given':       "what another session gave (ASSIGN, INIT_FROM) is live, at version 0 and unsealed too",
-    'lasting':     "... until the variable is lost: an INIT of a chief that found the value does not clear it",
-    'first':       "... and who gave it first counts, not who would have given it later",
-    'own':         "... but what this session gave itself is no sign that something is lost",
-    'others_wait': "a session that is not the chief waits where that is the only sign: a chief may be in between",
-    'seal':        "a sealed variable is live",
-    'version':     "a variable above version 0 is live",
-    'second_look': "who sees half a model looks again: the answers may be of different moments",
-}
+from explore import Violation, main
+
 # scenario: sessions (kind, what it gives, does it train), restarts, deaths
 SCENARIOS = {
     'start':      ((('chief', (), True), ('worker', (), False)), 0, 0),
@@ -35,16 +27,20 @@ SCENARIOS = {
     'import_own': ((('import', (0, 1), False), ('chief', (0,), False), ('worker', (), False)), 1, 1),
 }
 CAUSELESS = ('start', 'start_died', 'dies', 'own')  # nothing is lost there
-# where a cleared rule shows
-MUTANTS = {'given': 'import', 'lasting': 'import_2', 'first': 'import_own', 'own': 'own', 'others_wait': 'own', 'seal': 'loss',
-           'version': 'user', 'second_look': 'start'}
+# rule: (where it shows when it is left out, what it is)
+MUTANTS = {
+    'given':       ('import', "what another session gave (ASSIGN, INIT_FROM) is live, at version 0 and unsealed too"),
+    'lasting':     ('import_2', "... until the variable is lost: an INIT of a chief that found the value does not clear it"),
+    'first':       ('import_own', "... and who gave it first counts, not who would have given it later"),
+    'own':         ('own', "... but what this session gave itself is no sign that something is lost"),
+    'others_wait': ('own', "a session that is not the chief waits where that is the only sign: a chief may be in between"),
+    'seal':        ('loss', "a sealed variable is live"),
+    'version':     ('user', "a variable above version 0 is live"),
+    'second_look': ('start', "who sees half a model looks again: the answers may be of different moments"),
+}
 
 GIVE, LOOK, INIT, SEAL, WAIT, TRAIN, OK, TOLD, DEAD, DONE = 'give look init seal wait train ok told dead done'.split()
 EMPTY = (-1, False, None, None, None)  # version, sealed, who gave it first, ghosts: INITed beside (variable, creation), true giver
-
-
-class Violation(Exception):
-    pass
 
 
 def put(t, i, v):
@@ -58,7 +54,7 @@ class Model:
     def __init__(self, scenario, off=()):
         self.kinds, self.restarts, self.deaths = SCENARIOS[scenario]
         self.causeless = scenario in CAUSELESS
-        self.on = {rule: rule not in off for rule in RULES}
+        self.on = {rule: rule not in off for rule in MUTANTS}
 
     def start(self):
         sessions = tuple((GIVE if gives else LOOK, 0, (), None, None) for _, gives, _ in self.kinds)
@@ -102,6 +98,12 @@ class Model:
                 raise Violation('session %d is ready on half a model' % k)
 
     def steps(self, state):
+        return [(label, new[2:] != state[2:], new) for label, new in self.moves(state)]
+
+    def quiet(self, state):
+        return all(s[0] in (DONE, DEAD, TOLD, WAIT) for s in state[1])
+
+    def moves(self, state):
         variables, sessions, restarts, deaths = state
         for i in (0, 1):
             if restarts and variables[i][1] >= 0:
@@ -155,55 +157,5 @@ class Model:
                 yield name + ' works and ends', (v2, put(sessions, k, (DONE, 0, (), None, None)), restarts, deaths)
 
 
-def explore(scenario, off=()):
-    """(states, what is wrong or None, the steps to it)"""
-    model = Model(scenario, off)
-    first = model.start()
-    parent = {first: None}
-    todo = [first]
-
-    def trace(state, more):
-        lines = [more]
-        while parent[state] is not None:
-            state, label = parent[state]
-            lines.insert(0, label)
-        return lines
-    for state in todo:
-        try:
-            moves = 0
-            for label, new in model.steps(state):
-                moves += 1
-                if new not in parent:
-                    parent[new] = (state, label)
-                    todo.append(new)
-        except Violation as v:
-            return len(parent), str(v), trace(state, 'the next step would be it')
-        stuck = [k for k, s in enumerate(state[1]) if s[0] not in (DONE, DEAD, TOLD, WAIT)]
-        if moves == 0 and stuck:
-            return len(parent), 'session %d never ends' % stuck[0], trace(state, '')
-    return len(parent), None, []
-
-
-def show(scenario, off, result, full):
-    print('%-11s %-13s %7d states  %s' % (scenario, ','.join('-' + rule for rule in off) or '(as designed)', result[0],
-                                         result[1] or 'holds'), flush=True)
-    if full:
-        print('\n'.join('%5d %s' % (n + 1, line) for n, line in enumerate(result[2])))
-
-
-def main():
-    jobs = [(s, ()) for s in SCENARIOS] + [(s, (rule,)) for rule, s in MUTANTS.items()]
-    if len(sys.argv) > 1:
-        jobs = [(sys.argv[1], tuple(rule[1:] for rule in sys.argv[2:]))]
-    failed = 0
-    for scenario, off in jobs:
-        result = explore(scenario, off)
-        good = (result[1] is None) == (not off)
-        show(scenario, off, result, full=not good or len(sys.argv) > 1)
-        failed += not good
-    print('%d passed, %d failed, 0 skipped' % (len(jobs) - failed, failed))
-    return 1 if failed else 0
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(Model, SCENARIOS, MUTANTS))
