@@ -12,6 +12,7 @@
 #include "common/shape.h"
 
 #include "auc.h"
+#include "digest.h"
 #include "report.h"
 #include "say.h"
 #include "session.h"
@@ -170,18 +171,28 @@ static int evaluate(ps_session *s, const struct model_spec *spec, const struct d
     return EXIT_DONE;
 }
 
+/* Of the report only: it takes a while. */
+static int digest(ps_session *s, const struct flags *f, const struct model_spec *spec, struct report *r)
+{
+    return f->report[0] == '\0' || digest_params(s, spec, r->params_sha256) == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
 /* ---- after a run ---- */
 
-static void fill(struct report *r, const struct cluster *c, const struct totals *totals)
+int64_t samples_of_others(const struct flags *f, const struct cluster *c, int64_t steps, const struct work *own)
+{
+    return f->in_rounds ? steps * c->trainer_count * f->batch_size - own->samples : (steps - own->steps) * f->batch_size;
+}
+
+static void fill(struct report *r, const struct flags *f, const struct cluster *c, const struct totals *totals)
 {
     const struct work *w = &totals->work;
-    int64_t others = r->global_step - totals->first_step - w->steps;
-    int64_t samples = w->samples + (totals->complete || others < 0 ? 0 : others * totals->batch);
+    int64_t others = samples_of_others(f, c, r->global_step - totals->first_step, w);
+    int64_t samples = w->samples + (totals->complete || others < 0 ? 0 : others);
     r->train_loss = w->loss;
     r->epochs = w->epochs;
     r->seconds = w->seconds;
     r->samples_per_second = w->seconds > 0 ? (double)samples / w->seconds : 0;
-    r->ps = c->ps_count;
     r->workers = c->trainer_count;
 }
 
@@ -190,12 +201,14 @@ int evaluate_after(const struct flags *f, const struct cluster *c, const struct 
 {
     struct report r = {.ps = 0};
     int64_t timeout_ms = f->timeout_s * 1000 < TIMEOUT_MS ? f->timeout_s * 1000 : TIMEOUT_MS;
-    ps_session *s = session_open(f, c, NULL, timeout_ms, true);
+    ps_session *s = session_open(f, c, false, timeout_ms, true);
     if (s == NULL) {
         return EXIT_FAILED;
     }
     int status = evaluate(s, spec, data, &r);
-    fill(&r, c, totals);
+    fill(&r, f, c, totals);
+    r.ps = ps_ps_count(s);
+    status = status == EXIT_DONE ? digest(s, f, spec, &r) : status;
     status = status == EXIT_DONE ? report_write(s, f, &r) : status;
     (void)session_close(s); /* its errors were said */
     int shown = f->status_at_end ? report_status(c) : EXIT_DONE;
@@ -220,6 +233,7 @@ static int evaluate_there(const struct flags *f, ps_session *s, const struct dat
         return EXIT_FAILED;
     }
     int status = evaluate(s, &spec, data, &r);
+    status = status == EXIT_DONE ? digest(s, f, &spec, &r) : status;
     return status == EXIT_DONE ? report_write(s, f, &r) : status;
 }
 
@@ -240,7 +254,7 @@ int evaluate_run(const struct flags *f)
     } else if (cluster_find_tested(f, getenv("TF_CONFIG"), getenv("PSD_TARGET"), &c, err) != 0) {
         status = say_error("%s", err);
     } else {
-        ps_session *s = session_open(f, &c, NULL, f->timeout_s * 1000, true);
+        ps_session *s = session_open(f, &c, false, f->timeout_s * 1000, true);
         status = s == NULL ? EXIT_FAILED : evaluate_there(f, s, &data);
         (void)session_close(s); /* its errors were said */
     }

@@ -12,9 +12,11 @@
 struct totals {
     struct work work; /* of all workers when `complete`, else of this one */
     bool complete;
-    int64_t first_step; /* not complete: the global step at its start and */
-    int64_t batch;      /* the examples per step, from which the others' share is estimated */
+    int64_t first_step; /* not complete: the global step at its start, from which the others' share is estimated */
 };
+
+/** How many examples the others have had while the global step rose by `steps`. */
+int64_t samples_of_others(const struct flags *f, const struct cluster *c, int64_t steps, const struct work *own);
 
 /**
  * The end of a run, with a session of its own: read the model, test it, print the line, --export, --report, --status_at_end.

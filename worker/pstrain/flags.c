@@ -36,6 +36,11 @@ static const struct psi_option rows[] = {
     FLAG("task_index", task_index, INT, "0", "N", "Index of task within the job", .max = 65535),
     FLAG("local", local, TEXT, "", "ps=P,workers=W",
          "Instead of the six above: start P ps tasks and W workers on this machine, and stop them all at the end"),
+    FLAG("serial", serial, INT, NULL, "W",
+         "Instead of all of these: compute the rounds of W workers one after the other in this process, with a ps task of its "
+         "own or "
+         "those of --ps_hosts or --cluster",
+         .min = 1, .max = 1024),
     FLAG("serve", serve, BOOL, NULL, NULL,
          "Serve as the task, whatever its job, instead of training: it holds the variables that are pinned to it and runs calls "
          "(ps_call; psd.echo gives back its input)"),
@@ -107,6 +112,7 @@ static const char usage_text[] =
     "usage: pstrain --local ps=2,workers=3 [FLAG ...]\n"
     "       pstrain --ps_hosts H:P,... --worker_hosts H:P,... --job_name ps|worker --task_index N [FLAG ...]\n"
     "       pstrain --serve --ps_hosts H:P,... --worker_hosts H:P,... --job_name worker --task_index N\n"
+    "       pstrain --serial W [FLAG ...]\n"
     "       pstrain --eval --ps_hosts H:P,... [FLAG ...]\n"
     "       pstrain --cluster SPEC|@FILE --job_name ps|worker --task_index N [FLAG ...]\n"
     "Trains a network on several workers at once against parameter servers (between-graph, asynchronous).\n";
@@ -170,7 +176,8 @@ static int check_local(struct flags *f, char *err)
 
 static int check_eval(const struct flags *f, char *err)
 {
-    static const char *const others[] = {"local", "serve", "job_name", "task_index", "epochs", "steps", "fresh", "status_at_end"};
+    static const char *const others[] = {"local", "serve", "job_name", "task_index",   "epochs",
+                                         "steps", "fresh", "serial",   "status_at_end"};
     for (size_t i = 0; f->eval && i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
             return cli_error(err, "--eval and --%s: --eval trains nothing and is no task of the cluster; drop one of them",
@@ -180,10 +187,27 @@ static int check_eval(const struct flags *f, char *err)
     return 0;
 }
 
+static int check_serial(struct flags *f, char *err)
+{
+    static const char *const others[] = {"local", "worker_hosts", "job_name",          "task_index",
+                                         "serve", "work",         "insecure_any_peer", "prefetch"};
+    f->in_rounds = flags_given(f, "serial");
+    for (size_t i = 0; f->in_rounds && i < sizeof(others) / sizeof(others[0]); i++) {
+        if (flags_given(f, others[i])) {
+            return cli_error(err, "--serial and --%s: --serial is one process without workers; drop one of them", others[i]);
+        }
+    }
+    if (f->in_rounds && f->threads > 1) {
+        return cli_error(err, "--serial and --threads %lld: in rounds one thread computes, so that equal runs have equal results",
+                         (long long)f->threads);
+    }
+    return 0;
+}
+
 static int check(struct flags *f, char *err)
 {
     struct model_spec spec;
-    if (check_local(f, err) != 0 || check_eval(f, err) != 0) {
+    if (check_local(f, err) != 0 || check_eval(f, err) != 0 || check_serial(f, err) != 0) {
         return -1;
     }
     if (flags_given(f, "epochs") && flags_given(f, "steps")) {

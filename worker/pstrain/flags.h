@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FLAGS_COUNT = 40, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts */ };
+enum { FLAGS_COUNT = 48, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts */ };
 
 struct flags {
     /* the cluster */
@@ -24,6 +24,7 @@ struct flags {
     const char *local; /* "" or "ps=2,workers=3" */
     int local_ps;      /* from it */
     int local_workers;
+    int64_t serial; /* 0: not; the workers whose rounds are computed one after the other */
     bool insecure_any_peer;
     bool serve;
     /* what is trained */
@@ -40,6 +41,7 @@ struct flags {
     const char *container; /* "": the default one */
     const char *work;      /* "share" or "shards" */
     bool by_shards;        /* from it */
+    bool in_rounds;        /* --serial */
     bool log_shards;
     const char *placement; /* "round_robin" or "balanced" */
     bool allow_soft_placement;

@@ -3,7 +3,8 @@
  * pstrain, a ready training program: ps or worker of a cluster by four flags or TF_CONFIG, or a whole cluster by --local.
  *
  * Happy path: command line -> --local: a process per task (local.c) | job ps or --serve: serve (serve.c) | job worker: train
- * (train.c) | --eval (evaluate.c). Failure modes: a command line that makes no sense: what is wrong and what is allowed, exit 2.
+ * (train.c) | --serial (serial.c) | --eval (evaluate.c). Failure modes: a command line that makes no sense: what is wrong and
+ * what is allowed, exit 2.
  */
 #include "cluster.h"
 #include "evaluate.h"
@@ -11,6 +12,7 @@
 #include "local.h"
 #include "report.h"
 #include "say.h"
+#include "serial.h"
 #include "serve.h"
 #include "train.h"
 
@@ -79,7 +81,10 @@ int main(int argc, char **argv)
     if (f.version) {
         (void)printf("pstrain %s\n", ps_version());
     } else {
-        status = f.eval ? evaluate_run(&f) : flags_given(&f, "local") ? local_run(&f) : task_run(&f);
+        status = f.eval                      ? evaluate_run(&f)
+                 : flags_given(&f, "local")  ? local_run(&f)
+                 : flags_given(&f, "serial") ? serial_run(&f)
+                                             : task_run(&f);
     }
     if ((fflush(stdout) != 0 || ferror(stdout) != 0) && status == EXIT_DONE) {
         return say_error("standard output: %s", strerror(errno));

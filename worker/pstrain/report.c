@@ -49,12 +49,13 @@ static json_t *object_of(const struct report *r, const ps_task_info *tasks)
         (void)json_object_set_new(pushes, name, json_integer((json_int_t)tasks[i].pushes_applied));
         total += tasks[i].pushes_applied;
     }
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:i, s:i, s:i, s:I, s:o, s:I}", "test_accuracy", cli_json_f64(r->test_accuracy),
-        "test_auc", cli_json_f64(r->test_auc), "test_loss", cli_json_f64(r->test_loss), "train_loss", cli_json_f64(r->train_loss),
-        "global_step", (json_int_t)r->global_step, "epochs", cli_json_f64(r->epochs), "samples_per_second",
-        cli_json_f64(r->samples_per_second), "seconds", cli_json_f64(r->seconds), "ps", r->ps, "workers", r->workers, "variables",
-        r->variables, "values", (json_int_t)r->values, "pushes_applied", pushes, "pushes_applied_total", (json_int_t)total);
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:i, s:i, s:i, s:I, s:s, s:o, s:I}", "test_accuracy",
+                     cli_json_f64(r->test_accuracy), "test_auc", cli_json_f64(r->test_auc), "test_loss",
+                     cli_json_f64(r->test_loss), "train_loss", cli_json_f64(r->train_loss), "global_step",
+                     (json_int_t)r->global_step, "epochs", cli_json_f64(r->epochs), "samples_per_second",
+                     cli_json_f64(r->samples_per_second), "seconds", cli_json_f64(r->seconds), "ps", r->ps, "workers", r->workers,
+                     "variables", r->variables, "values", (json_int_t)r->values, "params_sha256", r->params_sha256,
+                     "pushes_applied", pushes, "pushes_applied_total", (json_int_t)total);
 }
 
 static int write_report(const char *path, const struct report *r, const ps_task_info *tasks)

@@ -4,6 +4,7 @@
 #define PSTRAIN_REPORT_H
 
 #include "cluster.h"
+#include "sha256.h"
 
 #include <ps.h>
 
@@ -17,6 +18,7 @@ struct report {
     int ps, workers;
     int variables;  /* that are trained: each step pushes each of them once */
     int64_t values; /* in them */
+    char params_sha256[SHA256_HEX_BYTES];
 };
 
 /** Complain now, not after an hour, about a file that cannot be written. Returns the exit status. */

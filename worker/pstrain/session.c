@@ -14,8 +14,9 @@ static void on_log(void *ctx, ps_log_level level, const char *line)
     }
 }
 
-ps_session *session_open(const struct flags *f, const struct cluster *c, const char *job, int64_t timeout_ms, bool quiet)
+ps_session *session_open(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet)
 {
+    const char *job = trains && c->job[0] != '\0' ? c->job : NULL;
     char error[1024] = "";
     ps_session_options o;
     ps_session *s = NULL;
@@ -33,10 +34,10 @@ ps_session *session_open(const struct flags *f, const struct cluster *c, const c
     o.container = f->container[0] != '\0' ? f->container : NULL;
     o.cluster_name = f->cluster_name[0] != '\0' ? f->cluster_name : o.cluster_name;
     o.allow_soft_placement = f->allow_soft_placement;
-    o.log_device_placement = f->log_device_placement && job != NULL; /* not again at the end */
-    o.compute_device = job != NULL ? f->device : NULL;               /* the test at the end is the CPU's */
-    o.compute_threads = flags_given(f, "threads") ? (uint32_t)f->threads : 0;
-    o.prefetch = f->prefetch && job != NULL; /* a test is of the values of its time */
+    o.log_device_placement = f->log_device_placement && trains; /* not again at the end */
+    o.compute_device = trains ? f->device : NULL;               /* the test at the end is the CPU's */
+    o.compute_threads = flags_given(f, "threads") || f->in_rounds ? (uint32_t)f->threads : 0;
+    o.prefetch = f->prefetch && trains; /* a test is of the values of its time */
     if (ps_session_open(&o, &s, error, sizeof(error)) != PS_OK) {
         (void)say_error("cannot open a session: %s", error);
         return NULL;

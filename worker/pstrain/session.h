@@ -9,9 +9,9 @@
 
 enum { SESSION_READY_TIMEOUT_MS = 600000 };
 
-/** A session with the options that all of them have; job NULL: none. A signal that ends this process says goodbye for it
- * (stop.h). Said on failure; NULL then. */
-ps_session *session_open(const struct flags *f, const struct cluster *c, const char *job, int64_t timeout_ms, bool quiet);
+/** A session with the options that all of them have; trains: as the task of c, if it has one, and it computes where --device
+ * says. A signal that ends this process says goodbye for it (stop.h). Said on failure; NULL then. */
+ps_session *session_open(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet);
 /** Its status; NULL is fine. */
 int session_close(ps_session *s);
 /** Say that a call failed, ps_last_error() and what a person can do about it. Returns -1. */

@@ -41,11 +41,6 @@ static int64_t shard_rows(int64_t row_count, int64_t batch_size)
     return (each > SHARD_BATCHES ? each : SHARD_BATCHES) * batch_size;
 }
 
-int64_t shards_epoch_steps(int64_t row_count, int64_t batch_size)
-{
-    return (row_count + batch_size - 1) / batch_size; /* a shard is whole batches, but for the last */
-}
-
 static ps_status make(struct shards *s, const struct flags *f, const char *name)
 {
     int64_t rows = shard_rows(s->row_count, f->batch_size);

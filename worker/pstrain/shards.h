@@ -37,8 +37,6 @@ int shards_open(struct shards *s, ps_session *session, const struct flags *f, co
                 bool fill);
 /** The queue of an earlier run goes, when all of it is done; others may still work at it otherwise. */
 void shards_forget(ps_session *session, int64_t chief);
-/** Steps that all shards of an epoch take. */
-int64_t shards_epoch_steps(int64_t row_count, int64_t batch_size);
 /** The shard that this worker has is trained. Errors stick to the session. */
 void shards_done(struct shards *s);
 /** It is not, and another worker gets it. NULL in work is fine. */

@@ -10,7 +10,8 @@
  */
 #include "train.h"
 
-#include "data/data.h"
+#include "average.h"
+#include "batches.h"
 #include "evaluate.h"
 #include "progress.h"
 #include "say.h"
@@ -22,17 +23,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* What is in x and y. */
-struct batch {
-    int64_t epoch;
-    int64_t first, count; /* of the epoch: this worker's share, or shard, is order[first] to order[first + count - 1] */
-    int64_t at;           /* of that: what comes after this batch */
-    int64_t rows;         /* 0: all epochs are done */
-};
 
 struct trainer {
     const struct flags *f;
@@ -41,28 +33,17 @@ struct trainer {
     bool alone; /* a child of --local: nobody else uses these ps tasks, and the parent does what comes after training */
     struct dataset data;
     struct model model;
-    int64_t *order; /* [train_count] */
-    ps_tensor *x;   /* (batch, features) */
-    ps_tensor y;    /* (batch, 1), labels */
-    struct batch batch;
+    struct batches batch;
+    struct average average; /* --serial */
     ps_session *session;
     struct team team;
     struct shards shards;
     char who[CLUSTER_JOB_BYTES + 32]; /* for messages */
     int64_t first_step;               /* the global step that was found */
+    int64_t goal;                     /* in rounds: the one that ends this run */
     bool reached;                     /* --steps is reached already */
     struct work work;
 };
-
-/* Steps that worker `trainer` makes in one epoch; by shards, those of all workers. */
-static int64_t epoch_steps(const struct trainer *t, int trainer)
-{
-    if (t->f->by_shards) {
-        return shards_epoch_steps(t->data.train_count, t->f->batch_size);
-    }
-    int64_t share = data_share_count(t->data.train_count, trainer, t->c->trainer_count);
-    return (share + t->f->batch_size - 1) / t->f->batch_size;
-}
 
 /* ---- data and buffers ---- */
 
@@ -78,17 +59,19 @@ static int prepare(struct trainer *t)
         (void)printf("%s\n", t->data.note);
     }
     if (t->data.train_count < t->c->trainer_count) {
-        return say_error("--worker_hosts: %d workers for %" PRId64 " examples", t->c->trainer_count, t->data.train_count);
+        return say_error("--%s: %d workers for %" PRId64 " examples", t->f->serial > 0 ? "serial" : "worker_hosts",
+                         t->c->trainer_count, t->data.train_count);
     }
     if (model_spec_parse(t->f->model, t->data.features, t->data.classes, &spec) != 0) {
         return say_error("--model %s is not understood", t->f->model);
     }
     batch = batch < t->data.train_count ? batch : t->data.train_count;
-    t->order = malloc((size_t)t->data.train_count * sizeof(*t->order));
-    t->x = ps_tensor_new(batch, t->data.features);
-    if (model_init(&t->model, &spec, batch) != 0 || t->order == NULL || t->x == NULL ||
-        ps_tensor_init(&t->y, PS_I32, batch, 1) != PS_OK) {
+    if (model_init(&t->model, &spec, batch) != 0 || batches_init(&t->batch, t->f, t->c, &t->data) != 0) {
         return say_error("no memory for batches of %" PRId64 " examples", batch);
+    }
+    if (batches_epoch_steps(&t->batch, t->c->trainer) == 0) {
+        return say_error("--batch_size %" PRId64 ": the smallest of %d shares of %" PRId64 " examples has not one such batch",
+                         batch, t->c->trainer_count, t->data.train_count);
     }
     return ps_nn_open(NULL) == PS_OK ? EXIT_DONE : say_error("%s", ps_nn_error());
 }
@@ -113,7 +96,7 @@ static int balance(ps_session *s, const struct cluster *c)
 static int attempt(struct trainer *t, int64_t deadline_ms)
 {
     bool fresh = t->f->fresh && !t->alone; /* --local has new ps tasks */
-    ps_session *s = session_open(t->f, t->c, t->c->job, t->f->timeout_s * 1000, t->alone);
+    ps_session *s = session_open(t->f, t->c, true, t->f->timeout_s * 1000, t->alone);
     t->session = s;
     team_init(&t->team, s, t->f->container[0] != '\0' ? t->f->container : "localhost");
     if (s == NULL) {
@@ -200,9 +183,11 @@ static int begin(struct trainer *t)
     }
     int found = ps_session_found(t->session, &t->first_step);
     t->reached = t->f->steps > 0 && t->first_step >= t->f->steps;
-    ps_set_steps(t->session, t->f->steps);
-    (void)snprintf(t->who, sizeof(t->who), "/job:%s/task:%u", t->c->job, (unsigned)t->c->task);
-    if (t->c->chief && !t->alone) {
+    t->goal = t->f->steps > 0 ? t->f->steps : t->first_step + t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
+    ps_set_steps(t->session, t->f->in_rounds ? t->goal : t->f->steps);
+    if (t->f->serial > 0) {
+        result = average_init(&t->average, &t->model) == 0 ? 0 : say_error("--serial: no memory for the sums of gradients");
+    } else if (t->c->chief && !t->alone) {
         result = lead(t);
     } else if (t->f->by_shards) {
         result = shards_open(&t->shards, t->session, t->f, t->who, t->alone ? 0 : t->team.chief, t->data.train_count, t->alone);
@@ -228,52 +213,39 @@ static double loss_of(const struct epoch *e)
     return e->samples > 0 ? e->loss_sum / (double)e->samples : NAN;
 }
 
-static void look(const struct trainer *t, const struct epoch *e, int64_t epoch, struct progress_now *now)
+static void look(const struct trainer *t, const struct epoch *e, struct progress_now *now)
 {
     bool by_step = t->f->steps > 0;
     now->global_step = ps_global_step(t->session);
-    int64_t others = now->global_step - t->first_step - t->work.steps;
-    now->others_samples = others > 0 ? others * t->f->batch_size : 0;
-    now->done = by_step || t->f->by_shards ? now->global_step - t->first_step : t->work.steps;
-    now->goal = by_step ? t->f->steps - t->first_step : t->f->epochs * epoch_steps(t, t->c->trainer);
-    now->epoch = epoch + 1;
+    int64_t others = samples_of_others(t->f, t->c, now->global_step - t->first_step, &t->work);
+    now->others_samples = others > 0 ? others : 0;
+    now->done = by_step || t->f->by_shards || t->f->in_rounds ? now->global_step - t->first_step : t->work.steps;
+    now->goal = by_step ? t->f->steps - t->first_step : t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
+    now->epoch = e->epoch + 1;
     now->epochs = by_step ? 0 : t->f->epochs;
     now->loss = loss_of(e);
     now->accuracy = e->samples > 0 ? (double)e->correct / (double)e->samples : 0;
 }
 
-/* Gather the batch after b. */
-static void batch_next(struct trainer *t)
+/* Gather the next batch; in rounds that of this global step. */
+static void gather(struct trainer *t, int64_t step)
 {
-    struct batch *b = &t->batch;
-    b->rows = 0;
-    if (b->at == b->count) {
-        if (t->f->by_shards || (t->f->steps == 0 && b->epoch + 1 == t->f->epochs)) {
-            return;
-        }
-        b->epoch++;
-        b->at = 0;
-        data_share(t->data.train_count, (uint64_t)t->f->seed, (uint64_t)b->epoch, t->c->trainer, t->c->trainer_count, t->order,
-                   &b->first, &b->count);
+    int result = 0;
+    t->batch.rows = 0;
+    if (!t->f->in_rounds) {
+        result = batches_next(&t->batch);
+    } else if (step < t->goal) {
+        result = batches_round(&t->batch, step, t->c->trainer);
     }
-    b->rows = b->count - b->at < t->f->batch_size ? b->count - b->at : t->f->batch_size;
-    (void)ps_tensor_set_rows(t->x, b->rows); /* fits: they were made for a whole batch */
-    (void)ps_tensor_set_rows(&t->y, b->rows);
-    float *x = ps_tensor_write(t->x);
-    int32_t *y = ps_tensor_write(&t->y);
-    if (x == NULL || y == NULL) {
+    if (result != 0) {
         (void)ps_session_fail(t->session, PS_RESOURCE_EXHAUSTED, ps_nn_error());
-        b->rows = 0;
-        return;
     }
-    data_gather(&t->data, &t->order[b->first + b->at], b->rows, x, y);
-    b->at += b->rows;
 }
 
 /* There is one; the first of the next shard where the last is done. */
 static bool has_batch(struct trainer *t)
 {
-    struct batch *b = &t->batch;
+    struct batches *b = &t->batch;
     if (b->rows > 0 || !t->f->by_shards || ps_session_status(t->session) != PS_OK) {
         return b->rows > 0;
     }
@@ -283,31 +255,60 @@ static bool has_batch(struct trainer *t)
     if (!shards_next(&t->shards)) {
         return false;
     }
-    const struct shard *s = &t->shards.shard;
-    if (s->epoch != b->epoch) {
-        data_shuffle(t->data.train_count, (uint64_t)t->f->seed, (uint64_t)s->epoch, t->order);
-    }
-    *b = (struct batch){.epoch = s->epoch, .first = s->first, .count = s->count};
-    batch_next(t);
+    batches_shard(b, t->shards.shard.epoch, t->shards.shard.first, t->shards.shard.count);
+    gather(t, 0);
     return b->rows > 0;
 }
 
-/* The batch that is there, of b->rows; the next one is there afterwards. True when there is a reason to end. */
-static bool step(struct trainer *t, const struct batch *b, struct epoch *e)
+/* What model_step() has computed with `rows` examples. */
+static void count(struct trainer *t, struct epoch *e, int64_t rows)
 {
-    model_step(&t->model, t->session, t->x, &t->y);
-    batch_next(t); /* while the last gradients travel */
-    (void)ps_step_done(t->session);
     double loss = ps_tensor_scalar(&t->model.loss); /* computed by now: reading does not wait */
-    double correct = ps_tensor_scalar(&t->model.correct);
+    e->samples += rows;
+    e->correct += (int64_t)ps_tensor_scalar(&t->model.correct);
+    e->loss_sum += loss * (double)rows;
+    t->work.samples += rows;
+}
+
+/* --serial: the batches of all workers of the round, the first of which is there, with the same values. */
+static void round_of_all(struct trainer *t, struct epoch *e)
+{
+    struct batches *b = &t->batch;
+    (void)ps_pull(t->session);
+    for (int w = 0; w < t->c->trainer_count && ps_session_status(t->session) == PS_OK; w++) {
+        if (w > 0 && batches_round(b, b->step, w) != 0) {
+            (void)ps_session_fail(t->session, PS_RESOURCE_EXHAUSTED, ps_nn_error());
+            return;
+        }
+        model_step(&t->model, NULL, b->x, &b->y);
+        average_add(&t->average, &t->model);
+        count(t, e, b->rows);
+    }
+    average_push(&t->average, &t->model, t->session);
+}
+
+/* The batch that is there; the next one is there afterwards. True when there is a reason to end. */
+static bool step(struct trainer *t, struct epoch *e)
+{
+    struct batches *b = &t->batch;
+    int64_t rows = b->rows;
+    if (t->f->serial > 0) {
+        round_of_all(t, e);
+    } else {
+        model_step(&t->model, t->session, b->x, &b->y);
+    }
+    gather(t, b->step + 1); /* while the last gradients travel */
+    (void)ps_step_done(t->session);
     if (ps_session_status(t->session) != PS_OK) {
         return true;
     }
-    e->samples += b->rows;
-    e->correct += (int64_t)correct;
-    e->loss_sum += loss * (double)b->rows;
+    if (t->f->serial == 0) {
+        count(t, e, rows);
+    }
     t->work.steps++;
-    t->work.samples += b->rows;
+    if (t->f->in_rounds && b->rows > 0 && b->step != ps_global_step(t->session)) {
+        gather(t, ps_global_step(t->session)); /* others have gone on meanwhile */
+    }
     team_step(&t->team);
     return stop_signal() != 0 || ps_should_stop(t->session);
 }
@@ -321,14 +322,13 @@ static void train(struct trainer *t)
     bool over = t->reached;
     progress_start(&progress, t->link->child ? t->link->bar : isatty(STDOUT_FILENO) == 1, t->link->quiet);
     t->work.loss = NAN;
-    t->batch.epoch = -1;
-    batch_next(t);
+    gather(t, ps_global_step(t->session));
     while (!over && has_batch(t)) {
-        const struct batch b = t->batch;
-        e = b.epoch == e.epoch ? e : (struct epoch){.epoch = b.epoch};
-        over = step(t, &b, &e);
-        look(t, &e, b.epoch, &now);
-        progress_step(&progress, &now, b.rows);
+        int64_t samples = t->work.samples;
+        e = t->batch.epoch == e.epoch ? e : (struct epoch){.epoch = t->batch.epoch};
+        over = step(t, &e);
+        look(t, &e, &now);
+        progress_step(&progress, &now, t->work.samples - samples);
         t->work.loss = e.samples > 0 ? loss_of(&e) : t->work.loss;
     }
     if (t->shards.has && t->batch.rows == 0 && ps_session_status(t->session) == PS_OK) {
@@ -339,16 +339,15 @@ static void train(struct trainer *t)
     progress_end(&progress, &now);
     t->work.seconds = (double)(cli_clock_ms() - started_ms) / 1000;
     t->work.epochs = t->f->by_shards ? (double)t->work.samples / (double)t->data.train_count
-                                     : (double)t->work.steps / (double)epoch_steps(t, t->c->trainer);
+                                     : (double)t->work.steps / (double)batches_epoch_steps(&t->batch, t->c->trainer);
 }
 
 /* ---- the end ---- */
 
 static int stopped(const struct trainer *t)
 {
-    char what[128];
-    (void)snprintf(what, sizeof(what), "/job:%s/task:%u stopped at global_step %" PRId64, t->c->job, (unsigned)t->c->task,
-                   ps_global_step(t->session));
+    char what[sizeof(t->who) + 64];
+    (void)snprintf(what, sizeof(what), "%s stopped at global_step %" PRId64, t->who, ps_global_step(t->session));
     (void)session_failed(t->session, what);
     return EXIT_FAILED;
 }
@@ -358,17 +357,18 @@ static int chief_end(struct trainer *t)
     bool by_step = t->f->steps > 0;
     int64_t goal = by_step ? t->f->steps : t->first_step;
     for (int i = 0; !by_step && i < t->c->trainer_count; i++) {
-        goal += t->f->epochs * epoch_steps(t, i);
+        goal += t->f->epochs * batches_epoch_steps(&t->batch, i);
     }
     /* by shards all are done by now, but where a global step ends the run */
     bool others = t->f->by_shards ? by_step && t->team.seen : t->c->trainer_count > 1;
+    others = others && !t->f->in_rounds; /* all are done with the last round */
     if (others && !t->reached && team_wait(&t->team, goal, by_step) != 0) {
         return stopped(t);
     }
     if (stop_signal() != 0) {
         return EXIT_SIGNAL + stop_signal();
     }
-    struct totals totals = {.work = t->work, .first_step = t->first_step, .batch = t->f->batch_size};
+    struct totals totals = {.work = t->work, .first_step = t->first_step};
     return evaluate_after(t->f, t->c, &t->model.spec, &t->data, &totals);
 }
 
@@ -387,8 +387,7 @@ static int run(struct trainer *t)
         return stopped(t);
     }
     if (stop_signal() != 0) {
-        say_note("/job:%s/task:%u: stopped by signal %d after %" PRId64 " steps of its own", t->c->job, (unsigned)t->c->task,
-                 stop_signal(), t->work.steps);
+        say_note("%s: stopped by signal %d after %" PRId64 " steps of its own", t->who, stop_signal(), t->work.steps);
         return EXIT_SIGNAL + stop_signal();
     }
     link_tell(t->link, LINK_DONE, &t->work);
@@ -398,14 +397,18 @@ static int run(struct trainer *t)
 int train_run(const struct flags *f, const struct cluster *c, const struct link *link)
 {
     struct trainer t = {.f = f, .c = c, .link = link, .alone = link->child};
+    if (f->serial > 0) {
+        (void)snprintf(t.who, sizeof(t.who), "--serial");
+    } else {
+        (void)snprintf(t.who, sizeof(t.who), "/job:%s/task:%u", c->job, (unsigned)c->task);
+    }
     stop_watch();
     int status = run(&t);
     stop_gently(false); /* nothing is left that a signal could cut */
     model_fini(&t.model);
-    ps_tensor_free(t.x);
-    ps_tensor_free(&t.y);
+    batches_fini(&t.batch);
+    average_fini(&t.average);
     int code = session_close(t.session);
-    free(t.order);
     data_free(&t.data);
     return status == EXIT_DONE && code != 0 ? EXIT_FAILED : status;
 }

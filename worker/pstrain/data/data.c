@@ -65,13 +65,18 @@ int64_t data_share_count(int64_t count, int64_t worker_index, int64_t worker_cou
     return count / worker_count + (worker_index < count % worker_count ? 1 : 0); /* the first ones read one more */
 }
 
+void data_share_range(int64_t count, int64_t worker_index, int64_t worker_count, int64_t *out_first, int64_t *out_count)
+{
+    int64_t extra = count % worker_count;
+    *out_first = worker_index * (count / worker_count) + (worker_index < extra ? worker_index : extra);
+    *out_count = data_share_count(count, worker_index, worker_count);
+}
+
 void data_share(int64_t count, uint64_t seed, uint64_t epoch, int64_t worker_index, int64_t worker_count, int64_t *order,
                 int64_t *out_first, int64_t *out_count)
 {
-    int64_t extra = count % worker_count;
     data_shuffle(count, seed, epoch, order);
-    *out_first = worker_index * (count / worker_count) + (worker_index < extra ? worker_index : extra);
-    *out_count = data_share_count(count, worker_index, worker_count);
+    data_share_range(count, worker_index, worker_count, out_first, out_count);
 }
 
 void data_gather(const struct dataset *set, const int64_t *indices, int64_t count, float *x, int32_t *y)

@@ -51,6 +51,8 @@ void data_shuffle(int64_t count, uint64_t seed, uint64_t stream, int64_t *order)
 
 /** How many examples one worker reads in an epoch. */
 int64_t data_share_count(int64_t count, int64_t worker_index, int64_t worker_count);
+/** Its share of them: order[*out_first] to order[*out_first + *out_count - 1] of an epoch's order. */
+void data_share_range(int64_t count, int64_t worker_index, int64_t worker_count, int64_t *out_first, int64_t *out_count);
 /**
  * The examples that one worker reads in one epoch: order[*out_first] to order[*out_first + *out_count - 1].
  *

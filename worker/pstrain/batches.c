@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order of the examples: shuffled anew in each epoch by the seed, cut into a share for each worker, or into shards, and those
+ * into batches. In rounds the global step says where everybody is: all have done equally many batches of equally many examples.
+ * Failure modes: no memory for the tensors.
+ */
+#include "batches.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int batches_init(struct batches *b, const struct flags *f, const struct cluster *c, const struct dataset *data)
+{
+    int64_t rows = f->batch_size < data->train_count ? f->batch_size : data->train_count;
+    *b = (struct batches){.f = f, .c = c, .data = data, .epoch = -1};
+    b->order = malloc((size_t)data->train_count * sizeof(*b->order));
+    b->x = ps_tensor_new(rows, data->features);
+    return b->order != NULL && b->x != NULL && ps_tensor_init(&b->y, PS_I32, rows, 1) == PS_OK ? 0 : -1;
+}
+
+void batches_fini(struct batches *b)
+{
+    free(b->order);
+    ps_tensor_free(b->x);
+    ps_tensor_free(&b->y);
+    memset(b, 0, sizeof(*b));
+}
+
+int64_t batches_epoch_steps(const struct batches *b, int trainer)
+{
+    int64_t batch = b->f->batch_size;
+    if (b->f->in_rounds) { /* the last worker's share is the smallest */
+        return data_share_count(b->data->train_count, b->c->trainer_count - 1, b->c->trainer_count) / batch;
+    }
+    int64_t rows = b->f->by_shards ? b->data->train_count : data_share_count(b->data->train_count, trainer, b->c->trainer_count);
+    return (rows + batch - 1) / batch; /* a shard is whole batches, but for the last */
+}
+
+static int gather(struct batches *b, int64_t first, int64_t rows)
+{
+    b->rows = 0;
+    (void)ps_tensor_set_rows(b->x, rows); /* fits: they were made for a whole batch */
+    (void)ps_tensor_set_rows(&b->y, rows);
+    float *x = ps_tensor_write(b->x);
+    int32_t *y = ps_tensor_write(&b->y);
+    if (x == NULL || y == NULL) {
+        return -1;
+    }
+    data_gather(b->data, &b->order[first], rows, x, y);
+    b->rows = rows;
+    return 0;
+}
+
+static void shuffle(struct batches *b, int64_t epoch)
+{
+    if (epoch != b->epoch) {
+        b->epoch = epoch;
+        data_shuffle(b->data->train_count, (uint64_t)b->f->seed, (uint64_t)epoch, b->order);
+    }
+}
+
+void batches_shard(struct batches *b, int64_t epoch, int64_t first, int64_t count)
+{
+    shuffle(b, epoch);
+    b->first = first;
+    b->count = count;
+    b->at = 0;
+    b->rows = 0;
+}
+
+int batches_next(struct batches *b)
+{
+    if (b->at == b->count) {
+        b->rows = 0;
+        if (b->f->by_shards || (b->f->steps == 0 && b->epoch + 1 == b->f->epochs)) {
+            return 0;
+        }
+        b->epoch++;
+        b->at = 0;
+        data_share(b->data->train_count, (uint64_t)b->f->seed, (uint64_t)b->epoch, b->c->trainer, b->c->trainer_count, b->order,
+                   &b->first, &b->count);
+    }
+    int64_t rows = b->count - b->at < b->f->batch_size ? b->count - b->at : b->f->batch_size;
+    int64_t from = b->first + b->at;
+    b->at += rows;
+    return gather(b, from, rows);
+}
+
+int batches_round(struct batches *b, int64_t step, int trainer)
+{
+    int64_t each = batches_epoch_steps(b, trainer);
+    int64_t first = 0, count = 0;
+    shuffle(b, step / each);
+    data_share_range(b->data->train_count, trainer, b->c->trainer_count, &first, &count);
+    b->step = step;
+    return gather(b, first + step % each * b->f->batch_size, b->f->batch_size);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * --serial: what --sync computes, without its machinery, to be compared with it.
+ *
+ * Happy path: a ps task in this process, or those of --ps_hosts or --cluster -> train.c as a trainer that has no task and
+ * computes the batches of all W workers of a round itself -> one push of their average. Failure modes: the ps task does not
+ * start; what train.c says.
+ */
+#include "serial.h"
+
+#include "cluster.h"
+#include "report.h"
+#include "say.h"
+#include "train.h"
+
+#include <ps.h>
+#include <psd.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void on_log(void *ctx, int level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    say_line(line);
+}
+
+static int start(const struct flags *f, struct cluster *c, psd_server **out_server)
+{
+    char error[CLI_ERR_BYTES] = "";
+    if (flags_given(f, "ps_hosts") || flags_given(f, "cluster")) {
+        return cluster_find_tested(f, NULL, NULL, c, error) == 0 ? EXIT_DONE : say_error("%s", error);
+    }
+    psd_server_options o;
+    psd_server_options_init(&o);
+    o.listen = "127.0.0.1:0";
+    o.log_level = PS_LOG_WARN;
+    o.log = on_log;
+    if (psd_server_start(&o, out_server, error, sizeof(error)) != PS_OK) {
+        return say_error("--serial: a ps task in this process: %s", error);
+    }
+    c->target = strdup(psd_server_target(*out_server));
+    return c->target != NULL ? EXIT_DONE : say_error("--serial: no memory");
+}
+
+int serial_run(const struct flags *f)
+{
+    struct cluster c = {.spec = NULL};
+    const struct link none = {.child = false};
+    psd_server *server = NULL;
+    int status = report_check(f);
+    status = status == EXIT_DONE ? start(f, &c, &server) : status;
+    c.trainer_count = (int)f->serial;
+    c.chief = true;
+    status = status == EXIT_DONE ? train_run(f, &c, &none) : status;
+    cluster_fini(&c);
+    psd_server_free(server);
+    return status;
+}
