@@ -27,7 +27,7 @@ static const struct message_name NAMES[] = {
     NAME(BeatAnswer), NAME(InfoAnswer),      NAME(VarAnswer),   NAME(ConfigAnswer), NAME(ConfigItem),    NAME(SessionAnswer),
     NAME(WaitAnswer), NAME(ContainerAnswer), NAME(StopAnswer),  NAME(TaskAnswer),   NAME(Call),          NAME(ListItem),
     NAME(Component),  NAME(Queue),           NAME(Enqueue),     NAME(Dequeue),      NAME(Part),          NAME(QueueClose),
-    NAME(WorkEnd),    NAME(QueueAnswer),
+    NAME(WorkEnd),    NAME(SetStep),         NAME(QueueAnswer),
 };
 
 static const char *name_of(const pb_msgdesc_t *d)

@@ -18,6 +18,8 @@ const char *psi_queue_kind_name(uint32_t kind)
         return "RANDOM_SHUFFLE";
     case PSI_QUEUE_WORK:
         return "WORK";
+    case PSI_QUEUE_ACCUMULATOR:
+        return "ACCUMULATOR";
     }
     return "invalid";
 }
@@ -44,13 +46,16 @@ static ps_status check_components(const struct psi_queue_spec *spec, struct psi_
 
 ps_status psi_queue_spec_check(const struct psi_queue_spec *spec, struct psi_err *err)
 {
-    const bool shuffle = spec->kind == PSI_QUEUE_SHUFFLE, work = spec->kind == PSI_QUEUE_WORK;
-    if (!shuffle && !work && spec->kind != PSI_QUEUE_FIFO) {
+    const bool shuffle = spec->kind == PSI_QUEUE_SHUFFLE, work = spec->kind == PSI_QUEUE_WORK,
+               sums = spec->kind == PSI_QUEUE_ACCUMULATOR;
+    if (!shuffle && !work && !sums && spec->kind != PSI_QUEUE_FIFO) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "kind %" PRIu32 " is unknown", spec->kind);
     }
-    if (spec->capacity == 0 || (work && spec->capacity > 0)) {
+    if (spec->capacity == 0 || ((work || sums) && spec->capacity > 0)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "capacity %" PRId64 "; %s", spec->capacity,
-                        work ? "a work queue is unbounded (-1)" : "at least 1 is needed, or -1 for unbounded");
+                        work   ? "a work queue is unbounded (-1)"
+                        : sums ? "an accumulator has none (-1)"
+                               : "at least 1 is needed, or -1 for unbounded");
     }
     if (spec->min_after_dequeue != 0 &&
         (!shuffle || (spec->capacity > 0 && spec->min_after_dequeue >= (uint64_t)spec->capacity))) {
@@ -58,11 +63,16 @@ ps_status psi_queue_spec_check(const struct psi_queue_spec *spec, struct psi_err
                         shuffle ? "it must be less than the capacity" : "only RANDOM_SHUFFLE has one");
     }
     if (spec->seed != 0 && !shuffle && !work) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "seed %" PRIu64 "; a FIFO draws nothing", spec->seed);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "seed %" PRIu64 "; %s draws nothing", spec->seed,
+                        sums ? "an accumulator" : "a FIFO");
     }
     if ((spec->epochs != 0) != work) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%" PRIu32 " epochs; %s", spec->epochs,
                         work ? "at least 1 is needed" : "only WORK has epochs");
+    }
+    if (sums ? spec->reduction != PSI_REDUCTION_MEAN && spec->reduction != PSI_REDUCTION_SUM : spec->reduction != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "reduction %" PRIu32 "; %s", spec->reduction,
+                        sums ? "1 (mean) or 2 (sum) is needed" : "only an accumulator has one");
     }
     ps_status st = check_components(spec, err);
     if (st != PS_OK) {
@@ -71,6 +81,11 @@ ps_status psi_queue_spec_check(const struct psi_queue_spec *spec, struct psi_err
     const struct psi_queue_component *first = &spec->components[0];
     if (work && (spec->component_count != 1 || first->dtype != PS_STRING || !first->shaped || first->shape.rank != 0)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "a work queue has one component, a string without dimensions");
+    }
+    if (sums && (spec->component_count != 1 || (first->dtype != PS_F32 && first->dtype != PS_F64) || !first->shaped)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "an accumulator has one component, float32 or float64 of a declared shape; this is %s of %s",
+                        ps_dtype_name(first->dtype), first->shaped ? "a declared shape" : "any shape");
     }
     return PS_OK;
 }
@@ -88,7 +103,8 @@ static bool component_equal(const struct psi_queue_component *a, const struct ps
 bool psi_queue_spec_equal(const struct psi_queue_spec *a, const struct psi_queue_spec *b)
 {
     if (a->kind != b->kind || a->component_count != b->component_count || capacity_of(a) != capacity_of(b) ||
-        a->min_after_dequeue != b->min_after_dequeue || a->seed != b->seed || a->epochs != b->epochs) {
+        a->min_after_dequeue != b->min_after_dequeue || a->seed != b->seed || a->epochs != b->epochs ||
+        a->reduction != b->reduction) {
         return false;
     }
     for (uint32_t i = 0; i < a->component_count && i < PSI_QUEUE_COMPONENTS_MAX; i++) {
@@ -135,6 +151,11 @@ static ps_status compare_number(const char *what, uint64_t have, uint64_t want, 
     return differ(PS_REASON_NONE, name, where, what, a, b, err);
 }
 
+static const char *reduction_name(uint32_t reduction)
+{
+    return reduction == PSI_REDUCTION_SUM ? "SUM" : "MEAN";
+}
+
 static const char *capacity_text(int64_t capacity, char *buf, size_t n)
 {
     if (capacity < 0) {
@@ -169,7 +190,12 @@ ps_status psi_queue_spec_compare(const struct psi_queue_spec *have, const char *
     if (st == PS_OK && (want->seed != 0 || want->kind == PSI_QUEUE_WORK)) {
         st = compare_number("seed", have->seed, want->seed, where, name, err);
     }
-    return st == PS_OK ? compare_number("epochs", have->epochs, want->epochs, where, name, err) : st;
+    st = st == PS_OK ? compare_number("epochs", have->epochs, want->epochs, where, name, err) : st;
+    if (st == PS_OK && have->reduction != want->reduction) {
+        st = differ(PS_REASON_NONE, name, where, "reduction", reduction_name(have->reduction), reduction_name(want->reduction),
+                    err);
+    }
+    return st;
 }
 
 void psi_queue_spec_to_msg(const struct psi_queue_spec *from, ps_v1_Queue *to)
@@ -180,6 +206,7 @@ void psi_queue_spec_to_msg(const struct psi_queue_spec *from, ps_v1_Queue *to)
         .min_after_dequeue = from->min_after_dequeue,
         .seed = from->seed,
         .epochs = from->epochs,
+        .reduction = from->reduction,
         .components_count = (pb_size_t)from->component_count,
     };
     for (uint32_t i = 0; i < from->component_count; i++) {
@@ -201,6 +228,7 @@ ps_status psi_queue_spec_from_msg(const ps_v1_Queue *from, struct psi_queue_spec
         .min_after_dequeue = from->min_after_dequeue,
         .seed = from->seed,
         .epochs = from->epochs,
+        .reduction = from->reduction,
     };
     for (uint32_t i = 0; i < to->component_count; i++) {
         const ps_v1_Component *m = &from->components[i];

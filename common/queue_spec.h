@@ -16,9 +16,14 @@
 /** The numbers are on the wire: never reused. */
 enum psi_queue_kind {
     PSI_QUEUE_FIFO = 1,
-    PSI_QUEUE_SHUFFLE = 2, /* an element is drawn; TensorFlow's RandomShuffleQueue */
-    PSI_QUEUE_WORK = 3     /* items are leased, and come again until they are said to be done */
+    PSI_QUEUE_SHUFFLE = 2,    /* an element is drawn; TensorFlow's RandomShuffleQueue */
+    PSI_QUEUE_WORK = 3,       /* items are leased, and come again until they are said to be done */
+    PSI_QUEUE_ACCUMULATOR = 4 /* gradients are added up; TensorFlow's ConditionalAccumulator */
 };
+/** What comes out of an accumulator. On the wire likewise. */
+enum psi_reduction { PSI_REDUCTION_MEAN = 1, PSI_REDUCTION_SUM = 2 };
+/** The global step of an accumulator: 0 to this, which leaves it room to rise. */
+#define PSI_STEP_MAX (INT64_C(1) << 62)
 
 /** One tensor of each element. */
 struct psi_queue_component {
@@ -34,13 +39,14 @@ struct psi_queue_spec {
     uint64_t min_after_dequeue; /* SHUFFLE: so many stay while the queue is open; 0 otherwise */
     uint64_t seed;              /* SHUFFLE: of the draws, 0: one of the task's own; WORK: of the order, 0: as filled; else 0 */
     uint32_t epochs;            /* WORK: how often each item is handed out, >= 1; 0 otherwise */
-    uint32_t reserved;
+    uint32_t reduction;         /* ACCUMULATOR: enum psi_reduction; 0 otherwise */
     struct psi_queue_component components[PSI_QUEUE_COMPONENTS_MAX];
 };
 
 /**
  * A queue that can be: kind known, capacity not 0, 1 to PSI_QUEUE_COMPONENTS_MAX components that variables could have, what is of
- * another kind 0, min_after_dequeue below the capacity; WORK: unbounded, one string without dimensions.
+ * another kind 0, min_after_dequeue below the capacity; WORK: unbounded, one string without dimensions; ACCUMULATOR: unbounded,
+ * one float32 or float64 of a declared shape.
  * Errors  PS_INVALID_ARGUMENT, naming the field.
  */
 PSI_MUST ps_status psi_queue_spec_check(const struct psi_queue_spec *spec, struct psi_err *err);
@@ -57,7 +63,7 @@ PSI_MUST ps_status psi_queue_spec_compare(const struct psi_queue_spec *have, con
 void psi_queue_spec_to_msg(const struct psi_queue_spec *from, ps_v1_Queue *to);
 /** Errors: those of psi_queue_spec_check(); *to is set all the same. */
 PSI_MUST ps_status psi_queue_spec_from_msg(const ps_v1_Queue *from, struct psi_queue_spec *to, struct psi_err *err);
-/** "FIFO", "RANDOM_SHUFFLE", "WORK"; "invalid" otherwise. */
+/** "FIFO", "RANDOM_SHUFFLE", "WORK", "ACCUMULATOR"; "invalid" otherwise. */
 const char *psi_queue_kind_name(uint32_t kind);
 
 #endif

@@ -137,7 +137,7 @@ _Static_assert(sizeof(struct ps_reply_meta) == 40, "reply meta");
 struct ps_dequeue_result {
     uint64_t count;      /* elements */
     uint64_t bytes;      /* of all, lengths included */
-    uint64_t serial;     /* work: of the item */
+    uint64_t serial;     /* work: of the item; accumulator: gradients that are in it */
     uint32_t epoch;      /* work: that the item belongs to */
     uint32_t deliveries; /* how often one of them was taken before and came back: the highest */
 };

@@ -53,7 +53,7 @@
        "waits: run a call of the task's table") \
     /* queues */ \
     OP(ENQUEUE,      37, HANDLE,          0,      0,     "Enqueue",      "elements",       NULL, \
-       "owner, waits: put elements in; this frame brings their first bytes") \
+       "owner, waits: put elements in, apply a gradient; this frame brings their first bytes") \
     OP(DEQUEUE,      38, HANDLE,          0,      0,     "Dequeue",      NULL,             "elements", \
        "owner, waits: take elements out; the reply brings their first bytes") \
     OP(PUT_PART,     39, 0,               0,      0,     "Part",         "elements",       NULL, \
@@ -64,6 +64,8 @@
        "owner, waits: close a queue behind those that put in before") \
     OP(WORK_END,     42, HANDLE,          SINGLE, 0,     "WorkEnd",      NULL,             NULL, \
        "owner, sequence number: an item of work is done, or goes back") \
+    OP(SET_STEP,     43, HANDLE,          SINGLE, 0,     "SetStep",      NULL,             NULL, \
+       "owner, sequence number: the global step of an accumulator") \
     OP(SET_RATE,     44, 0,               0,      0,     "SetRate",      "ContainerItem",  NULL, \
        "owner: a learning rate in place of the optimizer's, for one variable or all of a container") \
     /* directory */ \

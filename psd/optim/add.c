@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elementwise helpers of pushes that are no optimizer: assign_add and assign_sub, and the check for NaN and infinity, also of
- * what only becomes infinite when it is scaled.
- * Integers wrap: they are added as unsigned, which is two's complement addition without undefined behaviour.
- * float16 and bfloat16 are added as float32 and rounded once. Failure modes: psd_add() of a dtype that has no addition returns
- * false.
+ * Elementwise helpers of pushes that are no optimizer: assign_add and assign_sub, the mean of an accumulator, and the check for
+ * NaN and infinity, also of what only becomes infinite when it is scaled. Integers wrap: they are added as unsigned, which is
+ * two's complement addition without undefined behaviour. float16 and bfloat16 are added as float32 and rounded once. Failure
+ * modes: psd_add() of a dtype that has no addition returns false.
  */
 #include "optim.h"
 
@@ -133,6 +132,31 @@ bool psd_add(ps_dtype dtype, void *var, const void *delta, size_t elements, int 
         return true;
     default:
         return false;
+    }
+}
+
+PSI_CLONES
+static void divide_f32(float *var, float divisor, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        var[i] /= divisor;
+    }
+}
+
+PSI_CLONES
+static void divide_f64(double *var, double divisor, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        var[i] /= divisor;
+    }
+}
+
+void psd_divide(ps_dtype dtype, void *var, uint64_t divisor, size_t elements)
+{
+    if (dtype == PS_F32) {
+        divide_f32(var, (float)divisor, elements);
+    } else {
+        divide_f64(var, (double)divisor, elements);
     }
 }
 

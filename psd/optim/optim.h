@@ -83,5 +83,7 @@ bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, float s
 /** var += delta (sign >= 0) or var -= delta (sign < 0), elementwise, no overlap; integers wrap modulo 2^bits; f16 and bf16 are
  *  added as float32 and rounded to the nearest, ties to even. False, with nothing changed, for bool and strings. */
 bool psd_add(ps_dtype dtype, void *var, const void *delta, size_t elements, int sign);
+/** var /= divisor, elementwise, in the arithmetic of PS_F32 or PS_F64, which dtype is. */
+void psd_divide(ps_dtype dtype, void *var, uint64_t divisor, size_t elements);
 
 #endif

@@ -26,8 +26,11 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
 {
     const struct psd_variable *v = psd_queue_of(t, w);
     const struct psd_queue *q = v->queue;
-    bool in = w->op != PS_OP_DEQUEUE, work = q->spec.kind == PSI_QUEUE_WORK;
-    if (w->op == PS_OP_QUEUE_CLOSE) {
+    bool in = w->op != PS_OP_DEQUEUE, work = q->spec.kind == PSI_QUEUE_WORK, sums = q->spec.kind == PSI_QUEUE_ACCUMULATOR;
+    if (sums) {
+        PSI_IGNORE(snprintf(out->what, sizeof(out->what), "gradients of accumulator %.180s (%llu of %u, global step %lld)",
+                            v->name, (unsigned long long)psd_queue_length(q), w->queue.count, (long long)q->step)); /* fits */
+    } else if (w->op == PS_OP_QUEUE_CLOSE) {
         PSI_IGNORE(snprintf(out->what, sizeof(out->what), "queue %.180s closed behind what goes in before", v->name)); /* fits */
     } else {
         PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s queue %.180s (%llu of %u %s)", in ? "room in" : "elements of",
@@ -45,6 +48,7 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
     } else {
         PSI_IGNORE(snprintf(out->release, sizeof(out->release), "somebody %s",
                             in     ? "dequeues, or closes it with cancel"
+                            : sums ? "applies a gradient of this step"
                             : work ? "fills it"
                                    : "enqueues, or closes it")); /* fits */
     }
@@ -54,6 +58,15 @@ static void expire(struct psd_task *t, struct psd_wait *w)
 {
     const struct psd_variable *v = psd_queue_of(t, w);
     uint64_t moved = psd_queue_moved(w);
+    if (v->queue->spec.kind == PSI_QUEUE_ACCUMULATOR && w->op == PS_OP_DEQUEUE) {
+        PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
+                            "accumulator '%s' at %s: %s in time (%llu of %u gradients of global step %lld were there, and stay)",
+                            v->name, t->name, is_head(w) ? "it has too few gradients" : "others are before it",
+                            (unsigned long long)psd_queue_length(v->queue), w->queue.count,
+                            (long long)v->queue->step)); /* sent by the caller */
+        w->err.applied = PS_NOTHING_APPLIED;
+        return;
+    }
     const char *why = !is_head(w)              ? "others are before it"
                       : w->op == PS_OP_DEQUEUE ? (v->queue->filled ? "others hold all that is left" : "it has too few elements")
                                                : "it has no room";
@@ -165,6 +178,8 @@ static ps_status read_enqueue(const struct psd_task *t, struct psd_wait *w, cons
     k->many = m.many;
     k->fill = m.fill;
     k->fill_hash = m.fill_hash;
+    k->apply = m.apply;
+    k->local_step = m.local_step;
     w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
     w->has_result = true;
     if (m.count > PS_VARIABLES_MAX || (!m.many && m.count != 1) || m.bytes % 8 != 0 || m.bytes > PS_VARIABLE_BYTES_MAX ||
@@ -175,6 +190,10 @@ static ps_status read_enqueue(const struct psd_task *t, struct psd_wait *w, cons
     if ((v->queue->spec.kind == PSI_QUEUE_WORK) != m.fill) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s' at %s: %s", v->name, t->name,
                         m.fill ? "only a work queue is filled at once" : "a work queue is filled at once, and not added to");
+    }
+    st = psd_accumulator_admits(t, w, v, err);
+    if (st != PS_OK) {
+        return st;
     }
     if (m.bytes > t->config.memory_budget_bytes) {
         return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_TOO_LARGE,
@@ -237,6 +256,9 @@ static ps_status read_dequeue(const struct psd_task *t, struct psd_wait *w, cons
     w->queue.many = m.many;
     w->queue.up_to = m.up_to;
     w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
+    if (spec->kind == PSI_QUEUE_ACCUMULATOR) {
+        return psd_accumulator_admits(t, w, v, err);
+    }
     if (m.count > PS_VARIABLES_MAX || (!m.many && (m.count != 1 || m.up_to))) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': a DEQUEUE of %u elements", v->name, m.count);
     }
@@ -302,6 +324,8 @@ void psd_rpc_queue_close(struct psd_task *t, struct psd_conn *c, const struct ps
     if (st == PS_OK && v->queue->spec.kind == PSI_QUEUE_WORK) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "work queue '%s' at %s ends when all its epochs are done: it is not closed",
                       v->name, t->name);
+    } else if (st == PS_OK && v->queue->spec.kind == PSI_QUEUE_ACCUMULATOR) {
+        st = psi_fail(&err, PS_FAILED_PRECONDITION, "accumulator '%s' at %s is never closed", v->name, t->name);
     }
     w->queue.cancel = m.cancel;
     if (st != PS_OK) {
@@ -342,7 +366,7 @@ static void tell(const struct psd_variable *v, ps_v1_QueueAnswer *a)
     PSI_IGNORE(PSI_BYTES_SET(a->name, v->name));                 /* likewise */
     a->has_queue = true;
     psi_queue_spec_to_msg(&q->spec, &a->queue);
-    a->size = q->size;
+    a->size = psd_queue_length(q);
     a->taken = q->taken;
     a->enqueuers = length(&q->enqueuers);
     a->dequeuers = length(&q->dequeuers);
@@ -352,6 +376,11 @@ static void tell(const struct psd_variable *v, ps_v1_QueueAnswer *a)
         a->epoch = q->epoch + 1;
         a->items = psd_queue_items(q);
         a->done = q->done;
+    }
+    if (q->spec.kind == PSI_QUEUE_ACCUMULATOR) {
+        a->items = q->size;
+        a->step = q->step;
+        a->dropped = q->dropped;
     }
 }
 

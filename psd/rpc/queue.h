@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of requests to queues share: queue.c has the requests, queue_parts.c the bytes of elements on their way in and
- * out, queue_turns.c who gets its turn, queue_ends.c how a request ends otherwise, work.c what is of work queues only.
+ * out, queue_turns.c who gets its turn, queue_ends.c how a request ends otherwise, work.c what is of work queues only,
+ * accumulator.c what is of accumulators only.
  */
 #ifndef PSD_RPC_QUEUE_H
 #define PSD_RPC_QUEUE_H
@@ -37,6 +38,16 @@ void psd_queue_drop_elements(struct psd_task *t, struct psd_wait *w);
 void psd_queue_end(struct psd_task *t, struct psd_wait *w, const struct psi_err *err);
 /** What w has done is not remembered any more. give_back: what it has taken is the queue's again. */
 void psd_queue_attempt_end(struct psd_task *t, struct psd_wait *w, bool give_back);
+
+/* ---- accumulator.c ---- */
+/** A gradient that has come whole: no NaN, no infinity, where the task refuses these. */
+ps_status psd_accumulator_check(struct psd_task *t, const struct psd_queue *q, const struct psd_element *e,
+                                struct psi_err *err) PSI_MUST;
+/** What w, a first frame of an ENQUEUE or DEQUEUE, asks of v: apply and take are for accumulators, and nothing else is. */
+ps_status psd_accumulator_admits(const struct psd_task *t, const struct psd_wait *w, const struct psd_variable *v,
+                                 struct psi_err *err) PSI_MUST;
+/** w, the first in line, takes so many gradients: may it? */
+bool psd_accumulator_has(const struct psd_queue *q, uint64_t gradients);
 
 /* ---- work.c ---- */
 /** v is filled: with what w brings? INVALID_ARGUMENT that says both sides. */

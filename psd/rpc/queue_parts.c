@@ -56,12 +56,16 @@ static ps_status begin_element(struct psd_task *t, struct psd_wait *w, const str
     return PS_OK;
 }
 
-static ps_status check_element(const struct psd_queue *q, struct psd_queue_wait *k, struct psi_err *err)
+static ps_status check_element(struct psd_task *t, const struct psd_queue *q, struct psd_queue_wait *k, struct psi_err *err)
 {
     const struct psd_element *e = last_of(k);
     ps_status st = psi_tuple_check(&q->spec, e->data, e->bytes, err);
     if (st != PS_OK) {
         psi_err_prefix(err, "queue '%s': element %u", q->variable->name, k->whole);
+        return st;
+    }
+    st = k->apply ? psd_accumulator_check(t, q, e, err) : PS_OK;
+    if (st != PS_OK) {
         return st;
     }
     k->whole++;
@@ -113,7 +117,7 @@ ps_status psd_queue_come(struct psd_task *t, struct psd_wait *w, const struct ps
         n -= part;
         k->come += part;
         k->element_come += part;
-        st = k->element_come == e->bytes ? check_element(q, k, err) : PS_OK;
+        st = k->element_come == e->bytes ? check_element(t, q, k, err) : PS_OK;
         if (st != PS_OK) {
             return st;
         }
@@ -255,9 +259,9 @@ void psd_queue_send(struct psd_task *t, struct psd_conn *c, const struct psd_wai
         const struct psd_queue *q = a->variable->queue;
         m.count = a->element_count;
         m.deliveries = deliveries(a);
-        if (q->spec.kind == PSI_QUEUE_WORK) {
+        if (q->spec.kind == PSI_QUEUE_WORK || q->spec.kind == PSI_QUEUE_ACCUMULATOR) {
             m.serial = PSI_CONTAINER_OF(psi_list_first(&a->elements), struct psd_element, link)->serial;
-            m.epoch = q->epoch + 1;
+            m.epoch = q->spec.kind == PSI_QUEUE_WORK ? q->epoch + 1 : 0;
         }
     }
     send_part(t, c, w->op, w->id, &k, 0, m.bytes < PS_CONTROL_BODY_MAX ? (uint32_t)m.bytes : PS_CONTROL_BODY_MAX, &m, sizeof(m));

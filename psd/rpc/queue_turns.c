@@ -61,6 +61,10 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         PSI_IGNORE(fail_closed(t, v, "closed", err)); /* the caller sees it */
         return DONE;
     }
+    if (k->apply && k->local_step < v->queue->step) {         /* too late: it has gone nowhere, and that is its result */
+        ((struct psd_queue *)(uintptr_t)v->queue)->dropped++; /* a count of this life */
+        return DONE;
+    }
     if (k->fill && v->queue->filled) {
         PSI_IGNORE(psd_work_filled(t, w, v, err)); /* the caller sees it */
         return DONE;
@@ -113,6 +117,18 @@ static bool too_few(struct psd_task *t, struct psd_wait *w, const struct psd_var
     return true;
 }
 
+/* All of an accumulator's sum, or what came back; w's count says how many gradients are to be in it. */
+static enum turn take_turn(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
+{
+    struct psd_change c = change_of(w, PSD_CHANGE_DEQUEUE, v);
+    c.attempt.last = true;
+    if (!psd_accumulator_has(v->queue, w->queue.count)) {
+        return NOTHING;
+    }
+    PSI_IGNORE(move(t, w, &c, err)); /* the caller sees it */
+    return DONE;
+}
+
 static enum turn dequeue_turn(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
 {
     const struct psd_queue *q = v->queue;
@@ -121,6 +137,9 @@ static enum turn dequeue_turn(struct psd_task *t, struct psd_wait *w, const stru
         PSI_IGNORE(psi_fail(err, PS_OUT_OF_RANGE, "work queue '%s' at %s: all %u epochs are done", v->name, t->name,
                             q->spec.epochs)); /* the caller sees it */
         return DONE;
+    }
+    if (q->spec.kind == PSI_QUEUE_ACCUMULATOR) {
+        return take_turn(t, w, v, err);
     }
     if (q->closed && q->size < missing(w) && too_few(t, w, v, err)) {
         return DONE;
@@ -215,5 +234,6 @@ void psd_queues_check_invariants(const struct psd_task *t)
         PSI_ASSERT(in == NULL ||
                    (in->op == PS_OP_ENQUEUE && !q->closed && !psd_queue_has_room(q))); /* it would wait for nothing */
         PSI_ASSERT(out == NULL || (psd_queue_available(q) == 0 && !q->closed));        /* likewise */
+        PSI_ASSERT(out == NULL || q->sum == NULL || psd_queue_length(q) < out->queue.count);
     }
 }

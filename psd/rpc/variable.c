@@ -115,7 +115,7 @@ static void describe(const struct psd_variable *v, ps_v1_OpenAnswer *a)
     if (v->queue != NULL) {
         a->has_queue = true;
         psi_queue_spec_to_msg(&v->queue->spec, &a->queue);
-        a->size = v->queue->size;
+        a->size = psd_queue_length(v->queue);
         a->closed = v->queue->closed;
         return;
     }

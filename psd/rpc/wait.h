@@ -68,11 +68,12 @@ enum psd_wait_stage { PSD_WAIT_COLLECTING /* MORE frames are to come, or its han
 /* What a request to a queue asks for, and how far it is (queue.c). */
 struct psd_queue_wait {
     uint32_t handle; /* of the queue, which may be gone while the request comes in; 0: nothing has come */
-    uint32_t count;  /* elements */
-    bool many, up_to, cancel, fill;
+    uint32_t count;  /* elements; DEQUEUE of an accumulator: gradients that are to be in it */
+    bool many, up_to, cancel, fill, apply;
     uint8_t head_come; /* ENQUEUE, many: bytes of `head` */
     uint8_t head[8];   /* ... of the next element */
     uint64_t fill_hash;
+    int64_t local_step;                /* ENQUEUE of a gradient */
     uint64_t bytes, come;              /* ENQUEUE: of all elements; those that have come */
     uint64_t element_come;             /* ENQUEUE: of the last one in `elements` */
     uint32_t whole;                    /* ENQUEUE: elements that have come */

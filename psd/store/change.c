@@ -328,6 +328,7 @@ static void queue_spec(struct codec *k, const struct psi_queue_spec **spec)
     MEMBER(k, own->min_after_dequeue);
     MEMBER(k, own->seed);
     MEMBER(k, own->epochs);
+    MEMBER(k, own->reduction);
     if (own->component_count > PSI_QUEUE_COMPONENTS_MAX) {
         wrong(k, "too many components");
     }
@@ -578,6 +579,14 @@ static void work_end(struct codec *k, struct psd_change *c)
     flag(k, &c->work_end.repeated);
 }
 
+static void set_step(struct codec *k, struct psd_change *c)
+{
+    record(k, &c->set_step.record);
+    MEMBER(k, c->set_step.number);
+    variable(k, &c->set_step.variable);
+    MEMBER(k, c->set_step.step);
+}
+
 static void rounds(struct codec *k, struct psd_change *c)
 {
     struct psd_rounds_def *own = &k->storage->rounds;
@@ -695,6 +704,9 @@ static void walk(struct codec *k, struct psd_change *c)
         break;
     case PSD_CHANGE_WORK_END:
         work_end(k, c);
+        break;
+    case PSD_CHANGE_SET_STEP:
+        set_step(k, c);
         break;
     case PSD_CHANGE_ROUNDS:
         rounds(k, c);
@@ -830,6 +842,9 @@ static bool move_fits(const struct psd_change *c)
         return false;
     }
     bool work = q->spec.kind == PSI_QUEUE_WORK;
+    if (c->kind == PSD_CHANGE_DEQUEUE && q->spec.kind == PSI_QUEUE_ACCUMULATOR) {
+        return c->attempt.index == 0 && (q->size > 0 || q->sum != NULL);
+    }
     if (c->kind == PSD_CHANGE_DEQUEUE) {
         return c->attempt.index < (q->spec.kind == PSI_QUEUE_SHUFFLE || q->size == 0 ? q->size : 1) && (!work || q->filled);
     }
@@ -851,6 +866,13 @@ static bool work_end_fits(const struct psd_change *c)
     const struct psd_queue *q = c->work_end.variable->queue;
     return fresh(c->work_end.record, c->work_end.number) && q != NULL && q->spec.kind == PSI_QUEUE_WORK &&
            (c->work_end.repeated || psd_attempt_of_item(c->work_end.record, q, c->work_end.serial) != NULL);
+}
+
+static bool set_step_fits(const struct psd_change *c)
+{
+    const struct psd_queue *q = c->set_step.variable->queue;
+    return fresh(c->set_step.record, c->set_step.number) && q != NULL && q->spec.kind == PSI_QUEUE_ACCUMULATOR &&
+           c->set_step.step >= 0 && c->set_step.step <= PSI_STEP_MAX;
 }
 
 static bool rounds_fit(const struct psd_task *t, const struct psd_change *c)
@@ -969,7 +991,7 @@ static bool fits(const struct psd_task *t, const struct psd_change *c)
         return end_of_attempt_fits(c);
     case PSD_CHANGE_QUEUE_CLOSE: {
         const struct psd_queue *q = c->variable->queue;
-        return q != NULL && !q->closed && q->spec.kind != PSI_QUEUE_WORK;
+        return q != NULL && !q->closed && q->spec.kind != PSI_QUEUE_WORK && q->spec.kind != PSI_QUEUE_ACCUMULATOR;
     }
     case PSD_CHANGE_WORK_FILLED: {
         const struct psd_queue *q = c->filled.variable->queue;
@@ -977,6 +999,8 @@ static bool fits(const struct psd_task *t, const struct psd_change *c)
     }
     case PSD_CHANGE_WORK_END:
         return work_end_fits(c);
+    case PSD_CHANGE_SET_STEP:
+        return set_step_fits(c);
     case PSD_CHANGE_ROUNDS:
         return rounds_fit(t, c);
     case PSD_CHANGE_ROUND_JOIN:

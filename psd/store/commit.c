@@ -176,6 +176,18 @@ static void work_end(struct psd_task *t, const struct psd_change *c)
     n->result[0] = c->work_end.repeated; /* little-endian */
 }
 
+static void set_step(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_queue *q = c->set_step.variable->queue;
+    struct psd_number *n = psd_record_put(c->set_step.record, c->set_step.number);
+    n->state = PS_NUMBER_APPLIED;
+    n->position = t->position;
+    n->incarnation = c->set_step.variable->container->incarnation;
+    n->result_bytes = sizeof(q->step);
+    memcpy(n->result, &q->step, sizeof(q->step));
+    q->step = c->set_step.step;
+}
+
 /* ---- rounds ---- */
 
 static void rounds(struct psd_task *t, const struct psd_change *c)
@@ -311,7 +323,7 @@ void psd_commit(struct psd_task *t, const struct psd_change *c)
         reset_end(t, c);
         break;
     case PSD_CHANGE_ENQUEUE:
-        psd_queue_put(attempt_begun(c), c->attempt.element);
+        psd_queue_put(&t->store, attempt_begun(c), c->attempt.element);
         break;
     case PSD_CHANGE_DEQUEUE:
         psd_queue_take(attempt_begun(c), c->attempt.index);
@@ -330,6 +342,9 @@ void psd_commit(struct psd_task *t, const struct psd_change *c)
         break;
     case PSD_CHANGE_WORK_END:
         work_end(t, c);
+        break;
+    case PSD_CHANGE_SET_STEP:
+        set_step(t, c);
         break;
     case PSD_CHANGE_ROUNDS:
         rounds(t, c);

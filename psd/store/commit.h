@@ -53,7 +53,8 @@ enum psd_change_kind {
     PSD_CHANGE_ROUND_JOIN,  /* a member takes part */
     PSD_CHANGE_ROUND_LEAVE, /* ... no longer: what it contributed to the round that is collected is dropped */
     PSD_CHANGE_ROUND_FLIP,  /* a round: new values and slots, the step counts, all contributions are dropped */
-    PSD_CHANGE_RATE         /* a learning rate in place of the optimizer's, or that one again */
+    PSD_CHANGE_RATE,        /* a learning rate in place of the optimizer's, or that one again */
+    PSD_CHANGE_SET_STEP     /* a number is applied: the global step of an accumulator */
 };
 
 /*
@@ -77,7 +78,7 @@ struct psd_change {
             uint64_t creation;
             struct psd_variable *reserved;
         } create;
-        const struct psd_variable *variable; /* DROP, SEAL, QUEUE_CLOSE: open, and no WORK */
+        const struct psd_variable *variable; /* DROP, SEAL, QUEUE_CLOSE: open, no WORK, no ACCUMULATOR */
         struct {
             struct psd_record *record;
             uint64_t number;
@@ -153,6 +154,12 @@ struct psd_change {
             bool give_back;  /* to the front; otherwise it is done */
             bool repeated;   /* it was done before: the number's result says so, and nothing else happens */
         } work_end;
+        struct {
+            struct psd_record *record;
+            uint64_t number;
+            const struct psd_variable *variable;
+            int64_t step; /* 0 to PSI_STEP_MAX; the number's result is the one before */
+        } set_step;
         struct {
             const struct psd_container *container;
             const struct psd_rounds_def *def; /* NULL: the group that is there ends */

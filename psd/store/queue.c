@@ -4,7 +4,8 @@
  * only soft one, and comes before anything is decided: an element's memory, its place in the array, an attempt. What comes back
  * needs none: the array has a place for every element that was inserted and is not freed.
  *
- * Counts, with n elements in attempts: size + taken (+ done, WORK) = elements that are there; bytes are of all of them.
+ * Counts, with n elements in attempts: size + taken (+ done, WORK; + 1 for a sum) = elements that are there; bytes are of all of
+ * them.
  */
 #include "mutate.h"
 
@@ -28,6 +29,11 @@ static bool shuffles(const struct psd_queue *q)
 static bool is_work(const struct psd_queue *q)
 {
     return q->spec.kind == PSI_QUEUE_WORK;
+}
+
+static bool accumulates(const struct psd_queue *q)
+{
+    return q->spec.kind == PSI_QUEUE_ACCUMULATOR;
 }
 
 /* ---- what there is ---- */
@@ -73,6 +79,11 @@ uint64_t psd_queue_draw(const struct psd_queue *q, uint64_t random)
     }
     PSI_ASSERT(q->size > 0);
     return (q->spec.seed != 0 ? drawn(q->spec.seed, q->draws) : random) % q->size; /* uneven by less than size / 2^64 */
+}
+
+uint64_t psd_queue_length(const struct psd_queue *q)
+{
+    return !accumulates(q) ? q->size : q->sum == NULL ? 0 : q->sum->serial;
 }
 
 uint64_t psd_queue_items(const struct psd_queue *q)
@@ -222,6 +233,10 @@ void psd_queue_clear(struct psd_store *s, struct psd_queue *q)
     while ((it = psi_list_pop_front(&q->elements)) != NULL) {
         lose(s, q, element_at(it));
     }
+    if (q->sum != NULL) {
+        lose(s, q, q->sum);
+    }
+    q->sum = NULL;
     q->size = 0;
     q->done = 0;
     array_free(s, q);
@@ -304,9 +319,42 @@ void psd_attempt_free(struct psd_store *s, struct psd_attempt *a)
 
 /* ---- elements move ---- */
 
-void psd_queue_put(struct psd_attempt *a, struct psd_element *e)
+/* e, a gradient, into the sum. */
+static void accumulate(struct psd_store *s, struct psd_queue *q, struct psd_element *e)
+{
+    const struct psi_queue_component *c = &q->spec.components[0];
+    if (q->sum == NULL) {
+        e->serial = 1;
+        q->sum = e;
+        q->bytes += e->bytes;
+        return;
+    }
+    PSI_IGNORE(psd_add(c->dtype, q->sum->data, e->data, (size_t)ps_shape_elements(&c->shape), 1)); /* a float has an addition */
+    q->sum->serial++;
+    psd_element_free(s, e);
+}
+
+/* The sum, reduced: its step is over. */
+static struct psd_element *reduce(struct psd_queue *q)
+{
+    const struct psi_queue_component *c = &q->spec.components[0];
+    struct psd_element *e = q->sum;
+    if (q->spec.reduction == PSI_REDUCTION_MEAN) {
+        psd_divide(c->dtype, e->data, e->serial, (size_t)ps_shape_elements(&c->shape));
+    }
+    q->sum = NULL;
+    q->step++;
+    return e;
+}
+
+void psd_queue_put(struct psd_store *s, struct psd_attempt *a, struct psd_element *e)
 {
     struct psd_queue *q = a->variable->queue;
+    a->inserted++;
+    if (accumulates(q)) {
+        accumulate(s, q, e);
+        return;
+    }
     e->serial = q->next_serial++;
     e->state = PSD_ELEMENT_QUEUED;
     if (shuffles(q)) {
@@ -319,11 +367,13 @@ void psd_queue_put(struct psd_attempt *a, struct psd_element *e)
     }
     q->size++;
     q->bytes += e->bytes;
-    a->inserted++;
 }
 
 static struct psd_element *take_out(struct psd_queue *q, uint64_t index)
 {
+    if (accumulates(q) && q->size == 0) {
+        return reduce(q);
+    }
     q->size--;
     if (!shuffles(q)) {
         return element_at(psi_list_pop_front(&q->elements));
@@ -337,7 +387,7 @@ static struct psd_element *take_out(struct psd_queue *q, uint64_t index)
 void psd_queue_take(struct psd_attempt *a, uint64_t index)
 {
     struct psd_queue *q = a->variable->queue;
-    PSI_ASSERT(index < q->size);
+    PSI_ASSERT(index < q->size || (index == 0 && q->sum != NULL));
     struct psd_element *e = take_out(q, index);
     e->state = PSD_ELEMENT_TAKEN;
     psi_list_push_back(&a->elements, &e->link);
@@ -499,6 +549,11 @@ void psd_queue_check_invariants(const struct psd_queue *q)
     if (is_work(q)) {
         check_done(q, &bytes);
     }
+    if (q->sum != NULL) {
+        PSI_ASSERT(accumulates(q) && q->sum->serial > 0 && q->sum->state == PSD_ELEMENT_QUEUED);
+        bytes += q->sum->bytes;
+    }
+    PSI_ASSERT(q->step >= 0 && (accumulates(q) || q->step == 0));
     PSI_ASSERT(bytes == q->bytes);
     PSI_ASSERT(!shuffles(q) || q->capacity >= q->size + q->taken);
 }

@@ -9,6 +9,10 @@
  * without give_back holds it for the session until WORK_END says that it is done, or gives it back; done items stay in memory,
  * and are all handed out again when the last one of an epoch is done.
  *
+ * ACCUMULATOR: the first gradient that is put in becomes the sum, later ones are added to it and freed; a DEQUEUE takes the sum,
+ * reduced, as an element, and the next gradient begins another. What comes back is an element like those of a FIFO, and taken
+ * before the sum.
+ *
  * A reset or delete frees what is in the queue and what a session holds of it. What a request has taken and its client has not
  * acknowledged goes with its attempt: the answer may be on its way.
  *
@@ -30,7 +34,7 @@ enum psd_element_state {
 struct psd_element {
     struct psi_list link; /* derived: of queue->elements, or of the attempt that took it; SHUFFLE in the queue: none */
     /* remembered: */
-    uint64_t serial;     /* from 1 on, by insertion */
+    uint64_t serial;     /* from 1 on, by insertion; ACCUMULATOR: gradients in it */
     uint64_t bytes;      /* of data: common/tuple.h */
     uint32_t deliveries; /* how often it came back after a request that took it was done; WORK: in this epoch */
     uint32_t state;      /* derived: enum psd_element_state */
@@ -63,8 +67,10 @@ struct psd_queue {
     uint64_t next_serial;
     uint64_t draws; /* SHUFFLE: so far */
     uint64_t fill_hash;
-    uint64_t done;  /* WORK: items, in this epoch */
-    uint32_t epoch; /* WORK: from 0 on; spec.epochs: all are over */
+    uint64_t done;           /* WORK: items, in this epoch */
+    struct psd_element *sum; /* ACCUMULATOR: NULL while it has no gradient */
+    int64_t step;            /* ACCUMULATOR: its global step */
+    uint32_t epoch;          /* WORK: from 0 on; spec.epochs: all are over */
     bool closed;
     bool filled; /* WORK */
     /* derived: */
@@ -74,6 +80,7 @@ struct psd_queue {
     uint64_t attempt_count;
     /* volatile: */
     uint64_t capacity;                    /* of array */
+    uint64_t dropped;                     /* ACCUMULATOR: gradients that came too late */
     struct psi_list enqueuers, dequeuers; /* struct psd_need of psd/rpc/wait.h, the longest waiting first */
     struct psi_list dirty;                /* link of whoever looks at it at the end of the event */
     const struct psd_variable *variable;  /* on which it hangs */
@@ -84,11 +91,14 @@ struct psd_queue {
 const struct psd_attempt *psd_attempt_find(const struct psd_record *r, uint64_t id);
 /** Has it room for one element more: true for every one without a capacity. Closed or not is the caller's to ask. */
 bool psd_queue_has_room(const struct psd_queue *q);
-/** How many elements may be taken now: SHUFFLE leaves min_after_dequeue while it is open, WORK has none until it is filled. */
+/** How many elements may be taken now: SHUFFLE leaves min_after_dequeue while it is open, WORK has none until it is filled.
+ * ACCUMULATOR: what came back. */
 uint64_t psd_queue_available(const struct psd_queue *q);
 /** The index that the next DEQUEUE takes: 0 but for SHUFFLE, which must not be empty; from (seed, draws), without a seed from
  * `random`, 64 random bits. */
 uint64_t psd_queue_draw(const struct psd_queue *q, uint64_t random);
+/** Elements in it; ACCUMULATOR: gradients in its sum. */
+uint64_t psd_queue_length(const struct psd_queue *q);
 /** Items of a filled WORK. */
 uint64_t psd_queue_items(const struct psd_queue *q);
 /** WORK: the item with this serial; NULL: there is none. */

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Of numbers; a work queue of strings. */
+/* Of numbers; a work queue of strings; an accumulator. */
 static void make_queue(struct fc *c, const char *name, uint32_t kind)
 {
     ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
@@ -19,10 +19,11 @@ static void make_queue(struct fc *c, const char *name, uint32_t kind)
     PSI_IGNORE(PSI_BYTES_SET(m.job, "ps"));
     m.has_queue = true;
     m.queue.kind = kind;
-    m.queue.capacity = kind == 3 ? -1 : 3;
+    m.queue.capacity = kind >= 3 ? -1 : 3;
     m.queue.epochs = kind == 3 ? 2 : 0;
+    m.queue.reduction = kind == 4 ? 1 : 0;
     m.queue.components_count = 1;
-    m.queue.components[0].dtype = kind == 3 ? PS_STRING : PS_I64;
+    m.queue.components[0].dtype = kind == 4 ? PS_F64 : kind == 3 ? PS_STRING : PS_I64;
     m.queue.components[0].shaped = true;
     PSI_ASSERT(fc_create(c, &m, NULL) == PS_OK);
 }
@@ -116,7 +117,8 @@ static void send_frame(struct fc *c, struct input *in)
                                   PS_OP_ENQUEUE,     PS_OP_DEQUEUE,
                                   PS_OP_PUT_PART,    PS_OP_GET_PART,
                                   PS_OP_QUEUE_CLOSE, PS_OP_WORK_END,
-                                  PS_OP_QUEUES,      PS_OP_SET_RATE};
+                                  PS_OP_QUEUES,      PS_OP_SET_RATE,
+                                  PS_OP_SET_STEP};
     static uint8_t zeros[3 * PS_SEGMENT_BYTES];
     struct wire w;
     size_t meta_bytes = 0, body_bytes = 0;
@@ -174,8 +176,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     fc_create_item(&item, "text", PS_STRING, 3, &none); /* handle 5 */
     PSI_ASSERT(fc_create(&good, &item, NULL) == PS_OK && fc_open(&good, "text", &a) == PS_OK);
     PSI_ASSERT(fc_init_var(&good, a.handle, &zeros, &none, 0, false).status == PS_OK);
-    for (uint32_t kind = 1; kind <= 3; kind++) { /* queues: handles 6 to 8 */
-        const char *const names[] = {"", "fifo", "shuffle", "work"};
+    for (uint32_t kind = 1; kind <= 4; kind++) { /* queues: handles 6 to 9 */
+        const char *const names[] = {"", "fifo", "shuffle", "work", "sums"};
         make_queue(&good, names[kind], kind);
     }
     if (fc_connect(&bad) == PS_OK) {

@@ -126,6 +126,53 @@ static inline void work_end(struct wire *out)
     queue_frame(out, PS_OP_WORK_END, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, 300, 9, &ps_v1_WorkEnd_msg, &m, NULL, 0);
 }
 
+static inline void create_accumulator(struct wire *out)
+{
+    ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "w/grad_accum")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "ps"));
+    m.has_queue = true;
+    m.queue.kind = 4;
+    m.queue.capacity = -1;
+    m.queue.reduction = 2;
+    m.queue.components_count = 1;
+    m.queue.components[0] = (ps_v1_Component){.dtype = PS_F32, .shaped = true, .dims_count = 1, .dims = {3}};
+    list_frame(out, PS_OP_CREATE, 0, 47, &ps_v1_CreateItem_msg, &m, sizeof(m), 1);
+}
+
+static inline void apply_grad(struct wire *out)
+{
+    const float gradient[4] = {1, 2, 3, 0};
+    const ps_v1_Enqueue m = {.timeout_ms = 60000, .count = 1, .bytes = sizeof(gradient), .apply = true, .local_step = 12};
+    queue_frame(out, PS_OP_ENQUEUE, 0, 48, 9, &ps_v1_Enqueue_msg, &m, gradient, sizeof(gradient));
+}
+
+static inline void set_step(struct wire *out)
+{
+    const ps_v1_SetStep m = {.step = 12};
+    queue_frame(out, PS_OP_SET_STEP, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, 301, 9, &ps_v1_SetStep_msg, &m, NULL, 0);
+}
+
+static inline void accumulators_answer(struct wire *out)
+{
+    ps_v1_QueueAnswer m = ps_v1_QueueAnswer_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.container, "localhost")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "w/grad_accum"));
+    m.has_queue = true;
+    m.queue.kind = 4;
+    m.queue.capacity = -1;
+    m.queue.reduction = 1;
+    m.queue.components_count = 1;
+    m.queue.components[0] = (ps_v1_Component){.dtype = PS_F64, .shaped = true};
+    m.size = 3;
+    m.dequeuers = 1;
+    m.bytes = 16;
+    m.items = 1;
+    m.step = 12;
+    m.dropped = 5;
+    list_frame(out, PS_OP_QUEUES, PS_FLAG_REPLY, 49, &ps_v1_QueueAnswer_msg, &m, sizeof(m), 1);
+}
+
 static inline void ack_given_up(struct wire *out)
 {
     struct ps_frame_header h = header_of(PS_OP_ACK, 0, 44, 0);

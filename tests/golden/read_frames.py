@@ -500,6 +500,32 @@ def work_end(f):
     check(message("WorkEnd", f.meta) == {"serial": 17, "epoch": 2, "give_back": 1}, "WORK_END")
 
 
+SUMS = {"kind": 4, "capacity": -1}
+
+
+def create_accumulator(f):
+    is_frame(f, "CREATE", "CRC", id=47)
+    queue = dict(SUMS, reduction=2, components=[{"dtype": 1, "shaped": 1, "dims": [3]}])
+    check(items(f.payload, "CreateItem") == [{"name": b"w/grad_accum", "job": b"ps", "queue": queue}], "an accumulator")
+
+
+def apply_grad(f):
+    is_frame(f, "ENQUEUE", "CRC", id=48, handle=9, payload=struct.pack("<4f", 1, 2, 3, 0))
+    check(message("Enqueue", f.meta) == {"timeout_ms": 60000, "count": 1, "bytes": 16, "apply": 1, "local_step": 12}, "a gradient")
+
+
+def set_step(f):
+    is_frame(f, "SET_STEP", "CRC SEQ FIRST LAST", id=301, handle=9)
+    check(message("SetStep", f.meta) == {"step": 12}, "SET_STEP")
+
+
+def accumulators_answer(f):
+    is_frame(f, "QUEUES", "CRC REPLY", id=49)
+    check(items(f.payload, "QueueAnswer") == [
+        {"container": b"localhost", "name": b"w/grad_accum", "queue": dict(SUMS, reduction=1, components=[{"dtype": 2, "shaped": 1}]),
+         "size": 3, "dequeuers": 1, "bytes": 16, "items": 1, "step": 12, "dropped": 5}], "accumulators")
+
+
 def ack_given_up(f):
     is_frame(f, "ACK", "CRC", id=44, offset=1, meta=b"", payload=b"")
 
@@ -593,6 +619,8 @@ MEANINGS = {"hello": hello, "hello_answer": hello_answer, "open": open_, "open_a
             "strings_pull_reply": strings_pull_reply, "create_atomic": create_atomic,
             "create_queue": create_queue, "queues_answer": queues_answer, "enqueue": enqueue, "put_part": put_part, "dequeue": dequeue,
             "dequeue_reply": dequeue_reply, "get_part": get_part, "queue_close": queue_close, "work_end": work_end,
+            "create_accumulator": create_accumulator, "apply_grad": apply_grad, "set_step": set_step,
+            "accumulators_answer": accumulators_answer,
             "ack_given_up": ack_given_up, "contribute": contribute, "sync": sync,
             "join": of_member("JOIN", 52, "Join", timeout_ms=60000, options=SYNC), "join_answer": join_answer,
             "step": of_member("STEP", 53, "Step", timeout_ms=60000, member=MEMBER, round=7, steps=12), "step_reply": step_reply,

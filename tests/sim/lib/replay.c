@@ -125,6 +125,11 @@ static void queues(const struct look *l, const struct psd_queue *a, const struct
     SAME(psd_queue, epoch);
     SAME(psd_queue, closed);
     SAME(psd_queue, filled);
+    SAME(psd_queue, step);
+    CHECK(psd_queue, sum, (a->sum == NULL) == (b->sum == NULL));
+    if (a->sum != NULL && b->sum != NULL) {
+        elements(l, a->sum, b->sum);
+    }
     SAME(psd_queue, taken);
     SAME(psd_queue, bytes);
     SAME(psd_queue, attempt_count);

@@ -6,12 +6,13 @@
 
 static struct psi_queue_spec spec_of(uint32_t kind)
 {
-    const bool work = kind == PSI_QUEUE_WORK;
+    const bool work = kind == PSI_QUEUE_WORK, sums = kind == PSI_QUEUE_ACCUMULATOR;
     return (struct psi_queue_spec){
         .kind = kind,
         .component_count = 1,
-        .capacity = work ? -1 : 10,
+        .capacity = work || sums ? -1 : 10,
         .epochs = work ? 1 : 0,
+        .reduction = sums ? PSI_REDUCTION_MEAN : 0,
         .components = {{.dtype = work ? PS_STRING : PS_F32, .shaped = true, .shape = work ? PS_SCALAR : PS_SHAPE(2, 3)}},
     };
 }
@@ -25,7 +26,7 @@ static void assert_refused(struct psi_queue_spec spec, const char *fault)
 TEST(test_kinds_that_can_be)
 {
     struct psi_err err;
-    for (uint32_t kind = PSI_QUEUE_FIFO; kind <= PSI_QUEUE_WORK; kind++) {
+    for (uint32_t kind = PSI_QUEUE_FIFO; kind <= PSI_QUEUE_ACCUMULATOR; kind++) {
         struct psi_queue_spec spec = spec_of(kind);
         assert_ok(psi_queue_spec_check(&spec, &err), &err);
     }
@@ -43,13 +44,18 @@ TEST(test_kinds_that_can_be)
     assert_string_equal(psi_queue_kind_name(PSI_QUEUE_FIFO), "FIFO");
     assert_string_equal(psi_queue_kind_name(PSI_QUEUE_SHUFFLE), "RANDOM_SHUFFLE");
     assert_string_equal(psi_queue_kind_name(PSI_QUEUE_WORK), "WORK");
+    spec = spec_of(PSI_QUEUE_ACCUMULATOR);
+    spec.components[0].dtype = PS_F64;
+    spec.reduction = PSI_REDUCTION_SUM;
+    assert_ok(psi_queue_spec_check(&spec, &err), &err);
+    assert_string_equal(psi_queue_kind_name(PSI_QUEUE_ACCUMULATOR), "ACCUMULATOR");
     assert_string_equal(psi_queue_kind_name(0), "invalid");
 }
 
 TEST(test_fields_that_cannot_be)
 {
-    struct psi_queue_spec spec = spec_of(4);
-    assert_refused(spec, "kind 4");
+    struct psi_queue_spec spec = spec_of(5);
+    assert_refused(spec, "kind 5");
     spec = spec_of(PSI_QUEUE_FIFO);
     spec.capacity = 0;
     assert_refused(spec, "capacity 0; at least 1");
@@ -77,6 +83,41 @@ TEST(test_fields_that_cannot_be)
     spec = spec_of(PSI_QUEUE_WORK);
     spec.components[0].shaped = false;
     assert_refused(spec, "a string without dimensions");
+}
+
+TEST(test_accumulators_that_cannot_be)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO);
+    spec.reduction = PSI_REDUCTION_SUM;
+    assert_refused(spec, "reduction 2; only an accumulator");
+    const uint32_t reductions[] = {0, 3};
+    for (size_t i = 0; i < 2; i++) {
+        spec = spec_of(PSI_QUEUE_ACCUMULATOR);
+        spec.reduction = reductions[i];
+        assert_refused(spec, "1 (mean) or 2 (sum)");
+    }
+    spec = spec_of(PSI_QUEUE_ACCUMULATOR);
+    spec.capacity = 1;
+    assert_refused(spec, "capacity 1; an accumulator has none");
+    spec = spec_of(PSI_QUEUE_ACCUMULATOR);
+    spec.seed = 1;
+    assert_refused(spec, "seed 1; an accumulator");
+    spec = spec_of(PSI_QUEUE_ACCUMULATOR);
+    spec.epochs = 1;
+    assert_refused(spec, "only WORK has epochs");
+    spec = spec_of(PSI_QUEUE_ACCUMULATOR);
+    spec.min_after_dequeue = 1;
+    assert_refused(spec, "only RANDOM_SHUFFLE");
+    spec = spec_of(PSI_QUEUE_ACCUMULATOR);
+    spec.components[0].dtype = PS_F16;
+    assert_refused(spec, "this is float16 of a declared shape");
+    spec = spec_of(PSI_QUEUE_ACCUMULATOR);
+    spec.components[0] = (struct psi_queue_component){.dtype = PS_F32};
+    assert_refused(spec, "this is float32 of any shape");
+    spec = spec_of(PSI_QUEUE_ACCUMULATOR);
+    spec.components[1] = spec.components[0];
+    spec.component_count = 2;
+    assert_refused(spec, "an accumulator has one component");
 }
 
 TEST(test_components_at_their_bounds)
@@ -155,6 +196,9 @@ TEST(test_seeds_compared)
     want = have;
     want.epochs = 2;
     assert_differ(&have, &want, (ps_reason)PS_INVALID_ARGUMENT, "with epochs 1; asked for with 2");
+    have = want = spec_of(PSI_QUEUE_ACCUMULATOR);
+    want.reduction = PSI_REDUCTION_SUM;
+    assert_differ(&have, &want, (ps_reason)PS_INVALID_ARGUMENT, "with reduction MEAN; asked for with SUM");
 }
 
 TEST(test_message)
@@ -179,8 +223,10 @@ TEST(test_message)
     m.kind = PSI_QUEUE_SHUFFLE;
     m.components[2].dtype = 99;
     assert_fails(psi_queue_spec_from_msg(&m, &back, &err), PS_INVALID_ARGUMENT, &err, "component 2: unknown dtype 99");
-    spec = spec_of(PSI_QUEUE_WORK);
-    psi_queue_spec_to_msg(&spec, &m);
-    assert_ok(psi_queue_spec_from_msg(&m, &back, &err), &err);
-    assert_true(psi_queue_spec_equal(&spec, &back));
+    for (uint32_t kind = PSI_QUEUE_WORK; kind <= PSI_QUEUE_ACCUMULATOR; kind++) {
+        spec = spec_of(kind);
+        psi_queue_spec_to_msg(&spec, &m);
+        assert_ok(psi_queue_spec_from_msg(&m, &back, &err), &err);
+        assert_true(psi_queue_spec_equal(&spec, &back));
+    }
 }

@@ -121,6 +121,10 @@ static struct psi_queue_spec spec_of(enum psi_queue_kind kind, int64_t capacity)
         spec.components[0].dtype = PS_STRING;
         spec.epochs = 2;
     }
+    if (kind == PSI_QUEUE_ACCUMULATOR) {
+        spec.components[0].dtype = PS_F64;
+        spec.reduction = PSI_REDUCTION_MEAN;
+    }
     return spec;
 }
 
@@ -235,12 +239,16 @@ static void say_list(struct psi_buf *out, const struct psi_list *list)
 static void say_queue(struct psi_buf *out, const struct psd_queue *q)
 {
     ps_status st = psi_buf_printf(
-        out, NULL, "size %llu next %llu draws %llu hash %llu done %llu epoch %u%s%s taken %llu bytes %llu attempts %llu:",
+        out, NULL,
+        "size %llu next %llu draws %llu hash %llu done %llu epoch %u%s%s step %lld taken %llu bytes %llu attempts %llu:",
         (unsigned long long)q->size, (unsigned long long)q->next_serial, (unsigned long long)q->draws,
         (unsigned long long)q->fill_hash, (unsigned long long)q->done, q->epoch, q->closed ? " closed" : "",
-        q->filled ? " filled" : "", (unsigned long long)q->taken, (unsigned long long)q->bytes,
+        q->filled ? " filled" : "", (long long)q->step, (unsigned long long)q->taken, (unsigned long long)q->bytes,
         (unsigned long long)q->attempt_count);
     assert_int_equal(st, PS_OK);
+    if (q->sum != NULL) {
+        say_element(out, q->sum);
+    }
     say_list(out, &q->elements);
     for (uint64_t i = 0; i < q->size && q->spec.kind == PSI_QUEUE_SHUFFLE; i++) {
         say_element(out, q->array[i]);
@@ -563,6 +571,148 @@ TEST(test_work_without_items)
     assert_replayed(l);
 }
 
+/* ---- ACCUMULATOR ---- */
+
+static struct psd_change applying(struct life *l, int session, uint64_t id, double gradient)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &gradient, sizeof(bits));
+    struct psd_change c = putting(l, session, id, element(l, bits));
+    c.attempt.last = true;
+    return c;
+}
+
+static void apply(struct life *l, int session, uint64_t id, double gradient)
+{
+    must(l, applying(l, session, id, gradient));
+}
+
+/* Returns what came out; it is the request's. */
+static double take_grad(struct life *l, int session, uint64_t id, uint64_t gradients)
+{
+    uint64_t bits = take(l, session, id, true);
+    double value = 0;
+    memcpy(&value, &bits, sizeof(value));
+    assert_int_equal(first_of(&psd_attempt_find(l->records[session], id)->elements)->serial, gradients);
+    return value;
+}
+
+static struct psd_change setting(const struct life *l, int session, uint64_t number, int64_t step)
+{
+    return (struct psd_change){.kind = PSD_CHANGE_SET_STEP,
+                               .set_step = {.record = l->records[session], .number = number, .variable = l->v, .step = step}};
+}
+
+TEST(test_accumulator_mean_and_sum)
+{
+    for (uint32_t reduction = PSI_REDUCTION_MEAN; reduction <= PSI_REDUCTION_SUM; reduction++) {
+        struct psi_queue_spec spec = spec_of(PSI_QUEUE_ACCUMULATOR, -1);
+        spec.reduction = reduction;
+        struct life *l = life_new(&spec);
+        const uint64_t one = psd_element_memory_bytes(8);
+        apply(l, 0, 1, 1);
+        apply(l, 1, 1, 2);
+        apply(l, 0, 2, 6.5);
+        assert_int_equal(psd_queue_length(l->q), 3);
+        assert_int_equal(l->q->size, 0);
+        assert_int_equal(l->task->store.promised_bytes, sizeof(struct psd_queue) + one); /* whatever has been applied */
+        assert_replayed(l);
+        assert_true(take_grad(l, 2, 1, 3) == (reduction == PSI_REDUCTION_MEAN ? 9.5 / 3 : 9.5));
+        assert_int_equal(psd_queue_length(l->q), 0); /* of the next step nothing is there */
+        assert_int_equal(l->q->step, 1);
+        apply(l, 0, 3, 4);
+        assert_int_equal(l->task->store.promised_bytes, sizeof(struct psd_queue) + 2 * one);
+        end(l, 2, 1, false);
+        assert_true(take_grad(l, 2, 2, 1) == 4);
+        assert_int_equal(l->q->step, 2);
+        assert_replayed(l);
+        end(l, 2, 2, false);
+        assert_int_equal(l->task->store.promised_bytes, sizeof(struct psd_queue));
+    }
+}
+
+/* float32 is added and divided as such, and what fills the last eight bytes stays 0. */
+TEST(test_accumulator_of_float32)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_ACCUMULATOR, -1);
+    spec.components[0].dtype = PS_F32;
+    spec.components[0].shape = PS_SHAPE(3);
+    struct life *l = life_new(&spec);
+    for (uint64_t i = 0; i < 3; i++) {
+        const float gradient[4] = {16777216, (float)i, 1, 0};
+        struct psd_element *e = psd_element_new(&l->task->store, sizeof(gradient));
+        memcpy(e->data, gradient, sizeof(gradient));
+        struct psd_change c = putting(l, 0, i + 1, e);
+        c.attempt.last = true;
+        must(l, c);
+    }
+    PSI_IGNORE(take(l, 1, 1, true)); /* looked at below */
+    const float sum = 16777216.0F + 16777216.0F + 16777216.0F, want[4] = {sum / 3, 1, 1, 0};
+    assert_memory_equal(first_of(&psd_attempt_find(l->records[1], 1)->elements)->data, want, sizeof(want));
+    assert_replayed(l);
+}
+
+/* What comes back is taken first, and is not added to; its step is over. */
+TEST(test_accumulator_given_back)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_ACCUMULATOR, -1);
+    struct life *l = life_new(&spec);
+    apply(l, 0, 1, 3);
+    apply(l, 0, 2, 4);
+    assert_true(take_grad(l, 1, 1, 2) == 3.5);
+    apply(l, 0, 3, 10);
+    end(l, 1, 1, true);
+    assert_int_equal(l->q->size, 1);
+    assert_int_equal(psd_queue_available(l->q), 1);
+    assert_int_equal(psd_queue_length(l->q), 1);
+    assert_replayed(l);
+    assert_true(take_grad(l, 2, 1, 2) == 3.5);
+    assert_int_equal(first_of(&psd_attempt_find(l->records[2], 1)->elements)->deliveries, 1);
+    assert_int_equal(l->q->step, 1);
+    assert_true(take_grad(l, 2, 2, 1) == 10);
+    assert_int_equal(l->q->step, 2);
+    assert_replayed(l);
+}
+
+TEST(test_accumulator_step)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_ACCUMULATOR, -1);
+    struct life *l = life_new(&spec);
+    const int64_t steps[] = {7, PSI_STEP_MAX, 2};
+    int64_t before = 0, had = 0;
+    for (size_t i = 0; i < ARRAY_COUNT(steps); i++) {
+        must(l, setting(l, 0, i + 1, steps[i]));
+        const struct psd_number *n = psd_record_find(l->records[0], i + 1);
+        assert_int_equal(n->state, PS_NUMBER_APPLIED);
+        assert_int_equal(n->result_bytes, sizeof(had));
+        memcpy(&had, n->result, sizeof(had));
+        assert_int_equal(had, before);
+        assert_int_equal(l->q->step, steps[i]);
+        before = steps[i];
+    }
+    assert_replayed(l);
+}
+
+TEST(test_accumulator_dropped)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_ACCUMULATOR, -1);
+    struct life *l = life_new(&spec);
+    apply(l, 0, 1, 3);
+    PSI_IGNORE(take_grad(l, 1, 1, 1)); /* comes back */
+    end(l, 1, 1, true);
+    apply(l, 0, 2, 5);
+    PSI_IGNORE(take_grad(l, 1, 2, 1)); /* stays out: the one that came back */
+    apply(l, 0, 3, 5);
+    must(l, (struct psd_change){.kind = PSD_CHANGE_DROP, .variable = l->v});
+    assert_int_equal(l->task->store.promised_bytes, sizeof(struct psd_queue) + psd_element_memory_bytes(8));
+    for (uint64_t id = 1; id <= 3; id++) {
+        end(l, 0, id, false);
+    }
+    end(l, 1, 2, true);
+    assert_int_equal(l->task->store.promised_bytes, 0);
+    assert_replayed(l);
+}
+
 /* ---- its end ---- */
 
 TEST(test_drop_and_reset)
@@ -670,6 +820,13 @@ static struct life *all_kinds(void)
     end(l, 1, 3, true);
     close_queue(l);
     must(l, (struct psd_change){.kind = PSD_CHANGE_DROP, .variable = shuffle});
+    spec = spec_of(PSI_QUEUE_ACCUMULATOR, -1);
+    l->v = create(l, "sums", &spec);
+    l->q = l->v->queue;
+    apply(l, 0, 4, 1.5);
+    apply(l, 0, 5, 2);
+    must(l, setting(l, 0, 1, 6));
+    PSI_IGNORE(take_grad(l, 1, 4, 2)); /* replayed below */
     l->v = work;
     l->q = work->queue;
     return l;
@@ -769,6 +926,21 @@ TEST(test_not_the_next_one)
     fill(l, 2);
     assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_WORK_FILLED, .filled = {.variable = l->v}}); /* twice */
     assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_QUEUE_CLOSE, .variable = l->v});
+    assert_refused(l, setting(l, 0, 1, 5)); /* it has no step */
+    const struct psd_variable *work = l->v;
+    spec = spec_of(PSI_QUEUE_ACCUMULATOR, -1);
+    l->v = create(l, "sums", &spec);
+    l->q = l->v->queue;
+    take_one = by(l, PSD_CHANGE_DEQUEUE, 0, 9);
+    assert_refused(l, take_one); /* it has no gradient */
+    apply(l, 0, 50, 5);
+    take_one.attempt.index = 1;
+    assert_refused(l, take_one);
+    assert_refused(l, setting(l, 0, 1, -1));
+    assert_refused(l, setting(l, 0, 1, PSI_STEP_MAX + 1));
+    assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_QUEUE_CLOSE, .variable = l->v});
+    l->v = work;
+    l->q = l->v->queue;
     PSI_IGNORE(take(l, 1, 9, false));
     end_one.attempt.record = l->records[1];
     assert_refused(l, end_one); /* of what the request has not got nothing is held */
@@ -822,7 +994,7 @@ TEST(test_budget)
 /* What a change needs fails, one after the other: nothing is half done. */
 TEST(test_no_memory)
 {
-    static const enum psi_queue_kind kinds[] = {PSI_QUEUE_FIFO, PSI_QUEUE_SHUFFLE, PSI_QUEUE_WORK};
+    static const enum psi_queue_kind kinds[] = {PSI_QUEUE_FIFO, PSI_QUEUE_SHUFFLE, PSI_QUEUE_WORK, PSI_QUEUE_ACCUMULATOR};
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
         struct psi_queue_spec spec = spec_of(kinds[i], -1);
         struct life *l = life_new(&spec);

@@ -103,6 +103,7 @@ static struct fc_reply send(struct env *e, uint8_t op, const char *container, co
     case PS_OP_INIT:
         return fc_init_var(&e->c, v->handle, ps_zeros(), ps_sgd(1), 0, false);
     case PS_OP_WORK_END:
+    case PS_OP_SET_STEP:
         return fc_call(&e->c, op, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, e->c.next_number++, v->handle, NULL, 0, NULL);
     case PS_OP_ENQUEUE:
     case PS_OP_DEQUEUE:
@@ -142,6 +143,7 @@ static const struct right ROWS[] = {
     {PS_OP_DEQUEUE, PSD_RIGHT_WRITE, "a"},
     {PS_OP_QUEUE_CLOSE, PSD_RIGHT_WRITE, "a"},
     {PS_OP_WORK_END, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_SET_STEP, PSD_RIGHT_WRITE, "a"},
     {PS_OP_SET_RATE, PSD_RIGHT_ADMINISTER, "a"},
     {PS_OP_CREATE, PSD_RIGHT_CREATE, "a"},
     {PS_OP_FIND, PSD_RIGHT_READ, "a"},
