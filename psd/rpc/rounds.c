@@ -327,7 +327,7 @@ static void go_on(struct psd_task *t, struct psd_rounds *g)
 static ps_status check_round(const struct psd_task *t, const struct psd_rounds *g, const struct psd_round_spec *spec,
                              bool *out_open, struct psi_err *err)
 {
-    if (g->options.mode != PSD_SYNC_ROUNDS || spec->member_count == 0 || spec->member_count > PS_MEMBERS_MAX) {
+    if (g->options.mode != PSD_SYNC_ROUNDS || spec->member_count > PS_MEMBERS_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "a round of container '%s' at %s, mode %u, with %u members", spec->container,
                         t->name, g->options.mode, spec->member_count);
     }
@@ -352,6 +352,12 @@ static ps_status build(struct psd_task *t, const struct psd_round_spec *spec, bo
     }
     struct psd_rounds *g = *out;
     overtake_ask(t, g, "another order for the round has come");
+    t->rounds_moved = true;
+    if (spec->member_count == 0 && !decided) {
+        psd_rounds_build_end(g);
+        g->attempt = 0;
+        return PS_OK;
+    }
     psd_rounds_build_begin(g, spec->members, spec->member_count, decided);
     g->life = spec->life;
     g->attempt = spec->attempt;
@@ -361,7 +367,6 @@ static ps_status build(struct psd_task *t, const struct psd_round_spec *spec, bo
     if (g->build != PSD_BUILD_MISSING) {
         go_on(t, g);
     }
-    t->rounds_moved = true;
     return PS_OK;
 }
 
@@ -378,12 +383,11 @@ ps_status psd_rounds_commit_here(struct psd_task *t, const struct psd_round_spec
     bool open = false;
     ps_status st = build(t, spec, true, &g, &open, err);
     if (st == PS_OK && open && g->build == PSD_BUILD_MISSING) {
-        const struct psd_missing *what = &g->missing[0];
+        const struct psd_variable *v = g->missing_count > 0 ? g->missing[0].variable : NULL;
         st = psi_fail_as(err, PS_ABORTED, PS_REASON_LOST,
-                         "%s cannot commit round %llu of container '%s': it has no contribution of member %llx%s%s%s", t->name,
-                         (unsigned long long)spec->round, spec->container, (unsigned long long)what->member,
-                         what->variable == NULL ? "" : " to '", what->variable == NULL ? "" : what->variable->name,
-                         what->variable == NULL ? "" : "'");
+                         "%s cannot commit round %llu of container '%s': it lacks what %u of its %u members contributed%s%s%s",
+                         t->name, (unsigned long long)spec->round, spec->container, g->missing_count, spec->member_count,
+                         v == NULL ? "" : ", to '", v == NULL ? "" : v->name, v == NULL ? "" : "'");
     }
     return st;
 }

@@ -53,8 +53,9 @@ ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64
                                struct psi_err *err) PSI_MUST;
 /** What it contributed is dropped; values that are being built of it too. OK where there is no such member or group. */
 void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t generation, uint64_t member);
-/** Build it. PS_OK: psd_rounds_here()->build says what came of it: READY, MISSING, GOES (later one of these). A round that is
- * committed already is OK: ->committed says so. ABORTED (LOST): the group is not here, or not in the round before. */
+/** Build it. PS_OK: psd_rounds_here()->build says what came of it: READY, MISSING, GOES (later one of these); without members: NONE,
+ * what was built is dropped. A round that is committed already is OK: ->committed says so. ABORTED (LOST): the group is not here, or
+ * not in the round before. */
 ps_status psd_rounds_prepare_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
 /** Flip, now, or, where it was not prepared, when it is built: ->committed is the round then. OK where it was before. ABORTED
  * (LOST) as above, and where something is missing. */

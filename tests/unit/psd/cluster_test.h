@@ -162,4 +162,50 @@ static inline void cl_restart_directory(struct cl *cl)
     assert_int_equal(fc_connect(&cl->c), PS_OK);
 }
 
+/* ---- the test is the directory ---- */
+
+/* HELLO's answer of a directory of this life. */
+static inline void say_hello(struct shell_conn *c, uint64_t id, uint64_t life)
+{
+    ps_v1_HelloAnswer a = ps_v1_HelloAnswer_init_zero;
+    struct ps_reply_meta m = {0};
+    struct wire w, body;
+    wire_init(&w);
+    wire_init(&body);
+    a.protocol = 1;
+    a.life = life;
+    wire_item(&body, &ps_v1_HelloAnswer_msg, &a);
+    PSI_IGNORE(wire_frame(&w, &(struct wire_frame){.op = PS_OP_HELLO,
+                                                   .flags = PS_FLAG_REPLY,
+                                                   .id = id,
+                                                   .meta = &m,
+                                                   .meta_bytes = sizeof(m),
+                                                   .payload = body.data,
+                                                   .payload_bytes = body.len}));
+    shell_send(c, &w);
+    wire_fini(&w);
+    wire_fini(&body);
+}
+
+/* The test's end of the connection that t dials; it has said its HELLO. */
+static inline struct shell_conn *be_the_directory(struct cl *cl, struct shell_task *t, uint64_t life)
+{
+    for (int i = 0; t->dials == 0; i++) {
+        assert_in_range(i, 0, 50);
+        shell_pass(&cl->net, 100);
+    }
+    struct shell_conn *c = shell_dial_test(t);
+    struct shell_frame *f = shell_take(c);
+    assert_non_null(f);
+    assert_int_equal(f->h.op, PS_OP_HELLO);
+    uint64_t id = f->h.id;
+    ps_v1_Hello m;
+    assert_int_equal(psi_msg_decode(&ps_v1_Hello_msg, &m, f->meta, f->h.meta_bytes, NULL), PS_OK);
+    assert_int_equal(m.role, 1);
+    assert_int_equal(m.life, psd_task_life(t->core));
+    shell_frame_free(f);
+    say_hello(c, id, life);
+    return c;
+}
+
 #endif

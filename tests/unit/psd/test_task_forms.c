@@ -14,6 +14,7 @@ TEST(test_reserved_bits)
     static const struct ps_push_meta assign_flag = {.total_elements = 16, .scale = 1, .assign_flags = 2};
     static const struct ps_push_meta push_flag = {.total_elements = 16, .scale = 1, .assign_flags = PS_ASSIGN_INIT_ONLY};
     static const struct ps_push_meta versioned = {.total_elements = 16, .scale = 1, .version = 1};
+    static const struct ps_contribute_meta reserved = {.total_elements = 16, .scale = 1, .reserved = 1};
     static const struct ps_pull_meta pull_good = {.elements = 10};
     static const uint8_t some[8] = {0x0a, 1, 'w'};
     static const float values[16];
@@ -46,6 +47,8 @@ TEST(test_reserved_bits)
          {.op = PS_OP_ASSIGN, .dtype = PS_F32, .flags = WHOLE, .meta = &versioned, .meta_bytes = sizeof(versioned), BODY}},
         {"version",
          {.op = PS_OP_ADD, .dtype = PS_F32, .flags = WHOLE, .meta = &versioned, .meta_bytes = sizeof(versioned), BODY}},
+        {"reserved",
+         {.op = PS_OP_CONTRIBUTE, .dtype = PS_F32, .flags = WHOLE, .meta = &reserved, .meta_bytes = sizeof(reserved), BODY}},
         {"meta", {.op = PS_OP_PUSH, .dtype = PS_F32, .flags = PS_FLAG_SEQ | PS_FLAG_LAST, PUSH_META, BODY}},
         {"meta", {.op = PS_OP_GOODBYE, .meta = some, .meta_bytes = 8}},
         {"meta", {.op = PS_OP_OPEN, .meta = some, .meta_bytes = 8}},
@@ -67,7 +70,7 @@ TEST(test_reserved_bits)
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         assert_int_equal(fc_connect(&e->c), PS_OK);
         struct wire_frame f = rows[i].f;
-        bool data = f.op >= PS_OP_PUSH && f.op <= PS_OP_ADD;
+        bool data = f.op >= PS_OP_PUSH && f.op <= PS_OP_CONTRIBUTE;
         f.id = (f.flags & PS_FLAG_SEQ) != 0 ? e->c.next_number : e->c.next_id++;
         f.handle = data ? v.handle : f.handle;
         wire_clear(w);
