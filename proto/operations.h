@@ -83,7 +83,7 @@
        "waits: until tasks are up") \
     OP(BARRIER,      54, 0,               0,      0,     "Barrier",      "NameItem",       NULL, \
        "waits: until all have come to it") \
-    OP(SYNC,         55, 0,               0,      MORE,  "Sync",         "NameItem",       NULL, \
+    OP(SYNC,         55, 0,               0,      0,     "Sync",         "NameItem",       NULL, \
        "waits: the chief puts variables in rounds, the step first, or takes them out") \
     OP(JOIN,         56, LIST,            0,      0,     "Join",         "ContainerItem",  "JoinAnswer", \
        "waits: become a member of a container's rounds") \

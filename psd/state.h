@@ -195,7 +195,9 @@ struct psd_task {
     uint64_t work_next;
     struct psi_list slow;     /* INITs of large variables (rpc/slow.c), the oldest first */
     struct psi_list building; /* psd_rounds: new values are made (rpc/rounds.c) */
-    bool rounds_moved;        /* what is built here, or committed, has changed: the directory looks at its own part of a group */
+    bool rounds_moved;        /* a group may have moved: the directory looks at all of them at the end of the event */
+    struct psi_list groups;   /* directory: struct psd_group of directory/rounds.h */
+    uint64_t attempts;        /* directory: of closing a round, so far */
     /* volatile: cluster */
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* peer indexes */

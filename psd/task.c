@@ -7,7 +7,7 @@
  * Failure: a connection that misbehaves is closed (psd_conn_close), the task goes on; without memory a connection or request is
  * refused.
  */
-#include "psd/directory/directory.h"
+#include "psd/directory/rounds.h"
 #include "psd/rpc/requests.h"
 #include "psd/rpc/rounds.h"
 
@@ -65,6 +65,7 @@ static void settle(struct psd_task *t)
             psd_task_link_lost(t, c);
         }
         psd_barriers_look(t);
+        psd_groups_turn(t);
     } while (!psi_list_empty(&t->ended));
 }
 
@@ -340,6 +341,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->works);
     psi_list_init(&t->slow);
     psi_list_init(&t->building);
+    psi_list_init(&t->groups);
     psi_list_init(&t->moved_queues);
     psi_list_init(&t->silent);
     psi_list_init(&t->silent_empty);
@@ -393,6 +395,7 @@ void psd_task_free(struct psd_task *t)
     }
     psi_map_fini(&t->records);
     psd_wait_fini(t);
+    psd_groups_fini(t);
     psd_call_free_all(t);
     while ((it = psi_list_first(&t->resets)) != NULL) {
         psd_reset_free(PSI_CONTAINER_OF(it, struct psd_reset, link));
@@ -474,6 +477,7 @@ void psd_task_check_invariants(const struct psd_task *t)
     psd_wait_check_invariants(t);
     psd_presences_check_invariants(t);
     psd_barriers_check_invariants(t);
+    psd_groups_check_invariants(t);
     psd_call_check_invariants(t);
     psd_queues_check_invariants(t);
     PSI_ASSERT(t->free_buffer_count <= t->buffer_count && t->buffer_count <= t->config.segment_buffers_max);

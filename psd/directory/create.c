@@ -437,7 +437,8 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
         return psi_fail(err, PS_NOT_FOUND, "there is no variable '%s' in container '%s'", item.name, item.container);
     }
     struct psd_peer *p = &t->peers[n->owner];
-    st = owner_up(t, p, item.name, err);
+    st = psd_group_delete_check(t, n, err);
+    st = st == PS_OK ? owner_up(t, p, item.name, err) : st;
     if (st != PS_OK) {
         return st;
     }

@@ -24,6 +24,10 @@ void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *c
 /** A task lists: it joins every reset that is pending or that it has missed (RESET goes out before its list is answered). */
 void psd_reset_join(struct psd_task *t, struct psd_peer *peer);
 
+/* ---- rounds.c (directory) ---- */
+/** FAILED_PRECONDITION: it is in a group of its container, that goes on. */
+ps_status psd_group_delete_check(const struct psd_task *t, const struct psd_name *n, struct psi_err *err) PSI_MUST;
+
 /* ---- tasklink.c ---- */
 void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r);
 /** As psd_task_dialed(); it may be closed already. */

@@ -9,7 +9,7 @@
  * of those who have not answered, when the time that it gave is over; the reset goes on. A task of another job that was away for
  * more than a lease is not waited for: it is owed the RESET when it lists, and what it lists of that container is not taken in.
  */
-#include "directory.h"
+#include "rounds.h"
 
 #include "common/mem.h"
 #include "common/name.h"
@@ -243,6 +243,7 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *conta
             send_reset(t, p, reset);
         }
     }
+    psd_groups_reset(t, container);
     psd_reset_here(t, container);
     finish_if_done(t, reset);
     return PS_OK;

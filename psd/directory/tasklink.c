@@ -8,7 +8,7 @@
  * directory discards what it had not read and counts the task as not connected; the task dials anew with back-off. A task lists
  * on every new connection, and never talks to a directory life that it has left.
  */
-#include "directory.h"
+#include "rounds.h"
 
 #include "common/form.h"
 #include "common/mem.h"
@@ -224,7 +224,9 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
         st = psd_name_record(t, &named, p, err);
     }
     if (st == PS_OK) {
-        psd_name_confirm(psd_directory_find(&t->names, named.container, named.name), p->life);
+        n = psd_directory_find(&t->names, named.container, named.name);
+        psd_name_confirm(n, p->life);
+        psd_name_in_rounds(n, (uint8_t)item->rounds);
     }
     return st;
 }
@@ -233,6 +235,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 {
     struct psd_peer *p = c->peer;
     if (list_comes(c)) {
+        psd_groups_list_begin(t, p);
         p->settled_life = p->settled_life == p->life ? p->life : 0;
         psd_reset_join(t, p); /* before its list is answered */
     }
@@ -252,7 +255,8 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
             break;
         }
         if (st == PS_OK) {
-            st = take_name(t, p, c->returned, &item, &drop, &err);
+            bool named = !item.has_group && !item.has_owner && !item.has_member;
+            st = named ? take_name(t, p, c->returned, &item, &drop, &err) : psd_groups_list_item(t, p, &item, &err);
         }
         if (st != PS_OK) {
             psd_log(t, PSI_LOG_ERROR, "list_rejected", PSI_KV("peer", c->text), PSI_KV("msg", err.text));
@@ -284,29 +288,47 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (list_over(c)) {
         p->listed = true;
         p->settled_life = p->life;
+        psd_groups_list_end(t, p);
         psd_log(t, PSI_LOG_INFO, "task_connected", PSI_KV("peer", c->text));
         psd_presence_look(t, p->job, p->task);
     }
 }
 
-static void ask_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, bool created, const struct psi_err *err)
+/* r: the answer; NULL: the connection is gone. */
+static void ask_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r, bool created,
+                         const struct psi_err *err)
 {
     psi_list_remove(&a->link);
     if (a->op == PS_OP_TASK_CREATE) {
         psd_create_answered(t, p, a, created, err);
     } else if (a->op == PS_OP_TASK_DELETE) {
         psd_delete_answered(t, p, a, err);
+    } else if (a->op != PS_OP_TASK_RESET) {
+        psd_group_answered(t, p, a, r, err);
     } else if (err == NULL) {
         psd_reset_answered(t, p, a->container);
     }
     psi_free(a);
 }
 
+/* The one that an answer is to: the oldest, but for those whose answers come when the work is done. */
+static struct psd_ask *ask_of(const struct psd_peer *p, const struct ps_frame_header *h)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &p->asks) {
+        struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
+        bool works = a->op == PS_OP_PREPARE || a->op == PS_OP_COMMIT;
+        if ((a->id == h->id && a->op == h->op) || !works) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
 void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_peer *p = c->peer;
-    struct psi_list *it = psi_list_first(&p->asks);
-    struct psd_ask *a = it == NULL ? NULL : PSI_CONTAINER_OF(it, struct psd_ask, link);
+    struct psd_ask *a = ask_of(p, &r->header);
     if (a == NULL || a->id != r->header.id || a->op != r->header.op) {
         psd_log(t, PSI_LOG_ERROR, "task_answer_rejected", PSI_KV("peer", c->text), PSI_KV("op", r->header.op),
                 PSI_KV("id", r->header.id));
@@ -317,7 +339,11 @@ void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct ps
     ps_status st = psd_reply_error(r, &err);
     bool created =
         st == PS_OK && r->header.meta_bytes > sizeof(struct ps_reply_meta) && r->meta[sizeof(struct ps_reply_meta)] == 1;
-    ask_answered(t, p, a, created, st == PS_OK ? NULL : &err);
+    if ((r->header.flags & PS_FLAG_MORE) != 0) { /* its list goes on */
+        psd_group_answered(t, p, a, r, st == PS_OK ? NULL : &err);
+        return;
+    }
+    ask_answered(t, p, a, r, created, st == PS_OK ? NULL : &err);
 }
 
 static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
@@ -325,6 +351,7 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
     p->listed = false;
     p->missing_since_ms = t->now_ms;
     psd_presence_look(t, p->job, p->task);
+    psd_groups_owner_lost(t, p);
     struct psi_list *link = NULL;
     while ((link = psi_list_first(&p->asks)) != NULL) {
         struct psd_ask *a = PSI_CONTAINER_OF(link, struct psd_ask, link);
@@ -333,7 +360,7 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
         PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s dropped out before it answered",
                                psd_peer_text(t, p, who, sizeof(who)))); /* below */
         err.applied = a->op == PS_OP_TASK_DELETE ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
-        ask_answered(t, p, a, false, &err); /* a reset stays pending */
+        ask_answered(t, p, a, NULL, false, &err); /* a reset stays pending */
     }
     char name[PSI_TASK_NAME_MAX];
     psd_log(t, PSI_LOG_WARN, "task_lost", PSI_KV("peer", psi_task_name_format(name, sizeof(name), p->job, p->task)));
@@ -393,8 +420,10 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
         memcpy(item.dims, v->shape.dims, v->shape.rank * sizeof(int64_t));
         item.optimizer_kind = v->optimizer.kind;
         item.queue = v->queue != NULL;
+        item.rounds = !psd_variable_in_group(v) ? 0 : v->container->rounds->step == v ? 2 : 1;
         psd_list_add(&l, &ps_v1_ListItem_msg, &item);
     }
+    psd_groups_list_add(t, &l);
     psd_list_end(&l);
 }
 
@@ -625,6 +654,7 @@ void psd_task_link_tick(struct psd_task *t)
         }
         psd_mark_dirty(t, c);
     }
+    psd_groups_tick(t);
     if (t->is_directory || t->draining) {
         return;
     }

@@ -49,6 +49,10 @@
     ROW(CHIEF,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(WRITE),                       psd_rpc_chief) \
     ROW(WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(READ),                        psd_rpc_wait_cluster) \
     ROW(BARRIER,      AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(WRITE),                       psd_rpc_barrier) \
+    ROW(SYNC,         AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(NAMES, VARIABLE, WRITE),           psd_rpc_sync) \
+    ROW(JOIN,         AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(WRITE),                    psd_rpc_join) \
+    ROW(STEP,         AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(WRITE),                    psd_rpc_step) \
+    ROW(LEAVE,        AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(WRITE),                    psd_rpc_leave) \
     ROW(INFO,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_info) \
     ROW(VARS,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_vars) \
     ROW(CONFIG,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_config) \
@@ -59,6 +63,7 @@
     ROW(STOP,         AT_CLIENT,                                    CLUSTER(ADMINISTER),                  psd_rpc_stop) \
     ROW(CONTAINERS,   AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_containers) \
     ROW(TASKS,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_tasks) \
+    ROW(ROUNDS,       AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_rounds) \
     ROW(QUEUES,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_queues) \
     ROW(LIST,         AT_TASK,                                      NONE,                                 psd_rpc_list) \
     ROW(LIST_ANSWER,  AT_DIRECTORY | REPLIES,                       NONE,                                 psd_rpc_list_answer) \
@@ -72,7 +77,12 @@
     ROW(COMMIT,       AT_DIRECTORY,                                 NONE,                                 psd_rpc_commit) \
     ROW(TASK_CREATE,  AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_RESET,   AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
-    ROW(TASK_DELETE,  AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer)
+    ROW(TASK_DELETE,  AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(TASK_ROUNDS,  AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(TASK_JOIN,    AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(TASK_LEAVE,   AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(PREPARE,      AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(COMMIT,       AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer)
 /* clang-format on */
 
 #endif

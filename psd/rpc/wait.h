@@ -83,6 +83,14 @@ struct psd_queue_wait {
     uint64_t part_at;
 };
 
+/* What a request of rounds asks for (directory/rounds.c). */
+struct psd_rounds_wait {
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    uint64_t member; /* JOIN: the one that it makes */
+    uint64_t round;
+    struct ps_step_result result; /* STEP, done */
+};
+
 struct psd_wait {
     const struct psd_wait_kind *kind;
     struct psd_record *record;
@@ -108,6 +116,7 @@ struct psd_wait {
     struct psd_need own; /* the first of needs, while it is the only one */
     union {
         struct psd_queue_wait queue; /* ENQUEUE, DEQUEUE, QUEUE_CLOSE */
+        struct psd_rounds_wait rounds; /* SYNC, JOIN, STEP, LEAVE */
         struct psd_wait *next;       /* of task->free_waits */
     };
 };

@@ -97,6 +97,11 @@ void psd_name_unsure(const struct psd_name *n, uint64_t life)
     notes_of(n)->life = life;
 }
 
+void psd_name_in_rounds(const struct psd_name *n, uint8_t rounds)
+{
+    notes_of(n)->rounds = rounds;
+}
+
 void psd_directory_forget(struct psd_directory *d, const char *container, const char *name)
 {
     char key[KEY_MAX];

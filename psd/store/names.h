@@ -20,6 +20,7 @@ struct psd_name {
     bool sure;      /* the owner has said that it has it */
     uint64_t life;  /* of the process of the owner that said so last; 0: none */
     uint64_t asked; /* of the one that was asked for it last, when none has said so since */
+    uint8_t rounds; /* of its container's group: 1 trainable, 2 the global step */
 };
 
 struct psd_directory {
@@ -48,6 +49,8 @@ ps_status psd_name_reserve(struct psd_directory *d, const char *name, struct psd
 void psd_name_confirm(const struct psd_name *n, uint64_t life);
 void psd_name_asked(const struct psd_name *n, uint64_t life);
 void psd_name_unsure(const struct psd_name *n, uint64_t life);
+/** What it is in its container's group. */
+void psd_name_in_rounds(const struct psd_name *n, uint8_t rounds);
 
 /** Of this container, pending or owed to some task; NULL: none. */
 struct psd_reset *psd_reset_record(const struct psi_list *resets, const char *container);

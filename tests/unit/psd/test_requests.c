@@ -152,6 +152,10 @@ static const struct right ROWS[] = {
     {PS_OP_CHIEF, PSD_RIGHT_WRITE, CLUSTER},
     {PS_OP_WAIT_CLUSTER, PSD_RIGHT_READ, CLUSTER},
     {PS_OP_BARRIER, PSD_RIGHT_WRITE, CLUSTER},
+    {PS_OP_SYNC, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_JOIN, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_STEP, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_LEAVE, PSD_RIGHT_WRITE, "a"},
     {PS_OP_CONFIG_SET, PSD_RIGHT_ADMINISTER, CLUSTER},
     {PS_OP_SHUTDOWN, PSD_RIGHT_ADMINISTER, CLUSTER},
     {PS_OP_STOP, PSD_RIGHT_ADMINISTER, CLUSTER},
@@ -162,7 +166,7 @@ static const uint8_t WITHOUT[] = {PS_OP_HELLO, PS_OP_GOODBYE, PS_OP_BEAT, PS_OP_
                                   PS_OP_PUT_PART, PS_OP_GET_PART, PS_OP_TASK_ROUNDS, PS_OP_TASK_JOIN, PS_OP_TASK_LEAVE,
                                   PS_OP_PREPARE, PS_OP_COMMIT,
                                   /* no task has handlers yet */
-                                  PS_OP_SYNC, PS_OP_JOIN, PS_OP_STEP, PS_OP_LEAVE, PS_OP_ROUNDS, PS_OP_AGES};
+                                  PS_OP_AGES};
 
 static struct right right_of(uint8_t op)
 {

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Groups at the directory (docs/PROTOCOL.md "Rounds", DESIGN §7): who takes part, when a round closes, what each owner is to do.
+ * What an owner makes of that is psd/rpc/rounds.h. Nothing here is remembered: a directory that restarts asks the owners.
+ *
+ * Three layers. rounds_group.c decides: pure, members and owners of one group in, its next phase out. rounds_orders.c tells the
+ * owners what is decided, one order at a time and owner, and takes their answers and lists in. rounds.c, rounds_sync.c are the
+ * requests of sessions, rounds_text.c is what people are told.
+ *
+ * An event only notes what has happened and sets t->rounds_moved. At its end psd_groups_turn() decides, tells and ends requests
+ * until nothing moves: what a group does next depends on its state alone, never on which event came last. So an order that was
+ * lost with its connection is simply sent again.
+ */
+#ifndef PSD_DIRECTORY_ROUNDS_H
+#define PSD_DIRECTORY_ROUNDS_H
+
+#include "directory.h"
+#include "psd/rpc/rounds.h"
+
+enum { PSD_LEADS = 17 /* 0, 1 .. 15, more */ };
+
+enum psd_group_phase {
+    PSD_GROUP_SETTING,    /* its owners are told of it */
+    PSD_GROUP_RECOVERING, /* a directory that has restarted: owners have not listed yet */
+    PSD_GROUP_COLLECTING,
+    PSD_GROUP_PREPARING,
+    PSD_GROUP_COMMITTING, /* decided */
+    PSD_GROUP_FAILED,     /* until the next SYNC */
+    PSD_GROUP_ENDING,     /* its owners are told; then it is gone */
+    PSD_GROUP_PHASES
+};
+
+struct psd_group_member {
+    /* volatile: */
+    struct psi_list link; /* of its group, by task index */
+    uint64_t id;
+    uint8_t session[16];
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task;
+    bool active;         /* of the round under way; otherwise it enters later */
+    bool complete;       /* its STEP of this round has come */
+    bool taken;          /* of the attempt */
+    bool lost;           /* its session holds no lease */
+    bool resigned;       /* LEAVE that is a loss */
+    bool leaving;        /* goes as soon as what it contributed is in the values */
+    bool vacant;         /* its place is kept for a successor; nothing of it at the owners */
+    bool gone;           /* freed when no owner has it any more */
+    uint64_t since_ms;   /* when that last changed */
+    uint64_t grace_ms;   /* told by an owner: its session may take until then to come; 0: it has come */
+    uint64_t last_taken; /* round; 0: none */
+    uint64_t steps;      /* staleness */
+    bool *at;            /* [peer_count]: this owner has it */
+    struct psi_err err;  /* why its JOIN, or its STEP, ends; code OK: it does not */
+};
+
+enum psd_group_at { PSD_GROUP_NOT_THERE, PSD_GROUP_OTHER /* of another generation */, PSD_GROUP_THERE };
+
+struct psd_group_owner {
+    /* volatile: */
+    bool part;            /* of the group */
+    enum psd_group_at at; /* the container's group there, as far as we know */
+    bool told;            /* it was in the list that comes */
+    bool prepared, ready; /* something is built there; ... and it is what the attempt needs */
+    uint64_t committed;
+    uint8_t asked; /* op on its way, 0: none */
+    uint64_t ask_id, asked_attempt, asked_member;
+};
+
+/* A group. */
+struct psd_group {
+    /* volatile: */
+    struct psi_list link; /* task->groups */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    uint64_t generation;
+    struct psd_sync_options options;
+    enum psd_group_phase phase;
+    uint64_t round;     /* under way */
+    uint64_t step;      /* the global step of the round before, as far as it is known */
+    uint64_t next_step; /* as its owner said it last */
+    uint64_t attempt;   /* of PREPARING, COMMITTING */
+    uint32_t workers;   /* members until it opens */
+    bool used;          /* somebody has joined */
+    bool opened, failing;
+    struct psi_err failure; /* failing, FAILED: why */
+    struct psi_list members;
+    uint32_t member_count, owner_count; /* owner_count: peers */
+    struct psd_group_owner *owners;     /* [owner_count], by peer */
+    struct psi_list waiters;            /* struct psd_need of SYNC, JOIN, STEP, LEAVE */
+    uint64_t *last_taken;               /* ids of the last commit, [PS_MEMBERS_MAX] */
+    uint32_t last_taken_count;
+    uint64_t since_ms; /* when the round began to be collected */
+    uint64_t dropped;
+    uint64_t leads[PSD_LEADS];
+};
+
+/* ---- rounds_group.c: decisions ---- */
+struct psd_group *psd_group_new(uint32_t owner_count, const char *container);
+void psd_group_free(struct psd_group *g);
+/** Another generation in its place: no member, no owner. */
+void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_sync_options *o, uint32_t workers);
+/** A member that is in no place yet; NULL: no memory. */
+struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, const uint8_t session[16], const char *job,
+                                              uint32_t task, uint64_t now_ms);
+void psd_group_member_free(struct psd_group *g, struct psd_group_member *m);
+struct psd_group_member *psd_group_member(const struct psd_group *g, uint64_t id);
+/** Who has this place besides m, and is not gone; NULL: nobody. */
+struct psd_group_member *psd_group_at_place(const struct psd_group *g, const struct psd_group_member *m);
+/** m, whose JOIN has come, takes the place of whoever has it, and ends what its session was before. */
+void psd_group_displace(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
+/** It leaves for good, with what it contributed where that is complete. */
+void psd_group_leave(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
+/** Its session holds a lease, or none. */
+void psd_group_seen(struct psd_group *g, struct psd_group_member *m, bool alive, uint64_t now_ms);
+/** It cannot go on: as soon as nothing that is decided is half done. The first reason counts. */
+void psd_group_fail(struct psd_group *g, const struct psi_err *err);
+/** An owner lacks what m says that it contributed: the attempt is over. */
+void psd_group_missing(struct psd_group *g, struct psd_group_member *m, const struct psi_err *err);
+/** What follows from its state; true: it has changed. next_attempt: a number that has not been used. */
+bool psd_group_decide(struct psd_group *g, uint64_t next_attempt, uint64_t now_ms);
+/** Active members, and of them those that are complete. */
+uint32_t psd_group_count(const struct psd_group *g, uint32_t *out_complete);
+/** Complete members that close a round now. */
+uint32_t psd_group_needed(const struct psd_group *g);
+/** Staleness: steps of the slowest. */
+uint64_t psd_group_slowest(const struct psd_group *g);
+/** No owner has it, or is asked. */
+bool psd_group_is_nowhere(const struct psd_group *g);
+void psd_group_check_invariants(const struct psd_group *g);
+
+/* ---- rounds_orders.c: owners ---- */
+struct psd_group *psd_group_find(const struct psd_task *t, const char *container);
+/** Tell the owners what they are to do next; true: something was done here at once. */
+bool psd_group_tell(struct psd_task *t, struct psd_group *g);
+/** The owner of p has answered, err NULL: OK. more: its list goes on. */
+void psd_group_answered(struct psd_task *t, const struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
+                        const struct psi_err *err);
+/** The list of p begins; an item of it with a group, an owner or a member; it is over and has been taken in. */
+void psd_groups_list_begin(struct psd_task *t, const struct psd_peer *p);
+ps_status psd_groups_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *item,
+                               struct psi_err *err) PSI_MUST;
+void psd_groups_list_end(struct psd_task *t, const struct psd_peer *p);
+/** Behind the names of our own list. */
+void psd_groups_list_add(const struct psd_task *t, struct psd_list *l);
+/** The connection of p is gone, and what was asked on it. */
+void psd_groups_owner_lost(struct psd_task *t, const struct psd_peer *p);
+
+/* ---- rounds.c: JOIN, STEP, LEAVE ---- */
+/** The end of an event. */
+void psd_groups_turn(struct psd_task *t);
+/** Time passes. */
+void psd_groups_tick(struct psd_task *t);
+/** The container is reset: its group, and what waits for it, ends. */
+void psd_groups_reset(struct psd_task *t, const char *container);
+void psd_groups_fini(struct psd_task *t);
+void psd_groups_check_invariants(const struct psd_task *t);
+/** w waits for g from now on. */
+ps_status psd_group_hang(struct psd_task *t, struct psd_group *g, struct psd_wait *w, struct psi_err *err) PSI_MUST;
+
+/* ---- rounds_text.c: in words, ROUNDS ---- */
+/** What the group waits for: "/job:worker/task:1, at work for 3.2 s". */
+const char *psd_group_missing_text(const struct psd_task *t, const struct psd_group *g, char *buf, size_t n);
+const char *psd_sync_options_text(const struct psd_sync_options *o, char *buf, size_t n);
+void psd_group_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out);
+void psd_group_expire(struct psd_task *t, struct psd_wait *w);
+ps_status psd_sync_options_parse(const ps_v1_SyncOptions *m, struct psd_sync_options *out, struct psi_err *err) PSI_MUST;
+void psd_sync_options_to_msg(const struct psd_sync_options *o, ps_v1_SyncOptions *out);
+
+#endif

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a group decides (rounds.h): pure, of its own state and the time.
+ *
+ * Happy path: SETTING until every owner has it -> COLLECTING -> enough members are complete: an attempt with all of these,
+ * PREPARING -> every owner has built it: COMMITTING, decided -> every owner has committed: the round is over, COLLECTING.
+ * Failure: an owner lacks a contribution: COLLECTING without the member that said it was complete. A member that is lost: as the
+ * options say. What ends the group (a loss with `fail`, an owner without its part) waits until a round that is decided is
+ * committed wherever the group still is: FAILED.
+ */
+#include "rounds.h"
+
+#include "common/mem.h"
+
+#include <string.h>
+
+#define TO(phase) (1u << PSD_GROUP_##phase)
+static const uint8_t WAYS[PSD_GROUP_PHASES] = {
+    [PSD_GROUP_SETTING] = TO(COLLECTING) | TO(ENDING) | TO(FAILED),
+    [PSD_GROUP_RECOVERING] = TO(COLLECTING) | TO(COMMITTING) | TO(ENDING) | TO(FAILED),
+    [PSD_GROUP_COLLECTING] = TO(PREPARING) | TO(ENDING) | TO(FAILED),
+    [PSD_GROUP_PREPARING] = TO(COLLECTING) | TO(COMMITTING) | TO(ENDING) | TO(FAILED),
+    [PSD_GROUP_COMMITTING] = TO(COLLECTING) | TO(FAILED),
+    [PSD_GROUP_FAILED] = TO(ENDING),
+    [PSD_GROUP_ENDING] = 0,
+};
+#undef TO
+
+static void move(struct psd_group *g, enum psd_group_phase to)
+{
+    PSI_ASSERT((WAYS[g->phase] >> to & 1u) != 0);
+    g->phase = to;
+}
+
+/* ---- its life ---- */
+
+struct psd_group *psd_group_new(uint32_t owner_count, const char *container)
+{
+    struct psd_group *g = psi_calloc(1, sizeof(*g));
+    struct psd_group_owner *owners = psi_calloc(owner_count, sizeof(*owners));
+    uint64_t *taken = psi_calloc(PS_MEMBERS_MAX, sizeof(*taken));
+    if (g == NULL || owners == NULL || taken == NULL) {
+        psi_free(g);
+        psi_free(owners);
+        psi_free(taken);
+        return NULL;
+    }
+    psi_list_init(&g->link);
+    psi_list_init(&g->members);
+    psi_list_init(&g->waiters);
+    memcpy(g->container, container, strlen(container) + 1);
+    g->owners = owners;
+    g->owner_count = owner_count;
+    g->last_taken = taken;
+    return g;
+}
+
+static void free_members(struct psd_group *g)
+{
+    struct psi_list *it = NULL;
+    while ((it = psi_list_first(&g->members)) != NULL) {
+        psd_group_member_free(g, PSI_CONTAINER_OF(it, struct psd_group_member, link));
+    }
+}
+
+void psd_group_free(struct psd_group *g)
+{
+    PSI_ASSERT(psi_list_empty(&g->waiters));
+    free_members(g);
+    psi_list_remove(&g->link);
+    psi_free(g->owners);
+    psi_free(g->last_taken);
+    psi_free(g);
+}
+
+void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_sync_options *o, uint32_t workers)
+{
+    free_members(g);
+    for (uint32_t i = 0; i < g->owner_count; i++) { /* what is on its way there is of the old one */
+        struct psd_group_owner *owner = &g->owners[i];
+        *owner = (struct psd_group_owner){.at = owner->at == PSD_GROUP_NOT_THERE && owner->asked == 0 ? PSD_GROUP_NOT_THERE
+                                                                                                      : PSD_GROUP_OTHER};
+    }
+    g->generation = generation;
+    g->options = *o;
+    g->workers = workers;
+    g->phase = PSD_GROUP_SETTING;
+    g->round = 1;
+    g->step = g->next_step = 0;
+    g->attempt = 0;
+    g->opened = g->used = g->failing = false;
+    g->last_taken_count = 0;
+    g->dropped = 0;
+    memset(g->leads, 0, sizeof(g->leads));
+}
+
+/* ---- members ---- */
+
+static struct psd_group_member *member_at(struct psi_list *it)
+{
+    return PSI_CONTAINER_OF(it, struct psd_group_member, link);
+}
+
+/* By task, then job, then id. */
+static bool comes_before(const struct psd_group_member *a, const struct psd_group_member *b)
+{
+    int order = strcmp(a->job, b->job);
+    return a->task != b->task ? a->task < b->task : order != 0 ? order < 0 : a->id < b->id;
+}
+
+struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, const uint8_t session[16], const char *job,
+                                              uint32_t task, uint64_t now_ms)
+{
+    struct psd_group_member *m = psi_calloc(1, sizeof(*m));
+    bool *at = psi_calloc(g->owner_count, sizeof(*at));
+    if (m == NULL || at == NULL) {
+        psi_free(m);
+        psi_free(at);
+        return NULL;
+    }
+    g->used = true;
+    m->id = id;
+    m->at = at;
+    m->task = task;
+    m->since_ms = now_ms;
+    memcpy(m->session, session, sizeof(m->session));
+    memcpy(m->job, job, strlen(job) + 1);
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        if (comes_before(m, member_at(it))) {
+            break;
+        }
+    }
+    psi_list_insert_before(it, &m->link);
+    g->member_count++;
+    return m;
+}
+
+void psd_group_member_free(struct psd_group *g, struct psd_group_member *m)
+{
+    psi_list_remove(&m->link);
+    g->member_count--;
+    psi_free(m->at);
+    psi_free(m);
+}
+
+struct psd_group_member *psd_group_member(const struct psd_group *g, uint64_t id)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        if (member_at(it)->id == id) {
+            return member_at(it);
+        }
+    }
+    return NULL;
+}
+
+struct psd_group_member *psd_group_at_place(const struct psd_group *g, const struct psd_group_member *m)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        struct psd_group_member *other = member_at(it);
+        if (other != m && !other->gone && other->task == m->task && strcmp(other->job, m->job) == 0) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+static void go(struct psd_group_member *m, uint64_t now_ms)
+{
+    m->gone = true;
+    m->active = m->complete = false;
+    m->since_ms = now_ms;
+}
+
+void psd_group_leave(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
+{
+    if (m->complete || m->taken) {
+        m->leaving = true;
+        return;
+    }
+    g->workers -= !g->opened && m->active && g->workers > 1; /* it will not come back */
+    go(m, now_ms);
+}
+
+/* Its place is kept, and it has nothing any more. */
+static void vacate(struct psd_group_member *m, uint64_t now_ms)
+{
+    if (!m->active) {
+        go(m, now_ms);
+    } else if (!m->complete && !m->taken) {
+        m->vacant = m->lost = true;
+        m->since_ms = now_ms;
+    }
+}
+
+void psd_group_displace(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        struct psd_group_member *old = member_at(it);
+        bool same_place = old->task == m->task && strcmp(old->job, m->job) == 0;
+        if (old == m || old->gone) {
+            continue;
+        }
+        if (same_place) {
+            vacate(old, now_ms);
+        } else if (memcmp(old->session, m->session, sizeof(m->session)) == 0) {
+            psd_group_leave(g, old, now_ms);
+        }
+    }
+}
+
+static void lose(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
+{
+    struct psi_err err;
+    if (!m->active) {
+        go(m, now_ms);
+    } else if (g->options.on_loss == PSD_ON_LOSS_SHRINK) {
+        if (m->complete || m->taken) {
+            m->leaving = true;
+        } else {
+            go(m, now_ms);
+        }
+    } else if (g->options.on_loss == PSD_ON_LOSS_FAIL) {
+        PSI_IGNORE(psi_fail(&err, PS_ABORTED, "/job:%s/task:%u is lost, and the rounds of container '%s' are to fail then",
+                            m->job, m->task, g->container)); /* kept below */
+        psd_group_fail(g, &err);
+    }
+}
+
+void psd_group_seen(struct psd_group *g, struct psd_group_member *m, bool alive, uint64_t now_ms)
+{
+    bool lost = m->resigned || (!alive && now_ms >= m->grace_ms);
+    m->grace_ms = alive ? 0 : m->grace_ms;
+    if (m->gone || m->vacant || m->leaving || lost == m->lost) {
+        return;
+    }
+    m->lost = lost;
+    m->since_ms = now_ms;
+    if (lost) {
+        lose(g, m, now_ms);
+    }
+}
+
+uint32_t psd_group_count(const struct psd_group *g, uint32_t *out_complete)
+{
+    uint32_t active = 0, complete = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        active += member_at(it)->active;
+        complete += member_at(it)->active && member_at(it)->complete;
+    }
+    *out_complete = complete;
+    return active;
+}
+
+uint32_t psd_group_needed(const struct psd_group *g)
+{
+    uint32_t complete = 0, active = psd_group_count(g, &complete);
+    return g->options.replicas == 0 || g->options.replicas > active ? active : g->options.replicas;
+}
+
+uint64_t psd_group_slowest(const struct psd_group *g)
+{
+    uint64_t least = UINT64_MAX;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        least = member_at(it)->active && member_at(it)->steps < least ? member_at(it)->steps : least;
+    }
+    return least == UINT64_MAX ? 0 : least;
+}
+
+/* Every owner has room for what it contributes. */
+static bool is_everywhere(const struct psd_group *g, const struct psd_group_member *m)
+{
+    for (uint32_t i = 0; i < g->owner_count; i++) {
+        if (g->owners[i].part && !m->at[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void enter(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
+{
+    struct psd_group_member *before = psd_group_at_place(g, m);
+    m->steps = g->opened ? psd_group_slowest(g) : 0;
+    m->active = true;
+    m->since_ms = now_ms;
+    if (before != NULL) {
+        go(before, now_ms);
+    }
+}
+
+/* Members that wait enter the round that is collected: before the opening, in a place that is open, where nobody else is in it,
+ * or because it has just begun. */
+static bool let_in(struct psd_group *g, bool begins, uint64_t now_ms)
+{
+    bool changed = false;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        struct psd_group_member *m = member_at(it);
+        const struct psd_group_member *before = psd_group_at_place(g, m);
+        uint32_t complete = 0;
+        bool open = before != NULL && before->vacant;
+        bool may = begins || !g->opened || open || g->options.mode == PSD_SYNC_STALENESS || psd_group_count(g, &complete) == 0;
+        if (!m->active && !m->gone && may && (before == NULL || open) && is_everywhere(g, m)) {
+            enter(g, m, now_ms);
+            changed = true;
+        }
+    }
+    return changed;
+}
+
+/* Places that are not kept: those whose successor has given up, where nobody is waited for. */
+static bool clear_places(struct psd_group *g, uint64_t now_ms)
+{
+    bool changed = false;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        struct psd_group_member *m = member_at(it);
+        if (m->vacant && !m->gone && g->options.on_loss == PSD_ON_LOSS_SHRINK && psd_group_at_place(g, m) == NULL) {
+            go(m, now_ms);
+            changed = true;
+        }
+    }
+    return changed;
+}
+
+/* ---- phases ---- */
+
+void psd_group_fail(struct psd_group *g, const struct psi_err *err)
+{
+    if (!g->failing && g->phase != PSD_GROUP_ENDING) {
+        g->failing = true;
+        g->failure = *err;
+    }
+}
+
+void psd_group_missing(struct psd_group *g, struct psd_group_member *m, const struct psi_err *err)
+{
+    PSI_ASSERT(g->phase == PSD_GROUP_PREPARING || g->phase == PSD_GROUP_COLLECTING);
+    if (m->complete) {
+        m->complete = false;
+        m->err = *err;
+    }
+    m->taken = false;
+    if (g->phase == PSD_GROUP_PREPARING) {
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &g->members) {
+            member_at(it)->taken = false;
+        }
+        move(g, PSD_GROUP_COLLECTING);
+    }
+}
+
+static bool all_there(const struct psd_group *g)
+{
+    for (uint32_t i = 0; i < g->owner_count; i++) {
+        if (g->owners[i].part && g->owners[i].at != PSD_GROUP_THERE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool begin_attempt(struct psd_group *g, uint64_t attempt)
+{
+    uint32_t complete = 0;
+    PSI_IGNORE(psd_group_count(g, &complete)); /* only those that are complete */
+    uint32_t needed = psd_group_needed(g);
+    if (g->options.mode != PSD_SYNC_ROUNDS || !g->opened || needed == 0 || complete < needed) {
+        return false;
+    }
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        struct psd_group_member *m = member_at(it);
+        m->taken = m->active && m->complete;
+    }
+    for (uint32_t i = 0; i < g->owner_count; i++) {
+        g->owners[i].ready = false;
+    }
+    g->attempt = attempt;
+    move(g, PSD_GROUP_PREPARING);
+    return true;
+}
+
+static bool all_ready(const struct psd_group *g)
+{
+    for (uint32_t i = 0; i < g->owner_count; i++) {
+        if (g->owners[i].part && !g->owners[i].ready) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* An owner that has lost its part never will; the group fails then. */
+static bool all_committed(const struct psd_group *g)
+{
+    for (uint32_t i = 0; i < g->owner_count; i++) {
+        const struct psd_group_owner *o = &g->owners[i];
+        if (o->part && o->committed < g->round && !(g->failing && o->at != PSD_GROUP_THERE)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The round is over. */
+static void flip(struct psd_group *g, uint64_t now_ms)
+{
+    g->last_taken_count = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        struct psd_group_member *m = member_at(it);
+        if (m->taken) {
+            m->last_taken = g->round;
+            g->last_taken[g->last_taken_count++] = m->id;
+        }
+        m->taken = m->complete = false;
+        const struct psd_group_member *successor = m->active ? psd_group_at_place(g, m) : NULL;
+        if (m->leaving) {
+            go(m, now_ms);
+        } else if (successor != NULL && !successor->active) {
+            m->vacant = m->lost = true;
+        }
+        m->since_ms = m->lost ? m->since_ms : now_ms;
+    }
+    for (uint32_t i = 0; i < g->owner_count; i++) {
+        g->owners[i].prepared = g->owners[i].ready = false;
+    }
+    g->round++;
+    g->step = g->next_step;
+    g->since_ms = now_ms;
+    move(g, PSD_GROUP_COLLECTING);
+    PSI_IGNORE(let_in(g, true, now_ms)); /* it has changed anyway */
+}
+
+/* All owners have listed: which round is under way? */
+static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
+{
+    uint64_t highest = 0, least = UINT64_MAX;
+    struct psi_err err;
+    for (uint32_t i = 0; i < g->owner_count; i++) {
+        if (g->owners[i].part) {
+            highest = g->owners[i].committed > highest ? g->owners[i].committed : highest;
+            least = g->owners[i].committed < least ? g->owners[i].committed : least;
+        }
+    }
+    bool behind = least != highest;
+    if (behind && least + 1 < highest) {
+        PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_LOST, "the owners of container '%s' are rounds apart: %llu and %llu",
+                               g->container, (unsigned long long)least, (unsigned long long)highest)); /* kept below */
+        psd_group_fail(g, &err);
+        return;
+    }
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        struct psd_group_member *m = member_at(it);
+        bool whole = is_everywhere(g, m);
+        m->active = whole;
+        m->gone = !whole;
+        m->taken = behind && m->last_taken == highest; /* as those say who are not behind */
+    }
+    uint32_t complete = 0;
+    g->round = behind ? highest : highest + 1;
+    g->opened = highest > 0 || psd_group_count(g, &complete) >= g->workers;
+    g->attempt = attempt;
+    g->since_ms = now_ms;
+    move(g, behind ? PSD_GROUP_COMMITTING : PSD_GROUP_COLLECTING);
+}
+
+bool psd_group_decide(struct psd_group *g, uint64_t next_attempt, uint64_t now_ms)
+{
+    enum psd_group_phase was = g->phase;
+    uint32_t complete = 0;
+    if (g->failing && g->phase != PSD_GROUP_COMMITTING && g->phase != PSD_GROUP_FAILED && g->phase != PSD_GROUP_ENDING) {
+        move(g, g->phase == PSD_GROUP_SETTING ? PSD_GROUP_ENDING : PSD_GROUP_FAILED);
+        return true;
+    }
+    switch (g->phase) {
+    case PSD_GROUP_SETTING:
+        if (all_there(g)) {
+            move(g, PSD_GROUP_COLLECTING);
+            g->since_ms = now_ms;
+        }
+        break;
+    case PSD_GROUP_RECOVERING:
+        if (all_there(g)) {
+            recover(g, next_attempt, now_ms);
+            return true;
+        }
+        break;
+    case PSD_GROUP_COLLECTING:
+        if (clear_places(g, now_ms) || let_in(g, false, now_ms)) {
+            return true;
+        }
+        if (!g->opened && psd_group_count(g, &complete) >= g->workers) {
+            g->opened = true;
+            return true;
+        }
+        return begin_attempt(g, next_attempt);
+    case PSD_GROUP_PREPARING:
+        if (all_ready(g)) {
+            move(g, PSD_GROUP_COMMITTING);
+        }
+        break;
+    case PSD_GROUP_COMMITTING:
+        if (all_committed(g)) {
+            flip(g, now_ms);
+            return true;
+        }
+        break;
+    default:
+        break;
+    }
+    return g->phase != was;
+}
+
+bool psd_group_is_nowhere(const struct psd_group *g)
+{
+    for (uint32_t i = 0; i < g->owner_count; i++) {
+        if (g->owners[i].at != PSD_GROUP_NOT_THERE || g->owners[i].asked != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void psd_group_check_invariants(const struct psd_group *g)
+{
+    uint32_t count = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        const struct psd_group_member *m = member_at(it);
+        count++;
+        PSI_ASSERT(!m->gone || !(m->active || m->complete));
+        PSI_ASSERT(!m->vacant || !(m->complete || m->taken));
+        PSI_ASSERT(!m->taken || g->phase == PSD_GROUP_PREPARING || g->phase == PSD_GROUP_COMMITTING ||
+                   g->phase == PSD_GROUP_RECOVERING || g->phase == PSD_GROUP_FAILED || g->phase == PSD_GROUP_ENDING);
+    }
+    PSI_ASSERT(count == g->member_count);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SYNC: the chief makes the group of a container, changes it, or ends it (rounds.h).
+ *
+ * Happy path: the names are marked where the directory has them -> the group is SETTING: each owner is told its part -> all have
+ * answered: SYNC is answered. The same again changes nothing.
+ * Failure: another set, or other options, while a member lives: refused, both sides are named. An owner refuses: the group is
+ * ended everywhere, and SYNC fails with what that owner said.
+ */
+#include "rounds.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+
+#include <string.h>
+
+enum { RETRY_MS = 100, NAMES_BYTES_MAX = PS_CONTROL_BODY_MAX - (96 << 10) /* at one owner: an order is one frame */ };
+
+static const struct psd_wait_kind of_sync = {.describe = psd_group_describe, .expire = psd_group_expire};
+
+/* What the names of a SYNC amount to. */
+struct set {
+    /* volatile: on a stack */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    const struct psd_name **names; /* the step first */
+    uint32_t count;
+    bool mode_none;
+};
+
+static ps_status add_name(const struct psd_task *t, struct set *s, const ps_v1_NameItem *item, struct psi_err *err)
+{
+    char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
+    ps_status st = psd_name_parse(item, container, name, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (s->count > 0 && strcmp(container, s->container) != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "SYNC names variables of two containers, '%s' and '%s'", s->container,
+                        container);
+    }
+    memcpy(s->container, container, sizeof(container));
+    const struct psd_name *n = psd_directory_find(&t->names, container, name);
+    if (n == NULL && !s->mode_none) {
+        return psi_fail(err, PS_NOT_FOUND, "there is no variable '%s' in container '%s'", name, container);
+    }
+    for (uint32_t i = 0; n != NULL && i < s->count; i++) {
+        if (s->names[i] == n) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "SYNC names '%s' twice", name);
+        }
+    }
+    s->names[s->count++] = n;
+    return PS_OK;
+}
+
+static ps_status read_names(const struct psd_task *t, const struct psd_request *r, struct set *s, struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    s->names = psi_calloc(r->body_bytes / 2 + 1, sizeof(const struct psd_name *)); /* an item has two bytes at least */
+    ps_status st = s->names == NULL ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "SYNC: no memory for its names") : PS_OK;
+    for (bool end = false; st == PS_OK && !end;) {
+        ps_v1_NameItem item;
+        st = psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, err);
+        if (st == PS_OK && !end) {
+            st = add_name(t, s, &item, err);
+        }
+    }
+    if (st == PS_OK && s->count < (s->mode_none ? 1 : 2)) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "SYNC names no trainable variable behind the global step");
+    }
+    return st;
+}
+
+/* What an owner's order takes must fit one frame. */
+static ps_status check_sizes(const struct psd_task *t, const struct set *s, struct psi_err *err)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        size_t bytes = 0;
+        for (uint32_t k = 0; k < s->count; k++) {
+            bytes += s->names[k]->owner == i ? strlen(s->names[k]->name) + strlen(s->container) + 8 : 0;
+        }
+        if (bytes > NAMES_BYTES_MAX) {
+            return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_TOO_LARGE,
+                               "rounds: the names at /job:%s/task:%u take %zu bytes; most: %d", t->peers[i].job, t->peers[i].task,
+                               bytes, NAMES_BYTES_MAX);
+        }
+    }
+    return PS_OK;
+}
+
+/* Is it the set that is in the group? *out_marked: names that are. */
+static bool is_same_set(const struct psd_task *t, const struct set *s, uint32_t *out_marked)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    bool same = true;
+    *out_marked = 0;
+    while (psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+        const struct psd_name *n = value;
+        *out_marked += n->rounds != 0 && strcmp(n->container, s->container) == 0;
+    }
+    for (uint32_t i = 0; i < s->count; i++) {
+        same = same && s->names[i]->rounds == (i == 0 ? 2 : 1);
+    }
+    return same && *out_marked == s->count;
+}
+
+static void mark(const struct psd_task *t, const char *container, const struct set *s)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+        const struct psd_name *n = value;
+        if (strcmp(n->container, container) == 0) {
+            psd_name_in_rounds(n, 0);
+        }
+    }
+    for (uint32_t i = 0; s != NULL && i < s->count; i++) {
+        psd_name_in_rounds(s->names[i], i == 0 ? 2 : 1);
+    }
+}
+
+/* A member whose session lives, for a text; NULL: none. */
+static const char *living(const struct psd_group *g, char *buf, size_t n)
+{
+    struct psd_names names = {.text = buf, .size = n};
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        const struct psd_group_member *m = PSI_CONTAINER_OF(it, struct psd_group_member, link);
+        if (!m->gone && !m->lost && !m->leaving) {
+            psd_names_add(&names, "/job:%s/task:%u", m->job, m->task);
+        }
+    }
+    return names.used == 0 ? NULL : psd_names_text(&names);
+}
+
+/* May another group take the place of g? */
+static ps_status check_free(const struct psd_group *g, const struct psd_sync_options *o, uint32_t had, uint32_t have,
+                            struct psi_err *err)
+{
+    char who[128], ours[128], theirs[128];
+    if (g->phase == PSD_GROUP_PREPARING || g->phase == PSD_GROUP_COMMITTING || g->phase == PSD_GROUP_RECOVERING) {
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY, "round %llu of container '%s' is being closed",
+                           (unsigned long long)g->round, g->container);
+    }
+    const char *alive = g->phase == PSD_GROUP_FAILED || g->phase == PSD_GROUP_ENDING ? NULL : living(g, who, sizeof(who));
+    if (alive != NULL) {
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_IN_ROUNDS,
+                           "the rounds of container '%s' have members (%s): they are %s, of %u names; asked for: %s, of %u names",
+                           g->container, alive, psd_sync_options_text(&g->options, theirs, sizeof(theirs)), had,
+                           psd_sync_options_text(o, ours, sizeof(ours)), have);
+    }
+    return PS_OK;
+}
+
+static ps_status end_group(struct psd_task *t, struct psd_group *g, const struct psd_sync_options *o, uint32_t had,
+                           struct psi_err *err)
+{
+    ps_status st = check_free(g, o, had, 0, err);
+    if (st == PS_OK) {
+        mark(t, g->container, NULL);
+        g->failing = false;
+        g->phase = PSD_GROUP_ENDING;
+    }
+    return st;
+}
+
+static ps_status begin_group(struct psd_task *t, const struct set *s, const struct psd_sync_options *o, struct psd_group **group,
+                             struct psi_err *err)
+{
+    struct psd_group *g = *group != NULL ? *group : psd_group_new(t->peer_count, s->container);
+    uint32_t workers = o->workers != 0 ? o->workers : psi_cluster_workers(&t->cluster);
+    if (g == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "rounds of container '%s': no memory", s->container);
+    }
+    if (*group == NULL) {
+        psi_list_push_back(&t->groups, &g->link);
+    }
+    psd_group_begin(g, psd_random(t), o, workers == 0 ? 1 : workers);
+    for (uint32_t i = 0; i < s->count; i++) {
+        g->owners[s->names[i]->owner].part = true;
+    }
+    mark(t, s->container, s);
+    psd_log(t, PSI_LOG_INFO, "rounds_set", PSI_KV("container", g->container), PSI_KV("mode", o->mode), PSI_KV("names", s->count));
+    *group = g;
+    return PS_OK;
+}
+
+static ps_status sync_set(struct psd_task *t, struct psd_wait *w, const struct set *s, const struct psd_sync_options *o,
+                          struct psi_err *err)
+{
+    struct psd_group *g = psd_group_find(t, s->container);
+    uint32_t had = 0;
+    ps_status st = psd_reset_check(t, s->container, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (o->mode == PSD_SYNC_NONE) {
+        if (g == NULL) {
+            return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variables in rounds", s->container);
+        }
+        if (s->names[0] != NULL) {
+            PSI_IGNORE(is_same_set(t, s, &had)); /* only how many they are */
+        }
+        st = end_group(t, g, o, had, err);
+        return st == PS_OK ? psd_group_hang(t, g, w, err) : st;
+    }
+    st = check_sizes(t, s, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    bool same = is_same_set(t, s, &had) && g != NULL && memcmp(&g->options, o, sizeof(*o)) == 0;
+    bool goes_on = g != NULL && g->phase != PSD_GROUP_FAILED && g->phase != PSD_GROUP_ENDING;
+    char who[128];
+    if (!(same && goes_on &&
+          (!g->used || living(g, who, sizeof(who)) != NULL))) { /* all have gone: those who come open it anew */
+        st = g == NULL ? PS_OK : check_free(g, o, had, s->count, err);
+        st = st == PS_OK ? begin_group(t, s, o, &g, err) : st;
+    }
+    return st == PS_OK ? psd_group_hang(t, g, w, err) : st;
+}
+
+static ps_status sync_of(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
+{
+    ps_v1_Sync m;
+    struct psd_sync_options o;
+    struct set s = {0};
+    ps_status st = psi_msg_decode(&ps_v1_Sync_msg, &m, r->meta, r->header.meta_bytes, err);
+    st = st == PS_OK ? psd_sync_options_parse(&m.options, &o, err) : st;
+    if (st == PS_OK && m.chief_number < t->chief_number) {
+        st = psi_fail_as(err, PS_ABORTED, PS_REASON_NEWER_CHIEF, "another session is the chief now: %s", t->chief_text);
+    }
+    if (st == PS_OK) {
+        w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
+        s.mode_none = o.mode == PSD_SYNC_NONE;
+        st = read_names(t, r, &s, err);
+    }
+    st = st == PS_OK ? sync_set(t, w, &s, &o, err) : st;
+    psi_free(s.names);
+    return st;
+}
+
+void psd_rpc_sync(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    bool old = false;
+    struct psi_err err;
+    struct psd_wait *w = psd_wait_get(t, c, r, &of_sync, &old);
+    if (w == NULL || old) {
+        return;
+    }
+    ps_status st = sync_of(t, w, r, &err);
+    if (st != PS_OK) {
+        psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE || st == PS_RESOURCE_EXHAUSTED ? RETRY_MS : 0);
+    } else {
+        psd_wait_open(t, w);
+    }
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups in words, for `psctl waits` and the ends of deadlines, and as the list ROUNDS; options as messages. */
+#include "rounds.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- options ---- */
+
+static const char *const LOSSES[] = {"wait", "shrink", "fail"};
+
+ps_status psd_sync_options_parse(const ps_v1_SyncOptions *m, struct psd_sync_options *out, struct psi_err *err)
+{
+    *out = (struct psd_sync_options){
+        .mode = m->mode, .workers = m->workers, .replicas = m->replicas, .on_loss = m->on_loss, .staleness = m->staleness};
+    if (m->mode > PSD_SYNC_STALENESS || m->on_loss > PSD_ON_LOSS_FAIL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "rounds with mode %u, on_loss %u; known: 0 to 2 each", m->mode, m->on_loss);
+    }
+    if (m->workers > PS_MEMBERS_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "rounds of %u workers; at most %d", m->workers, PS_MEMBERS_MAX);
+    }
+    if (m->workers != 0 && m->replicas > m->workers) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "rounds of %u workers that close with %u: they never would", m->workers,
+                        m->replicas);
+    }
+    return PS_OK;
+}
+
+void psd_sync_options_to_msg(const struct psd_sync_options *o, ps_v1_SyncOptions *out)
+{
+    *out = (ps_v1_SyncOptions){
+        .mode = o->mode, .workers = o->workers, .replicas = o->replicas, .on_loss = o->on_loss, .staleness = o->staleness};
+}
+
+const char *psd_sync_options_text(const struct psd_sync_options *o, char *buf, size_t n)
+{
+    if (o->mode == PSD_SYNC_NONE) {
+        PSI_IGNORE(snprintf(buf, n, "no rounds")); /* fits */
+    } else if (o->mode == PSD_SYNC_STALENESS) {
+        PSI_IGNORE(snprintf(buf, n, "staleness %u (workers %u, on_worker_loss %s)", o->staleness, o->workers,
+                            LOSSES[o->on_loss])); /* fits */
+    } else {
+        PSI_IGNORE(snprintf(buf, n, "rounds (workers %u, replicas_to_aggregate %u, on_worker_loss %s)", o->workers, o->replicas,
+                            LOSSES[o->on_loss])); /* fits */
+    }
+    return buf;
+}
+
+/* ---- what is missing ---- */
+
+static struct psd_group_member *member_at(struct psi_list *it)
+{
+    return PSI_CONTAINER_OF(it, struct psd_group_member, link);
+}
+
+enum { STATE_WORKS = 1, STATE_COMPLETE, STATE_LOST, STATE_ENTERS };
+
+static uint32_t state_of(const struct psd_group_member *m)
+{
+    return m->lost || m->vacant ? STATE_LOST : !m->active ? STATE_ENTERS : m->complete ? STATE_COMPLETE : STATE_WORKS;
+}
+
+/* Owners that are away, or have built something and have not heard what becomes of it. */
+static void add_owners(const struct psd_task *t, const struct psd_group *g, struct psd_names *names)
+{
+    for (uint32_t i = 0; i < g->owner_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        if (g->owners[i].part && !p->self && !p->listed) {
+            psd_names_add(names, "/job:%s/task:%u (%s%.1f s)", p->job, p->task,
+                          g->owners[i].prepared ? "in doubt, away for " : "away for ",
+                          (double)(t->now_ms - p->missing_since_ms) / 1000.0);
+        }
+    }
+}
+
+static void add_missing(const struct psd_task *t, const struct psd_group *g, struct psd_names *names)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        const struct psd_group_member *m = member_at(it);
+        if (m->active && !m->complete) {
+            psd_names_add(names, "/job:%s/task:%u (%s for %.1f s)", m->job, m->task,
+                          state_of(m) == STATE_LOST ? "lost" : "at work", (double)(t->now_ms - m->since_ms) / 1000.0);
+        }
+    }
+}
+
+/* Places of the workers that the cluster lists which nobody has had. */
+static void add_absent(const struct psd_task *t, const struct psd_group *g, struct psd_names *names, uint32_t count)
+{
+    uint32_t listed = psi_cluster_num_tasks(&t->cluster, "worker"), named = 0;
+    for (uint32_t i = 0; i < listed && listed == g->workers; i++) {
+        struct psd_group_member place = {.id = 0, .job = "worker", .task = i};
+        const struct psd_group_member *m = psd_group_at_place(g, &place);
+        if (m == NULL || !m->active) {
+            psd_names_add(names, "/job:worker/task:%u (not joined for %.1f s)", i, (double)(t->now_ms - g->since_ms) / 1000.0);
+            named++;
+        }
+    }
+    if (named == 0) {
+        psd_names_add(names, "%u of %u members to join", g->workers > count ? g->workers - count : 0, g->workers);
+    }
+}
+
+const char *psd_group_missing_text(const struct psd_task *t, const struct psd_group *g, char *buf, size_t n)
+{
+    struct psd_names names = {.text = buf, .size = n};
+    uint32_t complete = 0, active = psd_group_count(g, &complete);
+    add_owners(t, g, &names);
+    if (names.used == 0 && g->phase == PSD_GROUP_COLLECTING && !g->opened && active < g->workers) {
+        add_absent(t, g, &names, active);
+    } else if (names.used == 0 && g->phase == PSD_GROUP_COLLECTING) {
+        add_missing(t, g, &names);
+    } else if (names.used == 0) {
+        for (uint32_t i = 0; i < g->owner_count; i++) {
+            if (g->owners[i].asked != 0) {
+                psd_names_add(&names, "/job:%s/task:%u answers", t->peers[i].job, t->peers[i].task);
+            }
+        }
+    }
+    return psd_names_text(&names);
+}
+
+static const char *verb(const struct psd_wait *w)
+{
+    return w->op == PS_OP_SYNC ? "set" : w->op == PS_OP_JOIN ? "joined" : w->op == PS_OP_LEAVE ? "left" : "complete";
+}
+
+void psd_group_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+{
+    const struct psd_group *g = psd_group_find(t, w->rounds.container);
+    if (g == NULL) {
+        return;
+    }
+    uint32_t complete = 0, active = psd_group_count(g, &complete);
+    PSI_IGNORE(psd_group_missing_text(t, g, out->release, sizeof(out->release))); /* it is in release */
+    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s: round %llu of '%s', %u of %u complete", verb(w),
+                        (unsigned long long)g->round, g->container, complete, g->opened ? active : g->workers)); /* cut is fine */
+}
+
+void psd_group_expire(struct psd_task *t, struct psd_wait *w)
+{
+    const struct psd_group *g = psd_group_find(t, w->rounds.container);
+    char buffer[PSI_ERR_TEXT_MAX / 2];
+    if (g == NULL) {
+        PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "the rounds are gone")); /* answered by the caller */
+        return;
+    }
+    PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY, "round %llu of container '%s' waits for %s",
+                           (unsigned long long)g->round, g->container,
+                           psd_group_missing_text(t, g, buffer, sizeof(buffer)))); /* answered by the caller */
+}
+
+/* ---- ROUNDS ---- */
+
+static uint32_t phase_of(const struct psd_group *g)
+{
+    switch (g->phase) {
+    case PSD_GROUP_COLLECTING:
+        return g->opened ? 2 : 1;
+    case PSD_GROUP_PREPARING:
+        return 3;
+    case PSD_GROUP_COMMITTING:
+        return 4;
+    case PSD_GROUP_SETTING:
+    case PSD_GROUP_RECOVERING:
+        return 5;
+    default:
+        return 6;
+    }
+}
+
+static void list_member(const struct psd_task *t, const struct psd_group_member *m, struct psd_list *l)
+{
+    const struct psd_record *r = psi_map_find(&t->records, m->session, sizeof(m->session));
+    ps_v1_MemberAnswer a = ps_v1_MemberAnswer_init_zero;
+    a.member = m->id;
+    a.task = m->task;
+    a.state = state_of(m);
+    a.since_ms = t->now_ms - m->since_ms;
+    a.steps = m->steps;
+    PSI_IGNORE(PSI_BYTES_SET(a.job, m->job)); /* fits: checked name */
+    a.session.size = sizeof(a.session.bytes);
+    memcpy(a.session.bytes, m->session, sizeof(a.session.bytes));
+    if (r != NULL) {
+        PSI_IGNORE(PSI_BYTES_SET(a.host, r->host)); /* cut is fine */
+        a.pid = r->pid;
+    }
+    psd_list_add(l, &ps_v1_MemberAnswer_msg, &a);
+}
+
+void psd_rpc_rounds(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psd_list l;
+    struct psi_list *it = NULL, *at = NULL;
+    psd_list_begin(&l, t, c, PS_OP_ROUNDS, PS_FLAG_REPLY, r->header.id);
+    PSI_LIST_FOREACH(it, &t->groups) {
+        const struct psd_group *g = PSI_CONTAINER_OF(it, struct psd_group, link);
+        char text[PSD_NAMES_BYTES], owners[PSD_NAMES_BYTES] = "";
+        struct psd_names names = PSD_NAMES_IN(owners);
+        ps_v1_RoundAnswer a = ps_v1_RoundAnswer_init_zero;
+        PSI_IGNORE(PSI_BYTES_SET(a.container, g->container)); /* fits: checked name */
+        a.generation = g->generation;
+        a.has_options = true;
+        psd_sync_options_to_msg(&g->options, &a.options);
+        a.round = g->round;
+        a.phase = phase_of(g);
+        a.step = g->step;
+        uint32_t complete = 0, active = psd_group_count(g, &complete);
+        a.workers = g->opened ? active : g->workers;
+        a.replicas = g->opened || g->options.replicas != 0 ? psd_group_needed(g) : g->workers;
+        PSI_IGNORE(
+            PSI_BYTES_SET(a.text, g->failing ? g->failure.text : psd_group_missing_text(t, g, text, sizeof(text)))); /* cut */
+        add_owners(t, g, &names);
+        PSI_IGNORE(PSI_BYTES_SET(a.owners, psd_names_text(&names))); /* fits */
+        a.dropped = g->dropped;
+        a.leads_count = g->options.mode == PSD_SYNC_STALENESS ? PSD_LEADS : 0;
+        memcpy(a.leads, g->leads, sizeof(g->leads));
+        PSI_LIST_FOREACH(at, &g->members) {
+            a.member_count += !member_at(at)->gone;
+        }
+        psd_list_add(&l, &ps_v1_RoundAnswer_msg, &a);
+        PSI_LIST_FOREACH(at, &g->members) {
+            if (!member_at(at)->gone) {
+                list_member(t, member_at(at), &l);
+            }
+        }
+    }
+    psd_list_end(&l);
+}

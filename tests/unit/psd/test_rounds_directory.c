@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The directory's side of rounds: who takes part, when a round closes, what its members are told. Three tasks in memory: "w" is
+ * at ps:1, "b" and the global step at ps:0, the directory; gradients of 1 and a rate of 1, so that a value is minus the number of
+ * rounds.
+ */
+#include "cluster_test.h"
+
+#include "psd/directory/rounds.h"
+
+enum { MEMBERS = 4, N = 100, SECONDS_20 = 20000 };
+
+struct member {
+    struct fc d, o; /* one session's connections with ps:0 and ps:1 */
+    uint64_t id, round, step_id, join_id;
+    struct fc_reply kept; /* of a STEP that ended while time passed */
+    bool has_kept;
+};
+
+struct rd {
+    struct cl *cl;
+    struct shell_conn *link; /* from ps:1 to the directory */
+    struct member m[MEMBERS];
+    ps_v1_OpenAnswer w, b;
+    ps_v1_SyncOptions options;
+};
+
+static void connect_as(struct fc *c, uint32_t task)
+{
+    struct fc_hello hello;
+    fc_hello_default(c, &hello);
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.job, "worker")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.host, "here"));
+    hello.m.task = task;
+    hello.m.pid = 4000 + task;
+    assert_int_equal(fc_hello(c, &hello), PS_OK);
+}
+
+static ps_v1_OpenAnswer variable(struct rd *r, struct fc *at, const char *name, ps_dtype dtype, int64_t n, uint32_t task)
+{
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer a;
+    fc_create_item(&m, name, dtype, (uint64_t)n, dtype == PS_I64 ? ps_no_optimizer() : ps_sgd(1));
+    m.task = task;
+    assert_int_equal(fc_create(&r->cl->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(at, name, &a), PS_OK);
+    assert_applied(fc_init_var(at, a.handle, ps_zeros(), dtype == PS_I64 ? ps_no_optimizer() : ps_sgd(1), 0, false));
+    return a;
+}
+
+/* ---- requests, with a meta and a list ---- */
+
+static struct fc_reply ask(struct fc *c, uint8_t op, uint64_t id, const pb_msgdesc_t *d, const void *m, const pb_msgdesc_t *of,
+                           const void *items, size_t item_bytes, size_t count, void *out, const pb_msgdesc_t *out_of)
+{
+    struct wire body, back;
+    _Alignas(8) uint8_t meta[256] = {0};
+    size_t bytes = 0;
+    wire_init(&body);
+    wire_init(&back);
+    assert_int_equal(psi_msg_encode(d, m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+    for (size_t i = 0; i < count; i++) {
+        wire_item(&body, of, (const char *)items + i * item_bytes);
+    }
+    struct fc_reply r = fc_call(c, op, 0, id, 0, meta, psi_pad8((uint32_t)bytes), &body);
+    (void)out;
+    (void)out_of;
+    wire_fini(&body);
+    wire_fini(&back);
+    return r;
+}
+
+static struct fc_reply ask_container(struct fc *c, uint8_t op, uint64_t id, const pb_msgdesc_t *d, const void *m)
+{
+    ps_v1_ContainerItem item = ps_v1_ContainerItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(item.container, PSI_CONTAINER_DEFAULT)); /* fits */
+    return ask(c, op, id, d, m, &ps_v1_ContainerItem_msg, &item, sizeof(item), 1, NULL, NULL);
+}
+
+static struct fc_reply sync_as(struct rd *r, const ps_v1_SyncOptions *o, const char *const *names, size_t count)
+{
+    ps_v1_NameItem items[4];
+    ps_v1_Sync m = {.timeout_ms = SECONDS_20, .has_options = true, .options = *o, .chief_number = 1000};
+    for (size_t i = 0; i < count; i++) {
+        items[i] = (ps_v1_NameItem)ps_v1_NameItem_init_zero;
+        PSI_IGNORE(psi_bytes_set((pb_bytes_array_t *)(void *)&items[i].name, PS_NAME_BYTES_MAX, names[i])); /* fits */
+    }
+    return ask(&r->cl->c, PS_OP_SYNC, r->cl->c.next_id++, &ps_v1_Sync_msg, &m, &ps_v1_NameItem_msg, items, sizeof(items[0]),
+               count, NULL, NULL);
+}
+
+static const char *const NAMES[] = {"global_step", "w", "b"};
+
+static struct fc_reply sync_all(struct rd *r)
+{
+    return sync_as(r, &r->options, NAMES, 3);
+}
+
+static struct fc_reply join_as(struct rd *r, uint32_t i, const ps_v1_SyncOptions *o, uint64_t timeout_ms)
+{
+    ps_v1_Join m = {.timeout_ms = timeout_ms, .has_options = true, .options = *o};
+    r->m[i].join_id = r->m[i].d.next_id++;
+    return ask_container(&r->m[i].d, PS_OP_JOIN, r->m[i].join_id, &ps_v1_Join_msg, &m);
+}
+
+/* The member as the directory has it. */
+static const struct psd_group *group(const struct rd *r)
+{
+    return psd_group_find(r->cl->ps0->core, PSI_CONTAINER_DEFAULT);
+}
+
+static const struct psd_group_member *member(const struct rd *r, uint32_t i)
+{
+    const struct psd_group *g = group(r);
+    struct psi_list *it = NULL;
+    const struct psd_group_member *found = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        const struct psd_group_member *m = PSI_CONTAINER_OF(it, struct psd_group_member, link);
+        if (!m->gone && !m->vacant && memcmp(m->session, r->m[i].d.session, 16) == 0) {
+            found = m;
+        }
+    }
+    return found;
+}
+
+/* It joins and enters at once. */
+static void join(struct rd *r, uint32_t i)
+{
+    assert_applied(join_as(r, i, &r->options, SECONDS_20));
+    assert_non_null(member(r, i));
+    r->m[i].id = member(r, i)->id;
+    r->m[i].round = group(r)->round;
+}
+
+static struct fc_reply step_for(struct rd *r, uint32_t i, uint64_t round, uint64_t timeout_ms)
+{
+    ps_v1_Step m = {.timeout_ms = timeout_ms, .member = r->m[i].id, .round = round};
+    r->m[i].step_id = r->m[i].d.next_id++;
+    return ask_container(&r->m[i].d, PS_OP_STEP, r->m[i].step_id, &ps_v1_Step_msg, &m);
+}
+
+static struct fc_reply step(struct rd *r, uint32_t i)
+{
+    return step_for(r, i, r->m[i].round, SECONDS_20);
+}
+
+static struct fc_reply leave(struct rd *r, uint32_t i, bool finished)
+{
+    ps_v1_Leave m = {.member = r->m[i].id, .finished = finished};
+    return ask_container(&r->m[i].d, PS_OP_LEAVE, r->m[i].d.next_id++, &ps_v1_Leave_msg, &m);
+}
+
+static void contribute_to(struct rd *r, uint32_t i, const ps_v1_OpenAnswer *v, struct fc *at, float value)
+{
+    float g[N];
+    struct fc_part part = {.op = PS_OP_CONTRIBUTE,
+                           .dtype = PS_F32,
+                           .number = at->next_number++,
+                           .handle = v->handle,
+                           .total = N,
+                           .payload = filled(g, N, value),
+                           .scale = 1,
+                           .member = r->m[i].id,
+                           .round = r->m[i].round};
+    fc_send_frames(at, &part, 0, 0);
+    assert_applied(fc_take(at, NULL));
+}
+
+static void contribute(struct rd *r, uint32_t i, float value)
+{
+    contribute_to(r, i, &r->w, &r->m[i].o, value);
+    contribute_to(r, i, &r->b, &r->m[i].d, value);
+}
+
+/* What STEP came to; the member goes on with its answer. */
+static struct ps_step_result stepped(struct rd *r, uint32_t i, struct fc_reply reply)
+{
+    struct ps_step_result result = {0};
+    assert_applied(reply);
+    assert_int_equal(reply.result_bytes, sizeof(result));
+    memcpy(&result, reply.result, sizeof(result));
+    if (result.flags == 0) {
+        r->m[i].round = result.round;
+    }
+    return result;
+}
+
+/* The end of a STEP or JOIN that waited. */
+static struct fc_reply ended(struct rd *r, uint32_t i)
+{
+    struct fc_reply reply = r->m[i].has_kept ? r->m[i].kept : fc_take(&r->m[i].d, NULL);
+    r->m[i].has_kept = false;
+    return reply;
+}
+
+static struct ps_step_result released(struct rd *r, uint32_t i)
+{
+    return stepped(r, i, ended(r, i));
+}
+
+static void assert_waits(struct fc_reply reply)
+{
+    assert_int_equal(reply.status, FC_NONE);
+}
+
+static void assert_values(struct rd *r, float w, float b, int64_t steps)
+{
+    float v[N];
+    int64_t step_value = -1;
+    ps_v1_OpenAnswer a;
+    assert_int_equal(fc_pull(&r->cl->at1, &r->w, 0, N, v).status, PS_OK);
+    assert_floats(v, 0, N, w);
+    assert_int_equal(fc_pull(&r->cl->c, &r->b, 0, N, v).status, PS_OK);
+    assert_floats(v, 0, N, b);
+    assert_int_equal(fc_open(&r->cl->c, "global_step", &a), PS_OK);
+    assert_int_equal(fc_pull(&r->cl->c, &a, 0, 1, &step_value).status, PS_OK);
+    assert_int_equal(step_value, steps);
+}
+
+/* Three variables, no group; sessions of workers 0 to 3. */
+static struct rd *rd_new(uint32_t workers)
+{
+    struct rd *r = test_alloc(sizeof(*r));
+    r->cl = cl_new_apart();
+    r->link = cl_join(r->cl, r->cl->ps1);
+    r->options = (ps_v1_SyncOptions){.mode = PSD_SYNC_ROUNDS, .workers = workers};
+    r->w = variable(r, &r->cl->at1, "w", PS_F32, N, 1);
+    r->b = variable(r, &r->cl->c, "b", PS_F32, N, 0);
+    PSI_IGNORE(variable(r, &r->cl->c, "global_step", PS_I64, 1, 0)); /* opened where it is read */
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        fc_init(&r->m[i].d, r->cl->ps0, (uint8_t)(20 + i));
+        fc_init(&r->m[i].o, r->cl->ps1, (uint8_t)(20 + i));
+        connect_as(&r->m[i].d, i);
+        connect_as(&r->m[i].o, i);
+    }
+    return r;
+}
+
+/* In rounds, with so many members, all at work in round 1. */
+static struct rd *rd_joined(uint32_t workers, uint32_t replicas, uint32_t on_loss)
+{
+    struct rd *r = rd_new(workers);
+    r->options.replicas = replicas;
+    r->options.on_loss = on_loss;
+    assert_applied(sync_all(r));
+    for (uint32_t i = 0; i < workers; i++) {
+        join(r, i);
+    }
+    return r;
+}
+
+/* Time passes; these sessions are heard. */
+static void pass(struct rd *r, uint64_t ms, uint32_t alive)
+{
+    for (uint64_t at = 0; at < ms; at += 1000) {
+        for (uint32_t i = 0; i < MEMBERS; i++) {
+            if ((alive >> i & 1) != 0) {
+                struct fc_reply reply = fc_beat(&r->m[i].d, -1, NULL);
+                if (reply.h.op != PS_OP_BEAT) {
+                    r->m[i].kept = reply;
+                    r->m[i].has_kept = true;
+                    reply = fc_take(&r->m[i].d, NULL);
+                }
+                assert_applied(reply);
+                assert_applied(fc_beat(&r->m[i].o, -1, NULL));
+            }
+        }
+        cl_pass(r->cl, 1000);
+    }
+}
+
+/* ---- rounds ---- */
+
+TEST(test_rounds_of_two)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_WAIT);
+    for (uint32_t round = 1; round <= 3; round++) {
+        contribute(r, 0, 1);
+        assert_waits(step(r, 0));
+        assert_values(r, -(float)(round - 1), -(float)(round - 1), round - 1);
+        contribute(r, 1, 1);
+        struct ps_step_result b = stepped(r, 1, step(r, 1)), a = released(r, 0);
+        assert_true(a.taken == 1 && b.taken == 1 && a.round == round + 1 && a.step == round && a.flags == 0);
+        assert_values(r, -(float)round, -(float)round, round);
+    }
+}
+
+/* One of two closes a round, once both are there. */
+TEST(test_waits_until_all_have_joined)
+{
+    struct rd *r = rd_new(2);
+    r->options.replicas = 1;
+    assert_applied(sync_all(r));
+    join(r, 0);
+    contribute(r, 0, 1);
+    assert_waits(step(r, 0));
+    assert_applied(join_as(r, 1, &r->options, SECONDS_20));
+    assert_int_equal(released(r, 0).taken, 1);
+    contribute(r, 0, 1);
+    assert_int_equal(stepped(r, 0, step(r, 0)).taken, 1);
+    assert_values(r, -2, -2, 2);
+}
+
+/* A backup worker's gradients come too late: dropped and counted, and it goes on with the new values. */
+TEST(test_backup_worker)
+{
+    struct rd *r = rd_joined(3, 2, PSD_ON_LOSS_WAIT);
+    contribute(r, 0, 1);
+    assert_waits(step(r, 0));
+    contribute(r, 1, 3);
+    assert_int_equal(stepped(r, 1, step(r, 1)).taken, 1);
+    assert_int_equal(released(r, 0).taken, 1);
+    assert_values(r, -2, -2, 1);
+    contribute(r, 2, 9); /* dropped where it comes */
+    struct ps_step_result late = stepped(r, 2, step(r, 2));
+    assert_true(late.taken == 0 && late.round == 2 && late.flags == 0);
+    assert_values(r, -2, -2, 1);
+    contribute(r, 2, 1);
+    assert_waits(step(r, 2));
+    contribute(r, 0, 1);
+    assert_int_equal(stepped(r, 0, step(r, 0)).taken, 1);
+    assert_int_equal(released(r, 2).taken, 1);
+    assert_values(r, -3, -3, 2);
+}
+
+/* STEP without a contribution: named, and the others go on once it has come. */
+TEST(test_missing_contribution)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_WAIT);
+    contribute(r, 0, 1);
+    assert_waits(step(r, 0));
+    contribute_to(r, 1, &r->b, &r->m[1].d, 1);
+    assert_reply(step(r, 1), PS_FAILED_PRECONDITION, "'w'");
+    assert_waits(ended(r, 0));
+    assert_values(r, 0, 0, 0);
+    contribute_to(r, 1, &r->w, &r->m[1].o, 1);
+    assert_int_equal(stepped(r, 1, step(r, 1)).taken, 1);
+    assert_int_equal(released(r, 0).taken, 1);
+    assert_values(r, -1, -1, 1);
+}
+
+TEST(test_deadline_names_who_is_missing)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_WAIT);
+    contribute(r, 0, 1);
+    assert_waits(step_for(r, 0, 1, 3000));
+    pass(r, 4000, 3);
+    assert_reply(ended(r, 0), PS_DEADLINE_EXCEEDED, "/job:worker/task:1 (at work for 3");
+    contribute(r, 1, 1); /* what it contributed counts */
+    assert_waits(step_for(r, 0, 1, 3000));
+    assert_int_equal(stepped(r, 1, step(r, 1)).taken, 1);
+    assert_int_equal(released(r, 0).taken, 1);
+}
+
+TEST(test_steps_of_other_rounds)
+{
+    struct rd *r = rd_joined(1, 0, PSD_ON_LOSS_WAIT);
+    contribute(r, 0, 1);
+    assert_int_equal(stepped(r, 0, step(r, 0)).round, 2);
+    assert_int_equal(stepped(r, 0, step_for(r, 0, 1, 0)).taken, 1);
+    assert_reply(step_for(r, 0, 3, 0), PS_FAILED_PRECONDITION, "round 2 is under way");
+    uint64_t id = r->m[0].id;
+    r->m[0].id++;
+    assert_int_equal(stepped(r, 0, step_for(r, 0, 2, 0)).flags, PS_STEP_LOST_PLACE);
+    r->m[0].id = id;
+    assert_int_equal(stepped(r, 0, step_for(r, 0, 1, 0)).flags, 0);
+}
+
+/* ---- members ---- */
+
+TEST(test_newcomer_enters_at_the_next_round)
+{
+    struct rd *r = rd_joined(1, 0, PSD_ON_LOSS_WAIT);
+    contribute(r, 0, 1);
+    assert_waits(join_as(r, 1, &r->options, SECONDS_20));
+    assert_int_equal(stepped(r, 0, step(r, 0)).taken, 1);
+    assert_applied(ended(r, 1));
+    r->m[1].id = member(r, 1)->id;
+    r->m[1].round = 2;
+    contribute(r, 0, 1);
+    assert_waits(step(r, 0));
+    contribute(r, 1, 3);
+    assert_int_equal(stepped(r, 1, step(r, 1)).taken, 1);
+    assert_values(r, -3, -3, 2);
+}
+
+TEST(test_shrink)
+{
+    struct rd *r = rd_joined(3, 0, PSD_ON_LOSS_SHRINK);
+    contribute(r, 0, 1);
+    assert_waits(step(r, 0));
+    contribute(r, 1, 1);
+    assert_waits(step(r, 1));
+    pass(r, 15000, 3);
+    assert_int_equal(released(r, 0).taken, 1);
+    assert_int_equal(released(r, 1).taken, 1);
+    assert_values(r, -1, -1, 1);
+    assert_null(member(r, 2));
+    fc_cut(&r->m[2].d); /* it comes back: its place is gone, and it joins again */
+    fc_cut(&r->m[2].o);
+    connect_as(&r->m[2].d, 2);
+    connect_as(&r->m[2].o, 2);
+    assert_int_equal(stepped(r, 2, step(r, 2)).flags, PS_STEP_LOST_PLACE);
+}
+
+TEST(test_wait_and_a_successor)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_WAIT);
+    contribute(r, 0, 1);
+    assert_waits(step_for(r, 0, 1, 60000));
+    contribute_to(r, 1, &r->b, &r->m[1].d, 7); /* half, and then it dies */
+    pass(r, 15000, 5);
+    assert_waits(ended(r, 0));
+    assert_true(member(r, 1)->lost);
+    fc_cut(&r->m[2].d);
+    fc_cut(&r->m[2].o);
+    connect_as(&r->m[2].d, 1); /* another session of its task */
+    connect_as(&r->m[2].o, 1);
+    join(r, 2);
+    assert_int_equal(r->m[2].round, 1);
+    contribute(r, 2, 3);
+    assert_int_equal(stepped(r, 2, step(r, 2)).taken, 1);
+    assert_int_equal(released(r, 0).taken, 1);
+    assert_values(r, -2, -2, 1);
+}
+
+TEST(test_the_newer_session_has_the_place)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_WAIT);
+    fc_cut(&r->m[2].d);
+    fc_cut(&r->m[2].o);
+    connect_as(&r->m[2].d, 1);
+    connect_as(&r->m[2].o, 1);
+    join(r, 2);
+    assert_reply(step(r, 1), PS_ABORTED, "/job:worker/task:1@here:4001 has taken the place");
+    contribute(r, 0, 1);
+    assert_waits(step(r, 0));
+    contribute(r, 2, 1);
+    assert_int_equal(stepped(r, 2, step(r, 2)).taken, 1);
+}
+
+TEST(test_fail)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_FAIL);
+    contribute(r, 0, 1);
+    assert_waits(step_for(r, 0, 1, 60000));
+    pass(r, 15000, 1);
+    assert_reply(ended(r, 0), PS_ABORTED, "/job:worker/task:1 is lost");
+    assert_reply(step(r, 0), PS_ABORTED, "/job:worker/task:1 is lost");
+    assert_reply(join_as(r, 0, &r->options, 1000), PS_ABORTED, "is lost");
+    assert_applied(sync_all(r)); /* the chief begins anew */
+    join(r, 0);
+    assert_values(r, 0, 0, 0);
+}
+
+TEST(test_leave)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_FAIL);
+    contribute(r, 0, 1);
+    assert_waits(step(r, 0));
+    assert_applied(leave(r, 1, true));
+    assert_int_equal(released(r, 0).taken, 1);
+    assert_values(r, -1, -1, 1);
+    assert_applied(leave(r, 1, true)); /* not any more, and no harm */
+    contribute(r, 0, 1);
+    assert_int_equal(stepped(r, 0, step(r, 0)).taken, 1);
+}
+
+TEST(test_goodbye_is_a_loss)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_FAIL);
+    assert_applied(fc_call(&r->m[1].d, PS_OP_GOODBYE, 0, r->m[1].d.next_id++, 0, NULL, 0, NULL));
+    assert_reply(step(r, 0), PS_ABORTED, "is lost");
+}
+
+/* A member that has joined again is one member, and its old id none. */
+TEST(test_join_again)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_WAIT);
+    uint64_t old = r->m[0].id;
+    contribute(r, 0, 5);
+    join(r, 0);
+    assert_int_not_equal(r->m[0].id, old);
+    contribute(r, 0, 1);
+    assert_waits(step(r, 0));
+    contribute(r, 1, 1);
+    assert_int_equal(stepped(r, 1, step(r, 1)).taken, 1);
+    assert_values(r, -1, -1, 1);
+}
+
+/* ---- what is refused ---- */
+
+TEST(test_sync)
+{
+    struct rd *r = rd_new(2);
+    static const char *const fewer[] = {"global_step", "w"};
+    static const char *const none[] = {"global_step", "w", "nothing"};
+    ps_v1_SyncOptions other = r->options;
+    other.replicas = 3;
+    assert_reply(sync_as(r, &other, NAMES, 3), PS_INVALID_ARGUMENT, "never");
+    assert_reply(sync_as(r, &r->options, none, 3), PS_NOT_FOUND, "'nothing'");
+    assert_reply(join_as(r, 0, &r->options, 1000), PS_FAILED_PRECONDITION, "no variables in rounds");
+    assert_applied(sync_all(r));
+    uint64_t generation = group(r)->generation;
+    assert_applied(sync_all(r)); /* the same: nothing changes */
+    assert_int_equal(group(r)->generation, generation);
+    other = r->options;
+    other.on_loss = PSD_ON_LOSS_FAIL;
+    assert_reply(join_as(r, 0, &other, 1000), PS_INVALID_ARGUMENT, "on_worker_loss fail");
+    join(r, 0);
+    assert_reply(sync_as(r, &other, NAMES, 3), PS_FAILED_PRECONDITION, "/job:worker/task:0");
+    assert_reply(sync_as(r, &r->options, fewer, 2), PS_FAILED_PRECONDITION, "of 3 names; asked for");
+    ps_v1_SyncOptions off = {0};
+    assert_reply(sync_as(r, &off, NAMES, 1), PS_FAILED_PRECONDITION, "/job:worker/task:0");
+    assert_reply(fc_delete(&r->cl->c, r->cl->c.next_id++, "w"), PS_FAILED_PRECONDITION, "is in rounds");
+    assert_applied(leave(r, 0, true));
+    assert_applied(sync_as(r, &other, NAMES, 3)); /* nobody lives: it takes their place */
+    assert_int_not_equal(group(r)->generation, generation);
+    assert_applied(sync_as(r, &off, NAMES, 1));
+    assert_null(group(r));
+    assert_null(psd_rounds_here(r->cl->ps1->core, PSI_CONTAINER_DEFAULT));
+    assert_null(psd_rounds_here(r->cl->ps0->core, PSI_CONTAINER_DEFAULT));
+}
+
+TEST(test_reset_ends_the_group)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_WAIT);
+    contribute(r, 0, 1);
+    assert_waits(step(r, 0));
+    assert_applied(fc_reset(&r->cl->c, r->cl->c.next_id++, PSI_CONTAINER_DEFAULT));
+    assert_reply(ended(r, 0), PS_ABORTED, "is reset");
+    assert_null(group(r));
+    assert_reply(step(r, 0), PS_FAILED_PRECONDITION, "no variables in rounds");
+}
+
+/* ---- staleness ---- */
+
+static struct fc_reply stale_step(struct rd *r, uint32_t i, uint64_t steps)
+{
+    ps_v1_Step m = {.timeout_ms = SECONDS_20, .member = r->m[i].id, .steps = steps};
+    return ask_container(&r->m[i].d, PS_OP_STEP, r->m[i].d.next_id++, &ps_v1_Step_msg, &m);
+}
+
+TEST(test_staleness)
+{
+    struct rd *r = rd_new(2);
+    r->options = (ps_v1_SyncOptions){.mode = PSD_SYNC_STALENESS, .workers = 2, .staleness = 2, .on_loss = PSD_ON_LOSS_SHRINK};
+    assert_applied(sync_all(r));
+    join(r, 0);
+    assert_waits(stale_step(r, 0, 1)); /* until the other has come */
+    join(r, 1);
+    assert_int_equal(stepped(r, 0, ended(r, 0)).round, 0);
+    assert_applied(stale_step(r, 0, 2));
+    assert_waits(stale_step(r, 0, 3));
+    assert_applied(stale_step(r, 1, 1));
+    assert_int_equal(stepped(r, 0, ended(r, 0)).round, 1);
+    assert_true(group(r)->leads[0] == 1 && group(r)->leads[1] == 1 && group(r)->leads[2] == 2 && group(r)->leads[3] == 0);
+    assert_waits(stale_step(r, 0, 4));
+    float g[N]; /* pushes are ordinary ones */
+    assert_applied(fc_push(&r->m[0].o, PS_OP_PUSH, &r->w, filled(g, N, 1), 1, 0));
+    join(r, 2); /* it begins where the slowest is */
+    assert_int_equal(member(r, 2)->steps, 1);
+    assert_applied(leave(r, 2, true));
+    pass(r, 15000, 1); /* the slowest dies */
+    assert_applied(ended(r, 0));
+}
+
+/* ---- owners that go and come ---- */
+
+/* The connection to an owner breaks, and the round is closed when it is back. */
+TEST(test_owner_away)
+{
+    struct rd *r = rd_joined(1, 0, PSD_ON_LOSS_WAIT);
+    contribute(r, 0, 1);
+    shell_cut(r->link);
+    shell_run(&r->cl->net);
+    assert_waits(step_for(r, 0, 1, 60000));
+    struct psd_group_owner *o = &psd_group_find(r->cl->ps0->core, PSI_CONTAINER_DEFAULT)->owners[1];
+    assert_int_equal(o->asked, 0);
+    r->cl->ps1->dials = 0;
+    PSI_IGNORE(cl_join(r->cl, r->cl->ps1)); /* its end is of no use here */
+    assert_int_equal(released(r, 0).taken, 1);
+    assert_values(r, -1, -1, 1);
+}
+
+/* An owner that restarts has lost its part: nobody goes on with what is left of the others. */
+TEST(test_owner_restarts)
+{
+    struct rd *r = rd_joined(1, 0, PSD_ON_LOSS_WAIT);
+    contribute(r, 0, 1);
+    shell_task_free(r->cl->ps1);
+    shell_run(&r->cl->net);
+    assert_waits(step_for(r, 0, 1, 60000));
+    r->cl->ps1 = cl_task(r->cl, "ps", 1);
+    PSI_IGNORE(cl_join(r->cl, r->cl->ps1)); /* its end is of no use here */
+    struct fc_reply reply = ended(r, 0);
+    assert_reply(reply, PS_ABORTED, "/job:ps/task:1");
+    assert_int_equal(reply.reason, PS_REASON_LOST);
+    assert_null(psd_rounds_here(r->cl->ps0->core, PSI_CONTAINER_DEFAULT));
+    assert_reply(step(r, 0), PS_ABORTED, "broken");
+}
+
+/* ---- what people see ---- */
+
+TEST(test_list)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_WAIT);
+    struct wire back;
+    ps_v1_RoundAnswer a;
+    ps_v1_MemberAnswer m;
+    ps_v1_WaitAnswer w;
+    char text[512];
+    contribute(r, 0, 1);
+    assert_waits(step(r, 0));
+    pass(r, 2000, 3);
+    wire_init(&back);
+    assert_applied(fc_list(&r->cl->c, PS_OP_ROUNDS, NULL, NULL, &back));
+    const uint8_t *p = back.data;
+    size_t n = back.len;
+    assert_true(fc_item(&p, &n, &ps_v1_RoundAnswer_msg, &a));
+    assert_true(a.round == 1 && a.phase == 2 && a.workers == 2 && a.replicas == 2 && a.member_count == 2 && a.options.mode == 1);
+    assert_int_equal(PSI_BYTES_TEXT(a.text, text, sizeof(text)), PS_OK);
+    assert_non_null(strstr(text, "/job:worker/task:1 (at work for 2"));
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(fc_item(&p, &n, &ps_v1_MemberAnswer_msg, &m));
+        assert_true(m.task == i && m.state == 2 - i && m.member == r->m[i].id && m.pid == 4000 + i);
+    }
+    assert_false(fc_item(&p, &n, &ps_v1_MemberAnswer_msg, &m));
+    wire_clear(&back);
+    assert_applied(fc_list(&r->cl->c, PS_OP_WAITS, NULL, NULL, &back));
+    p = back.data;
+    n = back.len;
+    assert_true(fc_item(&p, &n, &ps_v1_WaitAnswer_msg, &w));
+    assert_int_equal(PSI_BYTES_TEXT(w.what, text, sizeof(text)), PS_OK);
+    assert_string_equal(text, "complete: round 1 of 'localhost', 1 of 2 complete");
+    assert_int_equal(PSI_BYTES_TEXT(w.release, text, sizeof(text)), PS_OK);
+    assert_non_null(strstr(text, "/job:worker/task:1 (at work for 2"));
+    wire_fini(&back);
+}
+
+/* All are gone: the chief's SYNC opens the rounds anew, for all of them. */
+TEST(test_opens_anew)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_WAIT);
+    uint64_t generation = group(r)->generation;
+    assert_applied(leave(r, 0, true));
+    assert_applied(leave(r, 1, true));
+    assert_applied(sync_all(r));
+    assert_int_not_equal(group(r)->generation, generation);
+    join(r, 0);
+    contribute(r, 0, 1);
+    assert_waits(step(r, 0));
+    join(r, 1);
+    assert_waits(ended(r, 0));
+}
