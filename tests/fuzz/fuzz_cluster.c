@@ -57,10 +57,41 @@ static const char *job_of(uint8_t i)
     return jobs[i % 4];
 }
 
+/* A message of what a directory says of rounds: the group, then its members (kind 30), or its variables and the step (29). */
+static void add_round_item(struct wire *body, uint8_t kind, bool first, uint8_t a, uint8_t b)
+{
+    if (first) {
+        ps_v1_RoundsItem m = ps_v1_RoundsItem_init_zero;
+        PSI_IGNORE(PSI_BYTES_SET(m.container, container_of(a)));
+        m.generation = a / 4 % 2;
+        m.round = b % 4;
+        m.attempt = b / 4;
+        m.has_options = true;
+        m.options.mode = a / 8 % 4;
+        m.step = kind == 29 && a >= 128;
+        wire_item(body, &ps_v1_RoundsItem_msg, &m);
+    } else if (kind == 30) {
+        ps_v1_MemberItem m = ps_v1_MemberItem_init_zero;
+        PSI_IGNORE(PSI_BYTES_SET(m.job, job_of(b)));
+        m.member = a % 4;
+        m.task = a;
+        m.session.size = b % 16 == 0 ? 3 : 16;
+        wire_item(body, &ps_v1_MemberItem_msg, &m);
+    } else {
+        ps_v1_NameItem m = ps_v1_NameItem_init_zero;
+        PSI_IGNORE(PSI_BYTES_SET(m.name, name_of(a)));
+        wire_item(body, &ps_v1_NameItem_msg, &m);
+    }
+}
+
 /* One message of a list, its fields from the input. */
-static void add_item(struct wire *body, uint8_t kind, struct input *in)
+static void add_item(struct wire *body, uint8_t kind, bool first, struct input *in)
 {
     uint8_t a = byte(in), b = byte(in);
+    if (kind == 29 || kind == 30) {
+        add_round_item(body, kind, first, a, b);
+        return;
+    }
     if (kind == 31) {
         ps_v1_ConfigItem m = ps_v1_ConfigItem_init_zero;
         PSI_IGNORE(PSI_BYTES_SET(m.name, name_of(a)));
@@ -165,7 +196,9 @@ static void send_frame(struct scene *s, int which, struct input *in)
         PS_OP_VARS,     PS_OP_CONFIG,  PS_OP_SHUTDOWN, PS_OP_SESSIONS, PS_OP_WAITS, PS_OP_CONTAINERS,   PS_OP_CONFIG_SET,
         PS_OP_STOP,     PS_OP_TASKS,   PS_OP_BARRIER,  PS_OP_SET_RATE};
     static const uint8_t task_ops[] = {PS_OP_HELLO,       PS_OP_BEAT,       PS_OP_LIST,        PS_OP_LIST_ANSWER,
-                                       PS_OP_TASK_CREATE, PS_OP_TASK_RESET, PS_OP_TASK_DELETE, 99};
+                                       PS_OP_TASK_CREATE, PS_OP_TASK_RESET, PS_OP_TASK_DELETE, 99,
+                                       PS_OP_TASK_ROUNDS, PS_OP_TASK_JOIN,  PS_OP_TASK_LEAVE,  PS_OP_PREPARE,
+                                       PS_OP_COMMIT};
     static uint8_t values[3 * PS_SEGMENT_BYTES];
     struct fc *c = &s->ends[which];
     struct wire w, body;
@@ -200,7 +233,7 @@ static void send_frame(struct scene *s, int which, struct input *in)
             meta[1] = mix % 3;
         }
         for (uint8_t i = 0; i < count % 8; i++) {
-            add_item(&body, count / 8, in);
+            add_item(&body, count / 8, i == 0, in);
         }
     }
     struct wire_frame f = {.op = op,

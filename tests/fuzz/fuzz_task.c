@@ -5,9 +5,11 @@
  * afterwards.
  *
  * Input: commands of a kind byte each; kind % 8: 0-4 a frame (10 bytes of fields, then meta and body), 5 raw bytes, 6 cut and
- * HELLO again, 7 time passes and a call may end.
+ * HELLO again, 7 time passes, a call may end or a round be closed.
  */
 #include "lib/fake_client.h"
+
+#include "psd/rpc/rounds.h"
 
 #include <string.h>
 
@@ -26,6 +28,40 @@ static void make_queue(struct fc *c, const char *name, uint32_t kind)
     m.queue.components[0].dtype = kind == 4 ? PS_F64 : kind == 3 ? PS_STRING : PS_I64;
     m.queue.components[0].shaped = true;
     PSI_ASSERT(fc_create(c, &m, NULL) == PS_OK);
+}
+
+/* "r" is in rounds, and the hostile session is their member 1. */
+static void begin_rounds(struct shell_task *t, const struct fc *member)
+{
+    static const char *const names[] = {"r"};
+    struct psd_rounds_spec spec = {.container = PSI_CONTAINER_DEFAULT,
+                                   .generation = 1,
+                                   .options = {.mode = PSD_SYNC_ROUNDS, .workers = 1},
+                                   .names = names,
+                                   .name_count = 1};
+    struct psd_member_spec m = {.id = 1, .session = member->session, .job = "worker"};
+    PSI_ASSERT(psd_rounds_set_here(t->core, &spec, NULL) == PS_OK);
+    PSI_ASSERT(psd_rounds_join_here(t->core, spec.container, spec.generation, &m, NULL) == PS_OK);
+}
+
+/* The directory closes the round that is collected, or prepares it, or has the member leave; who says what is no matter here. */
+static void close_round(struct shell_task *t, uint8_t how)
+{
+    static const uint64_t members[] = {1};
+    const struct psd_rounds *g = psd_rounds_here(t->core, PSI_CONTAINER_DEFAULT);
+    if (g == NULL) {
+        return;
+    }
+    struct psd_round_spec spec = {.container = PSI_CONTAINER_DEFAULT,
+                                  .generation = 1,
+                                  .round = g->committed + 1,
+                                  .members = members,
+                                  .member_count = how % 8 == 7 ? 0 : 1};
+    if (how % 8 == 6) {
+        psd_rounds_leave_here(t->core, PSI_CONTAINER_DEFAULT, 1, 1);
+    } else {
+        PSI_IGNORE((how % 2 == 0 ? psd_rounds_commit_here : psd_rounds_prepare_here)(t->core, &spec, NULL)); /* or MISSING */
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -118,7 +154,7 @@ static void send_frame(struct fc *c, struct input *in)
                                   PS_OP_PUT_PART,    PS_OP_GET_PART,
                                   PS_OP_QUEUE_CLOSE, PS_OP_WORK_END,
                                   PS_OP_QUEUES,      PS_OP_SET_RATE,
-                                  PS_OP_SET_STEP};
+                                  PS_OP_SET_STEP,    PS_OP_CONTRIBUTE};
     static uint8_t zeros[3 * PS_SEGMENT_BYTES];
     struct wire w;
     size_t meta_bytes = 0, body_bytes = 0;
@@ -132,12 +168,12 @@ static void send_frame(struct fc *c, struct input *in)
     uint8_t body_kind = byte(in);
     const uint8_t *meta = take(in, meta_want, &meta_bytes);
     const uint8_t *body = take(in, body_kind, &body_bytes);
-    bool segments = body_kind % 4 == 3 && op >= PS_OP_PUSH && op <= PS_OP_ADD;
+    bool segments = body_kind % 4 == 3 && op >= PS_OP_PUSH && op <= PS_OP_CONTRIBUTE;
     struct wire_frame f = {.op = op,
                            .dtype = dtype % 12,
                            .flags = flags,
                            .id = id,
-                           .handle = handle % 10,
+                           .handle = handle % 11,
                            .offset = op == PS_OP_ACK ? offset % 3 : (uint64_t)offset * 16384,
                            .meta = meta,
                            .meta_bytes = (uint32_t)meta_bytes,
@@ -180,6 +216,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         const char *const names[] = {"", "fifo", "shuffle", "work", "sums"};
         make_queue(&good, names[kind], kind);
     }
+    (void)fc_ready(&good, "r", PS_F32, 2 * PS_SEGMENT_BYTES / 4, &sgd, 1); /* handle 10 */
+    begin_rounds(t, &bad);
     if (fc_connect(&bad) == PS_OK) {
         for (int commands = 0; in.n > 0 && commands < 200; commands++) {
             uint8_t kind = byte(&in) % 8;
@@ -198,6 +236,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                 (void)fc_connect(&bad);
             } else {
                 uint8_t steps = byte(&in);
+                if (steps >= 248) {
+                    close_round(t, steps);
+                }
                 shell_tick(&net, t->now + (uint64_t)steps * 8);
                 if (t->call_count > 0 && steps % 2 == 1) { /* a call is over, cancelled or not */
                     shell_finish(t, steps % t->call_count, steps % 4 == 1 ? PS_OK : PS_ABORTED, "result", steps % 4 == 1 ? 6 : 0,

@@ -9,6 +9,7 @@
 #include "psd/state.h"
 
 #include "common/half.h"
+#include "common/mem.h"
 #include "common/rng.h"
 
 #include <stdlib.h>
@@ -207,6 +208,21 @@ TEST(test_memory_is_reserved_at_joining)
     assert_int_equal(rt_set_as(r, 0, PSD_SYNC_NONE, NULL), PS_OK);
     assert_int_equal(s->promised_bytes, model + 8);
     assert_floats(rt_variable(r, "w")->value, 0, RT_N, -2);
+}
+
+TEST(test_nothing_is_allocated_for_a_round)
+{
+    struct rt *r = rt_new(NULL, ps_adam(.1), 2);
+    uint64_t before = 0;
+    for (uint64_t round = 1; round <= 6; round++) {
+        before = round == 4 ? psi_mem_count() : before; /* pulls have made the tables of CRCs of both copies by then */
+        rt_contribute_all(r, 0, 1, round);
+        rt_contribute_all(r, 1, 1, round);
+        rt_prepare(r, round, both, 2);
+        rt_commit(r, round, both, 2);
+        assert_applied(fc_pull(&r->e.c, &r->w, 0, RT_N, values));
+    }
+    assert_int_equal(psi_mem_count(), before);
 }
 
 TEST(test_no_memory_for_the_copy)
