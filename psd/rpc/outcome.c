@@ -142,8 +142,8 @@ ps_status psd_round_check(const struct psd_task *t, const struct psd_variable *v
 {
     return psd_variable_is_built(v)
                ? psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_IN_ROUNDS,
-                             "variable '%s' at %s: its round is being closed; what changes its value may come when it is", v->name,
-                             t->name)
+                             "variable '%s' at %s: its round is being closed; what changes its value may come when it is",
+                             v->name, t->name)
                : PS_OK;
 }
 

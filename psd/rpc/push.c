@@ -156,8 +156,8 @@ static ps_status check_contribution(const struct psd_task *t, const struct psd_r
 }
 
 /* By what v is in, and what is happening there. */
-static ps_status check_rounds(const struct psd_task *t, const struct psd_record *record, const struct psd_variable *v, uint8_t kind,
-                              const struct asked *m, struct psi_err *err)
+static ps_status check_rounds(const struct psd_task *t, const struct psd_record *record, const struct psd_variable *v,
+                              uint8_t kind, const struct asked *m, struct psi_err *err)
 {
     if (kind == PSD_CONTRIBUTE) {
         return check_contribution(t, record, v, m, err);

@@ -340,8 +340,8 @@ static ps_status check_round(const struct psd_task *t, const struct psd_rounds *
 }
 
 /* Build it, or go on with what is being built. */
-static ps_status build(struct psd_task *t, const struct psd_round_spec *spec, bool decided, struct psd_rounds **out, bool *out_open,
-                       struct psi_err *err)
+static ps_status build(struct psd_task *t, const struct psd_round_spec *spec, bool decided, struct psd_rounds **out,
+                       bool *out_open, struct psi_err *err)
 {
     ps_status st = find(t, spec->container, spec->generation, out, err);
     if (st == PS_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a directory has the owners of a group do (psd/store/rounds.h): rounds.c. The directory, which may be an owner itself, calls
- * the *_here functions; at the other tasks the handlers of TASK_ROUNDS, TASK_JOIN, TASK_LEAVE, PREPARE and COMMIT do.
+ * What a directory has the owners of a group do (psd/store/rounds.h): rounds.c. The directory, which may be an owner itself,
+ * calls the *_here functions; at the other tasks the handlers of TASK_ROUNDS, TASK_JOIN, TASK_LEAVE, PREPARE and COMMIT do.
  *
  * PREPARE and COMMIT end later where there is much to build: in slices between the turns of the loop (psd_rounds_work()). At the
  * directory, t->rounds_moved is set when the group here has moved: it looks at psd_rounds_here(), and takes the mark back.
@@ -53,9 +53,9 @@ ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64
                                struct psi_err *err) PSI_MUST;
 /** What it contributed is dropped; values that are being built of it too. OK where there is no such member or group. */
 void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t generation, uint64_t member);
-/** Build it. PS_OK: psd_rounds_here()->build says what came of it: READY, MISSING, GOES (later one of these); without members: NONE,
- * what was built is dropped. A round that is committed already is OK: ->committed says so. ABORTED (LOST): the group is not here, or
- * not in the round before. */
+/** Build it. PS_OK: psd_rounds_here()->build says what came of it: READY, MISSING, GOES (later one of these); without members:
+ * NONE, what was built is dropped. A round that is committed already is OK: ->committed says so. ABORTED (LOST): the group is not
+ * here, or not in the round before. */
 ps_status psd_rounds_prepare_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
 /** Flip, now, or, where it was not prepared, when it is built: ->committed is the round then. OK where it was before. ABORTED
  * (LOST) as above, and where something is missing. */

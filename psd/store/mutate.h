@@ -36,6 +36,12 @@ static inline struct psd_number *psd_number_own(const struct psd_number *n)
     return (struct psd_number *)(uintptr_t)n;
 }
 
+/* ---- change_fits.c ---- */
+struct psd_change;
+struct psd_task;
+/** Whatever its bytes said, psd_commit() may be asked to do c, which was read. */
+bool psd_change_fits(const struct psd_task *t, const struct psd_change *c);
+
 /* ---- variable.c ---- */
 /** c, from psd_container_reserve(). */
 void psd_container_add(struct psd_store *s, struct psd_container *c, uint64_t incarnation);

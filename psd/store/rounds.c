@@ -45,7 +45,8 @@ ps_status psd_part_check(const struct psd_variable *v, struct psi_err *err)
 ps_status psd_step_check(const struct psd_variable *v, struct psi_err *err)
 {
     if (v->queue != NULL || v->elements != 1 || (v->dtype != PS_I32 && v->dtype != PS_I64)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "'%s' cannot be the global step: allowed: one element, int32 or int64", v->name);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "'%s' cannot be the global step: allowed: one element, int32 or int64",
+                        v->name);
     }
     return v->initialised ? PS_OK
                           : psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,

@@ -95,9 +95,9 @@ struct psd_rounds {
     /* remembered: */
     uint64_t generation; /* random, by the directory */
     struct psd_sync_options options;
-    uint64_t committed; /* round, 0: none; the one that is collected is the next */
+    uint64_t committed;              /* round, 0: none; the one that is collected is the next */
     const struct psd_variable *step; /* of the global step; NULL: it is at another task */
-    uint32_t taken_count; /* members whose contributions the last one took; their ids as they ascend */
+    uint32_t taken_count;            /* members whose contributions the last one took; their ids as they ascend */
     uint64_t taken[PS_MEMBERS_MAX];
     struct psi_list members; /* struct psd_member */
     struct psd_part *parts;  /* by ascending creation of their variables */
@@ -165,7 +165,8 @@ struct psd_rounds_def {
 ps_status psd_rounds_reserve(struct psd_store *s, const struct psd_container *c, const struct psd_rounds_def *def,
                              struct psd_rounds **out, struct psi_err *err) PSI_MUST;
 void psd_rounds_free(struct psd_store *s, struct psd_rounds *g);
-ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, struct psd_member **out, struct psi_err *err) PSI_MUST;
+ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, struct psd_member **out,
+                             struct psi_err *err) PSI_MUST;
 void psd_member_free(struct psd_store *s, const struct psd_rounds *g, struct psd_member *m);
 
 /* ---- what is built (volatile: changes nothing that is remembered) ---- */

@@ -195,10 +195,9 @@ static void send_frame(struct scene *s, int which, struct input *in)
         PS_OP_CREATE,   PS_OP_FIND,    PS_OP_RESET,    PS_OP_DELETE,   PS_OP_CHIEF, PS_OP_WAIT_CLUSTER, PS_OP_INFO,
         PS_OP_VARS,     PS_OP_CONFIG,  PS_OP_SHUTDOWN, PS_OP_SESSIONS, PS_OP_WAITS, PS_OP_CONTAINERS,   PS_OP_CONFIG_SET,
         PS_OP_STOP,     PS_OP_TASKS,   PS_OP_BARRIER,  PS_OP_SET_RATE};
-    static const uint8_t task_ops[] = {PS_OP_HELLO,       PS_OP_BEAT,       PS_OP_LIST,        PS_OP_LIST_ANSWER,
-                                       PS_OP_TASK_CREATE, PS_OP_TASK_RESET, PS_OP_TASK_DELETE, 99,
-                                       PS_OP_TASK_ROUNDS, PS_OP_TASK_JOIN,  PS_OP_TASK_LEAVE,  PS_OP_PREPARE,
-                                       PS_OP_COMMIT};
+    static const uint8_t task_ops[] = {PS_OP_HELLO,      PS_OP_BEAT,        PS_OP_LIST,  PS_OP_LIST_ANSWER, PS_OP_TASK_CREATE,
+                                       PS_OP_TASK_RESET, PS_OP_TASK_DELETE, 99,          PS_OP_TASK_ROUNDS, PS_OP_TASK_JOIN,
+                                       PS_OP_TASK_LEAVE, PS_OP_PREPARE,     PS_OP_COMMIT};
     static uint8_t values[3 * PS_SEGMENT_BYTES];
     struct fc *c = &s->ends[which];
     struct wire w, body;

@@ -250,7 +250,8 @@ static void groups(const struct look *l, const struct psd_rounds *a, const struc
     SAME(psd_rounds, generation);
     SAME_BY(psd_rounds, options, sync_options);
     SAME(psd_rounds, committed);
-    CHECK(psd_rounds, step, (a->step == NULL) == (b->step == NULL) && (a->step == NULL || a->step->creation == b->step->creation));
+    CHECK(psd_rounds, step,
+          (a->step == NULL) == (b->step == NULL) && (a->step == NULL || a->step->creation == b->step->creation));
     SAME(psd_rounds, taken_count);
     CHECK(psd_rounds, taken, memcmp(a->taken, b->taken, a->taken_count * sizeof(*a->taken)) == 0);
     SAME(psd_rounds, part_count);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One task with variables in rounds, and the members' sessions; what a directory says is said by the calls of psd/rpc/rounds.h. */
+/* One task with variables in rounds, and the members' sessions; what a directory says is said by the calls of psd/rpc/rounds.h.
+ */
 #ifndef TESTS_UNIT_PSD_ROUNDS_TEST_H
 #define TESTS_UNIT_PSD_ROUNDS_TEST_H
 
@@ -122,7 +123,8 @@ static inline void rt_contribute_all(struct rt *r, uint32_t i, float value, uint
     assert_int_equal(rt_result(rt_contribute(r, i, &r->b, filled(grad, RT_SMALL, -value), round)), 0);
 }
 
-static inline ps_status rt_order(struct rt *r, ps_status (*order)(struct psd_task *, const struct psd_round_spec *, struct psi_err *),
+static inline ps_status rt_order(struct rt *r,
+                                 ps_status (*order)(struct psd_task *, const struct psd_round_spec *, struct psi_err *),
                                  uint64_t round, const uint64_t *members, uint32_t count, struct psi_err *err)
 {
     struct psd_round_spec spec = {.container = PSI_CONTAINER_DEFAULT,

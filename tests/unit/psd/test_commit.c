@@ -91,12 +91,12 @@ static void rounds(struct psd_task *t, struct fc *c, const ps_v1_OpenAnswer *v, 
     static const struct psd_owner owners[] = {{.job = "ps", .task = 0}, {.job = "worker", .task = 0}};
     static const uint64_t members[] = {1};
     struct psd_rounds_spec group = {.container = PSI_CONTAINER_DEFAULT,
-                                   .generation = 7,
-                                   .options = {.mode = PSD_SYNC_ROUNDS, .workers = 2, .replicas = 1},
-                                   .names = names,
-                                   .name_count = 1,
-                                   .owners = owners,
-                                   .owner_count = 2};
+                                    .generation = 7,
+                                    .options = {.mode = PSD_SYNC_ROUNDS, .workers = 2, .replicas = 1},
+                                    .names = names,
+                                    .name_count = 1,
+                                    .owners = owners,
+                                    .owner_count = 2};
     assert_int_equal(psd_rounds_set_here(t, &group, NULL), PS_OK);
     for (uint32_t i = 1; i <= 2; i++) {
         struct psd_member_spec m = {.id = i, .session = c->session, .job = "worker", .task = i};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a directory has another task do for rounds: TASK_ROUNDS, TASK_JOIN, TASK_LEAVE, PREPARE and COMMIT as frames. The test is the
- * directory; a session contributes.
+ * What a directory has another task do for rounds: TASK_ROUNDS, TASK_JOIN, TASK_LEAVE, PREPARE and COMMIT as frames. The test is
+ * the directory; a session contributes.
  */
 #include "cluster_test.h"
 

@@ -147,8 +147,8 @@ TEST(test_pulls_between_rounds)
     assert_int_equal(rt_step(r), 106);
 }
 
-/* A pull that is being sent while its round closes, and while the next one is built: each segment is of one of the rounds, has the CRC of
- * its bytes, and the trailer says that it is no snapshot. */
+/* A pull that is being sent while its round closes, and while the next one is built: each segment is of one of the rounds, has
+ * the CRC of its bytes, and the trailer says that it is no snapshot. */
 TEST(test_a_pull_across_a_flip)
 {
     struct rt *r = rt_new(in_slices, ps_sgd(1), 1);
@@ -158,7 +158,8 @@ TEST(test_a_pull_across_a_flip)
     c->conn->stuck = true;
     struct ps_pull_meta m = {.elements = RT_N};
     struct wire w;
-    struct wire_frame f = {.op = PS_OP_PULL, .dtype = PS_F32, .id = 9, .handle = r->w.handle, .meta = &m, .meta_bytes = sizeof(m)};
+    struct wire_frame f = {
+        .op = PS_OP_PULL, .dtype = PS_F32, .id = 9, .handle = r->w.handle, .meta = &m, .meta_bytes = sizeof(m)};
     f.flags = PS_FLAG_CRC;
     wire_init(&w);
     PSI_IGNORE(wire_frame(&w, &f));
@@ -502,4 +503,3 @@ TEST(test_reset_and_delete)
     assert_false(psd_task_has_work(rt_task(r)));
     assert_int_equal(rt_task(r)->store.promised_bytes, 0);
 }
-
