@@ -64,7 +64,7 @@ static inline void rt_begin(struct rt *r, shell_tweak tweak, const ps_optimizer 
     r->w = fc_ready(&r->e.c, "w", PS_F32, RT_N, optimizer, 1);
     r->b = fc_ready(&r->e.c, "b", PS_F32, RT_SMALL, optimizer, 2);
     r->step = fc_ready(&r->e.c, "global_step", PS_I64, 1, ps_no_optimizer(), 100);
-    for (uint8_t i = 0; i < RT_MEMBERS; i++) {
+    for (uint32_t i = 0; i < RT_MEMBERS; i++) {
         fc_init(&r->m[i], r->e.t, (uint8_t)(10 + i));
         assert_int_equal(fc_connect(&r->m[i]), PS_OK);
     }
