@@ -195,6 +195,10 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     if (!initialised) {
         return;
     }
+    if (v->kind == SIM_VAR_ROUND) {
+        sim_rounds_look(s, b, value);
+        return;
+    }
     if (v->kind != SIM_VAR_HYPER && v->kind != SIM_VAR_REGISTER) {
         uint64_t first = sim_element(s, v, value, 0), last = sim_element(s, v, value, v->elements - 1);
         if (v->kind != SIM_VAR_STEP && ((first & b->first) != b->first || (last & b->last) != b->last)) {

@@ -168,6 +168,11 @@ static void prepare_variable(struct sim *s, struct sim_call *call)
     switch (op->kind) {
     case PSI_REQ_PUSH:
     case PSI_REQ_PUSH_PULL: {
+        if (v->kind == SIM_VAR_ROUND) {
+            call->src = buffer(v, call);
+            fill(v, call->src, sim_rounds_gradient(s, call->program));
+            break;
+        }
         float scale = (float)sim_range(s, 1, 2) / 2.0f;
         next_digit(s, op);
         call->src = buffer(v, call);
@@ -260,6 +265,12 @@ static void prepare_other(struct sim *s, struct sim_call *call)
     case PSI_REQ_BARRIER:
         sim_barrier_prepare(s, call);
         break;
+    case PSI_REQ_READY:
+    case PSI_REQ_JOIN:
+    case PSI_REQ_STEP:
+    case PSI_REQ_LEAVE:
+        sim_rounds_prepare(s, call);
+        break;
     case PSI_REQ_RESET:
         req->src = call->op->container;
         break;
@@ -316,6 +327,7 @@ struct sim_op *sim_call_start(struct sim *s, struct sim_program *p, enum psi_req
         }
         prepare_variable(s, call);
         sim_queue_prepare(s, call);
+        sim_rounds_prepare(s, call);
     }
     prepare_other(s, call);
     note_wipe(s, op);

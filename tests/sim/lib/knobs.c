@@ -225,6 +225,53 @@ static void queues(struct sim *s)
     k->may_forget = true;
 }
 
+/* Workers in rounds: cuts; they die and stand still as well; the directory, which has none of their variables, as well; any task
+ * and resets. One seed in five is calm. */
+static void rounds(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    const uint64_t about = s->seed % 5;
+    k->ps_tasks = about == 3 ? 3 : (uint32_t)sim_range(s, 1, 3);
+    k->programs = (uint32_t)sim_range(s, 2, 4);
+    k->vars = (uint32_t)sim_range(s, 2, 4);
+    k->workers_listed = true;
+    k->lease_ms = about == 0 ? 6000 : pick(s, 500, 1000, 1500, 3000);
+    k->beat_ms = k->lease_ms / 4;
+    k->session_keep_ms = 60000;
+    k->pipe_bytes = k->pipe_bytes < 70000 ? 70000 : k->pipe_bytes;
+    k->segment_ms = 5000;
+    k->operation_ms = 5000;
+    k->short_deadline_in = 0;
+    k->think_ms = pick(s, 0, 5, 20, 60);
+    k->depth = 8;
+    k->fault_every_ms = pick(s, 50, 100, 200, 400);
+    k->quiet = about == 0;
+    if (k->quiet) {
+        k->fault_from_ms = SIM_NEVER;
+        return;
+    }
+    k->fault_weight[SIM_FAULT_CUT] = pick(s, 1, 2, 4, 8);
+    k->fault_weight[SIM_FAULT_CUT_BOUNDARY] = pick(s, 4, 4, 8, 16);
+    k->fault_weight[SIM_FAULT_HALF_OPEN] = pick(s, 0, 0, 1, 4);
+    k->fault_weight[SIM_FAULT_PAUSE_DIR] = pick(s, 0, 0, 2, 4);
+    k->fault_weight[SIM_FAULT_STOP_TASK] = pick(s, 0, 0, 1, 2);
+    k->fault_weight[SIM_FAULT_SLOW_TICK] = pick(s, 0, 0, 1, 3);
+    k->fault_weight[SIM_FAULT_PARTITION] = pick(s, 0, 0, 1, 2);
+    k->may_forget = true;
+    if (about >= 2) {
+        k->fault_weight[SIM_FAULT_STOP_CLIENT] = pick(s, 1, 2, 4, 8);
+        k->fault_weight[SIM_FAULT_KILL_CLIENT] = pick(s, 0, 1, 2, 4);
+    }
+    if (about >= 3) {
+        k->fault_weight[SIM_FAULT_RESTART_TASK] = pick(s, 1, 2, 4, 4);
+        k->restarts_directory = s->seed % 10 == 3;
+        k->may_lose = !k->restarts_directory;
+    }
+    if (about == 4) {
+        k->fault_weight[SIM_FAULT_RESET] = pick(s, 0, 1, 2, 4);
+    }
+}
+
 static enum sim_profile draw_profile(struct sim *s, const struct sim_options *options)
 {
     uint64_t x = sim_below(s, 100);
@@ -244,6 +291,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->profile = options->boundary ? SIM_BOUNDARY
                  : options->race   ? SIM_RACE
                  : options->queues ? SIM_QUEUES
+                 : options->rounds ? SIM_ROUNDS
                                    : draw_profile(s, options);
     k->frame_bytes = options->frame_bytes;
     k->crc = !sim_one_in(s, 5);
@@ -255,7 +303,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->workers_listed = !sim_one_in(s, 4);
     k->large = options->large;
     k->imports = s->seed % 4 == 1 && k->profile != SIM_CALM && k->profile != SIM_RACE && k->profile != SIM_BOUNDARY &&
-                 k->profile != SIM_QUEUES;
+                 k->profile != SIM_QUEUES && k->profile != SIM_ROUNDS;
     switch (k->profile) {
     case SIM_CALM:
         k->quiet = true;
@@ -315,6 +363,9 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
         break;
     case SIM_QUEUES:
         queues(s);
+        break;
+    case SIM_ROUNDS:
+        rounds(s);
         break;
     case SIM_PROFILE_COUNT:
         break;
@@ -455,6 +506,10 @@ void sim_vars_draw(struct sim *s)
     struct sim_knobs *k = &s->k;
     if (k->profile == SIM_QUEUES) {
         sim_queues_draw(s);
+        return;
+    }
+    if (k->profile == SIM_ROUNDS) {
+        sim_rounds_draw(s);
         return;
     }
     if (s->boundary_kind != PSI_REQ_NONE) {

@@ -228,6 +228,9 @@ void sim_task_start(struct sim *s, struct sim_task *t)
         config.init_at_once_bytes = 0;
         config.init_slice_bytes = s->k.init_slice_bytes;
     }
+    if (s->k.profile == SIM_ROUNDS && s->seed % 3 == 0) {
+        config.round_slice_bytes = 1u << 14;
+    }
     config.config_row = sim_config_row;
     config.config_ctx = t;
     config.config_set = sim_config_set;

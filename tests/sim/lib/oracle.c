@@ -360,6 +360,7 @@ static void check_pull(struct sim *s, struct sim_op *op, const void *raw, size_t
         break;
     case SIM_VAR_HYPER:
     case SIM_VAR_QUEUE:
+    case SIM_VAR_ROUND:
         break;
     }
 }
@@ -524,7 +525,7 @@ void sim_check_done(struct sim *s, struct sim_call *call)
         sim_barrier_check(s, call);
         return;
     }
-    if (sim_queue_done(s, call)) {
+    if (sim_queue_done(s, call) || sim_rounds_done(s, call)) {
         return;
     }
     if (call->op->kind == PSI_REQ_CALL && sim_work_check(s, call)) {
@@ -543,7 +544,7 @@ void sim_check_values(struct sim *s, struct sim_birth *b, const void *raw, size_
 {
     const struct sim_var *v = b->var;
     char text[200];
-    if (!b->initialised) {
+    if (!b->initialised || v->kind == SIM_VAR_ROUND) {
         return;
     }
     const void *value = sim_values(s, v, raw, bytes);

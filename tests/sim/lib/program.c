@@ -19,6 +19,8 @@ static const ps_optimizer *optimizer_of(const struct sim_var *v, const struct si
     case SIM_VAR_PUSH:
     case SIM_VAR_TMP:
         return ps_sgd(1.0);
+    case SIM_VAR_ROUND:
+        return v->dtype == PS_I64 ? ps_no_optimizer() : ps_sgd(1.0);
     case SIM_VAR_HYPER:
         return ps_sgd(1.0 + (double)p->life / 1024.0);
     default:
@@ -43,8 +45,9 @@ static void make_variables(struct sim *s, struct sim_program *p)
                                  .wire_dtype = find_only ? PS_DTYPE_NONE : v->wire,
                                  .optimizer = optimizer_of(v, p),
                                  .device = v->device[0] != '\0' ? v->device : NULL};
-        spec.shape.rank = v->kind == SIM_VAR_STEP ? 0 : 1;
-        spec.shape.dims[0] = v->kind == SIM_VAR_STEP ? 0 : (int64_t)v->elements;
+        bool scalar = v->kind == SIM_VAR_STEP || (v->kind == SIM_VAR_ROUND && v->dtype == PS_I64);
+        spec.shape.rank = scalar ? 0 : 1;
+        spec.shape.dims[0] = scalar ? 0 : (int64_t)v->elements;
         struct psi_err err = {.code = PS_OK};
         struct psi_var_scope scope = {.container = v->container};
         if (v->kind == SIM_VAR_QUEUE) {
@@ -83,6 +86,9 @@ static void session_begin(struct sim *s, struct sim_program *p)
     p->work_until = s->boundary_kind != PSI_REQ_NONE ? SIM_NEVER : s->now + sim_range(s, 200, 2ull * s->k.fault_until_ms);
     if (p->role == SIM_MONITOR) {
         p->work_until = s->now + sim_range(s, 100, 3000);
+    }
+    if (s->k.profile == SIM_ROUNDS) {
+        sim_rounds_begin(s, p);
     }
     p->next_call_at = s->now;
 }
@@ -127,6 +133,7 @@ static enum psi_request_kind draw_call(struct sim *s, struct sim_program *p, con
         return x < 40 ? PSI_REQ_ASSIGN : x < 48 ? PSI_REQ_INIT_FROM : PSI_REQ_PULL;
     case SIM_VAR_HYPER:
     case SIM_VAR_QUEUE:
+    case SIM_VAR_ROUND:
         break;
     }
     return PSI_REQ_STATUS;
@@ -146,6 +153,10 @@ static void work(struct sim *s, struct sim_program *p)
 {
     if (s->k.profile == SIM_QUEUES) {
         sim_queue_work(s, p);
+        return;
+    }
+    if (s->k.profile == SIM_ROUNDS) {
+        sim_rounds_work(s, p);
         return;
     }
     p->next_call_at = s->now + sim_below(s, (uint64_t)s->k.think_ms + 1);

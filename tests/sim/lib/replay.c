@@ -455,6 +455,7 @@ static void record_change(void *ctx, uint64_t position, const struct psd_change 
     struct sim_task *t = ctx;
     struct psi_err err;
     sim_queues_change(t->sim, t, c);
+    sim_rounds_change(t->sim, t, c);
     if (psd_change_encode(c, &t->changes, &err) != PS_OK) {
         fprintf(stderr, "%s\n", err.text);
         abort();

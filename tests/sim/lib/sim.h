@@ -16,6 +16,7 @@
  * work.c     calls that tasks run;  barrier.c: programs that wait for each other
  * queues.c   queues, compared with those of TensorFlow's rules (queue_ref.h), and a ledger of their elements
  * shares.c   a work queue, and a ledger of its items
+ * rounds.c   programs that train in rounds, and a ledger of rounds and members
  * replay.c   the changes of a task's life, replayed into an empty one
  * oracle.c   values against the ledger of calls;  birth.c: variables' lives, two owners, mixed models
  *
@@ -77,6 +78,7 @@ enum sim_profile {
     SIM_CHIEFS,
     SIM_BOUNDARY,
     SIM_QUEUES, /* eight programs at two queues (queues.c), or at a work queue (shares.c) */
+    SIM_ROUNDS, /* workers that train in rounds (rounds.c) */
     SIM_RACE,   /* rounds of a reset, a creation, a push and a dying task, in every order (race.c) */
     SIM_PROFILE_COUNT
 };
@@ -115,12 +117,13 @@ struct sim_knobs {
     uint32_t init_slice_bytes; /* every INIT is made in slices of this; 0: at once */
     bool few_sessions;         /* a place for each program and one more: dead sessions must give way */
     /* what follows from the faults: */
-    bool may_lose;   /* variables may be lost: restarts, resets */
-    bool may_forget; /* records may be dropped: session_keep is short, or restarts */
-    bool may_refuse; /* pushes_max is small */
-    bool quiet;      /* nothing breaks a connection */
-    bool polite;     /* sessions end with GOODBYE, nobody is killed */
-    bool slow_links; /* pauses hit what the directory says to the other tasks, and may outlast leases */
+    bool may_lose;           /* variables may be lost: restarts, resets */
+    bool may_forget;         /* records may be dropped: session_keep is short, or restarts */
+    bool may_refuse;         /* pushes_max is small */
+    bool quiet;              /* nothing breaks a connection */
+    bool restarts_directory; /* and no other task */
+    bool polite;             /* sessions end with GOODBYE, nobody is killed */
+    bool slow_links;         /* pauses hit what the directory says to the other tasks, and may outlast leases */
 };
 
 /* ---- network ---- */
@@ -245,6 +248,7 @@ enum sim_var_kind {
     SIM_VAR_REGISTER, /* f64 or strings (text.c), ASSIGN and INIT_FROM of a tag in all elements */
     SIM_VAR_HYPER,    /* chief sessions only: the rate is 1 + session / 1024 */
     SIM_VAR_QUEUE,    /* queues.c */
+    SIM_VAR_ROUND,    /* rounds.c: f64 or f32, SGD with rate 1; or i64, the global step of the rounds */
     SIM_VAR_TMP       /* as PUSH; made, given first values, deleted, and reset with its container by the monitor */
 };
 struct sim_var {
@@ -290,6 +294,8 @@ struct sim_op {
     bool ran, fails;
     uint64_t count; /* of its task's calls it was this one; ENQUEUE: elements; WORK_END: the epoch */
     size_t result_bytes;
+    uint64_t member, round;  /* STEP, LEAVE, PUSH in rounds: whose, and for which; JOIN: that it was told */
+    uint32_t directory_life; /* STEP: when it began */
     /* BARRIER: which, and the count */
     uint32_t gate, of;
     uint64_t first;  /* ENQUEUE: number of its first element in the ledger */
@@ -307,6 +313,8 @@ struct sim_call {
     struct psi_enqueue put;
     struct psi_dequeue take;
     struct psi_work_end end;
+    struct psi_sync sync; /* READY of rounds */
+    struct psi_stepped stepped;
     /* administration */
     struct psi_setting setting; /* CONFIG_SET */
     struct psi_barrier barrier;
@@ -335,6 +343,7 @@ struct sim_birth {
     uint64_t first, last;  /* first and last element as last seen, PUSH and TMP */
     bool by_restart;       /* how it died */
     uint64_t chief_number; /* HYPER: highest seen */
+    double trained;        /* ROUND: what its elements are to be */
 };
 enum { SIM_HYPERS_MAX = 512 };
 /* Which rate was seen in force under which chief number. */
@@ -411,6 +420,30 @@ struct sim_holder {
     bool done;        /* it has said that the item is, or tried to */
     uint64_t serial;  /* of what it holds; 0: nothing */
     uint64_t until;
+};
+
+enum { SIM_ROUND_MEMBERS = 16 };
+/* The ledger's entry of a round that some owner has flipped. */
+struct sim_round {
+    uint64_t generation, round;
+    uint32_t count;
+    uint64_t member[SIM_ROUND_MEMBERS]; /* whose contributions it took */
+    int64_t step;                       /* global step after it; -1: its owner has not flipped it yet */
+};
+/* ... of a member. */
+struct sim_member {
+    uint64_t id, generation;
+    uint32_t index;
+    uint64_t from;        /* the first round that it was told; 0: none yet */
+    uint64_t stepped;     /* highest round of a STEP that it has begun, with all that belongs to it */
+    bool left, succeeded; /* a LEAVE of it, a later JOIN of its index has begun */
+};
+/* A session in rounds. */
+struct sim_trainer {
+    bool joined, leaves, failed;
+    uint32_t pushed;  /* variables that have been pushed to in this round */
+    uint32_t forgets; /* variables that it says STEP without, until it is told so */
+    uint64_t until;   /* then it leaves */
 };
 
 /* A RESET or DELETE that may take effect. */
@@ -505,6 +538,12 @@ struct sim {
     struct sim_shares shares;
     struct sim_holder holder[SIM_PROGRAMS_MAX];
     uint64_t shares_over[SIM_SHARES_OVER]; /* creations of it all of whose epochs are over: a ring */
+    struct psi_sync sync;                  /* ROUNDS: how programs train */
+    struct sim_round *round;
+    struct sim_member *member;
+    size_t round_count, round_capacity, member_count, member_capacity;
+    struct sim_trainer trainer[SIM_PROGRAMS_MAX];
+    uint64_t count_flips, count_steps, count_dropped, count_places_lost, count_late, count_recovered, count_forgot;
     uint64_t count_shares_done, count_shares_back, count_shares_over;
     bool twin_leads;                   /* where the address of the two processes leads: to the second one */
     uint64_t twin_turns, twin_dropped; /* the place went to the other one; variables that a return cost */
@@ -520,6 +559,7 @@ struct sim_options {
     bool large;           /* every seed has a variable of three frames */
     bool race;            /* RACE profile */
     bool queues;          /* QUEUES profile */
+    bool rounds;          /* ROUNDS profile */
     bool twin;            /* DIRECTORY profile, task 1 has two processes */
     /* BOUNDARY profile: one call of this kind on a variable of three frames, one cut */
     bool boundary;
@@ -535,6 +575,8 @@ struct sim_summary {
     struct sim_race race;                            /* RACE profile */
     uint64_t elements, taken, back, again, compared; /* QUEUES profile: went back; came twice; comparisons with the reference */
     uint64_t shares_done, shares_back, shares_over;  /* ... items done, taken from a session; all epochs over */
+    uint64_t flips, steps, dropped, places_lost, late, recovered, forgot; /* ROUNDS profile: flips; STEPs OK, of these not
+                                   taken, lost their place; too late; OK from another directory; without all pushes */
     uint64_t twin_turns, twin_dropped;
 };
 
@@ -592,6 +634,25 @@ ps_status sim_queue_room(struct psi_dequeue *d, const struct ps_dequeue_result *
 bool sim_session_over(const struct sim *s, uint32_t life);
 /** r has no connection, and was away for a lease. */
 bool sim_lease_over(const struct sim *s, const struct sim_task *t, const struct psd_record *r);
+
+/* ---- rounds.c ---- */
+void sim_rounds_draw(struct sim *s);
+/** A change of t, before it is carried out. */
+void sim_rounds_change(struct sim *s, struct sim_task *t, const struct psd_change *c);
+/** The value of one of its variables. */
+void sim_rounds_look(struct sim *s, const struct sim_birth *b, const void *value);
+void sim_rounds_check_end(struct sim *s);
+void sim_rounds_free(struct sim *s);
+/** A session of p begins. */
+void sim_rounds_begin(struct sim *s, struct sim_program *p);
+/** The next call of p. */
+void sim_rounds_work(struct sim *s, struct sim_program *p);
+/** Of each element, in the round that p is in. */
+double sim_rounds_gradient(const struct sim *s, const struct sim_program *p);
+/** READY of p, with or without rounds. */
+void sim_rounds_prepare(struct sim *s, struct sim_call *call);
+/** The end of a call; false: it is none that is judged here. */
+bool sim_rounds_done(struct sim *s, const struct sim_call *call);
 
 /* ---- shares.c: the same for a work queue ---- */
 void sim_shares_draw(struct sim *s);

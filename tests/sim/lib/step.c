@@ -389,6 +389,7 @@ void sim_fault_now(struct sim *s)
         }
         break;
     case SIM_FAULT_RESTART_TASK:
+        t = s->k.restarts_directory ? &s->task[0] : t;
         if (t->core != NULL && sim_one_in(s, 3)) {
             sim_trace(s, "fault: %s:%u drains", t->job, t->index);
             t->kill_at = s->now + sim_range(s, 1, 800);

@@ -211,6 +211,9 @@ static void life(struct sim *s)
         run_until(s, s->now + 2ull * s->k.lease_ms + 500); /* the last leases end */
         sim_queues_check_end(s);
     }
+    if (s->k.profile == SIM_ROUNDS) {
+        sim_rounds_check_end(s);
+    }
     sim_check_end(s);
     for (uint32_t i = 0; i < s->task_count; i++) {
         if (s->task[i].core != NULL) {
@@ -237,6 +240,7 @@ static void unmake_world(struct sim *s)
     }
     free(s->birth);
     sim_queues_free(s);
+    sim_rounds_free(s);
     free(s->scratch);
     psi_cluster_fini(&s->cluster);
 }
@@ -274,6 +278,13 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .shares_done = s->count_shares_done,
                                     .shares_back = s->count_shares_back,
                                     .shares_over = s->count_shares_over,
+                                    .flips = s->count_flips,
+                                    .steps = s->count_steps,
+                                    .dropped = s->count_dropped,
+                                    .places_lost = s->count_places_lost,
+                                    .late = s->count_late,
+                                    .recovered = s->count_recovered,
+                                    .forgot = s->count_forgot,
                                     .twin_turns = s->twin_turns,
                                     .twin_dropped = s->twin_dropped};
         unmake_world(s);

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workers that train in rounds: READY with the same options, JOIN, then a push to each variable and STEP, again and again, LEAVE;
+ * while connections break, workers stand still, die and come back, tasks restart, and the container is reset. All pushes of round
+ * r have the same gradient, 1 to 4, the rate is 1: so every variable tells which rounds it has seen.
+ *
+ * The oracle is a ledger of rounds and members, fed with the changes of the tasks and the calls of the programs:
+ *   - every element of every variable is what the flips of its owner say, after every event: never part of a contribution, of a
+ *     round that is over, or of two moments; the global step counts them;
+ *   - who says STEP and has forgotten a variable is told so, and is in no round until it has made up for it;
+ *   - an owner flips the round behind the last one, when every other living owner has flipped the one before, and takes the same
+ *     members as the others: each once, each of which has begun its STEP of that round; with on_loss `wait` and all replicas
+ *     nobody is left out who has joined, has not left, and in whose place nobody else is;
+ *   - whose STEP or JOIN is answered finds the round before flipped at all living owners; he is told `taken` if he was, and the
+ *     global step of that moment;
+ *   - where nothing breaks, nothing fails and, with all replicas, nothing is dropped;
+ *   - at the end, when all have gone, a chief that is not in rounds ends the group, and no task keeps anything of it.
+ */
+#include "sim.h"
+
+#include "psd/rpc/rounds.h"
+#include "psd/state.h"
+#include "worker/core/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GRADIENTS = 4, CALLS_MANY = 1500, FORGETS_IN = 30 };
+
+static double gradient_of(uint64_t round)
+{
+    return (double)(round % GRADIENTS + 1);
+}
+
+/* ---- the ledger ---- */
+
+static struct sim_round *round_find(const struct sim *s, uint64_t generation, uint64_t round)
+{
+    for (size_t i = s->round_count; i > 0; i--) {
+        if (s->round[i - 1].generation == generation && s->round[i - 1].round == round) {
+            return &s->round[i - 1];
+        }
+    }
+    return NULL;
+}
+
+static struct sim_member *member_find(const struct sim *s, uint64_t id)
+{
+    for (size_t i = s->member_count; i > 0; i--) {
+        if (s->member[i - 1].id == id) {
+            return &s->member[i - 1];
+        }
+    }
+    return NULL;
+}
+
+static bool took(const struct sim_round *r, uint64_t member)
+{
+    for (uint32_t i = 0; r != NULL && i < r->count; i++) {
+        if (r->member[i] == member) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void *room_for_one(void *items, size_t count, size_t *capacity, size_t bytes)
+{
+    if (count < *capacity) {
+        return items;
+    }
+    *capacity = *capacity == 0 ? 64 : 2 * *capacity;
+    items = realloc(items, *capacity * bytes);
+    if (items == NULL) {
+        abort();
+    }
+    return items;
+}
+
+/* The group of this generation at t; NULL: it has none, or another one. */
+static const struct psd_rounds *group_at(const struct sim_task *t, uint64_t generation)
+{
+    const struct psd_rounds *g = t->core == NULL ? NULL : psd_rounds_here(t->core, SIM_CONTAINER);
+    return g != NULL && g->generation == generation ? g : NULL;
+}
+
+/* Every living owner has flipped this round. */
+static void check_flipped(struct sim *s, uint64_t generation, uint64_t round, const char *what)
+{
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        const struct psd_rounds *g = group_at(&s->task[i], generation);
+        if (g != NULL && g->committed < round) {
+            sim_fail(s, "HALF A ROUND: %s, and %s:%u has not flipped round %llu: its last is %llu", what, s->task[i].job,
+                     s->task[i].index, (unsigned long long)round, (unsigned long long)g->committed);
+        }
+    }
+}
+
+/* ---- what a task does, before it is carried out ---- */
+
+static void note_member(struct sim *s, const struct psd_change *c)
+{
+    if (member_find(s, c->member.id) != NULL) {
+        return;
+    }
+    s->member = room_for_one(s->member, s->member_count, &s->member_capacity, sizeof(s->member[0]));
+    s->member[s->member_count++] =
+        (struct sim_member){.id = c->member.id, .generation = c->member.container->rounds->generation, .index = c->member.task};
+}
+
+static void check_members(struct sim *s, const struct psd_change *c, uint64_t generation)
+{
+    for (uint32_t i = 0; i < c->flip.count; i++) {
+        const struct sim_member *m = member_find(s, c->flip.members[i]);
+        if (m == NULL || m->generation != generation) {
+            sim_fail(s, "round %llu takes member %llx, which has not joined", (unsigned long long)c->flip.round,
+                     (unsigned long long)c->flip.members[i]);
+        }
+        if (m->stepped < c->flip.round) {
+            sim_fail(s, "round %llu takes worker %u, which has not said that it is complete", (unsigned long long)c->flip.round,
+                     m->index);
+        }
+        for (uint32_t j = 0; j < i; j++) {
+            if (member_find(s, c->flip.members[j])->index == m->index) {
+                sim_fail(s, "TWICE: round %llu takes worker %u two times", (unsigned long long)c->flip.round, m->index);
+            }
+        }
+    }
+}
+
+/* Those that a round may not be closed without. */
+static void check_nobody_left_out(struct sim *s, const struct sim_round *r)
+{
+    for (size_t i = 0; i < s->member_count; i++) {
+        const struct sim_member *m = &s->member[i];
+        bool in = m->generation == r->generation && m->from != 0 && m->from <= r->round && !m->left && !m->succeeded;
+        if (in && !took(r, m->id)) {
+            sim_fail(s, "LEFT OUT: round %llu is closed without worker %u, which has joined, has not left, and is waited for",
+                     (unsigned long long)r->round, m->index);
+        }
+    }
+}
+
+static void flips(struct sim *s, struct sim_task *t, const struct psd_change *c)
+{
+    const struct psd_rounds *g = c->flip.container->rounds;
+    struct sim_round *r = round_find(s, g->generation, c->flip.round);
+    if (c->flip.round != g->committed + 1) {
+        sim_fail(s, "%s:%u flips round %llu after round %llu", t->job, t->index, (unsigned long long)c->flip.round,
+                 (unsigned long long)g->committed);
+    }
+    if (r == NULL) {
+        s->round = room_for_one(s->round, s->round_count, &s->round_capacity, sizeof(s->round[0]));
+        r = &s->round[s->round_count++];
+        *r = (struct sim_round){.generation = g->generation, .round = c->flip.round, .count = c->flip.count, .step = -1};
+        if (r->count == 0 || r->count > SIM_ROUND_MEMBERS) {
+            sim_fail(s, "round %llu takes %u members", (unsigned long long)r->round, r->count);
+        }
+        memcpy(r->member, c->flip.members, r->count * sizeof(r->member[0]));
+        check_members(s, c, g->generation);
+        check_flipped(s, g->generation, r->round - 1, "the next round is flipped");
+        if (s->sync.on_loss == PS_LOSS_WAIT && s->sync.replicas == 0) {
+            check_nobody_left_out(s, r);
+        }
+    }
+    bool same = r->count == c->flip.count;
+    for (uint32_t i = 0; same && i < r->count; i++) {
+        same = took(r, c->flip.members[i]);
+    }
+    if (!same) {
+        sim_fail(s, "TWO SUMS: %s:%u takes other members in round %llu than another owner", t->job, t->index,
+                 (unsigned long long)r->round);
+    }
+    for (uint32_t i = 0; i < g->part_count; i++) {
+        struct sim_birth *b = sim_birth_find(s, g->parts[i].variable->creation);
+        b->trained -= gradient_of(r->round);
+    }
+    if (g->step != NULL) {
+        struct sim_birth *b = sim_birth_find(s, g->step->creation);
+        b->trained += 1;
+        r->step = (int64_t)b->trained;
+    }
+    s->count_flips++;
+}
+
+void sim_rounds_change(struct sim *s, struct sim_task *t, const struct psd_change *c)
+{
+    if (c->kind == PSD_CHANGE_ROUND_JOIN) {
+        note_member(s, c);
+    } else if (c->kind == PSD_CHANGE_ROUND_FLIP) {
+        flips(s, t, c);
+    }
+}
+
+static double element_of(const struct sim_var *v, const void *value, uint64_t i)
+{
+    double wide = 0;
+    float narrow = 0;
+    int64_t whole = 0;
+    switch (v->dtype) {
+    case PS_F64:
+        memcpy(&wide, (const uint8_t *)value + i * 8, 8);
+        return wide;
+    case PS_F32:
+        memcpy(&narrow, (const uint8_t *)value + i * 4, 4);
+        return (double)narrow;
+    default:
+        memcpy(&whole, (const uint8_t *)value + i * 8, 8);
+        return (double)whole;
+    }
+}
+
+void sim_rounds_look(struct sim *s, const struct sim_birth *b, const void *value)
+{
+    for (uint64_t i = 0; i < b->var->elements; i++) {
+        double x = element_of(b->var, value, i);
+        if (x != b->trained) {
+            sim_fail(s, "element %llu of '%s' is %g, and its rounds make it %g", (unsigned long long)i, b->var->name, x,
+                     b->trained);
+        }
+    }
+}
+
+void sim_rounds_check_end(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        const struct sim_task *t = &s->task[i];
+        if (t->core != NULL && psd_rounds_here(t->core, SIM_CONTAINER) != NULL) {
+            sim_fail(s, "%s:%u still keeps a group, and nobody is in rounds", t->job, t->index);
+        }
+        if (t->core != NULL) {
+            psd_task_check_invariants(t->core); /* memory, too */
+        }
+    }
+}
+
+/* ---- what programs do ---- */
+
+void sim_rounds_draw(struct sim *s)
+{
+    bool away = s->seed % 5 == 3; /* the directory has no variable: it may restart, and nothing is lost */
+    for (uint32_t i = 0; i <= s->k.vars; i++) {
+        struct sim_var *v = &s->var[s->var_count++];
+        bool step = i == s->k.vars;
+        (void)snprintf(v->name, sizeof(v->name), step ? "global_step" : "v%u", i);
+        v->container = SIM_CONTAINER;
+        v->kind = SIM_VAR_ROUND;
+        v->dtype = step ? PS_I64 : sim_one_in(s, 2) ? PS_F32 : PS_F64;
+        v->wire = v->dtype == PS_F32 && sim_one_in(s, 3) ? PS_BF16 : v->dtype;
+        v->elements = step ? 1 : sim_one_in(s, 4) ? sim_range(s, 16000, 60000) : sim_range(s, 1, 40);
+        if (away || sim_one_in(s, 3)) {
+            uint32_t first = away ? 1 : 0;
+            (void)snprintf(v->device, sizeof(v->device), "/job:ps/task:%u", (uint32_t)sim_range(s, first, s->k.ps_tasks - 1));
+        }
+    }
+    static const ps_worker_loss of[3] = {PS_LOSS_WAIT, PS_LOSS_SHRINK, PS_LOSS_FAIL};
+    s->sync = (struct psi_sync){.mode = PS_SYNC_ROUNDS, .workers = s->k.programs, .on_loss = of[sim_below(s, 3)]};
+    s->sync.replicas = sim_one_in(s, 2) ? 0 : (uint32_t)sim_range(s, 1, s->k.programs);
+    sim_trace(s, "rounds: %u workers, %u replicas, on loss %d, %u variables", s->sync.workers, s->sync.replicas,
+              (int)s->sync.on_loss, s->k.vars);
+}
+
+void sim_rounds_begin(struct sim *s, struct sim_program *p)
+{
+    s->trainer[p->index] = (struct sim_trainer){.until = p->work_until};
+    if (s->k.quiet || !sim_one_in(s, 3)) { /* others end without a word */
+        p->work_until = SIM_NEVER;
+    }
+}
+
+double sim_rounds_gradient(const struct sim *s, const struct sim_program *p)
+{
+    (void)s;
+    return gradient_of(psi_client_member(p->core)->round);
+}
+
+void sim_rounds_work(struct sim *s, struct sim_program *p)
+{
+    struct sim_trainer *r = &s->trainer[p->index];
+    uint32_t timeout_ms = (uint32_t)sim_range(s, 1000, 2ull * s->k.operation_ms);
+    p->next_call_at = s->now + sim_range(s, 1, (uint64_t)s->k.think_ms + 1);
+    if (p->calls_out > 0) {
+        return;
+    }
+    if (s->op_count > CALLS_MANY && p->role != SIM_FINAL) { /* enough of them for one seed */
+        p->next_call_at = s->now + sim_range(s, 100, 300);
+    }
+    if (p->role == SIM_FINAL) {
+        PSI_IGNORE(sim_call_start(s, p, PSI_REQ_PULL, &s->var[sim_below(s, s->var_count)], s->k.operation_ms));
+        return;
+    }
+    if (r->failed || r->leaves) {
+        sim_program_end_soon(s, p, 500);
+        return;
+    }
+    if (!r->joined) {
+        PSI_IGNORE(sim_call_start(s, p, PSI_REQ_JOIN, NULL, timeout_ms)); /* its end is what counts, as of the others */
+        return;
+    }
+    for (uint32_t i = 0; i < s->k.vars; i++) {
+        if (((r->pushed | r->forgets) & 1u << i) == 0) {
+            r->pushed |= 1u << i;
+            if (sim_call_start(s, p, PSI_REQ_PUSH, &s->var[i], timeout_ms) == NULL) {
+                r->failed = true;
+                return;
+            }
+            if (!sim_one_in(s, 3)) { /* the next one with this one, or after it */
+                return;
+            }
+        }
+    }
+    if (p->calls_out > 0) {
+        return;
+    }
+    if (s->now >= r->until) {
+        r->leaves = true;
+        PSI_IGNORE(sim_call_start(s, p, PSI_REQ_LEAVE, NULL, s->k.operation_ms));
+        return;
+    }
+    PSI_IGNORE(sim_call_start(s, p, PSI_REQ_STEP, NULL, timeout_ms));
+}
+
+void sim_rounds_prepare(struct sim *s, struct sim_call *call)
+{
+    struct sim_op *op = call->op;
+    struct sim_program *p = call->program;
+    const struct psi_member *own = psi_client_member(p->core);
+    struct sim_member *m = own->mode == PS_SYNC_NONE ? NULL : member_find(s, own->id);
+    if (s->k.profile != SIM_ROUNDS) {
+        return;
+    }
+    op->member = own->id;
+    op->round = own->round;
+    op->directory_life = s->task[0].life;
+    switch (op->kind) {
+    case PSI_REQ_READY:
+        call->sync = s->sync;
+        call->sync.step = p->var[s->var_count - 1];
+        call->req.src = p->role == SIM_FINAL ? NULL : &call->sync;
+        break;
+    case PSI_REQ_JOIN:
+        for (size_t i = 0; i < s->member_count; i++) {
+            s->member[i].succeeded = s->member[i].succeeded || s->member[i].index == p->task;
+        }
+        break;
+    case PSI_REQ_STEP:
+        call->req.dst = &call->stepped;
+        if (m != NULL && s->trainer[p->index].forgets == 0) {
+            m->stepped = own->round;
+        }
+        break;
+    case PSI_REQ_LEAVE:
+        call->req.bytes = 1;
+        if (m != NULL) {
+            m->left = true;
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- what they are told ---- */
+
+/* The next round, or the first one. */
+static void begins(struct sim *s, struct sim_trainer *r)
+{
+    r->pushed = 0;
+    r->forgets = sim_one_in(s, FORGETS_IN) ? 1u << sim_below(s, s->k.vars) : 0;
+}
+
+/* It is a member now, from this round on. */
+static void joined(struct sim *s, const struct sim_call *call)
+{
+    const struct psi_member *own = psi_client_member(call->program->core);
+    struct sim_member *m = member_find(s, own->id);
+    char text[200];
+    if (m == NULL) {
+        sim_fail(s, "%s: it is member %llx, which no owner knows", sim_op_text(call->op, text), (unsigned long long)own->id);
+    }
+    m->from = own->round;
+    check_flipped(s, m->generation, own->round - 1, "a JOIN is answered");
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        const struct psd_rounds *g = group_at(&s->task[i], m->generation);
+        if (g != NULL && psd_member_find(g, own->id) == NULL && s->k.quiet) {
+            sim_fail(s, "%s, and %s:%u does not know it", sim_op_text(call->op, text), s->task[i].job, s->task[i].index);
+        }
+    }
+    struct sim_trainer *r = &s->trainer[call->program->index];
+    r->joined = true;
+    begins(s, r);
+}
+
+static void stepped(struct sim *s, const struct sim_call *call)
+{
+    const struct sim_op *op = call->op;
+    const struct psi_member *own = psi_client_member(call->program->core);
+    const struct sim_member *m = member_find(s, op->member);
+    const struct psi_stepped *told = &call->stepped;
+    char text[200];
+    bool in = m != NULL && took(round_find(s, m->generation, op->round), m->id);
+    s->count_steps++;
+    s->count_dropped += !told->taken;
+    s->count_recovered += s->task[0].life != op->directory_life;
+    begins(s, &s->trainer[call->program->index]);
+    if (told->taken && !in) {
+        sim_fail(s, "%s of round %llu is told that it was taken, and it was not", sim_op_text(op, text),
+                 (unsigned long long)op->round);
+    }
+    if (!told->taken && in && !told->lost && s->task[0].life == op->directory_life) {
+        sim_fail(s, "%s of round %llu is told that it was not taken, and it was", sim_op_text(op, text),
+                 (unsigned long long)op->round);
+    }
+    if (s->k.quiet && s->sync.replicas == 0 && !told->taken && !s->ending) {
+        sim_fail(s, "%s of round %llu is dropped, and nothing breaks", sim_op_text(op, text), (unsigned long long)op->round);
+    }
+    if (told->lost) {
+        s->count_places_lost++;
+        joined(s, call);
+        return;
+    }
+    if (own->id != op->member || own->round <= op->round) {
+        sim_fail(s, "%s leads from round %llu to round %llu", sim_op_text(op, text), (unsigned long long)op->round,
+                 (unsigned long long)own->round);
+    }
+    check_flipped(s, m->generation, own->round - 1, "a STEP is answered");
+    const struct sim_round *last = round_find(s, m->generation, own->round - 1);
+    if (last == NULL || (last->step >= 0 && last->step != told->step)) {
+        sim_fail(s, "%s: the global step is %lld after round %llu, it is told %lld", sim_op_text(op, text),
+                 last == NULL ? -1 : (long long)last->step, (unsigned long long)own->round - 1, (long long)told->step);
+    }
+}
+
+static void check_pulled(struct sim *s, const struct sim_call *call)
+{
+    const struct sim_op *op = call->op;
+    double first = element_of(op->var, call->dst, 0);
+    char text[200];
+    for (uint64_t i = 1; i < op->var->elements && op->exact; i++) {
+        if (element_of(op->var, call->dst, i) != first) {
+            sim_fail(s, "%s shows values of two rounds", sim_op_text(op, text));
+        }
+    }
+}
+
+static bool has_cause(const struct sim *s, const struct sim_op *op)
+{
+    switch (op->status) {
+    case PS_DEADLINE_EXCEEDED:
+    case PS_UNAVAILABLE:
+    case PS_RESOURCE_EXHAUSTED:
+    case PS_ABORTED: /* its place is taken, the policy says fail, the group or a variable is lost */
+        return !s->k.quiet || s->ending;
+    case PS_FAILED_PRECONDITION: /* a variable is forgotten; the group has ended meanwhile; or members of it live when a chief
+                                    comes without rounds */
+        return !s->k.quiet || s->ending || (op->kind == PSI_REQ_STEP && s->trainer[op->program].forgets != 0) ||
+               (op->kind == PSI_REQ_READY && s->program[op->program].role == SIM_FINAL);
+    case PS_DATA_LOSS:
+        return op->kind == PSI_REQ_READY && s->mixed_event >= op->started_event;
+    case PS_NOT_FOUND:
+        return s->k.may_lose;
+    default:
+        return op->status == PS_OK;
+    }
+}
+
+bool sim_rounds_done(struct sim *s, const struct sim_call *call)
+{
+    const struct sim_op *op = call->op;
+    const char *why = call->req.err != NULL ? call->req.err->text : "";
+    char text[200];
+    bool ours = op->var != NULL ? op->var->kind == SIM_VAR_ROUND && op->kind != PSI_REQ_GET
+                                : op->kind == PSI_REQ_READY || op->kind == PSI_REQ_JOIN || op->kind == PSI_REQ_STEP ||
+                                      op->kind == PSI_REQ_LEAVE;
+    if (s->k.profile != SIM_ROUNDS || !ours) {
+        return false;
+    }
+    if (!has_cause(s, op)) {
+        sim_fail(s, "%s failed without a cause: %s", sim_op_text(op, text), why);
+    }
+    if (op->status != PS_OK) {
+        if (why[0] == '\0') {
+            sim_fail(s, "%s failed and says nothing", sim_op_text(op, text));
+        }
+        s->count_late += op->kind == PSI_REQ_STEP && op->status == PS_DEADLINE_EXCEEDED;
+        if (op->kind == PSI_REQ_STEP && op->status == PS_FAILED_PRECONDITION && s->trainer[op->program].forgets != 0) {
+            s->trainer[op->program].forgets = 0;
+            s->count_forgot++;
+            return true;
+        }
+        bool again = op->kind == PSI_REQ_STEP && (op->status == PS_DEADLINE_EXCEEDED || op->status == PS_UNAVAILABLE);
+        s->trainer[call->program->index].failed = !again || op->id % 3 == 0; /* some say their STEP again */
+        return true;
+    }
+    if (op->kind == PSI_REQ_JOIN) {
+        joined(s, call);
+    } else if (op->kind == PSI_REQ_STEP) {
+        stepped(s, call);
+    } else if (op->kind == PSI_REQ_PULL) {
+        check_pulled(s, call);
+    }
+    return true;
+}
+
+void sim_rounds_free(struct sim *s)
+{
+    free(s->round);
+    free(s->member);
+}
