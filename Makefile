@@ -373,7 +373,7 @@ endif
 $(KERNELS): | $(PLUGIN) $(TEST_PLUGINS)
 
 # what tests/system/test_bench.py and test_cuda_plugin.py run
-BENCH_LOADS := $(B)/tests/bench/load $(B)/tests/bench/queues $(B)/tests/bench/train $(B)/tests/bench/bare $(B)/tests/bench/gpu/gpu_emulated $(PLUGIN)
+BENCH_LOADS := $(B)/tests/bench/load $(B)/tests/bench/queues $(B)/tests/bench/rounds $(B)/tests/bench/train $(B)/tests/bench/bare $(B)/tests/bench/gpu/gpu_emulated $(PLUGIN)
 RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)',$(LEFT_OUT))
 .PHONY: check check-unit check-models check-kernels check-parity check-golden check-sim check-system check-fuzz
 # replays of corpora have one thread: nothing for the thread sanitizer to see; models are Python: nothing for any sanitizer

@@ -226,7 +226,10 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
     if (st == PS_OK) {
         n = psd_directory_find(&t->names, named.container, named.name);
         psd_name_confirm(n, p->life);
-        psd_name_in_rounds(n, (uint8_t)item->rounds);
+        const struct psd_group *g = psd_group_find(t, named.container);
+        if (g == NULL || g->phase == PSD_GROUP_RECOVERING) { /* otherwise the task may be yet to hear what its chief wants */
+            psd_name_in_rounds(n, (uint8_t)item->rounds);
+        }
     }
     return st;
 }

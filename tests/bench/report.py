@@ -205,6 +205,10 @@ def queue(results):
     return of_steps(results, rows.queue_steps(rows.Scale()))
 
 
+def rounds(results):
+    return of_steps(results, rows.round_steps(rows.Scale()))
+
+
 TABLES = {
     "head": head,
     "readme": lambda results: head(results) + "\n\n" + goals(results),
@@ -216,6 +220,7 @@ TABLES = {
     "scale": scale,
     "rest": rest,
     "queue": queue,
+    "round": rounds,
     "all": lambda results: table(["row", "median (min to max)", "unit", "runs"],
                                  ([r["name"], results.text(r["name"], True), r["unit"], str(r["runs"])] for r in results.rows)),
 }

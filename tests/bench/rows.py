@@ -36,6 +36,9 @@ GOALS = [
     (("queue.wake.p50_us",), False, 1000, 100),
     (("queue.pair.4KiB.others1k.vs_alone",), False, 1.1, 1.05),
     (("queue.element16.bytes",), False, 128, 80),
+    (("round.2workers.1MiB.vs_async", "round.2workers.100MiB.vs_async"), False, 2, 1.3),
+    (("round.commit.round_trips",), False, 2, 1),
+    (("round.wake.p50_us",), False, 1000, 150),
 ]
 GOAL_NAMES = [name for names, *_ in GOALS for name in names]
 
@@ -330,6 +333,36 @@ def queue_steps(scale):
     yield Step("queue", "queue.element16", 1.0, {"queue.element16.bytes": "bytes", "queue.element16.in_many": "elements/s"}, run_fill)
 
 
+# ---- rounds
+
+def round_steps(scale):
+    """A step of two workers at once, in rounds against asynchronously, in turns; what a round of one worker takes more than its
+    asynchronous step, in round trips, with the variable at another task than the directory; how soon who waits goes on."""
+    def step(label):
+        name, seconds = "round.2workers." + label, scale.seconds(0.6 if label == "1MiB" else 2.5)
+
+        def run(servers):
+            got = checked(servers.rounds(servers.psd(cpu=None), "step", scale.size(SIZES[label]), seconds))
+            return {name: got["round_us"] / 1e3, name + ".async": got["async_us"] / 1e3, name + ".vs_async": got["ratio"]}
+
+        return Step("round", name, seconds + 1, {name: "ms", name + ".async": "ms", name + ".vs_async": "ratio"}, run)
+
+    def run_commit(servers):
+        got = checked(servers.rounds(servers.psd(tasks=2, cpu=None), "commit", scale.seconds(0.6)))
+        return {"round.commit": got["round_us"], "round.commit.async": got["async_us"], "round.commit.trip": got["trip_us"],
+                "round.commit.round_trips": got["round_trips"]}
+
+    def run_wake(servers):
+        got = checked(servers.rounds(servers.psd(cpu=None), "wake", scale.seconds(0.6)))
+        return {"round.wake.p50_us": got["p50_us"], "round.wake.p99_us": got["p99_us"]}
+
+    yield step("1MiB")
+    yield step("100MiB")
+    yield Step("round", "round.commit", 1.0, {"round.commit": "us", "round.commit.async": "us", "round.commit.trip": "us",
+                                              "round.commit.round_trips": "trips"}, run_commit)
+    yield Step("round", "round.wake", 0.8, {"round.wake.p50_us": "us", "round.wake.p99_us": "us"}, run_wake)
+
+
 def start_step():
     rows = {"start.ready_ms": "ms", "idle.rss_mib": "MiB", "psctl.status_ms": "ms"}
 
@@ -355,3 +388,4 @@ def all_steps(scale):
                     lambda n: ("small", "push", 256, 64, 1, scale.seconds(0.2), "thread", n), 6.0)
     yield fairness_step(scale)
     yield from queue_steps(scale)
+    yield from round_steps(scale)

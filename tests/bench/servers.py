@@ -164,6 +164,10 @@ class Servers:
         """One run of tests/bench/queues.c."""
         return self.run([program("queues"), *map(str, words)], PSD_TARGET=target)
 
+    def rounds(self, target, *words):
+        """One run of tests/bench/rounds.c."""
+        return self.run([program("rounds"), *map(str, words)], PSD_TARGET=target)
+
     def run(self, args, cpu=None, fifo=False, **env):
         child = self.popen(args, cpu=cpu, fifo=fifo, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment(**env))
         try:

@@ -155,7 +155,7 @@ class Case(unittest.TestCase):
 
     def check_report(self, r, ps, workers, variables=4):
         self.assertEqual(set(r), {"test_accuracy", "test_auc", "test_loss", "train_loss", "global_step", "epochs", "samples_per_second", "seconds", "ps",
-                                  "workers", "variables", "values", "params_sha256", "pushes_applied",
+                                  "mode", "rounds", "dropped", "leads", "workers", "variables", "values", "params_sha256", "pushes_applied",
                                   "pushes_applied_total"})
         self.assertEqual((r["ps"], r["workers"], r["variables"]), (ps, workers, variables))
         self.assertEqual(sorted(r["pushes_applied"]), ["/job:ps/task:%d" % i for i in range(ps)])

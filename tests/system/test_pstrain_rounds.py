@@ -1,16 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # test-timeout: 180
-"""Training in rounds by pstrain: what --serial computes."""
+"""Training in rounds by pstrain: --sync is what --serial computes, bit for bit, also over connections that are cut; late and lost
+workers; bounded staleness. PS_TEST_WHOLE=1: the whole matrix, some minutes."""
 import hashlib
 import json
+import os
+import random
+import re
+import select
+import signal
+import socket
 import struct
+import threading
 import unittest
 
 import cluster
-from test_pstrain import Case
+from test_pstrain import ENDLESS, GOOD, SLOW, Case, children
 
 DIGITS = 1437  # training examples
+WHOLE = os.environ.get("PS_TEST_WHOLE", "") != ""
 
 
 def tensors(path):
@@ -82,6 +91,216 @@ class Serial(Case):
         p = self.start("--serial", "2", "--batch_size", "719")
         self.assertEqual(p.end(), 1, p.lines)
         self.assertIn("--batch_size 719: the smallest of 2 shares of 1437 examples has not one such batch", p.text("err"))
+
+
+class Sync(Case):
+    """Workers in rounds: what --serial computes, bit for bit."""
+    serial = {}  # arguments -> digest: one run for all that are compared with it
+
+    def reference(self, workers, *args):
+        key = (workers, *args)
+        if key not in self.serial:
+            p = self.start("--serial", str(workers), *args, "--report", self.path("serial.json"))
+            self.assertEqual(p.end(), 0, p.lines)
+            self.serial[key] = self.report("serial.json")["params_sha256"]
+        return self.serial[key]
+
+    def compare(self, ps, workers, *args):
+        args = ("--epochs", "2", *args)
+        p = self.start("--local", "ps=%d,workers=%d" % (ps, workers), "--sync", *args, "--report", self.path("sync.json"))
+        self.assertEqual(p.end(), 0, p.lines)
+        r = self.report("sync.json")
+        rounds = 2 * (DIGITS // workers // 32)
+        self.assertEqual((r["mode"], r["rounds"], r["global_step"], r["dropped"], r["workers"]), ("rounds", rounds, rounds, 0, workers))
+        self.assertEqual(r["params_sha256"], self.reference(workers, *args), (ps, workers, args))
+
+    def test_rounds_are_what_serial_computes(self):
+        """Some of the matrix; all of it with PS_TEST_WHOLE set."""
+        whole = [(ps, workers, "--optimizer", rule, "--seed", seed) for workers in (1, 2, 4) for ps in (1, 2)
+                 for rule in ("sgd", "momentum", "adam") for seed in ("0", "7")]
+        some = [(1, 1, "--optimizer", "adam", "--seed", "7"), (2, 2, "--optimizer", "momentum", "--seed", "0"),
+                (1, 4, "--optimizer", "sgd", "--seed", "0"), (2, 4, "--optimizer", "adam", "--seed", "7")]
+        for case in whole if WHOLE else some:
+            with self.subTest(case=case):
+                self.compare(*case)
+
+    def test_connections_that_are_cut(self):
+        """One of ten frames between anybody and anybody breaks off in its middle, and its connection with it."""
+        for ps, workers in ((1, 2), (2, 4)) if WHOLE else ((2, 2),):
+            for rule in ("sgd", "momentum", "adam") if WHOLE else ("adam",):
+                with self.subTest(ps=ps, workers=workers, rule=rule):
+                    self.cut(ps, workers, "--epochs", "1", "--batch_size", "64", "--optimizer", rule)
+
+    def cut(self, ps, workers, *args):
+        with Cutting(ps) as tasks:
+            hosts = ("--ps_hosts", tasks.hosts, "--worker_hosts", ",".join("127.0.0.1:%d" % (i + 1) for i in range(workers)))
+            report = ("--report", self.path("cut.json"))
+            all_of = [self.start(*hosts, "--job_name", "worker", "--task_index", str(i), "--sync", *args, *(report if i == 0 else ()))
+                      for i in range(workers)]
+            for worker in all_of:
+                self.assertEqual(worker.end(), 0, worker.lines)
+            self.assertGreater(tasks.cuts, 10)
+        self.assertEqual(self.report("cut.json")["dropped"], 0)
+        self.assertEqual(self.report("cut.json")["params_sha256"], self.reference(workers, *args))
+
+    def test_a_late_worker_of_three(self):
+        """Rounds of two: one that stood still for 5 s has missed its rounds, which is counted and said, and goes on with the others."""
+        p = self.start("--local", "ps=1,workers=3", "--sync", "--replicas_to_aggregate", "2", *GOOD, "--steps", str(6000 // SLOW),
+                       "--report", self.path("report.json"))
+        p.wait_line(r"worker/task:2\] 4 variables", "err")
+        pid = next(pid for line, pid in children(p.pid).items() if "--job_name=worker --task_index=2 " in line)
+        os.kill(pid, signal.SIGSTOP)
+        select.select([], [], [], 5)  # less than a lease; the others may have finished meanwhile
+        os.kill(pid, signal.SIGCONT)
+        self.assertEqual(p.end(), 0, p.lines)
+        r = self.report()
+        self.assertEqual(r["global_step"], 6000 // SLOW)
+        self.assertGreaterEqual(r["test_accuracy"], 0.95)
+        self.assertGreater(r["dropped"], 0)
+        self.assertIn("rounds %d  dropped %d" % (r["rounds"], r["dropped"]), p.text())
+        self.assertRegex(p.text("err"), r"/job:worker/task:2: [1-9]\d* of its \d+ steps were dropped: they came when their rounds were over")
+
+    def test_bounded_staleness(self):
+        """Nobody gets more than two steps ahead of the slowest, which stands still again and again."""
+        p = self.start("--local", "ps=2,workers=3", "--staleness", "2", *GOOD, "--epochs", str(60 // SLOW), "--report",
+                       self.path("report.json"))
+        p.wait_line(r"worker/task:2\] 4 variables", "err")
+        pid = next(pid for line, pid in children(p.pid).items() if "--job_name=worker --task_index=2 " in line)
+        for _ in range(10):
+            os.kill(pid, signal.SIGSTOP)
+            select.select([], [], [], 0.05)
+            os.kill(pid, signal.SIGCONT)
+            select.select([], [], [], 0.05)
+        self.assertEqual(p.end(), 0, p.lines)
+        r = self.report()
+        self.assertEqual(r["mode"], "staleness")
+        self.assertEqual(sum(r["leads"]), r["global_step"])
+        self.assertEqual(r["leads"][3:], [0] * 14)
+        self.assertGreater(r["leads"][2], 0)
+        self.assertIn("steps by how many the worker was ahead of the slowest: 0: %d" % r["leads"][0], p.text())
+        self.assertGreaterEqual(r["test_accuracy"], 0.9)
+
+    def test_a_worker_that_dies(self):
+        """wait and fail: it ends everything, since nobody starts it again; shrink: the others finish."""
+        for policy, words in (("wait", "the others need it, stopping everything"), ("fail", "the others need it, stopping everything"),
+                              ("shrink", "the other workers go on")):
+            p = self.start("--local", "ps=1,workers=3", "--sync", "--on_worker_loss", policy, "--epochs", ENDLESS)
+            p.wait_line(r"worker/task:1\] 4 variables", "err")
+            p.wait_line(r"worker/task:2\] 4 variables", "err")
+            pid = next(pid for line, pid in children(p.pid).items() if "--job_name=worker --task_index=1 " in line)
+            os.kill(pid, signal.SIGKILL)
+            self.assertIn(words, p.wait_line(r"/job:worker/task:1 .* was killed by signal 9", "err"))
+            if policy == "shrink":
+                step = int(re.search(r"global_step (\d+)", p.wait_line("global_step")).group(1))
+                p.wait_line(r"global_step (?!%d )\d" % step)
+                self.assertEqual(p.end(signal.SIGTERM), 128 + signal.SIGTERM)
+            else:
+                self.assertEqual(p.end(), 1)
+
+    def test_a_worker_that_comes_back(self):
+        """One of two separate processes is told to end and started again: its place has waited, and the run ends where serial does."""
+        with cluster.Cluster(2) as ps:
+            hosts = ("--ps_hosts", ps.hosts, "--worker_hosts", "127.0.0.1:1,127.0.0.1:2")
+            args = ("--sync", "--epochs", "40", "--optimizer", "momentum")
+
+            def worker(i, *more):
+                return self.start(*hosts, "--job_name", "worker", "--task_index", str(i), *args, *more)
+
+            chief, other = worker(0, "--report", self.path("report.json")), worker(1)
+            other.first_line()
+            chief.first_line()
+            self.assertEqual(other.end(signal.SIGTERM), 128 + signal.SIGTERM)
+            other = worker(1)
+            self.assertEqual([chief.end(), other.end()], [0, 0], (chief.lines, other.lines))
+        r = self.report()
+        self.assertEqual(r["global_step"], 40 * (DIGITS // 2 // 32))
+        self.assertEqual(r["params_sha256"], self.reference(2, *args[1:]))
+
+    def test_what_contradicts_it(self):
+        for args, words in ((("--sync", "--staleness", "1"), ["--sync and --staleness"]),
+                            (("--sync", "--work", "shards"), ["--sync and --work shards"]),
+                            (("--staleness", "1", "--work", "shards"), ["--staleness and --work shards"]),
+                            (("--sync", "--prefetch"), ["--sync and --prefetch"]),
+                            (("--sync", "--threads", "2"), ["--sync and --threads 2"]),
+                            (("--replicas_to_aggregate", "1"), ["--replicas_to_aggregate", "--sync"]),
+                            (("--on_worker_loss", "fail"), ["--on_worker_loss", "--sync or --staleness"]),
+                            (("--sync_workers", "1"), ["--sync_workers", "--sync or --staleness"]),
+                            (("--sync", "--on_worker_loss", "cry"), ["cry", "wait, shrink or fail"]),
+                            (("--sync", "--replicas_to_aggregate", "3"), ["--replicas_to_aggregate 3 of 2 workers"]),
+                            (("--sync", "--sync_workers", "3"), ["--sync_workers 3 of 2 workers"]),
+                            (("--sync", "--serial", "2"), ["--serial and --local"])):
+            p = self.start("--local", "ps=1,workers=2", *args)
+            self.assertEqual(p.end(), 2, p.lines)
+            for word in words:
+                self.assertIn(word, p.text("err"))
+
+
+class Cutting:
+    """ps tasks behind a proxy that cuts a connection in one of ten frames, whichever they are (the seed says), of both directions; half
+    of the frame is forwarded. ACKs are not counted: a connection begins with all those that may have been lost."""
+    EVERY, HEADER, ACK = 10, struct.Struct("<HBBBBHQIIQHHI"), 5
+
+    def __init__(self, count):
+        self.tasks = cluster.Cluster(count)
+        self.doors = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+        self.upstream = self.tasks.addresses
+        self.hosts = ",".join("127.0.0.1:%d" % d.getsockname()[1] for d in self.doors)
+        self.tasks.spec = "ps=" + self.hosts
+        self.lock = threading.Lock()
+        self.random = random.Random(13)
+        self.frames = self.cuts = 0
+        self.ended = {}
+
+    def __enter__(self):
+        for door, address in zip(self.doors, self.upstream):
+            threading.Thread(target=self.accept, args=(door, address), daemon=True).start()
+        self.tasks.__enter__()
+        return self
+
+    def __exit__(self, *args):
+        for door in self.doors:
+            door.close()
+        self.tasks.__exit__(*args)
+
+    def accept(self, door, address):
+        host, port = address.split(":")
+        while True:
+            try:
+                here = door.accept()[0]
+                there = socket.create_connection((host, int(port)))
+            except OSError:
+                return
+            for s in (here, there):
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for pair in ((here, there), (there, here)):
+                threading.Thread(target=self.forward, args=pair, daemon=True).start()
+
+    def forward(self, source, sink):
+        try:
+            with source.makefile("rb") as stream:
+                while True:
+                    head = stream.read(self.HEADER.size)
+                    fields = self.HEADER.unpack(head)
+                    frame = head + stream.read(fields[8] + fields[10])
+                    with self.lock:
+                        self.frames += 1
+                        cut = fields[2] != self.ACK and self.random.randrange(self.EVERY) == 0
+                        self.cuts += cut
+                    sink.sendall(frame[:len(frame) // 2] if cut else frame)
+                    if cut:
+                        break
+        except (OSError, struct.error, ValueError):
+            pass
+        for s in (source, sink):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        with self.lock:
+            self.ended.setdefault(frozenset((source, sink)), []).append(source)
+            if len(self.ended[frozenset((source, sink))]) == 2:  # both directions
+                source.close()
+                sink.close()
 
 
 if __name__ == "__main__":

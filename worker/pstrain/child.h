@@ -19,6 +19,7 @@ enum { CHILD_FD = 3 };
 struct work {
     int64_t steps;   /* its own */
     int64_t samples; /* examples */
+    int64_t dropped; /* of its steps: in rounds, because it was too late */
     double epochs;   /* passes over its share */
     double seconds;  /* of training */
     double loss;     /* mean over its last epoch, or what there was of it; NaN without a step */

@@ -21,6 +21,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TIMEOUT_MS = 10000, TEST_ROWS = 500 /* examples at a time */ };
 
@@ -181,7 +182,8 @@ static int digest(ps_session *s, const struct flags *f, const struct model_spec 
 
 int64_t samples_of_others(const struct flags *f, const struct cluster *c, int64_t steps, const struct work *own)
 {
-    return f->in_rounds ? steps * c->trainer_count * f->batch_size - own->samples : (steps - own->steps) * f->batch_size;
+    int64_t round = f->replicas > 0 ? f->replicas : c->trainer_count;
+    return f->in_rounds ? steps * round * f->batch_size - own->samples : (steps - own->steps) * f->batch_size;
 }
 
 static void fill(struct report *r, const struct flags *f, const struct cluster *c, const struct totals *totals)
@@ -194,6 +196,44 @@ static void fill(struct report *r, const struct flags *f, const struct cluster *
     r->seconds = w->seconds;
     r->samples_per_second = w->seconds > 0 ? (double)samples / w->seconds : 0;
     r->workers = c->trainer_count;
+    r->mode = f->in_rounds ? PS_SYNC_ROUNDS : f->with.mode;
+    r->rounds = f->in_rounds ? r->global_step - totals->first_step : 0;
+    r->dropped = w->dropped;
+}
+
+/* What the directory has counted of all workers: more than this process knows, and lost when it was restarted. */
+static void on_round(void *ctx, const ps_round_info *info)
+{
+    struct report *r = ctx;
+    if (strcmp(info->container, r->container) == 0) {
+        int64_t dropped = (int64_t)info->dropped;
+        r->dropped = dropped > r->dropped ? dropped : r->dropped;
+        memcpy(r->leads, info->leads, sizeof(r->leads));
+    }
+}
+
+static void say_rounds(ps_session *s, const struct flags *f, struct report *r)
+{
+    if (f->with.mode == PS_SYNC_NONE) {
+        return;
+    }
+    ps_status st = ps_task_rounds(s, 0, TIMEOUT_MS, on_round, NULL, r); /* the first ps task is the directory */
+    if (st != PS_OK) {
+        say_note("what the directory has counted of the %s: %s", f->sync ? "rounds" : "steps", ps_last_error());
+    }
+    if (f->sync) {
+        say_result("rounds %" PRId64 "  dropped %" PRId64 "\n", r->rounds, r->dropped);
+        return;
+    }
+    char text[512] = "";
+    int used = 0;
+    for (int i = 0; i < PS_HISTOGRAM; i++) {
+        if (r->leads[i] > 0) {
+            used += snprintf(text + used, sizeof(text) - (size_t)used, "%s%s%d: %" PRIu64, used > 0 ? ", " : "",
+                             i == PS_HISTOGRAM - 1 ? "more than " : "", i == PS_HISTOGRAM - 1 ? i - 1 : i, r->leads[i]);
+        }
+    }
+    say_result("steps by how many the worker was ahead of the slowest: %s\n", text);
 }
 
 int evaluate_after(const struct flags *f, const struct cluster *c, const struct model_spec *spec, const struct dataset *data,
@@ -208,6 +248,10 @@ int evaluate_after(const struct flags *f, const struct cluster *c, const struct 
     int status = evaluate(s, spec, data, &r);
     fill(&r, f, c, totals);
     r.ps = ps_ps_count(s);
+    r.container = f->container[0] != '\0' ? f->container : "localhost";
+    if (status == EXIT_DONE) {
+        say_rounds(s, f, &r);
+    }
     status = status == EXIT_DONE ? digest(s, f, spec, &r) : status;
     status = status == EXIT_DONE ? report_write(s, f, &r) : status;
     (void)session_close(s); /* its errors were said */

@@ -81,6 +81,22 @@ static const struct psi_option rows[] = {
          "worker gets the next when it is done with one, a worker may come late, also one that --worker_hosts does not list, and "
          "what a dead one had goes to another. Give it to all workers",
          .tag = TO_WORKERS),
+    FLAG("sync", sync, BOOL, NULL, NULL,
+         "Train in rounds: a step of all workers is one update with the average of their gradients, and equal runs have equal "
+         "results. "
+         "Give it, and the next four, to all workers",
+         .tag = TO_WORKERS),
+    FLAG("sync_workers", sync_workers, INT, "0", "N", "How many workers the first round waits for; 0: all that are listed",
+         .tag = TO_WORKERS, .max = 1024),
+    FLAG("replicas_to_aggregate", replicas, INT, "0", "R",
+         "With --sync: a round is over when so many workers have completed it; what comes later is dropped and counted; 0: all",
+         .tag = TO_WORKERS, .max = 1024),
+    FLAG("on_worker_loss", worker_loss, TEXT, "wait", "WAY",
+         "When a worker dies: wait for another one of its index (until --timeout), shrink (go on without it), or fail",
+         .tag = TO_WORKERS),
+    FLAG("staleness", staleness, INT, NULL, "S",
+         "Instead of --sync: each at its own pace, but no worker more than S steps ahead of the slowest", .tag = TO_WORKERS,
+         .max = UINT32_MAX),
     FLAG("log_shards", log_shards, BOOL, NULL, NULL, "Say of each shard when it is begun and when it is done", .tag = TO_WORKERS),
     FLAG("placement", placement, TEXT, "round_robin", "WAY",
          "Of the variables on the ps tasks: round_robin, in turn; or balanced, each where the fewest bytes are",
@@ -176,8 +192,8 @@ static int check_local(struct flags *f, char *err)
 
 static int check_eval(const struct flags *f, char *err)
 {
-    static const char *const others[] = {"local", "serve", "job_name", "task_index",   "epochs",
-                                         "steps", "fresh", "serial",   "status_at_end"};
+    static const char *const others[] = {"local", "serve",  "job_name",      "task_index", "epochs",   "steps",
+                                         "fresh", "serial", "status_at_end", "sync",       "staleness"};
     for (size_t i = 0; f->eval && i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
             return cli_error(err, "--eval and --%s: --eval trains nothing and is no task of the cluster; drop one of them",
@@ -187,19 +203,72 @@ static int check_eval(const struct flags *f, char *err)
     return 0;
 }
 
+static int refused(char *err, const char *one, const char *other, const char *why)
+{
+    return cli_error(err, "--%s and --%s: %s; drop one of them", one, other, why);
+}
+
+/* --sync and --staleness, and what goes with them. */
+static int check_sync(struct flags *f, char *err)
+{
+    static const char *const losses[] = {[PS_LOSS_WAIT] = "wait", [PS_LOSS_SHRINK] = "shrink", [PS_LOSS_FAIL] = "fail"};
+    bool staleness = flags_given(f, "staleness");
+    int loss = 0;
+    while (loss <= PS_LOSS_FAIL && strcmp(f->worker_loss, losses[loss]) != 0) {
+        loss++;
+    }
+    ps_sync_options_init(&f->with);
+    f->with.mode = f->sync ? PS_SYNC_ROUNDS : staleness ? PS_SYNC_STALENESS : PS_SYNC_NONE;
+    f->with.workers = (uint32_t)f->sync_workers;
+    f->with.replicas_to_aggregate = (uint32_t)f->replicas;
+    f->with.on_worker_loss = (ps_worker_loss)loss;
+    f->with.staleness = (uint32_t)f->staleness;
+    f->in_rounds = f->in_rounds || f->sync;
+    int64_t workers = f->sync_workers > 0 ? f->sync_workers : f->local_workers;
+    const char *mode = f->sync ? "sync" : "staleness";
+    if (loss > PS_LOSS_FAIL) {
+        return cli_error(err, "--on_worker_loss '%.100s': must be wait, shrink or fail", f->worker_loss);
+    }
+    if (f->sync && staleness) {
+        return refused(err, "sync", "staleness", "in rounds nobody is ahead of the others");
+    }
+    if (!f->sync && flags_given(f, "replicas_to_aggregate")) {
+        return cli_error(err, "--replicas_to_aggregate is of rounds: give --sync too");
+    }
+    if (!f->sync && !staleness && (flags_given(f, "sync_workers") || flags_given(f, "on_worker_loss"))) {
+        return cli_error(err, "--%s: give --sync or --staleness too",
+                         flags_given(f, "sync_workers") ? "sync_workers" : "on_worker_loss");
+    }
+    if ((f->sync || staleness) && f->by_shards) {
+        return refused(err, mode, "work shards", "a worker without a shard would be waited for, and waits for the others");
+    }
+    if (f->sync && f->prefetch) {
+        return refused(err, "sync", "prefetch", "the values of a round are there when the one before is over");
+    }
+    if (f->local_workers > 0 && f->sync_workers > f->local_workers) {
+        return cli_error(err, "--sync_workers %lld of %d workers: the first round would never begin", (long long)f->sync_workers,
+                         f->local_workers);
+    }
+    if (workers > 0 && f->replicas > workers) {
+        return cli_error(err, "--replicas_to_aggregate %lld of %lld workers: no round would ever be over", (long long)f->replicas,
+                         (long long)workers);
+    }
+    if (f->in_rounds && f->threads > 1) {
+        return cli_error(err, "--%s and --threads %lld: in rounds one thread computes, so that equal runs have equal results",
+                         f->sync ? "sync" : "serial", (long long)f->threads);
+    }
+    return 0;
+}
+
 static int check_serial(struct flags *f, char *err)
 {
-    static const char *const others[] = {"local", "worker_hosts", "job_name",          "task_index",
-                                         "serve", "work",         "insecure_any_peer", "prefetch"};
+    static const char *const others[] = {"local", "worker_hosts",      "job_name", "task_index", "serve",
+                                         "work",  "insecure_any_peer", "prefetch", "sync",       "staleness"};
     f->in_rounds = flags_given(f, "serial");
     for (size_t i = 0; f->in_rounds && i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
             return cli_error(err, "--serial and --%s: --serial is one process without workers; drop one of them", others[i]);
         }
-    }
-    if (f->in_rounds && f->threads > 1) {
-        return cli_error(err, "--serial and --threads %lld: in rounds one thread computes, so that equal runs have equal results",
-                         (long long)f->threads);
     }
     return 0;
 }
@@ -226,6 +295,9 @@ static int check(struct flags *f, char *err)
     f->by_shards = strcmp(f->work, "shards") == 0;
     if (!f->by_shards && strcmp(f->work, "share") != 0) {
         return cli_error(err, "--work '%.100s': must be share or shards", f->work);
+    }
+    if (check_sync(f, err) != 0) {
+        return -1;
     }
     if (flags_optimizer(f)->kind == PS_OPT_NONE) {
         return cli_error(err, "--optimizer '%.100s': must be one of sgd, momentum, nesterov, adagrad, adam", f->optimizer);

@@ -6,7 +6,7 @@
 #include "common/cli/text.h"
 #include "common/options.h"
 
-#include <ps_types.h>
+#include <ps.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,7 +41,13 @@ struct flags {
     const char *container; /* "": the default one */
     const char *work;      /* "share" or "shards" */
     bool by_shards;        /* from it */
-    bool in_rounds;        /* --serial */
+    bool sync;
+    int64_t sync_workers; /* 0: all */
+    int64_t replicas;     /* 0: all */
+    const char *worker_loss;
+    int64_t staleness;
+    ps_sync_options with; /* from these five; PS_SYNC_NONE: each at its own pace */
+    bool in_rounds;       /* --sync or --serial */
     bool log_shards;
     const char *placement; /* "round_robin" or "balanced" */
     bool allow_soft_placement;

@@ -144,10 +144,14 @@ static void on_end(struct local *l, const struct child *c)
         l->failed = true;
         l->stop = true;
     } else if (c->status != 0) {
+        const ps_sync_options *with = &l->f->with;
         bool needed = c->chief && !c->ready;
+        bool waited_for = with->mode != PS_SYNC_NONE && with->on_worker_loss != PS_LOSS_SHRINK; /* and nobody starts it again */
         (void)say_error("%s (pid %ld) %s%s", c->name, (long)c->pid, how,
-                        needed ? ": the chief ended before the model was ready, stopping everything"
-                               : "; the other workers go on");
+                        needed       ? ": the chief ended before the model was ready, stopping everything"
+                        : waited_for ? ": the others need it, stopping everything; with --on_worker_loss shrink they go on"
+                                     : "; the other workers go on");
+        needed = needed || waited_for;
         l->failed = true;
         l->stop = l->stop || needed;
     }
@@ -241,6 +245,7 @@ static int finish(struct local *l, const struct dataset *data)
         const struct work *w = &l->children[i].work; /* zeros where it was not done */
         all->steps += w->steps;
         all->samples += w->samples;
+        all->dropped += w->dropped;
         all->seconds = w->seconds > all->seconds ? w->seconds : all->seconds;
         loss += w->steps > 0 ? w->loss * (double)w->samples : 0;
     }

@@ -14,6 +14,7 @@ static void show(struct progress *p, const struct progress_now *now, bool as_lin
 {
     char bar[BAR_CELLS + 16] = "";
     char epochs[48] = "";
+    char dropped[48] = "";
     double part = now->goal > 0 ? (double)now->done / (double)now->goal : 0;
     part = part > 1 ? 1 : part;
     double seconds = (double)(cli_clock_ms() - p->start_ms + 1) / 1000; /* a clock of whole ms may stand still */
@@ -27,8 +28,11 @@ static void show(struct progress *p, const struct progress_now *now, bool as_lin
     } else {
         (void)snprintf(epochs, sizeof(epochs), "epoch %" PRId64 "  ", now->epoch);
     }
-    (void)printf("%s%s%sglobal_step %" PRId64 "  loss %.4f  accuracy %.3f  %.*f samples/s%s%s", p->bar ? "\r" : "", bar, epochs,
-                 now->global_step, now->loss, now->accuracy, rate < 10 ? 1 : 0, rate, p->bar ? "\033[K" : "",
+    if (now->dropped > 0) {
+        (void)snprintf(dropped, sizeof(dropped), "  %" PRId64 " dropped", now->dropped);
+    }
+    (void)printf("%s%s%sglobal_step %" PRId64 "  loss %.4f  accuracy %.3f  %.*f samples/s%s%s%s", p->bar ? "\r" : "", bar, epochs,
+                 now->global_step, now->loss, now->accuracy, rate < 10 ? 1 : 0, rate, dropped, p->bar ? "\033[K" : "",
                  as_line ? "\n" : "");
     (void)fflush(stdout);
     p->shown = !as_line;

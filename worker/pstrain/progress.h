@@ -19,6 +19,7 @@ struct progress_now {
     int64_t epoch;      /* from 1 */
     int64_t epochs;     /* 0: not the goal */
     int64_t global_step;
+    int64_t dropped;        /* of this worker's steps in rounds */
     int64_t others_samples; /* of the other workers meanwhile, as the global step tells */
     double loss;            /* mean since the epoch began */
     double accuracy;        /* likewise */

@@ -39,6 +39,9 @@ int report_check(const struct flags *f)
 
 /* ---- the report ---- */
 
+static const char *const modes[] = {
+    [PS_SYNC_NONE] = "asynchronous", [PS_SYNC_ROUNDS] = "rounds", [PS_SYNC_STALENESS] = "staleness"};
+
 static json_t *object_of(const struct report *r, const ps_task_info *tasks)
 {
     json_t *pushes = json_object();
@@ -49,11 +52,16 @@ static json_t *object_of(const struct report *r, const ps_task_info *tasks)
         (void)json_object_set_new(pushes, name, json_integer((json_int_t)tasks[i].pushes_applied));
         total += tasks[i].pushes_applied;
     }
-    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:i, s:i, s:i, s:I, s:s, s:o, s:I}", "test_accuracy",
-                     cli_json_f64(r->test_accuracy), "test_auc", cli_json_f64(r->test_auc), "test_loss",
+    json_t *leads = r->mode == PS_SYNC_STALENESS ? json_array() : json_null();
+    for (int i = 0; i < PS_HISTOGRAM; i++) {
+        (void)json_array_append_new(leads, json_integer((json_int_t)r->leads[i])); /* to null it does nothing */
+    }
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:I, s:I, s:o, s:i, s:i, s:i, s:I, s:s, s:o, s:I}",
+                     "test_accuracy", cli_json_f64(r->test_accuracy), "test_auc", cli_json_f64(r->test_auc), "test_loss",
                      cli_json_f64(r->test_loss), "train_loss", cli_json_f64(r->train_loss), "global_step",
                      (json_int_t)r->global_step, "epochs", cli_json_f64(r->epochs), "samples_per_second",
-                     cli_json_f64(r->samples_per_second), "seconds", cli_json_f64(r->seconds), "ps", r->ps, "workers", r->workers,
+                     cli_json_f64(r->samples_per_second), "seconds", cli_json_f64(r->seconds), "mode", modes[r->mode], "rounds",
+                     (json_int_t)r->rounds, "dropped", (json_int_t)r->dropped, "leads", leads, "ps", r->ps, "workers", r->workers,
                      "variables", r->variables, "values", (json_int_t)r->values, "params_sha256", r->params_sha256,
                      "pushes_applied", pushes, "pushes_applied_total", (json_int_t)total);
 }

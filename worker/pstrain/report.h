@@ -15,6 +15,11 @@ struct report {
     double epochs;             /* of this run */
     double samples_per_second; /* of all workers */
     double seconds;            /* of training */
+    ps_sync_mode mode;
+    int64_t rounds;  /* of this run; 0 where there are none */
+    int64_t dropped; /* contributions to them, as far as this process knows */
+    const char *container;
+    uint64_t leads[PS_HISTOGRAM]; /* with bounded staleness: steps by how many the worker was ahead of the slowest */
     int ps, workers;
     int variables;  /* that are trained: each step pushes each of them once */
     int64_t values; /* in them */

@@ -42,6 +42,11 @@ ps_session *session_open(const struct flags *f, const struct cluster *c, bool tr
         (void)say_error("cannot open a session: %s", error);
         return NULL;
     }
+    if (trains && f->with.mode != PS_SYNC_NONE && ps_session_sync(s, &f->with) != PS_OK) {
+        (void)session_failed(s, f->sync ? "--sync" : "--staleness");
+        (void)ps_session_close(s);
+        return NULL;
+    }
     stop_session(s);
     return s;
 }

@@ -4,15 +4,18 @@
 
 #include "say.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ONE_WISH_MS = 1000 };
 
 static atomic_int noted;
 static atomic_bool gentle;
+static atomic_llong within_ms;
 static int64_t noted_ms; /* of the thread */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ps_session *session; /* under lock */
@@ -36,11 +39,31 @@ bool stop_insists(int64_t *first_ms)
     return !first && now - *first_ms >= ONE_WISH_MS;
 }
 
+/* The next one; the noted one again, for good, when its time is over. 0: an error. */
+static int next_signal(const sigset_t *set)
+{
+    int number = 0;
+    while (noted != 0 && within_ms != 0) {
+        int64_t left_ms = noted_ms + within_ms - cli_clock_ms();
+        left_ms = left_ms > 0 ? left_ms : 0;
+        const struct timespec left = {.tv_sec = left_ms / 1000, .tv_nsec = left_ms % 1000 * 1000000};
+        number = sigtimedwait(set, NULL, &left);
+        if (number < 0 && errno == EAGAIN) {
+            gentle = false;
+            return noted;
+        }
+        if (number > 0) {
+            return number;
+        }
+    }
+    return sigwait(set, &number) == 0 ? number : 0;
+}
+
 static void *take_signals(void *set)
 {
     for (;;) {
-        int number = 0;
-        if (sigwait(set, &number) != 0) {
+        int number = next_signal(set);
+        if (number == 0) {
             return NULL;
         }
         if (stop_insists(&noted_ms) || !gentle) {
@@ -73,6 +96,11 @@ void stop_session(ps_session *s)
     (void)pthread_mutex_lock(&lock);
     session = s;
     (void)pthread_mutex_unlock(&lock);
+}
+
+void stop_within(int64_t ms)
+{
+    within_ms = ms;
 }
 
 void stop_gently(bool gently)

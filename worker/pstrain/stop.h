@@ -20,6 +20,9 @@ void stop_watch(void);
 void stop_session(ps_session *s);
 /** gently: the first signal is only noted, so that a step can be finished; one that insists ends the process. */
 void stop_gently(bool gently);
+/** Once a signal is noted the process ends after ms, as by one that insists: a step waits for others, which may be gone. 0: it is
+ * given all the time that it takes. */
+void stop_within(int64_t ms);
 /** The signal that was noted; 0 when none was. */
 int stop_signal(void);
 

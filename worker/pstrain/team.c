@@ -3,9 +3,10 @@
  * What the workers of a model know of each other: the sessions that the directory lists, and a barrier at their end.
  *
  * `pstrain/chief`: the session that made the model ready, in a container of its own beside the model's, so that an export of the
- * model does not have it. With --fresh the chief empties both before it creates variables, and the others must not take the old
- * model for the new one, and must take a new one that is there already: a model is taken when the session that signed it is
- * connected. One that is not was a chief's that is gone: the reset that the next one makes is waited for, for --timeout at most.
+ * model does not have it, as does `pstrain/goal`, the global step that ends a run in rounds. With --fresh the chief empties both
+ * before it creates variables, and the others must not take the old model for the new one, and must take a new one that is there
+ * already: a model is taken when the session that signed it is connected. One that is not was a chief's that is gone: the reset
+ * that the next one makes is waited for, for --timeout at most.
  *
  * The end: the chief waits until the global step is what all epochs of all workers add up to, or until it is the last worker: it
  * comes to a barrier for all sessions of job worker that hold a lease, and those that have ended, however they did, do not.
@@ -25,6 +26,7 @@
 
 #define END_NAME "pstrain/end"
 #define CHIEF_NAME "pstrain/chief"
+#define GOAL_NAME "pstrain/goal"
 #define SIGNS_SUFFIX ".pstrain"
 
 enum {
@@ -89,20 +91,20 @@ static const char *signs_container(const struct team *t, char name[CONTAINER_BYT
     return name;
 }
 
-/* The chief's sign: got (make), or only found. */
-static ps_status sign(const struct team *t, bool make, ps_variable **out)
+/* The chief's sign of this name: got (make), or only found. */
+static ps_status sign(const struct team *t, const char *name, bool make, ps_variable **out)
 {
     ps_variable_spec spec;
     char container[CONTAINER_BYTES];
     ps_variable_spec_init(&spec);
-    spec.name = CHIEF_NAME;
+    spec.name = name;
     spec.dtype = PS_I64;
     spec.shape = PS_SCALAR;
     ps_status st = ps_container_push(t->session, signs_container(t, container));
     if (st != PS_OK) {
         return st;
     }
-    st = make ? ps_variable_get(t->session, &spec, out) : ps_variable_find(t->session, CHIEF_NAME, out);
+    st = make ? ps_variable_get(t->session, &spec, out) : ps_variable_find(t->session, name, out);
     ps_status popped = ps_container_pop(t->session);
     return st == PS_OK ? popped : st;
 }
@@ -123,7 +125,7 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
     int64_t note_ms = cli_clock_ms() + NOTE_FIRST_MS;
     while (cli_clock_ms() < deadline_ms) {
         struct sight seen = {.wanted = 0};
-        ps_status st = v == NULL ? sign(t, false, &v) : PS_OK;
+        ps_status st = v == NULL ? sign(t, CHIEF_NAME, false, &v) : PS_OK;
         st = st == PS_OK ? ps_variable_read(v, &seen.wanted, sizeof(seen.wanted)) : st;
         bool found = st == PS_OK;
         st = found ? look(t, &seen) : st;
@@ -169,7 +171,7 @@ int team_begin(struct team *t, int others, const char *job, uint32_t task)
 int team_sign(const struct team *t, int64_t *out_before)
 {
     ps_variable *v = NULL;
-    ps_status st = sign(t, true, &v);
+    ps_status st = sign(t, CHIEF_NAME, true, &v);
     *out_before = 0;
     if (st == PS_OK) {
         ps_status read = ps_variable_read(v, out_before, sizeof(*out_before));
@@ -177,6 +179,30 @@ int team_sign(const struct team *t, int64_t *out_before)
     }
     st = st == PS_OK ? ps_variable_assign(v, &t->chief, sizeof(t->chief)) : st;
     return st == PS_OK ? 0 : session_call_failed(st, "the chief's sign (" CHIEF_NAME ")");
+}
+
+int team_set_goal(const struct team *t, int64_t goal)
+{
+    ps_variable *v = NULL;
+    ps_status st = sign(t, GOAL_NAME, true, &v);
+    st = st == PS_OK ? ps_variable_assign(v, &goal, sizeof(goal)) : st;
+    return st == PS_OK ? 0 : session_call_failed(st, "the goal of the run (" GOAL_NAME ")");
+}
+
+int team_goal(const struct team *t, int64_t *goal)
+{
+    ps_variable *chief = NULL, *v = NULL;
+    struct sight seen = {.wanted = 0};
+    int64_t there = 0;
+    ps_status st = sign(t, CHIEF_NAME, false, &chief);
+    st = st == PS_OK ? ps_variable_read(chief, &seen.wanted, sizeof(seen.wanted)) : st;
+    st = st == PS_OK ? look(t, &seen) : st;
+    st = st == PS_OK && seen.there ? sign(t, GOAL_NAME, false, &v) : st;
+    st = st == PS_OK && v != NULL ? ps_variable_read(v, &there, sizeof(there)) : st;
+    *goal = st == PS_OK && there > ps_global_step(t->session) ? there : *goal;
+    return st == PS_OK || st == PS_NOT_FOUND || st == PS_FAILED_PRECONDITION /* without a value yet */
+               ? 0
+               : session_call_failed(st, "the goal of the run (" GOAL_NAME ")");
 }
 
 void team_step(struct team *t)

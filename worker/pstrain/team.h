@@ -28,6 +28,11 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
 int team_begin(struct team *t, int others, const char *job, uint32_t task);
 /** It signs the model. *out_before: who had, 0: nobody. 0, or -1: said. */
 int team_sign(const struct team *t, int64_t *out_before);
+/** In rounds, the chief, before it signs: the global step that ends the run. 0, or -1: said. */
+int team_set_goal(const struct team *t, int64_t goal);
+/** The others: where the run ends that a chief leads which is there; *goal stays where there is none, or it is over. A worker
+ * that comes late ends with the others. 0, or -1: said. */
+int team_goal(const struct team *t, int64_t *goal);
 /** The chief, after each step: a look at the others when it is due. */
 void team_step(struct team *t);
 /**

@@ -26,6 +26,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { STEP_END_MS = 1000 /* in rounds, after a signal: to finish a step for which others may be missing */ };
+
 struct trainer {
     const struct flags *f;
     const struct cluster *c;
@@ -154,7 +156,7 @@ static int lead(struct trainer *t)
     int others = t->f->by_shards ? 1 : t->c->trainer_count - 1; /* by shards any number may come */
     if (team_begin(&t->team, others, t->c->job, t->c->task) != 0 ||
         (t->f->by_shards && shards_open(&t->shards, t->session, t->f, t->who, t->team.chief, t->data.train_count, true) != 0) ||
-        team_sign(&t->team, &before) != 0) {
+        (t->f->sync && team_set_goal(&t->team, t->goal) != 0) || team_sign(&t->team, &before) != 0) {
         return -1;
     }
     if (t->f->by_shards && before != 0) {
@@ -189,12 +191,16 @@ static int begin(struct trainer *t)
         result = average_init(&t->average, &t->model) == 0 ? 0 : say_error("--serial: no memory for the sums of gradients");
     } else if (t->c->chief && !t->alone) {
         result = lead(t);
+    } else if (t->f->sync && !t->alone && t->f->steps == 0) {
+        result = team_goal(&t->team, &t->goal);
+        ps_set_steps(t->session, t->goal);
     } else if (t->f->by_shards) {
         result = shards_open(&t->shards, t->session, t->f, t->who, t->alone ? 0 : t->team.chief, t->data.train_count, t->alone);
     }
     if (result != 0) {
         return -1;
     }
+    stop_within(t->f->with.mode != PS_SYNC_NONE ? STEP_END_MS : 0);
     stop_gently(true); /* whoever has read the first line may end this worker gently */
     say_found(t, found);
     return 0;
@@ -221,6 +227,7 @@ static void look(const struct trainer *t, const struct epoch *e, struct progress
     now->others_samples = others > 0 ? others : 0;
     now->done = by_step || t->f->by_shards || t->f->in_rounds ? now->global_step - t->first_step : t->work.steps;
     now->goal = by_step ? t->f->steps - t->first_step : t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
+    now->dropped = ps_dropped(t->session);
     now->epoch = e->epoch + 1;
     now->epochs = by_step ? 0 : t->f->epochs;
     now->loss = loss_of(e);
@@ -337,6 +344,11 @@ static void train(struct trainer *t)
         shards_return(&t->shards);
     }
     progress_end(&progress, &now);
+    t->work.dropped = ps_dropped(t->session);
+    if (t->work.dropped > 0) {
+        say_note("%s: %" PRId64 " of its %" PRId64 " steps were dropped: they came when their rounds were over", t->who,
+                 t->work.dropped, t->work.steps);
+    }
     t->work.seconds = (double)(cli_clock_ms() - started_ms) / 1000;
     t->work.epochs = t->f->by_shards ? (double)t->work.samples / (double)t->data.train_count
                                      : (double)t->work.steps / (double)batches_epoch_steps(&t->batch, t->c->trainer);
@@ -352,6 +364,23 @@ static int stopped(const struct trainer *t)
     return EXIT_FAILED;
 }
 
+/* So that nobody waits for the chief while it waits for the others: its session ends as that of a member that has finished, and
+ * one that is no member takes over. 0, or -1: said. */
+static int leave(struct trainer *t)
+{
+    struct flags alone = *t->f;
+    alone.with.mode = PS_SYNC_NONE;
+    int code = session_close(t->session);
+    t->session = NULL;
+    if (code != 0) {
+        (void)say_error("%s: cannot leave the others: %s", t->who, ps_status_name((ps_status)code));
+        return -1;
+    }
+    t->session = session_open(&alone, t->c, true, t->f->timeout_s * 1000, true);
+    t->team.session = t->session;
+    return t->session != NULL ? 0 : -1;
+}
+
 static int chief_end(struct trainer *t)
 {
     bool by_step = t->f->steps > 0;
@@ -362,6 +391,9 @@ static int chief_end(struct trainer *t)
     /* by shards all are done by now, but where a global step ends the run */
     bool others = t->f->by_shards ? by_step && t->team.seen : t->c->trainer_count > 1;
     others = others && !t->f->in_rounds; /* all are done with the last round */
+    if (t->f->with.mode == PS_SYNC_STALENESS && others && leave(t) != 0) {
+        return EXIT_FAILED;
+    }
     if (others && !t->reached && team_wait(&t->team, goal, by_step) != 0) {
         return stopped(t);
     }
@@ -388,6 +420,9 @@ static int run(struct trainer *t)
     }
     if (stop_signal() != 0) {
         say_note("%s: stopped by signal %d after %" PRId64 " steps of its own", t->who, stop_signal(), t->work.steps);
+        if (t->f->with.mode != PS_SYNC_NONE) {
+            ps_session_leave(t->session); /* it has not finished: --on_worker_loss says what the others do */
+        }
         return EXIT_SIGNAL + stop_signal();
     }
     link_tell(t->link, LINK_DONE, &t->work);
