@@ -445,6 +445,18 @@ PS_API ps_status ps_variable_push(ps_variable *v, const void *grad, size_t bytes
 /** Push, and receive the values after it into dst, in one round trip; grad and dst may not overlap. */
 PS_API ps_status ps_variable_push_pull(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale);
 /** Has it a value? Asks its task; also of strings. */
+/**
+ * A learning rate in place of v's optimizer's, until it is cleared (rate NULL) or the variable goes: the next push that begins has
+ * it, from anybody, and the next round that is closed. No program's definition is compared with it, and the chief's hyperparameters
+ * leave it as it is. Harmless to repeat. Blocks.
+ * Errors: INVALID_ARGUMENT (not finite and > 0 in v's dtype), FAILED_PRECONDITION (v has no optimizer), NOT_FOUND (deleted).
+ */
+PS_API ps_status ps_variable_set_rate(ps_variable *v, const double *rate);
+/** The same of every variable of a container (NULL: that of the session) that has an optimizer; all tasks are asked at once, each
+ *  sets all of its own or none. *out_variables (may be NULL): how many they are. Further errors: NOT_FOUND when there is none,
+ *  UNAVAILABLE and others of a task that did not answer: the text says how many have it all the same. */
+PS_API ps_status ps_set_rates(ps_session *s, const char *container, const double *rate, int64_t timeout_ms,
+                              uint64_t *out_variables);
 PS_API ps_status ps_variable_is_initialized(ps_variable *v, bool *out_initialized);
 /** PS_STRING: replace all elements. lengths NULL: texts that end in a NUL. count = elements of its shape. */
 PS_API ps_status ps_variable_assign_strings(ps_variable *v, const char *const *values, const size_t *lengths, size_t count);
@@ -609,6 +621,7 @@ typedef struct ps_variable_info {
     uint8_t reserved;
     uint32_t in_progress;
     uint64_t bytes; /* of the value; 0 while uninitialised */
+    double rate;    /* ps_variable_set_rate(): in force in place of the optimizer's learning_rate; 0: none */
 } ps_variable_info;
 /** Devices that a task said it has, which ps_cluster_info() has put into info: at most max are written, the total is returned, -1
  *  (INTERNAL) when they are not understood. Asks nobody; devices may be NULL when max is 0. */
@@ -720,14 +733,16 @@ typedef void (*ps_member_info_fn)(void *ctx, const ps_member_info *info);
  */
 PS_API ps_status ps_task_rounds(ps_session *s, int task, int64_t timeout_ms, ps_round_info_fn round, ps_member_info_fn member,
                                 void *ctx);
+/* How old gradients were that a task applied: how many other mutations of the variable had completed since the values were read
+ * that a gradient was computed from (the last read of the pushing session: of a parameter, its last ps_pull). Nothing depends on
+ * it. Counted since the task started or the container was reset. */
 typedef struct ps_age_info {
     size_t struct_bytes;
     char container[64];
-    uint64_t
-        ages[PS_HISTOGRAM]; /* gradients by how many updates their variable had had since the values they were computed from */
+    uint64_t ages[PS_HISTOGRAM];
 } ps_age_info;
 typedef void (*ps_age_info_fn)(void *ctx, const ps_age_info *info);
-/** Ages of the gradients that one task has applied, by container. */
+/** Of the containers of one task that had any, by name. Blocks; callbacks before it returns. */
 PS_API ps_status ps_task_ages(ps_session *s, int task, int64_t timeout_ms, ps_age_info_fn each, void *ctx);
 /** Round-trip time of an empty request in microseconds. */
 PS_API ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out_us);

@@ -114,6 +114,7 @@ struct asked {
     uint64_t total_elements;
     float scale;
     uint32_t assign_flags;
+    uint64_t from;          /* as ps_push_meta.version */
     uint64_t member, round; /* CONTRIBUTE */
 };
 
@@ -126,7 +127,8 @@ static struct asked parse(const struct psd_request *r)
         return (struct asked){.total_elements = c.total_elements, .scale = c.scale, .member = c.member, .round = c.round};
     }
     memcpy(&m, r->meta, sizeof(m));
-    return (struct asked){.total_elements = m.total_elements, .scale = m.scale, .assign_flags = m.assign_flags};
+    return (struct asked){
+        .total_elements = m.total_elements, .scale = m.scale, .assign_flags = m.assign_flags, .from = m.version};
 }
 
 /* A contribution that comes too late, or whose member has lost its place, is taken and dropped; everything else is refused. */
@@ -238,6 +240,7 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     p->unit = unit;
     p->total = m->total_elements;
     p->scale = m->scale;
+    p->from = m->from;
     p->init_only = (m->assign_flags & PS_ASSIGN_INIT_ONLY) != 0;
     p->member = m->member;
     p->round = m->round;
@@ -376,6 +379,7 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
     }
     const struct psd_variable *v = g->variable;
     uint8_t wire = g->wire;
+    uint64_t from = g->from;
     uint64_t take = n_bytes < c->payload_left ? n_bytes : c->payload_left;
     struct psd_optim_scalars scalars;
     struct psi_err err;
@@ -413,6 +417,7 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
     }
     c->number = NULL;
     t->count.pushes_applied += psd_push_is_gradient((uint8_t)kind_of(h->op));
+    psd_age_note(v, n->version, from);
     if (h->op == PS_OP_PUSHPULL) {
         send_values(t, c, v, wire, n);
     }

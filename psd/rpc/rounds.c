@@ -308,6 +308,9 @@ static void flip(struct psd_task *t, struct psd_rounds *g)
                                     .members = members,
                                     .count = g->source_count,
                                     .scalars = g->scalars}};
+    if (g->part_count > 0) {
+        psd_age_note_round(g->parts[0].variable, (uint64_t)g->source_count * g->part_count);
+    }
     psd_commit(t, &c);
 }
 

@@ -65,6 +65,7 @@
     ROW(TASKS,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_tasks) \
     ROW(ROUNDS,       AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_rounds) \
     ROW(QUEUES,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_queues) \
+    ROW(AGES,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_ages) \
     ROW(LIST,         AT_TASK,                                      NONE,                                 psd_rpc_list) \
     ROW(LIST_ANSWER,  AT_DIRECTORY | REPLIES,                       NONE,                                 psd_rpc_list_answer) \
     ROW(TASK_CREATE,  AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_create) \

@@ -107,6 +107,12 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
 void psd_push_end(struct psd_task *t, struct psd_conn *c);
 void psd_progress_free_all(struct psd_task *t);
 
+/* ---- age.c ---- */
+/** A push to v was applied: `version` afterwards, from as ps_push_meta.version. */
+void psd_age_note(const struct psd_variable *v, uint64_t version, uint64_t from);
+/** So many contributions of a round are applied in the container of v: to the values that they were computed from. */
+void psd_age_note_round(const struct psd_variable *v, uint64_t count);
+
 /* ---- pull.c ---- */
 /** PUSHPULL: send the new values of elements [first, first + count) of v as `wire`. Values that cannot be had (memory) are left
  *  out: the client pulls what it misses. */

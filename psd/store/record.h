@@ -31,6 +31,8 @@ struct psd_progress {
     uint8_t wire; /* ps_dtype of its frames */
     bool init_only;
     uint64_t member, round; /* CONTRIBUTE */
+    /* volatile: */
+    uint64_t from; /* as ps_push_meta.version */
     /* derived: */
     struct psd_area *area; /* CONTRIBUTE: of rounds.h, where it goes; NULL: it is dropped */
     uint32_t unit;         /* bytes of an element as it travels */

@@ -360,6 +360,7 @@ void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t 
     psi_map_fini(&c->variables);
     psi_map_init(&c->variables, s->map_seed);
     c->incarnation = incarnation;
+    memset(c->ages, 0, sizeof(c->ages));
 }
 
 static ps_status reserve_places(struct psd_store *s, const struct psd_container *c, const char *name, struct psi_err *err)

@@ -63,12 +63,15 @@ struct psd_variable {
 enum { PSD_VARIABLE_HOT_BYTES = 256 };
 _Static_assert(offsetof(struct psd_variable, creation) <= PSD_VARIABLE_HOT_BYTES, "what requests look at");
 
+enum { PSD_AGES = 17 }; /* 0 to 15, and more */
 struct psd_container {
     /* remembered: */
     char name[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t incarnation;
     struct psi_map variables;  /* name -> struct psd_variable */
     struct psd_rounds *rounds; /* psd/store/rounds.h; NULL: none */
+    /* volatile: */
+    uint64_t ages[PSD_AGES]; /* pushes by how many versions their variable was ahead of the values that they came from */
 };
 
 struct psd_store {

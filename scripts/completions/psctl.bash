@@ -41,7 +41,7 @@ _psctl() {
     done
     case $verb in
         "")
-            words="status vars queues work workers rounds waits get export containers devices ping config set queue import delete reset stop shutdown help completion"
+            words="status vars queues work workers rounds waits get export containers devices ping config set set-lr queue import delete reset stop shutdown help completion"
             flags=" --target --timeout --json --help --version"
             ;;
         status)
@@ -100,6 +100,10 @@ _psctl() {
             words="variable"
             flags=" --target --timeout --json --help --version --npy --fill --container"
             ;;
+        set-lr)
+            words="variable"
+            flags=" --target --timeout --json --help --version --container --all --clear"
+            ;;
         queue)
             words="queue_name put take close cancel"
             flags=" --target --timeout --json --help --version --container"
@@ -125,7 +129,7 @@ _psctl() {
             flags=" --target --timeout --json --help --version --all --yes"
             ;;
         help)
-            words="status vars queues work workers rounds waits get export containers devices ping config set queue import delete reset stop shutdown help completion"
+            words="status vars queues work workers rounds waits get export containers devices ping config set set-lr queue import delete reset stop shutdown help completion"
             flags=" --target --timeout --json --help --version"
             ;;
         completion)

@@ -447,7 +447,8 @@ ps_v1_OpenAnswer fc_ready(struct fc *c, const char *name, ps_dtype dtype, uint64
 
 void fc_part_frame(const struct fc *c, struct wire *w, const struct fc_part *part)
 {
-    struct ps_push_meta m = {.total_elements = part->total, .scale = part->scale, .assign_flags = part->assign_flags};
+    struct ps_push_meta m = {
+        .total_elements = part->total, .scale = part->scale, .assign_flags = part->assign_flags, .version = part->from};
     struct ps_contribute_meta contribute = {
         .total_elements = part->total, .scale = part->scale, .member = part->member, .round = part->round};
     struct wire_frame f = {

@@ -114,6 +114,7 @@ struct fc_part {
     size_t payload_bytes;
     float scale;
     uint32_t assign_flags;
+    uint64_t from; /* ps_push_meta.version */
     bool first, last;
     uint64_t member, round; /* CONTRIBUTE */
 };

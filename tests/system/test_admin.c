@@ -3,6 +3,7 @@
  */
 #include "api_test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -122,6 +123,89 @@ static void settings_change_while_it_runs(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* ---- learning rates, and how old gradients are ---- */
+
+static void see_rate(void *ctx, const ps_variable_info *info)
+{
+    if (strncmp(info->name, "rate/", 5) == 0) {
+        ((double *)ctx)[info->name[5] - 'a'] = info->rate;
+    }
+}
+
+static void see_ages(void *ctx, const ps_age_info *info)
+{
+    uint64_t *sum = ctx;
+    for (int i = 0; strcmp(info->container, "rates") == 0 && i < 17; i++) {
+        sum[i] += info->ages[i];
+    }
+}
+
+/* What a push of ones subtracts. */
+static float step(ps_variable *v)
+{
+    float before[4], after[4];
+    const float ones[4] = {1, 1, 1, 1};
+    assert_int_equal(ps_variable_read(v, before, sizeof(before)), PS_OK);
+    assert_int_equal(ps_variable_push(v, ones, sizeof(ones), 1), PS_OK);
+    assert_int_equal(ps_variable_read(v, after, sizeof(after)), PS_OK);
+    return before[0] - after[0];
+}
+
+static void a_rate_is_set_and_cleared(void **state)
+{
+    (void)state;
+    const double half = 0.5, bad = -1, none = 0, odd = (double)NAN;
+    double seen[3] = {0};
+    uint64_t count = 99, age[17] = {0};
+    const float ones[4] = {1, 1, 1, 1};
+    float values[4];
+    ps_session *s = open_session(20000);
+    assert_int_equal(ps_container_push(s, "rates"), PS_OK);
+    assert_int_equal(ps_set_rates(s, "rates", &half, 5000, &count), PS_NOT_FOUND);
+    assert_non_null(strstr(ps_last_error(), "container 'rates' has no variable with an optimizer"));
+    ps_variable *a = get(s, "rate/a", PS_F32, PS_SHAPE(4), ps_sgd(1));
+    ps_variable *b = get(s, "rate/b", PS_F32, PS_SHAPE(4), ps_sgd(1)); /* at the other task */
+    ps_variable *c = get(s, "rate/c", PS_F32, PS_SHAPE(4), NULL);
+    assert_int_not_equal(ps_variable_task(a), ps_variable_task(b));
+    assert_int_equal(ps_variable_init(a, false), PS_OK);
+    assert_int_equal(ps_variable_init(b, false), PS_OK);
+    assert_true(step(a) == 1);
+    assert_int_equal(ps_variable_set_rate(a, &half), PS_OK);
+    assert_true(step(a) == 0.5F && step(b) == 1);
+    assert_int_equal(ps_set_rates(s, "rates", &half, 5000, &count), PS_OK);
+    assert_int_equal(count, 2);
+    assert_true(step(b) == 0.5F);
+    assert_int_equal(ps_task_variables(s, 0, 5000, see_rate, seen), PS_OK);
+    assert_int_equal(ps_task_variables(s, 1, 5000, see_rate, seen), PS_OK);
+    assert_true(seen[0] == 0.5 && seen[1] == 0.5 && seen[2] == 0);
+    assert_int_equal(ps_variable_set_rate(a, NULL), PS_OK);
+    assert_true(step(a) == 1 && step(b) == 0.5F);
+    assert_int_equal(ps_set_rates(s, "rates", NULL, 5000, NULL), PS_OK);
+    assert_true(step(b) == 1);
+    assert_int_equal(ps_variable_set_rate(a, &bad), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_variable_set_rate(a, &none), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_variable_set_rate(NULL, &half), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_set_rates(s, "rates", &odd, 5000, &count), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_set_rates(s, "a b", &half, 5000, &count), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_variable_set_rate(c, &half), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(ps_last_error(), "has no optimizer"));
+    /* every push so far had read just before; two more without a look are late by one and two */
+    assert_int_equal(ps_task_ages(s, 0, 5000, see_ages, age), PS_OK);
+    assert_int_equal(ps_task_ages(s, 1, 5000, see_ages, age), PS_OK);
+    assert_int_equal(age[0], 7);
+    assert_int_equal(ps_variable_read(a, values, sizeof(values)), PS_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ps_variable_push(a, ones, sizeof(ones), 1), PS_OK);
+    }
+    memset(age, 0, sizeof(age));
+    assert_int_equal(ps_task_ages(s, 0, 5000, see_ages, age), PS_OK);
+    assert_int_equal(ps_task_ages(s, 1, 5000, see_ages, age), PS_OK);
+    assert_true(age[0] == 8 && age[1] == 1 && age[2] == 1 && age[3] == 0);
+    assert_int_equal(ps_container_pop(s), PS_OK);
+    assert_int_equal(ps_reset_containers(s, (const char *const[]){"rates"}, 1), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 static void delete_and_reset(void **state)
 {
     (void)state;
@@ -203,8 +287,11 @@ static void nobody_at_the_target(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tasks_can_be_asked),   cmocka_unit_test(settings_change_while_it_runs),
-        cmocka_unit_test(delete_and_reset),     cmocka_unit_test(a_dead_task_is_named_and_comes_back),
+        cmocka_unit_test(tasks_can_be_asked),
+        cmocka_unit_test(settings_change_while_it_runs),
+        cmocka_unit_test(a_rate_is_set_and_cleared),
+        cmocka_unit_test(delete_and_reset),
+        cmocka_unit_test(a_dead_task_is_named_and_comes_back),
         cmocka_unit_test(nobody_at_the_target),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -93,6 +93,38 @@ class Live(unittest.TestCase):
         self.assertIn("adagrad(learning_rate=0.1, initial_accumulator=0.1)", text)
         self.assertIn("3 variables", text)
 
+    def test_set_lr(self):
+        def seen():
+            rows = json.loads(self.psctl("vars", "--json"))["variables"]
+            return {v["name"]: (v["optimizer"].get("learning_rate"), v["set_lr"]) for v in rows}
+        self.assertEqual(seen(), {"w": (0.1, None), "b": (0.1, None), "global_step": (None, None)})
+        self.assertEqual(self.psctl("set-lr", "w", "0.025"), "w on /job:ps/task:0/device:CPU:0: learning rate 0.025\n")
+        self.assertEqual(seen()["w"], (0.1, 0.025))
+        self.assertIn("adagrad(learning_rate=0.1, initial_accumulator=0.1), set-lr 0.025\n", self.psctl("vars", "w"))
+        self.assertEqual(json.loads(self.psctl("set-lr", "--all", "1e-3", "--json")),
+                         {"container": "localhost", "variables": 2, "rate": 0.001})
+        self.assertEqual(seen(), {"w": (0.1, 0.001), "b": (0.1, 0.001), "global_step": (None, None)})
+        train(self.cluster, 60)  # its chief brings hyperparameters
+        self.assertEqual(seen()["b"], (0.1, 0.001))
+        self.assertEqual(json.loads(self.psctl("set-lr", "b", "--clear", "--json")),
+                         {"name": "b", "container": "localhost", "device": "/job:ps/task:1/device:CPU:0", "rate": None})
+        self.assertEqual(seen(), {"w": (0.1, 0.001), "b": (0.1, None), "global_step": (None, None)})
+        self.assertEqual(self.psctl("set-lr", "--all", "--clear"),
+                         "container 'localhost': the optimizer's own learning rate for 2 variables\n")
+        self.assertEqual(seen()["w"], (0.1, None))
+        for rate in ("nan", "inf", "-1", "0", "1e-60"):
+            self.refused("set-lr", "w", rate, says="must be finite and > 0")
+            self.refused("set-lr", "--all", rate, says="must be finite and > 0")
+        self.refused("set-lr", "w", "fast", says="'fast' is no learning rate")
+        self.refused("set-lr", "w", "", says="'' is no learning rate")
+        self.refused("set-lr", "global_step", "1", says="has no optimizer")
+        self.refused("set-lr", "global_stepp", "1", says="did you mean global_step?")
+        self.refused("set-lr", "w", "1", "--container", "other", says="--container localhost has one")
+        self.refused("set-lr", "--all", "1", "--container", "other", says="container 'other' has no variable with an optimizer")
+        for args in ([], ["w"], ["--all"], ["--clear"], ["w", "1", "--clear"], ["--all", "w", "1"], ["--all", "--clear", "1"]):
+            self.refused("set-lr", *args, code=2, says="NAME or --all, and a RATE or --clear")
+        self.assertEqual(seen()["w"], (0.1, None))
+
     def test_get(self):
         got = json.loads(self.psctl("get", "global_step", "--json"))
         self.assertEqual(got["values"], [30])

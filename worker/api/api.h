@@ -70,6 +70,8 @@ struct ps_variable {
     int task;
     uint64_t version; /* under the lock: of the last read or assignment */
     bool exact;
+    bool of_param; /* under the lock, as the next: a parameter's, which says what its program has */
+    uint64_t from; /* 1 + the version of the values that gradients are computed from; 0: none has been read */
 };
 
 struct ps_session {

@@ -413,6 +413,10 @@ static void pull_end(ps_param *p)
         p->exact = p->next_exact;
         p->next_state = PSI_NEXT_NONE;
     }
+    if (p->variable != NULL) { /* what is read ahead is not what its program has */
+        p->variable->of_param = true;
+        p->variable->from = 1 + p->version;
+    }
     (void)pthread_mutex_unlock(&s->lock);
 }
 

@@ -122,6 +122,7 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
         return psi_api_last_error_set(&err);
     }
     s->in_flight++;
+    r->core.from = v->from;
     (void)pthread_mutex_unlock(&s->lock);
     psi_io_submit(s->io, &r->work);
     return PS_OK;

@@ -84,6 +84,7 @@ void psi_api_note_version(ps_variable *v, const struct psi_request *req)
         (void)pthread_mutex_lock(&v->session->lock);
         v->version = req->version;
         v->exact = req->exact || !reads;
+        v->from = v->of_param || req->slot != 0 ? v->from : 1 + req->version;
         (void)pthread_mutex_unlock(&v->session->lock);
     }
 }
@@ -97,6 +98,9 @@ ps_status psi_api_operate(ps_variable *v, struct psi_request *req, struct psi_er
 {
     struct psi_api_call call = {.session = v->session, .finish = finish_version, .variable = v, .req = *req};
     call.req.var = v->var;
+    (void)pthread_mutex_lock(&v->session->lock);
+    call.req.from = v->from;
+    (void)pthread_mutex_unlock(&v->session->lock);
     ps_status st = psi_api_call_run(&call, err);
     *req = call.req;
     return st;

@@ -600,9 +600,11 @@ ps_status psi_control_build_delete(struct psi_ask *ask, struct psi_err *err) PSI
 ps_status psi_control_build_barrier(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_jobs(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_setting(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
+ps_status psi_control_build_rate(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_ping(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 void psi_control_plain(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
+void psi_control_rate(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 void psi_control_stop(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 const char *psi_control_container(const struct psi_request *req);
 const char *psi_control_name(const struct psi_request *req);

@@ -120,6 +120,20 @@ void psi_control_stop(struct psi_client *c, struct psi_ask *ask, const struct ps
     psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
 }
 
+void psi_control_rate(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+{
+    (void)c;
+    uint64_t count = 0;
+    if (r->status != PS_OK) {
+        psi_control_refused(ask, r);
+    } else if (r->more || r->result_bytes != sizeof(count)) {
+        psi_control_not_understood(ask);
+    } else {
+        memcpy(ask->req->dst, r->result, sizeof(count)); /* little-endian */
+        psi_request_end(ask->req, PS_OK, PS_NOTHING_APPLIED, NULL);
+    }
+}
+
 /* ---- INFO ---- */
 
 static void describe_task(const struct psi_peer *peer, ps_task_info *info)
@@ -248,6 +262,19 @@ ps_status psi_control_build_setting(struct psi_ask *ask, struct psi_err *err)
     PSI_BYTES_SET(m.name, setting->name);
     PSI_BYTES_SET(m.value, setting->value);
     return psi_list_append(&ask->body, &ps_v1_ConfigItem_msg, &m, err);
+}
+
+ps_status psi_control_build_rate(struct psi_ask *ask, struct psi_err *err)
+{
+    const struct psi_rate *rate = ask->req->src;
+    ps_v1_SetRate m = ps_v1_SetRate_init_zero;
+    ps_v1_ContainerItem in = ps_v1_ContainerItem_init_zero;
+    PSI_BYTES_SET(m.name, rate->name != NULL ? rate->name : ""); /* a checked name, as the next */
+    PSI_BYTES_SET(in.container, rate->container);
+    m.rate = rate->rate;
+    m.clear = rate->clear;
+    ps_status st = psi_ask_meta(ask, &ps_v1_SetRate_msg, &m, err);
+    return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_ContainerItem_msg, &in, err) : st;
 }
 
 ps_status psi_control_build_ping(struct psi_ask *ask, struct psi_err *err)

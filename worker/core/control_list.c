@@ -25,7 +25,7 @@ static bool take_definition(const struct psi_peer *peer, const ps_v1_VarAnswer *
     info->task = peer->task;
     info->dtype = (ps_dtype)m->dtype;
     return psi_dtype_known(m->dtype) && psi_shape_from_dims(m->dims, m->dims_count, &info->shape, NULL) == PS_OK &&
-           psi_optimizer_from_msg(&m->optimizer, &info->optimizer, NULL) == PS_OK;
+           psi_optimizer_from_msg(&m->optimizer, &info->optimizer, NULL) == PS_OK && isfinite(m->rate) && m->rate >= 0;
 }
 
 /* The first half of a session's id, in hexadecimal. */

@@ -107,6 +107,7 @@ enum psi_request_kind {
     PSI_REQ_PING,
     PSI_REQ_CALL,
     PSI_REQ_CONFIG_SET,
+    PSI_REQ_SET_RATE,
     PSI_REQ_STOP_AT, /* as STOP, of a task that is not the directory */
     /* administration, to the directory */
     PSI_REQ_STOP,
@@ -187,6 +188,7 @@ struct psi_request {
     void *dst;           /* PULL, PUSH_PULL: kept; INFO..: the caller's struct */
     uint64_t bytes;
     uint64_t part_first, part_elements; /* PULL: these elements of it; part_elements 0: all */
+    uint64_t from;                      /* PUSH, PUSH_PULL: 1 + the version of the values that it came from; 0: not said */
     float scale;
     uint32_t task;        /* administration: table index */
     uint32_t slot;        /* PULL: from 1 on, that slot of its optimizer in place of the value */
@@ -274,6 +276,12 @@ int64_t psi_client_global_step(const struct psi_client *c);
 void psi_client_check_invariants(const struct psi_client *c);
 
 /* src of PSI_REQ_CONFIG_SET. */
+/* A learning rate in place of the optimizers'. */
+struct psi_rate {
+    const char *container, *name; /* name NULL: all of the container that have an optimizer */
+    double rate;
+    bool clear; /* the optimizers' own again */
+};
 struct psi_setting {
     const char *name, *value;
 };
@@ -312,6 +320,7 @@ struct psi_list_sink {
  *   STATUS          var NULL: all variables of the session
  *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)
  *   CONFIG_SET      src = struct psi_setting *
+ *   SET_RATE        src = const struct psi_rate *, kept with its texts; dst = uint64_t *, how many variables have it
  *   STOP, STOP_AT   dst = uint32_t *, how many sessions were told, or NULL
  *   VARS and others of lists.h
  *                   dst = struct psi_list_sink *

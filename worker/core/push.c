@@ -77,6 +77,7 @@ static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
     m->push.total_elements = e->total;
     m->push.scale = e->op == PS_OP_ASSIGN ? 1.0f : req->scale;
     m->push.assign_flags = req->kind == PSI_REQ_INIT_FROM ? PS_ASSIGN_INIT_ONLY : 0;
+    m->push.version = e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL ? req->from : 0;
     return sizeof(m->push);
 }
 

@@ -51,7 +51,17 @@ static const char *state_cell(const void *row, char *buf, size_t n)
 
 static const char *optimizer_cell(const void *row, char *buf, size_t n)
 {
-    return psi_optimizer_format(&((const struct row *)row)->v.optimizer, buf, n);
+    const ps_variable_info *v = &((const struct row *)row)->v;
+    char text[PSI_OPTIMIZER_TEXT_MAX];
+    const char *optimizer = psi_optimizer_format(&v->optimizer, text, sizeof(text));
+    (void)snprintf(buf, n, v->rate != 0 ? "%s, set-lr %.15g" : "%s", optimizer, v->rate);
+    return buf;
+}
+
+static json_t *rate_value(const void *row)
+{
+    double rate = ((const struct row *)row)->v.rate;
+    return rate != 0 ? cli_json_f64(rate) : json_null();
 }
 
 static json_t *optimizer_value(const void *row)
@@ -82,6 +92,7 @@ static const struct cli_column columns[] = {
     {NULL, "sealed", FIELD(CLI_BOOL, v.sealed)},
     {NULL, "atomic", FIELD(CLI_BOOL, v.atomic)},
     {"OPTIMIZER", "optimizer", CLI_OTHER, .cell = optimizer_cell, .value = optimizer_value},
+    {NULL, "set_lr", CLI_OTHER, .value = rate_value},
 };
 
 /* ---- which ---- */
@@ -181,7 +192,8 @@ const struct psctl_verb psctl_verb_vars = {
     .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(WATCH),
     .words = "variable",
     .show = show,
-    .help = "All variables of all tasks, with the optimizer and the values that are in force; or those that GLOB matches,\n"
-            "such as 'layer1/*' (quote it), or of one container. STATE is `uninitialised`, `initialised`, or `ready` once\n"
-            "the chief has declared the model ready. Variables that a task has lost are named, with exit status 1.\n",
+    .help = "All variables of all tasks, with the optimizer as the program gave it and the rate that set-lr has put in its\n"
+            "place; or those that GLOB matches, such as 'layer1/*' (quote it), or of one container. STATE is\n"
+            "`uninitialised`, `initialised`, or `ready` once the chief has declared the model ready. Variables that a task\n"
+            "has lost are named, with exit status 1.\n",
 };

@@ -101,7 +101,7 @@ enum psctl_exit psctl_connect(struct psctl *c)
 {
     ps_session_options o;
     char error[512] = "";
-    if (c->all && !c->yes && isatty(STDIN_FILENO) == 0) {
+    if (c->all && (c->verb->flags & PSCTL_FLAG(YES)) != 0 && !c->yes && isatty(STDIN_FILENO) == 0) {
         return psctl_misused(c,
                              "%s --all asks first, and nobody can be asked: standard input is no terminal; --yes does it unasked",
                              c->verb->name);

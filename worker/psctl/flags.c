@@ -45,8 +45,12 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
                          .help = "this container (default: " PSCTL_CONTAINER_DEFAULT ", where variables are by default)",
                          FIELD(container)},
     [PSCTL_TASK] = {.name = "task", TEXT, .metavar = "TASK", .help = "this task only, /job:ps/task:1 or ps:1", FIELD(task)},
-    [PSCTL_ALL] = {.name = "all", ON, .help = "everything: all tasks (shutdown), all containers (reset)", FIELD(all)},
+    [PSCTL_ALL] = {.name = "all",
+                   ON,
+                   .help = "everything: all tasks (shutdown), all containers (reset), all variables (set-lr)",
+                   FIELD(all)},
     [PSCTL_YES] = {.name = "yes", .letter = 'y', ON, .help = "do not ask", FIELD(yes)},
+    [PSCTL_CLEAR] = {.name = "clear", ON, .help = "the program's own again", FIELD(clear)},
 };
 
 void psctl_nearer(const char *text, const char *name, char *near, size_t n)

@@ -24,7 +24,7 @@ struct psctl {
     const char *task;      /* --task TASK */
     int64_t timeout_ms;
     int64_t watch_ms; /* --watch: time between rounds; 0: once */
-    bool json, all, yes, fill, help, version;
+    bool json, all, yes, fill, clear, help, version;
     const struct psctl_verb *const *verbs; /* all of them, then NULL */
     const struct psctl_verb *verb;
     /* what is left, behind the verb */
@@ -59,7 +59,7 @@ struct psctl_verb {
 /* clang-format off */
 #define PSCTL_VERBS(VERB) \
     VERB(status) VERB(vars) VERB(queues) VERB(work) VERB(workers) VERB(rounds) VERB(waits) VERB(get) VERB(export) \
-    VERB(containers) VERB(devices) VERB(ping) VERB(config) VERB(set) VERB(queue) VERB(import) VERB(delete) VERB(reset) VERB(stop) \
+    VERB(containers) VERB(devices) VERB(ping) VERB(config) VERB(set) VERB(set_lr) VERB(queue) VERB(import) VERB(delete) VERB(reset) VERB(stop) \
     VERB(shutdown) VERB(help) VERB(completion)
 /* clang-format on */
 #define PSCTL_VERB_ROW(name) extern const struct psctl_verb psctl_verb_##name;
@@ -82,6 +82,7 @@ enum psctl_flag {
     PSCTL_TASK,
     PSCTL_ALL,
     PSCTL_YES,
+    PSCTL_CLEAR,
     PSCTL_FLAG_COUNT
 };
 #define PSCTL_FLAG(name) (1u << (PSCTL_##name))

@@ -373,6 +373,44 @@ TEST(test_waits)
     one_list(PSI_REQ_WAITS, PS_OP_WAITS, &ps_v1_WaitAnswer_msg, &m, &seen, PS_INTERNAL);
 }
 
+TEST(test_set_rate)
+{
+    uint64_t count = 0;
+    const uint64_t three = 3;
+    ps_v1_SetRate m;
+    ps_v1_ContainerItem in;
+    struct psi_rate rate = {.container = "localhost", .name = "w", .rate = 0.25};
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct fake_request *set = fake_begin(f, PSI_REQ_SET_RATE, NULL, &rate, &count, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_SET_RATE);
+    const uint8_t *p = frame->payload;
+    size_t n = frame->bytes;
+    bool end = false;
+    assert_int_equal(psi_msg_decode(&ps_v1_SetRate_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
+    assert_true(m.name.size == 1 && m.name.bytes[0] == 'w' && m.rate == 0.25 && !m.clear);
+    assert_int_equal(psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &in, &end, NULL), PS_OK);
+    assert_true(!end && in.container.size == 9);
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    frame = fake_take(f, 0, PS_OP_SET_RATE); /* setting it twice is setting it */
+    fake_reply(f, 0, PS_OP_SET_RATE, frame->h.id, false, &(struct fake_answer){.result_bytes = 8, .result = &three});
+    assert_done(set, PS_OK);
+    assert_int_equal(count, 3);
+    rate = (struct psi_rate){.container = "localhost", .clear = true};
+    set = fake_begin(f, PSI_REQ_SET_RATE, NULL, &rate, &count, 60000);
+    frame = fake_take(f, 0, PS_OP_SET_RATE);
+    assert_int_equal(psi_msg_decode(&ps_v1_SetRate_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
+    assert_true(m.name.size == 0 && m.clear);
+    fake_reply(f, 0, PS_OP_SET_RATE, frame->h.id, false, &(struct fake_answer){.result_bytes = 4, .result = &three});
+    assert_int_equal(set->req.status, PS_INTERNAL);
+    set = fake_begin(f, PSI_REQ_SET_RATE, NULL, &rate, &count, 60000);
+    frame = fake_take(f, 0, PS_OP_SET_RATE);
+    fake_reply(f, 0, PS_OP_SET_RATE, frame->h.id, false, &(struct fake_answer){.status = PS_NOT_FOUND, .text = "no such one"});
+    assert_int_equal(set->req.status, PS_NOT_FOUND);
+    assert_non_null(strstr(set->err.text, "no such one"));
+}
+
 TEST(test_config_set)
 {
     char name[65], value[513];

@@ -33,7 +33,7 @@ TEST(test_push)
     assert_true(frame->h.id == 1 && frame->h.handle == 9 && frame->h.offset == 0 && frame->h.dtype == PS_F32);
     struct ps_push_meta meta;
     memcpy(&meta, frame->meta, sizeof(meta));
-    assert_true(meta.total_elements == SMALL && meta.scale == 1.0f && meta.assign_flags == 0);
+    assert_true(meta.total_elements == SMALL && meta.scale == 1.0f && meta.assign_flags == 0 && meta.version == 0);
     assert_memory_equal(frame->payload, grad, SMALL * 4);
     assert_int_equal(push->dones, 0);
     ok_reply(f, PS_OP_PUSH, 1, 3);

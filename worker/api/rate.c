@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Learning rates in place of those of optimizers: of one variable at its owner, or of a container at all tasks.
+ *
+ * Happy path: one blocking call (call.c) each; all tasks are asked at once and then waited for one after the other.
+ * Failure modes: a rate that no optimizer takes is refused before anything is asked; a task that fails leaves those of the others
+ * as they were set, which the text says.
+ */
+#include "api.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+
+#include <math.h>
+#include <string.h>
+
+static ps_status check_rate(const double *rate, struct psi_err *err)
+{
+    return rate == NULL || (isfinite(*rate) && *rate > 0)
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "learning rate %g: it must be finite and > 0", *rate);
+}
+
+static ps_status to_owner(struct psi_api_call *call, struct psi_err *err)
+{
+    (void)err;
+    call->req.task = call->variable->var->owner; /* it was got */
+    return PS_OK;
+}
+
+ps_status ps_variable_set_rate(ps_variable *v, const double *rate)
+{
+    struct psi_err err = {0};
+    ps_status st = v == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the variable is NULL") : check_rate(rate, &err);
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    uint64_t count = 0;
+    const struct psi_rate want = {
+        .container = v->container, .name = v->name, .rate = rate != NULL ? *rate : 0, .clear = rate == NULL};
+    struct psi_api_call call = {.session = v->session,
+                                .prepare = to_owner,
+                                .variable = v,
+                                .req = {.kind = PSI_REQ_SET_RATE, .src = &want, .dst = &count}};
+    return psi_api_result(&err, psi_api_call_run(&call, &err));
+}
+
+struct rate_at {
+    struct psi_api_call call;
+    uint64_t count;
+    bool started;
+};
+
+static ps_status set_everywhere(ps_session *s, const struct psi_rate *want, int64_t timeout_ms, uint64_t *out_count,
+                                struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    uint32_t tasks = s->task_count;
+    struct rate_at *of = psi_calloc((size_t)tasks + 1, sizeof(*of));
+    if (of == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %u tasks", tasks);
+    }
+    for (uint32_t i = 0; i < tasks; i++) {
+        struct psi_err one = {0};
+        of[i].call =
+            (struct psi_api_call){.session = s,
+                                  .timeout_ms = timeout_ms,
+                                  .req = {.kind = PSI_REQ_SET_RATE, .task = s->tasks[i].index, .src = want, .dst = &of[i].count}};
+        ps_status started = psi_api_call_start(&of[i].call, &one);
+        of[i].started = started == PS_OK;
+        if (started != PS_OK && st == PS_OK) {
+            st = started;
+            *err = one;
+        }
+    }
+    for (uint32_t i = 0; i < tasks; i++) {
+        struct psi_err one = {0};
+        ps_status ended = of[i].started ? psi_api_call_wait(&of[i].call, &one) : PS_OK;
+        if (ended != PS_OK && st == PS_OK) {
+            st = ended;
+            *err = one;
+        }
+        *out_count += ended == PS_OK ? of[i].count : 0;
+    }
+    psi_free(of);
+    return st;
+}
+
+ps_status ps_set_rates(ps_session *s, const char *container, const double *rate, int64_t timeout_ms, uint64_t *out_variables)
+{
+    struct psi_err err = {0};
+    uint64_t count = 0;
+    ps_status st = psi_api_check(s, true, &err);
+    st = st == PS_OK && container != NULL ? psi_container_name_check(container, strlen(container), &err) : st;
+    st = st == PS_OK ? check_rate(rate, &err) : st;
+    st = st == PS_OK ? psi_api_know_tasks(s, timeout_ms, &err) : st;
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    const struct psi_rate want = {.container = container != NULL ? container : s->scopes.container,
+                                  .rate = rate != NULL ? *rate : 0,
+                                  .clear = rate == NULL};
+    st = set_everywhere(s, &want, timeout_ms, &count, &err);
+    if (st != PS_OK && count > 0) {
+        psi_err_prefix(&err, "%llu variables of other tasks have it", (unsigned long long)count);
+    } else if (st == PS_OK && count == 0) {
+        st = psi_fail(&err, PS_NOT_FOUND, "container '%s' has no variable with an optimizer", want.container);
+    }
+    if (out_variables != NULL) {
+        *out_variables = count;
+    }
+    return psi_api_result(&err, st);
+}
