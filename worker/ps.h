@@ -204,6 +204,10 @@ PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
  * A parameter whose last push was a ps_push_pull has the values that came with it: nothing is asked, the call waits for those.
  * With ps_session_options.prefetch every parameter has those that the last ps_pull began to read, and the next are begun: they
  * have all gradients that this session pushed before the last ps_pull, and may lack those after it.
+ *
+ * In rounds a member that has not completed its step has the values of one round, where every member is needed for the next.
+ * Who only looks on may get parameters of two rounds, and two rounds in one parameter of more than 64 KiB (ps_param_version()
+ * says whether it is exact); ps_export() does not.
  */
 PS_API ps_status ps_pull(ps_session *s);
 /** Pull one. */
@@ -552,9 +556,11 @@ PS_API void ps_file_options_init(ps_file_options *options);
  * Write the live values of all initialised variables of a container, from all tasks, into one local safetensors file, which
  * appears whole or not at all. Values only: slots stay. A string variable NAME becomes NAME:bytes (U8) and NAME:offsets (I64);
  * __metadata__ has what else psd knows of the variables (docs/OPERATIONS.md). Not an instant of the whole model while others
- * push. out_variables (may be NULL): how many. options NULL: defaults. Blocks; the timeout of the session, and a second more for
+ * push; of training in rounds always the values of one round on all tasks. When rounds end while they are read they are read
+ * again (`copied` begins anew), for the timeout of one variable of that size; a member that exports between two of its steps, of
+ * rounds that need all of them, has them at once. out_variables (may be NULL): how many. options NULL: defaults. Blocks; the timeout of the session, and a second more for
  * each 64 MiB, holds per variable. Memory: at most 8 MiB of values at a time.
- * Errors: UNAVAILABLE (a task is down), DATA_LOSS (a task came back empty: the directory knows more variables), NOT_FOUND (no
+ * Errors: UNAVAILABLE (a task is down; PS_REASON_IN_ROUNDS: rounds end too fast), DATA_LOSS (a task came back empty: the directory knows more variables), NOT_FOUND (no
  * such directory), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full), INVALID_ARGUMENT (at path is something that is no regular
  * file), FAILED_PRECONDITION (no variable with a value).
  */

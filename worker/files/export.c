@@ -5,8 +5,12 @@
  * Happy path: the file's directory takes a new file -> list of the variables -> records -> strings -> header -> the values in
  * pieces of 256 KiB, up to 32 on their way while the oldest is written, so that network and disk work at the same time -> commit
  * (file_target.c). The header has the variables in the order of creation: the first of each task, then the second of each, which
- * is the order of a program that was placed round robin; their values lie in the file by element size. Failure modes: whatever
- * fails ends it, and nothing is left of the file.
+ * is the order of a program that was placed round robin; their values lie in the file by element size.
+ *
+ * In rounds the values are those of one round: the directory is asked before and after, and when a round has ended between the
+ * two the values are read again, over those that are in the file, for so long as one variable of that size may take. A round is
+ * under way only when the one before it has ended on all tasks, so the same one before and after means that nothing has changed.
+ * Failure modes: whatever fails ends it, and nothing is left of the file.
  */
 #include "files.h"
 
@@ -17,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { SLOTS = 32, PROGRESS_BYTES = 1 << 20 };
 
@@ -376,6 +381,92 @@ static ps_status write_ready(struct exporter *e, struct psi_err *err)
     return st;
 }
 
+/* ---- in rounds ---- */
+
+/* What the directory says of the container's rounds. */
+struct rounds {
+    const char *container;
+    bool there;
+    uint64_t generation, round;
+    ps_round_phase phase;
+};
+
+static void on_round(void *ctx, const ps_round_info *info)
+{
+    struct rounds *r = ctx;
+    if (strcmp(info->container, r->container) == 0 && info->options.mode == PS_SYNC_ROUNDS) {
+        r->there = true;
+        r->generation = info->generation;
+        r->round = info->round;
+        r->phase = info->phase;
+    }
+}
+
+static ps_status look(struct exporter *e, struct rounds *out, struct psi_err *err)
+{
+    *out = (struct rounds){.container = e->options.container};
+    int tasks = ps_cluster_tasks(e->session);
+    for (int i = 0; i < tasks; i++) { /* one of them is the directory */
+        ps_status st = ps_task_rounds(e->session, i, 0, on_round, NULL, out);
+        if (st == PS_OK || st == PS_UNIMPLEMENTED) {
+            return PS_OK;
+        }
+        if (ps_last_reason() != PS_REASON_NOT_DIRECTORY) {
+            return psi_fail_as(err, st, ps_last_reason(), "%s", ps_last_error());
+        }
+    }
+    return PS_OK;
+}
+
+/* No task has values of another round than the others. */
+static bool is_still(const struct rounds *r)
+{
+    return !r->there || (r->phase != PS_ROUND_COMMITS && r->phase != PS_ROUND_IN_DOUBT);
+}
+
+static bool are_same(const struct rounds *a, const struct rounds *b)
+{
+    return is_still(a) && is_still(b) && a->there == b->there && a->generation == b->generation && a->round == b->round;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static ps_status copy_of_one_round(struct exporter *e, struct psi_err *err)
+{
+    const int64_t end = now_ms() + psi_files_timeout_ms(e->session, e->total_bytes);
+    const uint64_t ready_bytes = e->done_bytes;
+    struct rounds before, after;
+    uint32_t tries = 0;
+    do {
+        ps_status st = look(e, &before, err);
+        if (st == PS_OK && !is_still(&before)) {
+            (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* until the round is over */
+            continue;
+        }
+        tries++;
+        e->next = 0;
+        e->next_first = 0;
+        e->done_bytes = ready_bytes;
+        e->said_bytes = ready_bytes;
+        st = st == PS_OK ? pump(e, err) : st;
+        st = st == PS_OK ? look(e, &after, err) : st;
+        if (st != PS_OK || are_same(&before, &after)) {
+            return st;
+        }
+    } while (now_ms() < end);
+    return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_IN_ROUNDS,
+                       "container '%s' is trained in rounds, and %s: let a worker export between two of its steps, or when "
+                       "training has stopped",
+                       e->options.container,
+                       tries == 0 ? "one waits for a task all the time (psctl rounds)"
+                                  : "one ended each time while the values were read");
+}
+
 static ps_status copy_values(struct exporter *e, struct psi_err *err)
 {
     size_t piece = e->total_bytes < PSI_FILES_PIECE_BYTES ? (size_t)e->total_bytes : PSI_FILES_PIECE_BYTES;
@@ -390,7 +481,7 @@ static ps_status copy_values(struct exporter *e, struct psi_err *err)
         e->slots[i].memory = memory + i * piece;
     }
     st = st == PS_OK ? write_ready(e, err) : st;
-    st = st == PS_OK ? pump(e, err) : st;
+    st = st == PS_OK ? copy_of_one_round(e, err) : st;
     psi_free(memory);
     return st;
 }
