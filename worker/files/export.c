@@ -445,7 +445,7 @@ static ps_status copy_of_one_round(struct exporter *e, struct psi_err *err)
     do {
         ps_status st = look(e, &before, err);
         if (st == PS_OK && !is_still(&before)) {
-            (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* until the round is over */
+            (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* sleep: another process closes the round */
             continue;
         }
         tries++;

@@ -58,9 +58,9 @@ struct psctl_verb {
 /* In the order of `psctl --help`: first what looks, then what changes. VERB(name) is the row psctl_verb_name of its file. */
 /* clang-format off */
 #define PSCTL_VERBS(VERB) \
-    VERB(status) VERB(vars) VERB(queues) VERB(work) VERB(workers) VERB(rounds) VERB(waits) VERB(get) VERB(export) \
-    VERB(containers) VERB(devices) VERB(ping) VERB(config) VERB(set) VERB(set_lr) VERB(queue) VERB(import) VERB(delete) VERB(reset) VERB(stop) \
-    VERB(shutdown) VERB(help) VERB(completion)
+    VERB(status) VERB(vars) VERB(queues) VERB(work) VERB(workers) VERB(rounds) VERB(waits) VERB(get) \
+    VERB(export) VERB(containers) VERB(devices) VERB(ping) VERB(config) VERB(set) VERB(set_lr) VERB(queue) \
+    VERB(import) VERB(delete) VERB(reset) VERB(stop) VERB(shutdown) VERB(help) VERB(completion)
 /* clang-format on */
 #define PSCTL_VERB_ROW(name) extern const struct psctl_verb psctl_verb_##name;
 PSCTL_VERBS(PSCTL_VERB_ROW)
