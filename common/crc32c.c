@@ -5,6 +5,12 @@
  * Short pieces, and all where there is no ISA-L: three independent streams hide the instruction's latency of three cycles, and
  * are joined by carry-less products. Elsewhere eight tables (slicing by 8), made at first use. No failure modes.
  *
+ * Folding, on a CPU with AVX-512 and VPCLMULQDQ: 256 bytes lie in four registers, and become the 256 bytes that leave the same
+ * register behind 256 more; what is left at the end is summed as any bytes. With H and L the first and the last eight bytes of a
+ * lane of 16, that lane times x^2048 is H * x^(2048 + 64) + L * x^2048; a reflected product brings x^1, hence the exponents of
+ * the two constants are 1 less. It is here for two things that ISA-L's function does not do: it asks for what comes next, and it
+ * looks at what it sums.
+ *
  * Joining: with f(a) the register after a block that starts with register a, a block of n bytes maps a to a * x^(8n) mod P.
  * A reflected 64-bit product of a and k, put through one crc32 step, is a * k * x^33 mod P (x^32 of the step, x^1 of the
  * reflected product), so k = x^(8n - 33) mod P; the four constants below are these, reflected.
@@ -132,6 +138,114 @@ uint32_t psi_crc32c_own(uint32_t crc, const void *p, size_t n)
     return has_instructions() ? crc32c_hardware(crc, p, n) : psi_crc32c_software(crc, p, n);
 }
 
+#define FOLD_FIRST ((long long)0xe9a5d8be00000000) /* x^(2048 + 63) mod P, of a lane's first eight bytes */
+#define FOLD_LAST ((long long)0x1426a81500000000)  /* x^(2048 - 1) mod P */
+#define FOLD_TARGET __attribute__((target("avx512f,avx512dq,vpclmulqdq,sse4.2")))
+enum {
+    FOLD_BYTES = 256,
+    FOLD_MIN_BYTES = 1024, /* below, the end costs more than it saves */
+    FOLD_AHEAD_BYTES = 4096
+};
+
+static bool can_fold(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("vpclmulqdq");
+}
+
+/* The lowest of the neighbouring bits, and the one above them, of each number in `bits`. */
+static uint64_t lowest_of(uint64_t bits)
+{
+    return bits & ~(bits << 1);
+}
+
+static uint64_t above_of(uint64_t bits)
+{
+    return (bits << 1) & ~bits;
+}
+
+/* n is a multiple of FOLD_BYTES, not 0. far: asks for what comes next (past the end it does no harm). bits: not 0, and *hit
+ * becomes true where a number has all of them: the lowest one added to them goes over. */
+FOLD_TARGET static inline __attribute__((always_inline)) uint32_t fold(uint32_t crc, const uint8_t *p, size_t n, bool far,
+                                                                       uint64_t bits, bool *hit)
+{
+    const __m512i k = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD_LAST, FOLD_FIRST));
+    const __m512i wanted = _mm512_set1_epi64((long long)bits);
+    const __m512i lowest = _mm512_set1_epi64((long long)lowest_of(bits));
+    __m512i over = _mm512_setzero_si512();
+    __m512i a[4];
+    for (size_t i = 0; i < 4; i++) {
+        a[i] = _mm512_setzero_si512();
+    }
+    uint32_t start = ~crc;
+    for (const uint8_t *end = p + n; p < end; p += FOLD_BYTES) {
+        for (size_t i = 0; i < 4; i++) {
+            if (far) {
+                __builtin_prefetch(p + 64 * i + FOLD_AHEAD_BYTES);
+            }
+            __m512i data = _mm512_loadu_si512(p + 64 * i);
+            if (bits != 0) {
+                over = _mm512_or_si512(over, _mm512_add_epi32(_mm512_and_si512(data, wanted), lowest));
+            }
+            __m512i first = _mm512_clmulepi64_epi128(a[i], k, 0x00);
+            __m512i last = _mm512_clmulepi64_epi128(a[i], k, 0x11);
+            a[i] = _mm512_ternarylogic_epi64(first, last, data, 0x96); /* exclusive or of the three */
+        }
+        if (start != 0) {
+            a[0] = _mm512_xor_si512(a[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)start)));
+            start = 0;
+        }
+    }
+    uint64_t left[FOLD_BYTES / 8];
+    uint64_t c = 0;
+    for (size_t i = 0; i < 4; i++) {
+        _mm512_storeu_si512(left + 8 * i, a[i]);
+    }
+    for (size_t i = 0; i < FOLD_BYTES / 8; i++) {
+        c = _mm_crc32_u64(c, left[i]);
+    }
+    if (bits != 0) {
+        *hit = _mm512_test_epi64_mask(over, _mm512_set1_epi64((long long)above_of(bits))) != 0;
+    }
+    return ~(uint32_t)c;
+}
+
+FOLD_TARGET static uint32_t fold_far(uint32_t crc, const uint8_t *p, size_t n)
+{
+    return fold(crc, p, n, true, 0, NULL);
+}
+
+FOLD_TARGET static uint32_t fold_watch(uint32_t crc, const uint8_t *p, size_t n, uint64_t bits, bool *hit)
+{
+    return fold(crc, p, n, false, bits, hit);
+}
+
+uint32_t psi_crc32c_far(uint32_t crc, const void *p, size_t n)
+{
+    size_t folded = n / FOLD_BYTES * FOLD_BYTES;
+    if (n < FOLD_MIN_BYTES || !can_fold()) {
+        return psi_crc32c_own(crc, p, n);
+    }
+    return psi_crc32c_own(fold_far(crc, p, folded), (const uint8_t *)p + folded, n - folded);
+}
+
+uint32_t psi_crc32c_watch(uint32_t crc, const void *p, size_t n, uint64_t bits, bool *out_none)
+{
+    size_t folded = n / FOLD_BYTES * FOLD_BYTES;
+    const uint8_t *rest = (const uint8_t *)p + folded;
+    bool hit = n % 8 != 0;
+    *out_none = false;
+    if (n < FOLD_MIN_BYTES || !can_fold()) {
+        return psi_crc32c(crc, p, n);
+    }
+    for (size_t i = 0; i + 8 <= n - folded; i += 8) {
+        hit = hit || (((load64(rest + i) & bits) + lowest_of(bits)) & above_of(bits)) != 0;
+    }
+    bool hit_before = false;
+    crc = fold_watch(crc, p, folded, bits, &hit_before);
+    *out_none = !hit && !hit_before;
+    return psi_crc32c(crc, rest, n - folded);
+}
+
 #ifdef PSI_ISAL
 /* ISA-L leaves them in use, and every instruction of SSE that follows then waits for what its register held before. */
 __attribute__((target("avx"))) static void clear_upper_halves(void)
@@ -159,6 +273,18 @@ uint32_t psi_crc32c(uint32_t crc, const void *p, size_t n)
 #else
 uint32_t psi_crc32c_own(uint32_t crc, const void *p, size_t n)
 {
+    return psi_crc32c_software(crc, p, n);
+}
+
+uint32_t psi_crc32c_far(uint32_t crc, const void *p, size_t n)
+{
+    return psi_crc32c_software(crc, p, n);
+}
+
+uint32_t psi_crc32c_watch(uint32_t crc, const void *p, size_t n, uint64_t bits, bool *out_none)
+{
+    (void)bits;
+    *out_none = false;
     return psi_crc32c_software(crc, p, n);
 }
 

@@ -25,6 +25,8 @@ void psi_reader_init(struct psi_reader *r, uint32_t body_limit)
     r->payload = NULL;
     r->payload_bytes = 0;
     r->body_limit = body_limit;
+    r->watched = 0;
+    r->none_watched = false;
     r->foreign = false;
     r->has_trailer = false;
     r->buffer = NULL;
@@ -146,6 +148,8 @@ static enum psi_piece head_complete(struct psi_reader *r, struct psi_err *err)
     r->have = 0;
     r->targeted = false;
     r->large = false;
+    r->watched = 0;
+    r->none_watched = false;
     r->target = NULL;
     uint32_t trailer = trailer_bytes(r);
     r->state = r->body_left > trailer ? READ_BODY : r->has_trailer ? READ_TRAILER : READ_END;
@@ -207,8 +211,13 @@ static enum psi_piece next_segment(struct psi_reader *r, const uint8_t **p, size
         }
         at = r->buffer;
     }
+    uint32_t sum = 0;
     r->payload = at;
-    return segment_end(r, &s, has_crc(r) ? psi_crc32c(0, at, s.padded) : 0, at + s.padded, err);
+    r->none_watched = false;
+    if (has_crc(r)) {
+        sum = r->watched != 0 ? psi_crc32c_watch(0, at, s.padded, r->watched, &r->none_watched) : psi_crc32c(0, at, s.padded);
+    }
+    return segment_end(r, &s, sum, at + s.padded, err);
 }
 
 /* ---- values that go straight to their place ---- */

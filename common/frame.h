@@ -45,6 +45,8 @@ struct psi_reader {
     uint32_t body_left;     /* bytes of the current body not consumed yet */
     uint32_t have;          /* bytes gathered in head or in buffer */
     uint32_t body_limit;    /* no frame of a longer body is accepted (before HELLO small) */
+    uint64_t watched;       /* psi_reader_watch() of the current frame; 0: nothing */
+    bool none_watched;      /* of the last SEGMENT: it is known to have no number with those bits */
     uint8_t state;
     bool foreign;                   /* BAD, and what came is not of our protocol: bytes of ours would mean nothing to the peer */
     bool has_trailer;               /* the body of the current frame ends in a pull trailer */
@@ -79,6 +81,12 @@ bool psi_reader_holds_buffer(const struct psi_reader *r);
  */
 enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *n, struct psi_err *err);
 
+/** Between HEAD and the first SEGMENT: what is summed is looked at as well, for numbers with all of these bits
+ * (psi_crc32c_watch()): of a segment r->none_watched. */
+static inline void psi_reader_watch(struct psi_reader *r, uint64_t bits)
+{
+    r->watched = bits;
+}
 /**
  * Between HEAD and the first SEGMENT: the values of this frame's body, `bytes` and padding, belong at dst, which may be anything
  * until PSI_PIECE_END: bytes are there before their CRC is known to be right. No buffer is needed; r->payload of its SEGMENTs is

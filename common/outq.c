@@ -280,8 +280,8 @@ static uint32_t sum_of(struct psi_out *out, const void *at, uint64_t offset, uin
     if (out->ops->sum != NULL) {
         return out->ops->sum(out, offset, bytes);
     }
-    /* in cache after the conversion, else not: three streams read memory faster than ISA-L's one */
-    return out->ops->convert != NULL ? psi_crc32c(0, at, bytes) : psi_crc32c_own(0, at, bytes);
+    /* in cache after the conversion, else not */
+    return out->ops->convert != NULL ? psi_crc32c(0, at, bytes) : psi_crc32c_far(0, at, bytes);
 }
 
 /* The trailer of out, as of now, to dst; returns its length: 0 where it has none. */

@@ -275,3 +275,19 @@ bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, float s
     }
     return false;
 }
+
+uint64_t psd_optim_exponents(ps_dtype dtype)
+{
+    switch (dtype) {
+    case PS_F32:
+        return F32_EXPONENT * UINT64_C(0x100000001);
+    case PS_F64:
+        return F64_EXPONENT;
+    case PS_F16:
+        return F16_EXPONENT * UINT64_C(0x1000100010001);
+    case PS_BF16:
+        return BF16_EXPONENT * UINT64_C(0x1000100010001);
+    default:
+        return 0;
+    }
+}

@@ -79,6 +79,9 @@ void psd_sum_average(ps_dtype dtype, void *acc, uint64_t count, size_t elements)
 /** True if no element, multiplied by scale (> 0), is NaN or infinite (float16 and bfloat16: as float32); otherwise false and
  * *out_first_bad is the index of the first that is (may be NULL). Integers are always finite. */
 bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, float scale, size_t *out_first_bad);
+/** The exponent of a number of that dtype, of as many as 64 bits hold: with a scale of at most 1, elements none of which has all
+ * of these bits set are finite in that sense. 0: an integer, or anything else that has none. */
+uint64_t psd_optim_exponents(ps_dtype dtype);
 
 /** var += delta (sign >= 0) or var -= delta (sign < 0), elementwise, no overlap; integers wrap modulo 2^bits; f16 and bf16 are
  *  added as float32 and rounded to the nearest, ties to even. False, with nothing changed, for bool and strings. */

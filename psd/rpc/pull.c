@@ -69,7 +69,7 @@ static const void *payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
 static uint32_t sum(struct psi_out *out, uint64_t offset, uint32_t bytes)
 {
     const struct psd_pull_out *p = pull_of(out);
-    return p->copy != NULL || p->slot != 0 ? psi_crc32c_own(0, payload(out, offset, bytes), bytes)
+    return p->copy != NULL || p->slot != 0 ? psi_crc32c_far(0, payload(out, offset, bytes), bytes)
                                            : psd_variable_sum(p->variable, p->first * p->variable->element_bytes + offset, bytes);
 }
 

@@ -263,6 +263,17 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     return PS_OK;
 }
 
+/* The frame's bytes are this push's: its reader looks for what check_finite() would, while it sums them. */
+static void take_frame(const struct psd_task *t, struct psd_conn *c, const struct psd_number *n, uint64_t offset)
+{
+    const struct psd_progress *g = n->progress;
+    c->number = n;
+    c->frame_offset = offset;
+    if (t->config.refuse_nonfinite && psd_push_is_gradient(g->kind) && g->scale <= 1) {
+        psi_reader_watch(&c->link->in, psd_optim_exponents((ps_dtype)g->wire));
+    }
+}
+
 static void first_frame(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     const struct ps_frame_header *h = &r->header;
@@ -284,8 +295,7 @@ static void first_frame(struct psd_task *t, struct psd_conn *c, const struct psd
         c->discard = true;
         return;
     }
-    c->number = psd_record_find(record, h->id);
-    c->frame_offset = 0;
+    take_frame(t, c, psd_record_find(record, h->id), 0);
 }
 
 void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -322,18 +332,18 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         psd_outcome_gap(t, c, "GAP: a length that does not fit the operation");
         return;
     }
-    c->number = n;
-    c->frame_offset = n->offset;
+    take_frame(t, c, n, n->offset);
 }
 
 /* ---- bodies ---- */
 
-static ps_status check_finite(struct psd_task *t, const struct psd_number *n, const uint8_t *p, uint64_t count,
-                              struct psi_err *err)
+static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, const struct psd_number *n, const uint8_t *p,
+                              uint64_t count, struct psi_err *err)
 {
     const struct psd_progress *g = n->progress;
     size_t bad = 0;
-    if (!t->config.refuse_nonfinite || psd_optim_finite((ps_dtype)g->wire, p, count, g->scale, &bad)) {
+    if (!t->config.refuse_nonfinite || c->link->in.none_watched ||
+        psd_optim_finite((ps_dtype)g->wire, p, count, g->scale, &bad)) {
         return PS_OK;
     }
     t->count.nonfinite++;
@@ -389,7 +399,7 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
                                             .bytes = p,
                                             .count = take / g->unit,
                                             .last = take == c->payload_left && (h->flags & PS_FLAG_LAST) != 0}};
-    ps_status st = psd_push_is_gradient(g->kind) ? check_finite(t, n, p, change.segment.count, &err) : PS_OK;
+    ps_status st = psd_push_is_gradient(g->kind) ? check_finite(t, c, n, p, change.segment.count, &err) : PS_OK;
     if (change.segment.last && psd_push_is_gradient(g->kind) && g->staging != NULL) { /* those of this moment */
         psd_variable_capture(v, g->scale, &scalars);
         change.segment.scalars = &scalars;

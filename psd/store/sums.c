@@ -28,17 +28,17 @@ uint32_t psd_sums_get(struct psd_sums *s, const void *value, uint64_t value_byte
 {
     const uint8_t *at = (const uint8_t *)value + offset;
     if (offset % PS_SEGMENT_BYTES != 0 || bytes != length_of(value_bytes, offset)) {
-        return psi_crc32c_own(0, at, bytes);
+        return psi_crc32c_far(0, at, bytes);
     }
     if (value_bytes > PS_SEGMENT_BYTES && s->many == NULL) {
         s->many = psi_calloc((value_bytes + PS_SEGMENT_BYTES - 1) / PS_SEGMENT_BYTES, sizeof(*s->many));
     }
     uint64_t *place = place_of(s, value_bytes, offset);
     if (place == NULL) {
-        return psi_crc32c_own(0, at, bytes);
+        return psi_crc32c_far(0, at, bytes);
     }
     if ((*place & KNOWN) == 0) {
-        *place = KNOWN | psi_crc32c_own(0, at, bytes);
+        *place = KNOWN | psi_crc32c_far(0, at, bytes);
     }
     *place |= SENT;
 #ifdef PSI_DEBUG

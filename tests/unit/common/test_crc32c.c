@@ -18,12 +18,18 @@ static uint32_t by_definition(uint32_t crc, const uint8_t *p, size_t n)
     return ~c;
 }
 
+/* exponents */
+#define WATCH_F32 UINT64_C(0x7f8000007f800000)
+#define WATCH_F64 UINT64_C(0x7ff0000000000000)
+#define WATCH_F16 UINT64_C(0x7c007c007c007c00)
+#define WATCH_BF16 UINT64_C(0x7f807f807f807f80)
+
 TEST(test_published_values)
 {
     uint8_t bytes[32];
     struct {
         uint32_t (*crc)(uint32_t, const void *, size_t);
-    } ways[] = {{psi_crc32c}, {psi_crc32c_own}, {psi_crc32c_software}};
+    } ways[] = {{psi_crc32c}, {psi_crc32c_own}, {psi_crc32c_far}, {psi_crc32c_software}};
     for (size_t w = 0; w < ARRAY_COUNT(ways); w++) {
         assert_int_equal(ways[w].crc(0, "123456789", 9), 0xe3069283);
         assert_int_equal(ways[w].crc(0, NULL, 0), 0);
@@ -51,11 +57,12 @@ TEST(test_lengths_and_alignments)
     for (size_t i = 0; i < room + 16; i++) {
         bytes[i] = (uint8_t)((i * i * 2654435761u) >> 13);
     }
-    static const size_t edges[] = {384, 768, 5456, 16368, 16752, 32736, 65472, 65536};
+    static const size_t edges[] = {384, 768, 1024, 1280, 5456, 16368, 16752, 32736, 65472, 65536};
     for (size_t n = 0; n < 900; n++) {
         uint32_t expected = by_definition((uint32_t)n, bytes + n % 16, n);
         assert_int_equal(psi_crc32c((uint32_t)n, bytes + n % 16, n), expected);
         assert_int_equal(psi_crc32c_own((uint32_t)n, bytes + n % 16, n), expected);
+        assert_int_equal(psi_crc32c_far((uint32_t)n, bytes + n % 16, n), expected);
         assert_int_equal(psi_crc32c_software((uint32_t)n, bytes + n % 16, n), expected);
     }
     for (size_t e = 0; e < ARRAY_COUNT(edges); e++) {
@@ -63,8 +70,59 @@ TEST(test_lengths_and_alignments)
             uint32_t expected = by_definition(0xffffffff, bytes + n % 16, n);
             assert_int_equal(psi_crc32c(0xffffffff, bytes + n % 16, n), expected);
             assert_int_equal(psi_crc32c_own(0xffffffff, bytes + n % 16, n), expected);
+            assert_int_equal(psi_crc32c_far(0xffffffff, bytes + n % 16, n), expected);
+            assert_int_equal(psi_crc32c_far(7, bytes + n % 16, n), by_definition(7, bytes + n % 16, n));
+            bool none = false;
+            assert_int_equal(psi_crc32c_watch(7, bytes + n % 16, n, WATCH_F32, &none), by_definition(7, bytes + n % 16, n));
             assert_int_equal(psi_crc32c_software(0xffffffff, bytes + n % 16, n), expected);
         }
+    }
+}
+
+static bool watches(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("vpclmulqdq");
+#else
+    return false;
+#endif
+}
+
+/* A number with all of the bits is seen wherever it lies, its neighbours that lack one of them are not. */
+TEST(test_watch)
+{
+    static const struct {
+        uint64_t bits; /* of a float's exponent, in each of 64 */
+        size_t bytes;  /* of the float */
+        uint64_t bad, sound;
+    } kinds[] = {{WATCH_F32, 4, 0xff800000, 0xff7fffff},
+                 {WATCH_F32, 4, 0x7f800001, 0x7effffff},
+                 {WATCH_BF16, 2, 0x7fc0, 0xff7f},
+                 {WATCH_F16, 2, 0xfc00, 0x7bff},
+                 {WATCH_F64, 8, 0x7ff0000000000001, 0xffefffffffffffff}};
+    enum { ROOM = 2048 + 24 };
+    uint8_t bytes[ROOM];
+    bool none = false;
+    for (size_t k = 0; k < ARRAY_COUNT(kinds); k++) {
+        for (size_t i = 0; i < ROOM; i += kinds[k].bytes) {
+            memcpy(bytes + i, &kinds[k].sound, kinds[k].bytes);
+        }
+        uint32_t whole = psi_crc32c_own(5, bytes, ROOM);
+        assert_int_equal(psi_crc32c_watch(5, bytes, ROOM, kinds[k].bits, &none), whole);
+        assert_true(none == watches()); /* it is not told on every processor */
+        for (size_t i = 0; i < ROOM; i += kinds[k].bytes) {
+            memcpy(bytes + i, &kinds[k].bad, kinds[k].bytes);
+            none = true;
+            assert_int_equal(psi_crc32c_watch(5, bytes, ROOM, kinds[k].bits, &none), psi_crc32c_own(5, bytes, ROOM));
+            assert_false(none);
+            memcpy(bytes + i, &kinds[k].sound, kinds[k].bytes);
+        }
+        none = true;
+        (void)psi_crc32c_watch(5, bytes, 64, kinds[k].bits, &none);
+        assert_false(none); /* too short */
+        none = true;
+        (void)psi_crc32c_watch(5, bytes, ROOM - 4, kinds[k].bits, &none);
+        assert_false(none); /* not whole numbers of 8 bytes */
     }
 }
 
@@ -124,7 +182,12 @@ TEST(test_upper_halves_are_left_alone)
     if (!tells || used() == 0 || cleared() != 0) {
         skip(); /* the processor does not say it */
     }
+    bool none = false;
     (void)psi_crc32c(0, bytes, sizeof(bytes));
+    assert_int_equal(upper_halves(), 0);
+    (void)psi_crc32c_far(0, bytes, sizeof(bytes));
+    assert_int_equal(upper_halves(), 0);
+    (void)psi_crc32c_watch(0, bytes, sizeof(bytes), WATCH_F32, &none);
     assert_int_equal(upper_halves(), 0);
 }
 #endif

@@ -400,6 +400,18 @@ TEST(test_nonfinite)
     assert_int_equal(info.pushes_applied, 0);
 }
 
+/* What the reader finds while it makes the CRC of a segment is about its bytes, before the scale. */
+TEST(test_nonfinite_by_the_scale)
+{
+    struct push_env *p = push_new(NULL);
+    filled(values, N, 0);
+    values[6] = 1e30F;
+    struct fc_reply r = fc_push(&p->e.c, PS_OP_PUSH, &p->w, values, 1e20F, 0);
+    assert_reply(r, PS_INVALID_ARGUMENT, "element 6 times the scale 1e+20");
+    assert_int_equal(r.applied, PS_NOTHING_APPLIED);
+    assert_values(p, 0, 0, 0);
+}
+
 static void apply_anyway(struct psd_task_config *config)
 {
     config->refuse_nonfinite = false;
