@@ -336,6 +336,67 @@ static void test_refused(void **state)
     assert_in_range(refused, 10, 38);
 }
 
+/* Each event of a step in turn is refused behind work that was submitted: the work is waited for all the same before what it uses
+ * is freed (the fake device looks), and nothing is submitted behind it. */
+static void test_event_refused(void **state)
+{
+    (void)state;
+    int refused = 0;
+    fake->delay_us_max = 3000;
+    for (int64_t at = 1; at < 40; at++) {
+        struct layer l;
+        layer_init(&l);
+        fake->unmarked_at = at;
+        const ps_status st = layer_step(&l);
+        const bool all = fake->unmarked_at > 0;
+        fake->unmarked_at = 0;
+        assert_int_equal(st, all ? PS_OK : PS_RESOURCE_EXHAUSTED);
+        assert_true(all || strstr(ps_session_error(l.session), "an event is refused") != NULL);
+        assert_true(all || ps_dense(&l.x, l.w, l.b, &l.y) == PS_RESOURCE_EXHAUSTED);
+        refused += st != PS_OK;
+        assert_int_equal(layer_fini(&l), st);
+    }
+    fake->delay_us_max = 200;
+    assert_in_range(refused, 5, 38);
+}
+
+/* A device that has failed is refused to who opens it, not at his first layer, until the last one has closed it. */
+static void test_open_failed(void **state)
+{
+    (void)state;
+    ps_session *s = NULL;
+    struct layer l;
+    char error[512];
+    layer_init(&l);
+    fake->fail_at = 1;
+    assert_int_equal(layer_step(&l), PS_INTERNAL);
+    assert_int_equal(session_open("fake:0", false, &s, error), PS_INTERNAL);
+    assert_non_null(strstr(error, "compute_device: fake:0 failed, and is open as long as others use it: "));
+    assert_non_null(strstr(error, "the device failed"));
+    assert_null(s);
+    assert_int_equal(session_open("fake:0", true, &s, error), PS_OK);
+    assert_non_null(strstr(placement, "/device:CPU:0 in place of fake:0: fake:0 failed"));
+    assert_int_equal(ps_session_close(s), PS_OK);
+    assert_int_equal(layer_fini(&l), PS_INTERNAL);
+    layer_init(&l);
+    assert_int_equal(layer_step(&l), PS_OK);
+    assert_int_equal(layer_fini(&l), PS_OK);
+}
+
+/* What the device says when it cannot pin a parameter's memory is what the program reads. */
+static void test_cannot_pin(void **state)
+{
+    (void)state;
+    ps_session *s = NULL;
+    char error[512];
+    assert_int_equal(session_open("fake:0", false, &s, error), PS_OK);
+    fake->no_pinned = true;
+    PSI_IGNORE(ps_param_get(s, "w", PS_SHAPE(4, 4), ps_glorot(), ps_sgd(1)));
+    fake->no_pinned = false;
+    assert_non_null(strstr(ps_session_error(s), "parameter 'w': fake:0 cannot pin 64 bytes"));
+    assert_int_equal(ps_session_close(s), PS_RESOURCE_EXHAUSTED);
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -507,6 +568,9 @@ int main(void)
         cmocka_unit_test(test_device_fails),
         cmocka_unit_test(test_read_tells),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_event_refused),
+        cmocka_unit_test(test_open_failed),
+        cmocka_unit_test(test_cannot_pin),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_no_memory_on_the_host),
         cmocka_unit_test(test_gradient_first),

@@ -280,6 +280,14 @@ static void test_another_version(void **state)
     assert_int_equal(psk_plugin_load("cpu", places, 1, &plugin, NULL, 0, &err), PS_UNIMPLEMENTED);
     assert_non_null(strstr(err.text, "was built for kernel ABI 3, this library has 2"));
     assert_non_null(strstr(err.text, file));
+    char far[PATH_BYTES]; /* the same place by a name that no message has room for: both numbers are there */
+    const char *fars[] = {far};
+    (void)snprintf(far, sizeof(far), "%s", places[0]);
+    while (strlen(far) < 600) {
+        strcat(far, "/.");
+    }
+    assert_int_equal(psk_plugin_load("cpu", fars, 1, &plugin, NULL, 0, &err), PS_UNIMPLEMENTED);
+    assert_non_null(strstr(err.text, "was built for kernel ABI 3, this library has 2"));
     forge(file, PSK_ABI, sizeof(struct psk_plugin) + 8);
     assert_int_equal(psk_plugin_load("cpu", places, 1, &plugin, NULL, 0, &err), PS_UNIMPLEMENTED);
     assert_non_null(strstr(err.text, "its table has"));

@@ -84,10 +84,12 @@ static ps_status buffer_new(ps_session *s, struct psk_block *block, size_t bytes
     return st;
 }
 
-static ps_param *param_new(ps_session *s, const char *name, const ps_shape *shape, size_t bytes)
+/* NULL: *err says why, and of which parameter. */
+static ps_param *param_new(ps_session *s, const char *name, const ps_shape *shape, size_t bytes, struct psi_err *err)
 {
     ps_param *p = psi_calloc(1, sizeof(*p));
     if (p == NULL) {
+        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "parameter '%s': out of memory", name)); /* NULL says it */
         return NULL;
     }
     psi_list_init(&p->link);
@@ -95,7 +97,8 @@ static ps_param *param_new(ps_session *s, const char *name, const ps_shape *shap
     p->shape = *shape;
     p->bytes = bytes;
     (void)snprintf(p->name, sizeof(p->name), "%s", name == NULL ? "" : name);
-    if (buffer_new(s, &p->value, bytes, NULL) != PS_OK || buffer_new(s, &p->grad, bytes, NULL) != PS_OK) {
+    if (buffer_new(s, &p->value, bytes, err) != PS_OK || buffer_new(s, &p->grad, bytes, err) != PS_OK) {
+        psi_err_prefix(err, "parameter '%s'", name);
         param_free(p);
         return NULL;
     }
@@ -118,7 +121,7 @@ static ps_param *dummy(ps_session *s, const char *name, const ps_shape *shape)
         return &psi_api_broken(NULL)->spare;
     }
     if (!s->is_static && psi_api_here(s) && psi_shape_check(shape, &err) == PS_OK) {
-        p = param_new(s, name, shape, (size_t)ps_shape_elements(shape) * sizeof(float));
+        p = param_new(s, name, shape, (size_t)ps_shape_elements(shape) * sizeof(float), NULL);
     }
     if (p == NULL) {
         return &s->spare;
@@ -136,9 +139,11 @@ static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_para
     if (st != PS_OK) {
         return st;
     }
-    ps_param *p = param_new(s, spec->name, &spec->shape, (size_t)ps_shape_elements(&spec->shape) * sizeof(float));
+    struct psi_err why = {0};
+    ps_param *p = param_new(s, spec->name, &spec->shape, (size_t)ps_shape_elements(&spec->shape) * sizeof(float), &why);
     if (p == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "parameter '%s': out of memory for its buffers", spec->name);
+        *err = why;
+        return why.code;
     }
     st = psi_api_get_new(s, spec, PSI_SCOPE_GET, &p->variable, &get, err);
     if (st != PS_OK) {

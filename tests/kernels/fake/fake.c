@@ -214,7 +214,7 @@ static ps_status pinned_new(struct psk_device *d, size_t bytes, void **out, stru
 {
     struct piece *new = psi_calloc(1, sizeof(*new));
     const size_t room = (bytes + 63) / 64 * 64;
-    void *memory = room >= bytes ? psi_aligned_malloc(64, room) : NULL;
+    void *memory = room >= bytes && !settings.no_pinned ? psi_aligned_malloc(64, room) : NULL;
     if (new == NULL || memory == NULL) {
         psi_free(new);
         psi_free(memory);
@@ -480,11 +480,13 @@ static void event_free(struct psk_device *d, struct psk_event *e)
 
 static ps_status event_record(struct psk_device *d, struct psk_stream *s, struct psk_event *e, struct psi_err *err)
 {
-    (void)err;
     (void)pthread_mutex_lock(&d->lock);
-    *e = (struct psk_event){s, s->submitted};
+    const bool refused = settings.unmarked_at > 0 && --settings.unmarked_at == 0;
+    if (!refused) {
+        *e = (struct psk_event){s, s->submitted};
+    }
     (void)pthread_mutex_unlock(&d->lock);
-    return PS_OK;
+    return refused ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "fake:%u: an event is refused", d->index) : PS_OK;
 }
 
 static ps_status stream_wait(struct psk_device *d, struct psk_stream *s, struct psk_event *e, struct psi_err *err)

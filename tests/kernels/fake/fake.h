@@ -11,6 +11,7 @@
 #ifndef PSK_FAKE_H
 #define PSK_FAKE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,8 @@ struct psk_fake_settings {
     int64_t fail_at;       /* this operation from now on fails after it was submitted; 0: none; PSK_FAKE_FAIL_AT */
     const char *warning;   /* of the properties; NULL: none */
     int64_t refuse_at;     /* this submission of work from now on is refused; 0: none */
+    bool no_pinned;        /* the host's memory cannot be pinned */
+    int64_t unmarked_at;   /* this event from now on is not recorded; 0: none */
     /* counted since the plugin was loaded */
     uint64_t runs, copies_in, copies_out;
 };

@@ -31,6 +31,7 @@ struct track {
     uint64_t last;                /* number of the last submission; 0: none */
     uint64_t waited[PSK_STREAMS]; /* the stream starts nothing before this number of another one is done */
     uint64_t done;                /* atomic: the host knows that this number is done */
+    uint64_t unmarked;            /* the number that has no event yet, because it was refused; 0: none */
 };
 
 struct psk_place {
@@ -191,7 +192,11 @@ ps_status psk_place_open(const char *device, uint32_t threads, struct psk_place 
     (void)pthread_mutex_lock(&open_mutex);
     struct psk_place *place = place_find(name);
     if (place != NULL) {
-        place->refs++;
+        st = psk_place_check(place, err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "%s failed, and is open as long as others use it", name);
+        }
+        place->refs += st == PS_OK;
     } else {
         st = place_new(name, plugin, index, &place, err);
     }
@@ -321,7 +326,12 @@ static ps_status submit_locked(struct psk_place *place, const struct psk_work *w
     for (size_t m = 0; m < work->mark_count; m++) {
         work->marks[m]->at[work->stream] = n;
     }
-    return place->plugin->event_record(place->device, t->stream, t->ring[n % RING], err);
+    st = place->plugin->event_record(place->device, t->stream, t->ring[n % RING], err);
+    if (st != PS_OK) { /* nobody can be told when it is done: no work comes after it */
+        t->unmarked = n;
+        place->error = *err;
+    }
+    return st;
 }
 
 ps_status psk_place_submit(struct psk_place *place, const struct psk_work *work, struct psi_err *err)
@@ -351,7 +361,14 @@ ps_status psk_place_wait(struct psk_place *place, const struct psk_marks *marks,
         if (n <= __atomic_load_n(&t->done, __ATOMIC_ACQUIRE)) {
             continue;
         }
-        const ps_status st = place->plugin->event_wait(place->device, t->ring[n % RING], &why);
+        (void)pthread_mutex_lock(&place->lock);
+        ps_status st = PS_OK;
+        if (n == t->unmarked) { /* of the last submission: the event stands for it now, too */
+            st = place->plugin->event_record(place->device, t->stream, t->ring[n % RING], &why);
+            t->unmarked = st == PS_OK ? 0 : n;
+        }
+        (void)pthread_mutex_unlock(&place->lock);
+        st = st == PS_OK ? place->plugin->event_wait(place->device, t->ring[n % RING], &why) : st;
         (void)pthread_mutex_lock(&place->lock);
         if (st != PS_OK && place->error.code == PS_OK) {
             place->error = why;

@@ -30,7 +30,7 @@ struct psk_marks {
  * Errors   INVALID_ARGUMENT  no name of a device
  *          UNIMPLEMENTED     no usable plugin for it: says where it was looked for
  *          NOT_FOUND         the machine has no such device: says how many it has, or why it has none
- *          and those of the plugin
+ *          and those of the plugin; also of a device that has failed and that others have still open
  */
 PSI_MUST ps_status psk_place_open(const char *device, uint32_t threads, struct psk_place **out, struct psi_err *err);
 struct psk_place *psk_place_ref(struct psk_place *place);

@@ -140,11 +140,11 @@ static const struct psk_plugin *plugin_open(const char *path, const char *name, 
         psi_fail(why, PS_UNIMPLEMENTED, "%s: %s %s, so it is not a kernel plugin for this library", path,
                  open_plugin == NULL ? "has no" : "gives nothing in", PSK_OPEN_SYMBOL);
     } else if (plugin->abi != PSK_ABI) {
-        psi_fail(why, PS_UNIMPLEMENTED, "%s: was built for kernel ABI %u, this library has %u: build both from one version", path,
-                 plugin->abi, PSK_ABI);
+        psi_fail(why, PS_UNIMPLEMENTED, "was built for kernel ABI %u, this library has %u: build both from one version: %s",
+                 plugin->abi, PSK_ABI, path); /* the path last: what does not fit is cut */
     } else if (plugin->struct_bytes != sizeof(*plugin)) {
-        psi_fail(why, PS_UNIMPLEMENTED, "%s: its table has %u bytes, that of this library %zu: build both from one version", path,
-                 plugin->struct_bytes, sizeof(*plugin));
+        psi_fail(why, PS_UNIMPLEMENTED, "its table has %u bytes, that of this library %zu: build both from one version: %s",
+                 plugin->struct_bytes, sizeof(*plugin), path);
     } else if (strcmp(plugin->name, name) != 0) {
         psi_fail(why, PS_UNIMPLEMENTED, "%s: is the plugin %s", path, plugin->name);
     } else {
