@@ -363,6 +363,10 @@ static ps_status find_group(struct psd_task *t, const struct psd_request *r, str
                                p->job, p->task, container);
         }
     }
+    if (r->header.op == PS_OP_STEP) {
+        return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST,
+                           "the rounds of container '%s' are gone: a reset, or their chief, ended them", container);
+    }
     return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variables in rounds: its chief does not ask for them",
                     container);
 }

@@ -94,6 +94,8 @@ struct psd_group {
 };
 
 /* ---- rounds_group.c: decisions ---- */
+/** The group of this container; NULL: it has none. */
+struct psd_group *psd_group_find(const struct psd_task *t, const char *container);
 struct psd_group *psd_group_new(uint32_t owner_count, const char *container);
 void psd_group_free(struct psd_group *g);
 /** Another generation in its place: no member, no owner. */
@@ -128,7 +130,6 @@ bool psd_group_is_nowhere(const struct psd_group *g);
 void psd_group_check_invariants(const struct psd_group *g);
 
 /* ---- rounds_orders.c: owners ---- */
-struct psd_group *psd_group_find(const struct psd_task *t, const char *container);
 /** Tell the owners what they are to do next; true: something was done here at once. */
 bool psd_group_tell(struct psd_task *t, struct psd_group *g);
 /** The owner of p has answered, err NULL: OK. more: its list goes on. */
@@ -136,7 +137,7 @@ void psd_group_answered(struct psd_task *t, const struct psd_peer *p, const stru
                         const struct psi_err *err);
 /** The list of p begins; an item of it with a group, an owner or a member; it is over and has been taken in. */
 void psd_groups_list_begin(struct psd_task *t, const struct psd_peer *p);
-ps_status psd_groups_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *item,
+ps_status psd_groups_list_item(struct psd_task *t, const struct psd_peer *p, const char *container, const ps_v1_ListItem *item,
                                struct psi_err *err) PSI_MUST;
 void psd_groups_list_end(struct psd_task *t, const struct psd_peer *p);
 /** Behind the names of our own list. */

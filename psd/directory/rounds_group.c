@@ -34,6 +34,18 @@ static void move(struct psd_group *g, enum psd_group_phase to)
 
 /* ---- its life ---- */
 
+struct psd_group *psd_group_find(const struct psd_task *t, const char *container)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->groups) {
+        struct psd_group *g = PSI_CONTAINER_OF(it, struct psd_group, link);
+        if (strcmp(g->container, container) == 0) {
+            return g;
+        }
+    }
+    return NULL;
+}
+
 struct psd_group *psd_group_new(uint32_t owner_count, const char *container)
 {
     struct psd_group *g = psi_calloc(1, sizeof(*g));

@@ -15,18 +15,6 @@
 
 #include <string.h>
 
-struct psd_group *psd_group_find(const struct psd_task *t, const char *container)
-{
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->groups) {
-        struct psd_group *g = PSI_CONTAINER_OF(it, struct psd_group, link);
-        if (strcmp(g->container, container) == 0) {
-            return g;
-        }
-    }
-    return NULL;
-}
-
 static struct psd_group_member *member_at(struct psi_list *it)
 {
     return PSI_CONTAINER_OF(it, struct psd_group_member, link);
@@ -593,13 +581,9 @@ static ps_status listed_owner(struct psd_task *t, struct psd_group *g, const ps_
     return PS_OK;
 }
 
-ps_status psd_groups_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *item, struct psi_err *err)
+ps_status psd_groups_list_item(struct psd_task *t, const struct psd_peer *p, const char *container, const ps_v1_ListItem *item,
+                               struct psi_err *err)
 {
-    char container[PS_CONTAINER_BYTES_MAX + 1];
-    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
-    if (st != PS_OK || psd_reset_covers(t, p, container)) {
-        return st; /* RESET is on its way there */
-    }
     t->rounds_moved = true;
     if (item->has_group) {
         return listed_group(t, p, container, &item->group, err);

@@ -234,6 +234,17 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
     return st;
 }
 
+/* What an item behind the names says of a container's group. */
+static ps_status take_group(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *item, struct psi_err *err)
+{
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
+    if (st != PS_OK || psd_reset_covers(t, p, container)) {
+        return st; /* RESET is on its way there */
+    }
+    return psd_groups_list_item(t, p, container, item, err);
+}
+
 void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_peer *p = c->peer;
@@ -259,7 +270,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         }
         if (st == PS_OK) {
             bool named = !item.has_group && !item.has_owner && !item.has_member;
-            st = named ? take_name(t, p, c->returned, &item, &drop, &err) : psd_groups_list_item(t, p, &item, &err);
+            st = named ? take_name(t, p, c->returned, &item, &drop, &err) : take_group(t, p, &item, &err);
         }
         if (st != PS_OK) {
             psd_log(t, PSI_LOG_ERROR, "list_rejected", PSI_KV("peer", c->text), PSI_KV("msg", err.text));

@@ -13,7 +13,8 @@ void psd_lease_renew(struct psd_task *t, struct psd_record *record)
     record->lease_until_ms = t->now_ms + t->config.lease_ms;
     if (!record->member) {
         record->member = true;
-        t->barriers_stale = t->rounds_moved = true;
+        t->barriers_stale = true;
+        t->rounds_moved = true;
         psd_presence_look(t, record->job, record->task);
     }
 }
@@ -22,7 +23,8 @@ void psd_lease_end(struct psd_task *t, struct psd_record *record)
 {
     if (record->member) {
         record->member = false;
-        t->barriers_stale = t->rounds_moved = true;
+        t->barriers_stale = true;
+        t->rounds_moved = true;
         psd_presence_look(t, record->job, record->task);
     }
 }

@@ -115,9 +115,9 @@ struct psd_wait {
     bool has_result, acknowledged;
     struct psd_need own; /* the first of needs, while it is the only one */
     union {
-        struct psd_queue_wait queue; /* ENQUEUE, DEQUEUE, QUEUE_CLOSE */
+        struct psd_queue_wait queue;   /* ENQUEUE, DEQUEUE, QUEUE_CLOSE */
         struct psd_rounds_wait rounds; /* SYNC, JOIN, STEP, LEAVE */
-        struct psd_wait *next;       /* of task->free_waits */
+        struct psd_wait *next;         /* of task->free_waits */
     };
 };
 

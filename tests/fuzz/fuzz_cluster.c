@@ -57,46 +57,71 @@ static const char *job_of(uint8_t i)
     return jobs[i % 4];
 }
 
-/* A message of what a directory says of rounds: the group, then its members (kind 30), or its variables and the step (29). */
-static void add_round_item(struct wire *body, uint8_t kind, bool first, uint8_t a, uint8_t b)
+static ps_v1_RoundsItem rounds_of(uint8_t a, uint8_t b)
 {
-    if (first) {
-        ps_v1_RoundsItem m = ps_v1_RoundsItem_init_zero;
-        PSI_IGNORE(PSI_BYTES_SET(m.container, container_of(a)));
-        m.generation = a / 4 % 2;
-        m.round = b % 4;
-        m.attempt = b / 4;
-        m.has_options = true;
-        m.options.mode = a / 8 % 4;
-        m.step = kind == 29 && a >= 128;
-        wire_item(body, &ps_v1_RoundsItem_msg, &m);
-    } else if (kind == 30) {
-        ps_v1_MemberItem m = ps_v1_MemberItem_init_zero;
-        PSI_IGNORE(PSI_BYTES_SET(m.job, job_of(b)));
-        m.member = a % 4;
-        m.task = a;
-        m.session.size = b % 16 == 0 ? 3 : 16;
-        wire_item(body, &ps_v1_MemberItem_msg, &m);
+    ps_v1_RoundsItem m = ps_v1_RoundsItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.container, container_of(b))); /* fits */
+    m.generation = a % 3 + 1u;
+    m.has_options = a < 250;
+    m.options = (ps_v1_SyncOptions){.mode = b / 4 % 4, .workers = b / 16 % 3, .replicas = a / 3 % 3, .on_loss = a / 9 % 4};
+    m.round = b % 5;
+    m.life = b % 2;
+    m.attempt = a % 4;
+    m.owner_count = b / 64;
+    m.step = a >= 128;
+    return m;
+}
+
+static ps_v1_MemberItem member_of(uint8_t a, uint8_t b)
+{
+    ps_v1_MemberItem m = ps_v1_MemberItem_init_zero;
+    m.member = a % 5;
+    PSI_IGNORE(PSI_BYTES_SET(m.job, job_of(b))); /* fits */
+    m.task = b / 4 % 3;
+    m.session.size = b < 250 ? 16 : 3;
+    memset(m.session.bytes, 7, sizeof(m.session.bytes)); /* of both clients */
+    m.round = a / 5 % 4;
+    m.complete = a >= 128;
+    m.taken = b >= 128;
+    return m;
+}
+
+/* Of groups: as LIST has them, as a directory orders, as PREPARE is answered. */
+static void add_rounds_item(struct wire *body, uint8_t kind, uint8_t a, uint8_t b)
+{
+    ps_v1_RoundsItem group = rounds_of(a, b);
+    ps_v1_MemberItem member = member_of(a, b);
+    if (kind == 28) {
+        wire_item(body, &ps_v1_RoundsItem_msg, &group);
+    } else if (kind == 29) {
+        wire_item(body, &ps_v1_MemberItem_msg, &member);
     } else {
-        ps_v1_NameItem m = ps_v1_NameItem_init_zero;
-        PSI_IGNORE(PSI_BYTES_SET(m.name, name_of(a)));
-        wire_item(body, &ps_v1_NameItem_msg, &m);
+        ps_v1_ListItem m = ps_v1_ListItem_init_zero;
+        PSI_IGNORE(PSI_BYTES_SET(m.container, container_of(b))); /* these fit */
+        m.has_group = a % 3 == 0;
+        m.has_owner = a % 3 == 1;
+        m.has_member = a % 3 == 2;
+        m.group = group;
+        m.member = member;
+        m.owner.task = a / 3 % 3;
+        PSI_IGNORE(PSI_BYTES_SET(m.owner.job, job_of(b / 4)));
+        wire_item(body, &ps_v1_ListItem_msg, &m);
     }
 }
 
 /* One message of a list, its fields from the input. */
-static void add_item(struct wire *body, uint8_t kind, bool first, struct input *in)
+static void add_item(struct wire *body, uint8_t kind, struct input *in)
 {
     uint8_t a = byte(in), b = byte(in);
-    if (kind == 29 || kind == 30) {
-        add_round_item(body, kind, first, a, b);
-        return;
-    }
     if (kind == 31) {
         ps_v1_ConfigItem m = ps_v1_ConfigItem_init_zero;
         PSI_IGNORE(PSI_BYTES_SET(m.name, name_of(a)));
         PSI_IGNORE(PSI_BYTES_SET(m.value, container_of(b)));
         wire_item(body, &ps_v1_ConfigItem_msg, &m);
+        return;
+    }
+    if (kind >= 28) {
+        add_rounds_item(body, kind, a, b);
         return;
     }
     switch (kind % 9) {
@@ -194,7 +219,8 @@ static void send_frame(struct scene *s, int which, struct input *in)
         PS_OP_PUSHPULL, PS_OP_ASSIGN,  PS_OP_ADD,      PS_OP_OPEN,     PS_OP_INIT,  PS_OP_SEAL,         PS_OP_WAIT,
         PS_OP_CREATE,   PS_OP_FIND,    PS_OP_RESET,    PS_OP_DELETE,   PS_OP_CHIEF, PS_OP_WAIT_CLUSTER, PS_OP_INFO,
         PS_OP_VARS,     PS_OP_CONFIG,  PS_OP_SHUTDOWN, PS_OP_SESSIONS, PS_OP_WAITS, PS_OP_CONTAINERS,   PS_OP_CONFIG_SET,
-        PS_OP_STOP,     PS_OP_TASKS,   PS_OP_BARRIER,  PS_OP_SET_RATE};
+        PS_OP_STOP,     PS_OP_TASKS,   PS_OP_BARRIER,  PS_OP_SET_RATE, PS_OP_SYNC,  PS_OP_JOIN,         PS_OP_STEP,
+        PS_OP_LEAVE,    PS_OP_ROUNDS};
     static const uint8_t task_ops[] = {PS_OP_HELLO,      PS_OP_BEAT,        PS_OP_LIST,  PS_OP_LIST_ANSWER, PS_OP_TASK_CREATE,
                                        PS_OP_TASK_RESET, PS_OP_TASK_DELETE, 99,          PS_OP_TASK_ROUNDS, PS_OP_TASK_JOIN,
                                        PS_OP_TASK_LEAVE, PS_OP_PREPARE,     PS_OP_COMMIT};
@@ -232,7 +258,7 @@ static void send_frame(struct scene *s, int which, struct input *in)
             meta[1] = mix % 3;
         }
         for (uint8_t i = 0; i < count % 8; i++) {
-            add_item(&body, count / 8, i == 0, in);
+            add_item(&body, count / 8, in);
         }
     }
     struct wire_frame f = {.op = op,

@@ -36,7 +36,18 @@ static const pb_msgdesc_t *const messages[] = {&ps_v1_Hello_msg,
                                                &ps_v1_ContainerAnswer_msg,
                                                &ps_v1_StopAnswer_msg,
                                                &ps_v1_TaskAnswer_msg,
-                                               &ps_v1_Call_msg};
+                                               &ps_v1_Call_msg,
+                                               &ps_v1_Sync_msg,
+                                               &ps_v1_Join_msg,
+                                               &ps_v1_JoinAnswer_msg,
+                                               &ps_v1_Step_msg,
+                                               &ps_v1_Leave_msg,
+                                               &ps_v1_RoundAnswer_msg,
+                                               &ps_v1_MemberAnswer_msg,
+                                               &ps_v1_AgeAnswer_msg,
+                                               &ps_v1_RoundsItem_msg,
+                                               &ps_v1_MemberItem_msg,
+                                               &ps_v1_MissingItem_msg};
 
 /* any of them; zeroed by the decoder */
 static union {
@@ -57,6 +68,13 @@ static union {
     ps_v1_ContainerAnswer container;
     ps_v1_TaskAnswer task_answer;
     ps_v1_Call call;
+    ps_v1_JoinAnswer join_answer;
+    ps_v1_RoundAnswer rounds_answer;
+    ps_v1_MemberAnswer member_answer;
+    ps_v1_AgeAnswer ages;
+    ps_v1_RoundsItem rounds;
+    ps_v1_MemberItem member;
+    ps_v1_MissingItem missing;
 } one;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -154,7 +154,10 @@ static void send_frame(struct fc *c, struct input *in)
                                   PS_OP_PUT_PART,    PS_OP_GET_PART,
                                   PS_OP_QUEUE_CLOSE, PS_OP_WORK_END,
                                   PS_OP_QUEUES,      PS_OP_SET_RATE,
-                                  PS_OP_SET_STEP,    PS_OP_CONTRIBUTE};
+                                  PS_OP_SET_STEP,    PS_OP_SYNC,
+                                  PS_OP_JOIN,        PS_OP_STEP,
+                                  PS_OP_LEAVE,       PS_OP_ROUNDS,
+                                  PS_OP_CONTRIBUTE};
     static uint8_t zeros[3 * PS_SEGMENT_BYTES];
     struct wire w;
     size_t meta_bytes = 0, body_bytes = 0;
@@ -183,6 +186,15 @@ static void send_frame(struct fc *c, struct input *in)
     wire_frame(&w, &f);
     shell_send(c->conn, &w);
     wire_fini(&w);
+}
+
+/* A session with a place in rounds. */
+static ps_status connect_worker(struct fc *c)
+{
+    struct fc_hello hello;
+    fc_hello_default(c, &hello);
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.job, "worker")); /* fits */
+    return fc_hello(c, &hello);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -218,7 +230,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     (void)fc_ready(&good, "r", PS_F32, 2 * PS_SEGMENT_BYTES / 4, &sgd, 1); /* handle 10 */
     begin_rounds(t, &bad);
-    if (fc_connect(&bad) == PS_OK) {
+    (void)fc_ready(&good, "global_step", PS_I64, 1, &none, 0); /* handle 11 */
+    if (connect_worker(&bad) == PS_OK) {
         for (int commands = 0; in.n > 0 && commands < 200; commands++) {
             uint8_t kind = byte(&in) % 8;
             size_t n = 0;
@@ -233,7 +246,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                 wire_fini(&w);
             } else if (kind == 6) {
                 fc_cut(&bad);
-                (void)fc_connect(&bad);
+                (void)connect_worker(&bad);
             } else {
                 uint8_t steps = byte(&in);
                 if (steps >= 248) {
@@ -246,7 +259,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                 }
             }
             if (shell_is_closed(bad.conn)) {
-                (void)fc_connect(&bad);
+                (void)connect_worker(&bad);
             }
             psd_task_check_invariants(t->core);
         }

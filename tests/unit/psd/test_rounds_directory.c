@@ -530,7 +530,8 @@ TEST(test_reset_ends_the_group)
     assert_applied(fc_reset(&r->cl->c, r->cl->c.next_id++, PSI_CONTAINER_DEFAULT));
     assert_reply(ended(r, 0), PS_ABORTED, "is reset");
     assert_null(group(r));
-    assert_reply(step(r, 0), PS_FAILED_PRECONDITION, "no variables in rounds");
+    assert_reply(step(r, 0), PS_ABORTED, "are gone");
+    assert_reply(join_as(r, 0, &r->options, 1000), PS_FAILED_PRECONDITION, "no variables in rounds");
 }
 
 /* ---- staleness ---- */
@@ -583,6 +584,23 @@ TEST(test_owner_away)
     assert_values(r, -1, -1, 1);
 }
 
+/* An owner that was away when the group was made is told of it when it comes, and what it lists then changes nothing of the set. */
+TEST(test_owner_away_at_sync)
+{
+    struct rd *r = rd_new(1);
+    shell_cut(r->link);
+    shell_run(&r->cl->net);
+    assert_waits(sync_all(r));
+    r->cl->ps1->dials = 0;
+    PSI_IGNORE(cl_join(r->cl, r->cl->ps1)); /* its end is of no use here */
+    assert_applied(fc_take(&r->cl->c, NULL));
+    assert_non_null(psd_rounds_here(r->cl->ps1->core, PSI_CONTAINER_DEFAULT));
+    join(r, 0);
+    contribute(r, 0, 1);
+    assert_int_equal(stepped(r, 0, step(r, 0)).taken, 1);
+    assert_values(r, -1, -1, 1);
+}
+
 /* An owner that restarts has lost its part: nobody goes on with what is left of the others. */
 TEST(test_owner_restarts)
 {
@@ -598,6 +616,115 @@ TEST(test_owner_restarts)
     assert_int_equal(reply.reason, PS_REASON_LOST);
     assert_null(psd_rounds_here(r->cl->ps0->core, PSI_CONTAINER_DEFAULT));
     assert_reply(step(r, 0), PS_ABORTED, "broken");
+}
+
+/* ---- a directory that restarts ---- */
+
+/* All variables at ps:1, two members, so that the group survives the directory. */
+static struct rd *rd_away(uint32_t on_loss)
+{
+    struct rd *r = test_alloc(sizeof(*r));
+    r->cl = cl_new_apart();
+    r->link = cl_join(r->cl, r->cl->ps1);
+    r->options = (ps_v1_SyncOptions){.mode = PSD_SYNC_ROUNDS, .workers = 2, .on_loss = on_loss};
+    r->w = variable(r, &r->cl->at1, "w", PS_F32, N, 1);
+    r->b = variable(r, &r->cl->at1, "b", PS_F32, N, 1);
+    PSI_IGNORE(variable(r, &r->cl->at1, "global_step", PS_I64, 1, 1)); /* opened where it is read */
+    for (uint32_t i = 0; i < 2; i++) {
+        fc_init(&r->m[i].d, r->cl->ps0, (uint8_t)(20 + i));
+        fc_init(&r->m[i].o, r->cl->ps1, (uint8_t)(20 + i));
+        connect_as(&r->m[i].d, i);
+        connect_as(&r->m[i].o, i);
+    }
+    assert_applied(sync_all(r));
+    join(r, 0);
+    join(r, 1);
+    return r;
+}
+
+static void contribute_away(struct rd *r, uint32_t i, float value)
+{
+    contribute_to(r, i, &r->w, &r->m[i].o, value);
+    contribute_to(r, i, &r->b, &r->m[i].o, value);
+}
+
+static void restart_directory(struct rd *r)
+{
+    cl_restart_directory(r->cl);
+    for (uint32_t i = 0; i < 2; i++) {
+        r->m[i].d.task = r->cl->ps0;
+        r->m[i].d.conn = NULL;
+        r->m[i].d.record = 0;
+    }
+}
+
+static void assert_away(struct rd *r, float w, int64_t steps)
+{
+    float v[N];
+    int64_t value = -1;
+    ps_v1_OpenAnswer a;
+    assert_int_equal(fc_pull(&r->cl->at1, &r->w, 0, N, v).status, PS_OK);
+    assert_floats(v, 0, N, w);
+    assert_int_equal(fc_open(&r->cl->at1, "global_step", &a), PS_OK);
+    assert_int_equal(fc_pull(&r->cl->at1, &a, 0, 1, &value).status, PS_OK);
+    assert_int_equal(value, steps);
+}
+
+/* The members are those that the owner tells, the round goes on with what was contributed before. */
+TEST(test_directory_restarts)
+{
+    struct rd *r = rd_away(PSD_ON_LOSS_WAIT);
+    for (uint32_t round = 1; round <= 2; round++) {
+        contribute_away(r, 0, 1);
+        assert_waits(step(r, 0));
+        if (round == 2) {
+            restart_directory(r);
+            connect_as(&r->m[0].d, 0);
+            assert_reply(step(r, 0), PS_UNAVAILABLE, "/job:ps/task:1");
+            PSI_IGNORE(cl_join(r->cl, r->cl->ps1)); /* its end is of no use here */
+            connect_as(&r->m[1].d, 1);
+            assert_waits(step(r, 0));
+        }
+        contribute_away(r, 1, 1);
+        struct ps_step_result b = stepped(r, 1, step(r, 1)), a = released(r, 0);
+        assert_true(a.taken == 1 && b.taken == 1 && a.step == round && a.round == round + 1);
+        assert_away(r, -(float)round, round);
+    }
+    restart_directory(r);
+    PSI_IGNORE(cl_join(r->cl, r->cl->ps1)); /* its end is of no use here */
+    connect_as(&r->m[0].d, 0);
+    assert_int_equal(stepped(r, 0, step_for(r, 0, 2, 0)).taken, 1); /* the answer was lost with it */
+    assert_int_equal(group(r)->generation, psd_rounds_here(r->cl->ps1->core, PSI_CONTAINER_DEFAULT)->generation);
+    contribute_away(r, 0, 1);
+    assert_waits(step_for(r, 0, 3, 60000));
+    pass(r, 15000, 1); /* the other one does not come in a lease: lost, as by any directory */
+    assert_true(member(r, 1)->lost && member(r, 1)->active);
+    assert_applied(sync_all(r));
+}
+
+/* An owner that is behind gets the COMMIT that it missed, and what is prepared in vain is let go. */
+TEST(test_restart_with_a_round_prepared)
+{
+    struct rd *r = rd_away(PSD_ON_LOSS_WAIT);
+    struct psd_round_spec prepared = {.container = PSI_CONTAINER_DEFAULT,
+                                      .generation = group(r)->generation,
+                                      .round = 1,
+                                      .life = 5,
+                                      .attempt = 5,
+                                      .members = &r->m[0].id,
+                                      .member_count = 1};
+    contribute_away(r, 0, 1);
+    assert_int_equal(psd_rounds_prepare_here(r->cl->ps1->core, &prepared, NULL), PS_OK);
+    restart_directory(r);
+    PSI_IGNORE(cl_join(r->cl, r->cl->ps1)); /* its end is of no use here */
+    assert_int_equal(psd_rounds_here(r->cl->ps1->core, PSI_CONTAINER_DEFAULT)->build, PSD_BUILD_NONE);
+    assert_int_equal(group(r)->round, 1);
+    connect_as(&r->m[0].d, 0);
+    connect_as(&r->m[1].d, 1);
+    contribute_away(r, 1, 3);
+    assert_waits(step(r, 0));
+    assert_int_equal(stepped(r, 1, step(r, 1)).taken, 1);
+    assert_away(r, -2, 1);
 }
 
 /* ---- what people see ---- */
