@@ -136,7 +136,7 @@ void psi_ready_compare(struct psi_ready *r)
 /* "rounds" or what else a program or a chief can ask for. */
 static const char *mode_text(ps_sync_mode mode)
 {
-    static const char *const texts[] = {"that each trains on its own", "rounds (--sync)", "bounded staleness (--staleness)"};
+    static const char *const texts[] = {"no rounds", "rounds (--sync)", "bounded staleness (--staleness)"};
     return texts[mode];
 }
 

@@ -126,13 +126,25 @@ static void finish(struct psi_entry *e)
     }
 }
 
+/* A contribution to rounds that have ended meanwhile, which is no more than one that came too late: STEP says what became of
+ * them. */
+static bool is_of_no_round(const struct psi_entry *e, const struct psi_reply *r)
+{
+    return e->op == PS_OP_CONTRIBUTE && r->status == PS_FAILED_PRECONDITION && r->reason == PS_REASON_LOST;
+}
+
 /* What a reply, or HELLO's answer, says of a number whose request still waits. */
 static void outcome(struct psi_entry *e, const struct psi_reply *r)
 {
     struct psi_request *req = e->req;
     struct psi_peer *peer = e->peer;
     struct psi_var *var = e->var;
-    if (r->status == PS_OK) {
+    if (is_of_no_round(e, r)) {
+        const uint64_t dropped = 1;
+        req->status = PS_OK;
+        req->result_bytes = sizeof(dropped);
+        memcpy(req->result, &dropped, sizeof(dropped));
+    } else if (r->status == PS_OK) {
         req->status = PS_OK;
         req->version = r->version;
         req->result_bytes = r->result_bytes;

@@ -354,6 +354,27 @@ TEST(test_dropped_halfway)
     assert_int_equal(t->f.task[0].closes, 1);
 }
 
+/* Rounds that have ended meanwhile: the STEP says why, not the push. */
+TEST(test_rounds_that_have_ended)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, SMALL, 3, 0);
+    const struct fake_request *push = fake_begin(&t->f, PSI_REQ_PUSH, t->w, gradient(SMALL), NULL, 60000);
+    const struct fake_answer ended = {.status = PS_FAILED_PRECONDITION, .reason = PS_REASON_LOST, .text = "not in rounds"};
+    fake_reply(&t->f, 0, PS_OP_CONTRIBUTE, fake_take(&t->f, 0, PS_OP_CONTRIBUTE)->h.id, true, &ended);
+    assert_done(push, PS_OK);
+    uint64_t dropped = 0;
+    memcpy(&dropped, push->req.result, sizeof(dropped));
+    assert_true(dropped == 1 && t->w->open);
+    const struct fake_answer twice = {.status = PS_FAILED_PRECONDITION, .text = "the second one"};
+    push = fake_begin(&t->f, PSI_REQ_PUSH, t->w, gradient(SMALL), NULL, 60000);
+    fake_reply(&t->f, 0, PS_OP_CONTRIBUTE, fake_take(&t->f, 0, PS_OP_CONTRIBUTE)->h.id, true, &twice);
+    assert_done(push, PS_FAILED_PRECONDITION);
+    const struct fake_request *step = step_begin(t);
+    const struct fake_answer why = {.status = PS_ABORTED, .text = "/job:worker/task:2 was lost"};
+    fake_reply(&t->f, 0, PS_OP_STEP, fake_take(&t->f, 0, PS_OP_STEP)->h.id, false, &why);
+    assert_done(step, PS_ABORTED);
+}
+
 /* It goes on where the owner has it, and a deadline in its middle leaves nothing of it. */
 TEST(test_resumed_and_given_up)
 {

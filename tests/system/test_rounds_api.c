@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rounds by the public API, sessions and servers in real processes: averages in task order, a push too many and one too few, a
+ * late one, who is no member, who has finished, a second session of the same worker, reset while somebody waits.
+ */
+#define API_TASKS 2
+#include "api_test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { N = 5, TIMEOUT_MS = 20000 };
+
+struct worker {
+    ps_session *s;
+    ps_param *w, *b;
+};
+
+static ps_sync_options sync_of(uint32_t workers, uint32_t replicas)
+{
+    ps_sync_options o;
+    ps_sync_options_init(&o);
+    o.workers = workers;
+    o.replicas_to_aggregate = replicas;
+    return o;
+}
+
+/* A worker before it is ready. */
+static struct worker begin(uint32_t task, const ps_sync_options *sync)
+{
+    struct worker k = {.s = NULL};
+    ps_session_options o;
+    char error[512];
+    char spec[512];
+    (void)snprintf(spec, sizeof(spec), "ps=%s,%s;worker=127.0.0.1:1,127.0.0.1:2", cluster.address[0], cluster.address[1]);
+    ps_session_options_init(&o);
+    o.cluster_spec = spec;
+    o.job = "worker";
+    o.task_index = task;
+    o.operation_timeout_ms = TIMEOUT_MS;
+    o.ready_timeout_ms = TIMEOUT_MS;
+    o.log = no_log;
+    o.progress = API_PROGRESS;
+    assert_int_equal(ps_session_open(&o, &k.s, error, sizeof(error)), PS_OK);
+    if (sync != NULL) {
+        assert_int_equal(ps_session_sync(k.s, sync), PS_OK);
+    }
+    k.w = ps_param_get(k.s, "w", PS_SHAPE(N), ps_zeros(), ps_sgd(1));
+    k.b = ps_param_get(k.s, "b", PS_SHAPE(N), ps_zeros(), ps_sgd(1));
+    return k;
+}
+
+static struct worker ready(uint32_t task, const ps_sync_options *sync)
+{
+    struct worker k = begin(task, sync);
+    if (ps_session_ready(k.s) != PS_OK) {
+        print_error("%s\n", ps_session_error(k.s));
+    }
+    assert_int_equal(ps_session_status(k.s), PS_OK);
+    return k;
+}
+
+static void push(const struct worker *k, ps_param *p, float gradient)
+{
+    float *g = ps_param_grad(p);
+    for (int i = 0; g != NULL && i < N; i++) {
+        g[i] = gradient;
+    }
+    (void)ps_push(k->s, p); /* what fails sticks */
+}
+
+static void push_both(const struct worker *k, float gradient)
+{
+    push(k, k->w, gradient);
+    push(k, k->b, gradient);
+}
+
+static void assert_values(const struct worker *k, float value)
+{
+    assert_int_equal(ps_pull(k->s), PS_OK);
+    for (int i = 0; i < N; i++) {
+        assert_true(((float *)ps_param_value(k->w))[i] == value);
+        assert_true(((float *)ps_param_value(k->b))[i] == value);
+    }
+}
+
+static void *step_thread(void *arg)
+{
+    const struct worker *k = arg;
+    (void)ps_step_done(k->s); /* what fails sticks */
+    return NULL;
+}
+
+static void one_worker(void **state)
+{
+    (void)state;
+    struct worker k = ready(0, NULL);
+    assert_int_equal(ps_session_close(k.s), 0);
+    const ps_sync_options sync = sync_of(1, 0);
+    k = ready(0, &sync); /* on what is trained otherwise until then */
+    assert_int_equal(ps_global_step(k.s), 0);
+    for (int step = 1; step <= 3; step++) {
+        push(&k, k.w, 1);
+        float *g = ps_param_grad(k.b);
+        for (int i = 0; i < N; i++) {
+            g[i] = 1;
+        }
+        assert_int_equal(ps_push_pull(k.s, k.b), PS_OK); /* a push: the new values are not there yet */
+        assert_int_equal(ps_step_done(k.s), PS_OK);
+        assert_int_equal(ps_global_step(k.s), step);
+        assert_values(&k, (float)-step);
+    }
+    assert_int_equal(ps_dropped(k.s), 0);
+    assert_int_equal(ps_session_sync(k.s, &sync), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_session_close(k.s), PS_FAILED_PRECONDITION);
+}
+
+static void too_many_and_too_few(void **state)
+{
+    (void)state;
+    const ps_sync_options sync = sync_of(1, 0);
+    struct worker k = ready(0, &sync);
+    push(&k, k.w, 1);
+    assert_int_equal(ps_step_done(k.s), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(ps_session_error(k.s), "not pushed since the last step: 'b'"));
+    assert_int_equal(ps_session_close(k.s), PS_FAILED_PRECONDITION);
+    k = ready(0, &sync);
+    push(&k, k.w, 1);
+    push(&k, k.w, 1);
+    assert_int_equal(ps_session_status(k.s), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(ps_session_error(k.s), "'w' was pushed before in this step"));
+    assert_int_equal(ps_session_close(k.s), PS_FAILED_PRECONDITION);
+    k = ready(0, &sync);
+    assert_values(&k, 0); /* nothing of any of it */
+    assert_int_equal(ps_session_close(k.s), 0);
+}
+
+static void averages(void **state)
+{
+    (void)state;
+    const ps_sync_options sync = sync_of(2, 0);
+    struct worker a = ready(0, &sync);
+    struct worker b = ready(1, &sync);
+    pthread_t thread;
+    for (int step = 1; step <= 10; step++) {
+        push_both(&a, 1);
+        push_both(&b, 3);
+        assert_int_equal(pthread_create(&thread, NULL, step_thread, &a), 0);
+        assert_int_equal(ps_step_done(b.s), PS_OK);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(ps_session_status(a.s), PS_OK);
+        assert_int_equal(ps_global_step(a.s), step);
+        assert_int_equal(ps_global_step(b.s), step);
+        assert_values(&a, (float)(-2 * step));
+        assert_values(&b, (float)(-2 * step));
+    }
+    assert_int_equal(ps_session_close(b.s), 0); /* it has finished: nobody waits for it */
+    push_both(&a, 1);
+    assert_int_equal(ps_step_done(a.s), PS_OK);
+    assert_values(&a, -21);
+    assert_int_equal(ps_session_close(a.s), 0);
+}
+
+static void late_ones_are_dropped(void **state)
+{
+    (void)state;
+    const ps_sync_options sync = sync_of(2, 1);
+    struct worker a = ready(0, &sync);
+    struct worker b = ready(1, &sync);
+    push_both(&a, 1);
+    assert_int_equal(ps_step_done(a.s), PS_OK);
+    push_both(&b, 5); /* of the values of round 1 */
+    assert_int_equal(ps_step_done(b.s), PS_OK);
+    assert_int_equal(ps_dropped(b.s), 1);
+    assert_int_equal(ps_global_step(b.s), 1);
+    assert_values(&b, -1);
+    push_both(&b, 1); /* it goes on with the new ones */
+    assert_int_equal(ps_step_done(b.s), PS_OK);
+    assert_int_equal(ps_dropped(b.s), 1);
+    assert_values(&a, -2);
+    assert_int_equal(ps_dropped(a.s), 0);
+    assert_int_equal(ps_session_close(a.s), 0);
+    assert_int_equal(ps_session_close(b.s), 0);
+}
+
+static void who_is_no_member(void **state)
+{
+    (void)state;
+    const ps_sync_options sync = sync_of(1, 0);
+    struct worker k = ready(0, &sync);
+    ps_session *s = open_session(TIMEOUT_MS);
+    ps_variable *w = get(s, "w", PS_F32, PS_SHAPE(N), ps_sgd(1));
+    const float values[N] = {1, 1, 1, 1, 1};
+    float got[N];
+    assert_int_equal(ps_variable_push(w, values, sizeof(values), 1), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_last_reason(), PS_REASON_IN_ROUNDS);
+    assert_int_equal(ps_variable_push_pull(w, values, got, sizeof(values), 1), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_last_reason(), PS_REASON_IN_ROUNDS);
+    assert_int_equal(ps_variable_delete(s, "w"), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_variable_assign(w, values, sizeof(values)), PS_OK); /* that is allowed between rounds */
+    push_both(&k, 1);
+    assert_int_equal(ps_step_done(k.s), PS_OK);
+    assert_int_equal(ps_variable_read(w, got, sizeof(got)), PS_OK);
+    assert_true(got[0] == 0 && got[N - 1] == 0);
+    assert_int_equal(ps_session_close(s), 0);
+    struct worker other = begin(1, NULL); /* a worker that does not ask for rounds */
+    assert_int_equal(ps_session_ready(other.s), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_session_reason(other.s), PS_REASON_IN_ROUNDS);
+    assert_int_equal(ps_session_close(other.s), PS_FAILED_PRECONDITION);
+    const ps_sync_options three = sync_of(3, 0);
+    other = begin(1, &three); /* or for other ones */
+    assert_int_equal(ps_session_ready(other.s), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_close(other.s), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_close(k.s), 0);
+}
+
+/* The newer session of a worker has its place. */
+static void displaced(void **state)
+{
+    (void)state;
+    const ps_sync_options sync = sync_of(1, 0);
+    struct worker old = ready(0, &sync);
+    push_both(&old, 1);
+    assert_int_equal(ps_step_done(old.s), PS_OK);
+    struct worker newer = ready(0, &sync);
+    push_both(&newer, 1);
+    assert_int_equal(ps_step_done(newer.s), PS_OK);
+    push_both(&old, 1);
+    assert_int_equal(ps_step_done(old.s), PS_ABORTED);
+    assert_int_equal(ps_session_close(old.s), PS_ABORTED);
+    push_both(&newer, 1);
+    assert_int_equal(ps_step_done(newer.s), PS_OK);
+    assert_values(&newer, -3);
+    assert_int_equal(ps_session_close(newer.s), 0);
+}
+
+/* Who closes with an error has not finished, and the others hear of it; who closes without one has. */
+static void an_error_is_a_loss(void **state)
+{
+    (void)state;
+    ps_sync_options sync = sync_of(2, 0);
+    sync.on_worker_loss = PS_LOSS_FAIL;
+    for (int failed = 0; failed <= 1; failed++) {
+        struct worker a = ready(0, &sync);
+        struct worker b = ready(1, &sync);
+        if (failed) {
+            assert_int_equal(ps_session_fail(b.s, PS_DATA_LOSS, "its data are gone"), PS_DATA_LOSS);
+        }
+        assert_int_equal(ps_session_close(b.s), failed ? PS_DATA_LOSS : PS_OK);
+        push_both(&a, 1);
+        assert_int_equal(ps_step_done(a.s), failed ? PS_ABORTED : PS_OK);
+        if (failed) {
+            assert_non_null(strstr(ps_session_error(a.s), "/job:worker/task:1"));
+        }
+        assert_int_equal(ps_session_close(a.s), failed ? PS_ABORTED : PS_OK);
+        ps_session *s = open_session(TIMEOUT_MS);
+        assert_int_equal(ps_reset(s), PS_OK);
+        assert_int_equal(ps_session_close(s), 0);
+    }
+}
+
+static void see_member(void *ctx, const ps_member_info *m)
+{
+    *(int *)ctx += m->state == PS_MEMBER_COMPLETE ? 1 : 0;
+}
+
+/* Until a member of the rounds waits in its ps_step_done(). */
+static void await_step(ps_session *s)
+{
+    for (int waiting = 0; waiting == 0;) {
+        assert_int_equal(ps_task_rounds(s, 0, TIMEOUT_MS, NULL, see_member, &waiting), PS_OK);
+    }
+}
+
+static void reset_while_somebody_waits(void **state)
+{
+    (void)state;
+    const ps_sync_options sync = sync_of(2, 0);
+    struct worker k = ready(0, &sync);
+    pthread_t thread;
+    push_both(&k, 1);
+    assert_int_equal(pthread_create(&thread, NULL, step_thread, &k), 0);
+    ps_session *s = open_session(TIMEOUT_MS);
+    await_step(s);
+    assert_int_equal(ps_reset(s), PS_OK);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(ps_session_status(k.s), PS_ABORTED);
+    assert_int_equal(ps_session_close(k.s), PS_ABORTED);
+    assert_int_equal(ps_session_close(s), 0);
+    const ps_sync_options alone = sync_of(1, 0);
+    k = ready(0, &alone); /* nothing of it is left */
+    push_both(&k, 1);
+    assert_int_equal(ps_step_done(k.s), PS_OK);
+    assert_values(&k, -1);
+    assert_int_equal(ps_session_close(k.s), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_worker, setup, teardown),
+        cmocka_unit_test_setup_teardown(too_many_and_too_few, setup, teardown),
+        cmocka_unit_test_setup_teardown(averages, setup, teardown),
+        cmocka_unit_test_setup_teardown(late_ones_are_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_is_no_member, setup, teardown),
+        cmocka_unit_test_setup_teardown(displaced, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_error_is_a_loss, setup, teardown),
+        cmocka_unit_test_setup_teardown(reset_while_somebody_waits, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
