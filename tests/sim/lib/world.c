@@ -274,6 +274,10 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .shares_done = s->count_shares_done,
                                     .shares_back = s->count_shares_back,
                                     .shares_over = s->count_shares_over,
+                                    .gradients = s->count_gradients,
+                                    .stale = s->count_stale,
+                                    .results = s->count_results,
+                                    .results_back = s->count_results_back,
                                     .twin_turns = s->twin_turns,
                                     .twin_dropped = s->twin_dropped};
         unmake_world(s);
