@@ -449,14 +449,15 @@ static void done_take(struct sim *s, const struct sim_call *call)
         sim_fail(s, "REFERENCE: %s has %g of %llu gradients; by the reference %g of %llu", sim_op_text(op, text), value,
                  (unsigned long long)d->got.serial, r == NULL ? 0 : r->value, r == NULL ? 0 : (unsigned long long)r->count);
     }
+    if (has_key(r->lost, r->lost_count, op->life, op->number)) {
+        return; /* it stood still for a lease, and it is somebody else's */
+    }
     for (uint32_t i = 0; i < r->got_count; i++) {
         if (!has_key(r->lost, r->lost_count, r->got[i].life, r->got[i].number)) {
             sim_fail(s, "TWICE: %s has a result that session %u has", sim_op_text(op, text), r->got[i].life);
         }
     }
-    if (!has_key(r->lost, r->lost_count, op->life, op->number)) {
-        add_key(s, r->got, &r->got_count, op->life, op->number);
-    }
+    add_key(s, r->got, &r->got_count, op->life, op->number);
 }
 
 void sim_sums_done(struct sim *s, const struct sim_call *call)
