@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues and work, part of ps.h: what programs that train together hand to each other. C11 and C++17.
+ * Queues, work and accumulators, part of ps.h: what programs that train together hand to each other. C11 and C++17.
  *
  * A queue has a name like a variable (scopes, containers and devices hold for it), lies at one task, and is there until its
  * container is reset or it is deleted. Its elements are tuples of tensors. The semantics are TensorFlow's, but for two things: a
@@ -22,12 +22,14 @@ extern "C" {
 typedef struct ps_queue ps_queue;
 typedef struct ps_tuple ps_tuple;
 typedef struct ps_work ps_work;
+typedef struct ps_accumulator ps_accumulator;
 
 #define PS_QUEUE_COMPONENTS_MAX 16
 typedef enum ps_queue_kind {
     PS_QUEUE_FIFO = 1,
     PS_QUEUE_RANDOM_SHUFFLE = 2, /* gives out any element; keeps min_after_dequeue of them while it is open */
-    PS_QUEUE_WORK = 3            /* as ps_work_get() makes it */
+    PS_QUEUE_WORK = 3,           /* as ps_work_get() makes it */
+    PS_QUEUE_ACCUMULATOR = 4     /* as ps_accumulator_get() makes it */
 } ps_queue_kind;
 
 /** One tensor of each element. */
@@ -177,6 +179,55 @@ PS_API ps_status ps_work_done(ps_work *w, ps_work_item *item);
 /** It is not done, and comes again. Likewise. */
 PS_API ps_status ps_work_return(ps_work *w, ps_work_item *item);
 
+/* ============================================== accumulators ============================================== */
+
+/** What a take gets: the sum of the gradients that are there, or that divided by their number. */
+typedef enum ps_reduction { PS_REDUCTION_MEAN = 1, PS_REDUCTION_SUM = 2 } ps_reduction;
+/**
+ * Get or create: gradients of several workers added up at a task until somebody takes them; TensorFlow's ConditionalAccumulator.
+ * The accumulator is the session's (freed at close), its name, place and end are a queue's. docs/TF_MAP.md says what can be built
+ * of these and queues; training in rounds (ps_session_sync()) needs none.
+ *
+ * dtype    PS_F32 or PS_F64. device: NULL, or as in ps_queue_spec: that of the variable (ps_param_device()) saves a way.
+ * Errors   INVALID_ARGUMENT (also where one of this name is there with another dtype, shape or reduction: both sides are said),
+ * and those of ps_variable_get().
+ */
+PS_API ps_status ps_accumulator_get(ps_session *s, const char *name, ps_dtype dtype, ps_shape shape, ps_reduction reduction,
+                                    const char *device, ps_accumulator **out_accumulator);
+/**
+ * Add a gradient, unless it came too late: it counts when local_step is not below the accumulator's global step, otherwise it is
+ * dropped, which is PS_OK. Waits for nobody.
+ *
+ * gradient      in host memory, row-major, of the accumulator's dtype and shape; borrows. NaN and infinity as with ps_push().
+ * out_accepted  may be NULL: did it count?
+ *
+ * Errors   INVALID_ARGUMENT    NaN or infinity
+ *          RESOURCE_EXHAUSTED  the task's memory was full until the deadline
+ *          ABORTED             the accumulator is gone (reason LOST), or its task lost the session; here, and when the deadline
+ *                              ends it, ps_last_applied() says whether it may have counted. It never counts in part
+ */
+PS_API ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradient, int64_t local_step, int64_t timeout_ms,
+                                           bool *out_accepted);
+/**
+ * Take what has been added up; waits until it is at least n gradients, behind those that began before. The accumulator's global
+ * step rises by one, and it begins at 0 again. A result that was taken by a session which ended before it had it is the next
+ * take's, however many gradients are in it.
+ *
+ * n          1 or more.
+ * gradient   where the mean, of all that are there, or the sum goes; undefined after an error.
+ * out_count  may be NULL: how many gradients are in it.
+ *
+ * Errors   INVALID_ARGUMENT    n is not above 0
+ *          DEADLINE_EXCEEDED   there were too few; they stay
+ *          CANCELLED           it was reset or deleted
+ *          ABORTED             as ps_dequeue()
+ */
+PS_API ps_status ps_accumulator_take_grad(ps_accumulator *a, int64_t n, void *gradient, int64_t timeout_ms, uint64_t *out_count);
+/** Set its global step, 0 to 2^62; what has been added up stays. It may go back: out_before (may be NULL) is what it was. */
+PS_API ps_status ps_accumulator_set_global_step(ps_accumulator *a, int64_t step, int64_t *out_before);
+/** Gradients that have been added up since the last take. */
+PS_API ps_status ps_accumulator_num_accumulated(ps_accumulator *a, uint64_t *out_count);
+
 /* ============================================= administration ============================================= */
 
 typedef struct ps_queue_info {
@@ -197,6 +248,10 @@ typedef struct ps_queue_info {
     uint8_t reserved[3];
     uint32_t component_count;
     ps_component components[PS_QUEUE_COMPONENTS_MAX];
+    int64_t step;     /* accumulator: its global step; size has the gradients of it, items the results that came back */
+    uint64_t dropped; /* accumulator: gradients that came too late, since its task began */
+    ps_reduction reduction;
+    uint8_t reserved2[4];
 } ps_queue_info;
 typedef void (*ps_queue_info_fn)(void *ctx, const ps_queue_info *info);
 /** List the queues of one task of ps_cluster_tasks(), by container and name. Blocks; callbacks before it returns. */

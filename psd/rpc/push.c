@@ -136,7 +136,7 @@ static ps_status check_contribution(const struct psd_task *t, const struct psd_r
                                     const struct asked *m, struct psi_err *err)
 {
     if (!psd_variable_in_rounds(v)) {
-        return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST,
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_LOST,
                            "variable '%s' at %s is not in rounds any more: their chief has ended them, or they were lost",
                            v->name, t->name);
     }

@@ -62,7 +62,7 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         return DONE;
     }
     if (k->apply && k->local_step < v->queue->step) {         /* too late: it has gone nowhere, and that is its result */
-        ((struct psd_queue *)(uintptr_t)v->queue)->dropped++; /* a count of this life */
+        psd_queue_note_dropped(v->queue);
         return DONE;
     }
     if (k->fill && v->queue->filled) {

@@ -86,6 +86,11 @@ uint64_t psd_queue_length(const struct psd_queue *q)
     return !accumulates(q) ? q->size : q->sum == NULL ? 0 : q->sum->serial;
 }
 
+void psd_queue_note_dropped(const struct psd_queue *q)
+{
+    psd_queue_own(q)->dropped++;
+}
+
 uint64_t psd_queue_items(const struct psd_queue *q)
 {
     return q->next_serial - 1;

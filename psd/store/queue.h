@@ -99,6 +99,8 @@ uint64_t psd_queue_available(const struct psd_queue *q);
 uint64_t psd_queue_draw(const struct psd_queue *q, uint64_t random);
 /** Elements in it; ACCUMULATOR: gradients in its sum. */
 uint64_t psd_queue_length(const struct psd_queue *q);
+/** ACCUMULATOR: a gradient came too late. No state: a count of this life. */
+void psd_queue_note_dropped(const struct psd_queue *q);
 /** Items of a filled WORK. */
 uint64_t psd_queue_items(const struct psd_queue *q);
 /** WORK: the item with this serial; NULL: there is none. */

@@ -84,6 +84,11 @@ def load():
             ("ps_queue_size", c.c_int, [pointer, c.POINTER(c.c_uint64)]),
             ("ps_enqueue", c.c_int, [pointer, c.POINTER(pointer), c.c_int64]),
             ("ps_dequeue", c.c_int, [pointer, c.POINTER(pointer), c.c_int64]),
+            ("ps_accumulator_get", c.c_int, [pointer, c.c_char_p, c.c_int, Shape, c.c_int, c.c_char_p, c.POINTER(pointer)]),
+            ("ps_accumulator_apply_grad", c.c_int, [pointer, pointer, c.c_int64, c.c_int64, c.POINTER(c.c_bool)]),
+            ("ps_accumulator_take_grad", c.c_int, [pointer, c.c_int64, pointer, c.c_int64, c.POINTER(c.c_uint64)]),
+            ("ps_accumulator_set_global_step", c.c_int, [pointer, c.c_int64, c.POINTER(c.c_int64)]),
+            ("ps_accumulator_num_accumulated", c.c_int, [pointer, c.POINTER(c.c_uint64)]),
             ("ps_sgd", pointer, [c.c_double]),
             ("ps_constant", pointer, [c.c_double]),
             ("ps_truncated_normal", pointer, [c.c_double, c.c_double]),
@@ -312,6 +317,22 @@ class Ctypes(unittest.TestCase):
             doubles, number = (c.c_double * 3)(), c.c_int32()
             self.check(self.lib.ps_dequeue(queue, (c.c_void_p * 2)(c.addressof(doubles), c.addressof(number)), 0))
             self.assertEqual((list(doubles), number.value), ([i, 0.1, -1e300], -i))
+
+    def test_accumulator(self):
+        sums, accepted, count, before = c.c_void_p(), c.c_bool(), c.c_uint64(), c.c_int64()
+        self.check(self.lib.ps_accumulator_get(self.session, b"python/sums", F64, Shape(1, 0, (c.c_int64 * 8)(3)), 1, None, c.byref(sums)))
+        self.check(self.lib.ps_accumulator_set_global_step(sums, 5, c.byref(before)))
+        self.assertEqual(before.value, 0)
+        for i, local_step in enumerate((5, 4, 6)):
+            doubles = (c.c_double * 3)(i, 1, -1e300)
+            self.check(self.lib.ps_accumulator_apply_grad(sums, c.addressof(doubles), local_step, 0, c.byref(accepted)))
+            self.assertEqual(accepted.value, local_step >= 5)
+        self.check(self.lib.ps_accumulator_num_accumulated(sums, c.byref(count)))
+        self.assertEqual(count.value, 2)
+        doubles = (c.c_double * 3)()
+        self.check(self.lib.ps_accumulator_take_grad(sums, 1, c.addressof(doubles), 0, c.byref(count)))
+        self.assertEqual((list(doubles), count.value), ([1, 1, -1e300], 2))
+        self.assertEqual(self.lib.ps_accumulator_take_grad(sums, 0, c.addressof(doubles), 0, None), INVALID_ARGUMENT)
 
     def test_initializers(self):
         for name, init, bound in (("he", self.lib.ps_he_normal(), 2 * (2 / 100) ** 0.5 / 0.87962566103423978),

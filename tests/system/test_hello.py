@@ -31,7 +31,7 @@ class Hello(unittest.TestCase):
         self.assertIn("usage: hello_local [TEXT]", err)
 
     def test_help_of_all_examples(self):
-        for name in ("hello_local", "cluster", "placement", "simple_client", "softmax"):
+        for name in ("hello_local", "cluster", "placement", "simple_client", "softmax", "accumulator"):
             code, out, err = run(path("examples/" + name), "--help")
             self.assertEqual((code, err), (0, ""))
             self.assertTrue(out.startswith("usage: " + name), out)

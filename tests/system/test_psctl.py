@@ -255,6 +255,22 @@ class Live(unittest.TestCase):
         self.assertEqual(self.psctl("queues").splitlines()[1:], ["none"])
         self.refused("delete", "numbers", "--yes", says="'numbers'")
 
+    def test_accumulators(self):
+        with Cluster(1) as one:
+            flags = ("--ps_hosts", one.hosts, "--worker_hosts", "127.0.0.1:1", "--job_name", "worker", "--task_index", "0", "--rounds", "3")
+            code, out, err = run(path("examples/accumulator"), *flags)
+            self.assertEqual((code, out), (0, "step 3: w = 0.875000 -1.750000 3.500000\n"), err)
+            rows = run(PSCTL, "-t", one.addresses[0], "queues")[1].splitlines()[1:]
+            self.assertEqual([row.split() for row in rows][0], ["b/grad_accum", "localhost", "/job:ps/task:0", "ACCUMULATOR", "float32", "(3,)",
+                                                                "1", "unbounded", "0", "16", "B", "0", "0", "step", "3"])
+            queues = json.loads(run(PSCTL, "-t", one.addresses[0], "queues", "--json")[1])["queues"]
+            self.assertEqual([(q["name"], q.get("step"), q.get("reduction"), q.get("dropped"), q.get("came_back")) for q in queues],
+                             [("b/grad_accum", 3, "MEAN", 0, 0), ("sync_token_q", None, None, None, None),
+                              ("w/grad_accum", 3, "MEAN", 0, 0)])
+            code, _, err = run(PSCTL, "-t", one.addresses[0], "queue", "w/grad_accum", "take")
+            self.assertEqual(code, 1)
+            self.assertIn("is an accumulator", err)
+
     def test_a_reset_tells_of_queues(self):
         with Cluster(1) as cluster:
             address = cluster.addresses[0]

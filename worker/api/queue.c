@@ -43,6 +43,8 @@ static ps_status spec_take(const ps_queue_spec *from, ps_queue_spec *to, struct 
     }
     if (st == PS_OK && to->kind == PS_QUEUE_WORK) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': work is got by ps_work_get()", to->name);
+    } else if (st == PS_OK && to->kind == PS_QUEUE_ACCUMULATOR) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': an accumulator is got by ps_accumulator_get()", to->name);
     }
     if (st != PS_OK) {
         return st;
@@ -161,6 +163,15 @@ static ps_status check(const ps_queue *q, struct psi_err *err)
     return q != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "the queue is NULL");
 }
 
+/* Its elements go in and out as those of a queue. */
+static ps_status check_elements(const ps_queue *q, struct psi_err *err)
+{
+    ps_status st = check(q, err);
+    return st == PS_OK && q->spec.kind == PSI_QUEUE_ACCUMULATOR
+               ? psi_fail(err, PS_INVALID_ARGUMENT, "'%s' is an accumulator: see ps_accumulator_get()", q->variable.name)
+               : st;
+}
+
 /* The same kind of element. */
 static ps_status check_tuple(const ps_queue *q, const ps_tuple *t, struct psi_err *err)
 {
@@ -168,7 +179,7 @@ static ps_status check_tuple(const ps_queue *q, const ps_tuple *t, struct psi_er
         return psi_fail(err, PS_INVALID_ARGUMENT, "the %s is NULL", q == NULL ? "queue" : "tuple");
     }
     return psi_queue_spec_equal(&q->spec, &t->spec)
-               ? PS_OK
+               ? check_elements(q, err)
                : psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': the tuple was made for another one", q->variable.name);
 }
 
@@ -204,7 +215,7 @@ static ps_status put_values(ps_queue *q, const void *const *values, uint32_t cou
 {
     struct psi_err err = {0};
     ps_tuple *t = NULL;
-    ps_status st = check(q, &err);
+    ps_status st = check_elements(q, &err);
     if (out_inserted != NULL) {
         *out_inserted = 0;
     }
@@ -234,7 +245,7 @@ static ps_status take_values(ps_queue *q, void *const *values, uint32_t count, b
 {
     struct psi_err err = {0};
     ps_tuple *t = NULL;
-    ps_status st = check(q, &err);
+    ps_status st = check_elements(q, &err);
     st = st == PS_OK ? psi_tuple_arrays_check(q, values, &err) : st;
     if (st == PS_OK && (t = psi_tuple_borrow(q)) == NULL) {
         st = psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory for an element");

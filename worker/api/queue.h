@@ -29,9 +29,14 @@ struct ps_queue {
     uint32_t spare_count;
 };
 struct ps_work {
-    ps_queue queue; /* all of it: get.c makes both alike */
+    ps_queue queue; /* all of it: get.c makes all three alike */
 };
-_Static_assert(offsetof(ps_queue, variable) == 0 && sizeof(struct ps_work) == sizeof(ps_queue), "get.c frees them as a variable");
+struct ps_accumulator {
+    ps_queue queue;
+};
+_Static_assert(offsetof(ps_queue, variable) == 0 && sizeof(struct ps_work) == sizeof(ps_queue) &&
+                   sizeof(struct ps_accumulator) == sizeof(ps_queue),
+               "get.c frees them as a variable");
 
 /** Get, create or find it as spec (name, device, type) and the scopes say. elements NULL: find. get.c */
 ps_status psi_api_queue_get(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how,

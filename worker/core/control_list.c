@@ -67,6 +67,7 @@ static bool take_queue(const struct psi_peer *peer, const ps_v1_QueueAnswer *m, 
     info->min_after_dequeue = spec.min_after_dequeue;
     info->seed = spec.seed;
     info->epochs = spec.epochs;
+    info->reduction = (ps_reduction)spec.reduction;
     info->component_count = spec.component_count;
     for (uint32_t i = 0; i < spec.component_count; i++) {
         const struct psi_queue_component *c = &spec.components[i];

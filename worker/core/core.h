@@ -79,6 +79,7 @@ enum psi_request_kind {
     PSI_REQ_ADD,       /* assign_add (scale 1) / assign_sub (scale -1) */
     PSI_REQ_INIT,
     PSI_REQ_WORK_END, /* of a queue */
+    PSI_REQ_SET_STEP, /* of an accumulator */
     /* reads */
     PSI_REQ_PULL,
     /* of queues: they wait at the owner */
@@ -331,6 +332,7 @@ struct psi_list_sink {
  *   DEQUEUE         dst = struct psi_dequeue *, kept
  *   QUEUE_CLOSE     bytes != 0 cancels the ENQUEUEs that wait
  *   WORK_END        src = const struct psi_work_end *, kept; result: u64, 1 when the item was done before
+ *   SET_STEP        src = const int64_t *, kept; result: i64, the step before
  *   STATUS          of a queue: var->queue has size and closed then
  *   READY           src = const struct psi_sync *: how it is to train with others, copied; NULL: on its own
  *   JOIN            after that READY; its answer is psi_client_member()
@@ -355,9 +357,11 @@ struct psi_enqueue {
     bool many;
     bool fill; /* work: all items, once */
     uint64_t fill_hash;
+    bool apply; /* accumulator: a gradient; result: 1 when it counts, 0 when it came too late */
+    int64_t local_step;
 };
 struct psi_dequeue {
-    uint32_t count;
+    uint32_t count; /* accumulator: gradients that are to be in the one element */
     bool many, up_to;
     /** Memory for the elements that were taken, 8-aligned, kept until done(). Loop thread. An error ends the request, and the
      *  elements go back. */

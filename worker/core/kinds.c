@@ -34,6 +34,7 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
     [PSI_REQ_ADD] = {"assign_add", PS_OP_ADD, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_SRC | PSI_KIND_SIGN, .go = psi_var_queue},
     [PSI_REQ_INIT] = {"init", PS_OP_INIT, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_NO_VALUE, .go = psi_var_queue},
     [PSI_REQ_WORK_END] = {"work_end", PS_OP_WORK_END, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_NO_VALUE, .go = psi_var_queue},
+    [PSI_REQ_SET_STEP] = {"set_step", PS_OP_SET_STEP, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_NO_VALUE, .go = psi_var_queue},
     [PSI_REQ_PULL] = {"pull", PS_OP_PULL, PSI_TO_OWNER, READS, .go = psi_var_queue},
     [PSI_REQ_ENQUEUE] = QUEUE("enqueue", PS_OP_ENQUEUE),
     [PSI_REQ_DEQUEUE] = QUEUE("dequeue", PS_OP_DEQUEUE),

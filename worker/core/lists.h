@@ -29,7 +29,7 @@
          TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) TEXT(what) TEXT(release) SAME(since_ms) OTHER(take_wait_rest)) \
     LIST(QUEUES, "queues", OF_TASK, queue, ps_queue_info, NULL, QueueAnswer, \
          TEXT(container) TEXT(name) SAME(size) SAME(taken) SAME(bytes) SAME(enqueuers) SAME(dequeuers) SAME(closed) SAME(epoch) \
-         SAME(items) SAME(done) OTHER(take_queue)) \
+         SAME(items) SAME(done) SAME(step) SAME(dropped) OTHER(take_queue)) \
     LIST(AGES, "ages", OF_TASK, age, ps_age_info, NULL, AgeAnswer, TEXT(container) OTHER(take_ages)) \
     OWN(ROUNDS, "rounds", OF_TASK, round, ps_round_info, NULL, RoundAnswer, \
         TEXT(container) SAME(generation) SAME(round) SAME(step) SAME(workers) SAME(replicas) SAME(dropped) \

@@ -81,6 +81,17 @@ static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
     return sizeof(m->push);
 }
 
+/* A whole frame with a message and nothing else. */
+static void queue_message(struct psi_entry *e, struct ps_frame_header *h, const pb_msgdesc_t *d, const void *m)
+{
+    _Alignas(8) uint8_t meta[PS_META_BYTES_MAX] = {0};
+    size_t bytes = 0;
+    PSI_ASSERT(psi_msg_encode(d, m, meta, sizeof(meta), &bytes, NULL) == PS_OK); /* meta has its bound */
+    h->meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
+    h->flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
+    psi_peer_send(e->peer, h, meta, NULL, 0);
+}
+
 static void queue_init(struct psi_entry *e, struct ps_frame_header *h)
 {
     struct psi_client *c = e->peer->c;
@@ -95,24 +106,20 @@ static void queue_init(struct psi_entry *e, struct ps_frame_header *h)
     m.force = e->req->bytes != 0;
     m.has_optimizer = true;
     psi_optimizer_to_msg(&var->optimizer, &m.optimizer);
-    _Alignas(8) uint8_t meta[(ps_v1_Init_size + 7) / 8 * 8] = {0};
-    size_t bytes = 0;
-    PSI_ASSERT(psi_msg_encode(&ps_v1_Init_msg, &m, meta, sizeof(meta), &bytes, NULL) == PS_OK); /* meta has its bound */
-    h->meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
-    h->flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
-    psi_peer_send(e->peer, h, meta, NULL, 0);
+    queue_message(e, h, &ps_v1_Init_msg, &m);
 }
 
 static void queue_work_end(struct psi_entry *e, struct ps_frame_header *h)
 {
     const struct psi_work_end *end = e->req->src;
     const ps_v1_WorkEnd m = {.serial = end->serial, .epoch = end->epoch, .give_back = end->give_back};
-    _Alignas(8) uint8_t meta[(ps_v1_WorkEnd_size + 7) / 8 * 8] = {0};
-    size_t bytes = 0;
-    PSI_ASSERT(psi_msg_encode(&ps_v1_WorkEnd_msg, &m, meta, sizeof(meta), &bytes, NULL) == PS_OK); /* meta has its bound */
-    h->meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
-    h->flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
-    psi_peer_send(e->peer, h, meta, NULL, 0);
+    queue_message(e, h, &ps_v1_WorkEnd_msg, &m);
+}
+
+static void queue_set_step(struct psi_entry *e, struct ps_frame_header *h)
+{
+    const ps_v1_SetStep m = {.step = *(const int64_t *)e->req->src};
+    queue_message(e, h, &ps_v1_SetStep_msg, &m);
 }
 
 void psi_push_queue(struct psi_entry *e)
@@ -133,6 +140,9 @@ void psi_push_queue(struct psi_entry *e)
         e->begun = true;
     } else if (e->op == PS_OP_WORK_END) {
         queue_work_end(e, &h);
+        e->begun = true;
+    } else if (e->op == PS_OP_SET_STEP) {
+        queue_set_step(e, &h);
         e->begun = true;
     } else if (e->op == PS_OP_ADD) {
         h.flags |= PS_FLAG_FIRST | PS_FLAG_LAST;

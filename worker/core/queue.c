@@ -39,7 +39,11 @@ static ps_status check_put(const struct psi_enqueue *e, const char *name, struct
 
 static ps_status check_take(const struct psi_dequeue *d, const struct psi_var *var, struct psi_err *err)
 {
-    if (d->room == NULL || d->count > PS_VARIABLES_MAX || (!d->many && d->count != 1)) {
+    bool sums = var->queue->spec.kind == PSI_QUEUE_ACCUMULATOR;
+    if (sums && (d->many || d->count == 0)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "take of '%s': %u gradients; at least 1, and one result", var->name, d->count);
+    }
+    if (d->room == NULL || (!sums && (d->count > PS_VARIABLES_MAX || (!d->many && d->count != 1)))) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "dequeue from '%s': %u elements, at most %d", var->name, d->count,
                         PS_VARIABLES_MAX);
     }
@@ -368,7 +372,9 @@ static ps_status build(struct psi_ask *ask, struct psi_err *err)
                                  .bytes = e->bytes,
                                  .many = e->many,
                                  .fill = e->fill,
-                                 .fill_hash = e->fill_hash};
+                                 .fill_hash = e->fill_hash,
+                                 .apply = e->apply,
+                                 .local_step = e->local_step};
         uint64_t first = e->bytes < PSI_PART_BYTES ? e->bytes : PSI_PART_BYTES;
         ps_status st = psi_ask_meta(ask, &ps_v1_Enqueue_msg, &m, err);
         return st == PS_OK && first > 0 ? psi_buf_append(&ask->body, e->data, (size_t)first, err) : st;

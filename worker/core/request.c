@@ -98,7 +98,7 @@ static ps_status check_data(const struct psi_request *req, const struct psi_kind
     if (var->owner == UINT32_MAX) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s of '%s': get or create the variable first", k->name, var->name);
     }
-    if ((var->queue != NULL) != (req->kind == PSI_REQ_WORK_END)) {
+    if ((var->queue != NULL) != (req->kind == PSI_REQ_WORK_END || req->kind == PSI_REQ_SET_STEP)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': it is a %s", k->name, var->name,
                         var->queue != NULL ? "queue" : "variable");
     }

@@ -160,7 +160,7 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         req->err = psi_client_err(peer->c, r->status, r->reason, r->applied, "%s of '%s' at %s: %s", psi_kind_of(req)->name,
                                   var->name, psi_peer_where(peer, where, sizeof(where)), r->text);
     }
-    bool gone = r->status == PS_ABORTED && e->op != PS_OP_INIT && (e->op != PS_OP_WORK_END || r->reason == PS_REASON_LOST) &&
+    bool gone = r->status == PS_ABORTED && e->op != PS_OP_INIT && (var->queue == NULL || r->reason == PS_REASON_LOST) &&
                 peer->state == PSI_PEER_UP;
     if (e->queued && psi_outq_cancel(&peer->link->out, &e->out)) {
         e->queued = false;

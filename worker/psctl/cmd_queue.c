@@ -146,6 +146,11 @@ static enum psctl_exit run_queue(struct psctl *c)
                     c->argv[0]);
         return PSCTL_FAILED;
     }
+    if (st == PS_OK && ps_queue_spec_of(q)->kind == PS_QUEUE_ACCUMULATOR) {
+        psctl_error(c, PS_FAILED_PRECONDITION,
+                    "'%s' is an accumulator: programs apply and take its gradients; psctl queues shows it", c->argv[0]);
+        return PSCTL_FAILED;
+    }
     if (st == PS_OK && !puts && !takes) {
         st = ps_queue_close(q, cancels, psctl_left_ms(c));
     }

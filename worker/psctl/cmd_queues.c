@@ -21,7 +21,10 @@ static const ps_queue_info *info_of(const void *row)
 
 static const char *kind_name(ps_queue_kind kind)
 {
-    return kind == PS_QUEUE_FIFO ? "FIFO" : kind == PS_QUEUE_RANDOM_SHUFFLE ? "RANDOM_SHUFFLE" : "WORK";
+    return kind == PS_QUEUE_FIFO             ? "FIFO"
+           : kind == PS_QUEUE_RANDOM_SHUFFLE ? "RANDOM_SHUFFLE"
+           : kind == PS_QUEUE_WORK           ? "WORK"
+                                             : "ACCUMULATOR";
 }
 
 static const char *kind_cell(const void *row, char *buf, size_t n)
@@ -83,9 +86,42 @@ static json_t *capacity_value(const void *row)
 
 static const char *state_cell(const void *row, char *buf, size_t n)
 {
-    (void)buf;
-    (void)n;
-    return info_of(row)->closed ? "closed" : "open";
+    const ps_queue_info *q = info_of(row);
+    if (q->kind == PS_QUEUE_ACCUMULATOR) {
+        (void)snprintf(buf, n, "step %" PRId64, q->step);
+        return buf;
+    }
+    return q->closed ? "closed" : "open";
+}
+
+/* Of an accumulator; absent in others. */
+static json_t *of_accumulator(const ps_queue_info *q, json_t *value)
+{
+    if (q->kind == PS_QUEUE_ACCUMULATOR) {
+        return value;
+    }
+    json_decref(value);
+    return NULL;
+}
+
+static json_t *reduction_value(const void *row)
+{
+    return of_accumulator(info_of(row), json_string(info_of(row)->reduction == PS_REDUCTION_SUM ? "SUM" : "MEAN"));
+}
+
+static json_t *step_value(const void *row)
+{
+    return of_accumulator(info_of(row), json_integer(info_of(row)->step));
+}
+
+static json_t *dropped_value(const void *row)
+{
+    return of_accumulator(info_of(row), json_integer((json_int_t)info_of(row)->dropped));
+}
+
+static json_t *back_value(const void *row)
+{
+    return of_accumulator(info_of(row), json_integer((json_int_t)info_of(row)->items));
 }
 
 static const char *epoch_cell(const void *row, char *buf, size_t n)
@@ -124,6 +160,10 @@ static const struct cli_column queue_columns[] = {
     {"TAKING", "dequeuers", FIELD(CLI_U32, q.dequeuers)},
     {"STATE", "closed", FIELD(CLI_BOOL, q.closed), .cell = state_cell},
     {NULL, "min_after_dequeue", FIELD(CLI_U64, q.min_after_dequeue)},
+    {NULL, "reduction", CLI_OTHER, .value = reduction_value},
+    {NULL, "step", CLI_OTHER, .value = step_value},
+    {NULL, "dropped", CLI_OTHER, .value = dropped_value},
+    {NULL, "came_back", CLI_OTHER, .value = back_value},
 };
 static const struct cli_column work_columns[] = {
     NAMES,
@@ -180,8 +220,11 @@ const struct psctl_verb psctl_verb_queues = {
     .flags = PSCTL_FLAG(TASK) | PSCTL_FLAG(WATCH),
     .words = "",
     .show = show_queues,
-    .help = "Each queue, also those of work. TAKEN are elements that are out and may come back: their program has not said that\n"
-            "it has them, or works at them. PUTTING and TAKING are requests that wait; psctl waits says whose.\n",
+    .help =
+        "Each queue, also those of work, and accumulators: of these SIZE counts gradients, and STATE is their global step. "
+        "TAKEN\n"
+        "are elements that are out and may come back: their program has not said that it has them, or works at them. PUTTING\n"
+        "and TAKING are requests that wait; psctl waits says whose.\n",
 };
 
 const struct psctl_verb psctl_verb_work = {

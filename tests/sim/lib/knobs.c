@@ -202,6 +202,7 @@ static void queues(struct sim *s)
     k->ps_tasks = (uint32_t)sim_range(s, 1, 2);
     k->programs = 8;
     k->shares = s->seed % 5 == 4;
+    k->sums = s->seed % 5 == 3;
     k->workers_listed = true;
     k->lease_ms = pick(s, 500, 1000, 1500, 3000);
     k->beat_ms = k->lease_ms / 4;

@@ -218,6 +218,10 @@ void sim_queues_change(struct sim *s, struct sim_task *t, const struct psd_chang
         sim_shares_change(s, t, c);
         return;
     }
+    if (s->k.sums) {
+        sim_sums_change(s, t, c);
+        return;
+    }
     switch (c->kind) {
     case PSD_CHANGE_ENQUEUE:
         mark_put(s, c);
@@ -547,6 +551,10 @@ void sim_queues_poll(struct sim *s, struct sim_task *t)
             sim_shares_look(s, v);
             continue;
         }
+        if (s->k.sums) {
+            sim_sums_look(s, v);
+            continue;
+        }
         q = q == NULL ? queue_new(s, t, v) : q;
         seen[q - s->queue] = true;
         compare(s, t, q, v->queue);
@@ -574,6 +582,9 @@ void sim_queues_check_end(struct sim *s)
     if (s->k.shares) {
         sim_shares_check_end(s);
     }
+    if (s->k.sums) {
+        sim_sums_check_end(s);
+    }
     for (uint64_t i = 0; i < s->element_count; i++) {
         if (s->element[i].place == SIM_PLACE_TAKEN && !s->element[i].dead) {
             sim_fail(s, "element %llu is still taken, and no session is left", (unsigned long long)(i + 1));
@@ -593,6 +604,10 @@ void sim_queues_draw(struct sim *s)
     static const char *const names[] = {"fifo", "shuffle"};
     if (s->k.shares) {
         sim_shares_draw(s);
+        return;
+    }
+    if (s->k.sums) {
+        sim_sums_draw(s);
         return;
     }
     for (uint32_t i = 0; i < 2; i++) {
@@ -622,6 +637,10 @@ void sim_queue_work(struct sim *s, struct sim_program *p)
 {
     if (s->k.shares) {
         sim_shares_work(s, p);
+        return;
+    }
+    if (s->k.sums) {
+        sim_sums_work(s, p);
         return;
     }
     uint64_t x = sim_below(s, 100);
@@ -673,6 +692,19 @@ ps_status sim_queue_room(struct psi_dequeue *d, const struct ps_dequeue_result *
     return PS_OK;
 }
 
+uint64_t sim_element_new(struct sim *s, struct sim_op *op)
+{
+    if (s->element_count == s->element_capacity) {
+        s->element_capacity = s->element_capacity == 0 ? 1024 : s->element_capacity * 2;
+        s->element = realloc(s->element, s->element_capacity * sizeof(s->element[0]));
+        if (s->element == NULL) {
+            abort();
+        }
+    }
+    s->element[s->element_count++] = (struct sim_element){.put = op, .creation = op->creation};
+    return s->element_count;
+}
+
 static void prepare_put(struct sim *s, struct sim_call *call)
 {
     struct sim_op *op = call->op;
@@ -689,20 +721,13 @@ static void prepare_put(struct sim *s, struct sim_call *call)
     op->first = s->element_count + 1;
     op->count = call->put.count;
     for (uint32_t i = 0; i < call->put.count; i++) {
-        if (s->element_count == s->element_capacity) {
-            s->element_capacity = s->element_capacity == 0 ? 1024 : s->element_capacity * 2;
-            s->element = realloc(s->element, s->element_capacity * sizeof(s->element[0]));
-            if (s->element == NULL) {
-                abort();
-            }
-        }
-        s->element[s->element_count++] = (struct sim_element){.put = op, .creation = op->creation};
+        uint64_t id = sim_element_new(s, op);
         if (call->put.many) {
             memcpy(at, &bytes, 8);
             at += 8;
         }
         for (uint64_t j = 0; j < op->var->elements; j++, at += 8) {
-            memcpy(at, &s->element_count, 8);
+            memcpy(at, &id, 8);
         }
     }
     call->put.data = call->src;
@@ -714,6 +739,8 @@ void sim_queue_prepare(struct sim *s, struct sim_call *call)
     struct psi_request *req = &call->req;
     if (s->k.shares) {
         sim_shares_prepare(s, call);
+    } else if (s->k.sums) {
+        sim_sums_prepare(s, call);
     } else if (req->kind == PSI_REQ_ENQUEUE) {
         prepare_put(s, call);
     } else if (req->kind == PSI_REQ_DEQUEUE) {
@@ -819,6 +846,8 @@ bool sim_queue_done(struct sim *s, const struct sim_call *call)
     }
     if (s->k.shares) {
         sim_shares_done(s, call);
+    } else if (s->k.sums) {
+        sim_sums_done(s, call);
     } else if (op->kind == PSI_REQ_ENQUEUE) {
         done_put(s, call);
     } else if (op->kind == PSI_REQ_DEQUEUE) {
@@ -835,4 +864,5 @@ void sim_queues_free(struct sim *s)
         }
     }
     free(s->element);
+    sim_sums_free(s);
 }

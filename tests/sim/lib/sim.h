@@ -16,6 +16,7 @@
  * work.c     calls that tasks run;  barrier.c: programs that wait for each other
  * queues.c   queues, compared with those of TensorFlow's rules (queue_ref.h), and a ledger of their elements
  * shares.c   a work queue, and a ledger of its items
+ * sums.c     an accumulator, compared with one of plain numbers
  * rounds.c   programs that train in rounds, and a ledger of rounds and members
  * replay.c   the changes of a task's life, replayed into an empty one
  * oracle.c   values against the ledger of calls;  birth.c: variables' lives, two owners, mixed models
@@ -77,7 +78,7 @@ enum sim_profile {
     SIM_DIRECTORY,
     SIM_CHIEFS,
     SIM_BOUNDARY,
-    SIM_QUEUES, /* eight programs at two queues (queues.c), or at a work queue (shares.c) */
+    SIM_QUEUES, /* eight programs at two queues (queues.c), at a work queue (shares.c) or an accumulator (sums.c) */
     SIM_ROUNDS, /* workers that train in rounds (rounds.c) */
     SIM_RACE,   /* rounds of a reset, a creation, a push and a dying task, in every order (race.c) */
     SIM_PROFILE_COUNT
@@ -92,6 +93,7 @@ struct sim_knobs {
     bool twin;    /* task 1 has two processes at one address; the second one is the last of sim.task */
     bool monitor; /* a program that finds, lists, creates and deletes "tmp" */
     bool shares;  /* QUEUES: a work queue instead of the two others */
+    bool sums;    /* QUEUES: an accumulator instead */
     bool imports; /* some sessions of chiefs give registers their values and end, as psctl import does; some end in between */
     uint32_t vars;
     uint32_t frame_bytes; /* PS_FRAME_BODY_MAX of the cores */
@@ -276,7 +278,7 @@ struct sim_op {
     const char *container; /* RESET */
     uint32_t digit;
     double tag;        /* REGISTER: of this ASSIGN */
-    int64_t add;       /* STEP, COUNTER */
+    int64_t add;       /* STEP, COUNTER; of an accumulator: the step */
     uint64_t creation; /* of the variable when the call was started */
     uint64_t started_event, done_event, started_ms, done_ms, deadline_ms;
     uint64_t floor_version; /* highest version of a call that had ended by then */
@@ -413,7 +415,28 @@ struct sim_shares {
     bool filled;
     struct sim_share item[SIM_SHARES_MAX];
 };
-/* A session at it. */
+enum { SIM_WAITING_MAX = 256 };
+/* What was taken of the accumulator, once or again. */
+struct sim_result {
+    uint64_t creation, count;  /* count: gradients in it */
+    double value;              /* of each element */
+    enum sim_place place;      /* QUEUE: it came back; GONE: a program has it for good */
+    struct sim_element_key by; /* TAKEN: by which request */
+    int64_t order;             /* QUEUE: the lowest is taken next */
+    uint32_t got_count, lost_count;
+    struct sim_element_key got[SIM_ELEMENT_KEYS];  /* programs that were given it */
+    struct sim_element_key lost[SIM_ELEMENT_KEYS]; /* ... and those it was taken from, by the end of their lease or their own */
+};
+/* The accumulator as it is to be. */
+struct sim_sums {
+    uint64_t creation; /* 0: nobody has seen it; as the rest */
+    uint64_t count;
+    int64_t step, front;
+    double sum;
+    uint32_t waiting_count;
+    struct sim_element_key waiting[SIM_WAITING_MAX]; /* takes, the first one first */
+};
+/* A session at a work queue. */
 struct sim_holder {
     uint32_t life, epoch;
     bool filled, out; /* a call is */
@@ -536,6 +559,10 @@ struct sim {
     uint64_t element_count, element_capacity;
     uint64_t count_compared, count_taken, count_back, count_again;
     struct sim_shares shares;
+    struct sim_sums sums;
+    struct sim_result *result;
+    size_t result_count, result_capacity;
+    uint64_t count_gradients, count_stale, count_results, count_results_back;
     struct sim_holder holder[SIM_PROGRAMS_MAX];
     uint64_t shares_over[SIM_SHARES_OVER]; /* creations of it all of whose epochs are over: a ring */
     struct psi_sync sync;                  /* ROUNDS: how programs train */
@@ -575,6 +602,8 @@ struct sim_summary {
     struct sim_race race;                            /* RACE profile */
     uint64_t elements, taken, back, again, compared; /* QUEUES profile: went back; came twice; comparisons with the reference */
     uint64_t shares_done, shares_back, shares_over;  /* ... items done, taken from a session; all epochs over */
+    uint64_t gradients, stale, results,
+        results_back; /* ... gradients that count, that came too late; results, taken from a session */
     uint64_t flips, steps, dropped, places_lost, late, recovered, forgot; /* ROUNDS profile: flips; STEPs OK, of these not
                                    taken, lost their place; too late; OK from another directory; without all pushes */
     uint64_t twin_turns, twin_dropped;
@@ -634,6 +663,19 @@ ps_status sim_queue_room(struct psi_dequeue *d, const struct ps_dequeue_result *
 bool sim_session_over(const struct sim *s, uint32_t life);
 /** r has no connection, and was away for a lease. */
 bool sim_lease_over(const struct sim *s, const struct sim_task *t, const struct psd_record *r);
+
+/** The number of a new element in the ledger, which op puts in. */
+uint64_t sim_element_new(struct sim *s, struct sim_op *op);
+
+/* ---- sums.c: the same for an accumulator ---- */
+void sim_sums_draw(struct sim *s);
+void sim_sums_change(struct sim *s, struct sim_task *t, const struct psd_change *c);
+void sim_sums_look(struct sim *s, const struct psd_variable *v);
+void sim_sums_check_end(struct sim *s);
+void sim_sums_work(struct sim *s, struct sim_program *p);
+void sim_sums_prepare(struct sim *s, struct sim_call *call);
+void sim_sums_done(struct sim *s, const struct sim_call *call);
+void sim_sums_free(struct sim *s);
 
 /* ---- rounds.c ---- */
 void sim_rounds_draw(struct sim *s);

@@ -30,6 +30,7 @@ const char *sim_kind_name(enum psi_request_kind kind)
                                                      [PSI_REQ_DEQUEUE] = "dequeue",
                                                      [PSI_REQ_QUEUE_CLOSE] = "queue-close",
                                                      [PSI_REQ_WORK_END] = "work-end",
+                                                     [PSI_REQ_SET_STEP] = "set-step",
                                                      [PSI_REQ_GET] = "get",
                                                      [PSI_REQ_LOOKUP] = "lookup",
                                                      [PSI_REQ_STATUS] = "status",

@@ -285,6 +285,10 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .late = s->count_late,
                                     .recovered = s->count_recovered,
                                     .forgot = s->count_forgot,
+                                    .gradients = s->count_gradients,
+                                    .stale = s->count_stale,
+                                    .results = s->count_results,
+                                    .results_back = s->count_results_back,
                                     .twin_turns = s->twin_turns,
                                     .twin_dropped = s->twin_dropped};
         unmake_world(s);

@@ -135,7 +135,7 @@ static void live(struct shell_net *net, struct log *log)
     assert_applied(fc_delete(&c, 70, "atomic"));
     rounds(t->core, &c, &w, values);
     assert_int_equal(psd_rounds_set_here(t->core, &(struct psd_rounds_spec){.container = PSI_CONTAINER_DEFAULT}, NULL), PS_OK);
-    assert_reply(contribute(&c, &w, values, 2, true), PS_ABORTED, "not in rounds");
+    assert_reply(contribute(&c, &w, values, 2, true), PS_FAILED_PRECONDITION, "not in rounds");
     rounds(t->core, &c, &w, values);
     assert_reply(fc_reset(&c, 71, ""), PS_ABORTED, "reset or deleted"); /* the first group's contribution */
     assert_reply(fc_take(&c, NULL), PS_ABORTED, "reset or deleted");    /* the other one's */

@@ -377,7 +377,7 @@ TEST(test_what_is_refused)
     rt_commit(r, 1, both, 2);
     assert_floats(rt_variable(r, "w")->value, 0, RT_N, -1);
     assert_int_equal(rt_set_as(r, 0, PSD_SYNC_NONE, NULL), PS_OK);
-    assert_reply(rt_contribute(r, 1, &r->w, g, 2), PS_ABORTED, "not in rounds");
+    assert_reply(rt_contribute(r, 1, &r->w, g, 2), PS_FAILED_PRECONDITION, "not in rounds");
 }
 
 TEST(test_too_late)

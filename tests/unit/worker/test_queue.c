@@ -495,6 +495,66 @@ TEST(test_work_end)
     assert_true(r->req.result_bytes == 8 && r->req.result[0] == 1);
 }
 
+static const struct psi_queue_spec SUMS = {.kind = PSI_QUEUE_ACCUMULATOR,
+                                           .component_count = 1,
+                                           .capacity = -1,
+                                           .reduction = PSI_REDUCTION_MEAN,
+                                           .components = {{.dtype = PS_F64, .shaped = true}}};
+
+TEST(test_a_gradient_and_a_take)
+{
+    const double gradient = 1.5;
+    struct psi_enqueue put = {.data = &gradient, .bytes = 8, .count = 1, .apply = true, .local_step = -3};
+    struct psi_dequeue d = {.count = 7};
+    ps_v1_Enqueue in;
+    ps_v1_Dequeue out;
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *q = fake_get_queue(f, 0, "sums", &SUMS, 5, 1);
+    struct fake_request *r = fake_begin(f, PSI_REQ_ENQUEUE, q, &put, NULL, 60000);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_ENQUEUE);
+    assert_int_equal(psi_msg_decode(&ps_v1_Enqueue_msg, &in, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
+    assert_true(in.apply && in.local_step == -3 && in.count == 1 && in.bytes == 8 && !in.many && !in.fill);
+    answer_put(f, PS_OP_ENQUEUE, frame->h.id, 0); /* it came too late */
+    assert_done(r, PS_OK);
+    assert_true(r->req.result_bytes == 8 && r->req.result[0] == 0);
+    r = take(f, q, &d, 60000);
+    frame = fake_take(f, 0, PS_OP_DEQUEUE);
+    assert_int_equal(psi_msg_decode(&ps_v1_Dequeue_msg, &out, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
+    assert_true(out.count == 7 && !out.many && !out.up_to);
+    answer_take(f, 0, frame->h.id, 1, 8, 8);
+    assert_done(r, PS_OK);
+    assert_int_equal(d.got.serial, 9);
+    assert_true(f->acks == 2 && f->given_up == 0);
+}
+
+TEST(test_set_step)
+{
+    const int64_t step = 12, before = 40;
+    ps_v1_SetStep m;
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *q = fake_get_queue(f, 0, "sums", &SUMS, 5, 1);
+    for (int gone = 0; gone < 2; gone++) {
+        struct fake_request *r = fake_begin(f, PSI_REQ_SET_STEP, q, &step, NULL, 60000);
+        struct fake_frame *frame = fake_take(f, 0, PS_OP_SET_STEP);
+        assert_int_equal(frame->h.flags & (PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST),
+                         PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST);
+        assert_int_equal(frame->h.handle, 5);
+        assert_int_equal(psi_msg_decode(&ps_v1_SetStep_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
+        assert_int_equal(m.step, 12);
+        if (gone == 0) {
+            fake_reply(f, 0, PS_OP_SET_STEP, frame->h.id, true,
+                       &(struct fake_answer){.position = 1, .result = &before, .result_bytes = sizeof(before)});
+            assert_done(r, PS_OK);
+            assert_true(r->req.result_bytes == 8 && r->req.result[0] == 40);
+        } else {
+            fake_reply(f, 0, PS_OP_SET_STEP, frame->h.id, true,
+                       &(struct fake_answer){.status = PS_ABORTED, .reason = PS_REASON_LOST, .text = "reset or deleted"});
+            assert_done(r, PS_ABORTED);
+            assert_false(q->open);
+        }
+    }
+}
+
 TEST(test_queues_and_variables_are_told_apart)
 {
     struct psi_err err = {0};
@@ -506,6 +566,7 @@ TEST(test_queues_and_variables_are_told_apart)
     struct fake *f = fake_new(SPEC, "", 0, false);
     struct psi_var *v = fake_get(f, 0, "v", 4, 4, 1);
     struct psi_var *q = fake_get_queue(f, 0, "q", &ANY, 5, 2);
+    struct psi_var *sums = fake_get_queue(f, 0, "sums", &SUMS, 6, 3);
     const struct {
         struct psi_request req;
         const char *fault;
@@ -514,6 +575,8 @@ TEST(test_queues_and_variables_are_told_apart)
         {{.kind = PSI_REQ_ENQUEUE, .var = NULL, .src = &put}, "no queue is given"},
         {{.kind = PSI_REQ_ENQUEUE, .var = q}, "no elements are given"},
         {{.kind = PSI_REQ_WORK_END, .var = v, .src = &end}, "it is a variable"},
+        {{.kind = PSI_REQ_SET_STEP, .var = v, .src = &end}, "it is a variable"},
+        {{.kind = PSI_REQ_DEQUEUE, .var = sums, .dst = &d}, "2 gradients; at least 1, and one result"},
         {{.kind = PSI_REQ_PULL, .var = q, .dst = &put, .bytes = 8}, "it is a queue"},
         {{.kind = PSI_REQ_INIT, .var = q}, "it is a queue"},
         {{.kind = PSI_REQ_DEQUEUE, .var = q, .dst = &d}, "that of component 0 is not"},

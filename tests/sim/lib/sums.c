@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An accumulator in the simulated world, in one seed of five of the QUEUES profile: every program applies gradients of the step
+ * that is, of the one before and of later ones, takes what has been added up, and now and then sets the step, also back.
+ * Meanwhile connections break in the middle of gradients, programs die and stand still, and the container is reset.
+ *
+ * Gradient number g is g in each of its elements, so that a sum says what is in it, exactly. The oracle is a second accumulator
+ * of plain numbers, fed with the changes of the task and compared with what it has after every event, and with what programs are
+ * told:
+ *   - a gradient is added once, whole, and only when its step is not below the accumulator's; who is told 1 it counts, who is
+ * told 0 or "nothing applied" it never does;
+ *   - takes come in their order, and none before its gradients are there; a result is all that had been added, divided by that;
+ *     then the step is one more, and nothing is there;
+ *   - a result has one program, and comes again only from one that died or was away for a lease before its ACK.
+ */
+#include "sim.h"
+
+#include "psd/rpc/wait.h"
+#include "psd/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALLS_MANY = 300, STEPS_AROUND = 3 };
+
+/* The accumulator of this creation; a new one where it is another than before. */
+static struct sim_sums *ledger_of(struct sim *s, const struct psd_variable *v)
+{
+    if (s->sums.creation != v->creation) {
+        s->sums = (struct sim_sums){.creation = v->creation};
+    }
+    return &s->sums;
+}
+
+static uint64_t elements_of(const struct psd_queue *q)
+{
+    return (uint64_t)ps_shape_elements(&q->spec.components[0].shape);
+}
+
+/* What all elements are. */
+static double uniform(struct sim *s, const uint8_t *data, uint64_t elements)
+{
+    double first = 0;
+    memcpy(&first, data, sizeof(first));
+    for (uint64_t i = 1; i < elements; i++) {
+        if (memcmp(data + i * sizeof(first), &first, sizeof(first)) != 0) {
+            sim_fail(s, "TORN: element %llu differs from the first, %g", (unsigned long long)i, first);
+        }
+    }
+    return first;
+}
+
+static struct sim_element *gradient_at(struct sim *s, double value)
+{
+    if (value < 1 || value > (double)s->element_count || (double)(uint64_t)value != value) {
+        sim_fail(s, "a gradient %g, which nobody applied", value);
+    }
+    return &s->element[(uint64_t)value - 1];
+}
+
+static bool has_key(const struct sim_element_key *keys, uint32_t count, uint32_t life, uint64_t number)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (keys[i].life == life && keys[i].number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_key(struct sim *s, struct sim_element_key *keys, uint32_t *count, uint32_t life, uint64_t number)
+{
+    if (*count == SIM_ELEMENT_KEYS) {
+        sim_fail(s, "one result came more than %d times: a fault of the workload", SIM_ELEMENT_KEYS);
+    }
+    keys[(*count)++] = (struct sim_element_key){.life = life, .number = number};
+}
+
+/* The result that this request took last; NULL: none. */
+static struct sim_result *result_of(struct sim *s, uint32_t life, uint64_t number)
+{
+    for (size_t i = s->result_count; i > 0; i--) {
+        struct sim_result *r = &s->result[i - 1];
+        if (r->by.life == life && r->by.number == number) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
+/* ---- what a task does, before it is carried out ---- */
+
+static void on_apply(struct sim *s, const struct psd_change *c)
+{
+    struct sim_sums *all = ledger_of(s, c->attempt.variable);
+    double value = uniform(s, c->attempt.element->data, elements_of(c->attempt.variable->queue));
+    struct sim_element *e = gradient_at(s, value);
+    char text[200];
+    if (e->place != SIM_PLACE_NONE || e->told == SIM_TOLD_OUT) {
+        sim_fail(s, "TWICE: gradient %g of %s counts %s", value, sim_op_text(e->put, text),
+                 e->told == SIM_TOLD_OUT ? "although its program was told that it does not" : "again");
+    }
+    if (e->put->life != c->attempt.record->pid || (e->creation != 0 && e->creation != all->creation)) {
+        sim_fail(s, "gradient %g of %s lands elsewhere", value, sim_op_text(e->put, text));
+    }
+    if (e->put->add < all->step) {
+        sim_fail(s, "STALE: gradient %g of step %lld counts at step %lld", value, (long long)e->put->add, (long long)all->step);
+    }
+    e->place = SIM_PLACE_QUEUE;
+    e->creation = all->creation;
+    all->sum += value;
+    all->count++;
+    s->count_gradients++;
+}
+
+static struct sim_result *result_new(struct sim *s)
+{
+    if (s->result_count == s->result_capacity) {
+        s->result_capacity = s->result_capacity == 0 ? 256 : 2 * s->result_capacity;
+        s->result = realloc(s->result, s->result_capacity * sizeof(s->result[0]));
+        if (s->result == NULL) {
+            abort();
+        }
+    }
+    struct sim_result *r = &s->result[s->result_count++];
+    *r = (struct sim_result){.creation = s->sums.creation};
+    return r;
+}
+
+/* The first of those that came back; NULL: none did. */
+static struct sim_result *first_back(struct sim *s)
+{
+    struct sim_result *first = NULL;
+    for (size_t i = 0; i < s->result_count; i++) {
+        struct sim_result *r = &s->result[i];
+        if (r->place == SIM_PLACE_QUEUE && r->creation == s->sums.creation && (first == NULL || r->order < first->order)) {
+            first = r;
+        }
+    }
+    return first;
+}
+
+static bool still_waits(const struct sim_task *t, const struct sim_element_key *key)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->core->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *r = value;
+        const struct psd_wait *w = r->pid == key->life ? psi_u64_map_find(&r->waits, key->number) : NULL;
+        if (w != NULL) {
+            return w->stage == PSD_WAIT_OPEN;
+        }
+    }
+    return false;
+}
+
+/* Those at the head of the line that have ended otherwise are gone; then the first one takes. */
+static void leave_line(struct sim *s, const struct sim_task *t, struct sim_sums *all, uint32_t life, uint64_t number)
+{
+    uint32_t at = 0;
+    while (at < all->waiting_count && !still_waits(t, &all->waiting[at])) {
+        at++;
+    }
+    if (at < all->waiting_count && (all->waiting[at].life != life || all->waiting[at].number != number)) {
+        sim_fail(s, "ORDER: request %llu of session %u takes before request %llu of session %u", (unsigned long long)number, life,
+                 (unsigned long long)all->waiting[at].number, all->waiting[at].life);
+    }
+    at += at < all->waiting_count;
+    all->waiting_count -= at;
+    memmove(&all->waiting[0], &all->waiting[at], all->waiting_count * sizeof(all->waiting[0]));
+}
+
+static void on_take(struct sim *s, const struct sim_task *t, const struct psd_change *c)
+{
+    struct sim_sums *all = ledger_of(s, c->attempt.variable);
+    const struct psd_queue *q = c->attempt.variable->queue;
+    const struct psd_wait *w = psi_u64_map_find(&c->attempt.record->waits, c->attempt.id);
+    struct sim_result *r = first_back(s);
+    uint32_t life = c->attempt.record->pid;
+    leave_line(s, t, all, life, c->attempt.id);
+    if (r == NULL) {
+        if (w == NULL || all->count < w->queue.count) {
+            sim_fail(s, "a take of %u gradients is done with %llu", w == NULL ? 0 : w->queue.count,
+                     (unsigned long long)all->count);
+        }
+        r = result_new(s);
+        r->count = all->count;
+        r->value = q->spec.reduction == PSI_REDUCTION_SUM ? all->sum : all->sum / (double)all->count;
+        all->sum = 0;
+        all->count = 0;
+        all->step++;
+        s->count_results++;
+    }
+    r->place = SIM_PLACE_TAKEN;
+    r->by = (struct sim_element_key){.life = life, .number = c->attempt.id};
+}
+
+static void on_end(struct sim *s, struct sim_task *t, const struct psd_change *c)
+{
+    const struct psd_record *record = c->attempt.record;
+    const struct psd_attempt *a = psd_attempt_find(record, c->attempt.id);
+    struct sim_result *r = a->element_count == 0 ? NULL : result_of(s, record->pid, a->id);
+    bool over = sim_session_over(s, record->pid) || sim_lease_over(s, t, record);
+    if (a->variable->gone || a->element_count == 0) {
+        return;
+    }
+    if (r == NULL || r->place != SIM_PLACE_TAKEN ||
+        (!c->attempt.give_back && !has_key(r->got, r->got_count, record->pid, a->id))) {
+        sim_fail(s, "LOST: a result goes with request %llu of session %u, which has not got it", (unsigned long long)a->id,
+                 record->pid);
+    }
+    r->place = c->attempt.give_back ? SIM_PLACE_QUEUE : SIM_PLACE_GONE;
+    r->by = (struct sim_element_key){0};
+    if (!c->attempt.give_back) {
+        return;
+    }
+    if (record->conn == NULL && !over) {
+        sim_fail(s, "a result is taken from session %u, which was heard %llu ms ago, and the lease is %u ms", record->pid,
+                 (unsigned long long)(t->core->now_ms - record->heard_ms), s->k.lease_ms);
+    }
+    if (over || record->conn == NULL) {
+        add_key(s, r->lost, &r->lost_count, record->pid, a->id);
+        s->count_results_back++;
+    }
+    r->order = --s->sums.front; /* before all others that came back */
+}
+
+static void on_set(struct sim *s, const struct psd_change *c)
+{
+    struct sim_sums *all = ledger_of(s, c->set_step.variable);
+    for (size_t i = s->op_count; i > 0; i--) {
+        struct sim_op *op = s->op[i - 1];
+        if (op->kind == PSI_REQ_SET_STEP && op->life == c->set_step.record->pid && op->add == c->set_step.step && !op->ran) {
+            op->ran = true;
+            all->step = c->set_step.step;
+            return;
+        }
+    }
+    sim_fail(s, "TWICE: session %u sets step %lld, and did not ask for it any more", c->set_step.record->pid,
+             (long long)c->set_step.step);
+}
+
+void sim_sums_change(struct sim *s, struct sim_task *t, const struct psd_change *c)
+{
+    switch (c->kind) {
+    case PSD_CHANGE_ENQUEUE:
+        on_apply(s, c);
+        break;
+    case PSD_CHANGE_DEQUEUE:
+        on_take(s, t, c);
+        break;
+    case PSD_CHANGE_ATTEMPT_END:
+        on_end(s, t, c);
+        break;
+    case PSD_CHANGE_SET_STEP:
+        on_set(s, c);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- what it has ---- */
+
+static uint64_t count_at(const struct sim *s, enum sim_place place)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < s->result_count; i++) {
+        count += s->result[i].place == place && s->result[i].creation == s->sums.creation;
+    }
+    return count;
+}
+
+/* Those that waited stand as they did, and new ones behind them. */
+static void look_at_line(struct sim *s, struct sim_sums *all, const struct psd_queue *q)
+{
+    struct sim_element_key now[SIM_WAITING_MAX];
+    uint32_t count = 0, kept = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &q->dequeuers) {
+        const struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
+        if (count == SIM_WAITING_MAX) {
+            sim_fail(s, "more than %d takes wait: a fault of the workload", SIM_WAITING_MAX);
+        }
+        now[count++] = (struct sim_element_key){.life = w->record->pid, .number = w->id};
+    }
+    for (uint32_t i = 0; i < all->waiting_count; i++) { /* a subsequence of what was, then what was not */
+        bool still = has_key(now, count, all->waiting[i].life, all->waiting[i].number);
+        if (still && (now[kept].life != all->waiting[i].life || now[kept].number != all->waiting[i].number)) {
+            sim_fail(s, "ORDER: request %llu of session %u has lost its place", (unsigned long long)all->waiting[i].number,
+                     all->waiting[i].life);
+        }
+        kept += still;
+    }
+    memcpy(all->waiting, now, count * sizeof(now[0]));
+    all->waiting_count = count;
+}
+
+void sim_sums_look(struct sim *s, const struct psd_variable *v)
+{
+    const struct psd_queue *q = v->queue;
+    struct sim_sums *all = ledger_of(s, v);
+    double sum = q->sum == NULL ? 0 : uniform(s, q->sum->data, elements_of(q));
+    if (q->step != all->step || psd_queue_length(q) != all->count || sum != all->sum || q->size != count_at(s, SIM_PLACE_QUEUE) ||
+        q->taken != count_at(s, SIM_PLACE_TAKEN)) {
+        sim_fail(
+            s,
+            "REFERENCE: accumulator '%s': step %lld, %g of %llu gradients, %llu results back, %llu out; by the reference %lld, "
+            "%g of %llu, %llu, %llu",
+            v->name, (long long)q->step, sum, (unsigned long long)psd_queue_length(q), (unsigned long long)q->size,
+            (unsigned long long)q->taken, (long long)all->step, all->sum, (unsigned long long)all->count,
+            (unsigned long long)count_at(s, SIM_PLACE_QUEUE), (unsigned long long)count_at(s, SIM_PLACE_TAKEN));
+    }
+    const struct psd_wait *first = psd_wait_first(&q->dequeuers);
+    if (!psi_list_empty(&q->enqueuers) || (first != NULL && (q->size > 0 || all->count >= first->queue.count))) {
+        sim_fail(s, "accumulator '%s': somebody waits for nothing", v->name);
+    }
+    look_at_line(s, all, q);
+    s->count_compared++;
+}
+
+void sim_sums_check_end(struct sim *s)
+{
+    if (count_at(s, SIM_PLACE_TAKEN) > 0) {
+        sim_fail(s, "LOST: a result is still out, and no session is left");
+    }
+}
+
+void sim_sums_free(struct sim *s)
+{
+    free(s->result);
+}
+
+/* ---- what programs do ---- */
+
+void sim_sums_draw(struct sim *s)
+{
+    struct sim_var *v = &s->var[s->var_count++];
+    (void)snprintf(v->name, sizeof(v->name), "sums");
+    v->container = SIM_CONTAINER;
+    v->kind = SIM_VAR_QUEUE;
+    v->elements = sim_one_in(s, 3) ? sim_range(s, 20000, 60000) : 1;
+    v->queue = (struct psi_queue_spec){.kind = PSI_QUEUE_ACCUMULATOR,
+                                       .capacity = -1,
+                                       .component_count = 1,
+                                       .reduction = sim_one_in(s, 2) ? PSI_REDUCTION_SUM : PSI_REDUCTION_MEAN,
+                                       .components = {{.dtype = PS_F64, .shaped = true}}};
+    v->queue.components[0].shape.rank = 1;
+    v->queue.components[0].shape.dims[0] = (int64_t)v->elements;
+    if (s->k.ps_tasks > 1 && sim_one_in(s, 2)) {
+        (void)snprintf(v->device, sizeof(v->device), "/job:ps/task:1");
+    }
+}
+
+void sim_sums_work(struct sim *s, struct sim_program *p)
+{
+    uint64_t x = sim_below(s, 100);
+    bool final = p->role == SIM_FINAL;
+    enum psi_request_kind kind = final    ? PSI_REQ_STATUS
+                                 : x < 60 ? PSI_REQ_ENQUEUE
+                                 : x < 92 ? PSI_REQ_DEQUEUE
+                                 : x < 96 ? PSI_REQ_SET_STEP
+                                          : PSI_REQ_STATUS;
+    p->next_call_at = s->now + sim_below(s, (uint64_t)s->k.think_ms + 1);
+    if (s->op_count > CALLS_MANY && !final) {
+        p->next_call_at = s->now + sim_range(s, 100, 600);
+    }
+    uint32_t timeout_ms = kind == PSI_REQ_STATUS ? s->k.operation_ms : (uint32_t)sim_range(s, 20, sim_one_in(s, 4) ? 6000 : 900);
+    if (sim_call_start(s, p, kind, &s->var[0], timeout_ms) == NULL) {
+        sim_program_end_soon(s, p, 500);
+    }
+}
+
+/* A step near the one that is. */
+static int64_t near(struct sim *s)
+{
+    int64_t step = s->sums.step + (int64_t)sim_below(s, 2 * STEPS_AROUND + 1) - STEPS_AROUND;
+    return step < 0 ? 0 : step;
+}
+
+static void prepare_apply(struct sim *s, struct sim_call *call)
+{
+    struct sim_op *op = call->op;
+    uint64_t id = sim_element_new(s, op);
+    double value = (double)id;
+    call->bytes = (size_t)op->var->elements * sizeof(value);
+    call->src = sim_alloc(call->bytes);
+    for (uint64_t i = 0; i < op->var->elements; i++) {
+        memcpy(call->src + i * sizeof(value), &value, sizeof(value));
+    }
+    op->first = id;
+    op->add = sim_one_in(s, 2) ? s->sums.step : near(s);
+    call->put = (struct psi_enqueue){.data = call->src, .bytes = call->bytes, .count = 1, .apply = true, .local_step = op->add};
+    call->req.src = &call->put;
+}
+
+void sim_sums_prepare(struct sim *s, struct sim_call *call)
+{
+    struct sim_op *op = call->op;
+    if (op->kind == PSI_REQ_ENQUEUE) {
+        prepare_apply(s, call);
+    } else if (op->kind == PSI_REQ_DEQUEUE) {
+        call->take = (struct psi_dequeue){.count = (uint32_t)sim_range(s, 1, 5), .room = sim_queue_room, .ctx = call};
+        call->req.dst = &call->take;
+    } else if (op->kind == PSI_REQ_SET_STEP) {
+        op->add = near(s);
+        call->req.src = &op->add;
+    }
+}
+
+/* ---- what they are told ---- */
+
+static void done_apply(struct sim *s, const struct sim_call *call)
+{
+    const struct sim_op *op = call->op;
+    struct sim_element *e = &s->element[op->first - 1];
+    uint64_t counts = 0;
+    bool knows = op->status == PS_OK || op->applied == PS_NOTHING_APPLIED;
+    char text[200];
+    if (op->status == PS_OK && call->req.result_bytes == sizeof(counts)) {
+        memcpy(&counts, call->req.result, sizeof(counts));
+    }
+    if (knows && (counts > 1 || (counts == 1) != (e->place != SIM_PLACE_NONE))) {
+        sim_fail(s, "%s is told that its gradient %s, and it %s", sim_op_text(op, text),
+                 counts == 1 ? "counts" : "does not count", e->place != SIM_PLACE_NONE ? "does" : "does not");
+    }
+    if (knows) {
+        e->told = counts == 1 ? SIM_TOLD_IN : SIM_TOLD_OUT;
+        s->count_stale += op->status == PS_OK && counts == 0;
+    }
+}
+
+static void done_take(struct sim *s, const struct sim_call *call)
+{
+    const struct sim_op *op = call->op;
+    const struct psi_dequeue *d = &call->take;
+    struct sim_result *r = NULL;
+    char text[200];
+    if (d->got.count != 1 || d->got.bytes != op->var->elements * sizeof(double)) {
+        sim_fail(s, "%s has %llu results in %llu bytes", sim_op_text(op, text), (unsigned long long)d->got.count,
+                 (unsigned long long)d->got.bytes);
+    }
+    double value = uniform(s, d->data, op->var->elements);
+    r = result_of(s, op->life, op->number);
+    for (size_t i = 0; r == NULL && i < s->result_count; i++) { /* it was his */
+        r = has_key(s->result[i].lost, s->result[i].lost_count, op->life, op->number) ? &s->result[i] : NULL;
+    }
+    if (r == NULL || r->value != value || r->count != d->got.serial) {
+        sim_fail(s, "REFERENCE: %s has %g of %llu gradients; by the reference %g of %llu", sim_op_text(op, text), value,
+                 (unsigned long long)d->got.serial, r == NULL ? 0 : r->value, r == NULL ? 0 : (unsigned long long)r->count);
+    }
+    if (has_key(r->lost, r->lost_count, op->life, op->number)) {
+        return; /* it stood still for a lease, and it is somebody else's */
+    }
+    for (uint32_t i = 0; i < r->got_count; i++) {
+        if (!has_key(r->lost, r->lost_count, r->got[i].life, r->got[i].number)) {
+            sim_fail(s, "TWICE: %s has a result that session %u has", sim_op_text(op, text), r->got[i].life);
+        }
+    }
+    add_key(s, r->got, &r->got_count, op->life, op->number);
+}
+
+void sim_sums_done(struct sim *s, const struct sim_call *call)
+{
+    const struct sim_op *op = call->op;
+    char text[200];
+    if (op->kind == PSI_REQ_ENQUEUE) {
+        done_apply(s, call);
+    } else if (op->kind == PSI_REQ_DEQUEUE && op->status == PS_OK) {
+        done_take(s, call);
+    } else if (op->kind == PSI_REQ_SET_STEP && (op->status == PS_OK || op->applied == PS_NOTHING_APPLIED) &&
+               (op->status == PS_OK) != op->ran) {
+        sim_fail(s, "%s ended with %s, and was %scarried out", sim_op_text(op, text), ps_status_name(op->status),
+                 op->ran ? "" : "not ");
+    }
+}
