@@ -26,8 +26,8 @@ struct sync {
 /* TensorFlow's queue runner: as many gradients as there are workers make a step. */
 static void *run_chief(void *arg)
 {
-    struct sync *c = arg;
-    int64_t now = 0, one = 1, *tokens = calloc(c->workers, sizeof(*tokens));
+    struct sync *c = (struct sync *)arg;
+    int64_t now = 0, one = 1, *tokens = (int64_t *)calloc(c->workers, sizeof(*tokens));
     c->st = tokens != NULL ? PS_OK : PS_RESOURCE_EXHAUSTED;
     for (int64_t round = 0; round < c->rounds && c->st == PS_OK; round++) {
         float mean[VARIABLES][ELEMENTS];
@@ -98,7 +98,9 @@ static ps_status begin(struct sync *c)
 
 int main(int argc, char **argv)
 {
-    struct sync c = {.s = ps_session_open_args(&argc, argv, "Training in step, by accumulators and tokens; --rounds N")};
+    struct sync c;
+    memset(&c, 0, sizeof(c));
+    c.s = ps_session_open_args(&argc, argv, "Training in step, by accumulators and tokens; --rounds N");
     pthread_t chief;
     int64_t step = 0;
     bool given = argc == 3 && strcmp(argv[1], "--rounds") == 0;
