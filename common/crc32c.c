@@ -138,6 +138,13 @@ uint32_t psi_crc32c_own(uint32_t crc, const void *p, size_t n)
     return has_instructions() ? crc32c_hardware(crc, p, n) : psi_crc32c_software(crc, p, n);
 }
 
+/* ISA-L leaves them in use, and so do compilers that do not optimise; every instruction of SSE that follows then waits for what
+ * its register held before. */
+__attribute__((target("avx"))) static void clear_upper_halves(void)
+{
+    _mm256_zeroupper();
+}
+
 #define FOLD_FIRST ((long long)0xe9a5d8be00000000) /* x^(2048 + 63) mod P, of a lane's first eight bytes */
 #define FOLD_LAST ((long long)0x1426a81500000000)  /* x^(2048 - 1) mod P */
 #define FOLD_TARGET __attribute__((target("avx512f,avx512dq,vpclmulqdq,sse4.2")))
@@ -225,7 +232,9 @@ uint32_t psi_crc32c_far(uint32_t crc, const void *p, size_t n)
     if (n < FOLD_MIN_BYTES || !can_fold()) {
         return psi_crc32c_own(crc, p, n);
     }
-    return psi_crc32c_own(fold_far(crc, p, folded), (const uint8_t *)p + folded, n - folded);
+    crc = fold_far(crc, p, folded);
+    clear_upper_halves();
+    return psi_crc32c_own(crc, (const uint8_t *)p + folded, n - folded);
 }
 
 uint32_t psi_crc32c_watch(uint32_t crc, const void *p, size_t n, uint64_t bits, bool *out_none)
@@ -242,17 +251,12 @@ uint32_t psi_crc32c_watch(uint32_t crc, const void *p, size_t n, uint64_t bits, 
     }
     bool hit_before = false;
     crc = fold_watch(crc, p, folded, bits, &hit_before);
+    clear_upper_halves();
     *out_none = !hit && !hit_before;
     return psi_crc32c(crc, rest, n - folded);
 }
 
 #ifdef PSI_ISAL
-/* ISA-L leaves them in use, and every instruction of SSE that follows then waits for what its register held before. */
-__attribute__((target("avx"))) static void clear_upper_halves(void)
-{
-    _mm256_zeroupper();
-}
-
 uint32_t psi_crc32c(uint32_t crc, const void *p, size_t n)
 {
     if (n < ISAL_MIN_BYTES || n > INT32_MAX || !has_instructions()) {
