@@ -28,8 +28,7 @@ static void item_end(struct psd_task *t, struct psd_wait *w, struct psd_create *
     }
 }
 
-/* Tasks of the directory's job whose list has not come in since this directory began. */
-static bool lists_missing(const struct psd_task *t, struct psd_names *names)
+bool psd_lists_missing(const struct psd_task *t, struct psd_names *names)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
@@ -44,7 +43,7 @@ static ps_status choose_owner(const struct psd_task *t, const struct psd_create 
 {
     char buffer[PSI_ERR_TEXT_MAX / 2];
     struct psd_names missing = PSD_NAMES_IN(buffer);
-    if (lists_missing(t, &missing)) {
+    if (psd_lists_missing(t, &missing)) {
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "the directory waits for %s: variable '%s' may be there",
                            psd_names_text(&missing), item->name);
     }
@@ -381,7 +380,7 @@ static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1
         PSI_IGNORE(PSI_BYTES_SET(a->job, t->peers[n->owner].job)); /* fits: checked name */
         return;
     }
-    if (st == PS_OK && lists_missing(t, &missing)) {
+    if (st == PS_OK && psd_lists_missing(t, &missing)) {
         st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "the directory waits for %s: variable '%s' may be there",
                          psd_names_text(&missing), name);
         a->retry_after_ms = RETRY_MS;

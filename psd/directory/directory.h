@@ -9,6 +9,8 @@
 /** The owner's answer to an item (err NULL: it has it). */
 void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, bool created, const struct psi_err *err);
 void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct psd_ask *ask, const struct psi_err *err);
+/** Tasks of the directory's job whose list has not come in since this directory began: a name that is not known may be there. */
+bool psd_lists_missing(const struct psd_task *t, struct psd_names *names);
 
 /** It takes item to be at owner, with its definition, from now on. */
 ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, const struct psd_peer *owner,

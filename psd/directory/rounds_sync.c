@@ -40,6 +40,12 @@ static ps_status add_name(const struct psd_task *t, struct set *s, const ps_v1_N
     }
     memcpy(s->container, container, sizeof(container));
     const struct psd_name *n = psd_directory_find(&t->names, container, name);
+    char buffer[PSI_ERR_TEXT_MAX / 2];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
+    if (n == NULL && psd_lists_missing(t, &missing)) {
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "the directory waits for %s: variable '%s' may be there",
+                           psd_names_text(&missing), name);
+    }
     if (n == NULL && !s->mode_none) {
         return psi_fail(err, PS_NOT_FOUND, "there is no variable '%s' in container '%s'", name, container);
     }

@@ -265,7 +265,7 @@ static void rounds(struct sim *s)
     }
     if (about >= 3) {
         k->fault_weight[SIM_FAULT_RESTART_TASK] = pick(s, 1, 2, 4, 4);
-        k->restarts_directory = s->seed % 10 == 3;
+        k->restarts_directory = about == 3;
         k->may_lose = !k->restarts_directory;
     }
     if (about == 4) {

@@ -8,9 +8,9 @@
  *   - every element of every variable is what the flips of its owner say, after every event: never part of a contribution, of a
  *     round that is over, or of two moments; the global step counts them;
  *   - who says STEP and has forgotten a variable is told so, and is in no round until it has made up for it;
- *   - an owner flips the round behind the last one, when every other living owner has flipped the one before, and takes the same
- *     members as the others: each once, each of which has begun its STEP of that round; with on_loss `wait` and all replicas
- *     nobody is left out who has joined, has not left, and in whose place nobody else is;
+ *   - an owner flips the round behind the last one, when every other living owner has flipped the one before and is ready for
+ *     this one, and takes the same members as the others: each once, each of which has begun its STEP of that round; with on_loss
+ * `wait` and all replicas nobody is left out who has joined, has not left, and in whose place nobody else is;
  *   - whose STEP or JOIN is answered finds the round before flipped at all living owners; he is told `taken` if he was, and the
  *     global step of that moment;
  *   - where nothing breaks, nothing fails and, with all replicas, nothing is dropped;
@@ -141,6 +141,22 @@ static void check_nobody_left_out(struct sim *s, const struct sim_round *r)
     }
 }
 
+/* It is flipped somewhere for the first time: so it is decided, and every other living owner has built the same. */
+static void check_ready(struct sim *s, const struct sim_task *by, const struct sim_round *r)
+{
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        const struct psd_rounds *g = &s->task[i] == by ? NULL : group_at(&s->task[i], r->generation);
+        bool ready = g == NULL || (g->build == PSD_BUILD_READY && g->source_count == r->count);
+        for (uint32_t j = 0; g != NULL && ready && j < r->count; j++) {
+            ready = took(r, g->sources[j]->id);
+        }
+        if (!ready) {
+            sim_fail(s, "NOT READY: round %llu is flipped, and %s:%u has not built it", (unsigned long long)r->round,
+                     s->task[i].job, s->task[i].index);
+        }
+    }
+}
+
 static void flips(struct sim *s, struct sim_task *t, const struct psd_change *c)
 {
     const struct psd_rounds *g = c->flip.container->rounds;
@@ -159,6 +175,11 @@ static void flips(struct sim *s, struct sim_task *t, const struct psd_change *c)
         memcpy(r->member, c->flip.members, r->count * sizeof(r->member[0]));
         check_members(s, c, g->generation);
         check_flipped(s, g->generation, r->round - 1, "the next round is flipped");
+        check_ready(s, t, r);
+        if (s->k.restarts_directory && !s->healing && sim_one_in(s, 4)) { /* while others have not heard of it */
+            s->kill_directory = true;
+            s->next_fault = s->now;
+        }
         if (s->sync.on_loss == PS_LOSS_WAIT && s->sync.replicas == 0) {
             check_nobody_left_out(s, r);
         }

@@ -358,6 +358,10 @@ void sim_fault_now(struct sim *s)
     uint64_t pause = sim_one_in(s, 3) ? sim_range(s, 1, 2ull * s->k.lease_ms) : sim_range(s, 1, 300);
     s->next_fault = s->now + sim_range(s, 1, 2ull * s->k.fault_every_ms);
     enum sim_fault kind = draw_fault(s);
+    if (s->kill_directory) {
+        s->kill_directory = false;
+        kind = SIM_FAULT_RESTART_TASK;
+    }
     switch (kind) {
     case SIM_FAULT_CUT:
     case SIM_FAULT_CUT_BOUNDARY:
