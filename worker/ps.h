@@ -448,11 +448,10 @@ PS_API ps_status ps_variable_assign_sub(ps_variable *v, const void *delta, size_
 PS_API ps_status ps_variable_push(ps_variable *v, const void *grad, size_t bytes, float scale);
 /** Push, and receive the values after it into dst, in one round trip; grad and dst may not overlap. */
 PS_API ps_status ps_variable_push_pull(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale);
-/** Has it a value? Asks its task; also of strings. */
 /**
- * A learning rate in place of v's optimizer's, until it is cleared (rate NULL) or the variable goes: the next push that begins has
- * it, from anybody, and the next round that is closed. No program's definition is compared with it, and the chief's hyperparameters
- * leave it as it is. Harmless to repeat. Blocks.
+ * A learning rate in place of v's optimizer's, until it is cleared (rate NULL) or the variable goes: the next push that begins
+ * has it, from anybody, and the next round that is closed. No program's definition is compared with it, and the chief's
+ * hyperparameters leave it as it is. Harmless to repeat. Blocks.
  * Errors: INVALID_ARGUMENT (not finite and > 0 in v's dtype), FAILED_PRECONDITION (v has no optimizer), NOT_FOUND (deleted).
  */
 PS_API ps_status ps_variable_set_rate(ps_variable *v, const double *rate);
@@ -461,6 +460,7 @@ PS_API ps_status ps_variable_set_rate(ps_variable *v, const double *rate);
  *  UNAVAILABLE and others of a task that did not answer: the text says how many have it all the same. */
 PS_API ps_status ps_set_rates(ps_session *s, const char *container, const double *rate, int64_t timeout_ms,
                               uint64_t *out_variables);
+/** Has it a value? Asks its task; also of strings. */
 PS_API ps_status ps_variable_is_initialized(ps_variable *v, bool *out_initialized);
 /** PS_STRING: replace all elements. lengths NULL: texts that end in a NUL. count = elements of its shape. */
 PS_API ps_status ps_variable_assign_strings(ps_variable *v, const char *const *values, const size_t *lengths, size_t count);
@@ -557,12 +557,12 @@ PS_API void ps_file_options_init(ps_file_options *options);
  * appears whole or not at all. Values only: slots stay. A string variable NAME becomes NAME:bytes (U8) and NAME:offsets (I64);
  * __metadata__ has what else psd knows of the variables (docs/OPERATIONS.md). Not an instant of the whole model while others
  * push; of training in rounds always the values of one round on all tasks. When rounds end while they are read they are read
- * again (`copied` begins anew), for the timeout of one variable of that size; a member that exports between two of its steps, of
- * rounds that need all of them, has them at once. out_variables (may be NULL): how many. options NULL: defaults. Blocks; the timeout of the session, and a second more for
- * each 64 MiB, holds per variable. Memory: at most 8 MiB of values at a time.
- * Errors: UNAVAILABLE (a task is down; PS_REASON_IN_ROUNDS: rounds end too fast), DATA_LOSS (a task came back empty: the directory knows more variables), NOT_FOUND (no
- * such directory), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full), INVALID_ARGUMENT (at path is something that is no regular
- * file), FAILED_PRECONDITION (no variable with a value).
+ * again (`copied` begins anew), for the timeout of one variable of that size; a member that exports between two of its steps,
+ * of rounds that need all of them, has them at once. out_variables (may be NULL): how many. options NULL: defaults. Blocks; the
+ * timeout of the session, and a second more for each 64 MiB, holds per variable. Memory: at most 8 MiB of values at a time.
+ * Errors: UNAVAILABLE (a task is down; PS_REASON_IN_ROUNDS: rounds end too fast), DATA_LOSS (a task came back empty: the
+ * directory knows more variables), NOT_FOUND (no such directory), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full),
+ * INVALID_ARGUMENT (at path is something that is no regular file), FAILED_PRECONDITION (no variable with a value).
  */
 PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 /**
