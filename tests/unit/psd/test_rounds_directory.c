@@ -584,7 +584,7 @@ TEST(test_owner_away)
     assert_values(r, -1, -1, 1);
 }
 
-/* An owner that was away when the group was made is told of it when it comes, and what it lists then changes nothing of the set. */
+/* An owner that was away when the group was made is told of it when it comes; what it lists then changes nothing of the set. */
 TEST(test_owner_away_at_sync)
 {
     struct rd *r = rd_new(1);
