@@ -161,10 +161,10 @@ static const struct right ROWS[] = {
     {PS_OP_STOP, PSD_RIGHT_ADMINISTER, CLUSTER},
 };
 /* Those about the connection and its own numbers, and those between tasks, which have no rights. */
-static const uint8_t WITHOUT[] = {PS_OP_HELLO, PS_OP_GOODBYE, PS_OP_BEAT, PS_OP_ABANDON, PS_OP_ACK, PS_OP_DURABLE, PS_OP_CLOSE,
-                                  PS_OP_LIST, PS_OP_LIST_ANSWER, PS_OP_TASK_CREATE, PS_OP_TASK_RESET, PS_OP_TASK_DELETE,
-                                  PS_OP_PUT_PART, PS_OP_GET_PART, PS_OP_TASK_ROUNDS, PS_OP_TASK_JOIN, PS_OP_TASK_LEAVE,
-                                  PS_OP_PREPARE, PS_OP_COMMIT};
+static const uint8_t WITHOUT[] = {PS_OP_HELLO,      PS_OP_GOODBYE,     PS_OP_BEAT,     PS_OP_ABANDON,     PS_OP_ACK,
+                                  PS_OP_DURABLE,    PS_OP_CLOSE,       PS_OP_LIST,     PS_OP_LIST_ANSWER, PS_OP_TASK_CREATE,
+                                  PS_OP_TASK_RESET, PS_OP_TASK_DELETE, PS_OP_PUT_PART, PS_OP_GET_PART,    PS_OP_TASK_ROUNDS,
+                                  PS_OP_TASK_JOIN,  PS_OP_TASK_LEAVE,  PS_OP_PREPARE,  PS_OP_COMMIT};
 
 static struct right right_of(uint8_t op)
 {
