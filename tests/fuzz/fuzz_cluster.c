@@ -86,12 +86,12 @@ static ps_v1_MemberItem member_of(uint8_t a, uint8_t b)
     return m;
 }
 
-/* Of groups: as LIST has them, as a directory orders, as PREPARE is answered. */
-static void add_rounds_item(struct wire *body, uint8_t kind, uint8_t a, uint8_t b)
+/* Of groups: as LIST has them, as a directory orders (kind 29: the group, then members), as PREPARE is answered. */
+static void add_rounds_item(struct wire *body, uint8_t kind, bool first, uint8_t a, uint8_t b)
 {
     ps_v1_RoundsItem group = rounds_of(a, b);
     ps_v1_MemberItem member = member_of(a, b);
-    if (kind == 28) {
+    if (kind == 28 || (kind == 29 && first)) {
         wire_item(body, &ps_v1_RoundsItem_msg, &group);
     } else if (kind == 29) {
         wire_item(body, &ps_v1_MemberItem_msg, &member);
@@ -110,7 +110,7 @@ static void add_rounds_item(struct wire *body, uint8_t kind, uint8_t a, uint8_t 
 }
 
 /* One message of a list, its fields from the input. */
-static void add_item(struct wire *body, uint8_t kind, struct input *in)
+static void add_item(struct wire *body, uint8_t kind, bool first, struct input *in)
 {
     uint8_t a = byte(in), b = byte(in);
     if (kind == 31) {
@@ -121,7 +121,7 @@ static void add_item(struct wire *body, uint8_t kind, struct input *in)
         return;
     }
     if (kind >= 28) {
-        add_rounds_item(body, kind, a, b);
+        add_rounds_item(body, kind, first, a, b);
         return;
     }
     switch (kind % 9) {
@@ -258,7 +258,7 @@ static void send_frame(struct scene *s, int which, struct input *in)
             meta[1] = mix % 3;
         }
         for (uint8_t i = 0; i < count % 8; i++) {
-            add_item(&body, count / 8, in);
+            add_item(&body, count / 8, i == 0, in);
         }
     }
     struct wire_frame f = {.op = op,
