@@ -61,7 +61,7 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         PSI_IGNORE(fail_closed(t, v, "closed", err)); /* the caller sees it */
         return DONE;
     }
-    if (k->apply && k->local_step < v->queue->step) {         /* too late: it has gone nowhere, and that is its result */
+    if (k->apply && k->local_step < v->queue->step) { /* too late: it has gone nowhere, and that is its result */
         psd_queue_note_dropped(v->queue);
         return DONE;
     }
