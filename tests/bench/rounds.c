@@ -155,7 +155,7 @@ static void wakes(struct worker *w)
     for (int round = 1; round <= atomic_load(&all->last); round++) {
         (void)ps_push(w->s[1], w->p[1]);
         if (w->index == 0) {
-            if (now() - start >= all->seconds || atomic_load(&ended)) {
+            if (round > warm_up_of(w) && (now() - start >= all->seconds || atomic_load(&ended))) {
                 atomic_store(&all->last, round);
             }
             atomic_store(&all->about, round);

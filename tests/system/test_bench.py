@@ -24,7 +24,8 @@ MEASURED = {"dense.pull.16MiB.tcp.vs_bare", "dense.push_sgd.16MiB.tcp.vs_bare", 
             "dense.push_adagrad.100MiB.bf16.vs_bare", "dense.pull.16MiB.2ps.vs_bare2", "cpu.push_sgd.server.vs_bare",
             "scale.clients64.cost_per_op.vs_1", "scale.vars100k.cost_per_op.vs_1", "start.ready_ms", "idle.rss_mib",
             "fairness.pull.4KiB.p99.vs_idle", "queue.pair.4KiB.vs_push_pull", "queue.pair.4KiB.caller.vs_push_pull", "queue.wake.p50_us",
-            "queue.pair.4KiB.others1k.vs_alone", "queue.element16.bytes"}
+            "queue.pair.4KiB.others1k.vs_alone", "queue.element16.bytes", "round.2workers.1MiB.vs_async", "round.2workers.100MiB.vs_async",
+            "round.commit.round_trips", "round.wake.p50_us"}
 PEERS = {"small.pull.4KiB.p64.vs_redis_get", "small.push.4KiB.p64.vs_redis_set", "small.pull.4KiB.c50p64.vs_redis_get",
          "small.push.4KiB.c50p64.vs_redis_set", "nullstep.scalar.vs_tensorflow", "nullstep.scalar16.vs_tensorflow",
          "nullstep.dense100MB.tcp.vs_tensorflow", "push_adagrad.100MB.tcp.vs_tensorflow"}
@@ -62,7 +63,9 @@ class Smoke(unittest.TestCase):
             self.assertEqual(MEASURED | PEERS, set(goals("goal")))
             for name in MEASURED:
                 self.assertEqual(got[name]["runs"], 1, name)
-                self.assertTrue(0 < got[name]["min"] <= got[name]["value"] <= got[name]["max"], got[name])
+                self.assertTrue(got[name]["min"] <= got[name]["value"] <= got[name]["max"], got[name])
+                if name != "round.commit.round_trips":  # a difference: of so few steps it may be anything
+                    self.assertGreater(got[name]["min"], 0, name)
                 self.assertIn(name, out)
             for name, row in got.items():
                 peer = name in PEERS or name.startswith(("redis.", "tensorflow.")) or "vs_redis" in name or "vs_tensorflow" in name

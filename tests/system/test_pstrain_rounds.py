@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import struct
+import sys
 import threading
 import unittest
 
@@ -304,4 +305,4 @@ class Cutting:
 
 
 if __name__ == "__main__":
-    unittest.main()
+    sys.exit(cluster.main(unittest))
