@@ -151,7 +151,10 @@ struct ps_step_result {
     uint32_t flags; /* PS_STEP_* */
 };
 _Static_assert(sizeof(struct ps_step_result) == 24, "step result");
-enum { PS_STEP_LOST_PLACE = 1 }; /* it is no member any more: JOIN again; nothing else of the result is said */
+/* Flags of its result. */
+enum {
+    PS_STEP_LOST_PLACE = 1 /* it is no member any more: JOIN again; nothing else of the result is said */
+};
 
 /* Bits of HELLO's `features` and `needs`: what a side speaks beside the protocol's version. */
 enum {

@@ -85,7 +85,8 @@ static void abandon(struct psd_task *t, struct psd_record *record, uint64_t numb
 void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n)
 {
     t->count.pushes_torn += is_torn(n);
-    abandon(t, record, n->number, n->progress->staging != NULL ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
+    bool staged = n->progress->staging != NULL || n->progress->kind == PSD_CONTRIBUTE; /* nothing of it is in a value */
+    abandon(t, record, n->number, staged ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
 }
 
 void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number)

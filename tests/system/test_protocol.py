@@ -256,7 +256,6 @@ class Forbidden(Case):
 
     def test_reserved_bits(self):
         c = self.client()
-        self.assertIn("reserved", self.closed(c, "PULL", meta=PAGE.pack("ps_pull_meta", elements=10, reserved=1)))
         self.assertIn("assign flags", self.closed(c, "ASSIGN", flags={"SEQ", "FIRST", "LAST"},
                                                   meta=PAGE.pack("ps_push_meta", total_elements=1, scale=1.0, assign_flags=2)))
         self.assertIn("continuation", self.closed(c, "PUSH", flags={"SEQ"}, meta=PAGE.pack("ps_push_meta", scale=1.0)))

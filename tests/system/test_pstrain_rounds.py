@@ -12,12 +12,13 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import unittest
 
 import cluster
-from test_pstrain import ENDLESS, GOOD, SLOW, Case, children
+from test_pstrain import ENDLESS, GOOD, PSCTL, SLOW, WAIT_S, Case, children, wait_until
 
 DIGITS = 1437  # training examples
 WHOLE = os.environ.get("PS_TEST_WHOLE", "") != ""
@@ -198,24 +199,31 @@ class Sync(Case):
             else:
                 self.assertEqual(p.end(), 1)
 
+    def global_step(self, ps):
+        out = subprocess.run([PSCTL, "-t", ps.addresses[0], "--json", "get", "global_step"], check=True, timeout=WAIT_S, capture_output=True, text=True)
+        return int(re.search(r'"values":\s*\[?\s*(\d+)', out.stdout).group(1))
+
     def test_a_worker_that_comes_back(self):
         """One of two separate processes is told to end and started again: its place has waited, and the run ends where serial does."""
-        with cluster.Cluster(2) as ps:
-            hosts = ("--ps_hosts", ps.hosts, "--worker_hosts", "127.0.0.1:1,127.0.0.1:2")
-            args = ("--sync", "--epochs", "40", "--optimizer", "momentum")
+        args = ("--sync", "--epochs", "80", "--optimizer", "momentum")
+        for who in (1, 0):
+            with self.subTest(who=who), cluster.Cluster(2) as ps:
+                hosts = ("--ps_hosts", ps.hosts, "--worker_hosts", "127.0.0.1:1,127.0.0.1:2")
 
-            def worker(i, *more):
-                return self.start(*hosts, "--job_name", "worker", "--task_index", str(i), *args, *more)
+                def worker(i):
+                    more = ("--report", self.path("report.json")) if i == 0 else ()
+                    return self.start(*hosts, "--job_name", "worker", "--task_index", str(i), *args, *more)
 
-            chief, other = worker(0, "--report", self.path("report.json")), worker(1)
-            other.first_line()
-            chief.first_line()
-            self.assertEqual(other.end(signal.SIGTERM), 128 + signal.SIGTERM)
-            other = worker(1)
-            self.assertEqual([chief.end(), other.end()], [0, 0], (chief.lines, other.lines))
-        r = self.report()
-        self.assertEqual(r["global_step"], 40 * (DIGITS // 2 // 32))
-        self.assertEqual(r["params_sha256"], self.reference(2, *args[1:]))
+                workers = [worker(0), worker(1)]
+                for w in workers:
+                    w.first_line()
+                wait_until("rounds are under way", lambda: self.global_step(ps) > 2)
+                self.assertEqual(workers[who].end(signal.SIGTERM), 128 + signal.SIGTERM)
+                workers[who] = worker(who)
+                self.assertEqual([w.end() for w in workers], [0, 0], [w.lines for w in workers])
+                r = self.report()
+                self.assertEqual(r["global_step"], 80 * (DIGITS // 2 // 32))
+                self.assertEqual(r["params_sha256"], self.reference(2, *args[1:]))
 
     def test_what_contradicts_it(self):
         for args, words in ((("--sync", "--staleness", "1"), ["--sync and --staleness"]),

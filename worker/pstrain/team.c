@@ -189,15 +189,29 @@ int team_set_goal(const struct team *t, int64_t goal)
     return st == PS_OK ? 0 : session_call_failed(st, "the goal of the run (" GOAL_NAME ")");
 }
 
+/* Are rounds of the container under way? */
+struct going {
+    const char *container;
+    bool on;
+};
+
+static void on_round(void *ctx, const ps_round_info *info)
+{
+    struct going *g = ctx;
+    g->on = g->on || (strcmp(info->container, g->container) == 0 && info->round > 1); /* a new opening begins with 1 */
+}
+
 int team_goal(const struct team *t, int64_t *goal)
 {
     ps_variable *chief = NULL, *v = NULL;
     struct sight seen = {.wanted = 0};
+    struct going going = {.container = t->container};
     int64_t there = 0;
     ps_status st = sign(t, CHIEF_NAME, false, &chief);
     st = st == PS_OK ? ps_variable_read(chief, &seen.wanted, sizeof(seen.wanted)) : st;
     st = st == PS_OK ? look(t, &seen) : st;
-    st = st == PS_OK && seen.there ? sign(t, GOAL_NAME, false, &v) : st;
+    st = st == PS_OK ? ps_task_rounds(t->session, 0, 0, on_round, NULL, &going) : st;
+    st = st == PS_OK && (seen.there || going.on) ? sign(t, GOAL_NAME, false, &v) : st; /* otherwise it is of an earlier run */
     st = st == PS_OK && v != NULL ? ps_variable_read(v, &there, sizeof(there)) : st;
     *goal = st == PS_OK && there > ps_global_step(t->session) ? there : *goal;
     return st == PS_OK || st == PS_NOT_FOUND || st == PS_FAILED_PRECONDITION /* without a value yet */

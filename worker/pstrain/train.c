@@ -73,7 +73,7 @@ static int prepare(struct trainer *t)
     }
     if (batches_epoch_steps(&t->batch, t->c->trainer) == 0) {
         return say_error("--batch_size %" PRId64 ": the smallest of %d shares of %" PRId64 " examples has not one such batch",
-                         batch, t->c->trainer_count, t->data.train_count);
+                         t->f->batch_size, t->c->trainer_count, t->data.train_count);
     }
     return ps_nn_open(NULL) == PS_OK ? EXIT_DONE : say_error("%s", ps_nn_error());
 }
@@ -185,15 +185,19 @@ static int begin(struct trainer *t)
     }
     int found = ps_session_found(t->session, &t->first_step);
     t->reached = t->f->steps > 0 && t->first_step >= t->f->steps;
-    t->goal = t->f->steps > 0 ? t->f->steps : t->first_step + t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
+    int64_t from = t->alone ? 0 : t->first_step; /* who enters late finds more steps */
+    t->goal = t->f->steps > 0 ? t->f->steps : from + t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
+    if (t->f->sync && t->f->steps == 0 && !t->alone && t->f->serial == 0) {
+        result = team_goal(&t->team, &t->goal); /* that of those who train already, also for a chief that comes back */
+    }
     ps_set_steps(t->session, t->f->in_rounds ? t->goal : t->f->steps);
+    if (result != 0) {
+        return -1;
+    }
     if (t->f->serial > 0) {
         result = average_init(&t->average, &t->model) == 0 ? 0 : say_error("--serial: no memory for the sums of gradients");
     } else if (t->c->chief && !t->alone) {
         result = lead(t);
-    } else if (t->f->sync && !t->alone && t->f->steps == 0) {
-        result = team_goal(&t->team, &t->goal);
-        ps_set_steps(t->session, t->goal);
     } else if (t->f->by_shards) {
         result = shards_open(&t->shards, t->session, t->f, t->who, t->alone ? 0 : t->team.chief, t->data.train_count, t->alone);
     }
@@ -313,8 +317,8 @@ static bool step(struct trainer *t, struct epoch *e)
         count(t, e, rows);
     }
     t->work.steps++;
-    if (t->f->in_rounds && b->rows > 0 && b->step != ps_global_step(t->session)) {
-        gather(t, ps_global_step(t->session)); /* others have gone on meanwhile */
+    if (t->f->in_rounds && (b->rows == 0 || b->step != ps_global_step(t->session))) {
+        gather(t, ps_global_step(t->session)); /* others have gone on, or this one was dropped */
     }
     team_step(&t->team);
     return stop_signal() != 0 || ps_should_stop(t->session);
