@@ -229,6 +229,7 @@ void psd_groups_turn(struct psd_task *t)
             }
             end_waits(t, g);
             PSI_IGNORE(psd_group_tell(t, g)); /* what was done here has set t->rounds_moved */
+            end_waits(t, g);                  /* a JOIN that was refused here hears why before its member is freed */
             free_gone(g);
             if (g->phase == PSD_GROUP_ENDING && psd_group_is_nowhere(g)) {
                 end_waits(t, g);
@@ -450,7 +451,7 @@ static ps_status step(struct psd_task *t, struct psd_wait *w, const struct psd_r
     if (member != NULL && !ours) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "STEP of another session's member");
     }
-    if (g->options.mode == PSD_SYNC_ROUNDS && m.round > g->round) {
+    if (member != NULL && g->options.mode == PSD_SYNC_ROUNDS && m.round > g->round) { /* who is none joins again */
         return psi_fail(err, PS_FAILED_PRECONDITION, "STEP for round %llu; round %llu is under way", (unsigned long long)m.round,
                         (unsigned long long)g->round);
     }

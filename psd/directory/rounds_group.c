@@ -333,7 +333,10 @@ static bool clear_places(struct psd_group *g, uint64_t now_ms)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
-        if (m->vacant && !m->gone && g->options.on_loss == PSD_ON_LOSS_SHRINK && psd_group_at_place(g, m) == NULL) {
+        if (m->leaving && !m->complete && !m->gone) { /* an owner lacked what it said it had contributed */
+            go(m, now_ms);
+            changed = true;
+        } else if (m->vacant && !m->gone && g->options.on_loss == PSD_ON_LOSS_SHRINK && psd_group_at_place(g, m) == NULL) {
             go(m, now_ms);
             changed = true;
         }
@@ -422,6 +425,13 @@ static bool all_committed(const struct psd_group *g)
 }
 
 /* The round is over. */
+static void note_taken(struct psd_group *g, const struct psd_group_member *m)
+{
+    if (g->last_taken_count < PS_MEMBERS_MAX) {
+        g->last_taken[g->last_taken_count++] = m->id;
+    }
+}
+
 static void flip(struct psd_group *g, uint64_t now_ms)
 {
     g->last_taken_count = 0;
@@ -430,7 +440,7 @@ static void flip(struct psd_group *g, uint64_t now_ms)
         struct psd_group_member *m = member_at(it);
         if (m->taken) {
             m->last_taken = g->round;
-            g->last_taken[g->last_taken_count++] = m->id;
+            note_taken(g, m);
         }
         m->taken = m->complete = false;
         const struct psd_group_member *successor = m->active ? psd_group_at_place(g, m) : NULL;
@@ -476,6 +486,9 @@ static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
         m->active = whole;
         m->gone = !whole;
         m->taken = behind && m->last_taken == highest; /* as those say who are not behind */
+        if (m->last_taken == highest && highest > 0) {
+            note_taken(g, m);
+        }
     }
     uint32_t complete = 0;
     g->round = behind ? highest : highest + 1;

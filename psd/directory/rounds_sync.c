@@ -106,7 +106,7 @@ static bool is_same_set(const struct psd_task *t, const struct set *s, uint32_t 
         *out_marked += n->rounds != 0 && strcmp(n->container, s->container) == 0;
     }
     for (uint32_t i = 0; i < s->count; i++) {
-        same = same && s->names[i]->rounds == (i == 0 ? 2 : 1);
+        same = same && s->names[i] != NULL && s->names[i]->rounds == (i == 0 ? 2 : 1);
     }
     return same && *out_marked == s->count;
 }
@@ -205,9 +205,7 @@ static ps_status sync_set(struct psd_task *t, struct psd_wait *w, const struct s
         if (g == NULL) {
             return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variables in rounds", s->container);
         }
-        if (s->names[0] != NULL) {
-            PSI_IGNORE(is_same_set(t, s, &had)); /* only how many they are */
-        }
+        PSI_IGNORE(is_same_set(t, s, &had)); /* only how many they are */
         st = end_group(t, g, o, had, err);
         return st == PS_OK ? psd_group_hang(t, g, w, err) : st;
     }

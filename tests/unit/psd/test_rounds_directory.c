@@ -522,6 +522,24 @@ TEST(test_sync)
     assert_null(psd_rounds_here(r->cl->ps0->core, PSI_CONTAINER_DEFAULT));
 }
 
+TEST(test_sync_that_ends_rounds_and_names_what_is_not_there)
+{
+    static const char *const names[] = {"global_step", "nope"};
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_WAIT);
+    assert_reply(sync_as(r, &(ps_v1_SyncOptions){0}, names, 2), PS_FAILED_PRECONDITION, "");
+}
+
+TEST(test_no_memory_at_the_directory_for_a_member)
+{
+    struct rd *r = rd_new(2);
+    struct psd_store *s = &r->cl->ps0->core->store;
+    assert_applied(sync_all(r));
+    psd_store_set_budget(s, s->promised_bytes + 8);
+    assert_reply(join_as(r, 0, &r->options, SECONDS_20), PS_RESOURCE_EXHAUSTED, "the gradients of one more member");
+    psd_store_set_budget(s, UINT64_MAX);
+    join(r, 0);
+}
+
 TEST(test_reset_ends_the_group)
 {
     struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_WAIT);
