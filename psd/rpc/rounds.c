@@ -25,15 +25,6 @@ const struct psd_rounds *psd_rounds_here(const struct psd_task *t, const char *c
     return in == NULL ? NULL : in->rounds;
 }
 
-ps_status psd_rounds_delete_check(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err)
-{
-    return psd_variable_in_group(v) ? psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_IN_ROUNDS,
-                                                  "variable '%s' at %s is in rounds: delete it when its chief has ended them, or "
-                                                  "reset container '%s'",
-                                                  v->name, t->name, v->container->name)
-                                    : PS_OK;
-}
-
 /* The group that the directory means. */
 static ps_status find(const struct psd_task *t, const char *container, uint64_t generation, struct psd_rounds **out,
                       struct psi_err *err)

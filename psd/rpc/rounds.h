@@ -60,8 +60,6 @@ ps_status psd_rounds_prepare_here(struct psd_task *t, const struct psd_round_spe
 /** Flip, now, or, where it was not prepared, when it is built: ->committed is the round then. OK where it was before. ABORTED
  * (LOST) as above, and where something is missing. */
 ps_status psd_rounds_commit_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
-/** May it be deleted: FAILED_PRECONDITION while it is in a group. */
-ps_status psd_rounds_delete_check(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 /** The group of this container ends, if there is one: a reset, or one of its variables goes. */
 void psd_rounds_end_here(struct psd_task *t, const char *container);
 

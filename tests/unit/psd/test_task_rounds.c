@@ -486,14 +486,10 @@ TEST(test_rate_from_the_next_prepare)
     assert_floats(rt_variable(r, "w")->value, 0, RT_N, -.5F);
 }
 
-TEST(test_reset_and_delete)
+TEST(test_reset)
 {
     struct rt *r = rt_new(in_slices, ps_sgd(1), 1);
-    struct psi_err err;
     rt_contribute_all(r, 0, 1, 1);
-    assert_int_equal(psd_rounds_delete_check(rt_task(r), rt_variable(r, "w"), &err), PS_FAILED_PRECONDITION);
-    assert_int_equal(err.reason, PS_REASON_IN_ROUNDS);
-    assert_int_equal(psd_rounds_delete_check(rt_task(r), rt_variable(r, "global_step"), NULL), PS_FAILED_PRECONDITION);
     r->e.t->work_held = true;
     assert_int_equal(rt_order(r, psd_rounds_prepare_here, 1, both, 1, NULL), PS_OK);
     struct fc_part part = half_of(&r->m[0], PS_OP_CONTRIBUTE, &r->w, 99);
